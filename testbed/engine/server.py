@@ -149,6 +149,16 @@ class EngineServer:
         answer: Mapping[str, Any] = json.loads(self._ask("POST", "/v1/completions", question))
         return answer
 
+    def embed(self, text: str) -> list[float]:
+        """The embedding of a text, as ``/v1/embeddings`` answers it.
+
+        Raises:
+            RuntimeError: the server refused; the message has its status and its words.
+        """
+        answer = json.loads(self._ask("POST", "/v1/embeddings", {"model": self._served_name(), "input": text}))
+        embedding: list[float] = answer["data"][0]["embedding"]
+        return embedding
+
     def metrics(self) -> str:
         """What ``/metrics`` says now, in Prometheus' text format."""
         return self._ask("GET", "/metrics")

@@ -84,6 +84,7 @@ MEANT: dict[str, Callable[[Planned], Any]] = {
     "dtype": lambda planned: choice_of(planned).settings.dtype,
     "kv_cache_dtype": lambda planned: choice_of(planned).settings.kv_cache_dtype,
     "quantization": lambda planned: choice_of(planned).settings.quantization,
+    "runner": lambda planned: choice_of(planned).settings.runner or "auto",
     "enable_lora": lambda planned: True if planned.resource.spec.engine.lora else None,
     "max_loras": lambda planned: _adapters(planned)[0],
     "max_lora_rank": lambda planned: _adapters(planned)[1],

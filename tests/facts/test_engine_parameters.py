@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.domain.errors import InvalidInput
+from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.model import Evidence, FactsSource, ModelFacts, Weight
 from plimsoll.domain.outcomes import Split
 from plimsoll.facts.models import model_class
@@ -84,5 +84,5 @@ def _guess(row: dict[str, Any]) -> ModelFacts | None:
     """The model as its fields alone tell it, from a file that the usual library saved; None where that is refused."""
     try:
         return _read({"config": {"transformers_version": "5.0.0", **row["config"]}})
-    except InvalidInput:
+    except PlimsollError:
         return None

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.domain.model import FactsSource, ModelFacts, Sharding, Weight
 from plimsoll.facts.models.config_json import read_model_facts
 from plimsoll.facts.models.parameters import count_parameters
@@ -100,3 +101,24 @@ def test_a_shared_expert_and_its_gate_are_counted() -> None:
     layer = _layer(_named("Qwen/Qwen1.5-MoE-A2.7B"))
     assert layer["mlp.shared_expert.up_proj"].parameters == 5632 * 2048
     assert layer["mlp.gate"].parameters + layer["mlp.shared_expert_gate"].parameters == 60 * 2048 + 2048
+
+
+def test_a_width_that_counts_gate_and_up_together_is_halved() -> None:
+    layer = _layer(_named("Qwen/Qwen-7B-Chat"))
+    assert layer["mlp.gate_proj"].outputs == layer["mlp.up_proj"].outputs == 22_016 // 2
+    assert layer["self_attn.k_proj.bias"].parameters == 4096
+
+
+def test_the_multimodal_variant_of_the_same_class_is_refused() -> None:
+    config = next(row for row in PUBLISHED if row["name"] == "Qwen/Qwen-7B-Chat")["config"]
+    with pytest.raises(UnsupportedModel, match="vision tower"):
+        _facts({"name": "Qwen/Qwen-VL", "config": {**config, "visual": {"width": 1664}}})
+
+
+def test_the_first_files_of_falcon_40b_name_their_key_value_heads_without_the_flag() -> None:
+    config = next(row for row in PUBLISHED if row["name"] == "tiiuae/falcon-40b")["config"]
+    early = {key: value for key, value in config.items() if key not in ("new_decoder_architecture", "num_kv_heads")}
+    renamed = {**early, "architectures": ["RWForCausalLM"], "model_type": "RefinedWeb", "n_head_kv": 8}
+    assert count_parameters(_facts({"name": "org/early", "config": renamed})) == count_parameters(
+        _named("tiiuae/falcon-40b")
+    )

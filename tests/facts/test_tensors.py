@@ -37,6 +37,9 @@ EXPERTS = row_of("Qwen/Qwen3-30B-A3B-FP8")
 UNDIVIDED = ("BioGptForCausalLM", "GPTBigCodeForCausalLM", "PersimmonForCausalLM")
 """Served by the engine without a plan for tensor parallelism: whole on every rank, which no tensor tells."""
 
+OTHER_CACHES = {"compress_ratios"}
+"""Fields of caches that no tensor tells: an unknown class with one of them is refused."""
+
 METHODS: dict[str, dict[str, Any]] = {
     "fp8": {"weight_block_size": [128, 128], "activation_scheme": "dynamic"},
     "awq": {"bits": 4, "group_size": 128, "zero_point": True},
@@ -111,6 +114,7 @@ def test_the_tensors_of_nearly_every_class_that_transformers_has_divide_as_in_th
     errors = [
         abs(_elements(facts, int(degree)) / expected - 1)
         for row in CLASSES
+        if not OTHER_CACHES & row["config"].keys()
         for facts in [_unseen(row, transformers_version="5.0.0")]
         for degree, expected in row["parameters"].items()
         if degree == "1" or row["config"]["architectures"][0] not in UNDIVIDED

@@ -8,6 +8,7 @@ from statistics import median
 import pytest
 
 from plimsoll.domain.engine_choice import EngineChoice
+from plimsoll.domain.model import Evidence
 from plimsoll.domain.outcomes import Fit, Split
 from plimsoll.domain.precision import Precision
 from plimsoll.domain.serving import Overrides
@@ -15,6 +16,7 @@ from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.memory.estimate import estimate
 from plimsoll.engines.vllm.settings import engine_settings
+from plimsoll.facts.models.generic import WEIGHTS_ERROR
 from plimsoll.memory.weights import stage_weights
 from tests.memory.measured import RUNS, Run
 from tests.support.planning import H100, gpu, request
@@ -114,3 +116,17 @@ def test_with_stages_every_one_gets_as_many_tokens_as_the_poorest() -> None:
     figures = estimate(wanted, kind, two, settings)
     assert figures.kv_bytes_per_token == 40 * 2 * 8 * 128 * 2
     assert figures.weights_bytes == stage_weights(wanted.model, Precision.BF16, two, figures.stage).total_bytes
+
+
+def test_a_model_that_only_the_generic_reading_knows_gets_room_for_other_weights() -> None:
+    known = request(context=8192, concurrency=16)
+    kind = gpu(H100)
+    guessed = replace(known, model=replace(known.model, evidence=Evidence.GENERIC))
+    figures, wider = (
+        estimate(each, kind, Split(1), engine_settings(each, kind, Split(1))) for each in (known, guessed)
+    )
+    share = int(WEIGHTS_ERROR * figures.weights_bytes)
+    assert wider.weights_bytes == figures.weights_bytes
+    assert wider.margin_bytes >= figures.margin_bytes + share
+    assert wider.slack_bytes > figures.slack_bytes
+    assert wider.fit is Fit.PROBABLE

@@ -26,6 +26,7 @@ from plimsoll.engines.vllm.memory.laws import CHANGES, OLDEST_VERSION, law_for
 from plimsoll.engines.vllm.memory.non_torch import outside_bytes
 from plimsoll.engines.vllm.memory.outside_budget import outside_budget
 from plimsoll.engines.vllm.memory.served import served_model
+from plimsoll.facts.models.generic import WEIGHTS_ERROR
 from tests.memory.overhead_rows import ROWS
 from tests.memory.sums import activations_bytes, non_torch_bytes, width_bytes
 from tests.support import planning
@@ -403,12 +404,20 @@ def test_mxfp4_experts_take_memory_outside_the_budget_for_each_sequence(name: st
     assert dense.total_bytes(no_graphs, 1024) == dense.total_bytes(no_graphs, 64)
 
 
+def test_the_band_of_a_generic_reading_covers_its_own_error_of_the_weights() -> None:
+    guessed = replace(LLAMA, evidence=Evidence.GENERIC)
+    narrow, wide = (band(guessed, H100, Split(1), law(19), weights_bytes=weights * GIB) for weights in (0, 100))
+    share = int(WEIGHTS_ERROR * 100 * GIB)
+    assert wide.high_bytes - narrow.high_bytes == share
+    assert 0.9 * share < narrow.low_bytes - wide.low_bytes <= share
+    assert band(LLAMA, H100, Split(1), law(19), weights_bytes=100 * GIB) == band(LLAMA, H100, Split(1), law(19))
+
+
 def test_the_band_widens_where_less_is_known() -> None:
     known = band(LLAMA, H100, Split(1), law(19))
     assert known.low_bytes < 0 < known.high_bytes
-    assert width_bytes(band(replace(LLAMA, evidence=Evidence.GENERIC), H100, Split(1), law(19))) > 1.5 * width_bytes(
-        known
-    )
+    guessed = replace(LLAMA, evidence=Evidence.GENERIC)
+    assert width_bytes(band(guessed, H100, Split(1), law(19))) > width_bytes(known)
     for wider in (
         band(LLAMA, None, Split(1), law(19)),
         band(LLAMA, H100, Split(2), law(19)),

@@ -256,6 +256,13 @@ def test_fewer_replicas_that_have_been_enough_for_the_time_make_some_superfluous
     assert found(EASY, IDLE, policy=policy).kind is DiagnosisKind.HEALTHY, "a new process has seen nothing yet"
 
 
+def test_the_load_of_engines_that_pool_is_not_read_from_a_cache_that_stays_empty() -> None:
+    policy = replace(SHUT, cooldown_seconds=600)
+    memory = enough_for(1, 600)
+    assert found(EASY, IDLE, policy=policy, memory=memory, model=None).kind is DiagnosisKind.IDLE
+    assert found(EASY, IDLE, policy=policy, memory=memory, model=None, generates=False).kind is DiagnosisKind.HEALTHY
+
+
 def test_one_look_at_which_all_were_needed_is_enough_to_keep_them() -> None:
     memory = enough_for(1, 600)
     looks = (*memory.looks[:60], replace(memory.looks[60], enough=2), *memory.looks[61:])

@@ -20,6 +20,7 @@ from plimsoll.facts.cluster.fleet_reading import read_fleet
 from testbed.engine.tiny_model import TINY_CONFIG
 from testbed.fleet import gpu_node
 from tests.support.model_configs import config_of
+from tests.support.pooling import BGE_M3
 from tests.support.speculation import EAGLE3_HEAD, EAGLE_HEAD, MIMO_7B
 
 EXAMPLES: Final = Path(__file__).resolve().parents[2] / "examples"
@@ -72,6 +73,8 @@ VARIANTS: Final[Mapping[str, tuple[str, dict[str, Any]]]] = {
         "01-minimal",
         {"engine": {"speculation": _drafting("Draft", "meta-llama/Llama-3.2-1B-Instruct")}},
     ),
+    "embeddings": ("01-minimal", {"engine": {"runner": "Pooling"}}),
+    "an encoder": ("01-minimal", {"model": {"name": "BAAI/bge-m3", "config": dict(BGE_M3)}}),
     "another share and step": ("01-minimal", {"engine": {"gpuMemoryUtilizationPercent": 85, "maxBatchedTokens": 4096}}),
 }
 """What the examples leave out of what the operator can say: an example, and what to change in its spec."""

@@ -11,6 +11,7 @@ from plimsoll.api.load_checks import check_load
 from plimsoll.api.maintenance import check_maintenance
 from plimsoll.api.media import check_media, to_media
 from plimsoll.api.pod_checks import check_pod_template
+from plimsoll.api.pooling import as_served
 from plimsoll.api.precision import AUTO, cache_precision, weight_precision
 from plimsoll.api.resource_checks import engine_resources
 from plimsoll.api.speculation import check_speculation, draft_model, to_speculation
@@ -64,6 +65,7 @@ def to_request(
     """
     spec = resource.spec
     check_without_model(spec)
+    model = as_served(model, spec.engine)
     _check_adapters(spec, model)
     precision = weight_precision(spec.precision, model)
     check_release(spec.engine, model, precision)

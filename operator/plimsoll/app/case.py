@@ -29,7 +29,7 @@ from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.images import EngineImages
 from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.model import ModelFacts, Task
 from plimsoll.domain.observations import Seen
 from plimsoll.domain.outcomes import MemoryEstimate
 from plimsoll.domain.priorities import NO_PRIORITY, Priority
@@ -417,6 +417,7 @@ def running_of(case: Case, figures: MemoryEstimate | None, fleet: Fleet, memo: M
         moving=moving,
         retuning=any(pool.earlier is not None and not pool.overdue for pool in wanted),
         rolling=_is_rolling(case, active),
+        generates=case.request.model.task is Task.GENERATE,
     )
 
 

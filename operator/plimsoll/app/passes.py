@@ -340,9 +340,10 @@ class Passes:
     def _observe(self, case: Case, fleet: Fleet) -> None:
         """Step 2, second part: collect what the engines of this object report about their memory, now and earlier."""
         case.seen = remembered(case.record.observations, case.spec_digest)
-        reported = told_now(case.around, self._reading(case))
+        reported = told_now(case.around, self._reading(case)) if _may_keep_cache(case.request) else {}
         case.reported = reported_tokens(case.record, case.generation, reported)
-        case.silent = silent_pools(case.around, self._reading(case), case.record, case.reported)
+        if _may_keep_cache(case.request):
+            case.silent = silent_pools(case.around, self._reading(case), case.record, case.reported)
         if case.request is None:
             return
         try:
@@ -546,6 +547,11 @@ class Passes:
         fault = self.faults.next_due_in_seconds()
         if fault is not None:
             yield fault
+
+
+def _may_keep_cache(request: Request | None) -> bool:
+    """Whether what an engine reports of a KV cache counts. An encoder has none, whatever its engine reports."""
+    return request is None or request.model.keeps_cache
 
 
 def _has_signals(case: Case) -> bool:

@@ -114,6 +114,7 @@ class Running:
         retuning: engines get other settings by the loop's own decision, and have time to serve with these.
         rolling: engines are replaced by others with another template, whoever decided that.
         steps: finds the other steps that the engines could be given.
+        generates: whether the engines generate. What pools leaves nothing in the KV cache by which load shows.
     """
 
     figures: MemoryEstimate | None = None
@@ -123,6 +124,7 @@ class Running:
     moving: bool = False
     retuning: bool = False
     rolling: bool = False
+    generates: bool = True
     steps: Callable[[], tuple[OtherStep, ...]] = field(default=tuple, compare=False, repr=False)
 
 
@@ -340,6 +342,7 @@ def _placement(standing: Standing, running: Running, around: Surroundings, what_
         updating=sum(not pod.terminating for pod in pods) > standing.target_replicas,
         retuning=running.retuning,
         rolling=running.rolling,
+        generates=running.generates,
     )
 
 

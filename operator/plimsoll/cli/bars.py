@@ -12,6 +12,7 @@ from rich.text import Text
 from plimsoll.cli.limits import limits
 from plimsoll.cli.segments import legend, segments
 from plimsoll.cli.verdict import fit_by_law, verdict, warnings_of
+from plimsoll.domain.model import ModelFacts, Task
 from plimsoll.domain.outcomes import Fit, MemoryEstimate, Rejection, Split
 from plimsoll.domain.serving import Request
 from plimsoll.domain.units import GIB
@@ -131,18 +132,32 @@ def _headline(request: Request) -> str:
 def _sentences(request: Request, answer: Sized) -> Iterator[str]:
     figures = answer.figures
     low, high = figures.expected_bytes - figures.slack_bytes, figures.computed_bytes
-    low_tokens, high_tokens = figures.kv_capacity_low_tokens, figures.kv_capacity_high_tokens
     yield f"Expected need {figures.expected_bytes / GIB:.2f} GiB, between {low / GIB:.2f} and {high / GIB:.2f}."
     yield verdict(figures)
-    yield f"KV cache: {figures.kv_bytes_per_token:,} bytes a token and GPU; {figures.kv_needed_tokens:,} tokens needed."
-    yield f"KV tokens that fit: {figures.kv_capacity_tokens:,} expected, {low_tokens:,} to {high_tokens:,}."
+    yield from _cache(request.model, figures)
     yield from _engines(request, answer.split)
     yield from _limits(request, answer)
+    yield from _floor(request, answer)
+    if figures.host_bytes:
+        yield f"{figures.host_bytes / GIB:.2f} GiB of weights of each GPU stay in host memory."
+
+
+def _cache(model: ModelFacts, figures: MemoryEstimate) -> Iterator[str]:
+    if not model.keeps_cache:
+        yield "KV cache: none. The engine reads an input in one step and keeps nothing of it."
+        return
+    low_tokens, high_tokens = figures.kv_capacity_low_tokens, figures.kv_capacity_high_tokens
+    yield f"KV cache: {figures.kv_bytes_per_token:,} bytes a token and GPU; {figures.kv_needed_tokens:,} tokens needed."
+    yield f"KV tokens that fit: {figures.kv_capacity_tokens:,} expected, {low_tokens:,} to {high_tokens:,}."
+
+
+def _floor(request: Request, answer: Sized) -> Iterator[str]:
+    if request.model.task is Task.POOL:
+        yield "It does not generate, so there is no time per token."
+        return
     floor = decode_floor(request.model, request.precision, answer.gpu, answer.split, request.engine.residency)
     over_pcie = f", {1000 * floor.host_seconds:.1f} ms of it over PCIe" if floor.host_seconds else ""
     yield f"One token at batch size 1 takes at least {1000 * floor.seconds:.1f} ms{over_pcie}."
-    if figures.host_bytes:
-        yield f"{figures.host_bytes / GIB:.2f} GiB of weights of each GPU stay in host memory."
 
 
 def _engines(request: Request, split: Split) -> Iterator[str]:

@@ -8,6 +8,7 @@ from plimsoll.cli.limits import limits
 from plimsoll.cli.segments import segments
 from plimsoll.cli.verdict import fit_by_law, warnings_of
 from plimsoll.domain.doubts import Doubt
+from plimsoll.domain.model import Task
 from plimsoll.domain.outcomes import Fit, MemoryEstimate, Rejection
 from plimsoll.domain.serving import Request
 from plimsoll.performance.decode_time import decode_floor
@@ -39,9 +40,7 @@ def answer_document(request: Request, answer: Sized | Rejection) -> dict[str, An
         **_override(answer.figures),
         **_memory(answer.figures),
         "inverse": limits(request, answer).document(),
-        "decodeFloorSeconds": decode_floor(
-            request.model, request.precision, answer.gpu, answer.split, request.engine.residency
-        ).seconds,
+        "decodeFloorSeconds": _floor_seconds(request, answer),
         "engine": {
             "maxModelLen": answer.settings.max_model_len,
             "maxNumSeqs": answer.settings.max_num_seqs,
@@ -88,3 +87,10 @@ def _memory(figures: MemoryEstimate) -> dict[str, Any]:
 def _camel(field: str) -> str:
     first, *rest = field.split("_")
     return first + "".join(word.capitalize() for word in rest)
+
+
+def _floor_seconds(request: Request, answer: Sized) -> float | None:
+    """The least time per token; None for a model that does not generate."""
+    if request.model.task is Task.POOL:
+        return None
+    return decode_floor(request.model, request.precision, answer.gpu, answer.split, request.engine.residency).seconds

@@ -30,6 +30,15 @@ class Evidence(StrEnum):
     """The class is unknown; its fields were read as the majority of classes use them."""
 
 
+class Task(StrEnum):
+    """The work of a model's engine. It decides how the engine is started, and what it profiles."""
+
+    GENERATE = "Generate"
+    """The next token, again and again."""
+    POOL = "Pool"
+    """One pass over an input: an embedding, scores or labels."""
+
+
 class Tables(StrEnum):
     """Tables of the vocabulary."""
 
@@ -194,6 +203,7 @@ class ModelFacts:
     or none. ``step_bytes`` are reserved at load for every token of the largest step, in addition to the bytes that
     follow from caches and towers. ``rotary_bytes`` are tables of rotary positions, on every rank of every stage.
     ``older_rotary_bytes`` is what releases before 0.32 keep in addition.
+    A model with ``task`` :attr:`Task.POOL` has no output projection; its head makes embeddings or scores.
     ``intermediate`` is the width of a dense MLP (0 where every layer is a mixture of experts). ``max_context_tokens``
     is the context that the checkpoint declares. ``parameters`` is the exact count of the checkpoint, if its metadata
     has it. ``host_bytes`` are embeddings that the engine keeps in host memory, of all tensor-parallel ranks together; a
@@ -224,6 +234,7 @@ class ModelFacts:
     inseparable: tuple[tuple[int, int], ...] = ()
     step_bytes: int = 0
     tied_embeddings: bool = False
+    task: Task = Task.GENERATE
     evidence: Evidence = Evidence.KNOWN
     parameters: int | None = None
     remarks: tuple[str, ...] = ()
@@ -248,6 +259,11 @@ class ModelFacts:
     def kv_heads(self) -> int:
         """The fewest KV heads of any attention layer; 1 where no layer has a cache of heads (latent or recurrent)."""
         return min((cache.kv_heads for cache in self.caches() if isinstance(cache, AttentionCache)), default=1)
+
+    @property
+    def keeps_cache(self) -> bool:
+        """Whether a request keeps anything between two steps. Encoders read an input in one step and keep nothing."""
+        return any(True for _ in self.caches())
 
     def caches(self) -> Iterator[CacheSpec]:
         """Return the different caches of the model's layers, kind by kind."""

@@ -262,6 +262,7 @@ class EngineSettings:
     lora: LoraSlots | None = None
     media: MediaUse = ALL_MEDIA
     drafting: Drafting | None = None
+    runner: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

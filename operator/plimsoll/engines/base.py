@@ -34,6 +34,7 @@ class Feature(StrEnum):
     MEDIA_LIMITS = "MediaLimits"
     MTP = "Mtp"
     DRAFT_MODEL = "DraftModel"
+    POOLING = "Pooling"
     PLANNING_AHEAD = "PlanningAhead"
     DATA_PARALLEL = "DataParallel"
 

@@ -7,8 +7,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from plimsoll.domain.engine_options import Residency
+from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.model import ModelFacts, Task
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.speed import GpuSpeed
@@ -210,8 +211,10 @@ def step_costs(
 
     Raises:
         ValueError: there are more stages than layers.
-        UnsupportedModel: a cache has no layout in ``kv_precision``.
+        UnsupportedModel: a cache has no layout in ``kv_precision``, or the model does not generate.
     """
+    if model.task is not Task.GENERATE:
+        raise UnsupportedModel(model.name, "the speed of a model that does not generate")
     work = step_work(model, precision, kv_precision, split)
     floor = decode_floor(model, precision, gpu, split, residency)
     return costs_of(work, gpu, speed_of(gpu), split, floor, synchronous=synchronous)

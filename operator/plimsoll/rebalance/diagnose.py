@@ -370,10 +370,15 @@ def _missed(traffic: Traffic, judged: Judged) -> Numbers:
 
 
 def _by_slack(situation: Situation, judged: Judged) -> Diagnosis | None:
-    """Find whether replicas are superfluous. Every ready pod is known here."""
+    """Find whether replicas are superfluous. Every ready pod is known here.
+
+    Of engines that pool nothing shows how much of them is used, so only a time without requests removes their replicas.
+    """
     placement, wish = situation.placement, judged.wish
     if wish is None:
         return _starting(placement)
+    if not placement.generates:
+        return _starting(placement) if placement.ready < placement.replicas else None
     enough = max(wish.kept, *(look.enough for look in judged.memory.looks))
     is_quiet = situation.load.traffic is not None and situation.load.traffic.waiting < 1
     seconds = situation.now - judged.memory.looks[0].at

@@ -47,6 +47,7 @@ class PlacementState:
         retuning: engines get other settings by the live loop's decision, and have time to serve with these.
         rolling: engines are replaced by others with another template, and not all of these serve yet.
         has_states: the model keeps a recurrent state in the KV cache.
+        generates: the engines generate. Otherwise nothing shows how much of them is used.
         updating: replicas with older settings are replaced one after another, so there is one more than wanted.
     """
 
@@ -66,6 +67,7 @@ class PlacementState:
     retuning: bool = False
     rolling: bool = False
     has_states: bool = False
+    generates: bool = True
 
 
 @dataclass(frozen=True, slots=True)

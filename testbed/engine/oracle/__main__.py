@@ -38,7 +38,9 @@ def _questions(arguments: argparse.Namespace, scratch: Path) -> list[Question]:
         if arguments.cache:
             questions += cache_questions(name, config, folder)
         else:
-            questions += weight_questions(name, config, folder, sizes=arguments.tp, stages=arguments.pp)
+            questions += weight_questions(
+                name, config, folder, sizes=arguments.tp, stages=arguments.pp, runner=arguments.runner
+            )
     return questions
 
 
@@ -48,6 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--out", type=Path, required=True, help="where the rows go")
     parser.add_argument("--tp", type=int, nargs="+", default=[1], help="tensor-parallel sizes (default: 1)")
     parser.add_argument("--pp", type=int, nargs="+", default=[1], help="pipeline-parallel sizes (default: 1)")
+    parser.add_argument("--runner", help="what the engine's --runner gets (default: it chooses)")
     parser.add_argument("--cache", action="store_true", help="ask for the KV cache instead of the weights")
     parser.add_argument("--refusals", action="store_true", help="write the refused questions too")
     return parser

@@ -23,7 +23,13 @@ KV_SIZES: Final = (1, 4)
 
 
 def weight_questions(
-    name: str, config: Mapping[str, Any], folder: Path, *, sizes: Sequence[int], stages: Sequence[int] = (1,)
+    name: str,
+    config: Mapping[str, Any],
+    folder: Path,
+    *,
+    sizes: Sequence[int],
+    stages: Sequence[int] = (1,),
+    runner: str | None = None,
 ) -> Iterator[Question]:
     """Every split of one configuration, plain and (where it is quantized) as published.
 
@@ -37,16 +43,19 @@ def weight_questions(
         folder: a folder to write into, for this configuration alone.
         sizes: tensor-parallel sizes.
         stages: pipeline-parallel sizes; only with the first of ``sizes``.
+        runner: what ``--runner`` gets; ``None`` lets vLLM choose.
     """
     for quantized in (False, True) if is_quantized(config) else (False,):
         written = str(write_folder(folder / ("quantized" if quantized else "plain"), config, quantized=quantized))
         for tp in sizes:
-            yield Question(config=name, folder=written, tp=tp, quantized=quantized)
+            yield Question(config=name, folder=written, tp=tp, quantized=quantized, runner=runner)
             if tp > 1 and has_experts(config):
-                yield Question(config=name, folder=written, tp=tp, ep=True, quantized=quantized)
+                yield Question(config=name, folder=written, tp=tp, ep=True, quantized=quantized, runner=runner)
         for pp in (size for size in stages if size > 1):
             for stage in (0, pp - 1):
-                yield Question(config=name, folder=written, tp=sizes[0], pp=pp, stage=stage, quantized=quantized)
+                yield Question(
+                    config=name, folder=written, tp=sizes[0], pp=pp, stage=stage, quantized=quantized, runner=runner
+                )
 
 
 def cache_questions(name: str, config: Mapping[str, Any], folder: Path) -> Iterator[Question]:

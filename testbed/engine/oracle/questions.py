@@ -52,6 +52,7 @@ class Question:
         rank: the tensor-parallel rank looked at.
         stage: the pipeline stage looked at.
         server: set when the KV cache is asked for instead of the weights.
+        runner: what ``--runner`` gets; ``None`` lets vLLM choose.
         tensors: whether the row lists every parameter (name, shape, type).
     """
 
@@ -65,6 +66,7 @@ class Question:
     rank: int = 0
     stage: int = 0
     server: Server | None = None
+    runner: str | None = None
     tensors: bool = False
 
     def as_json(self) -> dict[str, Any]:

@@ -246,6 +246,13 @@ class ImageVendor(StrEnum):
     AMD = "AMD"
 
 
+class RunnerKind(StrEnum):
+    """What the engine does with a model."""
+
+    GENERATE = "Generate"
+    POOLING = "Pooling"
+
+
 class LoraSpec(ApiModel):
     """Memory for LoRA adapters."""
 
@@ -347,6 +354,11 @@ class EngineSpec(ApiModel):
     )
     multimodal: MultimodalSpec | None = Field(
         default=None, description="Images and videos: the most of one request, and how the GPUs share the tower."
+    )
+    runner: RunnerKind | None = Field(
+        default=None,
+        description="Generate text, or Pooling: embeddings, scores or rewards. Default: by the model's class. Write "
+        "Pooling for an embedding model or a reranker whose class generates, e.g. Qwen3-Embedding.",
     )
     speculation: SpeculationSpec | None = Field(
         default=None, description="Speculative decoding: the engine guesses tokens and checks them in one step."

@@ -42,6 +42,8 @@ def engine_arguments(options: WorkloadOptions, choice: Option) -> list[str]:
         arguments += ["--data-parallel-size", str(choice.split.data_parallel)]
     if choice.split.expert_parallel:
         arguments += ["--enable-expert-parallel"]
+    if settings.runner is not None:
+        arguments += ["--runner", settings.runner]
     if settings.quantization is not None:
         arguments += ["--quantization", settings.quantization]
     if settings.enforce_eager:

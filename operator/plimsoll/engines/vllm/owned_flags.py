@@ -32,6 +32,7 @@ OWNED_FLAGS: tuple[OwnedFlag, ...] = (
     OwnedFlag("--prefill-context-parallel-size", "prefill-c.*|pcp?", "spec.overrides.tensorParallel"),
     OwnedFlag("--enable-expert-parallel", "(no-)?enable-ex.*|ep?", "spec.overrides.tensorParallel"),
     OwnedFlag("--nnodes", r"nn.*|n([\W\d].*)?", "spec.overrides.tensorParallel: a replica lives on one node"),
+    OwnedFlag("--runner", "ru.*", "spec.engine.runner"),
     OwnedFlag("--dtype", "dt.*", "spec.precision"),
     OwnedFlag("--quantization", "q(u[antizo]*(-(c.*)?)?|[^u].*)?", "spec.precision"),
     OwnedFlag("--enforce-eager", "(no-)?enf.*", "spec.engine.enforceEager"),

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.model import ModelFacts, Task
 from plimsoll.domain.outcomes import EngineSettings, Split
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.serving import Request
@@ -39,6 +39,8 @@ _SMALL_SEQUENCES = 256
 _LARGE_SEQUENCES_SINCE = EngineVersion(0, 8, 5)
 """Before, large GPUs had the small default too, or one for all GPUs."""
 
+_POOL_BY_STEPS = frozenset({"Qwen2ForProcessRewardModel"})
+
 _VLLM_DTYPES = {Precision.FP32: "float32", Precision.BF16: "bfloat16", Precision.FP16: "float16"}
 _VLLM_KV_DTYPES = {
     KvPrecision.BF16: "bfloat16",
@@ -65,6 +67,7 @@ def engine_settings(request: Request, gpu: GpuType, split: Split) -> EngineSetti
         lora=engine.lora,
         media=engine.media,
         drafting=None if engine.speculation is None else engine.speculation.drafting,
+        runner=_runner(request),
     )
 
 
@@ -184,11 +187,27 @@ def _is_large(gpu: GpuType) -> bool:
 def _fewest_tokens(request: Request, sequences: int) -> int:
     """Return the engine's minimum: a token for every sequence; with adapters, also its drafted tokens.
 
-    Source: vLLM, ``engine/arg_utils.py``.
+    A model that reads its input at once needs a step for the longest input (``config/scheduler.py``: without chunked
+    prefill). Source: vLLM, ``engine/arg_utils.py``.
     """
     speculation = request.engine.speculation
     drafted = 0 if speculation is None or request.engine.lora is None else speculation.tokens
-    return sequences * (1 + drafted)
+    input_tokens = request.shape.context_tokens if _reads_at_once(request.model) else 0
+    return max(sequences * (1 + drafted), input_tokens)
+
+
+def _reads_at_once(model: ModelFacts) -> bool:
+    """Whether the engine never cuts a prompt into chunks: encoders, and pooling by steps (``config/model.py``).
+
+    The method of pooling may be in files of the checkpoint that are not read here. Mean and first-token pooling of a
+    decoder needs ``spec.engine.maxBatchedTokens`` of at least ``contextLength``.
+    """
+    return model.task is Task.POOL and (not model.keeps_cache or model.architecture in _POOL_BY_STEPS)
+
+
+def _runner(request: Request) -> str | None:
+    """Return the runner that the engine is started with: by itself it generates for some names of classes."""
+    return "pooling" if request.model.task is Task.POOL else None
 
 
 def _utilization_percent(request: Request, gpu: GpuType, split: Split, any_load: _AnyLoad, batched_tokens: int) -> int:

@@ -65,7 +65,6 @@ _FLAGS = (
     "--performance-mode",
     "--pooler-config",
     "--replayssm-buffer-len",
-    "--runner",
     "--scheduler-cls",
     "--ubatch-size",
     "--use-replayssm",

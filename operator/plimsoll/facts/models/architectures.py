@@ -9,6 +9,7 @@ from __future__ import annotations
 from plimsoll.facts.models.expert_layers import after_first, sparse_step
 from plimsoll.facts.models.families.coupled import COUPLED
 from plimsoll.facts.models.families.dense import DENSE
+from plimsoll.facts.models.families.encoders import ENCODERS
 from plimsoll.facts.models.families.experts import EXPERTS
 from plimsoll.facts.models.families.heads import HEADS
 from plimsoll.facts.models.families.hybrid import HYBRID
@@ -30,11 +31,32 @@ _CHATGLM = Architecture(
 )
 _BAICHUAN = Architecture(attention_bias=_NO, mlp_bias=_NO, kv_heads=all_heads)
 _GEMMA2 = Architecture(tied=True, norms=4, window_rule=WindowRule.PERIODIC, window_period=2)
+_FALCON = Architecture(
+    gated_mlp=False,
+    attention_bias=Flag(default=False, key="bias"),
+    mlp_bias=Flag(default=False, key="bias"),
+    tied=True,
+    parallel_residual=Flag(default=True, key="parallel_attn"),
+    norm_bias=True,
+    intermediate_factor=4,
+    kv_heads=falcon,
+    keeps_cache_type=True,
+)
+_STABLE_LM = Architecture(
+    attention_bias=Flag(default=False, key="use_qkv_bias"),
+    output_bias=False,
+    qk_norm=Flag(default=False, key="qk_layernorm"),
+    qk_norm_spans_heads=True,
+    parallel_residual=Flag(default=False, key="use_parallel_residual"),
+    norms_if_parallel=1,
+    norm_bias=True,
+)
 _SHARED_GRANITE = Moe(width_keys=("intermediate_size",), shared_width_key="shared_intermediate_size")
 
 ARCHITECTURES: dict[str, Architecture] = {
     **COUPLED,
     **DENSE,
+    **ENCODERS,
     **EXPERTS,
     **HEADS,
     **LATENT,
@@ -121,15 +143,8 @@ ARCHITECTURES: dict[str, Architecture] = {
         window_rule=WindowRule.PERIODIC,
         window_period=4,
     ),
-    "StableLmForCausalLM": Architecture(
-        attention_bias=Flag(default=False, key="use_qkv_bias"),
-        output_bias=False,
-        qk_norm=Flag(default=False, key="qk_layernorm"),
-        qk_norm_spans_heads=True,
-        parallel_residual=Flag(default=False, key="use_parallel_residual"),
-        norms_if_parallel=1,
-        norm_bias=True,
-    ),
+    "StableLmForCausalLM": _STABLE_LM,
+    "StableLMEpochForCausalLM": _STABLE_LM,
     "MiniCPMForCausalLM": Architecture(tied=True, moe=Moe(width_keys=("intermediate_size",), optional=True)),
     "MiniMaxM2ForCausalLM": Architecture(
         qk_norm=Flag(default=True, key="use_qk_norm"),
@@ -158,17 +173,8 @@ ARCHITECTURES: dict[str, Architecture] = {
     ),
     "ChatGLMModel": _CHATGLM,
     "ChatGLMForConditionalGeneration": _CHATGLM,
-    "FalconForCausalLM": Architecture(
-        gated_mlp=False,
-        attention_bias=Flag(default=False, key="bias"),
-        mlp_bias=Flag(default=False, key="bias"),
-        tied=True,
-        parallel_residual=Flag(default=True, key="parallel_attn"),
-        norm_bias=True,
-        intermediate_factor=4,
-        kv_heads=falcon,
-        keeps_cache_type=True,
-    ),
+    "FalconForCausalLM": _FALCON,
+    "RWForCausalLM": _FALCON,
     "GPTBigCodeForCausalLM": Architecture(
         gated_mlp=False,
         attention_bias=_YES,

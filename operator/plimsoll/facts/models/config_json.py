@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.model import EncoderFacts, FactsSource, ModelFacts
+from plimsoll.domain.model import EncoderFacts, FactsSource, ModelFacts, Task
 from plimsoll.facts.models.assembly import layer_kinds, stored, with_undivided
 from plimsoll.facts.models.composites import language_fields
 from plimsoll.facts.models.context_length import max_context_tokens
@@ -20,6 +20,7 @@ from plimsoll.facts.models.model_class import ModelClass, model_class
 from plimsoll.facts.models.outside_layers import embedding_weights, head_weights, layer_norms
 from plimsoll.facts.models.parameters import count_parameters
 from plimsoll.facts.models.plausible import MOST_PARAMETERS, check_size, check_tower_size
+from plimsoll.facts.models.pooling import purpose_remarks
 from plimsoll.facts.models.predictor import predictor_kinds
 from plimsoll.facts.models.quantization import StorageRule, overlooked_remarks, storage_rule
 from plimsoll.facts.models.quantization_method import quantization_method
@@ -93,6 +94,8 @@ def _decoder(name: str, fields: Fields, kind: ModelClass, rule: StorageRule) -> 
     mlp_parts, width, experts = mlps(fields, traits, shape)
     norms = Part(tuple(layer_norms(fields, traits, shape)))
     mixer_parts = mixers(fields, traits, shape)
+    if traits.reads_both_ways:
+        mixer_parts = tuple(Part(part.weights) for part in mixer_parts)
     extras = traits.extra.layers(fields, shape)
     parts = [
         in_one_module(mixer + mlp, traits) + extra + norms
@@ -118,11 +121,16 @@ def _decoder(name: str, fields: Fields, kind: ModelClass, rule: StorageRule) -> 
         max_context_tokens=shape.context,
         experts=experts,
         tied_embeddings=tied,
-        on_every_stage=tables_on_every_stage(kind.language),
+        task=traits.task,
+        on_every_stage=tables_on_every_stage(kind.language if traits.task is Task.GENERATE else None),
         inseparable=inseparable_runs(fields, traits, shape),
         step_bytes=traits.extra.step_bytes(fields, shape),
         host_bytes=traits.extra.table_bytes(fields),
-        remarks=(*overlooked_remarks(fields), *host_tables_remarks(fields, traits)),
+        remarks=(
+            *overlooked_remarks(fields),
+            *host_tables_remarks(fields, traits),
+            *purpose_remarks(name, traits),
+        ),
         evidence=kind.evidence,
         predictor=predictor_kinds(
             fields, traits, shape, list(zip(mixer_parts, mlp_parts, strict=True)), norms, rule.storage_of
@@ -147,7 +155,7 @@ def _shape(name: str, fields: Fields, kind: ModelClass) -> Shape:
         layers=layer_count(fields, largest=_MOST_LAYERS),
         hidden=fields.integer(("hidden_size", "n_embd")),
         heads=fields.integer(("num_attention_heads", "n_head")) if has_attention(kind.traits) else 0,
-        context=max_context_tokens(fields, architecture=kind.language),
+        context=max(1, max_context_tokens(fields, architecture=kind.language) - kind.traits.reserved_positions),
     )
 
 

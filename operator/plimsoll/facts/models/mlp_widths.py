@@ -48,7 +48,7 @@ def double_if_shared(fields: Fields, width: int, layers: int) -> tuple[int, ...]
 
 
 def half(_fields: Fields, width: int, layers: int) -> tuple[int, ...]:
-    """Half of what is written: the field counts gate and up together (Molmo)."""
+    """Half of what is written: the field counts gate and up together (Molmo, Qwen 1)."""
     return (width // 2,) * layers
 
 

@@ -19,6 +19,7 @@ from plimsoll.facts.models.composites import (
 from plimsoll.facts.models.encoders.generic_tower import can_estimate, generic_tower
 from plimsoll.facts.models.fields import Fields
 from plimsoll.facts.models.generic import generic_architecture
+from plimsoll.facts.models.pooling import pooled_class, pooled_traits, pools
 from plimsoll.facts.models.refusals import refuse_unknown_parts, refuse_variants
 from plimsoll.facts.models.traits import Architecture
 
@@ -57,6 +58,9 @@ def model_class(name: str, fields: Fields, *, with_tensors: bool = False) -> Mod
             refuse_variants(name, listed, fields)
             known = ARCHITECTURES[listed]
             return ModelClass(listed, listed, known, None, known.evidence)
+        pooled = _pooled(listed, fields)
+        if pooled is not None:
+            return pooled
     return _unknown(name, fields, classes[0], with_tensors=with_tensors)
 
 
@@ -73,6 +77,15 @@ def knows_class(fields: Fields) -> bool:
         if listed in ARCHITECTURES:
             return True
     return False
+
+
+def _pooled(listed: str, fields: Fields) -> ModelClass | None:
+    """Return a class that pools with the layers of a known class; None if it does not."""
+    pooled = pooled_class(listed)
+    traits = None if pooled is None else ARCHITECTURES.get(pooled.language)
+    if pooled is None or traits is None:
+        return None
+    return ModelClass(listed, pooled.language, pooled_traits(listed, pooled, traits, fields), None, traits.evidence)
 
 
 def _classes(fields: Fields) -> tuple[str, ...]:
@@ -107,6 +120,8 @@ def _unknown(name: str, fields: Fields, listed: str, *, with_tensors: bool) -> M
         return _composite_with_tensors(name, fields, listed)
     if language is not fields:
         return _unknown_composite(name, fields, listed)
+    if pools(listed):
+        raise UnsupportedModel(name, f"the model class {listed}: it does not generate, and its layers are unknown")
     refuse_unknown_parts(name, fields, towers_are_known=with_tensors)
     return ModelClass(listed, listed, generic_architecture(language), None, Evidence.GENERIC)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from plimsoll.domain.model import Sharding, Weight
+from plimsoll.domain.model import Sharding, Task, Weight
 from plimsoll.facts.models.fields import Fields
 from plimsoll.facts.models.linears import norm, vector, vocabulary
 from plimsoll.facts.models.shape import Shape
@@ -26,12 +26,13 @@ def embedding_weights(fields: Fields, traits: Architecture, shape: Shape, tokens
 
 
 def head_weights(fields: Fields, traits: Architecture, shape: Shape, tokens: int, *, tied: bool) -> Iterator[Weight]:
-    """Yield the final norm, and the output projection unless it shares the embedding table."""
+    """Yield the final norm, and the output projection unless it shares the embedding table or the class only pools."""
     if traits.norms and traits.final_norm:
         yield from norm("norm", shape.hidden, bias=traits.norm_bias)
-    if not tied:
+    generates = traits.task is Task.GENERATE
+    if generates and not tied:
         yield Weight("lm_head", tokens, shape.hidden, Sharding.VOCABULARY)
-    if traits.lm_head_bias:
+    if generates and traits.lm_head_bias:
         yield vector("lm_head.bias", tokens, sharding=Sharding.VOCABULARY)
     yield from traits.extra.head(fields, shape)
 

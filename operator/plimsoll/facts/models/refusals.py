@@ -25,11 +25,22 @@ _PARTS = {
     "conv_L_cache": "short-convolution layers (conv_L_cache)",
     "rwkv_hidden_size": "RWKV layers (rwkv_hidden_size)",
     "num_wkv_heads": "RWKV layers (num_wkv_heads)",
+    "state_size": "state-space layers (state_size)",
+    "layer_group_size": "linear-attention layers (layer_group_size)",
+    "linear_conv_kernel_dim": "linear-attention layers (linear_conv_kernel_dim)",
+    "compress_ratios": "a compressed KV cache (compress_ratios)",
+    "loop_num": "layers that every token passes several times (loop_num)",
+    "total_ut_steps": "layers that every token passes several times (total_ut_steps)",
+    "ffn_config": "an MLP with a section of its own (ffn_config)",
 }
 """Fields of parts that cannot be estimated for an unknown class. Source: the configurations of these families."""
 
+_RECURRENT_TYPES = ("linear", "mamba", "conv", "recurrent", "rwkv")
+"""Beginnings of the words in ``layer_types`` for layers that keep a state and no keys and values."""
 
-_TOWERS = frozenset({"vision_config", "visual", "mm_vision_tower", "audio_config", "speech_config", "embd_layer"})
+_WITHOUT_CACHE = frozenset(
+    {"vision_config", "visual", "mm_vision_tower", "audio_config", "speech_config", "embd_layer", "ffn_config"}
+)
 """Parts without a cache: if the checkpoint's tensors are available, they contain everything about these parts."""
 
 
@@ -45,8 +56,11 @@ def refuse_unknown_parts(name: str, fields: Fields, *, towers_are_known: bool = 
         UnsupportedModel: with the part and the field that shows it.
     """
     for key, missing in _PARTS.items():
-        if fields.has(key) and not (towers_are_known and key in _TOWERS):
+        if fields.has(key) and not (towers_are_known and key in _WITHOUT_CACHE):
             raise UnsupportedModel(name, missing)
+    for kind in fields.items("layer_types"):
+        if isinstance(kind, str) and kind.startswith(_RECURRENT_TYPES):
+            raise UnsupportedModel(name, f"layers of the type {shown(kind)!r} (layer_types)")
     types = fields.items("attn_type_list")
     if any(kind != types[0] for kind in types[1:]):
         raise UnsupportedModel(name, "layers of several attention types (attn_type_list)")
@@ -63,5 +77,7 @@ def refuse_variants(name: str, model_class: str, fields: Fields) -> None:
     width = fields.values.get("word_embed_proj_dim")
     if model_class == "OPTForCausalLM" and width not in (None, fields.values.get("hidden_size")):
         raise UnsupportedModel(name, "an embedding of another width (word_embed_proj_dim)")
+    if model_class == "QWenLMHeadModel" and fields.has("visual"):
+        raise UnsupportedModel(name, _PARTS["visual"])
     if fields.values.get("mlp_type") not in (None, "default"):
         raise UnsupportedModel(name, f"the MLP type {shown(fields.values['mlp_type'])!r} (mlp_type)")

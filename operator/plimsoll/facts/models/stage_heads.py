@@ -37,6 +37,9 @@ _BOTH = frozenset(
         "OrionForCausalLM",
         "PhiMoEForCausalLM",
         "Plamo3ForCausalLM",
+        "QWenLMHeadModel",
+        "RWForCausalLM",
+        "StableLMEpochForCausalLM",
         "Qwen2MoeForCausalLM",
         "Qwen3MoeForCausalLM",
         "Qwen3NextForCausalLM",
@@ -44,7 +47,8 @@ _BOTH = frozenset(
     }
 )
 _EMBEDDING = frozenset({"Qwen3_5ForCausalLM", "Qwen3_5MoeForCausalLM"})
-"""Source: vLLM 0.32, ``model_executor/models``: ``ParallelLMHead`` or embedding made without asking for the rank."""
+"""Source: vLLM 0.32 (0.23 for classes dropped since), ``model_executor/models``: ``ParallelLMHead`` or embedding made
+without asking for the rank."""
 
 
 def tables_on_every_stage(architecture: str | None) -> Tables:

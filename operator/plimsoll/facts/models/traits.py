@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from plimsoll.domain.engine_options import HeadMethod
-from plimsoll.domain.model import Evidence, Weight
+from plimsoll.domain.model import Evidence, Task, Weight
 from plimsoll.facts.models.fields import Fields
 from plimsoll.facts.models.mixers.kv_heads import grouped
 from plimsoll.facts.models.shape import Heads, Part, Parts, Role, Shape, Span
@@ -174,7 +174,9 @@ class Architecture:
     them. With ``whole_vocabulary`` the embedding table is not divided. ``output_gate`` doubles the query projection
     (Qwen3-Next). ``ties`` is off if the engine ties embeddings always or never and ignores the file. ``predictors`` is
     the number of multi-token-prediction layers if the file names none; with ``predicts_locally`` they have sliding
-    attention and the dense MLP of the first layer (MiMo-V2).
+    attention and the dense MLP of the first layer (MiMo-V2). ``task`` is that of the class; a class that pools has no
+    output projection. With ``reads_both_ways`` each token attends to all tokens of its input, so the layers have no
+    cache. ``reserved_positions`` are positions that no token can have (RoBERTa).
     """
 
     spellings: tuple[tuple[str, str], ...] = ()
@@ -220,6 +222,9 @@ class Architecture:
     predictors: int = 0
     predicts_locally: bool = False
     eagle: HeadMethod | None = None
+    task: Task = Task.GENERATE
+    reads_both_ways: bool = False
+    reserved_positions: int = 0
     recurrent: Recurrent | None = None
     moe: Moe | None = None
 

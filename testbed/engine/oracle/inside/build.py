@@ -12,9 +12,9 @@ from testbed.engine.oracle.questions import Question
 
 def engine_config(question: Question) -> Any:
     """The whole configuration that ``vllm serve`` would come to, defaults and all."""
-    arguments: dict[str, Any] = {}
+    arguments: dict[str, Any] = {"runner": question.runner}
     if server := question.server:
-        arguments = {
+        arguments |= {
             "kv_cache_dtype": server.kv_dtype,
             "max_model_len": server.max_model_len,
             "max_num_seqs": server.max_num_seqs,

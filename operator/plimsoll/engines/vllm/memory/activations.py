@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.model import ModelFacts, Task
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import Precision
 from plimsoll.domain.terms import ACTIVATIONS, Derivation, Line, Term
@@ -40,6 +40,7 @@ from plimsoll.engines.vllm.memory.forward import (
     sparse_workspace_bytes,
     sparse_workspace_formula,
 )
+from plimsoll.engines.vllm.memory.pooler import pooler_bytes, pooler_formula
 from plimsoll.engines.vllm.memory.rank import Rank
 from plimsoll.engines.vllm.memory.sampler import Sampling, sampler_formula, sampling
 from plimsoll.memory.draft import draft_tokens
@@ -185,7 +186,8 @@ class Step(NamedTuple):
     """The parts of the peak that are the same for any number of sequences and any context.
 
     ``fixed`` holds all parts that no load changes. ``tokens`` are those of the step, of which each sequence has
-    ``rows_each`` in the sampler. ``sampling`` is None on a stage that does not sample. ``has_indexer`` means that the
+    ``rows_each`` in the sampler. ``sampling`` is None on a stage that does not sample; the last stage of a model that
+    pools takes ``pooled`` bytes instead. ``has_indexer`` means that the
     rank gathers keys of sparse attention, and ``has_tower`` that it profiles a tower.
     """
 
@@ -199,11 +201,12 @@ class Step(NamedTuple):
     has_indexer: bool
     has_tower: bool
     fixed: StepParts
+    pooled: int = 0
 
     def activations(self, sequences: int, context_tokens: int) -> Activations:
         """Return the peak of a step of so many sequences, with a longest request of ``context_tokens`` tokens."""
         rows = min(sequences * self.rows_each, self.tokens)
-        sampled = 0 if self.sampling is None else self.sampling.peak_bytes(rows)
+        sampled = self.pooled if self.sampling is None else self.sampling.peak_bytes(rows)
         parts = Activations(*self.fixed, rows, sampled, sparse=0, kept=self.fixed.experts.kept)
         if self.has_indexer:
             parts = self._with_indexer(parts, context_tokens)
@@ -241,6 +244,7 @@ def _step(
 ) -> Step:
     is_first = split.pipeline_parallel == 1 or not is_last
     is_second = law.runs_v2(model, gpu)
+    pools = model.task is Task.POOL
     logits = sampling(
         law.sampler_of(model, gpu),
         vocabulary=model.vocabulary,
@@ -255,7 +259,7 @@ def _step(
         tokens=tokens,
         dtype_bytes=dtype_bytes,
         rows_each=1 + (speculative_tokens if is_second else 0),
-        sampling=logits if is_last else None,
+        sampling=logits if is_last and not pools else None,
         has_indexer=has_indexer(model),
         has_tower=(is_first or not is_second) and model.encoder is not None and law.profiles_tower_of(model, gpu),
         fixed=_fixed(
@@ -269,6 +273,7 @@ def _step(
             is_last=is_last,
             compiles=compiles and is_first,
         ),
+        pooled=pooler_bytes(model, batched_tokens=tokens) if is_last and pools else 0,
     )
 
 
@@ -343,7 +348,7 @@ def _largest_step(rank: Rank, parts: Activations) -> Iterator[Line]:
     if parts.scratch:
         branches.append((parts.scratch, (hidden, *_scratch(rank, parts))))
     if parts.sampling:
-        sampler = Line("sampler", _sampler(rank, parts), parts.sampling)
+        sampler = Line(*_sampler(rank, parts), parts.sampling)
         branches.append((parts.hidden + parts.sampling, (hidden, sampler)))
     largest, chosen = max(branches, key=lambda branch: branch[0])
     yield from chosen
@@ -383,8 +388,11 @@ def _compiling(rank: Rank) -> str:
     return compiling_formula(model, rank.split, rank.gpu, batched_tokens=tokens, dtype_bytes=rank.value_bytes)
 
 
-def _sampler(rank: Rank, parts: Activations) -> str:
-    return sampler_formula(
+def _sampler(rank: Rank, parts: Activations) -> tuple[str, str]:
+    """Return the name and the formula of what comes after the forward pass: the sampler, or the pooler."""
+    if rank.request.model.task is Task.POOL:
+        return "pooler", pooler_formula(rank.request.model, batched_tokens=rank.settings.max_num_batched_tokens)
+    formula = sampler_formula(
         rank.law.sampler_of(rank.request.model, rank.gpu),
         vocabulary=rank.request.model.vocabulary,
         rows=parts.rows,
@@ -392,6 +400,7 @@ def _sampler(rank: Rank, parts: Activations) -> str:
         rejects=draft_tokens(rank.request) > 0,
         dtype_bytes=rank.value_bytes,
     )
+    return "sampler", formula
 
 
 def _encoder(rank: Rank, seen: Profiled, parts: Activations) -> str:

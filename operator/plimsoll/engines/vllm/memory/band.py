@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from plimsoll.domain.gpus import GpuType, Vendor
-from plimsoll.domain.model import Evidence, ModelFacts
+from plimsoll.domain.model import Evidence, ModelFacts, Task
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.units import GIB
 from plimsoll.engines.vllm.memory.engine_law import FUSED_SAMPLER, NATIVE_SAMPLER, EngineLaw
@@ -20,6 +20,7 @@ from plimsoll.engines.vllm.memory.non_torch import has_switch
 from plimsoll.engines.vllm.memory.rocm_attention import is_rdna, spilled_bytes, spills_attention
 from plimsoll.engines.vllm.memory.runners import is_recurrent
 from plimsoll.engines.vllm.memory.sampler import sampler_bytes
+from plimsoll.facts.models.generic import WEIGHTS_ERROR
 from plimsoll.memory.band import Band
 
 _GRAPHS_LOW, _GRAPHS_HIGH = 0.24, 0.19
@@ -41,12 +42,19 @@ choose any width, eleven were below the band without this term (six with it) and
 something that no law covers. Of 87 later starts, 60 were inside before any law was read from them; of 48 after that,
 40 were inside."""
 
-_EVIDENCE = {Evidence.KNOWN: 1.0, Evidence.TENSORS: 1.5, Evidence.GENERIC: 2.5}
-"""Factors of the width: larger for classes whose layers were not checked."""
+_EVIDENCE = {Evidence.KNOWN: 1.0, Evidence.TENSORS: 1.5, Evidence.GENERIC: 1.5}
+"""Factors of the width: larger for classes whose layers were not checked. A generic reading may also be wrong about the
+weights: :func:`doubtful_weights`."""
 
 
 def band(
-    model: ModelFacts, gpu: GpuType | None, split: Split, law: EngineLaw, *, sequences: int = LARGEST_DEFAULT_SEQUENCES
+    model: ModelFacts,
+    gpu: GpuType | None,
+    split: Split,
+    law: EngineLaw,
+    *,
+    sequences: int = LARGEST_DEFAULT_SEQUENCES,
+    weights_bytes: int = 0,
 ) -> Band:
     """Return the band of one rank's need.
 
@@ -56,8 +64,9 @@ def band(
         split: tensor and data parallelism widen it.
         law: the release's law.
         sequences: ``--max-num-seqs``; by default the engine's largest default.
+        weights_bytes: the weights of the rank, which a generic reading may have wrong.
     """
-    return band_width(model, gpu, split, law).band(sequences)
+    return band_width(model, gpu, split, law, weights_bytes=weights_bytes).band(sequences)
 
 
 class BandWidth(NamedTuple):
@@ -81,11 +90,18 @@ class BandWidth(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def band_width(
-    model: ModelFacts, gpu: GpuType | None, split: Split, law: EngineLaw, attention: str | None = None
+    model: ModelFacts,
+    gpu: GpuType | None,
+    split: Split,
+    law: EngineLaw,
+    attention: str | None = None,
+    *,
+    weights_bytes: int = 0,
 ) -> BandWidth:
     """Return the width of the band; the arguments are those of :func:`band`.
 
     ``attention`` is the attention back end that the user names, in capitals; None leaves it to the engine.
+    ``weights_bytes`` are the weights of the rank, which a generic reading may have wrong.
     """
     card = gpu.usable_bytes if gpu is not None else 80 * GIB
     low, high = 0.30 * GIB + 0.003 * card, 0.35 * GIB + 0.006 * card
@@ -94,6 +110,8 @@ def band_width(
     low, high = low * _EVIDENCE[model.evidence], high * _EVIDENCE[model.evidence]
     for extra_low, extra_high in _thin(model, gpu, split, law, attention):
         low, high = low + extra_low * GIB, high + extra_high * GIB
+    doubtful = doubtful_weights(model, weights_bytes)
+    low, high = low + doubtful, high + doubtful
     may_choose = law.may_fuse_sampler and law.sampler_of(model, gpu) is NATIVE_SAMPLER
     return BandWidth(
         low=low,
@@ -102,6 +120,11 @@ def band_width(
         tail=_TAIL_GIB * GIB + _TAIL_SHARE * card,
         vocabulary=model.vocabulary if may_choose else None,
     )
+
+
+def doubtful_weights(model: ModelFacts, weights_bytes: int) -> int:
+    """Return by how many bytes the weights may be more or less: none where a class or its tensors are known."""
+    return int(WEIGHTS_ERROR * weights_bytes) if model.evidence is Evidence.GENERIC else 0
 
 
 def _thin(
@@ -141,6 +164,11 @@ def _thin(
             residual_streams(model) > 1,
             1.0,
             1.5,
+        ),
+        "pooling: no log of such a start, and the graphs are those of a model that generates": (
+            model.task is Task.POOL,
+            0.5,
+            0.5,
         ),
         "tokens exchanged between data-parallel ranks": (split.data_parallel > 1, 1.0, 2.0),
     }

@@ -38,6 +38,8 @@ def cache_bytes(shape: ServingShape, layout: KvLayout) -> int:
 
 def _derivation(rank: Rank) -> Derivation:
     layout = rank_layout(rank.request, rank.split, rank.settings, rank.stage)
+    if not layout.groups:
+        return Derivation("none: an input is read in one step, and nothing of it is kept")
     return Derivation("needed by the declared load", tuple(_lines(rank, layout)))
 
 

@@ -11,6 +11,7 @@ from plimsoll.domain.serving import Request
 from plimsoll.domain.terms import ACTIVATIONS, LEARNED, WEIGHTS, Derivation, Line, Term
 from plimsoll.engines.vllm.doubts import doubts_of
 from plimsoll.engines.vllm.memory.activations import Activations, activations_term
+from plimsoll.engines.vllm.memory.band import doubtful_weights
 from plimsoll.engines.vllm.memory.cache_term import cache_bytes, cache_term
 from plimsoll.engines.vllm.memory.cuda_graphs import GraphParts, graphs_term
 from plimsoll.engines.vllm.memory.frame import Frame, frame_of
@@ -79,8 +80,8 @@ def estimate_of_stage(
     estimated = sum(others)
     without_cache = weights + adapters + estimated
     edges = _band(frame, activations, settings, correction)
-    # Weights and cache are counted and not estimated, so the need is never below them, for any band.
-    slack = max(0, min(-edges.low_bytes, estimated))
+    # The cache is counted and not estimated, and so are the weights of a known class: the need is never below them.
+    slack = max(0, min(-edges.low_bytes, estimated + doubtful_weights(request.model, weights)))
     budget = gpu.usable_bytes * settings.gpu_memory_utilization_percent // 100
     left = budget - without_cache
     expected, low, high = layout.capacities((left, left - edges.high_bytes, left + slack), request.shape.context_tokens)
@@ -93,7 +94,7 @@ def estimate_of_stage(
         usable_bytes=gpu.usable_bytes,
         budget_bytes=budget,
         kv_bytes_per_token=layout.bytes_per_token,
-        kv_needed_tokens=replica_tokens(request.shape, split),
+        kv_needed_tokens=replica_tokens(request.shape, split) if request.model.keeps_cache else 0,
         kv_capacity_tokens=engines * expected,
         kv_capacity_low_tokens=engines * low,
         kv_capacity_high_tokens=engines * high,

@@ -123,9 +123,10 @@ def _frame(
     settings = _settings(batched_tokens, enforce_eager=enforce_eager)
     law = law_for(version)
     rank = Rank(request, gpu, split, settings, law, stage)
+    weights = weights_term(rank)
     return Frame(
         law=law,
-        weights=weights_term(rank),
+        weights=weights,
         adapters=adapters_term(rank),
         overhead=overhead_term(rank),
         layout=rank_layout(request, split, settings, stage),
@@ -134,7 +135,9 @@ def _frame(
         graphs=rank_graph_kind(rank),
         tokens=batched_tokens,
         tokens_each=1 + draft_tokens(request),
-        width=band_width(model, gpu, split, law, chosen_attention(unfollowed)),
+        width=band_width(
+            model, gpu, split, law, chosen_attention(unfollowed), weights_bytes=weights.size_bytes
+        ),
         outside=outside_budget(model, gpu, split, law),
         counts_groups=kv_law_for(version).reports_tokens_by_group,
     )

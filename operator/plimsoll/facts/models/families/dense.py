@@ -10,6 +10,7 @@ from __future__ import annotations
 from plimsoll.facts.models.extras.gemma import ALTUP
 from plimsoll.facts.models.mixers.kv_heads import all_heads
 from plimsoll.facts.models.mixers.looped import looped_layers
+from plimsoll.facts.models.mlp_widths import half
 from plimsoll.facts.models.traits import (
     Architecture,
     Flag,
@@ -132,5 +133,12 @@ DENSE: dict[str, Architecture] = {
     "MptForCausalLM": _MPT,
     "MPTForCausalLM": _MPT,
     "DeciLMForCausalLM": Architecture(in_blocks=True),
+    "QWenLMHeadModel": Architecture(
+        attention_bias=_YES,
+        output_bias=False,
+        mlp_bias=_NO,
+        kv_heads=all_heads,
+        widths=half,
+    ),
 }
 """Traits by class name, as ``architectures`` of a configuration spells it."""

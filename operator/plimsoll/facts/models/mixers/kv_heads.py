@@ -33,8 +33,11 @@ def grouped(fields: Fields) -> str | None:
 
 
 def falcon(fields: Fields) -> str | None:
-    """``num_kv_heads`` with ``new_decoder_architecture``, else one or all by ``multi_query``."""
-    if fields.flag("new_decoder_architecture", default=False):
+    """``num_kv_heads`` with ``new_decoder_architecture``, else one or all by ``multi_query``.
+
+    The first files of Falcon 40B (``RWForCausalLM``) have ``n_head_kv`` and not the flag.
+    """
+    if fields.flag("new_decoder_architecture", default=fields.has("n_head_kv")):
         return fields.first(("num_kv_heads", "n_head_kv"))
     return multi_query(fields)
 

@@ -1,0 +1,113 @@
+"""Classes that pool with the layers of a class that generates: embeddings, scores and rewards of decoders.
+
+Source: vLLM 0.32, ``models/registry.py``, ``models/adapters.py`` and ``config/model.py`` (defaults by suffix).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from plimsoll.domain.model import ModelFacts, Task
+from plimsoll.facts.models.fields import Fields
+from plimsoll.facts.models.pooled_heads import process_reward, reward, score, value
+from plimsoll.facts.models.traits import NO_EXTRA, Architecture, Extra
+
+_SCORE = Extra(head=score)
+
+
+class Pooled(NamedTuple):
+    """A class that pools: the class whose layers it has, and its head."""
+
+    language: str
+    head: Extra = NO_EXTRA
+
+
+_NAMED: Mapping[str, Pooled] = {
+    "Gemma2Model": Pooled("Gemma2ForCausalLM"),
+    "Gemma3TextModel": Pooled("Gemma3ForCausalLM"),
+    "InternLM2ForRewardModel": Pooled("InternLM2ForCausalLM", Extra(head=value)),
+    "LlamaBidirectionalModel": Pooled("LlamaForCausalLM"),
+    "LlamaBidirectionalForSequenceClassification": Pooled("LlamaForCausalLM", _SCORE),
+    "MistralModel": Pooled("LlamaForCausalLM"),
+    "Qwen2ForProcessRewardModel": Pooled("Qwen2ForCausalLM", Extra(head=process_reward)),
+    "Qwen2ForRewardModel": Pooled("Qwen2ForCausalLM", Extra(head=reward)),
+}
+
+_SUFFIXES: Mapping[str, Extra] = {
+    "ForSequenceClassification": _SCORE,
+    "ForTokenClassification": _SCORE,
+    "ClassificationModel": _SCORE,
+    "ForTextEncoding": NO_EXTRA,
+    "EmbeddingModel": NO_EXTRA,
+    "ForRewardModeling": NO_EXTRA,
+    "RewardModel": NO_EXTRA,
+    "Model": NO_EXTRA,
+}
+"""Endings of names for which the engine chooses pooling, with the head that it makes."""
+
+_GENERATES = ("ForCausalLM", "ForConditionalGeneration", "ChatModel", "LMHeadModel")
+
+_MASKED = ("ForMaskedLM", "ForPreTraining")
+"""Endings of encoders that predict masked tokens."""
+
+_BOTH_WAYS = ("LlamaBidirectional",)
+
+
+_PURPOSES = ("embedding", "reranker", "reward")
+"""Words in the names of models whose class generates and that are published to pool (Qwen3-Embedding)."""
+
+
+_PURPOSE = (
+    "its class generates, but its name says embeddings, ranking or rewards: it is planned to generate; write "
+    "spec.engine.runner: Pooling if it must not"
+)
+
+
+def as_pooling(model: ModelFacts) -> ModelFacts:
+    """Return a model as the engine loads it to pool: without the output projection and what belongs to drafting."""
+    if model.task is Task.POOL:
+        return model
+    head = tuple(weight for weight in model.head if not weight.name.startswith("lm_head"))
+    remarks = tuple(remark for remark in model.remarks if remark != _PURPOSE)
+    return replace(model, task=Task.POOL, head=head, predictor=(), remarks=remarks)
+
+
+def purpose_remarks(name: str, traits: Architecture) -> tuple[str, ...]:
+    """Return a remark for a class that generates where the model's name says that it is not meant to."""
+    last = name.rpartition("/")[2].lower()
+    if traits.task is Task.POOL or not any(word in last for word in _PURPOSES):
+        return ()
+    return (_PURPOSE,)
+
+
+def pools(listed: str) -> bool:
+    """Whether the engine takes a class of this name, which it does not know, for one that pools."""
+    return not listed.endswith(_GENERATES) and listed.endswith((*_SUFFIXES, *_MASKED))
+
+
+def pooled_class(listed: str) -> Pooled | None:
+    """Return the class that generates with the same layers; None where the name tells of none."""
+    if listed in _NAMED:
+        return _NAMED[listed]
+    if not pools(listed) or listed.endswith(_MASKED):
+        return None
+    suffix = next(each for each in _SUFFIXES if listed.endswith(each))
+    return Pooled(listed.removesuffix(suffix) + "ForCausalLM", _SUFFIXES[suffix])
+
+
+def pooled_traits(listed: str, pooled: Pooled, traits: Architecture, fields: Fields) -> Architecture:
+    """Return the traits of a class that pools, from those of the class that generates with the same layers.
+
+    Raises:
+        InvalidInput: a field is ill-typed.
+    """
+    causal = fields.flag("is_causal", default=True) and not fields.flag("use_bidirectional_attention", default=False)
+    return replace(
+        traits,
+        task=Task.POOL,
+        reads_both_ways=listed.startswith(_BOTH_WAYS) or not causal,
+        predictors=0,
+        extra=replace(traits.extra, head=pooled.head.head),
+    )
