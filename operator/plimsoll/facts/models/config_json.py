@@ -21,7 +21,7 @@ from plimsoll.facts.models.outside_layers import embedding_weights, head_weights
 from plimsoll.facts.models.parameters import count_parameters
 from plimsoll.facts.models.plausible import MOST_PARAMETERS, check_size, check_tower_size
 from plimsoll.facts.models.predictor import predictor_kinds
-from plimsoll.facts.models.quantization import StorageRule, overlooked_remarks, storage_rule
+from plimsoll.facts.models.quantization import StorageRule, quantization_remarks, storage_rule
 from plimsoll.facts.models.rotary import older_rotary_bytes, rotary_bytes
 from plimsoll.facts.models.shape import Part, Shape
 from plimsoll.facts.models.shared_layers import inseparable_runs
@@ -121,7 +121,10 @@ def _decoder(name: str, fields: Fields, kind: ModelClass, rule: StorageRule) -> 
         inseparable=inseparable_runs(fields, traits, shape),
         step_bytes=traits.extra.step_bytes(fields, shape),
         host_bytes=traits.extra.table_bytes(fields),
-        remarks=(*overlooked_remarks(fields), *host_tables_remarks(fields, traits)),
+        remarks=(
+            *quantization_remarks(name, fields, is_head=traits.eagle is not None),
+            *host_tables_remarks(fields, traits),
+        ),
         evidence=kind.evidence,
         predictor=predictor_kinds(
             fields, traits, shape, list(zip(mixer_parts, mlp_parts, strict=True)), norms, rule.storage_of
