@@ -58,9 +58,9 @@ def refuse_unknown_parts(name: str, fields: Fields, *, towers_are_known: bool = 
 
 _NO_LONGER_SERVED = {
     "MllamaForConditionalGeneration": (
-        "Llama 3.2 Vision (MllamaForConditionalGeneration): the engine served it up to release 0.10.2, with its "
-        "first core (V0) alone, whose memory has no law here, and no release since 0.11 serves it. Take a vision model that it serves, "
-        "e.g. meta-llama/Llama-4-Scout-17B-16E-Instruct or Qwen/Qwen3-VL-8B-Instruct"
+        "Llama 3.2 Vision (MllamaForConditionalGeneration): the engine served it up to release 0.10.2, with its first "
+        "core (V0) alone, whose memory has no law here, and no release since 0.11 serves it. Take a vision model that "
+        "it serves, e.g. meta-llama/Llama-4-Scout-17B-16E-Instruct or Qwen/Qwen3-VL-8B-Instruct"
     ),
 }
 """Classes that only old releases serve. Source: vLLM, ``SupportsV0Only`` in ``models/mllama.py`` of 0.8 to 0.10.2, and
