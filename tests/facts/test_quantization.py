@@ -384,7 +384,7 @@ def test_the_kv_cache_scheme_is_read(section: dict[str, Any], kv_precision: KvPr
     assert rule(section).checkpoint.kv_precision is kv_precision
 
 
-@pytest.mark.parametrize("method", ["hqq", "torchao", "gguf", "eetq", "aqlm", "vptq", "bitnet", "auto-round", "higgs"])
+@pytest.mark.parametrize("method", ["eetq", "aqlm", "vptq", "bitnet", "higgs"])
 def test_methods_without_a_law_are_named(method: str) -> None:
     with pytest.raises(UnsupportedModel, match=method):
         rule({"quant_method": method})

@@ -14,30 +14,41 @@ from typing import Any
 
 import pytest
 
+from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.domain.model import FactsSource, ModelFacts
 from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import KvPrecision
+from plimsoll.domain.precision import SCALED_BY_TOKEN, KvPrecision
 from plimsoll.engines.vllm.memory.kv_cache import KvLayout, kv_layout
 from plimsoll.facts.models.config_json import read_model_facts
 from plimsoll.memory.stages import stage_caches
 from tests.memory.sums import blocks_in, max_concurrency
+from tests.support.model_configs import facts_of
 
 Row = dict[str, Any]
 
 SURVEY = Path(__file__).parents[2] / "benchmarks" / "accuracy" / "data"
 MADE = json.loads((Path(__file__).parent / "data" / "made_caches.json").read_text())
-PRECISIONS = {"auto": KvPrecision.BF16, "fp8": KvPrecision.FP8, "fp8_ds_mla": KvPrecision.FP8}
+PRECISIONS = {
+    "auto": KvPrecision.BF16,
+    "fp8": KvPrecision.FP8,
+    "fp8_ds_mla": KvPrecision.FP8,
+    "int8_per_token_head": KvPrecision.INT8,
+    "int4_per_token_head": KvPrecision.INT4,
+    "fp8_per_token_head": KvPrecision.FP8_SCALED,
+}
 
 
-def _surveyed() -> dict[str, list[Row]]:
+def _surveyed(file: Path) -> dict[str, list[Row]]:
     rows: dict[str, list[Row]] = defaultdict(list)
-    for line in (SURVEY / "kv_oracle.jsonl").read_text().splitlines():
+    for line in file.read_text().splitlines():
         row = json.loads(line)
         rows[row["config"]].append(row)
     return rows
 
 
-ROWS = _surveyed()
+ROWS = _surveyed(SURVEY / "kv_oracle.jsonl")
+SCALED = _surveyed(Path(__file__).parent / "data" / "kv_formats.jsonl")
+"""The caches with a scale for every token and head: a context of 4,096 tokens, one and four ranks."""
 
 
 def _facts(name: str, config: dict[str, Any]) -> ModelFacts:
@@ -101,6 +112,31 @@ def _specs(group: dict[str, Any]) -> list[dict[str, Any]]:
 def test_blocks_and_tokens_are_the_engines(name: str) -> None:
     config = json.loads((SURVEY / "model-configs" / f"{name}.json").read_text())
     assert list(_differences(_facts(name, config), ROWS[name])) == []
+
+
+@pytest.mark.parametrize("name", sorted(SCALED))
+def test_so_are_those_of_caches_with_a_scale_for_every_token_and_head(name: str) -> None:
+    assert {row["kv_dtype"] for row in SCALED[name]} == set(list(PRECISIONS)[3:])
+    assert list(_differences(facts_of(name), SCALED[name])) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "missing"),
+    [
+        ("deepseek-ai__DeepSeek-V2-Lite", "latent attention"),
+        ("zai-org__GLM-5.2", "latent attention"),
+        ("moonshotai__Kimi-K3", "latent attention"),
+        ("deepseek-ai__DeepSeek-V4-Flash", "rows whose format the kernels fix"),
+        ("MiniMaxAI__MiniMax-M3", "rows whose format the kernels fix"),
+        ("XiaomiMiMo__MiMo-V2-Flash", "not as wide as keys"),
+    ],
+)
+@pytest.mark.parametrize("precision", SCALED_BY_TOKEN)
+def test_models_whose_kernels_read_no_such_cache_are_refused(name: str, missing: str, precision: KvPrecision) -> None:
+    """The engine finds no backend for the first three; the others' kernels raise, or keep formats of their own."""
+    facts = facts_of(name)
+    with pytest.raises(UnsupportedModel, match=f"an {precision} KV cache of .*{missing}"):
+        kv_layout(stage_caches(facts, 0, 1), precision, Split(1), batched_tokens=8192, model=facts.name)
 
 
 @pytest.mark.parametrize("made", MADE, ids=lambda made: made["name"])

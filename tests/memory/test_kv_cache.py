@@ -160,6 +160,14 @@ def test_sparse_attention_keeps_rows_with_scales_and_an_indexer_beside_them() ->
     assert layout(DEEPSEEK_V3_2).block_tokens == 64
 
 
+@pytest.mark.parametrize(
+    ("precision", "vector"),
+    [(KvPrecision.INT8, 128 + 4), (KvPrecision.FP8_SCALED, 128 + 4), (KvPrecision.INT4, 64 + 4)],
+)
+def test_every_key_and_value_may_have_a_scale_of_four_bytes(precision: KvPrecision, vector: int) -> None:
+    assert layout(LLAMA_8B, kv=precision).bytes_per_token == 32 * 8 * 2 * vector
+
+
 def test_nvfp4_takes_nine_sixteenths_of_a_byte_a_value() -> None:
     assert layout(LLAMA_8B, kv=KvPrecision.NVFP4).bytes_per_token == 32 * 8 * 2 * 128 * 9 // 16
 

@@ -7,6 +7,7 @@ from decimal import ROUND_CEILING, Decimal
 
 from plimsoll.api.features import check_feature, check_release
 from plimsoll.api.host_checks import check_host_memory
+from plimsoll.api.kv_formats import check_kv_format
 from plimsoll.api.load_checks import check_load
 from plimsoll.api.maintenance import check_maintenance
 from plimsoll.api.media import check_media, to_media
@@ -73,6 +74,7 @@ def to_request(
     speculation = to_speculation(spec.engine.speculation, model, draft)
     _check_draft_release(spec.engine, speculation)
     engine = _engine(spec.engine, media, speculation)
+    check_kv_format(spec)
     kv_precision = cache_precision(spec.kv_cache.precision, model, precision)
     request = Request(
         key=ObjectKey(resource.metadata.namespace, resource.metadata.name),

@@ -25,7 +25,7 @@ from plimsoll.domain.engine_choice import EngineChoice
 from plimsoll.domain.engine_options import MediaUse
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.precision import KvPrecision, Precision
+from plimsoll.domain.precision import WIDE, KvPrecision, Precision
 from plimsoll.domain.serving import Request, ServingShape
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.registry import engine_of
@@ -35,6 +35,10 @@ _PLAIN_SINCE = EngineVersion(0, 17)
 
 _PRECISIONS = tuple(each for each in Precision if each is not Precision.FP32)
 """Precisions that a user may request. 32-bit weights can be read but not requested."""
+
+
+_KV_PRECISIONS = (*WIDE, KvPrecision.FP8)
+"""Formats of the KV cache that every such release has."""
 
 
 def direct_question(source: str, asked: Asked) -> Question | None:
@@ -54,7 +58,7 @@ def _is_plain(asked: Asked) -> bool:
         and _is_within(asked.concurrency, 1, MOST_CONCURRENCY)
         and _is_within(asked.batched_tokens, *STEP_TOKENS)
         and asked.precision in (None, AUTO, *_PRECISIONS)
-        and asked.kv_precision in (None, AUTO, *KvPrecision)
+        and asked.kv_precision in (None, AUTO, *_KV_PRECISIONS)
         and re.fullmatch(ENGINE_VERSION, asked.engine or DEFAULT_ENGINE_VERSION) is not None
         and _version(asked) >= _PLAIN_SINCE
     )

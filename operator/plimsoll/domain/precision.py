@@ -26,13 +26,23 @@ class Precision(StrEnum):
 
 
 class KvPrecision(StrEnum):
-    """How keys and values are stored in the KV cache."""
+    """How keys and values are stored in the KV cache.
+
+    ``INT8``, ``INT4`` and ``FP8_SCALED`` keep a 32-bit scale for the key and one for the value of every token
+    and head. ``FP8`` has one scale for a whole layer.
+    """
 
     BF16 = "bf16"
     FP16 = "fp16"
     FP8 = "fp8"
     NVFP4 = "nvfp4"
+    INT8 = "int8"
+    INT4 = "int4"
+    FP8_SCALED = "fp8_per_token_head"
 
 
 WIDE = (KvPrecision.BF16, KvPrecision.FP16)
 """The precisions of a KV cache that is not quantized."""
+
+SCALED_BY_TOKEN = (KvPrecision.INT8, KvPrecision.INT4, KvPrecision.FP8_SCALED)
+"""The precisions with a scale for every token and head."""

@@ -25,8 +25,10 @@ from plimsoll.engines.metrics import EngineMetrics
 class Feature(StrEnum):
     """An option that an engine has from some release on, or not at all.
 
-    Users do not set the last two. ``PLANNING_AHEAD``: the engine plans a step while the step before it runs.
-    ``DATA_PARALLEL``: one server balances requests over several engines, which share the experts of a model.
+    Users do not set ``PLANNING_AHEAD`` and ``DATA_PARALLEL``. ``PLANNING_AHEAD``: the engine plans a step while the
+    step before it runs. ``DATA_PARALLEL``: one server balances requests over several engines, which share the experts
+    of a model. ``KV_NVFP4``, ``KV_SCALES`` (INT8, and FP8 with a scale for every token and head) and ``KV_INT4`` are
+    formats of the KV cache.
     """
 
     WEIGHT_STREAMING = "WeightStreaming"
@@ -37,6 +39,9 @@ class Feature(StrEnum):
     POOLING = "Pooling"
     PLANNING_AHEAD = "PlanningAhead"
     DATA_PARALLEL = "DataParallel"
+    KV_NVFP4 = "KvNvfp4"
+    KV_SCALES = "KvScalesByTokenAndHead"
+    KV_INT4 = "KvInt4"
 
 
 @dataclass(frozen=True, slots=True)

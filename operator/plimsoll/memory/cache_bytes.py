@@ -16,7 +16,7 @@ from plimsoll.domain.caches import (
     StatePart,
 )
 from plimsoll.domain.errors import UnsupportedModel
-from plimsoll.domain.precision import KvPrecision
+from plimsoll.domain.precision import SCALED_BY_TOKEN, KvPrecision
 from plimsoll.domain.units import ceil_div
 
 DS_MLA_TOKEN_BYTES = {KvPrecision.FP8: 656, KvPrecision.NVFP4: 352}
@@ -24,6 +24,9 @@ DS_MLA_TOKEN_BYTES = {KvPrecision.FP8: 656, KvPrecision.NVFP4: 352}
 
 Source: ``MLAAttention.get_kv_cache_spec`` (``fp8_ds_mla``, ``nvfp4_ds_mla``).
 """
+
+TOKEN_SCALE_BYTES = 4
+"""The 32-bit scale of one key or value (``TritonAttentionBackend.customize_spec``)."""
 
 INDEXER_SCALE_BYTES = 4
 INDEXER_SCALE_GROUP = 128
@@ -67,6 +70,10 @@ class RankFormat:
                 return width
             case KvPrecision.NVFP4:
                 return width // 2 + width // 16
+            case KvPrecision.INT8 | KvPrecision.FP8_SCALED:
+                return width + TOKEN_SCALE_BYTES
+            case KvPrecision.INT4:
+                return width // 2 + TOKEN_SCALE_BYTES
             case KvPrecision.BF16 | KvPrecision.FP16:
                 return width * self.dtype_bytes
 
@@ -75,10 +82,11 @@ def token_bytes(cache: PerTokenCache | CrossCache, rank: RankFormat) -> int:
     """Return the bytes of one token in one layer.
 
     Raises:
-        UnsupportedModel: NVFP4 for latent attention that is not sparse; the engine has no such format.
+        UnsupportedModel: the engine has no such format for these keys and values.
     """
     match cache:
         case AttentionCache():
+            _refuse_unequal(cache, rank)
             return rank.heads(cache.kv_heads) * sum(
                 rank.head_bytes(cache, dim) for dim in (cache.key_dim, cache.value_dim)
             )
@@ -107,11 +115,25 @@ def ring_bytes(cache: RingCache, rank: RankFormat) -> int:
     return cache.token_bytes * max(cache.least_tokens, cache.tokens_per_row * rows)
 
 
+def _refuse_unequal(cache: AttentionCache, rank: RankFormat) -> None:
+    """Refuse scales by token for values of another width than keys. Source: ``triton_attn_diffkv.py``."""
+    scaled = rank.precision in SCALED_BY_TOKEN and not cache.keeps_model_type
+    if scaled and cache.key_dim != cache.value_dim:
+        raise UnsupportedModel(
+            rank.model,
+            f"an {rank.precision} KV cache of values that are not as wide as keys: the engine has no kernels for it",
+        )
+
+
 def _latent_bytes(cache: LatentCache, rank: RankFormat) -> int:
     if cache.sparse and rank.precision in DS_MLA_TOKEN_BYTES:
         return DS_MLA_TOKEN_BYTES[rank.precision]
     if rank.precision is KvPrecision.NVFP4:
         raise UnsupportedModel(rank.model, "an NVFP4 KV cache of latent attention that is not sparse")
+    if rank.precision in SCALED_BY_TOKEN:
+        raise UnsupportedModel(
+            rank.model, f"an {rank.precision} KV cache of latent attention: the engine has no kernels for it"
+        )
     return rank.vector_bytes(cache.latent + cache.rope)
 
 

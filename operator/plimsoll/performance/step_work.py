@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from plimsoll.domain.model import ModelFacts, Sharding, Weight
 from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import KvPrecision, Precision
+from plimsoll.domain.precision import WIDE, KvPrecision, Precision
 from plimsoll.memory.weights import rank_shape, stage_tensors, weight_format
 from plimsoll.performance.cache_work import CacheWork, cache_work
 
@@ -101,7 +101,7 @@ def step_work(model: ModelFacts, precision: Precision, kv_precision: KvPrecision
         expert_count=0 if experts is None else experts.experts,
         experts_per_token=0 if experts is None else experts.experts_per_token,
         caches=cache_work(model, kv_precision, split),
-        has_small_cache=kv_precision in (KvPrecision.FP8, KvPrecision.NVFP4),
+        has_small_cache=kv_precision not in WIDE,
         layers=model.layers,
         expert_layers=expert_layers,
         all_reduces=_ALL_REDUCES_PER_LAYER * model.layers + 1 if ranks > 1 else 0,

@@ -50,6 +50,9 @@ class KvPrecisionChoice(StrEnum):
     FP16 = "fp16"
     FP8 = "fp8"
     NVFP4 = "nvfp4"
+    INT8 = "int8"
+    INT4 = "int4"
+    FP8_SCALED = "fp8_per_token_head"
 
 
 class Sizing(StrEnum):
@@ -140,7 +143,9 @@ class KvCacheSpec(ApiModel):
         ),
     )
     precision: KvPrecisionChoice = Field(
-        default=KvPrecisionChoice.AUTO, description="auto: the type that the checkpoint sets, else its 16-bit type."
+        default=KvPrecisionChoice.AUTO,
+        description="auto: the type that the checkpoint sets, else its 16-bit type. int8, "
+        "int4 and fp8_per_token_head keep a scale for every token and head. Answers can get worse with fewer bits.",
     )
     allow_fp8: bool | None = Field(
         default=None,

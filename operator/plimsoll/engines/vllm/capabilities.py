@@ -30,16 +30,23 @@ The weights take the same memory in all cases. Where the method of a checkpoint 
 _KV_MINIMUM: dict[KvPrecision, tuple[int, int]] = {
     KvPrecision.FP8: (8, 0),
     KvPrecision.NVFP4: (10, 0),
+    KvPrecision.INT8: (8, 0),
+    KvPrecision.INT4: (8, 0),
+    KvPrecision.FP8_SCALED: (8, 9),
 }
 """Least capability per KV precision.
 
 FP8: FlashInfer and FlashAttention need 8.0. Older cards have only a slow path, which this table does not allow.
 NVFP4: FlashInfer reads it natively on 10.x. The workaround of vLLM 0.32 on 8.x, 9.x and 12.x lacks head size 64 and
 attention sinks (``v1/attention/backends/flashinfer.py``, ``supports_combination``). Older releases have no workaround.
+INT8, INT4 and FP8 with a scale for every token and head run on Triton's backend alone, which takes any capability
+(``v1/attention/backends/triton_attn.py``); it computes in bfloat16 from 8.0 on, and Triton converts FP8 from 8.9 on.
 """
 
 _GFX_WITH_FP8 = ("gfx942", "gfx950")
 """AMD targets with FP8 units: CDNA3 (FNUZ) and CDNA4."""
+
+_FP8_CACHES = (KvPrecision.FP8, KvPrecision.FP8_SCALED)
 
 _GFX_WITH_MX = ("gfx90a", "gfx942", "gfx950", "gfx11", "gfx12")
 """AMD targets, or families of targets, with the Triton kernels for MXFP4 experts.
@@ -89,8 +96,8 @@ def _missing_on_amd(precision: Precision, kv_precision: KvPrecision, gfx: str) -
         return _numbers("precision " + precision, "an NVIDIA GPU", gfx)
     if kv_precision is KvPrecision.NVFP4:
         return _numbers("kvCache.precision nvfp4", "an NVIDIA GPU", gfx)
-    if kv_precision is KvPrecision.FP8 and gfx not in _GFX_WITH_FP8:
-        return _numbers("kvCache.precision fp8", " or ".join(_GFX_WITH_FP8), gfx)
+    if kv_precision in _FP8_CACHES and gfx not in _GFX_WITH_FP8:
+        return _numbers("kvCache.precision " + kv_precision, " or ".join(_GFX_WITH_FP8), gfx)
     return ()
 
 

@@ -47,6 +47,9 @@ _VLLM_KV_DTYPES = {
     KvPrecision.FP16: "float16",
     KvPrecision.FP8: "fp8",
     KvPrecision.NVFP4: "nvfp4",
+    KvPrecision.INT8: "int8_per_token_head",
+    KvPrecision.INT4: "int4_per_token_head",
+    KvPrecision.FP8_SCALED: "fp8_per_token_head",
 }
 
 

@@ -22,7 +22,7 @@ from plimsoll.facts.models.parameters import count_parameters
 from plimsoll.facts.models.plausible import MOST_PARAMETERS, check_size, check_tower_size
 from plimsoll.facts.models.pooling import purpose_remarks
 from plimsoll.facts.models.predictor import predictor_kinds
-from plimsoll.facts.models.quantization import StorageRule, overlooked_remarks, storage_rule
+from plimsoll.facts.models.quantization import StorageRule, quantization_remarks, storage_rule
 from plimsoll.facts.models.quantization_method import quantization_method
 from plimsoll.facts.models.rotary import older_rotary_bytes, rotary_bytes
 from plimsoll.facts.models.shape import Part, Shape
@@ -127,7 +127,7 @@ def _decoder(name: str, fields: Fields, kind: ModelClass, rule: StorageRule) -> 
         step_bytes=traits.extra.step_bytes(fields, shape),
         host_bytes=traits.extra.table_bytes(fields),
         remarks=(
-            *overlooked_remarks(fields),
+            *quantization_remarks(name, fields, is_head=traits.eagle is not None),
             *host_tables_remarks(fields, traits),
             *purpose_remarks(name, traits),
         ),

@@ -20,7 +20,7 @@ from plimsoll.facts.models.encoders.generic_tower import can_estimate, generic_t
 from plimsoll.facts.models.fields import Fields
 from plimsoll.facts.models.generic import generic_architecture
 from plimsoll.facts.models.pooling import pooled_class, pooled_traits, pools
-from plimsoll.facts.models.refusals import refuse_unknown_parts, refuse_variants
+from plimsoll.facts.models.refusals import refuse_no_longer_served, refuse_unknown_parts, refuse_variants
 from plimsoll.facts.models.traits import Architecture
 
 
@@ -50,6 +50,7 @@ def model_class(name: str, fields: Fields, *, with_tensors: bool = False) -> Mod
     classes = _classes(fields)
     if not classes:
         raise fields.refuse("architectures", "List the model class, e.g. LlamaForCausalLM.")
+    refuse_no_longer_served(name, classes)
     for listed in classes:
         composite = COMPOSITES.get(listed)
         if composite is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.facts.models.fields import Fields, shown
 
@@ -66,6 +68,28 @@ def refuse_unknown_parts(name: str, fields: Fields, *, towers_are_known: bool = 
         raise UnsupportedModel(name, "layers of several attention types (attn_type_list)")
     if fields.flag("is_encoder_decoder", default=False):
         raise UnsupportedModel(name, "an encoder-decoder model (is_encoder_decoder)")
+
+
+_NO_LONGER_SERVED = {
+    "MllamaForConditionalGeneration": (
+        "Llama 3.2 Vision (MllamaForConditionalGeneration): the engine served it up to release 0.10.2, with its first "
+        "core (V0) alone, whose memory has no law here, and no release since 0.11 serves it. Take a vision model that "
+        "it serves, e.g. meta-llama/Llama-4-Scout-17B-16E-Instruct or Qwen/Qwen3-VL-8B-Instruct"
+    ),
+}
+"""Classes that only old releases serve. Source: vLLM, ``SupportsV0Only`` in ``models/mllama.py`` of 0.8 to 0.10.2, and
+``_PREVIOUSLY_SUPPORTED_MODELS`` in ``models/registry.py`` of 0.11 to 0.33."""
+
+
+def refuse_no_longer_served(name: str, classes: Iterable[str]) -> None:
+    """Refuse classes that no engine with a known memory law serves.
+
+    Raises:
+        UnsupportedModel: with the releases that served the class, and what to take in its place.
+    """
+    for listed in classes:
+        if listed in _NO_LONGER_SERVED:
+            raise UnsupportedModel(name, _NO_LONGER_SERVED[listed])
 
 
 def refuse_variants(name: str, model_class: str, fields: Fields) -> None:

@@ -27,4 +27,12 @@ def weight_row(question: Question, model: Any) -> dict[str, Any]:
 
 
 def _bytes(tensors: Any) -> int:
-    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+    return sum(plain.numel() * plain.element_size() for tensor in tensors for plain in _plain(tensor))
+
+
+def _plain(tensor: Any) -> Any:
+    """The tensors that one is made of: torchao's keep values, scales and zero points inside one parameter."""
+    if not hasattr(tensor, "__tensor_flatten__"):
+        return (tensor,)
+    names, _ = tensor.__tensor_flatten__()
+    return tuple(plain for name in names for plain in _plain(getattr(tensor, name)))

@@ -53,6 +53,7 @@ FP8_TENSOR = Storage(Precision.FP8, BYTE, FP32_SCALE, group_inputs=None, group_o
 FP8_CHANNEL = Storage(Precision.FP8, BYTE, FP32_SCALE)
 INT8_TENSOR = Storage(Precision.INT8, BYTE, FP32_SCALE, group_inputs=None, group_outputs=None)
 INT8_CHANNEL = Storage(Precision.INT8, BYTE, FP32_SCALE)
+INT8_ZERO_POINTS = Storage(Precision.INT8, BYTE, FP32_SCALE, zero_point_bits=BYTE)
 BITSANDBYTES_8 = Storage(Precision.BITSANDBYTES, BYTE, FP32_SCALE)
 BITSANDBYTES_4 = Storage(Precision.BITSANDBYTES, FOUR_BITS, FP32_SCALE, _BITSANDBYTES_GROUP)
 """NF4 or FP4. Loading undoes the double quantization of the scales: vLLM's loader stores them in 32 bits."""
@@ -93,6 +94,16 @@ def packed_integers(bits: int, group: int | None, *, symmetric: bool) -> Scheme:
     """Integers of compressed-tensors, packed and run like GPTQ's; zero points only where they are not symmetric."""
     zero_bits = 0 if symmetric else bits
     return Scheme(Storage(Precision.GPTQ, bits, HALF_SCALE, group, zero_point_bits=zero_bits), group)
+
+
+def four_bits_with_float_zero_points(group: int) -> Scheme:
+    """Return torchao's integers of four bits: scale and zero point of a group are both 16-bit numbers.
+
+    The kernels need bfloat16, so they need capability 8.0. The older tiled layout fills rows up to 1,024 inputs, which
+    is not counted.
+    """
+    storage = Storage(Precision.GPTQ, FOUR_BITS, 2 * HALF_SCALE, group)
+    return Scheme(storage, group, min_capability=(8, 0))
 
 
 def four_bits_with_fp8_activations(group: int | None) -> Scheme:

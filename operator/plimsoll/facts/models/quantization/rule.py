@@ -15,6 +15,7 @@ from plimsoll.domain.precision import Precision
 from plimsoll.domain.storage import PLAIN, Storage
 from plimsoll.facts.models.fields import Fields, shown
 from plimsoll.facts.models.quantization.assignment import Assignment, refuse_too_many
+from plimsoll.facts.models.quantization.auto_round import auto_round
 from plimsoll.facts.models.quantization.bitsandbytes import bitsandbytes
 from plimsoll.facts.models.quantization.compressed_tensors import compressed_tensors
 from plimsoll.facts.models.quantization.float8 import fbgemm_fp8, fp8
@@ -22,7 +23,10 @@ from plimsoll.facts.models.quantization.integer_groups import awq, gptq
 from plimsoll.facts.models.quantization.modelopt import is_modelopt, modelopt
 from plimsoll.facts.models.quantization.module_path import module_of
 from plimsoll.facts.models.quantization.mxfp4 import mxfp4
+from plimsoll.facts.models.quantization.name_words import format_word, name_remark, says
 from plimsoll.facts.models.quantization.quark import quark
+from plimsoll.facts.models.quantization.torchao import IMAGE_REMARK, torchao
+from plimsoll.facts.models.quantization.unserved import GGUF, GGUF_FILES, UNSERVED
 
 _DTYPES = {
     "bfloat16": Precision.BF16,
@@ -50,6 +54,9 @@ _METHODS: dict[str, Reader] = {
     "compressed-tensors": compressed_tensors,
     "bitsandbytes": bitsandbytes,
     "quark": quark,
+    "auto-round": auto_round,
+    "inc": auto_round,
+    "torchao": torchao,
 }
 """Readers by ``quant_method``."""
 
@@ -101,6 +108,8 @@ def storage_rule(name: str, fields: Fields) -> StorageRule:
         UnsupportedModel: the method, or the way it is used, has no memory law.
     """
     dtype, section = _dtype(fields), _section(fields)
+    if section is None and says(name, GGUF):
+        raise UnsupportedModel(name, GGUF_FILES)
     if section is None or _is_overlooked(section):
         return StorageRule(CheckpointFacts(precision=dtype, dtype=dtype))
     assignment = _reader(name, section)(name, section, fields)
@@ -117,10 +126,21 @@ def storage_rule(name: str, fields: Fields) -> StorageRule:
     return StorageRule(checkpoint, assignment)
 
 
-def overlooked_remarks(fields: Fields) -> tuple[str, ...]:
-    """Return remarks for the user about a quantization that the engine ignores."""
+def quantization_remarks(name: str, fields: Fields, *, is_head: bool) -> tuple[str, ...]:
+    """Return remarks for the user about a quantization that is ignored, missing, or needs another image.
+
+    Args:
+        name: the model.
+        fields: the language model's configuration.
+        is_head: whether it is a draft for another model, whose name it may carry.
+    """
     section = _section(fields)
-    return () if section is None or not _is_overlooked(section) else (_OVERLOOKED,)
+    if section is None:
+        word = None if is_head else format_word(name)
+        return () if word is None else (name_remark(name, word, _dtype(fields).value),)
+    if _is_overlooked(section):
+        return (_OVERLOOKED,)
+    return (IMAGE_REMARK,) if _reader(name, section) is torchao else ()
 
 
 def _section(fields: Fields) -> Fields | None:
@@ -149,6 +169,8 @@ def _reader(name: str, section: Fields) -> Reader:
     if not method and is_modelopt(section):
         return modelopt
     reader = _METHODS.get(method)
+    if method in UNSERVED:
+        raise UnsupportedModel(name, UNSERVED[method])
     if reader is None:
         raise UnsupportedModel(name, f"the quantization method {shown(method)!r} (quantization_config.quant_method)")
     return reader
