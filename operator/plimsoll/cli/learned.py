@@ -1,0 +1,134 @@
+"""The answers of an estimate with what engines have taught, and sentences about what was used and what was not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from plimsoll.cli.asked import Question
+from plimsoll.cli.later import lessons_of
+from plimsoll.cli.teachers import Lessons, Taught, Teachers
+from plimsoll.cli.types import answers
+from plimsoll.domain.observations import Correction, EngineKind
+from plimsoll.domain.outcomes import Rejection, Split
+from plimsoll.domain.serving import Request
+from plimsoll.domain.units import GIB
+from plimsoll.memory.calibration import corrections
+from plimsoll.placement.explain import place_words
+from plimsoll.placement.sizing import Sized
+
+Answers = list[Sized | Rejection]
+
+_NOTHING = "No engine of this kind has taught anything: the estimate is that of the memory law alone."
+_LEAST_SHOWN = GIB // 200
+"""Bytes of a term that are named: 0.00 GiB is no figure."""
+
+_MOST_NAMES = 4
+"""The most sources that one sentence names; more are counted instead."""
+
+
+def learned_answers(
+    question: Question, gpus: Sequence[str], split: Split | None, teachers: Teachers
+) -> tuple[Question, Answers]:
+    """Return the answers for each GPU type, and the question with the corrections and the notes on them.
+
+    Raises:
+        PlimsollError: a GPU type is not catalogued, or a source of observations cannot be used.
+    """
+    if not teachers.are_asked:
+        return question, answers(question.request, gpus, split)
+    lessons = lessons_of(teachers)
+    request = taught_request(question.request, lessons)
+    found = answers(request, gpus, split)
+    notes = (*question.notes, *lessons.notes, *_notes(request, found, lessons.taught))
+    return replace(question, request=request, notes=notes), found
+
+
+def taught_request(request: Request, lessons: Lessons) -> Request:
+    """Return the request with the corrections for its model. Its own engines' measurements outweigh those of others."""
+    same = [each for each in lessons.taught if each.observation.kind.model == request.model.name]
+    mine = corrections(each.observation for each in same if each.key is not None and each.key == request.key)
+    own = tuple(each for each in mine if each.exact)
+    settled = {each.kind for each in own}
+    common = corrections(each.observation for each in same)
+    return replace(request, corrections=(*own, *(each for each in common if each.kind not in settled)))
+
+
+def correction_words(correction: Correction) -> str:
+    """Return a correction as a sentence without its end: the sum, and each term; all of one GPU."""
+    if not correction.exact:
+        return "an engine ran out of memory and logged no figure, so the upper half of the band is wider"
+    terms = (
+        ("weights", correction.weights_bytes),
+        ("activations", correction.activations_bytes),
+        ("no single term", correction.rest_bytes),
+    )
+    parts = ", ".join(f"{name} {size / GIB:+.2f}" for name, size in terms if abs(size) >= _LEAST_SHOWN)
+    more = "more" if correction.total_bytes >= 0 else "less"
+    figure = f"{abs(correction.total_bytes) / GIB:.2f} GiB {more} than the memory law says"
+    return f"the engine takes {figure} ({parts or 'each term is as predicted'})"
+
+
+def _notes(request: Request, found: Answers, taught: Sequence[Taught]) -> Iterator[str]:
+    places = [(each.gpu.name, each.split) for each in found if isinstance(each, Sized)]
+    used = {each.kind: each for place in places if (each := request.correction_for(*place)) is not None}
+    for correction in used.values():
+        yield _used(request, correction, taught)
+    kinds = [request.engine_kind(*place) for place in places]
+    others = {each.observation.kind for each in taught if each.observation.kind.model == request.model.name}
+    yield from _others(others - set(used), kinds)
+    if not used:
+        yield _NOTHING
+
+
+def _used(request: Request, correction: Correction, taught: Sequence[Taught]) -> str:
+    kind = correction.kind
+    sources = [each for each in taught if each.observation.kind == kind]
+    own = [each for each in sources if each.key is not None and each.key == request.key]
+    counted = own or sources
+    engines = "1 engine" if len(counted) == 1 else f"{len(counted)} engines"
+    where = place_words(kind.gpu_type, kind.split)
+    names = _names(each.where for each in counted)
+    return f"Learned on {where} from {engines} ({names}): {correction_words(correction)}{_spread(correction)}."
+
+
+def _spread(correction: Correction) -> str:
+    """Say how far apart several engines are; empty for one."""
+    if not correction.above_bytes and not correction.below_bytes:
+        return ""
+    low, high = (f"{size / GIB:.2f}" for size in (correction.below_bytes, correction.above_bytes))
+    return f"; others take up to {low} GiB less and {high} GiB more"
+
+
+def _names(names: Iterable[str]) -> str:
+    each = list(dict.fromkeys(names))
+    if len(each) <= _MOST_NAMES:
+        return ", ".join(each)
+    return f"{', '.join(each[:_MOST_NAMES])} and {len(each) - _MOST_NAMES} more"
+
+
+def _others(others: Iterable[EngineKind], kinds: Sequence[EngineKind]) -> Iterator[str]:
+    """Say that there are observations of other kinds of the model, and how these differ."""
+    counts = Counter(_difference(each, kinds) for each in others)
+    if counts:
+        which = ", ".join(f"{count} with {what}" for what, count in sorted(counts.items()))
+        yield f"Observations of other kinds of engines of this model do not apply: {which}."
+
+
+def _difference(other: EngineKind, kinds: Sequence[EngineKind]) -> str:
+    """Return how another kind differs from the nearest kind of the answers."""
+    differences = [_differences(other, kind) for kind in kinds]
+    nearest = min(differences, key=len, default=())
+    return " and ".join(nearest) or "another GPU type"
+
+
+def _differences(other: EngineKind, kind: EngineKind) -> tuple[str, ...]:
+    parts = (
+        ("another GPU type", other.gpu_type != kind.gpu_type),
+        ("another split", other.split != kind.split),
+        ("another release", (other.engine, other.version) != (kind.engine, kind.version)),
+        ("another precision", (other.precision, other.kv_precision) != (kind.precision, kind.kv_precision)),
+        ("other options or another reading of the model", other.options != kind.options),
+    )
+    return tuple(words for words, differs in parts if differs)

@@ -1,0 +1,64 @@
+"""Observations from all sources that the user names. It needs the API's models: only ``later`` imports this module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from plimsoll.app.observations import remembered
+from plimsoll.app.record.reading import read
+from plimsoll.app.spec_digests import digests_of
+from plimsoll.cli.files import title
+from plimsoll.cli.later import inference_deployments
+from plimsoll.cli.observation_files import all_observations
+from plimsoll.cli.teachers import Lessons, Taught, Teachers
+from plimsoll.domain.keys import ObjectKey
+
+Body = Mapping[str, Any]
+
+
+def lessons_of(teachers: Teachers) -> Lessons:
+    """Return what all sources teach.
+
+    Raises:
+        InvalidInput: a file cannot be used.
+        PlimsollError: the cluster cannot be reached.
+    """
+    files = all_observations(teachers.files, "--observations")
+    taught = [Taught(title(name), each) for name, observations, _ in files for each in observations]
+    left_out, notes = sum(ignored for _, __, ignored in files), []
+    if teachers.from_cluster:
+        bodies, refusals = inference_deployments(teachers.namespace, teachers.access)
+        taught += [each for body in bodies for each in _taught_by(body)]
+        left_out += sum(_entries(body) - len(read(body.get("status")).observations) for body in bodies)
+        notes += [*refusals, *_count_note(bodies, teachers.namespace)]
+    return Lessons(tuple(taught), (*notes, *_left_out_note(left_out)))
+
+
+def _taught_by(body: Body) -> Iterator[Taught]:
+    """Yield the observations of one object that count, as the operator counts them."""
+    head = body["metadata"]
+    key = ObjectKey(str(head["namespace"]), str(head["name"]))
+    for seen in remembered(read(body.get("status")).observations, digests_of(body.get("spec")).engine):
+        yield Taught(f"{key.namespace}/{key.name}", seen.observation, key)
+
+
+def _entries(body: Body) -> int:
+    status = body.get("status")
+    entries = status.get("observations") if isinstance(status, Mapping) else None
+    return len(entries) if isinstance(entries, list) else 0
+
+
+def _count_note(bodies: Sequence[Body], namespace: str | None) -> Iterator[str]:
+    where = "the cluster" if namespace is None else f"namespace {namespace}"
+    if not bodies:
+        yield f"No InferenceDeployment was read in {where}."
+
+
+def _left_out_note(count: int) -> Iterator[str]:
+    if count:
+        yield f"{_observations(count)} of another Plimsoll release, or not readable: ignored, as the operator does."
+
+
+def _observations(count: int) -> str:
+    return "1 observation" if count == 1 else f"{count} observations"
