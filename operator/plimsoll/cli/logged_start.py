@@ -84,8 +84,8 @@ def _model(log: StartLog, named: Named) -> str:
         raise PlimsollError("The log does not say which model the engine served. Name it with --model.")
     if log.model.startswith(("/", ".", "s3://", "gs://")):
         raise PlimsollError(
-            f"The log names the model by a place of its container ({log.model}). Name the model, its config.json or the "
-            "folder of its checkpoint with --model."
+            f"The log names the model by a place of its container ({log.model}). Name the model, its config.json or "
+            "the folder of its checkpoint with --model."
         )
     return log.model
 

@@ -88,8 +88,8 @@ def _headline(start: Start) -> str:
     where = place_words(start.gpu.name, start.split)
     return (
         f"{request.model.name} on {where}, {start.engine.title} {request.engine.version}: weights {request.precision}, "
-        f"KV cache {request.kv_precision}, {settings.max_model_len:,} tokens, at most {settings.max_num_seqs:,} requests "
-        f"and {settings.max_num_batched_tokens:,} tokens a step, {settings.gpu_memory_utilization_percent} % of the GPU"
+        f"KV cache {request.kv_precision}, {settings.max_model_len:,} tokens, at most {settings.max_num_seqs:,} "
+        f"requests and {settings.max_num_batched_tokens:,} tokens a step, {settings.gpu_memory_utilization_percent} % of the GPU"
     )
 
 
@@ -124,7 +124,7 @@ def _missing(start: Start) -> Iterator[str]:
     left = None if failure is None else failure.available_kv_bytes
     needed, left = figures.kv_needed_bytes, figures.kv_bytes if left is None else left
     if needed is not None and left is not None:
-        yield f"It missed {gib(needed - left)} GiB: {gib(needed)} GiB are needed for one request, {gib(left)} were left."
+        yield f"It missed {gib(needed - left)} GiB: one request needs {gib(needed)} GiB, and {gib(left)} were left."
     elif left is not None and left <= 0:
         yield f"It missed {gib(-left)} GiB and the cache of one request."
     if figures.longest_context is not None:

@@ -73,7 +73,7 @@ def _observation(start: Start) -> Observation | str:
         return _observed(start, witness, start.figures.available_kv_bytes, left)
     if pair is None:
         raise PlimsollError(
-            "The log ends before the engine logs its KV cache. Give the log of the whole start, e.g. `kubectl logs POD`."
+            "The log ends before the engine logs its KV cache. Give the log of the whole start (`kubectl logs POD`)."
         )
     _refuse_incredible(start, pair[1])
     return _observed(start, Witness.START_LOG if failure is None else Witness.START_FAILURE, *pair)
@@ -83,8 +83,8 @@ def _refuse_incredible(start: Start, available: int) -> None:
     figures = start.figures
     if available > figures.budget_bytes - figures.weights_bytes * _LEAST_WEIGHTS_PERCENT // 100:
         raise PlimsollError(
-            f"The log has more KV cache than the weights of {start.request.model.name} leave on {start.gpu.name}: it is "
-            "of another model or GPU. Name them with --model and --gpu."
+            f"The log has more KV cache than the weights of {start.request.model.name} leave on {start.gpu.name}: "
+            "it is of another model or GPU. Name them with --model and --gpu."
         )
 
 

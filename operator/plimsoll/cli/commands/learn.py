@@ -61,8 +61,8 @@ def _read(reader: StartLogReader, file: LogFile) -> StartLog:
     if found is None:
         title = engine_of().title
         raise PlimsollError(
-            f"This is no start-up log of {title}: neither its server nor its engine names a release in it. Give the log "
-            "from its first line on, e.g. `kubectl logs POD | plimsoll learn -`."
+            f"This is no start-up log of {title}: neither its server nor its engine names a release in it. "
+            "Give the log from its first line on, e.g. `kubectl logs POD | plimsoll learn -`."
         )
     return found
 
@@ -72,7 +72,7 @@ def _cut_note(file: LogFile) -> tuple[str, ...]:
 
 
 def _saved(save: str, lesson: Lesson | str) -> str:
-    """Save the observation, and say so. Raises :class:`InvalidInput` where there is none or the file is no such file."""
+    """Save the observation, and say so. Raises :class:`InvalidInput` where there is none, or no usable file."""
     if isinstance(lesson, str):
         raise InvalidInput("--save", save, f"There is no observation to save. {lesson}")
     count = saved_observation(save, lesson.observation)
