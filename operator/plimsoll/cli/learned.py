@@ -13,19 +13,13 @@ from plimsoll.cli.types import answers
 from plimsoll.domain.observations import Correction, EngineKind
 from plimsoll.domain.outcomes import Rejection, Split
 from plimsoll.domain.serving import Request
-from plimsoll.domain.units import GIB
 from plimsoll.memory.calibration import corrections
-from plimsoll.placement.explain import place_words
 from plimsoll.placement.sizing import Sized
+from plimsoll.render.learned_words import learned_sentence
 
 Answers = list[Sized | Rejection]
 
 _NOTHING = "No engine of this kind has taught anything: the estimate is that of the memory law alone."
-_LEAST_SHOWN = GIB // 200
-"""Bytes of a term that are named: 0.00 GiB is no figure."""
-
-_MOST_NAMES = 4
-"""The most sources that one sentence names; more are counted instead."""
 
 
 def learned_answers(
@@ -55,21 +49,6 @@ def taught_request(request: Request, lessons: Lessons) -> Request:
     return replace(request, corrections=(*own, *(each for each in common if each.kind not in settled)))
 
 
-def correction_words(correction: Correction) -> str:
-    """Return a correction as a sentence without its end: the sum, and each term; all of one GPU."""
-    if not correction.exact:
-        return "an engine ran out of memory and logged no figure, so the upper half of the band is wider"
-    terms = (
-        ("weights", correction.weights_bytes),
-        ("activations", correction.activations_bytes),
-        ("no single term", correction.rest_bytes),
-    )
-    parts = ", ".join(f"{name} {size / GIB:+.2f}" for name, size in terms if abs(size) >= _LEAST_SHOWN)
-    more = "more" if correction.total_bytes >= 0 else "less"
-    figure = f"{abs(correction.total_bytes) / GIB:.2f} GiB {more} than the memory law says"
-    return f"the engine takes {figure} ({parts or 'each term is as predicted'})"
-
-
 def _notes(request: Request, found: Answers, taught: Sequence[Taught]) -> Iterator[str]:
     places = [(each.gpu.name, each.split) for each in found if isinstance(each, Sized)]
     used = {each.kind: each for place in places if (each := request.correction_for(*place)) is not None}
@@ -83,29 +62,9 @@ def _notes(request: Request, found: Answers, taught: Sequence[Taught]) -> Iterat
 
 
 def _used(request: Request, correction: Correction, taught: Sequence[Taught]) -> str:
-    kind = correction.kind
-    sources = [each for each in taught if each.observation.kind == kind]
+    sources = [each for each in taught if each.observation.kind == correction.kind]
     own = [each for each in sources if each.key is not None and each.key == request.key]
-    counted = own or sources
-    engines = "1 engine" if len(counted) == 1 else f"{len(counted)} engines"
-    where = place_words(kind.gpu_type, kind.split)
-    names = _names(each.where for each in counted)
-    return f"Learned on {where} from {engines} ({names}): {correction_words(correction)}{_spread(correction)}."
-
-
-def _spread(correction: Correction) -> str:
-    """Say how far apart several engines are; empty for one."""
-    if not correction.above_bytes and not correction.below_bytes:
-        return ""
-    low, high = (f"{size / GIB:.2f}" for size in (correction.below_bytes, correction.above_bytes))
-    return f"; others take up to {low} GiB less and {high} GiB more"
-
-
-def _names(names: Iterable[str]) -> str:
-    each = list(dict.fromkeys(names))
-    if len(each) <= _MOST_NAMES:
-        return ", ".join(each)
-    return f"{', '.join(each[:_MOST_NAMES])} and {len(each) - _MOST_NAMES} more"
+    return learned_sentence(correction, (each.where for each in own or sources))
 
 
 def _others(others: Iterable[EngineKind], kinds: Sequence[EngineKind]) -> Iterator[str]:

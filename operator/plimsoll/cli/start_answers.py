@@ -10,13 +10,13 @@ from rich.table import Table
 
 from plimsoll.cli.estimate_json import correction_document
 from plimsoll.cli.later import observation_document
-from plimsoll.cli.learned import correction_words
 from plimsoll.cli.logged_start import Start, gib
 from plimsoll.cli.start_lesson import Lesson
 from plimsoll.cli.start_rows import Row, rows_of, shown
 from plimsoll.cli.verdict import verdict
 from plimsoll.domain.outcomes import MemoryEstimate
 from plimsoll.placement.explain import place_words
+from plimsoll.render.learned_words import correction_words
 
 
 def print_lesson(console: Console, start: Start, lesson: Lesson | str, notes: Sequence[str]) -> None:
@@ -84,13 +84,16 @@ def _row_document(row: Row) -> dict[str, Any]:
 
 
 def _headline(start: Start) -> str:
-    request, settings = start.request, start.settings
-    where = place_words(start.gpu.name, start.split)
-    return (
-        f"{request.model.name} on {where}, {start.engine.title} {request.engine.version}: weights {request.precision}, "
-        f"KV cache {request.kv_precision}, {settings.max_model_len:,} tokens, at most {settings.max_num_seqs:,} "
-        f"requests and {settings.max_num_batched_tokens:,} tokens a step, {settings.gpu_memory_utilization_percent} % of the GPU"
+    request, settings, engine = start.request, start.settings, start.engine.title
+    parts = (
+        f"weights {request.precision}",
+        f"KV cache {request.kv_precision}",
+        f"{settings.max_model_len:,} tokens",
+        f"at most {settings.max_num_seqs:,} requests and {settings.max_num_batched_tokens:,} tokens a step",
+        f"{settings.gpu_memory_utilization_percent} % of the GPU",
     )
+    where = place_words(start.gpu.name, start.split)
+    return f"{request.model.name} on {where}, {engine} {request.engine.version}: {', '.join(parts)}"
 
 
 def _cells(row: Row) -> tuple[str, ...]:
