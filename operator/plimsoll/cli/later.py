@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from plimsoll.adapters.hub import HubModels
     from plimsoll.app.exports.values import Export
     from plimsoll.app.review.values import Means, Measured, Review, Wish
-    from plimsoll.cli.context import ClusterAccess
+    from plimsoll.cli.cluster_access import ClusterAccess
     from plimsoll.cli.teachers import Lessons, Teachers
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from plimsoll.app.observations import remembered
-from plimsoll.app.record.reading import read
+from plimsoll.app.record.reading import read, whole_status
 from plimsoll.app.spec_digests import digests_of
 from plimsoll.cli.files import title
 from plimsoll.cli.later import inference_deployments
@@ -30,7 +30,7 @@ def lessons_of(teachers: Teachers) -> Lessons:
     if teachers.from_cluster:
         bodies, refusals = inference_deployments(teachers.namespace, teachers.access)
         taught += [each for body in bodies for each in _taught_by(body)]
-        left_out += sum(_entries(body) - len(read(body.get("status")).observations) for body in bodies)
+        left_out += sum(map(_left_out, bodies))
         notes += [*refusals, *_count_note(bodies, teachers.namespace)]
     return Lessons(tuple(taught), (*notes, *_left_out_note(left_out)))
 
@@ -43,10 +43,10 @@ def _taught_by(body: Body) -> Iterator[Taught]:
         yield Taught(f"{key.namespace}/{key.name}", seen.observation, key)
 
 
-def _entries(body: Body) -> int:
-    status = body.get("status")
-    entries = status.get("observations") if isinstance(status, Mapping) else None
-    return len(entries) if isinstance(entries, list) else 0
+def _left_out(body: Body) -> int:
+    """Count the observations of another Plimsoll release, which predicted with another memory law."""
+    record = read(body.get("status"))
+    return len(whole_status(record).observations or ()) - len(record.observations)
 
 
 def _count_note(bodies: Sequence[Body], namespace: str | None) -> Iterator[str]:
@@ -57,7 +57,7 @@ def _count_note(bodies: Sequence[Body], namespace: str | None) -> Iterator[str]:
 
 def _left_out_note(count: int) -> Iterator[str]:
     if count:
-        yield f"{_observations(count)} of another Plimsoll release, or not readable: ignored, as the operator does."
+        yield f"{_observations(count)} of another Plimsoll release left out: its memory law predicted something else."
 
 
 def _observations(count: int) -> str:

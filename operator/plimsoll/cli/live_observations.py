@@ -9,7 +9,7 @@ from typing import Any
 from plimsoll.adapters.api_errors import FORBIDDEN, GONE, ClusterRefused
 from plimsoll.adapters.cluster import Cluster
 from plimsoll.adapters.kinds import INFERENCE_DEPLOYMENTS
-from plimsoll.cli.context import ClusterAccess
+from plimsoll.cli.cluster_access import ClusterAccess
 from plimsoll.cli.live import default_namespace
 from plimsoll.domain.errors import SourceUnavailable
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from plimsoll.cli.context import ClusterAccess
+from plimsoll.cli.cluster_access import ClusterAccess
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.observations import Observation
