@@ -13,7 +13,8 @@ LONGEST_LINE = 65_536
 """Characters of a line that are read. The longest line of a start, the engine's configuration, has about 10,000."""
 
 MOST_LINES = 4_000
-"""Lines that are kept; later lines are left out. An engine of 64 ranks prints fewer."""
+MOST_CHARACTERS = 2_000_000
+"""Lines that are kept, and their characters; later lines are left out. An engine of 64 ranks prints fewer."""
 
 SERVER_STARTS = re.compile(r"vLLM (?:API )?server version (\S{1,80})")
 """The first line of a server: ``entrypoints/openai/api_server.py``, since 0.30 ``entrypoints/serve/utils``."""
@@ -60,6 +61,7 @@ _COLOURS = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
 def lines_of_last_start(lines: Iterable[str]) -> tuple[str, ...]:
     """Return the lines that matter of the last start, without colours. A server's first line begins a start."""
     kept: list[str] = []
+    length = 0
     for line in lines:
         text = line[:LONGEST_LINE]
         if not any(mark in text for mark in _MARKS):
@@ -67,6 +69,8 @@ def lines_of_last_start(lines: Iterable[str]) -> tuple[str, ...]:
         text = _COLOURS.sub("", text).rstrip()
         if SERVER_STARTS.search(text):
             kept.clear()
-        if len(kept) < MOST_LINES:
+            length = 0
+        if len(kept) < MOST_LINES and length + len(text) < MOST_CHARACTERS:
             kept.append(text)
+            length += len(text)
     return tuple(kept)
