@@ -31,7 +31,7 @@ def config_line(release: str, model: str = MODEL, **fields: Any) -> str:
         "device_config": "cuda",
         **fields,
     }
-    last = 'pooler_config=None, compilation_config={"level":3,"splitting_ops":["vllm.unified_attention"],"debug":""}'
+    last = 'pooler_config=None, compilation_config={"level":3,"splitting_ops":["vllm.attention"],"debug":""}'
     return (
         _V1.format(release=release) + first + ", ".join(f"{name}={each}" for name, each in values.items()) + f", {last}"
     )
@@ -44,8 +44,8 @@ def log_0_8_5() -> str:
             "INFO 04-30 08:00:00 [__init__.py:239] Automatically detected platform cuda.",
             "INFO 04-30 08:00:02 [api_server.py:1043] vLLM API server version 0.8.5",
             (
-                "INFO 04-30 08:00:02 [api_server.py:1044] args: Namespace(subparser='serve', model_tag='Qwen/Qwen3-8B', "
-                "lora_modules=None, model='Qwen/Qwen3-8B', max_model_len=8192, gpu_memory_utilization=0.85, "
+                "INFO 04-30 08:00:02 [api_server.py:1044] args: Namespace(subparser='serve', "
+                "model_tag='Qwen/Qwen3-8B', lora_modules=None, model='Qwen/Qwen3-8B', max_model_len=8192, gpu_memory_utilization=0.85, "
                 "kv_cache_dtype='auto', max_num_batched_tokens=None, max_num_seqs=128, enable_lora=False, "
                 "compilation_config=None, dispatch_function=<function ServeSubcommand.cmd at 0x7f00>)"
             ),
@@ -115,10 +115,10 @@ def log_0_32_0(release: str = "0.32.0", *, consumed: float = 15.6, peak: float =
         f"{_CORE} [model_runner.py:1128] Graph capturing finished in 8 secs, took 0.50 GiB",
         (
             f"{_CORE} [gpu_worker.py:1010] Free memory on device (78.60/79.19 GiB) on "
-            f"startup. Desired GPU memory utilization is (0.92, 72.85 GiB). Actual usage is {consumed} GiB for consumed "
-            f"memory (weights + non-torch), {peak} GiB for peak activation, and 0.5 GiB for CUDAGraph memory. Replace "
-            "gpu_memory_utilization config with `--kv-cache-memory=1` (1.0 GiB) to fit into requested memory. Current kv "
-            f"cache memory in use is {kv_gib} GiB."
+            f"startup. Desired GPU memory utilization is (0.92, 72.85 GiB). Actual usage is {consumed} GiB for "
+            f"consumed memory (weights + non-torch), {peak} GiB for peak activation, and 0.5 GiB for CUDAGraph memory. "
+            "Replace gpu_memory_utilization config with `--kv-cache-memory=1` (1.0 GiB) to fit into requested memory. "
+            f"Current kv cache memory in use is {kv_gib} GiB."
         ),
         "(APIServer pid=1) INFO:     Application startup complete.",
     )
@@ -128,8 +128,8 @@ def log_0_32_0(release: str = "0.32.0", *, consumed: float = 15.6, peak: float =
 TOO_SMALL_0_10 = (
     "ValueError: To serve at least one request with the models's max seq len (32768), (4.50 GiB KV cache is needed, "
     "which is larger than the available KV cache memory (1.25 GiB). Based on the available memory, the estimated "
-    "maximum model length is 9104. Try increasing `gpu_memory_utilization` or decreasing `max_model_len` when initializing "
-    "the engine."
+    "maximum model length is 9104. Try increasing `gpu_memory_utilization` or decreasing `max_model_len` when "
+    "initializing the engine."
 )
 """0.10 and 0.11 (``v1/core/kv_cache_utils.py``)."""
 

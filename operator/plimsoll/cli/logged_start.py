@@ -67,6 +67,7 @@ def logged_start(log: StartLog, reader: StartLogReader, named: Named) -> Start:
     source, notes = _model(log, named), _release_note(log, named)
     asked = _asked(log, named)
     question = direct_question(source, asked) or manifest_question(source, asked)
+    log = replace(log, version=question.request.engine.version)
     gpu, about_gpu = logged_gpu(log, named.gpu)
     share = _share(log, reader, named)
     percent = math.ceil(100 * share - 1e-9)

@@ -84,7 +84,7 @@ def _refuse_incredible(start: Start, available: int) -> None:
     if available > figures.budget_bytes - figures.weights_bytes * _LEAST_WEIGHTS_PERCENT // 100:
         raise PlimsollError(
             f"The log has more KV cache than the weights of {start.request.model.name} leave on {start.gpu.name}: "
-            "it is of another model or GPU. Name them with --model and --gpu."
+            "it is of another model or GPU, or of another share of it. Name them with --model, --gpu and --utilization."
         )
 
 
