@@ -45,8 +45,9 @@ def log_0_8_5() -> str:
             "INFO 04-30 08:00:02 [api_server.py:1043] vLLM API server version 0.8.5",
             (
                 "INFO 04-30 08:00:02 [api_server.py:1044] args: Namespace(subparser='serve', "
-                "model_tag='Qwen/Qwen3-8B', lora_modules=None, model='Qwen/Qwen3-8B', max_model_len=8192, gpu_memory_utilization=0.85, "
-                "kv_cache_dtype='auto', max_num_batched_tokens=None, max_num_seqs=128, enable_lora=False, "
+                "model_tag='Qwen/Qwen3-8B', lora_modules=None, model='Qwen/Qwen3-8B', max_model_len=8192, "
+                "gpu_memory_utilization=0.85, kv_cache_dtype='auto', max_num_batched_tokens=None, "
+                "max_num_seqs=128, enable_lora=False, "
                 "compilation_config=None, dispatch_function=<function ServeSubcommand.cmd at 0x7f00>)"
             ),
             "INFO 04-30 08:00:09 [config.py:2003] Chunked prefill is enabled with max_num_batched_tokens=4096.",
