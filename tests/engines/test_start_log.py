@@ -29,6 +29,7 @@ from tests.support.start_logs import (
     log_0_8_5,
     log_0_11_0,
     log_0_32_0,
+    logo,
 )
 
 SECONDS = 5.0
@@ -175,6 +176,21 @@ def test_the_last_start_of_a_log_counts() -> None:
     twice = f"{log_0_11_0(OUT_OF_MEMORY)}\n{log_0_11_0(*figures_0_11_0(53.0))}"
     assert (read(twice).failure, read(twice).served) == (None, True)
     assert read(f"{log_0_11_0(*figures_0_11_0(53.0))}\n{log_0_11_0(OUT_OF_MEMORY)}").failure is not None
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        ("INFO [api_server.py:1839] vLLM API server version 0.11.2",),
+        ("INFO [api_utils.py:347] vLLM server version 0.11.2, serving model x",),
+        logo("0.11.2"),
+    ],
+)
+def test_a_server_that_ends_before_its_engine_starts_has_a_release(first: tuple[str, ...]) -> None:
+    log = read("\n".join((*first, f"INFO [utils.py:233] non-default args: {{'model': '{MODEL}'}}", OUT_OF_MEMORY)))
+    assert (log.version, log.model) == (EngineVersion(0, 11, 2), MODEL)
+    again = read("\n".join((*first, OUT_OF_MEMORY, *first)))
+    assert again.failure is None, "it started anew"
 
 
 def test_a_v0_engine_and_a_processor_teach_nothing() -> None:

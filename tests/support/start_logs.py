@@ -94,7 +94,7 @@ def figures_0_11_0(kv_gib: float) -> tuple[str, ...]:
 def log_0_32_0(release: str = "0.32.0", *, consumed: float = 15.6, peak: float = 2.0, kv_gib: float = 52.0) -> str:
     """0.32.0 as ``kubectl logs --timestamps`` shows it: the capacity in one line, and the memory of the whole start."""
     lines = (
-        f"{_API} [api_utils.py:327] vLLM server version {release}, serving model {MODEL}",
+        *(f"{_API} [api_utils.py:347] {each}" for each in logo(release)),
         (
             f"{_API} [api_utils.py:286] non-default args: {{'model': 'Qwen/Qwen3-8B', "
             "'max_model_len': 32768, 'max_num_seqs': 256, 'attention_backend': 'FLASHINFER'}"
@@ -124,6 +124,16 @@ def log_0_32_0(release: str = "0.32.0", *, consumed: float = 15.6, peak: float =
         "(APIServer pid=1) INFO:     Application startup complete.",
     )
     return "\n".join(f"2026-11-20T09:00:00.000000000Z {line}" for line in lines)
+
+
+def logo(release: str) -> tuple[str, ...]:
+    """The first lines of a server since 0.16, with colours (``log_version_and_model``)."""
+    white, plain = "\x1b[1m", "\x1b[0m"
+    return (
+        f"       {white}█     █     █▄   ▄█{plain}",
+        f" ▄▄ ▄█ {white}█     █     █ ▀▄▀ █{plain}  version {white}{release}{plain}",
+        f"  █▄█▀ {white}█     █     █     █{plain}  model   {white}{MODEL}{plain}",
+    )
 
 
 TOO_SMALL_0_10 = (

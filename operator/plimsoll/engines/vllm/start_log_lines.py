@@ -16,8 +16,9 @@ MOST_LINES = 4_000
 MOST_CHARACTERS = 2_000_000
 """Lines that are kept, and their characters; later lines are left out. An engine of 64 ranks prints fewer."""
 
-SERVER_STARTS = re.compile(r"vLLM (?:API )?server version (\S{1,80})")
-"""The first line of a server: ``entrypoints/openai/api_server.py``, since 0.30 ``entrypoints/serve/utils``."""
+SERVER_STARTS = re.compile(r"(?:vLLM (?:API )?server|█ ) version (\S{1,80})")
+"""The first line of a server (``entrypoints/openai/api_server.py``). Since 0.16 it is a logo of blocks with the release
+next to it, unless VLLM_DISABLE_LOG_LOGO is set (``entrypoints/utils.py``)."""
 
 ENGINE_STARTS = re.compile(r"Initializing a (V[01]) LLM engine \(v([^)\s]{1,80})\) with config: ")
 """The configuration of an engine: ``v1/engine/core.py``."""
@@ -30,7 +31,7 @@ SERVES = re.compile(r"Application startup complete|init engine \(profile, create
 
 _MARKS = (
     "LLM engine (v",
-    "server version ",
+    " version ",
     "args: ",
     "max_num_batched_tokens",
     "KV cache",
