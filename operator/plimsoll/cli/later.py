@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from plimsoll.app.review.values import Means, Measured, Review, Wish
     from plimsoll.cli.cluster_access import ClusterAccess
     from plimsoll.cli.teachers import Lessons, Teachers
+    from plimsoll.domain.serving import Request
 
 
 Body = dict[str, Any]
@@ -122,11 +123,11 @@ def inference_deployments(namespace: str | None, access: ClusterAccess) -> tuple
     return live_observations.inference_deployments(namespace, access)
 
 
-def lessons_of(teachers: Teachers) -> Lessons:
-    """Return what engines have taught. Importing the models of a status takes as long as all the rest."""
+def lessons_of(teachers: Teachers, request: Request) -> Lessons:
+    """Return what engines have taught about a request. Importing the models of a status takes as long as the rest."""
     from plimsoll.cli import lessons
 
-    return lessons.lessons_of(teachers)
+    return lessons.lessons_of(teachers, request)
 
 
 def saved_observation(name: str, observation: Observation) -> int:

@@ -8,12 +8,11 @@ from dataclasses import replace
 
 from plimsoll.cli.asked import Question
 from plimsoll.cli.later import lessons_of
-from plimsoll.cli.teachers import Lessons, Taught, Teachers
+from plimsoll.cli.teachers import Taught, Teachers
 from plimsoll.cli.types import answers
 from plimsoll.domain.observations import Correction, EngineKind
 from plimsoll.domain.outcomes import Rejection, Split
 from plimsoll.domain.serving import Request
-from plimsoll.memory.calibration import corrections
 from plimsoll.placement.sizing import Sized
 from plimsoll.render.learned_words import learned_sentence
 
@@ -32,21 +31,11 @@ def learned_answers(
     """
     if not teachers.are_asked:
         return question, answers(question.request, gpus, split)
-    lessons = lessons_of(teachers)
-    request = taught_request(question.request, lessons)
+    lessons = lessons_of(teachers, question.request)
+    request = replace(question.request, corrections=lessons.corrections)
     found = answers(request, gpus, split)
     notes = (*question.notes, *lessons.notes, *_notes(request, found, lessons.taught))
     return replace(question, request=request, notes=notes), found
-
-
-def taught_request(request: Request, lessons: Lessons) -> Request:
-    """Return the request with the corrections for its model. Its own engines' measurements outweigh those of others."""
-    same = [each for each in lessons.taught if each.observation.kind.model == request.model.name]
-    mine = corrections(each.observation for each in same if each.key is not None and each.key == request.key)
-    own = tuple(each for each in mine if each.exact)
-    settled = {each.kind for each in own}
-    common = corrections(each.observation for each in same)
-    return replace(request, corrections=(*own, *(each for each in common if each.kind not in settled)))
 
 
 def _notes(request: Request, found: Answers, taught: Sequence[Taught]) -> Iterator[str]:
@@ -55,14 +44,14 @@ def _notes(request: Request, found: Answers, taught: Sequence[Taught]) -> Iterat
     for correction in used.values():
         yield _used(request, correction, taught)
     kinds = [request.engine_kind(*place) for place in places]
-    others = {each.observation.kind for each in taught if each.observation.kind.model == request.model.name}
+    others = {each.kind for each in taught if each.kind.model == request.model.name}
     yield from _others(others - set(used), kinds)
     if not used:
         yield _NOTHING
 
 
 def _used(request: Request, correction: Correction, taught: Sequence[Taught]) -> str:
-    sources = [each for each in taught if each.observation.kind == correction.kind]
+    sources = [each for each in taught if each.kind == correction.kind]
     own = [each for each in sources if each.key is not None and each.key == request.key]
     return learned_sentence(correction, (each.where for each in own or sources))
 

@@ -12,7 +12,7 @@ import click
 from plimsoll.cli.cluster_access import ClusterAccess
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.observations import Observation
+from plimsoll.domain.observations import Correction, EngineKind, Seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +35,21 @@ class Taught:
     """An observation and its source: the name of a file, or an object, whose ``key`` is given."""
 
     where: str
-    observation: Observation
+    seen: Seen
     key: ObjectKey | None = None
+
+    @property
+    def kind(self) -> EngineKind:
+        """The kind of engine that was observed."""
+        return self.seen.observation.kind
 
 
 @dataclass(frozen=True, slots=True)
 class Lessons:
-    """Everything that the sources teach, and notes on what could not be read."""
+    """Everything that the sources teach, the corrections for one request, and notes on what could not be read."""
 
     taught: tuple[Taught, ...] = ()
+    corrections: tuple[Correction, ...] = ()
     notes: tuple[str, ...] = ()
 
 
