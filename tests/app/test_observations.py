@@ -8,17 +8,9 @@ from typing import Any
 
 import pytest
 
+from plimsoll.app.lessons import MOST_KEPT, common_lessons, lessons, merged, remembered
 from plimsoll.app.objects import Surroundings
-from plimsoll.app.observations import (
-    MOST_KEPT,
-    capacities,
-    common_lessons,
-    failed_starts,
-    lessons,
-    merged,
-    observed_now,
-    remembered,
-)
+from plimsoll.app.observations import capacities, failed_starts, observed_now
 from plimsoll.app.record.reading import Record, read
 from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.domain.engine_failures import EngineFailure

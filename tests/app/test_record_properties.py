@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
 from plimsoll.app import pruning
 from plimsoll.app.capacities import observed_capacities, reported_tokens
+from plimsoll.app.lessons import remembered
 from plimsoll.app.objects import Surroundings, pool_views, read_pools, wanted_replicas
-from plimsoll.app.observations import remembered
 from plimsoll.app.rebalancing import Standing
 from plimsoll.app.record.reading import read, record_of
 from plimsoll.app.record.writing import document_of, new_status

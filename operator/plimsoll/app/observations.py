@@ -1,4 +1,4 @@
-"""Observations of engines: found in pods and metrics, kept in each object's status, used for every object."""
+"""Observations of engines: found in pods and metrics. ``lessons`` says what is kept of them and what follows."""
 
 from __future__ import annotations
 
@@ -9,29 +9,17 @@ from plimsoll.app.objects import Surroundings, is_updating
 from plimsoll.domain.engine_failures import EngineFailure
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.observations import Correction, Observation, Seen, Witness
+from plimsoll.domain.observations import Observation, Seen, Witness
 from plimsoll.domain.outcomes import EngineSettings, MemoryEstimate, Split
 from plimsoll.domain.serving import Request
 from plimsoll.engines.registry import engine_of
-from plimsoll.memory.calibration import corrections
 from plimsoll.placement.feasibility import sized
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.pools import Pool, as_it_runs
 
-MOST_KEPT = 40
-"""Observations that one status holds; the newest stay."""
-
 LEAST_WEIGHTS_PERCENT = 90
 """The least share of the estimated weights, which are counted exactly, that an engine must hold. An engine that reports
 more KV cache than the rest of the budget is not believed."""
-
-
-def remembered(recorded: Iterable[Seen], spec: str) -> tuple[Seen, ...]:
-    """Return the recorded observations that count for this spec.
-
-    A failed start counts until the spec changes: it may have another cause.
-    """
-    return tuple(seen for seen in recorded if seen.spec == spec or not _is_failure(seen.observation))
 
 
 def observed_now(
@@ -60,36 +48,6 @@ def observed_now(
     return tuple(found)
 
 
-def merged(earlier: Iterable[Seen], now: Iterable[Seen]) -> tuple[Seen, ...]:
-    """The latest success and the latest failure of each kind of engine, oldest first.
-
-    An engine that serves removes an earlier failure of its kind.
-    """
-    latest = {(seen.observation.kind, _is_failure(seen.observation)): seen for seen in earlier}
-    for seen in now:
-        kind, failed = seen.observation.kind, _is_failure(seen.observation)
-        if not failed:
-            latest.pop((kind, True), None)
-        latest.pop((kind, failed), None)
-        latest[kind, failed] = seen
-    return tuple(latest.values())[-MOST_KEPT:]
-
-
-def common_lessons(seen: Iterable[Seen]) -> dict[str, tuple[Correction, ...]]:
-    """Return the corrections learned from the engines of all objects, by model."""
-    found: dict[str, list[Correction]] = {}
-    for correction in corrections(each.observation for each in seen):
-        found.setdefault(correction.kind.model, []).append(correction)
-    return {model: tuple(each) for model, each in found.items()}
-
-
-def lessons(own: Iterable[Seen], common: Iterable[Correction]) -> tuple[Correction, ...]:
-    """Return one object's corrections: its own engines' measurements replace those of others for the same kind."""
-    mine = tuple(each for each in corrections(seen.observation for seen in own) if each.exact)
-    settled = {correction.kind for correction in mine}
-    return (*mine, *(each for each in common if each.kind not in settled))
-
-
 def failed_starts(request: Request, own: Iterable[Seen]) -> tuple[tuple[str, Split], ...]:
     """Return GPU types and splits where engines of exactly this request ran out of memory and reported no figure.
 
@@ -115,10 +73,6 @@ def capacities(
             tokens = engine.full_length_tokens(request, pool.split, settings, figures, reported[pool.name])
             found[pool.name] = tokens
     return found
-
-
-def _is_failure(observation: Observation) -> bool:
-    return observation.witness in (Witness.START_FAILURE, Witness.OUT_OF_MEMORY)
 
 
 def _of_pool(

@@ -48,20 +48,13 @@ from plimsoll.app.deadlines import deadlines_of
 from plimsoll.app.faults import Faults, Step
 from plimsoll.app.health import Beats
 from plimsoll.app.inbox import Inbox, Mail
+from plimsoll.app.lessons import common_lessons, lessons, merged, remembered
 from plimsoll.app.live import LiveSignals
 from plimsoll.app.model_book import ModelBook
 from plimsoll.app.moves import read_move
 from plimsoll.app.node_groups import NodeGroups
 from plimsoll.app.objects import read_pools, wanted_replicas
-from plimsoll.app.observations import (
-    capacities,
-    common_lessons,
-    failed_starts,
-    lessons,
-    merged,
-    observed_now,
-    remembered,
-)
+from plimsoll.app.observations import capacities, failed_starts, observed_now
 from plimsoll.app.price_watch import PriceWatch
 from plimsoll.app.prices import PriceList
 from plimsoll.app.proposing import Proposer

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from plimsoll.cli.answering import Answer
+from plimsoll.cli.cluster_access import ClusterAccess
 from plimsoll.cli.cluster_options import with_cluster
-from plimsoll.cli.context import ClusterAccess
 from plimsoll.cli.later import answer_proposal
 
 

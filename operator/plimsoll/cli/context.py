@@ -10,6 +10,7 @@ from typing import Any
 from plimsoll.adapters.models import ModelSources
 from plimsoll.api.speculation import draft_model
 from plimsoll.api.v1alpha1 import InferenceDeployment, ModelSpec
+from plimsoll.cli.cluster_access import ClusterAccess
 from plimsoll.cli.later import hub_models, inference_deployment
 from plimsoll.cli.price_files import read_prices
 from plimsoll.domain.errors import InvalidInput, PlimsollError, SourceUnavailable
@@ -23,19 +24,6 @@ _WITHOUT_HUB = (
     "Check the network, name a mirror in HF_ENDPOINT, give the model's config.json instead (a file, or "
     "spec.model.config of a manifest), or name one that `plimsoll models` lists."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterAccess:
-    """How to reach the cluster; None means kubectl's default."""
-
-    kubeconfig: str | None = None
-    context: str | None = None
-
-    @property
-    def file(self) -> str | None:
-        """The kubeconfig; None for kubectl's default file."""
-        return self.kubeconfig or os.environ.get("KUBECONFIG") or None
 
 
 def prices_from(path: str | None) -> OwnPrices:

@@ -9,6 +9,7 @@ from plimsoll.cli.segments import segments
 from plimsoll.cli.verdict import fit_by_law, warnings_of
 from plimsoll.domain.doubts import Doubt
 from plimsoll.domain.model import Task
+from plimsoll.domain.observations import Correction
 from plimsoll.domain.outcomes import Fit, MemoryEstimate, Rejection
 from plimsoll.domain.serving import Request
 from plimsoll.performance.decode_time import decode_floor
@@ -39,6 +40,7 @@ def answer_document(request: Request, answer: Sized | Rejection) -> dict[str, An
         "doubts": [_doubt(each) for each in answer.figures.doubts],
         **_override(answer.figures),
         **_memory(answer.figures),
+        **_learned(request.correction_for(answer.gpu.name, answer.split)),
         "inverse": limits(request, answer).document(),
         "decodeFloorSeconds": _floor_seconds(request, answer),
         "engine": {
@@ -61,6 +63,24 @@ def _override(figures: MemoryEstimate) -> dict[str, Any]:
     if figures.forced_bytes is None:
         return {}
     return {"overrideBytes": figures.forced_bytes, "fitByLaw": fit_by_law(figures).value}
+
+
+def _learned(correction: Correction | None) -> dict[str, Any]:
+    """What engines of the kind taught; empty where they taught nothing."""
+    return {} if correction is None else {"learned": correction_document(correction)}
+
+
+def correction_document(correction: Correction) -> dict[str, Any]:
+    """Return a correction as data, in bytes of one GPU. ``measured`` is false where it is only known that it failed."""
+    return {
+        "measured": correction.exact,
+        "weightsBytes": correction.weights_bytes,
+        "activationsBytes": correction.activations_bytes,
+        "restBytes": correction.rest_bytes,
+        "totalBytes": correction.total_bytes,
+        "aboveBytes": correction.above_bytes,
+        "belowBytes": correction.below_bytes,
+    }
 
 
 def _memory(figures: MemoryEstimate) -> dict[str, Any]:

@@ -15,12 +15,16 @@ from plimsoll.cli.asked import Asked, Question
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.observations import Observation
 from plimsoll.facts.prices.repricing import OwnPrices
 
 if TYPE_CHECKING:
     from plimsoll.adapters.hub import HubModels
     from plimsoll.app.exports.values import Export
     from plimsoll.app.review.values import Means, Measured, Review, Wish
+    from plimsoll.cli.cluster_access import ClusterAccess
+    from plimsoll.cli.teachers import Lessons, Teachers
+    from plimsoll.domain.serving import Request
 
 
 Body = dict[str, Any]
@@ -110,6 +114,34 @@ def inference_deployment(key: ObjectKey, kubeconfig: str | None, context: str | 
     with _from_extra("operator", "Asking a cluster"):
         from plimsoll.cli import live
     return live.inference_deployment(key, kubeconfig, context)
+
+
+def inference_deployments(namespace: str | None, access: ClusterAccess) -> tuple[Sequence[Body], tuple[str, ...]]:
+    """All InferenceDeployments that the user may read, and notes on refusals. Raises :class:`MissingExtra`."""
+    with _from_extra("operator", "Asking a cluster"):
+        from plimsoll.cli import live_observations
+    return live_observations.inference_deployments(namespace, access)
+
+
+def lessons_of(teachers: Teachers, request: Request) -> Lessons:
+    """Return what engines have taught about a request. Importing the models of a status takes as long as the rest."""
+    from plimsoll.cli import lessons
+
+    return lessons.lessons_of(teachers, request)
+
+
+def saved_observation(name: str, observation: Observation) -> int:
+    """Add an observation to a file, and return the number of its entries. The file has the form of a status."""
+    from plimsoll.cli.observation_files import save_observation
+
+    return save_observation(name, observation)
+
+
+def observation_document(observation: Observation) -> Body:
+    """Return an observation as an entry of a status."""
+    from plimsoll.cli.observation_files import entry_of
+
+    return entry_of(observation)
 
 
 def answer_proposal(answer: Answer, kubeconfig: str | None, context: str | None) -> str:

@@ -14,7 +14,8 @@ import yaml
 from plimsoll.app.exports.objects import objects_of
 from plimsoll.app.exports.values import Export
 from plimsoll.app.review.values import Means, Review, WhatIf, Wish
-from plimsoll.cli.context import ClusterAccess, hub_access, prices_from
+from plimsoll.cli.cluster_access import ClusterAccess
+from plimsoll.cli.context import hub_access, prices_from
 from plimsoll.cli.documents import Manifests
 from plimsoll.cli.exits import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED
 from plimsoll.cli.fleet_files import fleet_file

@@ -14,7 +14,20 @@ from plimsoll import __version__
 from plimsoll.cli.exits import EXIT_BAD_INPUT
 from plimsoll.domain.errors import PlimsollError
 
-COMMANDS = ("approve", "capacity", "estimate", "explain", "fleet", "gpus", "models", "plan", "prices", "reject", "run")
+COMMANDS = (
+    "approve",
+    "capacity",
+    "estimate",
+    "explain",
+    "fleet",
+    "gpus",
+    "learn",
+    "models",
+    "plan",
+    "prices",
+    "reject",
+    "run",
+)
 
 
 class _Commands(click.Group):

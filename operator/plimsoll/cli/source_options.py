@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plimsoll.cli.context import ClusterAccess
+from plimsoll.cli.cluster_access import ClusterAccess
 from plimsoll.domain.errors import InvalidInput
 
 

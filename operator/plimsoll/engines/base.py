@@ -20,6 +20,7 @@ from plimsoll.domain.versions import EngineVersion
 from plimsoll.domain.workload import WorkloadOptions
 from plimsoll.engines.flags import OwnedFlag
 from plimsoll.engines.metrics import EngineMetrics
+from plimsoll.engines.start_logs import StartLog
 
 
 class Feature(StrEnum):
@@ -79,6 +80,22 @@ class Launch:
     command: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class StartLogReader:
+    """The reading of an engine's start-up log.
+
+    Attributes:
+        read: the last start in the lines of a log; None if it is no log of this engine. The lines may be of any content
+            and length.
+        settings: the settings that the logged engine ran with, on a GPU type with a split.
+        utilization: the share of the GPU that the logged engine may use.
+    """
+
+    read: Callable[[Iterable[str]], StartLog | None]
+    settings: Callable[[StartLog, Request, GpuType, Split], EngineSettings]
+    utilization: Callable[[StartLog], float]
+
+
 def _not_ruled_out(_: Request, __: GpuType, ___: Split) -> bool:
     return True
 
@@ -120,6 +137,7 @@ class Engine:
             for. The default is the declared number: such an engine gets no more.
         release_refusal: why a release cannot load a model in a precision, and what to use; None where it can, or may.
             The default refuses nothing.
+        start_logs: how its start-up log is read; None where nothing is known of it.
     """
 
     name: str
@@ -148,3 +166,4 @@ class Engine:
     most_sequences: Callable[[Request, GpuType], int] = lambda request, _: request.shape.concurrency
     may_fit: Callable[[Request, GpuType, Split], bool] = _not_ruled_out
     release_refusal: Callable[[ModelFacts, Precision, EngineVersion], str | None] = lambda *_: None
+    start_logs: StartLogReader | None = None

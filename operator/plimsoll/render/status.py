@@ -78,7 +78,7 @@ def status(report: Report, earlier: Mapping[str, Since], now: str) -> dict[str, 
         "readyReplicas": sum(view.ready for view in report.pools),
         "replicasSummary": f"{sum(view.ready for view in report.pools)}/{report.replicas}",
         "selector": pod_selector(report.name),
-        "observations": [_observation(seen) for seen in report.observations],
+        "observations": [observation_entry(seen) for seen in report.observations],
     }
     if decision is not None:
         document |= _decided(report, decision)
@@ -460,7 +460,8 @@ def _learned(learned: Learned) -> dict[str, Any]:
     }
 
 
-def _observation(seen: Seen) -> dict[str, Any]:
+def observation_entry(seen: Seen) -> dict[str, Any]:
+    """Return an observation as an entry of ``status.observations``."""
     observation, kind = seen.observation, seen.observation.kind
     return {
         "model": kind.model,

@@ -15,6 +15,7 @@ from plimsoll.app.review.hypothetical import with_fields
 from plimsoll.app.review.looking import look
 from plimsoll.app.review.operator_settings import operator_settings
 from plimsoll.app.review.overlay import on_other_nodes, overlaid
+from plimsoll.app.review.taught import taught_notes
 from plimsoll.app.review.values import Means, Review, Wish
 
 
@@ -60,5 +61,5 @@ async def review(
     return replace(
         found,
         problems=(*problems, *accepted.problems),
-        notes=(*notes, *seen.notes, *about_prices, *accepted.notes),
+        notes=(*notes, *seen.notes, *about_prices, *accepted.notes, *taught_notes(after, places)),
     )

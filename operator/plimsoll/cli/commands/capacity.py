@@ -12,8 +12,9 @@ from plimsoll.app.review.values import Means, Measured
 from plimsoll.cli.asked import Asked
 from plimsoll.cli.capacity_answers import capacity_document, print_capacity
 from plimsoll.cli.capacity_question import Subject, located, measure_offline, wish_of
+from plimsoll.cli.cluster_access import ClusterAccess
 from plimsoll.cli.cluster_options import with_cluster
-from plimsoll.cli.context import ClusterAccess, hub_access, prices_from
+from plimsoll.cli.context import hub_access, prices_from
 from plimsoll.cli.exits import EXIT_PLACED, EXIT_UNPLACED
 from plimsoll.cli.files import refuse_second_stdin
 from plimsoll.cli.later import default_namespace, measure, replay_capacity

@@ -12,8 +12,10 @@ from plimsoll.cli.bars import print_answers, print_one
 from plimsoll.cli.direct import direct_question
 from plimsoll.cli.estimate_json import answer_document
 from plimsoll.cli.later import manifest_question
+from plimsoll.cli.learned import learned_answers
 from plimsoll.cli.screen import screen
-from plimsoll.cli.types import answers, left_out
+from plimsoll.cli.teachers import Teachers, with_teachers
+from plimsoll.cli.types import left_out
 from plimsoll.cli.working import print_working, working_document
 from plimsoll.domain.engine_options import SpeculationMethod
 from plimsoll.domain.errors import InvalidInput
@@ -55,6 +57,7 @@ from plimsoll.placement.sizing import Sized
 @click.option("--draft", help="The head or small model of --speculate Eagle or Draft: a name or a config.json.")
 @click.option("--why", is_flag=True, help="Show every formula with its numbers (for one GPU type).")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table")
+@with_teachers
 def command(
     model: str,
     gpus: tuple[str, ...],
@@ -79,6 +82,7 @@ def command(
     draft: str | None,
     why: bool,  # noqa: FBT001 - same
     output: str,
+    teachers: Teachers,
 ) -> None:
     """Say what MODEL (a name, a checkpoint folder, a config.json or a manifest) needs on each GPU type."""
     asked = Asked(
@@ -103,7 +107,7 @@ def command(
     if tp is None and (pp > 1 or ep or dp > 1):
         raise InvalidInput(*_alone(pp, dp, ep=ep), "Name --tp as well.")
     question = direct_question(model, asked) or manifest_question(model, asked)
-    found = answers(question.request, gpus, asked.split)
+    question, found = learned_answers(question, gpus, asked.split, teachers)
     # Without --gpu all types are checked: those that the manifest excludes would hide the others.
     shown, words = (found, ()) if gpus else left_out(question.request, found)
     if why and len(shown) != 1:

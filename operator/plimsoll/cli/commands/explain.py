@@ -6,8 +6,9 @@ import sys
 
 import click
 
+from plimsoll.cli.cluster_access import ClusterAccess
 from plimsoll.cli.cluster_options import with_cluster
-from plimsoll.cli.context import ClusterAccess, live_object
+from plimsoll.cli.context import live_object
 from plimsoll.cli.exits import EXIT_BAD_INPUT
 from plimsoll.cli.screen import screen
 from plimsoll.cli.story import print_story

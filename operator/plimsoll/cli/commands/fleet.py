@@ -8,8 +8,9 @@ import click
 
 from plimsoll.app.exports.document import text_of
 from plimsoll.app.review.values import Means
+from plimsoll.cli.cluster_access import ClusterAccess
 from plimsoll.cli.cluster_options import with_cluster
-from plimsoll.cli.context import ClusterAccess, hub_access
+from plimsoll.cli.context import hub_access
 from plimsoll.cli.files import STDIN
 from plimsoll.cli.later import export
 from plimsoll.domain.errors import InvalidInput

@@ -13,8 +13,9 @@ import click
 import yaml
 
 from plimsoll.app.review.values import WhatIf
+from plimsoll.cli.cluster_access import ClusterAccess
 from plimsoll.cli.cluster_options import with_cluster
-from plimsoll.cli.context import ClusterAccess, prices_from
+from plimsoll.cli.context import prices_from
 from plimsoll.cli.documents import KUBECTL, Manifests, no_deployment, read_manifests
 from plimsoll.cli.exits import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED
 from plimsoll.cli.files import refuse_second_stdin

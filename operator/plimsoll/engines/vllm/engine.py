@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from plimsoll.domain.engine_choice import EngineChoice
 from plimsoll.domain.model import ModelFacts
-from plimsoll.engines.base import Engine
+from plimsoll.engines.base import Engine, StartLogReader
 from plimsoll.engines.vllm.capabilities import missing_capability
 from plimsoll.engines.vllm.failures import find_failure
 from plimsoll.engines.vllm.features import SINCE
@@ -22,6 +22,7 @@ from plimsoll.engines.vllm.owned_flags import OWNED_FLAGS
 from plimsoll.engines.vllm.releases.support import release_refusal
 from plimsoll.engines.vllm.reported_cache import cache_bytes, full_length_tokens
 from plimsoll.engines.vllm.settings import engine_settings, may_fit, most_sequences, with_a_small_step
+from plimsoll.engines.vllm.start_log import read_start_log, settings_of_start, utilization_of
 from plimsoll.engines.vllm.unfollowed_flags import unfollowed_arguments
 
 
@@ -57,4 +58,5 @@ VLLM = Engine(
     launch=launch,
     find_failure=find_failure,
     most_sequences=most_sequences,
+    start_logs=StartLogReader(read_start_log, settings_of_start, utilization_of),
 )

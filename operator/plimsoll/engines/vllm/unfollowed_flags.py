@@ -77,6 +77,11 @@ _SHORT = re.compile(r"-(O|ac|cc)(\W|\d|$)")
 """Short forms of the compilation, attention and optimization options, with or without a value directly after them."""
 
 
+def is_unfollowed_flag(flag: str) -> bool:
+    """Whether a flag with its full name is one that no memory law includes."""
+    return flag in _FLAGS
+
+
 def unfollowed_arguments(arguments: Iterable[str]) -> tuple[str, ...]:
     """Return the arguments that no memory law includes, with their values, unchanged.
 

@@ -1,0 +1,79 @@
+"""``plimsoll learn``."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from plimsoll.cli.later import saved_observation
+from plimsoll.cli.logged_start import Named, logged_start
+from plimsoll.cli.screen import screen
+from plimsoll.cli.start_answers import lesson_document, print_lesson
+from plimsoll.cli.start_files import MOST_BYTES, LogFile
+from plimsoll.cli.start_lesson import Lesson, lesson_of
+from plimsoll.domain.errors import InvalidInput, PlimsollError
+from plimsoll.domain.units import MIB
+from plimsoll.engines.base import StartLogReader
+from plimsoll.engines.registry import engine_of
+from plimsoll.engines.start_logs import StartLog
+
+
+@click.command("learn")
+@click.argument("log")
+@click.option("--model", help="The model: a name, a checkpoint folder or a config.json. Default: the one of the log.")
+@click.option("--gpu", help="GPU type (see `plimsoll gpus`), where the log does not say it.")
+@click.option("--engine", help="Release of the engine, e.g. 0.32.0. Default: the one of the log.")
+@click.option("--utilization", type=click.IntRange(1, 100), help="Percent of the GPU. Default: the one of the log.")
+@click.option("--save", help="Add the observation to this file, for `plimsoll estimate --observations`.")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table")
+def command(
+    log: str,
+    model: str | None,
+    gpu: str | None,
+    engine: str | None,
+    utilization: int | None,
+    save: str | None,
+    output: str,
+) -> None:
+    """Compare the start-up LOG of an engine (a file, or - for standard input) with the estimate, and learn from it.
+
+    For example: kubectl logs POD | plimsoll learn - --gpu h100-sxm-80gb
+    """
+    reader = engine_of().start_logs
+    if reader is None:
+        raise PlimsollError("Nothing is known of the logs of this engine.")
+    file = LogFile(log)
+    start = logged_start(_read(reader, file), reader, Named(model, gpu, engine, utilization))
+    lesson = lesson_of(start)
+    notes = [*start.notes, *_cut_note(file)]
+    if save is not None:
+        notes.append(_saved(save, lesson))
+    if output == "json":
+        click.echo(json.dumps(lesson_document(start, lesson, notes), indent=2))
+    else:
+        print_lesson(screen(), start, lesson, notes)
+
+
+def _read(reader: StartLogReader, file: LogFile) -> StartLog:
+    """Return the last start of a file. Raises :class:`PlimsollError` where it is no log of an engine."""
+    found = reader.read(file.lines())
+    if found is None:
+        title = engine_of().title
+        raise PlimsollError(
+            f"This is no start-up log of {title}: neither its server nor its engine names a release in it. "
+            "Give the log from its first line on, e.g. `kubectl logs POD | plimsoll learn -`."
+        )
+    return found
+
+
+def _cut_note(file: LogFile) -> tuple[str, ...]:
+    return (f"Only the first {MOST_BYTES // MIB} MiB of the log were read.",) if file.is_cut else ()
+
+
+def _saved(save: str, lesson: Lesson | str) -> str:
+    """Save the observation, and say so. Raises :class:`InvalidInput` where there is none, or no usable file."""
+    if isinstance(lesson, str):
+        raise InvalidInput("--save", save, f"There is no observation to save. {lesson}")
+    count = saved_observation(save, lesson.observation)
+    return f"Saved in {save}, which holds {count} now: use it with `plimsoll estimate --observations {save}`."

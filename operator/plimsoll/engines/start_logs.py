@@ -1,0 +1,97 @@
+"""What an engine's start-up log says: its release, its options, the figures of its memory and its failure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from plimsoll.domain.engine_failures import EngineFailure
+from plimsoll.domain.engine_options import DraftMethod, LoraSlots
+from plimsoll.domain.outcomes import Split
+from plimsoll.domain.precision import KvPrecision, Precision
+from plimsoll.domain.versions import EngineVersion
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedDrafting:
+    """Speculative decoding as the log names it. ``draft`` is the name of the draft model; None where there is none."""
+
+    method: DraftMethod
+    tokens: int
+    draft: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedOptions:
+    """The options of one engine, as far as the log names them; None where it leaves the engine's default.
+
+    ``precision`` is the type of weights that are not quantized, and ``quantizes_to`` the type that the engine makes of
+    them if the checkpoint is not quantized. ``kv_precision`` None means that the checkpoint decides. ``utilization`` is
+    the share of the GPU. ``unfollowed`` are further arguments that can change the memory and that no law covers.
+    ``fixes_cache`` means that the user gave the bytes of the KV cache, so they say nothing about the other terms.
+    """
+
+    precision: Precision | None = None
+    quantizes_to: Precision | None = None
+    kv_precision: KvPrecision | None = None
+    max_model_len: int | None = None
+    max_num_seqs: int | None = None
+    max_num_batched_tokens: int | None = None
+    utilization: float | None = None
+    enforce_eager: bool = False
+    text_only: bool = False
+    cpu_offload_bytes: int = 0
+    lora: LoraSlots | None = None
+    drafting: LoggedDrafting | None = None
+    unfollowed: tuple[str, ...] = ()
+    fixes_cache: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StartFigures:
+    """The memory that an engine logged, in bytes of one GPU; None where it logged none.
+
+    Of several ranks, the weights and graphs are those of the fullest, and the cache is that of the rank with the least.
+    ``consumed_bytes`` is weights and memory outside PyTorch together, which later releases log instead of the latter.
+    ``activations_bytes`` does not include the charge for graphs. ``charged_graphs_bytes`` is the engine's own estimate
+    that it takes out of the budget, ``graphs_bytes`` what the graphs took. ``kv_tokens`` are those of one engine.
+    """
+
+    total_bytes: int | None = None
+    weights_bytes: int | None = None
+    consumed_bytes: int | None = None
+    activations_bytes: int | None = None
+    charged_graphs_bytes: int | None = None
+    graphs_bytes: int | None = None
+    outside_torch_bytes: int | None = None
+    kv_bytes: int | None = None
+    kv_tokens: int | None = None
+    concurrency: float | None = None
+    kv_needed_bytes: int | None = None
+    longest_context: int | None = None
+
+    @property
+    def says_the_cache(self) -> bool:
+        """Whether the log says how much memory the KV cache got."""
+        return self.kv_bytes is not None or self.kv_tokens is not None
+
+
+@dataclass(frozen=True, slots=True)
+class StartLog:
+    """The last start that a log holds.
+
+    ``build`` is the release as the engine writes it, ``version`` the release that it counts as. ``gpu_name`` is the
+    name of the GPU, which logs name rarely. ``served`` means that the engine was ready for requests. ``complaint`` is
+    why nothing can be learned from the log, as a sentence; empty where there is no reason.
+    """
+
+    engine: str
+    build: str
+    version: EngineVersion
+    model: str | None
+    split: Split
+    options: LoggedOptions
+    figures: StartFigures
+    gpu_name: str | None = None
+    failure: EngineFailure | None = None
+    served: bool = False
+    complaint: str = ""

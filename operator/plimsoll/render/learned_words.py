@@ -1,0 +1,53 @@
+"""Sentences about corrections: what engines have taught about the memory of their kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from plimsoll.domain.observations import Correction
+from plimsoll.domain.units import GIB
+from plimsoll.placement.explain import place_words
+
+_LEAST_SHOWN = GIB // 200
+"""Bytes of a term that are named: 0.00 GiB is no figure."""
+
+_MOST_NAMES = 4
+"""The most sources that one sentence names; more are counted instead."""
+
+
+def correction_words(correction: Correction) -> str:
+    """Return a correction as a sentence without its end: the sum, and each term; all of one GPU."""
+    if not correction.exact:
+        return "an engine ran out of memory and gave no figure, so the upper half of the band is wider"
+    terms = (
+        ("weights", correction.weights_bytes),
+        ("activations", correction.activations_bytes),
+        ("no single term", correction.rest_bytes),
+    )
+    parts = ", ".join(f"{name} {size / GIB:+.2f}" for name, size in terms if abs(size) >= _LEAST_SHOWN)
+    more = "more" if correction.total_bytes >= 0 else "less"
+    figure = f"{abs(correction.total_bytes) / GIB:.2f} GiB {more} than the memory law says"
+    return f"the engine takes {figure} ({parts or 'each term is as predicted'}){_spread(correction)}"
+
+
+def learned_sentence(correction: Correction, sources: Iterable[str]) -> str:
+    """Return the sentence about one correction and the engines that taught it, of which each has one source."""
+    each, kind = list(sources), correction.kind
+    engines = "1 engine" if len(each) == 1 else f"{len(each)} engines"
+    where = place_words(kind.gpu_type, kind.split)
+    return f"Learned on {where} from {engines} ({_names(each)}): {correction_words(correction)}."
+
+
+def _spread(correction: Correction) -> str:
+    """Say how far apart several engines are; empty for one."""
+    if not correction.above_bytes and not correction.below_bytes:
+        return ""
+    low, high = (f"{size / GIB:.2f}" for size in (correction.below_bytes, correction.above_bytes))
+    return f"; others take up to {low} GiB less and {high} GiB more"
+
+
+def _names(sources: Iterable[str]) -> str:
+    names = list(dict.fromkeys(sources))
+    if len(names) <= _MOST_NAMES:
+        return ", ".join(names)
+    return f"{', '.join(names[:_MOST_NAMES])} and {len(names) - _MOST_NAMES} more"
