@@ -41,7 +41,7 @@ from plimsoll.engines.vllm.memory.forward import (
     sparse_workspace_formula,
 )
 from plimsoll.engines.vllm.memory.rank import Rank
-from plimsoll.engines.vllm.memory.sampler import Sampling, sampler_formula, sampling
+from plimsoll.engines.vllm.memory.sampler import Sampling, sampling
 from plimsoll.memory.draft import draft_tokens
 
 _RECEIVED_TENSORS = 2
@@ -244,6 +244,8 @@ def _step(
     logits = sampling(
         law.sampler_of(model, gpu),
         vocabulary=model.vocabulary,
+        hidden=model.hidden,
+        gpu=gpu,
         gathers=split.tensor_parallel > 1,
         rejects=speculative_tokens > 0,
         dtype_bytes=dtype_bytes,
@@ -384,14 +386,8 @@ def _compiling(rank: Rank) -> str:
 
 
 def _sampler(rank: Rank, parts: Activations) -> str:
-    return sampler_formula(
-        rank.law.sampler_of(rank.request.model, rank.gpu),
-        vocabulary=rank.request.model.vocabulary,
-        rows=parts.rows,
-        gathers=rank.split.tensor_parallel > 1,
-        rejects=draft_tokens(rank.request) > 0,
-        dtype_bytes=rank.value_bytes,
-    )
+    sampler = rank_step(rank).sampling
+    return "" if sampler is None else sampler.formula(parts.rows)
 
 
 def _encoder(rank: Rank, seen: Profiled, parts: Activations) -> str:
