@@ -40,13 +40,27 @@ class Sampling(NamedTuple):
         return 0 if rows < self.few_rows else min(_power_of_two(min(rows, self.programs)), self.programs)
 
     def peak_bytes(self, rows: int) -> int:
-        """Return the peak bytes while ``rows`` rows are sampled."""
-        logits = rows * self.copies_of(rows) + self.buffered_rows(rows)
-        return int(logits * self.vocabulary * LOGIT_BYTES) + rows * self.row_bytes + self.workspace
+        """Return the peak bytes while ``rows`` rows are sampled, and never less than for fewer rows.
+
+        From ``few_rows`` rows on a row takes less, so 128 sorted rows take less than 127. No plan may rely on that:
+        what fits must fit with fewer sequences.
+        """
+        return self._bytes(self._dearest(rows))
 
     def formula(self, rows: int) -> str:
         """Return :meth:`peak_bytes` as a formula with its numbers."""
-        return " + ".join(self._parts(rows))
+        dearest = self._dearest(rows)
+        formula = " + ".join(self._parts(dearest))
+        return formula if dearest == rows else f"{formula}, which is more than {rows:,} rows take"
+
+    def _dearest(self, rows: int) -> int:
+        """Return how many rows, up to ``rows``, take the most."""
+        fewer = self.few_rows - 1
+        return fewer if 0 < fewer < rows and self._bytes(fewer) > self._bytes(rows) else rows
+
+    def _bytes(self, rows: int) -> int:
+        logits = rows * self.copies_of(rows) + self.buffered_rows(rows)
+        return int(logits * self.vocabulary * LOGIT_BYTES) + rows * self.row_bytes + self.workspace
 
     def _parts(self, rows: int) -> Iterator[str]:
         row = f"{self.vocabulary:,} logits x {LOGIT_BYTES} B"
