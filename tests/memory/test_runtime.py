@@ -15,7 +15,7 @@ from plimsoll.domain.gpus import GpuType, Interconnect, Vendor
 from plimsoll.domain.model import Evidence, ModelFacts
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import Precision
-from plimsoll.domain.units import GIB
+from plimsoll.domain.units import GIB, MIB
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.memory.band import band
 from plimsoll.engines.vllm.memory.cuda_graphs import GraphMemory, captured_sizes, cuda_graphs_bytes
@@ -23,6 +23,7 @@ from plimsoll.engines.vllm.memory.engine_law import EngineLaw
 from plimsoll.engines.vllm.memory.kv_law import CHANGES as KV_CHANGES
 from plimsoll.engines.vllm.memory.kv_law import kv_law_for
 from plimsoll.engines.vllm.memory.laws import CHANGES, OLDEST_VERSION, law_for
+from plimsoll.engines.vllm.memory.libraries import workspace_bytes
 from plimsoll.engines.vllm.memory.non_torch import outside_bytes
 from plimsoll.engines.vllm.memory.outside_budget import outside_budget
 from plimsoll.engines.vllm.memory.served import served_model
@@ -106,7 +107,7 @@ def test_the_sampler_does_not_shrink_with_tensor_parallelism() -> None:
     assert sizes.pop() / GIB == pytest.approx(1.89, abs=0.01)
 
 
-@pytest.mark.parametrize(("minor", "copies"), [(19, 5.5 - 3.566), (26, 5.5 - 3.566), (10, 0.0)])
+@pytest.mark.parametrize(("minor", "copies"), [(19, 5.5 - 3.5), (26, 5.5 - 3.5), (10, 0.0)])
 def test_the_first_runner_profiles_the_rejection_of_one_drafted_token(minor: int, copies: float) -> None:
     """As ``_dummy_sampler_run`` of 0.19 to 0.26 does, however many are drafted; before 0.17 the sort is the peak."""
     none, one, many = (
@@ -125,7 +126,7 @@ def test_the_second_runner_samples_the_raw_logits_and_those_of_drafted_tokens() 
     drafting = activations_bytes(
         qwen, ALONE, law(27), H100, batched_tokens=8192, sequences=1024, speculative_tokens=7, compiles=False
     )
-    assert drafting == 8192 * qwen.vocabulary * 2 + 8192 * qwen.hidden * 2
+    assert drafting == 8192 * qwen.vocabulary * 2 + 2 * 8192 * qwen.hidden * 2 + 32 * MIB
     assert activations(qwen, 27) < drafting / 2
     assert activations(text_alone(HYBRID), 32, Split(2), tokens=1024) > activations(text_alone(HYBRID), 32, tokens=1024)
 
@@ -210,11 +211,12 @@ def test_amd_samples_as_others_do_until_the_second_runner_leaves_it_out() -> Non
     qwen = facts("Qwen3-8B")
     assert activations(qwen, 16, gpu=MI300X) / GIB == pytest.approx(5.6, abs=0.05)
     assert activations(qwen, 17, gpu=MI300X) < activations(qwen, 16, gpu=MI300X) / 2
-    for minor in (16, 17, 24, 32):
-        assert activations(qwen, minor, gpu=MI300X) == activations(qwen, minor, gpu=H100)
+    workspace = workspace_bytes(H100)
+    for minor in (16, 24, 32):
+        assert 0 <= activations(qwen, minor, gpu=H100) - activations(qwen, minor, gpu=MI300X) <= workspace
     left = replace(MOE, architecture="DeepseekV4ForCausalLM")
     assert activations(left, 29, gpu=MI300X) > activations(left, 29, gpu=H100)
-    assert activations(MOE, 29, gpu=MI300X) == activations(MOE, 29, gpu=H100)
+    assert 0 <= activations(MOE, 29, gpu=H100) - activations(MOE, 29, gpu=MI300X) <= workspace
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ from plimsoll.engines.vllm.memory.forward import (
 )
 from plimsoll.engines.vllm.memory.pooler import pooler_bytes, pooler_formula
 from plimsoll.engines.vllm.memory.rank import Rank
-from plimsoll.engines.vllm.memory.sampler import Sampling, sampler_formula, sampling
+from plimsoll.engines.vllm.memory.sampler import Sampling, sampling
 from plimsoll.memory.draft import draft_tokens
 
 _RECEIVED_TENSORS = 2
@@ -248,6 +248,8 @@ def _step(
     logits = sampling(
         law.sampler_of(model, gpu),
         vocabulary=model.vocabulary,
+        hidden=model.hidden,
+        gpu=gpu,
         gathers=split.tensor_parallel > 1,
         rejects=speculative_tokens > 0,
         dtype_bytes=dtype_bytes,
@@ -392,15 +394,8 @@ def _sampler(rank: Rank, parts: Activations) -> tuple[str, str]:
     """Return the name and the formula of what comes after the forward pass: the sampler, or the pooler."""
     if rank.request.model.task is Task.POOL:
         return "pooler", pooler_formula(rank.request.model, batched_tokens=rank.settings.max_num_batched_tokens)
-    formula = sampler_formula(
-        rank.law.sampler_of(rank.request.model, rank.gpu),
-        vocabulary=rank.request.model.vocabulary,
-        rows=parts.rows,
-        gathers=rank.split.tensor_parallel > 1,
-        rejects=draft_tokens(rank.request) > 0,
-        dtype_bytes=rank.value_bytes,
-    )
-    return "sampler", formula
+    sampler = rank_step(rank).sampling
+    return "sampler", "" if sampler is None else sampler.formula(parts.rows)
 
 
 def _encoder(rank: Rank, seen: Profiled, parts: Activations) -> str:

@@ -15,30 +15,51 @@ from plimsoll.engines.vllm.memory.runners import NOBODY, RunnerV2
 
 @dataclass(frozen=True, slots=True)
 class SamplerLaw:
-    """The memory of sampling one step: ``copies`` of the logits in fp32, and ``base_bytes`` for any batch.
+    """The memory of sampling one step: ``copies`` of the logits in fp32, and ``hidden_copies`` of their hidden states.
 
+    Below ``few_rows`` rows there are ``few_copies`` instead. ``keeps_buffer`` means that the kernel keeps one row of
+    logits in 32 bits for each of its programs, of which there is at most one for each multiprocessor.
     ``gathered_copies`` are added with tensor parallelism, where gathering the ranks' parts is the peak.
     ``rejecting_copies`` are the copies while the engine profiles a draft's rejection, 0 where that is not the peak.
     """
 
     copies: float
-    base_bytes: int = 0
+    few_rows: int = 0
+    few_copies: float = 0.0
+    hidden_copies: int = 1
+    keeps_buffer: bool = False
     gathered_copies: float = 0.0
     rejecting_copies: float = 0.0
 
 
-NATIVE_SAMPLER = SamplerLaw(9.57)
-"""PyTorch top-k and top-p: the sort with its 8-byte indices, softmax and cumulative sum at the same time.
+_RANDOM_HIDDEN = 2
+"""The first model runner selects the hidden states to sample and makes random ones of the same shape (``rand_like`` in
+``_dummy_sampler_run``, 0.10 to 0.29)."""
 
-Nine starts of vLLM 0.10 to 0.13 on seven models: 9.55 to 9.64 after the hidden states of the step are subtracted.
+SORTED_COPIES, SORTED_COPIES_OF_FEW = 9.5, 12.5
+"""Logits in 16 and 32 bits (1.5), the sorted values with 8-byte indices (3), and what PyTorch's sort takes: 5 from
+:data:`FEW_SORTED_ROWS` rows on (8-byte indices, keys and values again), and 8 below, where it sorts all rows at once
+(twice 8 bytes for index and row, the keys, keys and values again). Source: ``aten/src/ATen/native/cuda/SortStable.cu``,
+``segmented_sort_pairs`` and ``segmented_sort_pairs_by_full_sort``."""
+
+FEW_SORTED_ROWS = 128
+
+NATIVE_SAMPLER = SamplerLaw(SORTED_COPIES, FEW_SORTED_ROWS, SORTED_COPIES_OF_FEW, _RANDOM_HIDDEN)
+"""PyTorch top-k and top-p: the peak is the sort.
+
+Five starts of vLLM 0.11 on H100 with 1,024 sequences logged 4.76 to 7.38 GiB of activations; each is computed within
+0.01. Of 20 starts of 0.12 with 32 and 64 sequences on five GPUs, the copies below 128 rows bring the rest of each GPU
+from within 0.06 GiB to within 0.03.
 """
 
-FUSED_SAMPLER = SamplerLaw(3.566, int(0.083 * GIB), rejecting_copies=5.5)
-"""Fused kernels, FlashInfer's or Triton's: logits in 16 and 32 bits, probabilities, and the result.
+FUSED_SAMPLER = SamplerLaw(3.5, 8, SORTED_COPIES_OF_FEW, _RANDOM_HIDDEN, keeps_buffer=True, rejecting_copies=5.5)
+"""Fused kernels, FlashInfer's or Triton's: logits in 16 and 32 bits, probabilities, and random numbers.
 
-Triton's are used since 0.17 on every vendor's GPUs, from 8 rows on (``v1/sample/ops/topk_topp_triton.py``).
+Triton's are used since 0.17 on every vendor's GPUs, from 8 rows on (``v1/sample/ops/topk_topp_triton.py``, with
+its buffer; ``topk_topp_sampler.py``, ``random_sample``).
 
-Fitted to Llama, Qwen, Gemma 2, Phi and gpt-oss vocabularies (vLLM 0.19.0, H100); within 0.03 GiB on each. The engine
+Read in the sources and not fitted. Of 33 starts of vLLM 0.19.0 on H100, the 27 whose peak is the sampler logged 0.75 to
+3.94 GiB of activations; each is computed within 0.01. The engine
 profiles rejection with one drafted token per request, for any number of drafted tokens: two rows in 16 bits, one of
 them again, and four in 32 (read in ``_dummy_sampler_run`` and ``v1/sample/rejection_sampler.py`` of 0.19 to 0.26; not
 fitted).

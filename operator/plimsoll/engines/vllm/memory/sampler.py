@@ -2,39 +2,114 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
+from plimsoll.domain.gpus import GpuType
 from plimsoll.engines.vllm.memory.engine_law import SamplerLaw
+from plimsoll.engines.vllm.memory.libraries import multiprocessors, workspace_bytes
 
 LOGIT_BYTES = 4
 
 _HALF_PRECISION_BYTES = 2
-"""The width with which :class:`SamplerLaw` was measured. Wider models add the extra width of the raw logits."""
+"""The width of raw logits that :class:`SamplerLaw` counts. Wider models add the extra width."""
 
 
 class Sampling(NamedTuple):
-    """A sampler for any number of rows: the logits of a row, how many 32-bit copies of them exist, and fixed bytes."""
+    """A sampler for any number of rows.
+
+    ``copies`` 32-bit copies of a row of ``vocabulary`` logits exist for each row, or ``few_copies`` for less than
+    ``few_rows`` rows. ``row_bytes`` are those of its hidden states. ``programs`` rows at most are kept as a buffer, and
+    ``workspace`` bytes in any case.
+    """
 
     vocabulary: int
     copies: float
-    base_bytes: int
+    few_rows: int
+    few_copies: float
+    row_bytes: int
+    programs: int
+    workspace: int
+
+    def copies_of(self, rows: int) -> float:
+        """Return how many 32-bit copies of ``rows`` rows exist at the peak."""
+        return self.few_copies if rows < self.few_rows else self.copies
+
+    def buffered_rows(self, rows: int) -> int:
+        """Return the rows of the kernel's buffer: a power of two, or one for each multiprocessor; 0 for few rows."""
+        return 0 if rows < self.few_rows else min(_power_of_two(min(rows, self.programs)), self.programs)
 
     def peak_bytes(self, rows: int) -> int:
-        """Return the peak bytes while ``rows`` rows are sampled."""
-        return int(rows * self.vocabulary * LOGIT_BYTES * self.copies) + self.base_bytes
+        """Return the peak bytes while ``rows`` rows are sampled, and never less than for fewer rows.
+
+        From ``few_rows`` rows on a row takes less, so 128 sorted rows take less than 127. No plan may rely on that:
+        what fits must fit with fewer sequences.
+        """
+        return self._bytes(self._dearest(rows))
+
+    def formula(self, rows: int) -> str:
+        """Return :meth:`peak_bytes` as a formula with its numbers."""
+        dearest = self._dearest(rows)
+        formula = " + ".join(self._parts(dearest))
+        return formula if dearest == rows else f"{formula}, which is more than {rows:,} rows take"
+
+    def _dearest(self, rows: int) -> int:
+        """Return how many rows, up to ``rows``, take the most."""
+        fewer = self.few_rows - 1
+        return fewer if 0 < fewer < rows and self._bytes(fewer) > self._bytes(rows) else rows
+
+    def _bytes(self, rows: int) -> int:
+        logits = rows * self.copies_of(rows) + self.buffered_rows(rows)
+        return int(logits * self.vocabulary * LOGIT_BYTES) + rows * self.row_bytes + self.workspace
+
+    def _parts(self, rows: int) -> Iterator[str]:
+        row = f"{self.vocabulary:,} logits x {LOGIT_BYTES} B"
+        yield f"{rows:,} rows x {row} x {self.copies_of(rows):g} copies"
+        if buffered := self.buffered_rows(rows):
+            yield f"{buffered:,} buffered rows x {row}"
+        if self.row_bytes:
+            yield f"{rows:,} hidden rows x {self.row_bytes:,} B"
+        if self.workspace:
+            yield f"{self.workspace:,} B of workspace"
 
 
 def sampling(
     law: SamplerLaw,
     *,
     vocabulary: int,
+    hidden: int = 0,
+    gpu: GpuType | None = None,
     gathers: bool = False,
     rejects: bool = False,
     dtype_bytes: int = _HALF_PRECISION_BYTES,
 ) -> Sampling:
-    """Return the sampler of one rank; the arguments are those of :func:`sampler_bytes`."""
-    copies = sampler_copies(law, gathers=gathers, rejects=rejects, dtype_bytes=dtype_bytes)
-    return Sampling(vocabulary, copies, law.base_bytes)
+    """Return the sampler of the rank that samples. Tensor parallelism does not divide its memory.
+
+    Batch-sharded sampling would divide it, but is off by default (``config/parallel.py`` of 0.32).
+
+    The raw logits of an fp32 model are twice as wide: half a copy more. vLLM 0.19.0 logged 2.21 GiB for Llama-3.1-8B in
+    float32 and 1.89 in bfloat16; 2.21 and 1.89 are computed.
+
+    Args:
+        law: the sampler of the release.
+        vocabulary: rows of the output projection.
+        hidden: width of the hidden states.
+        gpu: decides the workspace of matrix products and the size of the kernel's buffer.
+        gathers: whether the logits come from more than one rank.
+        rejects: whether tokens are drafted, and the sampler may reject them.
+        dtype_bytes: width of the model's activations.
+    """
+    extra = law.gathered_copies * gathers + (dtype_bytes - _HALF_PRECISION_BYTES) / LOGIT_BYTES
+    drafted = law.rejecting_copies if rejects else 0.0
+    return Sampling(
+        vocabulary=vocabulary,
+        copies=max(law.copies, drafted) + extra,
+        few_rows=law.few_rows,
+        few_copies=max(law.few_copies, drafted) + extra,
+        row_bytes=law.hidden_copies * hidden * dtype_bytes,
+        programs=multiprocessors(gpu) if law.keeps_buffer else 0,
+        workspace=workspace_bytes(gpu),
+    )
 
 
 def sampler_bytes(
@@ -46,41 +121,11 @@ def sampler_bytes(
     rejects: bool = False,
     dtype_bytes: int = _HALF_PRECISION_BYTES,
 ) -> int:
-    """Return the peak bytes of the sampler on the rank that samples. Tensor parallelism does not divide them.
-
-    Batch-sharded sampling would divide them, but is off by default (``config/parallel.py`` of 0.32).
-
-    The raw logits of an fp32 model are twice as wide: half a copy more (vLLM 0.19.0, Llama-3.1-8B in float32: 0.32 GiB
-    over bfloat16; 0.24 of these are explained by this).
-
-    Args:
-        law: the sampler of the release.
-        vocabulary: rows of the output projection.
-        rows: sequences that get a token in one step.
-        gathers: whether the logits come from more than one rank.
-        rejects: whether tokens are drafted, and the sampler may reject them.
-        dtype_bytes: width of the model's activations.
-    """
+    """Return the peak bytes of sampling ``rows`` rows, without hidden states; the arguments are :func:`sampling`'s."""
     own = sampling(law, vocabulary=vocabulary, gathers=gathers, rejects=rejects, dtype_bytes=dtype_bytes)
     return own.peak_bytes(rows)
 
 
-def sampler_copies(law: SamplerLaw, *, gathers: bool, rejects: bool, dtype_bytes: int) -> float:
-    """Return how many 32-bit copies of the logits exist at the same time at the peak."""
-    copies = max(law.copies, law.rejecting_copies) if rejects else law.copies
-    return copies + law.gathered_copies * gathers + (dtype_bytes - _HALF_PRECISION_BYTES) / LOGIT_BYTES
-
-
-def sampler_formula(
-    law: SamplerLaw,
-    *,
-    vocabulary: int,
-    rows: int,
-    gathers: bool = False,
-    rejects: bool = False,
-    dtype_bytes: int = _HALF_PRECISION_BYTES,
-) -> str:
-    """Return :func:`sampler_bytes` as a formula with its numbers."""
-    copies = sampler_copies(law, gathers=gathers, rejects=rejects, dtype_bytes=dtype_bytes)
-    logits = f"{rows:,} rows x {vocabulary:,} logits x {LOGIT_BYTES} B x {copies:g} copies"
-    return f"{logits} + {law.base_bytes:,} B" if law.base_bytes else logits
+def _power_of_two(count: int) -> int:
+    """Return the smallest power of two that is not less than ``count``; 0 for 0."""
+    return 1 << (count - 1).bit_length() if count else 0
