@@ -338,9 +338,15 @@ def test_a_hub_that_does_not_answer_leaves_ways_out(capsys: pytest.CaptureFixtur
 
 
 BAD: dict[str, tuple[list[str], str]] = {
-    "a GPU nobody knows": ([LLAMA_8B, "--gpu", "h1000"], "--gpu: 'h1000' cannot be used. Name a type as"),
+    "a GPU nobody knows": (
+        [LLAMA_8B, "--gpu", "h1000"],
+        "--gpu: 'h1000' cannot be used. There is no such GPU type; did you mean h100-",
+    ),
     "a file that is not there": (["nowhere/config.json"], "MODEL: 'nowhere/config.json' cannot be used."),
-    "a GPU by half its name": ([LLAMA_8B, "--gpu", "H100"], "as `plimsoll gpus` lists it, e.g. h100-"),
+    "a GPU by half its name": (
+        [LLAMA_8B, "--gpu", "H100"],
+        "did you mean h100-nvl-94gb, h100-pcie-80gb or h100-sxm-80gb?",
+    ),
     "no name": ([""], "MODEL: '' cannot be used. Name a model (owner/name), the folder"),
     "blanks": (["  "], "MODEL: '  ' cannot be used. Name a model"),
     "a missing .json": (["nowhere.json"], "MODEL: 'nowhere.json' cannot be used. There is no such file. Name a model"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 import click
 
@@ -11,7 +12,9 @@ from plimsoll.cli.asked import Asked, Question
 from plimsoll.cli.bars import print_answers, print_one
 from plimsoll.cli.direct import direct_question
 from plimsoll.cli.estimate_json import answer_document
+from plimsoll.cli.gpu_names import meant_types
 from plimsoll.cli.later import manifest_question
+from plimsoll.cli.model_names import named
 from plimsoll.cli.screen import screen
 from plimsoll.cli.types import answers, left_out
 from plimsoll.cli.working import print_working, working_document
@@ -23,7 +26,12 @@ from plimsoll.placement.sizing import Sized
 
 @click.command("estimate")
 @click.argument("model")
-@click.option("--gpu", "gpus", multiple=True, help="GPU type (see `plimsoll gpus`); may be repeated. Default: all.")
+@click.option(
+    "--gpu",
+    "gpus",
+    multiple=True,
+    help="GPU type (`plimsoll gpus`), or its name as drivers print it; may be repeated. Default: all.",
+)
 @click.option("--tp", type=click.IntRange(1, 64), help="Tensor-parallel degree. Default: the fewest GPUs that fit.")
 @click.option("--pp", type=click.IntRange(1, 64), default=1, show_default=True, help="Pipeline stages, with --tp.")
 @click.option("--ep", is_flag=True, help="Expert parallelism, with --tp.")
@@ -80,7 +88,8 @@ def command(
     why: bool,  # noqa: FBT001 - same
     output: str,
 ) -> None:
-    """Say what MODEL (a name, a checkpoint folder, a config.json or a manifest) needs on each GPU type."""
+    """Say what MODEL (a name, a page of the Hub, a checkpoint folder, a config.json, a manifest) needs on each GPU."""
+    gpus = meant_types(gpus)
     asked = Asked(
         context=context,
         concurrency=concurrency,
@@ -102,7 +111,9 @@ def command(
     )
     if tp is None and (pp > 1 or ep or dp > 1):
         raise InvalidInput(*_alone(pp, dp, ep=ep), "Name --tp as well.")
-    question = direct_question(model, asked) or manifest_question(model, asked)
+    source = named(model)
+    question = direct_question(source.source, asked) or manifest_question(source.source, asked)
+    question = replace(question, notes=(*source.notes, *question.notes))
     found = answers(question.request, gpus, asked.split)
     # Without --gpu all types are checked: those that the manifest excludes would hide the others.
     shown, words = (found, ()) if gpus else left_out(question.request, found)
