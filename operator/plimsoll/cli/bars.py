@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from plimsoll.cli.advice import advice_sentence
+from plimsoll.cli.cache_words import cache_sentence
 from plimsoll.cli.limits import limits
 from plimsoll.cli.remedies import all_remedies, first_remedy
 from plimsoll.cli.rows import Row
@@ -177,7 +178,7 @@ def _sentences(request: Request, answer: Sized) -> Iterator[str]:
     low_tokens, high_tokens = figures.kv_capacity_low_tokens, figures.kv_capacity_high_tokens
     yield f"Expected need {figures.expected_bytes / GIB:.2f} GiB, between {low / GIB:.2f} and {high / GIB:.2f}."
     yield verdict(figures)
-    yield f"KV cache: {figures.kv_bytes_per_token:,} bytes a token and GPU; {figures.kv_needed_tokens:,} tokens needed."
+    yield cache_sentence(figures)
     yield f"KV tokens that fit: {figures.kv_capacity_tokens:,} expected, {low_tokens:,} to {high_tokens:,}."
     yield from _engines(request, answer.split)
     yield from _limits(request, answer)
