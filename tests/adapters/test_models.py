@@ -84,3 +84,12 @@ def test_a_refusal_of_the_hub_is_final() -> None:
         ModelSources(ScriptedHub(ModelNotFound("no such revision"))).resolve(
             KNOWN, revision="v9", token=None, inline=None
         )
+
+
+def test_a_name_that_the_hub_does_not_know_gets_suggestions_from_the_catalogue() -> None:
+    sources = ModelSources(ScriptedHub(ModelNotFound("there is none.")))
+    with pytest.raises(ModelNotFound, match=r"^there is none\. Did you mean meta-llama/Llama-3\.1-8B-Instruct\?$"):
+        sources.resolve("Llama-3.1-8b-instruct", revision=None, token=None, inline=None)
+    for name, revision in (("org/like-no-other", None), (KNOWN, "v1")):
+        with pytest.raises(ModelNotFound, match=r"^there is none\.$"):
+            sources.resolve(name, revision=revision, token=None, inline=None)

@@ -61,7 +61,10 @@ def test_an_estimate_is_printed_term_by_term() -> None:
         "needed, by override 70.00",
         "the engine may use 80.00",
         "It fits only probably: expected 27.00 GiB, between 18.00 and 35.00.",
-        "KV cache: 11 tokens needed, 12 would fit, 13 bytes a token and GPU.",
+        (
+            "KV cache: 11 tokens needed, 12 would fit. "
+            "One more token in all layers with attention takes 13 bytes of a GPU."
+        ),
     ]
 
 

@@ -214,7 +214,7 @@ def test_graphs_are_counted_by_layers_and_sizes() -> None:
 
 def test_formulas_carry_the_numbers_that_they_are_made_of() -> None:
     shown = {step.label.strip(): step.formula for step in steps_of(request(), Split(2))}
-    assert shown["mlp.gate_proj"] == "32 layers x 7,168 x 4,096 x 16 bit (outputs)"
+    assert shown["mlp.gate_proj"] == "32 layers x 7,168 x 4,096 x 16 bit (cut by outputs)"
     assert shown["load"] == "8 x 256 blocks = 2,048 blocks"
     assert "8 KV heads x (128 + 128)" in shown["cache"]
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Protocol
 
 from plimsoll.adapters.catalog import catalogued_models, load_model_facts
-from plimsoll.domain.errors import SourceUnavailable
+from plimsoll.adapters.similar_models import did_you_mean_model
+from plimsoll.domain.errors import ModelNotFound, SourceUnavailable
 from plimsoll.domain.model import FactsSource, ModelFacts
 from plimsoll.facts.models.config_json import read_model_facts
 
@@ -65,6 +66,8 @@ class ModelSources:
             if known is None:
                 raise
             return known
+        except ModelNotFound as error:
+            raise type(error)(f"{error}{'' if known else did_you_mean_model(name)}") from error
 
     def needs_hub(self, name: str, *, revision: str | None, inline: Mapping[str, object] | None) -> bool:
         """Whether :meth:`resolve` asks the hub: only then may it block, and only then is a token useful."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
@@ -31,7 +31,12 @@ def check_gpu_names(spec: InferenceDeploymentSpec, known: Collection[str]) -> No
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return the text ``; did you mean A, B or C?`` and where all names are listed. It continues a sentence."""
-    *others, last = alike(name, known)[:_MOST_OFFERED] or [""]
+    return offering(alike(name, known))
+
+
+def offering(names: Sequence[str]) -> str:
+    """Return the same text for names that may be meant, the likeliest first."""
+    *others, last = names[:_MOST_OFFERED] or [""]
     offered = f"{', '.join(others)} or {last}" if others else last
     return f"{f'; did you mean {offered}?' if offered else ';'} `plimsoll gpus` lists them all"
 

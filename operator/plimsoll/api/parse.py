@@ -12,9 +12,12 @@ from plimsoll.api.schema import root_schema
 from plimsoll.api.v1alpha1 import InferenceDeployment
 from plimsoll.domain.errors import InvalidInput, shortened
 from plimsoll.domain.names import API_VERSION, KIND
+from plimsoll.facts.models.hub_address import read_hub_address
 
 _LONGEST_PART = 80
 _MOST_PARTS = 5
+_MODEL_NAMES = (("model", "name"), ("draftModel", "name"))
+"""The ends of the paths of fields that name a model."""
 
 
 def parse_inference_deployment(body: Mapping[str, Any]) -> InferenceDeployment:
@@ -79,6 +82,10 @@ def _fix(error: ErrorDetails) -> str:
     """Return pydantic's message and the field's description, which says what to write."""
     if error["type"] == "extra_forbidden":
         return "There is no such field: check its spelling, or remove it."
+    found = read_hub_address(str(error.get("input"))) if error["loc"][-2:] in _MODEL_NAMES else None
+    if found is not None:
+        revision = f", and its revision {found.revision} in the field revision" if found.revision else ""
+        return f"Write the name alone, {found.name}{revision}: the address of its page is no name."
     message = "Write a mapping" if error["type"] == "model_type" else error["msg"].removeprefix("Value error, ")
     return f"{message}. {_description(error['loc'])}".rstrip()
 

@@ -9,9 +9,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from plimsoll.cli.advice import advice_sentence
+from plimsoll.cli.cache_words import cache_sentence
 from plimsoll.cli.limits import limits
+from plimsoll.cli.remedies import all_remedies, first_remedy
+from plimsoll.cli.rows import Row
 from plimsoll.cli.segments import legend, segments
-from plimsoll.cli.verdict import fit_by_law, verdict, warnings_of
+from plimsoll.cli.verdict import is_sure, verdict, warnings_of
 from plimsoll.domain.model import ModelFacts, Task
 from plimsoll.domain.outcomes import Fit, MemoryEstimate, Rejection, Split
 from plimsoll.domain.serving import Request
@@ -25,27 +29,48 @@ from plimsoll.placement.warnings import model_warnings
 BAR_CELLS = 48
 """The length in characters of a bar that stands for all usable memory of a GPU."""
 
+_BEFORE_BAR = ("", "", "", "", "", "")
+_NO_REMEDY = "no change that was tried makes it fit"
+
 _VERDICT = {Fit.SURE: ("fits", "green"), Fit.PROBABLE: ("probably", "yellow"), Fit.NO: ("no", "red")}
 
 
-def print_answers(console: Console, request: Request, answers: Sequence[Sized | Rejection]) -> None:
-    """Print a bar for each GPU type, the legend below, and the warnings that hold for all of them."""
+def print_answers(console: Console, request: Request, rows: Sequence[Row], split: Split | None) -> None:
+    """Print the advice, a bar for each GPU type, the legend below, and the warnings that hold for all of them.
+
+    ``split`` is the one that the command line names.
+    """
     console.print(_headline(request), highlight=False, markup=False)
-    table = Table("GPU", "TP", "PP", "FITS", "BUDGET OF ONE GPU", "NEED/MAY GiB", "KV TOKENS", "AT ONCE", box=None)
-    for answer in answers:
-        if isinstance(answer, Rejection):
-            split = answer.split
-            cells = (answer.gpu_type, _degree(split), str(split.pipeline_parallel), Text("no", "red"))
-            table.add_row(*cells, rejection_sentence(answer))
-        else:
-            table.add_row(*_row(request, answer))
-    console.print(table)
-    letters = legend(answer.figures for answer in answers if not isinstance(answer, Rejection))
+    if len(rows) > 1:
+        console.print(advice_sentence(request, rows), highlight=False, markup=False, style="bold", soft_wrap=True)
+    console.print(_table(request, rows, split))
+    letters = legend(row.answer.figures for row in rows if isinstance(row.answer, Sized))
     console.print(f"{letters}, . free, | what the engine may use, ! beyond the GPU", style="dim", highlight=False)
     if request.overrides.memory_per_gpu_bytes is not None:
         console.print("FITS and NEED are by override (spec.overrides.memoryPerGpu), the bars by the memory law.")
-    if len(answers) > 1:
+    if len(rows) > 1:
         print_warnings(console, model_warnings(request))
+
+
+def _table(request: Request, rows: Sequence[Row], split: Split | None) -> Table:
+    """A row for each GPU type; below one that does not fit, the first remedy."""
+    table = _titles()
+    for row in rows:
+        table.add_row(*_row(request, row))
+        if len(rows) > 1 and row.fit is Fit.NO:
+            remedy = first_remedy(request, row.gpu, row.answer, split)
+            table.add_row(*_BEFORE_BAR, Text(_NO_REMEDY if remedy is None else remedy.short, "yellow"))
+    return table
+
+
+def _titles() -> Table:
+    table = Table("GPU", "TP", "PP", "FITS", "$/h", "ms/TOKEN", box=None)
+    for column in table.columns[-2:]:
+        column.justify = "right"
+    table.add_column("BUDGET OF ONE GPU", max_width=BAR_CELLS)
+    for title in ("NEED/MAY GiB", "KV TOKENS", "AT ONCE"):
+        table.add_column(title)
+    return table
 
 
 def print_warnings(console: Console, warnings: Sequence[str]) -> None:
@@ -54,8 +79,17 @@ def print_warnings(console: Console, warnings: Sequence[str]) -> None:
         console.print(f"Warning: {warning}", highlight=False, markup=False, style="yellow")
 
 
-def print_one(console: Console, request: Request, answer: Sized) -> None:
-    """Print the terms of one GPU, the error band, and the answers to the inverse questions."""
+def print_one(console: Console, request: Request, row: Row, split: Split | None) -> None:
+    """Print the terms of one GPU, the error band, the answers to the inverse questions, and the remedies."""
+    if isinstance(row.answer, Sized):
+        _print_figures(console, request, row, row.answer)
+    for line in _remedies(request, row, split):
+        console.print(line, highlight=False, markup=False)
+    if isinstance(row.answer, Sized):
+        print_warnings(console, warnings_of(request, row.answer))
+
+
+def _print_figures(console: Console, request: Request, row: Row, answer: Sized) -> None:
     figures = answer.figures
     table = Table("TERM", "GiB", box=None)
     table.columns[1].justify = "right"
@@ -68,9 +102,8 @@ def print_one(console: Console, request: Request, answer: Sized) -> None:
     table.add_row("the engine may use", f"{figures.budget_bytes / GIB:.2f}")
     table.add_row("usable of the GPU", f"{figures.usable_bytes / GIB:.2f}")
     console.print(table)
-    for line in _sentences(request, answer):
+    for line in (*_sentences(request, answer), *_costs(row)):
         console.print(line, highlight=False, markup=False)
-    print_warnings(console, warnings_of(request, answer))
 
 
 def bar(figures: MemoryEstimate) -> Text:
@@ -102,14 +135,25 @@ def _at_once(request: Request, answer: Sized) -> str:
     return f"{each:.1f}x" if engines == 1 else f"{engines * int(each / engines)}x"
 
 
-def _row(request: Request, answer: Sized) -> tuple[Any, ...]:
-    figures = answer.figures
-    word, colour = _VERDICT[figures.fit]
-    return (
-        answer.gpu.name,
-        _degree(answer.split),
-        str(answer.split.pipeline_parallel),
+def _row(request: Request, row: Row) -> tuple[Any, ...]:
+    word, colour = _VERDICT[row.fit]
+    split = row.answer.split
+    cells = (
+        row.gpu.name,
+        _degree(split),
+        str(split.pipeline_parallel),
         Text(word, colour),
+        "-" if row.price is None else f"{row.price:.2f}",
+        "-" if row.speed is None else f"{1000 * row.speed.tpot_seconds:.1f}",
+    )
+    if isinstance(row.answer, Rejection):
+        return *cells, rejection_sentence(row.answer)
+    return *cells, *_figures(request, row.answer)
+
+
+def _figures(request: Request, answer: Sized) -> tuple[Any, ...]:
+    figures = answer.figures
+    return (
         bar(figures),
         f"{figures.needed_bytes / GIB:.1f}/{figures.budget_bytes / GIB:.1f}",
         f"{figures.kv_capacity_low_tokens:,}-{figures.kv_capacity_high_tokens:,}",
@@ -147,7 +191,7 @@ def _cache(model: ModelFacts, figures: MemoryEstimate) -> Iterator[str]:
         yield "KV cache: none. The engine reads an input in one step and keeps nothing of it."
         return
     low_tokens, high_tokens = figures.kv_capacity_low_tokens, figures.kv_capacity_high_tokens
-    yield f"KV cache: {figures.kv_bytes_per_token:,} bytes a token and GPU; {figures.kv_needed_tokens:,} tokens needed."
+    yield cache_sentence(figures)
     yield f"KV tokens that fit: {figures.kv_capacity_tokens:,} expected, {low_tokens:,} to {high_tokens:,}."
 
 
@@ -171,5 +215,32 @@ def _limits(request: Request, answer: Sized) -> Iterator[str]:
     if answer.figures.forced_bytes is not None:
         yield "By the memory law, without the override:"
     yield from found.sentences()
-    if fit_by_law(answer.figures) is not Fit.SURE and found.changes():
-        yield f"Any one of these would make it fit for sure: {found.changes()}."
+
+
+def _costs(row: Row) -> Iterator[str]:
+    """The price, and the speed at the declared load; or that they are not known."""
+    price, speed, gpus = row.gpu.price_in_force, row.speed, row.answer.split.gpus
+    if row.fit is Fit.NO:
+        return
+    if row.price is None or price is None:
+        yield f"Price: not known for {row.gpu.name}."
+    else:
+        yield f"Price: ${row.price:.2f} an hour for {gpus} GPU{'s' if gpus > 1 else ''} ({price.source})."
+    if speed is None:
+        yield "Speed at the declared load: not known, the performance model does not cover this."
+    else:
+        low, high = (1000 * edge for edge in speed.tpot_band)
+        figure = f"{1000 * speed.tpot_seconds:.1f} ms a token ({low:.1f} to {high:.1f})"
+        yield f"Speed at the declared load: {figure}, first token after {speed.ttft_seconds:.2f} s."
+
+
+def _remedies(request: Request, row: Row, split: Split | None) -> Iterator[str]:
+    """What would make it fit, if it does not fit for sure."""
+    if is_sure(row.answer):
+        return
+    found = all_remedies(request, row.gpu, row.answer, split)
+    if found:
+        yield "Any one of these would make it fit for sure:" if len(found) > 1 else "This would make it fit for sure:"
+        yield from (f"  {each.sentence}." for each in found)
+    else:
+        yield "No change that was tried would make it fit for sure: other numbers, more GPUs of a node, a smaller load."

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from plimsoll.adapters.models import ModelSources
+from plimsoll.adapters.similar_models import did_you_mean_model
 from plimsoll.api.speculation import draft_model
 from plimsoll.api.v1alpha1 import InferenceDeployment, ModelSpec
 from plimsoll.cli.cluster_access import ClusterAccess
@@ -107,7 +108,7 @@ def _facts(model: ModelSpec) -> ModelFacts:
     try:
         return sources.resolve(model.name, revision=model.revision, token=token, inline=model.config)
     except SourceUnavailable as error:
-        raise SourceUnavailable(f"{error}. {_WITHOUT_HUB}") from error
+        raise SourceUnavailable(f"{error}. {_WITHOUT_HUB}{did_you_mean_model(model.name)}") from error
 
 
 def live_object(namespace: str, name: str, access: ClusterAccess) -> Body | None:

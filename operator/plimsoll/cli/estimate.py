@@ -13,6 +13,7 @@ from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.api.v1alpha1 import Sizing
 from plimsoll.cli.asked import DEFAULT_CONCURRENCY, DEFAULT_CONTEXT, Asked, Question
 from plimsoll.cli.context import draft_of, model_of
+from plimsoll.cli.model_names import named
 from plimsoll.cli.sources import config_file, document_of, name_of
 from plimsoll.cli.types import named_on_the_command_line
 from plimsoll.domain.errors import InvalidInput
@@ -128,5 +129,6 @@ def _speculation(asked: Asked) -> dict[str, Any] | None:
 
 
 def _named(source: str) -> dict[str, Any]:
+    source = named(source, "--draft").source
     document = document_of(source, "--draft")
     return {"name": source} if document is None else {"name": name_of(config_file(source)), "config": document}

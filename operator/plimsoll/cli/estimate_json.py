@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from plimsoll.cli.advice import advice
+from plimsoll.cli.cache_words import cache_document
 from plimsoll.cli.limits import limits
+from plimsoll.cli.remedies import Remedy, all_remedies
+from plimsoll.cli.rows import Row
 from plimsoll.cli.segments import segments
-from plimsoll.cli.verdict import fit_by_law, warnings_of
+from plimsoll.cli.verdict import fit_by_law, is_sure, warnings_of
 from plimsoll.domain.doubts import Doubt
 from plimsoll.domain.model import Task
 from plimsoll.domain.observations import Correction
-from plimsoll.domain.outcomes import Fit, MemoryEstimate, Rejection
+from plimsoll.domain.outcomes import Fit, MemoryEstimate, Rejection, Split
 from plimsoll.domain.serving import Request
 from plimsoll.performance.decode_time import decode_floor
 from plimsoll.placement.doubt_words import doubt_sentence
@@ -19,7 +24,7 @@ from plimsoll.placement.sizing import Sized
 
 
 def answer_document(request: Request, answer: Sized | Rejection) -> dict[str, Any]:
-    """One answer as data."""
+    """One answer as data, without price, speed and advice."""
     if isinstance(answer, Rejection):
         return {
             "gpuType": answer.gpu_type,
@@ -56,6 +61,45 @@ def answer_document(request: Request, answer: Sized | Rejection) -> dict[str, An
 
 def _doubt(doubt: Doubt) -> dict[str, str]:
     return {"code": doubt.kind.value, "message": doubt_sentence(doubt)}
+
+
+def answer_documents(request: Request, rows: Sequence[Row], split: Split | None) -> list[dict[str, Any]]:
+    """Return all answers as data, in the order of the rows. ``split`` is the one that the command line names."""
+    advised = advice(request, rows)
+    return [
+        {
+            **answer_document(request, row.answer),
+            **_costs(row),
+            "advice": [word.value for word, each in advised.items() if each is row],
+            "remedies": [each.document() for each in _remedies(request, row, split, alone=len(rows) == 1)],
+        }
+        for row in rows
+    ]
+
+
+def _remedies(request: Request, row: Row, split: Split | None, *, alone: bool) -> Iterable[Remedy]:
+    """Return what the table shows: the first remedy where it does not fit, and all of them for a single GPU type."""
+    if is_sure(row.answer) or not (alone or row.fit is Fit.NO):
+        return ()
+    found = all_remedies(request, row.gpu, row.answer, split)
+    return found if alone else found[:1]
+
+
+def _costs(row: Row) -> dict[str, Any]:
+    """The price and the speed at the declared load; null where they are not known."""
+    price, speed = row.gpu.price_in_force, row.speed
+    return {
+        "hourlyPrice": None if row.price is None else float(row.price),
+        "priceSource": None if price is None else price.source,
+        "performance": None
+        if speed is None
+        else {
+            "tpotSeconds": {"expected": speed.tpot_seconds, "low": speed.tpot_band[0], "high": speed.tpot_band[1]},
+            "ttftSeconds": {"expected": speed.ttft_seconds, "low": speed.ttft_band[0], "high": speed.ttft_band[1]},
+            "outputTokensPerSecond": speed.output_tokens_per_second,
+            "validated": speed.validated,
+        },
+    }
 
 
 def _override(figures: MemoryEstimate) -> dict[str, Any]:
@@ -95,6 +139,7 @@ def _memory(figures: MemoryEstimate) -> dict[str, Any]:
         "availableKvBytes": figures.available_kv_bytes,
         "kvBytesPerToken": figures.kv_bytes_per_token,
         "kvNeededTokens": figures.kv_needed_tokens,
+        "kvCache": cache_document(figures),
         "kvCapacityTokens": {
             "expected": figures.kv_capacity_tokens,
             "low": figures.kv_capacity_low_tokens,

@@ -1,4 +1,4 @@
-"""The inverse questions about one GPU: how long, how many, how few bits, and which change makes it fit."""
+"""The inverse questions about one GPU: how long, how many, and how few bits."""
 
 from __future__ import annotations
 
@@ -27,18 +27,6 @@ class Limits:
         yield f"Longest context for {shape.concurrency:,} requests: {self._context()}."
         yield f"Most requests of {shape.context_tokens:,} tokens: {_number(self.sequences)}."
         yield f"Widest KV precision: {'none fits' if self.precision is None else self.precision.value}."
-
-    def changes(self) -> str:
-        """The single changes after which the load fits for sure; empty where there are none."""
-        shape = self.request.shape
-        changes = []
-        if self.context is not None and self.context.value < shape.context_tokens:
-            changes.append(f"a context of {self.context.value:,}")
-        if self.sequences is not None and self.sequences.value < shape.concurrency:
-            changes.append(f"{self.sequences.value:,} requests")
-        if self.precision not in (None, self.request.kv_precision):
-            changes.append(f"a KV cache in {self.precision}")
-        return ", or ".join(changes)
 
     def document(self) -> dict[str, Any]:
         """The same as data. ``orMore``: the search ended there, so more may fit."""

@@ -137,8 +137,8 @@ def print_estimate(console: Console, estimate: EstimateStatus) -> None:
     if estimate.fit is not None:
         console.print(f"It {_FIT[estimate.fit]}: {_band(estimate)}.", highlight=False)
     console.print(
-        f"KV cache: {estimate.kv_needed_tokens} tokens needed, {estimate.kv_capacity_tokens} would fit, "
-        f"{estimate.kv_bytes_per_token} bytes a token and GPU.",
+        f"KV cache: {estimate.kv_needed_tokens} tokens needed, {estimate.kv_capacity_tokens} would fit. "
+        f"One more token in all layers with attention takes {estimate.kv_bytes_per_token} bytes of a GPU.",
         highlight=False,
     )
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.api.gpu_names import alike
+from plimsoll.api.gpu_names import did_you_mean
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.outcomes import Rejection, Split
@@ -80,15 +80,9 @@ def _types_of(request: Request) -> Sequence[GpuType]:
     return [gpu for gpu in load_gpu_types() if not gpu.is_slice or gpu.name in request.constraints.allow]
 
 
-def _alike(name: str, known: Iterable[str]) -> str:
-    """Types that the user may mean, for the end of a sentence."""
-    found = alike(name, known)[:_MOST_NAMES]
-    return f", e.g. {', '.join(found)}" if found else ""
-
-
 def _types(names: Sequence[str], field: str) -> Sequence[GpuType]:
     known = {gpu.name: gpu for gpu in load_gpu_types()}
     for name in names:
         if name not in known:
-            raise InvalidInput(field, name, f"Name a type as `plimsoll gpus` lists it{_alike(name, known)}.")
+            raise InvalidInput(field, name, f"There is no such GPU type{did_you_mean(name, known)}.")
     return [known[name] for name in dict.fromkeys(names)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from plimsoll.domain.outcomes import Fit, MemoryEstimate, Option, Target
+from plimsoll.domain.outcomes import Fit, MemoryEstimate, Option, Rejection, Target
 from plimsoll.domain.serving import Request
 from plimsoll.domain.units import format_gib
 from plimsoll.placement.doubt_words import doubt_sentence
@@ -29,6 +29,11 @@ def verdict(figures: MemoryEstimate) -> str:
 def fit_by_law(figures: MemoryEstimate) -> Fit:
     """Whether the computed need fits, whatever an override says."""
     return replace(figures, forced_bytes=None).fit_by_figures
+
+
+def is_sure(answer: Sized | Rejection) -> bool:
+    """Whether it fits for sure by the memory law: then no change of the load or of its numbers is needed."""
+    return isinstance(answer, Sized) and fit_by_law(answer.figures) is Fit.SURE
 
 
 def warnings_of(request: Request, answer: Sized) -> tuple[str, ...]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from plimsoll.domain.cache_load import CacheLoad
+
 
 class TermName(NamedTuple):
     """The names of one term: ``key`` for programs (in snake case) and ``title`` for people.
@@ -35,10 +37,14 @@ class Line(NamedTuple):
 
 
 class Derivation(NamedTuple):
-    """How the bytes of a term come about: the formula of the whole, and the lines that add up to it."""
+    """How the bytes of a term come about: the formula of the whole, and the lines that add up to it.
+
+    ``cache`` is the declared load in figures, for the term of the KV cache.
+    """
 
     formula: str = ""
     lines: tuple[Line, ...] = ()
+    cache: CacheLoad | None = None
 
 
 def _nothing(_: object) -> Derivation:

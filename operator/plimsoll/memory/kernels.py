@@ -36,10 +36,16 @@ def stored_bytes(weight: Weight, storage: Storage, rank_shape: tuple[int, int, i
 
 def stored_parts(weight: Weight, storage: Storage, rank_shape: tuple[int, int, int]) -> tuple[int, int]:
     """Return the same in two parts: the values, and the scales and zero points, which are separate tensors."""
-    count, outputs, inputs = rank_shape
-    if storage.precision is Precision.MXFP4 and weight.inputs > 1:
-        outputs, inputs = _padded(weight.sharding, outputs, inputs)
+    count = rank_shape[0]
+    outputs, inputs = kernel_shape(weight, storage, rank_shape)
     return count * storage.value_bytes(outputs, inputs), count * storage.scale_bytes_of(outputs, inputs)
+
+
+def kernel_shape(weight: Weight, storage: Storage, rank_shape: tuple[int, int, int]) -> tuple[int, int]:
+    """Return the rows and columns of one matrix with the padding of its kernel."""
+    _, outputs, inputs = rank_shape
+    is_padded = storage.precision is Precision.MXFP4 and weight.inputs > 1
+    return _padded(weight.sharding, outputs, inputs) if is_padded else (outputs, inputs)
 
 
 def _padded(sharding: Sharding, outputs: int, inputs: int) -> tuple[int, int]:

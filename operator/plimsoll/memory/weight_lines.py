@@ -5,21 +5,32 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from plimsoll.domain.model import ModelFacts, Weight
+from plimsoll.domain.model import ModelFacts, Sharding, Weight
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import Precision
 from plimsoll.domain.storage import Storage
 from plimsoll.domain.terms import Line
-from plimsoll.memory.kernels import absorbed_bytes
+from plimsoll.memory.kernels import ABSORBED, absorbed_bytes, kernel_shape
 from plimsoll.memory.weights import (
     StageTensors,
     Stored,
     WeightFormat,
     rank_shape,
     rotary_table_bytes,
+    rotary_value_bytes,
     stage_tensors,
     weight_format,
 )
+
+_CUT = {
+    Sharding.OUTPUTS: "cut by outputs",
+    Sharding.INPUTS: "cut by inputs",
+    Sharding.HEADS: "cut by heads",
+    Sharding.VOCABULARY: "cut by vocabulary",
+}
+"""How ranks divide a matrix. A kind without a row is whole on every rank."""
+
+_EXPERTS = (Sharding.EXPERT_OUTPUTS, Sharding.EXPERT_INPUTS)
 
 _Row = tuple[str, str]
 """Name and formula."""
@@ -32,7 +43,9 @@ def weight_lines(model: ModelFacts, precision: Precision, split: Split, stage: i
     yield from _outside_lines(model, stored, form, split)
     tables = rotary_table_bytes(model, precision)
     if tables:
-        yield Line("rotary tables", "cosine and sine of every position, on every rank", tables)
+        size = rotary_value_bytes(precision)
+        formula = f"cosine and sine of every position: {tables // size:,} values of {size} B"
+        yield Line("rotary tables", formula, tables)
 
 
 def _layer_lines(stored: StageTensors, form: WeightFormat, split: Split) -> Iterator[Line]:
@@ -56,7 +69,7 @@ def _layer_rows(layer: tuple[Stored, ...], form: WeightFormat, split: Split) -> 
         yield ("norms, biases, states", f"{vectors:,} B"), vectors
     copies = sum(absorbed_bytes(each.weight, rank_shape(each.weight, split), dtype=form.plain) for each in layer)
     if copies:
-        yield ("kernel copies", f"{copies:,} B"), copies
+        yield ("kernel copies", f"{copies:,} B of {ABSORBED}, which decoding reads in another order"), copies
 
 
 def _outside_lines(model: ModelFacts, stored: StageTensors, form: WeightFormat, split: Split) -> Iterator[Line]:
@@ -64,13 +77,26 @@ def _outside_lines(model: ModelFacts, stored: StageTensors, form: WeightFormat, 
     for each in stored.outside:
         if each.weight not in tower:
             yield Line(each.weight.name, _formula(each.weight, form.of(each.weight), split), each.total)
-    tower_bytes = sum(each.total for each in stored.outside if each.weight in tower)
-    if tower_bytes:
-        yield Line("tower and projector", "all their matrices", tower_bytes)
+    towers = [each for each in stored.outside if each.weight in tower]
+    if towers:
+        formula = f"{len(towers)} kinds of matrices of the vision or audio tower and its projector"
+        yield Line("tower and projector", formula, sum(each.total for each in towers))
 
 
 def _formula(weight: Weight, storage: Storage, split: Split) -> str:
-    count, outputs, inputs = rank_shape(weight, split)
+    shape = rank_shape(weight, split)
+    count, outputs, inputs = shape
+    rows, columns = kernel_shape(weight, storage, shape)
+    padded = f"padded from {outputs:,} x {inputs:,}" if (rows, columns) != (outputs, inputs) else ""
     times = f"{count:,} x " if count > 1 else ""
     scales = f" + scales per {storage.group_inputs or 'row'}" if storage.scale_bytes else ""
-    return f"{times}{outputs:,} x {inputs:,} x {storage.bits} bit{scales} ({weight.sharding.value})"
+    notes = ", ".join(filter(None, (padded, _cut(weight.sharding, split))))
+    return f"{times}{rows:,} x {columns:,} x {storage.bits} bit{scales}{f' ({notes})' if notes else ''}"
+
+
+def _cut(sharding: Sharding, split: Split) -> str:
+    """Return how a matrix is divided, where the ranks divide anything."""
+    if sharding in _EXPERTS:
+        whole = "whole on its GPU" if split.expert_parallel else "each cut over the GPUs"
+        return f"experts, {whole}" if split.expert_ranks > 1 else ""
+    return _CUT.get(sharding, "whole on each GPU") if split.tensor_parallel > 1 else ""

@@ -154,6 +154,11 @@ def older_table_bytes(model: ModelFacts, precision: Precision) -> int:
     return model.older_rotary_bytes * _table_width(precision)
 
 
+def rotary_value_bytes(precision: Precision) -> int:
+    """Return the bytes of one value of these tables."""
+    return 2 * _table_width(precision)
+
+
 def _table_width(precision: Precision) -> int:
     """Return the width of one value, in units of the 16 bits that the facts count."""
     return 2 if precision is Precision.FP32 else 1

@@ -4,28 +4,37 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 import click
 
 from plimsoll.cli.asked import Asked, Question
 from plimsoll.cli.bars import print_answers, print_one
 from plimsoll.cli.direct import direct_question
-from plimsoll.cli.estimate_json import answer_document
+from plimsoll.cli.estimate_json import answer_documents
+from plimsoll.cli.gpu_names import meant_types
 from plimsoll.cli.later import manifest_question
 from plimsoll.cli.learned import learned_answers
+from plimsoll.cli.model_names import named
+from plimsoll.cli.rows import Row, rows_of
 from plimsoll.cli.screen import screen
 from plimsoll.cli.teachers import Teachers, with_teachers
 from plimsoll.cli.types import left_out
 from plimsoll.cli.working import print_working, working_document
 from plimsoll.domain.engine_options import SpeculationMethod
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.outcomes import Rejection, Split
+from plimsoll.domain.outcomes import Split
 from plimsoll.placement.sizing import Sized
 
 
 @click.command("estimate")
 @click.argument("model")
-@click.option("--gpu", "gpus", multiple=True, help="GPU type (see `plimsoll gpus`); may be repeated. Default: all.")
+@click.option(
+    "--gpu",
+    "gpus",
+    multiple=True,
+    help="GPU type (`plimsoll gpus`), or its name as drivers print it; may be repeated. Default: all.",
+)
 @click.option("--tp", type=click.IntRange(1, 64), help="Tensor-parallel degree. Default: the fewest GPUs that fit.")
 @click.option("--pp", type=click.IntRange(1, 64), default=1, show_default=True, help="Pipeline stages, with --tp.")
 @click.option("--ep", is_flag=True, help="Expert parallelism, with --tp.")
@@ -84,7 +93,8 @@ def command(
     output: str,
     teachers: Teachers,
 ) -> None:
-    """Say what MODEL (a name, a checkpoint folder, a config.json or a manifest) needs on each GPU type."""
+    """Say what MODEL (a name, a page of the Hub, a checkpoint folder, a config.json, a manifest) needs on each GPU."""
+    gpus = meant_types(gpus)
     asked = Asked(
         context=context,
         concurrency=concurrency,
@@ -106,16 +116,20 @@ def command(
     )
     if tp is None and (pp > 1 or ep or dp > 1):
         raise InvalidInput(*_alone(pp, dp, ep=ep), "Name --tp as well.")
-    question = direct_question(model, asked) or manifest_question(model, asked)
+    source = named(model)
+    question = direct_question(source.source, asked) or manifest_question(source.source, asked)
+    question = replace(question, notes=(*source.notes, *question.notes))
     question, found = learned_answers(question, gpus, asked.split, teachers)
     # Without --gpu all types are checked: those that the manifest excludes would hide the others.
-    shown, words = (found, ()) if gpus else left_out(question.request, found)
+    kept, words = (found, ()) if gpus else left_out(question.request, found)
+    shown = rows_of(question.request, kept)
     if why and len(shown) != 1:
         raise InvalidInput("--why", f"{len(shown)} GPU types", "Name one GPU type with --gpu.")
     if output == "json":
-        _print_documents(question, found, with_working=shown if why else ())
+        excluded = rows_of(question.request, [each for each in found if each not in kept])
+        _print_documents(question, (*shown, *excluded), asked.split, why=why)
     else:
-        _show_answers(question, shown, words, why=why)
+        _show_answers(question, shown, asked.split, words, why=why)
 
 
 def _alone(stages: int, engines: int, *, ep: bool) -> tuple[str, object]:
@@ -125,25 +139,25 @@ def _alone(stages: int, engines: int, *, ep: bool) -> tuple[str, object]:
     return ("--dp", engines) if engines > 1 else ("--pp", stages)
 
 
-def _print_documents(
-    question: Question, found: Sequence[Sized | Rejection], *, with_working: Sequence[Sized | Rejection]
-) -> None:
-    documents = [answer_document(question.request, answer) for answer in found]
-    for document, answer in zip(documents, found, strict=True):
+def _print_documents(question: Question, rows: Sequence[Row], split: Split | None, *, why: bool) -> None:
+    documents = answer_documents(question.request, rows, split)
+    for document, row in zip(documents, rows, strict=True):
         document["notes"] = list(question.notes)
-        if answer in with_working:
-            document["working"] = working_document(answer)
+        if why:
+            document["working"] = working_document(row.answer)
     click.echo(json.dumps(documents, indent=2))
 
 
-def _show_answers(question: Question, shown: Sequence[Sized | Rejection], words: Sequence[str], *, why: bool) -> None:
+def _show_answers(
+    question: Question, rows: Sequence[Row], split: Split | None, words: Sequence[str], *, why: bool
+) -> None:
     """Print the table, and for a single GPU type the details below it."""
     request = question.request
     console = screen()
-    print_answers(console, request, shown)
+    print_answers(console, request, rows, split)
     for note in (*question.notes, *words):
         console.print(f"Note: {note}", highlight=False, markup=False)
-    for answer in (each for each in shown if isinstance(each, Sized) and len(shown) == 1):
-        print_one(console, request, answer)
-        if why:
-            print_working(console, answer)
+    if len(rows) == 1:
+        print_one(console, request, rows[0], split)
+        if why and isinstance(rows[0].answer, Sized):
+            print_working(console, rows[0].answer)

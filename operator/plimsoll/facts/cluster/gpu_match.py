@@ -72,6 +72,24 @@ def match_gpu(
     return None
 
 
+def same_chip(label: str, types: Sequence[GpuType]) -> tuple[GpuType, ...]:
+    """Return the whole GPUs whose chip a label names, whatever it says of form and memory. They are suggestions only.
+
+    A label with more words than the chip (``RTX 4090 Laptop``) names it too, and so does one with fewer (``RTX PRO``).
+    """
+    chip = _Words.of(label).chip
+    return tuple(gpu for gpu in types if chip and not gpu.is_slice and any(_overlap(chip, own) for own in _chips(gpu)))
+
+
+def _chips(gpu: GpuType) -> list[frozenset[str]]:
+    return [_Words.of(label).chip for label in gpu.product_labels]
+
+
+def _overlap(chip: frozenset[str], own: frozenset[str]) -> bool:
+    """Whether one of two sets of words, neither of them empty, is part of the other."""
+    return bool(own) and (own <= chip or chip <= own)
+
+
 def _match_slice(
     card_label: str,
     profile: str,

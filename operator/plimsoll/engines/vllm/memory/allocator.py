@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import chain
+from typing import NamedTuple
 
 from plimsoll.domain.caches import IndexerCache
 from plimsoll.domain.gpus import GpuType, Vendor
@@ -102,11 +103,32 @@ def _loading_bytes(
     model: ModelFacts, precision: Precision, gpu: GpuType | None, split: Split, law: EngineLaw, stage: int
 ) -> int:
     """Return the part of :func:`loading_bytes` that is the same for every step."""
-    ends = block_ends_bytes(model, precision, split, stage, splits_large=law.splits_large_blocks)
-    tables = 0 if law.shortens_tables else older_table_bytes(model, precision)
-    library = ROCM_LIBRARY_BYTES if law.keeps_rocm_library and gpu is not None and gpu.vendor is Vendor.AMD else 0
-    relaid = relaid_bytes(model, gpu, split, law, stage) + fp8_block_bytes(model, precision, gpu, split, stage)
-    return ends + tables + library + relaid
+    return sum(loading_parts(model, precision, gpu, split, law, stage))
+
+
+class LoadingParts(NamedTuple):
+    """The signed bytes of each part of :func:`loading_bytes` that is the same for every step."""
+
+    block_ends: int
+    older_tables: int
+    rocm_library: int
+    expert_layout: int
+    fp8_blocks: int
+
+
+def loading_parts(
+    model: ModelFacts, precision: Precision, gpu: GpuType | None, split: Split, law: EngineLaw, stage: int
+) -> LoadingParts:
+    """Return these parts. Each has a line of its own in the working (:mod:`.layout_lines`)."""
+    return LoadingParts(
+        block_ends=block_ends_bytes(model, precision, split, stage, splits_large=law.splits_large_blocks),
+        older_tables=0 if law.shortens_tables else older_table_bytes(model, precision),
+        rocm_library=ROCM_LIBRARY_BYTES
+        if law.keeps_rocm_library and gpu is not None and gpu.vendor is Vendor.AMD
+        else 0,
+        expert_layout=relaid_bytes(model, gpu, split, law, stage),
+        fp8_blocks=fp8_block_bytes(model, precision, gpu, split, stage),
+    )
 
 
 def step_buffer_bytes(model: ModelFacts, batched_tokens: int) -> int:
@@ -144,12 +166,25 @@ def block_ends_bytes(
     splits_large: bool = True,
 ) -> int:
     """Return the bytes that the allocator adds to the weights of one rank of one stage."""
+    tensors = _tensors(model, precision, split, stage)
+    return sum(times * block_end_bytes(size, splits_large=splits_large) for size, times in tensors)
+
+
+def tensors_with_ends(
+    model: ModelFacts, precision: Precision, split: Split, stage: int = 0, *, splits_large: bool = True
+) -> int:
+    """Return how many tensors of one rank of one stage keep the end of their block."""
+    tensors = _tensors(model, precision, split, stage)
+    return sum(times for size, times in tensors if block_end_bytes(size, splits_large=splits_large))
+
+
+def _tensors(model: ModelFacts, precision: Precision, split: Split, stage: int) -> Iterator[tuple[int, int]]:
+    """Yield the size of each kind of tensor, and how many there are of it."""
     stored = stage_tensors(model, precision, split, stage)
-    tensors = chain(
+    return chain(
         ((size, count) for count, layer in stored.layers for size in _fused(layer)),
         ((size, times) for each in stored.outside for size, times in _apart(each, split)),
     )
-    return sum(times * block_end_bytes(size, splits_large=splits_large) for size, times in tensors)
 
 
 def _fused(layer: Iterable[Stored]) -> Iterable[int]:

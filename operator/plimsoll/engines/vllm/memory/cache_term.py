@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from plimsoll.domain.cache_load import CacheLoad
 from plimsoll.domain.caches import (
     AttentionCache,
     CacheSpec,
@@ -18,7 +19,7 @@ from plimsoll.domain.caches import (
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.serving import Request, ServingShape
 from plimsoll.domain.terms import KV_CACHE, Derivation, Line, Term
-from plimsoll.engines.vllm.memory.kv_cache import KvLayout
+from plimsoll.engines.vllm.memory.kv_cache import Group, KvLayout
 from plimsoll.engines.vllm.memory.rank import Rank
 from plimsoll.engines.vllm.memory.rank_cache import rank_layout
 from plimsoll.memory.draft import draft_caches
@@ -40,7 +41,33 @@ def _derivation(rank: Rank) -> Derivation:
     layout = rank_layout(rank.request, rank.split, rank.settings, rank.stage)
     if not layout.groups:
         return Derivation("none: an input is read in one step, and nothing of it is kept")
-    return Derivation("needed by the declared load", tuple(_lines(rank, layout)))
+    load = cache_load(engine_shape(rank.request.shape, rank.split), layout)
+    return Derivation("needed by the declared load", tuple(_lines(rank, layout)), load)
+
+
+def cache_load(shape: ServingShape, layout: KvLayout) -> CacheLoad:
+    """Return the load of one engine in figures that add up to :func:`cache_bytes`."""
+    requests, tokens, percent = _counted(shape, layout)
+    growing = layout.growing_bytes_of_request(tokens)
+    return CacheLoad(
+        requests=requests,
+        tokens=tokens,
+        percent=percent,
+        growing_bytes_per_token=layout.growing_bytes_per_token,
+        growing_bytes=growing,
+        bounded_bytes=layout.block_bytes * layout.blocks_of_request(tokens) - growing,
+        total_bytes=cache_bytes(shape, layout),
+    )
+
+
+def _counted(shape: ServingShape, layout: KvLayout) -> tuple[int, int, int]:
+    """Return the requests that decide the size, the tokens of each, and the percent of their cache that is kept."""
+    needed, longest = needed_blocks(shape, layout), layout.blocks_of_request(shape.context_tokens)
+    if shape.expected_tokens is None or needed == shape.concurrency * longest:
+        return shape.concurrency, shape.context_tokens, 100
+    if needed == longest:
+        return 1, shape.context_tokens, 100
+    return shape.concurrency, shape.expected_tokens, EXPECTED_HEADROOM_PERCENT
 
 
 def _lines(rank: Rank, layout: KvLayout) -> Iterator[Line]:
@@ -49,8 +76,7 @@ def _lines(rank: Rank, layout: KvLayout) -> Iterator[Line]:
     caches.update(dict(draft_caches(request) if rank.is_last else ()))
     for cache, count in caches.items():
         yield Line("cache", f"{count} layers: {_described(cache)}")
-    block = f"{layout.block_tokens} tokens of a group = {layout.block_bytes:,} B"
-    yield Line("block", f"{block}; {layout.bytes_per_token:,} B a token")
+    yield Line("block", f"{layout.block_bytes:,} B, one page of each layer of a group; all groups share the blocks")
     yield from _share(request, rank.split)
     yield from _load(engine_shape(request.shape, rank.split), layout)
 
@@ -63,15 +89,31 @@ def _share(request: Request, split: Split) -> Iterator[Line]:
 
 def _load(shape: ServingShape, layout: KvLayout) -> Iterator[Line]:
     blocks, total = layout.blocks_of_request(shape.context_tokens), needed_blocks(shape, layout)
-    groups = f"over {len(layout.groups)} kinds of group"
-    yield Line("request", f"{shape.context_tokens:,} tokens = {blocks:,} blocks {groups}")
+    for group in layout.groups:
+        yield Line("group", _grouped(group, shape.context_tokens))
+    parts = [f"{group.blocks_of_request(shape.context_tokens):,}" for group in layout.groups]
+    added = f"{' + '.join(parts)} = " if len(parts) > 1 else ""
+    yield Line("request", f"{shape.context_tokens:,} tokens = {added}{blocks:,} blocks")
     how = f"{shape.concurrency} x {blocks:,} blocks"
     if shape.expected_tokens is not None:
         mean = layout.blocks_of_request(shape.expected_tokens)
         room = f"{EXPECTED_HEADROOM_PERCENT / 100:.1f} x {shape.concurrency} x {mean:,} blocks"
         how = f"min({how}, max({room} of {shape.expected_tokens:,} tokens, {blocks:,}))"
     yield Line("load", f"{how} = {total:,} blocks", total * layout.block_bytes)
-    yield Line("null block", "the engine keeps one block unused", layout.bytes_for(0))
+    yield Line("null block", "1 block that the engine keeps unused", layout.bytes_for(0))
+
+
+def _grouped(group: Group, tokens: int) -> str:
+    """Return what a request holds in these groups."""
+    which = f"{group.count} group{'s' if group.count > 1 else ''} of layers"
+    blocks = group.blocks_of_request(tokens)
+    own = f"{group.count} x {blocks // group.count:,} = {blocks:,} blocks"
+    if group.fixed_blocks is not None:
+        return f"{which} with a fixed size for each request: {own}"
+    if group.held_tokens is None:
+        return f"{which} that keep every token, {group.block_tokens * group.token_ranks:,} in a block: {own}"
+    held = f"at most {group.held_tokens:,} tokens (window and running steps), {group.block_tokens:,} in a block"
+    return f"{which} that keep {held}: {own}"
 
 
 def _described(cache: CacheSpec) -> str:

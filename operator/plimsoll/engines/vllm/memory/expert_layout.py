@@ -50,16 +50,36 @@ def relaid_bytes(model: ModelFacts, gpu: GpuType | None, split: Split, law: Engi
     FP8 experts without a gate are padded to 128 for FlashInfer on Hopper and Blackwell since 0.17: Nemotron 3 Nano
     logged 30.52 GiB on 0.14.1 and 31.40 on 0.19 (H200).
     """
+    found = _layout_of(model, gpu, law)
+    return 0 if found is None else _difference(model, split, stage, *found)
+
+
+def relaid_formula(model: ModelFacts, gpu: GpuType | None, split: Split, law: EngineLaw, stage: int) -> str:
+    """Return how the bytes of :func:`relaid_bytes` come about; empty where the experts stay as they are."""
+    found = _layout_of(model, gpu, law)
+    if found is None:
+        return ""
+    precision, layout = found
+    counted, laid_out = _sizes(model, split, stage, precision, layout)
+    padded = f"widths in steps of {layout.width_step}"
+    if layout.hidden_step > 1:
+        padded += f", hidden size in steps of {layout.hidden_step}"
+    if layout.scale_copies > 1:
+        padded += f", scales {layout.scale_copies} times"
+    return f"the kernel of this GPU keeps the experts in {laid_out:,} B ({padded}), not in the {counted:,} B above"
+
+
+def _layout_of(model: ModelFacts, gpu: GpuType | None, law: EngineLaw) -> tuple[Precision, _Layout] | None:
+    """Return the format of the experts that a kernel lays out in its own way, and that way; None for all others."""
     capability = gpu.compute_capability if gpu is not None else None
     if model.experts is None or capability is None or capability < _HOPPER:
-        return 0
+        return None
     if model.architecture != _GPT_OSS:
         pads = law.pads_ungated_experts and capability[0] <= _BLACKWELL and _has_ungated_fp8(model)
-        return _difference(model, split, stage, Precision.FP8, _FLASHINFER_UNGATED) if pads else 0
+        return (Precision.FP8, _FLASHINFER_UNGATED) if pads else None
     if capability == _HOPPER and law.sorts_experts_with_triton:
-        layout = _TRITON_SORTED_ALONE if law.drops_unsorted_scales else _TRITON
-        return _difference(model, split, stage, Precision.MXFP4, layout)
-    return _difference(model, split, stage, Precision.MXFP4, _FLASHINFER_MXFP4) if capability[0] == _BLACKWELL else 0
+        return Precision.MXFP4, _TRITON_SORTED_ALONE if law.drops_unsorted_scales else _TRITON
+    return (Precision.MXFP4, _FLASHINFER_MXFP4) if capability[0] == _BLACKWELL else None
 
 
 def _has_ungated_fp8(model: ModelFacts) -> bool:
@@ -68,13 +88,16 @@ def _has_ungated_fp8(model: ModelFacts) -> bool:
 
 @lru_cache(maxsize=256)
 def _difference(model: ModelFacts, split: Split, stage: int, precision: Precision, layout: _Layout) -> int:
+    counted, laid_out = _sizes(model, split, stage, precision, layout)
+    return laid_out - counted
+
+
+def _sizes(model: ModelFacts, split: Split, stage: int, precision: Precision, layout: _Layout) -> tuple[int, int]:
+    """Return the bytes of these experts as the weights count them, and in the kernel's layout."""
     layers = stage_tensors(model, model.checkpoint.precision, split, stage).layers
-    return sum(
-        count * (_laid_out(each, split, layout) - each.values - each.scales)
-        for count, layer in layers
-        for each in layer
-        if _is_expert(each.weight, precision)
-    )
+    experts = [(count, each) for count, layer in layers for each in layer if _is_expert(each.weight, precision)]
+    counted = sum(count * each.total for count, each in experts)
+    return counted, sum(count * _laid_out(each, split, layout) for count, each in experts)
 
 
 def _is_expert(weight: Weight, precision: Precision) -> bool:

@@ -38,6 +38,16 @@ def fp8_block_bytes(model: ModelFacts, precision: Precision, gpu: GpuType | None
     return 0 if capability is None or capability >= _COMPUTES_FP8 else _expansion(model, precision, split, stage)
 
 
+def fp8_block_formula(model: ModelFacts, precision: Precision, gpu: GpuType | None, split: Split, stage: int) -> str:
+    """Return how the bytes of :func:`fp8_block_bytes` come about."""
+    if gpu is not None and gpu.vendor is Vendor.AMD:
+        rows = _padding(model, precision, split, stage) // _ROW_PADDING
+        return f"{rows:,} rows of FP8 weights x {_ROW_PADDING} B of padding on AMD's GPUs"
+    counted = sum(count * each.scales for count, each in _blocks(model, precision, split, stage))
+    wanted = counted + _expansion(model, precision, split, stage)
+    return f"this GPU does not compute in FP8: its kernel wants {wanted:,} B of scales for the {counted:,} B above"
+
+
 @lru_cache(maxsize=256)
 def _expansion(model: ModelFacts, precision: Precision, split: Split, stage: int) -> int:
     blocks = _blocks(model, precision, split, stage)

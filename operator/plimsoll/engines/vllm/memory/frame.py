@@ -135,9 +135,7 @@ def _frame(
         graphs=rank_graph_kind(rank),
         tokens=batched_tokens,
         tokens_each=1 + draft_tokens(request),
-        width=band_width(
-            model, gpu, split, law, chosen_attention(unfollowed), weights_bytes=weights.size_bytes
-        ),
+        width=band_width(model, gpu, split, law, chosen_attention(unfollowed), weights_bytes=weights.size_bytes),
         outside=outside_budget(model, gpu, split, law),
         counts_groups=kv_law_for(version).reports_tokens_by_group,
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from plimsoll.domain.terms import WEIGHTS, Derivation, Line, Term
 from plimsoll.engines.vllm.memory.allocator import loading_bytes, step_buffer_bytes
+from plimsoll.engines.vllm.memory.layout_lines import layout_lines
 from plimsoll.engines.vllm.memory.rank import Rank
 from plimsoll.memory.draft import draft_weights
 from plimsoll.memory.residency import Resident, resident_weights
@@ -58,10 +59,7 @@ def _lines(rank: Rank) -> Iterator[Line]:
     buffers = step_buffer_bytes(request.model, tokens)
     if buffers:
         yield Line("step buffers", f"{tokens:,} tokens x {buffers // tokens:,} B", buffers)
-    extra = _extra(rank, 0)
-    if extra:
-        formula = "ends of blocks in PyTorch's allocator, older releases' tables, the kernel's own order"
-        yield Line("layout", formula, extra)
+    yield from layout_lines(rank)
     if request.engine.residency is not None:
         resident = _resident(rank)
         yield Line("in host memory", "decoder layers that leave the GPU", -resident.host_bytes)

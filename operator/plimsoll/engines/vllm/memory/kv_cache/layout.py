@@ -38,6 +38,11 @@ class Group:
     fixed_blocks: int | None = None
     token_ranks: int = 1
 
+    @property
+    def grows(self) -> bool:
+        """Whether every token of a request takes more of these blocks, however long the request is."""
+        return self.fixed_blocks is None and self.held_tokens is None
+
     def blocks_of_request(self, tokens: int) -> int:
         """Return the most blocks of a request of ``tokens`` tokens, over all ``count`` groups."""
         if self.fixed_blocks is not None:
@@ -64,6 +69,16 @@ class KvLayout:
     def blocks_of_request(self, tokens: int) -> int:
         """Return the most blocks that a request of ``tokens`` tokens holds, over all groups."""
         return sum([group.blocks_of_request(tokens) for group in self.groups])
+
+    def growing_bytes_of_request(self, tokens: int) -> int:
+        """Return the bytes of a request of ``tokens`` tokens in the groups that grow with every token."""
+        return self.block_bytes * sum(group.blocks_of_request(tokens) for group in self.groups if group.grows)
+
+    @property
+    def growing_bytes_per_token(self) -> Fraction:
+        """The bytes of one more token in the groups that grow, padding of their blocks included."""
+        tokens = (Fraction(group.count, group.block_tokens * group.token_ranks) for group in self.groups if group.grows)
+        return self.block_bytes * sum(tokens, Fraction(0))
 
     def bytes_for(self, blocks: int) -> int:
         """Return the bytes of ``blocks`` usable blocks and the null block."""

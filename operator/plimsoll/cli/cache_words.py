@@ -1,0 +1,55 @@
+"""The KV cache of the declared load in words and as data, with figures that multiply to the cache next to them."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Any
+
+from plimsoll.domain.cache_load import CacheLoad
+from plimsoll.domain.outcomes import MemoryEstimate
+from plimsoll.domain.terms import KV_CACHE
+from plimsoll.domain.units import GIB, MIB
+
+
+def cache_sentence(figures: MemoryEstimate) -> str:
+    """Return how many requests take the cache, and what each of their tokens takes.
+
+    Tokens of layers with full attention are apart from windows and states, which do not grow with a request.
+    """
+    load = _load(figures)
+    if load is None:
+        return f"KV cache: {figures.kv_needed_tokens:,} tokens needed."
+    times = "" if load.percent == 100 else f"{load.percent / 100:.1f} x "  # noqa: PLR2004 - percent
+    requests = f"{times}{load.requests:,} request{'s' if load.requests > 1 else ''} of {load.tokens:,} tokens"
+    takes = "take" if load.requests > 1 else "takes"
+    return f"KV cache: {requests} {takes} {load.total_bytes / GIB:.2f} GiB of each GPU{_parts(load)}."
+
+
+def _parts(load: CacheLoad) -> str:
+    """What the bytes of one request consist of."""
+    token = f"{ceil(load.growing_bytes_per_token):,} bytes a token"
+    if not load.bounded_bytes:
+        return f": {token}" if load.growing_bytes else ""
+    bounded = f"{load.bounded_bytes / MIB:.1f} MiB in layers with a window or a state, which stop growing"
+    grown = f"{token} in layers with full attention, and " if load.growing_bytes else ""
+    return f", {load.request_bytes / MIB:.1f} MiB each: {grown}{bounded}"
+
+
+def cache_document(figures: MemoryEstimate) -> dict[str, Any] | None:
+    """Return the same as data; null where the engine's law does not say it."""
+    load = _load(figures)
+    if load is None:
+        return None
+    return {
+        "requests": load.requests,
+        "tokensOfRequest": load.tokens,
+        "percent": load.percent,
+        "growingBytesPerToken": float(load.growing_bytes_per_token),
+        "growingBytesOfRequest": load.growing_bytes,
+        "boundedBytesOfRequest": load.bounded_bytes,
+        "bytes": load.total_bytes,
+    }
+
+
+def _load(figures: MemoryEstimate) -> CacheLoad | None:
+    return next((term.derive().cache for term in figures.terms if term.name == KV_CACHE), None)

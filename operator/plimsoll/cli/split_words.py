@@ -1,0 +1,19 @@
+"""The degrees of a split, for people and for the command line."""
+
+from __future__ import annotations
+
+from plimsoll.domain.outcomes import Split
+
+
+def split_words(split: Split) -> str:
+    """Return the degrees of a split: ``TP 2``, ``TP 4, PP 2``."""
+    degrees = (("PP", split.pipeline_parallel), ("DP", split.data_parallel))
+    more = "".join(f", {name} {degree}" for name, degree in degrees if degree > 1)
+    return f"TP {split.tensor_parallel}{more}{', EP' if split.expert_parallel else ''}"
+
+
+def split_options(split: Split) -> str:
+    """Return the options of ``plimsoll estimate`` that name this split."""
+    degrees = (("--pp", split.pipeline_parallel), ("--dp", split.data_parallel))
+    more = "".join(f" {name} {degree}" for name, degree in degrees if degree > 1)
+    return f"--tp {split.tensor_parallel}{more}{' --ep' if split.expert_parallel and split.data_parallel == 1 else ''}"

@@ -1,0 +1,223 @@
+"""The order of the answers, the advice above them, and the remedies for what does not fit."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from typing import Any
+
+import pytest
+
+from plimsoll.cli.advice import MOST_TIMES, Advice, advice, advice_sentence
+from plimsoll.cli.asked import Asked, Question
+from plimsoll.cli.direct import direct_question
+from plimsoll.cli.remedies import LEAST_CONTEXT, all_remedies
+from plimsoll.cli.rows import Row, rows_of
+from plimsoll.cli.types import answers
+from plimsoll.domain.gpus import RARE_IN_SERVERS
+from plimsoll.domain.outcomes import Rejection
+from plimsoll.placement.feasibility import hourly_price
+from plimsoll.placement.sizing import Sized
+from plimsoll.placement.speed import speed_of
+from tests.cli.test_estimate import Ran, manifest, one
+
+QWEN = "Qwen/Qwen3-8B"
+LARGE = "meta-llama/Llama-3.3-70B-Instruct"
+MODELS = (QWEN, LARGE, "google/gemma-3-27b-it", "openai/gpt-oss-120b", "deepseek-ai/DeepSeek-V3")
+
+
+def question(model: str, **asked: Any) -> Question:
+    found = direct_question(model, Asked(**asked))
+    assert found is not None
+    return found
+
+
+def rows(model: str, **asked: Any) -> tuple[Row, ...]:
+    request = question(model, **asked).request
+    return rows_of(request, answers(request, (), None))
+
+
+def table_of(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, Any]]:
+    return Ran(capsys, [*words, "-o", "json"]).answers()
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_what_fits_is_first_and_the_cheapest_of_it(model: str) -> None:
+    found = rows(model)
+    order = ["Sure", "Probable", "No"]
+    assert [order.index(row.fit) for row in found] == sorted(order.index(row.fit) for row in found)
+    for fit in ("Sure", "Probable"):
+        of_fit = [row for row in found if row.fit == fit]
+        prices = [float("inf") if row.price is None else float(row.price) for row in of_fit]
+        assert prices == sorted(prices)
+        unpriced = [row.gpu.name for row in of_fit if row.price is None and row.answer.split.gpus == 1]
+        assert unpriced == sorted(unpriced)
+    missing = [
+        row.answer.figures.needed_bytes - row.answer.figures.budget_bytes
+        for row in found
+        if row.fit == "No" and isinstance(row.answer, Sized)
+    ]
+    assert missing == sorted(missing)
+    rejected = [row.gpu.name for row in found if isinstance(row.answer, Rejection)]
+    assert rejected == [row.gpu.name for row in found[len(found) - len(rejected) :]] == sorted(rejected)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_price_and_speed_are_those_of_placement(model: str) -> None:
+    request = question(model).request
+    for row in rows(model):
+        if row.fit == "No" or isinstance(row.answer, Rejection):
+            assert row.speed is None
+            continue
+        assert row.price == hourly_price(row.gpu, row.answer.split)
+        assert row.speed == speed_of(request, row.gpu, row.answer.split, row.answer.settings)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_advice_is_the_least_of_what_may_be_advised(model: str) -> None:
+    request, found = question(model).request, rows(model)
+    advised = advice(request, found)
+    sure = [row for row in found if row.fit == "Sure" and row.price is not None]
+    assert advised[Advice.CHEAPEST] is sure[0]
+    usual = [row for row in sure if row.gpu.family not in RARE_IN_SERVERS]
+    first = advised.get(Advice.CHEAPEST_IN_SERVERS, advised[Advice.CHEAPEST])
+    least = min(row.price for row in usual if row.price is not None)
+    assert first.price == least
+    quick = advised[Advice.FASTEST].speed
+    affordable = [row for row in usual if row.price is not None and row.price <= MOST_TIMES * least]
+    assert quick is not None
+    assert quick.tpot_seconds == min(row.speed.tpot_seconds for row in affordable if row.speed is not None)
+    said = advice_sentence(request, found)
+    for row in advised.values():
+        assert f"{row.answer.split.gpus} x {row.gpu.name} (TP {row.answer.split.tensor_parallel}" in said
+        assert f"${row.price:.2f}/h" in said
+        assert row.speed is not None
+        assert f"{1000 * row.speed.tpot_seconds:.1f} ms a token" in said
+
+
+def test_the_advice_leads_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = Ran(capsys, [QWEN]).shown.splitlines()
+    assert lines[1].startswith("Cheapest that fits: ")
+    assert re.search(r"; fastest under \$\d+\.\d\d/h: ", lines[1])
+    first = next(line for line in lines if " fits " in line and line.startswith(" "))
+    assert first.split()[0] in lines[1]
+    assert not any("Cheapest" in line for line in Ran(capsys, [QWEN, "--gpu", "l4"]).shown.splitlines())
+
+
+def test_json_stays_a_list_in_the_same_order_with_the_advice_in_its_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    found = table_of(capsys, QWEN)
+    assert [each["gpuType"] for each in found] == [row.gpu.name for row in rows(QWEN)]
+    words = {word: each["gpuType"] for each in found for word in each["advice"]}
+    assert words == {word.value: row.gpu.name for word, row in advice(question(QWEN).request, rows(QWEN)).items()}
+    cheapest = found[0]
+    assert cheapest["hourlyPrice"] == min(each["hourlyPrice"] for each in found if each["hourlyPrice"] is not None)
+    assert cheapest["priceSource"].startswith("catalog: ")
+    tpot = cheapest["performance"]["tpotSeconds"]
+    assert tpot["low"] <= tpot["expected"] <= tpot["high"]
+    unfit = [each for each in found if each["fit"] == "No"]
+    assert unfit
+    assert all(each["performance"] is None and each["advice"] == [] for each in unfit)
+
+
+def test_a_type_without_a_price_is_no_advice_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = Ran(capsys, [QWEN, "--gpu", "h20-96gb"]).shown
+    assert "Price: not known for h20-96gb." in shown
+    assert re.search(r"^ h20-96gb +1 +1 +fits +- +\d+\.\d ", shown, re.MULTILINE)
+    both = Ran(capsys, [QWEN, "--gpu", "h20-96gb", "--gpu", "h800-sxm-80gb"]).shown
+    assert "2 of 2 GPU types fit, but none of them has a price." in both
+    assert "Price: $0.84 an hour for 2 GPUs (catalog: " in Ran(capsys, [QWEN, "--gpu", "l4"]).shown
+
+
+def test_a_load_that_nothing_holds_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = Ran(capsys, ["deepseek-ai/DeepSeek-V3", "--gpu", "l4", "--gpu", "t4"]).shown
+    assert "None of 2 GPU types fits this load. The nearest is 8 x l4-24gb" in shown
+    assert "no change that was tried makes it fit" in shown
+
+
+def test_a_promise_of_latency_bounds_the_advice(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
+    plain = table_of(capsys, manifest(tmp_path, model={"name": QWEN}))
+    slow = next(each for each in plain if "Cheapest" in each["advice"])
+    limit = int(1000 * slow["performance"]["tpotSeconds"]["expected"]) - 1
+    promised = manifest(tmp_path, model={"name": QWEN}, slo={"tpotMilliseconds": limit})
+    quick = next(each for each in table_of(capsys, promised) if "Cheapest" in each["advice"])
+    assert quick["gpuType"] != slow["gpuType"]
+    assert quick["performance"]["tpotSeconds"]["expected"] <= limit / 1000
+
+
+CASES = (
+    (QWEN, ("l4", "t4", "rx-7800-xt-16gb")),
+    (LARGE, ("l4", "a16-16gb", "rtx-3090-24gb", "t4", "jetson-agx-orin-64gb")),
+    ("google/gemma-3-27b-it", ("rtx-3090-24gb", "t4", "jetson-agx-orin-64gb")),
+    ("deepseek-ai/DeepSeek-V3", ("h20-96gb", "h100-nvl-94gb")),
+)
+
+
+@pytest.mark.parametrize(("model", "gpu"), [(model, gpu) for model, gpus in CASES for gpu in gpus])
+@pytest.mark.parametrize("split", [(), ("--tp", "1")], ids=["any", "tp1"])
+def test_every_remedy_makes_it_fit_as_the_command_line_writes_it(
+    capsys: pytest.CaptureFixture[str], model: str, gpu: str, split: tuple[str, ...]
+) -> None:
+    answer = one(capsys, model, "--gpu", gpu, *split)
+    if answer["fit"] == "Sure":
+        assert answer["remedies"] == []
+        return
+    for remedy in answer["remedies"]:
+        options = shlex.split(remedy["options"])
+        degree = () if "--tp" in options else split
+        again = one(capsys, remedy["model"] or model, "--gpu", gpu, *degree, *options)
+        assert again["fit"] == "Sure", remedy
+        for key in ("tensorParallel", "pipelineParallel", "dataParallel"):
+            assert again[key] == remedy[key]
+        assert again["bandBytes"]["high"] <= remedy["neededBytes"] <= remedy["budgetBytes"]
+
+
+def test_every_kind_of_remedy_is_found(capsys: pytest.CaptureFixture[str]) -> None:
+    found = {
+        (model, gpu): [each["message"] for each in one(capsys, model, "--gpu", gpu, *more)["remedies"]]
+        for model, gpu, more in (
+            (QWEN, "t4", ()),
+            (QWEN, "l4", ("--tp", "1")),
+            (LARGE, "l4", ()),
+            ("deepseek-ai/DeepSeek-V3", "h20-96gb", ()),
+        )
+    }
+    assert "fp16 weights (--precision fp16)" in " ".join(found[QWEN, "t4"])
+    assert "TP 2 (--tp 2)" in " ".join(found[QWEN, "l4"])
+    assert "--concurrency " in " ".join(found[QWEN, "l4"])
+    assert "--context " in " ".join(found[QWEN, "l4"])
+    assert "the fp8 checkpoint RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic: needs " in " ".join(found[LARGE, "l4"])
+    assert "fp8 weights (--precision fp8)" in " ".join(found[LARGE, "l4"])
+    assert "an fp8 KV cache (--kv-precision fp8)" in " ".join(found["deepseek-ai/DeepSeek-V3", "h20-96gb"])
+
+
+def test_the_table_shows_the_first_remedy_below_the_row(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [line.strip() for line in Ran(capsys, [LARGE]).shown.splitlines()]
+    at = next(index for index, line in enumerate(lines) if line.startswith("l4-24gb"))
+    assert " no " in lines[at]
+    assert lines[at + 1] == "fits with the published fp8 checkpoint on 8 GPUs"
+    fitting = next(index for index, line in enumerate(lines) if line.startswith("h200-sxm-141gb"))
+    assert not lines[fitting + 1].startswith("fits with")
+    unfit = next(each for each in table_of(capsys, LARGE) if each["gpuType"] == "l4-24gb")
+    assert [each["model"] for each in unfit["remedies"]] == ["RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic"]
+
+
+def test_what_the_user_ruled_out_gets_no_remedy(capsys: pytest.CaptureFixture[str], tmp_path: Any) -> None:
+    denied = one(capsys, manifest(tmp_path, gpu={"deny": ["l4-24gb"]}), "--gpu", "l4")
+    assert (denied["reason"], denied["remedies"]) == ("GpuTypeDenied", [])
+
+
+def test_no_remedy_offers_a_context_that_is_of_no_use() -> None:
+    request = question(QWEN, context=8192, concurrency=200).request
+    for row in rows(QWEN, context=8192, concurrency=200):
+        if row.fit != "No":
+            continue
+        for remedy in all_remedies(request, row.gpu, row.answer, None):
+            assert remedy.changes[-1].request.shape.context_tokens >= LEAST_CONTEXT
+            assert remedy.answer.figures.fit == "Sure"
+
+
+def test_a_gpu_that_no_change_helps_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = Ran(capsys, [QWEN, "--gpu", "v100-sxm2-16gb"]).shown
+    assert "No change that was tried would make it fit for sure" in shown
+    assert json.loads(Ran(capsys, [QWEN, "--gpu", "v100-sxm2-16gb", "-o", "json"]).shown)[0]["remedies"] == []
