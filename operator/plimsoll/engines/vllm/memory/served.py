@@ -55,7 +55,8 @@ _SINCE = {
 
 COPIES_ENCODER_SINCE = MappingProxyType({name: since for since, names in _SINCE.items() for name in names})
 """From which release on an engine can copy a class's tower to every rank (``supports_encoder_tp_data``); it takes no
-notice for others. Source: vLLM ``model_executor/models`` and ``models``, read in 0.8.5 to 0.33; classes that lost it are left out."""
+notice for others. Source: vLLM ``model_executor/models`` and ``models``, read in 0.8.5 to 0.33; classes that lost it
+are left out."""
 
 
 @lru_cache(maxsize=256)
