@@ -25,6 +25,8 @@ CLI = [
     ("--speculative-config.method=ngram --speculative-config.num_speculative_tokens=5", "ngram", 5, None),
     ("-sc.method ngram -sc.num_speculative_tokens 5", "ngram", 5, None),
     ("--spec-method mtp --spec-tokens 1", "mtp", 1, None),
+    ('--speculative-config \\\n  \'{"method": "mtp", "num_speculative_tokens": 2}\'', "mtp", 2, None),
+    ("--spec-tokens 2 --spec-method", "unknown", 2, None),
     ("--spec-model a/b-EAGLE3 --spec-tokens 3", "eagle3", 3, "a/b-EAGLE3"),
     ("--speculative-model [ngram] --num-speculative-tokens 5", "ngram", 5, "[ngram]"),
     ("--speculative_model=a/small --num_speculative_tokens=5", "draft_model", 5, "a/small"),
@@ -73,11 +75,12 @@ def test_a_record_may_state_it_next_to_its_other_fields(tmp_path: Path) -> None:
         {"id": "one", "model": "a/b", "speculative_config": {"method": "mtp", "num_speculative_tokens": 2}},
         {"id": "two", "model": "a/b", "other_flags": "--spec-method ngram --spec-tokens 4"},
         {"id": "three", "model": "a/b"},
+        {"id": "four", "model": "a/b", "args": ["--spec-method", "mtp", "--spec-tokens", "3"]},
     ]
     path = tmp_path / "rows.json"
     path.write_text(json.dumps(rows))
     found = [drafting_of(each.other_flags) for each in read_records(path, "logs", [])]
-    assert found == [Drafting("mtp", 2), Drafting("ngram", 4), None]
+    assert found == [Drafting("mtp", 2), Drafting("ngram", 4), None, Drafting("mtp", 3)]
 
 
 def test_prediction_layers_take_memory_in_the_estimate() -> None:

@@ -24,6 +24,7 @@ COPIED = (
     "Qwen__Qwen3-VL-8B-Instruct",
     "Qwen__Qwen3.5-27B",
     "moonshotai__Kimi-K2.5",
+    "moonshotai__Kimi-K3",
     "openbmb__MiniCPM-V-2_6",
     "OpenGVLab__InternVL2-4B",
 )

@@ -103,8 +103,8 @@ def _flags(row: Row) -> Mapping[str, Any]:
     """
     told = row.first("other_flags", "flags", "command", "args")
     named = dict(told) if isinstance(told, Mapping) else {}
-    if isinstance(told, str):
-        named["cli"] = told
+    if isinstance(told, str | list):
+        named["cli"] = told if isinstance(told, str) else " ".join(map(str, told))
     beside = {key: value for key in FIELDS if (value := row.first(key)) is not None}
     return {**beside, **named}
 

@@ -39,7 +39,7 @@ FIELDS = (*_WHOLE, MTP, *(key for keys in _KEYS.values() for key in keys if key 
 
 _OFF = ("", "false", "none", "null", "no", "off", "0", "disabled")
 _SWITCHED_ON = ("true", "yes", "on", "enabled")
-_FLAG = re.compile(r"(?:^|\s)--?((?:spec|num[-_]spec)[\w.-]*|sc(?:\.[\w-]+)?)[ =]+")
+_FLAG = re.compile(r"(?:^|\s)--?((?:spec|num[-_]spec)[\w.-]*|sc(?:\.[\w-]+)?)[\s=\\]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +107,15 @@ def _object(text: str) -> Mapping[str, Any] | None:
 
 def _from_command(text: str) -> list[tuple[str, str]]:
     """Return the flags about speculation of a command line with their values."""
-    found = []
-    for flag in _FLAG.finditer(text):
-        rest = text[flag.end() :]
-        found.append((flag[1], _braced(rest) if "{" in rest[:3] else rest.split()[0].strip("'\"") if rest else ""))
-    return found
+    return [(flag[1], _value(text[flag.end() :])) for flag in _FLAG.finditer(text)]
+
+
+def _value(rest: str) -> str:
+    """Return what stands behind a flag: an object with its braces, or one word."""
+    if "{" in rest[:3]:
+        return _braced(rest)
+    words = rest.split(maxsplit=1)
+    return words[0].strip("'\"") if words else ""
 
 
 def _braced(text: str) -> str:

@@ -44,7 +44,9 @@ _SINCE = {
     EngineVersion(0, 21): ("QianfanOCRForConditionalGeneration",),
     EngineVersion(0, 22): ("InternS2PreviewForConditionalGeneration", "MiniCPMV4_6ForConditionalGeneration"),
     EngineVersion(0, 23): ("Cosmos3ForConditionalGeneration", "Step3p7ForConditionalGeneration"),
+    EngineVersion(0, 24): ("MiniMaxM3SparseForConditionalGeneration",),
     EngineVersion(0, 26): ("Cosmos3EdgeForConditionalGeneration",),
+    EngineVersion(0, 27): ("KimiK3ForConditionalGeneration",),
     EngineVersion(0, 28): ("InternS2MobiusForConditionalGeneration",),
     EngineVersion(0, 29): ("Qwen4ExpForConditionalGeneration",),
     EngineVersion(0, 30): ("CohereCompassForConditionalGeneration", "DeepseekV41ForCausalLM"),
@@ -53,7 +55,8 @@ _SINCE = {
 
 COPIES_ENCODER_SINCE = MappingProxyType({name: since for since, names in _SINCE.items() for name in names})
 """From which release on an engine can copy a class's tower to every rank (``supports_encoder_tp_data``); it takes no
-notice for others. Source: vLLM ``model_executor/models``, read in 0.8.5 to 0.32; classes that lost it are left out."""
+notice for others. Source: vLLM ``model_executor/models`` and ``models``, read in 0.8.5 to 0.33; classes that lost it
+are left out."""
 
 
 @lru_cache(maxsize=256)
