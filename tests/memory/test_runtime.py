@@ -435,7 +435,7 @@ def test_the_band_widens_where_less_is_known() -> None:
 @pytest.mark.parametrize("minor", [10, 11, 19, 22])
 @pytest.mark.parametrize("gib", [14.5, 23.6, 44.3, 79.2, 139.8, 178.3])
 def test_an_ordinary_band_reaches_down_as_far_as_its_usual_width_allows(minor: int, gib: float) -> None:
-    card = replace(H100, usable_bytes=int(gib * GIB))
+    card = replace(A100, usable_bytes=int(gib * GIB))
     ordinary = band(LLAMA, card, Split(1), law(minor))
     assert width_bytes(ordinary) <= (1.0 + 0.015 * gib) * GIB
     assert ordinary.low_bytes <= -(0.30 + 0.006 * gib) * GIB, (

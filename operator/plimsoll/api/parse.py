@@ -82,7 +82,9 @@ def _fix(error: ErrorDetails) -> str:
     """Return pydantic's message and the field's description, which says what to write."""
     if error["type"] == "extra_forbidden":
         return "There is no such field: check its spelling, or remove it."
-    found = read_hub_address(str(error.get("input"))) if error["loc"][-2:] in _MODEL_NAMES else None
+    given = error.get("input")
+    is_name = error["loc"][-2:] in _MODEL_NAMES and isinstance(given, str)
+    found = read_hub_address(given) if is_name else None
     if found is not None:
         revision = f", and its revision {found.revision} in the field revision" if found.revision else ""
         return f"Write the name alone, {found.name}{revision}: the address of its page is no name."

@@ -18,7 +18,7 @@ def layout_lines(rank: Rank) -> Iterator[Line]:
     parts = loading_parts(request.model, request.precision, rank.gpu, rank.split, law, rank.stage)
     lines = (
         Line("ends of blocks", _ends(rank, parts.block_ends), parts.block_ends),
-        Line("longer tables", "positions that never occur, which this release keeps too", parts.older_tables),
+        Line("longer tables", f"{parts.older_tables // MIB} MiB for positions that never occur", parts.older_tables),
         Line("ROCm library", f"{parts.rocm_library // MIB} MiB that stay allocated on AMD's GPUs", parts.rocm_library),
         Line("order of experts", _experts(rank), parts.expert_layout),
         Line("scales and rows", _fp8(rank), parts.fp8_blocks),

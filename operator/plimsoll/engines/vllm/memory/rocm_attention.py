@@ -29,7 +29,7 @@ exactly the same."""
 _SPILLS_BEFORE = EngineVersion(0, 14)
 """The one start of 0.14 that tells (Radeon RX 9070 XT) took no scratch memory."""
 
-SPILL_BYTES = int(2.1 * GIB)
+SPILL_BYTES = int(1.9 * GIB)
 """The median of ten starts of 0.11 on R9700: from 0 to 3.1 GiB over all other terms."""
 
 _CHOICE = re.compile(r"(?:--attention[-_](?:backend|config\.backend)|-ac\.backend)[=\s]+(\w+)")
