@@ -24,7 +24,11 @@ _SENTENCES = {
     ),
 }
 
+_UNHEARD_OF = " The newest release known here is {known}: check the number."
+
 
 def doubt_sentence(doubt: Doubt) -> str:
-    """Return one sentence or two for the reader of an estimate."""
-    return _SENTENCES[doubt.kind].format(**dict(doubt.numbers))
+    """Return a few sentences for the reader of an estimate."""
+    numbers = dict(doubt.numbers)
+    text = _SENTENCES[doubt.kind] + (_UNHEARD_OF if "known" in numbers else "")
+    return text.format(**numbers)

@@ -11,6 +11,7 @@ from plimsoll.domain.outcomes import Split
 from plimsoll.domain.serving import Request
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.memory.laws import NEWEST_VERSION
+from plimsoll.engines.vllm.releases.served import NEWEST_READ
 from plimsoll.engines.vllm.releases.support import lacks
 
 
@@ -27,7 +28,8 @@ def _doubts(request: Request) -> Iterator[Doubt]:
         yield Doubt(DoubtKind.GENERIC_READING, (("architecture", model.architecture),))
     if _is_newer(release, NEWEST_VERSION):
         numbers = (("title", "vLLM"), ("release", str(release)), ("newest", str(NEWEST_VERSION)))
-        yield Doubt(DoubtKind.NEWER_RELEASE, numbers)
+        known = (("known", str(NEWEST_READ)),) if _is_newer(release, NEWEST_READ) else ()
+        yield Doubt(DoubtKind.NEWER_RELEASE, (*numbers, *known))
 
 
 def _of_the_release(request: Request) -> Iterator[Doubt]:
