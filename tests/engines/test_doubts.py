@@ -90,6 +90,9 @@ def test_the_sentences_have_class_releases_and_the_release_asked() -> None:
     assert "the quantization method mxfp4" in unread
     (newer,) = sentences(asked(release=V(9, 9, 9)))
     assert "vLLM 9.9.9 is newer than 0.32.0" in newer
+    assert newer.endswith("The newest release known here is 0.33.0: check the number.")
+    (just_newer,) = sentences(asked(release=V(0, 33)))
+    assert "check the number" not in just_newer
 
 
 def test_quantization_while_loading_needs_its_method_too() -> None:

@@ -78,7 +78,7 @@ def test_overhead_on_amd_cards_with_tritons_attention() -> None:
     assert median(row.residual_gib for row in old) == pytest.approx(0, abs=0.2)
     assert all(row.inside for row in rows)
     assert max(row.residual_gib for row in rows) > 0.9
-    assert min(row.residual_gib for row in rows) < -2
+    assert min(row.residual_gib for row in rows) < -1.5
 
 
 def test_the_band_of_amd_cards_is_of_use_where_the_kernel_is_known() -> None:

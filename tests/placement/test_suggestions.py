@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from plimsoll.adapters.catalog import other_checkpoints
 from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.model import FactsSource
+from plimsoll.domain.model import FactsSource, ModelFacts
 from plimsoll.domain.outcomes import Placed, Suggestion
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.reasons import SuggestionKind
@@ -130,6 +130,18 @@ def test_no_checkpoint_is_suggested_for_a_model_of_the_users_own() -> None:
     own = replace(model(), source=FactsSource.INLINE)
     assert OTHER not in kinds(decided(replace(ON_L40S, model=own)))
     assert OTHER in kinds(decided(ON_L40S))
+
+
+def test_no_checkpoint_is_suggested_that_the_release_cannot_load() -> None:
+    def stored(method: str) -> list[ModelFacts]:
+        return [
+            replace(each, checkpoint=replace(each.checkpoint, method=method)) for each in other_checkpoints(LLAMA_8B)
+        ]
+
+    (unread,) = plan([Tenant(ON_L40S, 1)], CARDS, relatives=lambda _: stored("bitsandbytes"))
+    assert OTHER not in kinds(unread)
+    (read,) = plan([Tenant(ON_L40S, 1)], CARDS, relatives=lambda _: stored("compressed-tensors"))
+    assert OTHER in kinds(read)
 
 
 def test_an_admins_figure_for_the_memory_leaves_nothing_to_suggest() -> None:

@@ -17,6 +17,8 @@ class DoubtKind(StrEnum):
     """The release of the engine is newer than the newest known memory law."""
     FEW_STARTS = "FewStarts"
     """Few starts of models with such layers are known, and they differ."""
+    POOLING_NOT_MEASURED = "PoolingNotMeasured"
+    """No start of a model that embeds, ranks or classifies was compared with the estimate."""
     TRANSFORMERS_BACKEND = "TransformersBackend"
     """The release does not implement the model class: it can load it only through its generic backend."""
     NOT_IN_RELEASE = "NotInRelease"

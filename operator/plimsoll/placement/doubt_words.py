@@ -17,6 +17,10 @@ _SENTENCES = {
         "Only {starts} starts of models with {layers} are known, and they differ by up to {gib} GiB from the estimate. "
         "The fit is never called sure until an engine of this kind has served."
     ),
+    DoubtKind.POOLING_NOT_MEASURED: (
+        "No start of a model that embeds, ranks or classifies was compared with the estimate, which follows the "
+        "engine's sources. The fit is never called sure until an engine of this kind has served."
+    ),
     DoubtKind.TRANSFORMERS_BACKEND: (
         "{title} {release} does not implement {lacks}; {served} does. It may load the model through its generic "
         "Transformers backend, if its Transformers library has the class. No figure was checked on that way, and the "
@@ -28,7 +32,11 @@ _SENTENCES = {
     ),
 }
 
+_UNHEARD_OF = " The newest release known here is {known}: check the number."
+
 
 def doubt_sentence(doubt: Doubt) -> str:
-    """Return one sentence or two for the reader of an estimate."""
-    return _SENTENCES[doubt.kind].format(**dict(doubt.numbers))
+    """Return a few sentences for the reader of an estimate."""
+    numbers = dict(doubt.numbers)
+    text = _SENTENCES[doubt.kind] + (_UNHEARD_OF if "known" in numbers else "")
+    return text.format(**numbers)

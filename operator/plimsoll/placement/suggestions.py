@@ -234,13 +234,14 @@ def _changes(request: Request, relatives: Relatives) -> Iterator[_Change]:
 
 
 def _other_checkpoints(request: Request, published: Sequence[ModelFacts]) -> Iterator[_Change]:
-    """Yield the smaller checkpoints of the same model. The KV cache keeps its precision."""
+    """Yield the smaller checkpoints of the same model that the release can load. The KV cache keeps its precision."""
+    engine, release = engine_of(request.engine.name), request.engine.version
     today = weights_bytes(request.model, request.precision, Split(1))
     for facts in published:
         precision = facts.checkpoint.precision
-        model = engine_of(request.engine.name).loaded(facts, request.engine)
+        model = engine.loaded(facts, request.engine)
         share = weights_bytes(model, precision, Split(1)) / today
-        if share < 1:
+        if share < 1 and engine.release_refusal(model, precision, release) is None:
             yield _Change(
                 SuggestionKind.OTHER_CHECKPOINT,
                 replace(request, model=model, precision=precision),

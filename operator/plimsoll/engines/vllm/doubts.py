@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 from plimsoll.domain.doubts import Doubt, DoubtKind
 from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.model import Evidence
+from plimsoll.domain.model import Evidence, Task
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.serving import Request
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.memory.forward import residual_streams
 from plimsoll.engines.vllm.memory.laws import NEWEST_VERSION
+from plimsoll.engines.vllm.releases.served import NEWEST_READ
 from plimsoll.engines.vllm.releases.support import lacks
 
 _HYPER_CONNECTIONS = (("starts", 10), ("gib", "1.6"))
@@ -31,9 +32,12 @@ def _doubts(request: Request) -> Iterator[Doubt]:
         yield Doubt(DoubtKind.GENERIC_READING, (("architecture", model.architecture),))
     if _is_newer(release, NEWEST_VERSION):
         numbers = (("title", "vLLM"), ("release", str(release)), ("newest", str(NEWEST_VERSION)))
-        yield Doubt(DoubtKind.NEWER_RELEASE, numbers)
+        known = (("known", str(NEWEST_READ)),) if _is_newer(release, NEWEST_READ) else ()
+        yield Doubt(DoubtKind.NEWER_RELEASE, (*numbers, *known))
     if residual_streams(model) > 1:
         yield Doubt(DoubtKind.FEW_STARTS, (("layers", "hyper-connections"), *_HYPER_CONNECTIONS))
+    if model.task is Task.POOL:
+        yield Doubt(DoubtKind.POOLING_NOT_MEASURED)
 
 
 def _of_the_release(request: Request) -> Iterator[Doubt]:

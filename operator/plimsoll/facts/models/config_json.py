@@ -8,6 +8,7 @@ from dataclasses import replace
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.model import EncoderFacts, FactsSource, ModelFacts, Task
 from plimsoll.facts.models.assembly import layer_kinds, stored, with_undivided
+from plimsoll.facts.models.checkpoint_method import quantization_method
 from plimsoll.facts.models.composites import language_fields
 from plimsoll.facts.models.context_length import max_context_tokens
 from plimsoll.facts.models.eagle import with_eagle_parts
@@ -23,7 +24,6 @@ from plimsoll.facts.models.plausible import MOST_PARAMETERS, check_size, check_t
 from plimsoll.facts.models.pooling import purpose_remarks
 from plimsoll.facts.models.predictor import predictor_kinds
 from plimsoll.facts.models.quantization import StorageRule, quantization_remarks, storage_rule
-from plimsoll.facts.models.quantization_method import quantization_method
 from plimsoll.facts.models.rotary import older_rotary_bytes, rotary_bytes
 from plimsoll.facts.models.shape import Part, Shape
 from plimsoll.facts.models.shared_layers import inseparable_runs

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from plimsoll.facts.models.checkpoint_method import quantization_method
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.quantization_method import quantization_method
 from tests.support.planning import model
 
 
