@@ -8,17 +8,20 @@ import pytest
 
 from plimsoll.adapters.readings import Reading
 from plimsoll.api.v1alpha1.status import PoolStatus
-from plimsoll.app.capacities import silent_pools
+from plimsoll.app.capacities import about_cache, silent_pools, told_now
 from plimsoll.app.objects import Surroundings, pool_views
 from plimsoll.app.record.reading import Record, read
 from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.cli import story
+from plimsoll.facts.models.pooling import as_pooling
 from plimsoll.rebalance.signals import EngineSample, PodSignals, SignalState
 from plimsoll.render.report import Report
 from plimsoll.render.status import HIDDEN_CACHE
 from tests.app.test_rebalancing import NOW, pods_of
 from tests.app.test_record_reading import ENTRY
 from tests.render.workloads import decision
+from tests.support.planning import request
+from tests.support.pooling import bge_m3, qwen3_embedding
 
 NOTED = read({"pools": [{**ENTRY, "name": "h100-sxm-80gb-tp1", "kvTokensNote": HIDDEN_CACHE}]})
 NAME = ENTRY["name"]
@@ -69,6 +72,16 @@ def test_an_earlier_report_counts_while_an_engine_says_nothing() -> None:
 def test_pods_that_do_not_serve_yet_are_no_matter() -> None:
     starting = Surroundings({NAME: tuple(replace(pod, ready=False) for pod in pods().pods[NAME])}, {})
     assert silent_pools(starting, reading(samples("a-0", None, None)), Record(), ()) == frozenset()
+
+
+def test_what_an_encoder_s_engine_reports_of_a_cache_counts_for_nothing() -> None:
+    seen = reading(samples("a-0", 70_000, 70_000), samples("a-1", 70_000, 70_000))
+    without, keeping = (replace(request(), model=model) for model in (bge_m3(), as_pooling(qwen3_embedding())))
+    assert told_now(pods(), about_cache(seen, keeping)) == {NAME: 70_000}
+    assert told_now(pods(), about_cache(seen, None)) == {NAME: 70_000}
+    assert told_now(pods(), about_cache(seen, without)) == {}
+    mute = about_cache(reading(samples("a-0", None, None)), without)
+    assert silent_pools(pods(), mute, Record(), ()) == frozenset()
 
 
 def test_what_was_seen_stays_while_nobody_answers() -> None:

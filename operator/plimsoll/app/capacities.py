@@ -8,11 +8,19 @@ from plimsoll.adapters.readings import Reading
 from plimsoll.app.objects import Surroundings, is_updating
 from plimsoll.app.record.reading import Record
 from plimsoll.app.record.values import split_of
-from plimsoll.domain.serving import ObservedCapacity
+from plimsoll.domain.serving import ObservedCapacity, Request
 from plimsoll.placement.pools import Pool
 
 ENOUGH_SAMPLES = 2
 """Samples after which an engine that has named no size will not name one: it reports it from its start."""
+
+
+def about_cache(reading: Reading | None, request: Request | None) -> Reading | None:
+    """Return what counts of a reading for the KV cache: nothing for an encoder, which has none.
+
+    Its engine may report blocks all the same. They are no memory, so nothing is learned from them.
+    """
+    return None if request is not None and not request.model.keeps_cache else reading
 
 
 def told_now(around: Surroundings, reading: Reading | None) -> dict[str, int]:

@@ -29,7 +29,7 @@ from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.api.pod_policy import PodPolicy, check_pod_policy
 from plimsoll.api.v1alpha1 import InferenceDeployment, InferenceDeploymentSpec, RebalancingMode, ScaleOwner
 from plimsoll.app.allowances import Allowances
-from plimsoll.app.capacities import observed_capacities, reported_tokens, silent_pools, told_now
+from plimsoll.app.capacities import about_cache, observed_capacities, reported_tokens, silent_pools, told_now
 from plimsoll.app.case import (
     Case,
     figures_of,
@@ -333,10 +333,10 @@ class Passes:
     def _observe(self, case: Case, fleet: Fleet) -> None:
         """Step 2, second part: collect what the engines of this object report about their memory, now and earlier."""
         case.seen = remembered(case.record.observations, case.spec_digest)
-        reported = told_now(case.around, self._reading(case)) if _may_keep_cache(case.request) else {}
+        reading = about_cache(self._reading(case), case.request)
+        reported = told_now(case.around, reading)
         case.reported = reported_tokens(case.record, case.generation, reported)
-        if _may_keep_cache(case.request):
-            case.silent = silent_pools(case.around, self._reading(case), case.record, case.reported)
+        case.silent = silent_pools(case.around, reading, case.record, case.reported)
         if case.request is None:
             return
         try:
@@ -540,11 +540,6 @@ class Passes:
         fault = self.faults.next_due_in_seconds()
         if fault is not None:
             yield fault
-
-
-def _may_keep_cache(request: Request | None) -> bool:
-    """Whether what an engine reports of a KV cache counts. An encoder has none, whatever its engine reports."""
-    return request is None or request.model.keeps_cache
 
 
 def _has_signals(case: Case) -> bool:

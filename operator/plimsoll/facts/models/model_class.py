@@ -75,7 +75,7 @@ def knows_class(fields: Fields) -> bool:
         composite = COMPOSITES.get(listed)
         if composite is not None:
             return language_class(fields, composite) in ARCHITECTURES
-        if listed in ARCHITECTURES:
+        if listed in ARCHITECTURES or _pooled(listed, fields) is not None:
             return True
     return False
 
