@@ -6,12 +6,13 @@ import pytest
 
 from plimsoll.api.convert import to_request
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.precision import KvPrecision
+from plimsoll.domain.precision import TURBOQUANT, KvPrecision
 from tests.api.manifests import deployment
 from tests.support.planning import model
 
 FIRST = {"nvfp4": "0.20.0", "int8": "0.20.0", "fp8_per_token_head": "0.20.0", "int4": "0.25.0"}
-BEFORE = {"0.20.0": "0.19.1", "0.25.0": "0.24.0"}
+FIRST |= {each.value: "0.24.0" for each in TURBOQUANT}
+BEFORE = {"0.20.0": "0.19.1", "0.24.0": "0.23.0", "0.25.0": "0.24.0"}
 
 
 @pytest.mark.parametrize("choice", ["bf16", "fp16", "fp8", *FIRST])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.domain.engine_choice import EngineChoice
 from plimsoll.domain.fleet import Fleet, GpuNode
-from plimsoll.domain.precision import KvPrecision
+from plimsoll.domain.precision import TURBOQUANT, KvPrecision
 from plimsoll.domain.serving import GpuConstraints, Request, ServingShape
 from plimsoll.domain.versions import EngineVersion
 from tests.support.planning import H100, L4, L40S, LLAMA_8B, LLAMA_70B_FP8, MI300X, T4, fleet, gpu, model, node, request
@@ -22,6 +22,9 @@ MODELS = (
     "Qwen/Qwen2.5-7B-Instruct",
     "microsoft/phi-4",
 )
+KV_PRECISIONS = [each for each in KvPrecision if each not in TURBOQUANT]
+"""The formats of the KV cache that every model here can have: TurboQuant has no windows, as gpt-oss has."""
+
 KINDS = (H100, L40S, L4, T4, MI300X, "a100-sxm-40gb", "h200-sxm-141gb")
 
 gpu_kinds = st.builds(
@@ -59,7 +62,7 @@ def requests(draw: st.DrawFn, name: str = "a") -> Request:
         shape=draw(shapes()),
         replicas=draw(st.integers(0, 6)),
         constraints=bounds,
-        kv_precision=draw(st.sampled_from(KvPrecision)),
+        kv_precision=draw(st.sampled_from(KV_PRECISIONS)),
         engine=EngineChoice(
             EngineVersion(0, draw(st.sampled_from([8, 19, 32]))),
             gpu_memory_utilization_percent=draw(st.integers(10, 98)),

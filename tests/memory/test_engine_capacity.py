@@ -17,8 +17,9 @@ import pytest
 from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.domain.model import FactsSource, ModelFacts
 from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import SCALED_BY_TOKEN, KvPrecision
+from plimsoll.domain.precision import SCALED_BY_TOKEN, TURBOQUANT, KvPrecision
 from plimsoll.engines.vllm.memory.kv_cache import KvLayout, kv_layout
+from plimsoll.engines.vllm.memory.turboquant import turboquant_block, with_native_ends
 from plimsoll.facts.models.config_json import read_model_facts
 from plimsoll.memory.stages import stage_caches
 from tests.memory.sums import blocks_in, max_concurrency
@@ -35,6 +36,7 @@ PRECISIONS = {
     "int8_per_token_head": KvPrecision.INT8,
     "int4_per_token_head": KvPrecision.INT4,
     "fp8_per_token_head": KvPrecision.FP8_SCALED,
+    **{each.value: each for each in TURBOQUANT},
 }
 
 
@@ -47,8 +49,8 @@ def _surveyed(file: Path) -> dict[str, list[Row]]:
 
 
 ROWS = _surveyed(SURVEY / "kv_oracle.jsonl")
-SCALED = _surveyed(Path(__file__).parent / "data" / "kv_formats.jsonl")
-"""The caches with a scale for every token and head: a context of 4,096 tokens, one and four ranks."""
+FORMATS = _surveyed(Path(__file__).parent / "data" / "kv_formats.jsonl")
+"""Caches with a scale for every token and head, and TurboQuant's: a context of 4,096 tokens, one and four ranks."""
 
 
 def _facts(name: str, config: dict[str, Any]) -> ModelFacts:
@@ -58,12 +60,14 @@ def _facts(name: str, config: dict[str, Any]) -> ModelFacts:
 
 
 def _layout(facts: ModelFacts, row: Row) -> KvLayout:
+    precision = PRECISIONS[row["kv_dtype"]]
     return kv_layout(
-        stage_caches(facts, 0, row["pp"]),
-        PRECISIONS[row["kv_dtype"]],
+        stage_caches(with_native_ends(facts, precision), 0, row["pp"]),
+        precision,
         Split(row["tp"], row["pp"]),
         batched_tokens=row["max_num_batched_tokens"],
         prefix_caching=row["prefix_caching"],
+        block_tokens=turboquant_block(facts, precision),
         model=facts.name,
     )
 
@@ -114,28 +118,33 @@ def test_blocks_and_tokens_are_the_engines(name: str) -> None:
     assert list(_differences(_facts(name, config), ROWS[name])) == []
 
 
-@pytest.mark.parametrize("name", sorted(SCALED))
-def test_so_are_those_of_caches_with_a_scale_for_every_token_and_head(name: str) -> None:
-    assert {row["kv_dtype"] for row in SCALED[name]} == set(list(PRECISIONS)[3:])
-    assert list(_differences(facts_of(name), SCALED[name])) == []
+@pytest.mark.parametrize("name", sorted(FORMATS))
+def test_so_are_those_of_smaller_caches(name: str) -> None:
+    assert list(_differences(facts_of(name), FORMATS[name])) == []
+
+
+def test_every_smaller_format_is_asked_for_with_full_attention_and_with_states() -> None:
+    for name in ("Qwen__Qwen3-8B", "Qwen__Qwen3-Next-80B-A3B-Instruct"):
+        asked = {PRECISIONS[row["kv_dtype"]] for row in FORMATS[name]}
+        assert asked == {*SCALED_BY_TOKEN, *TURBOQUANT}
 
 
 @pytest.mark.parametrize(
     ("name", "missing"),
     [
-        ("deepseek-ai__DeepSeek-V2-Lite", "latent attention"),
-        ("zai-org__GLM-5.2", "latent attention"),
-        ("moonshotai__Kimi-K3", "latent attention"),
+        ("deepseek-ai__DeepSeek-V2-Lite", "latent (or cross )?attention"),
+        ("zai-org__GLM-5.2", "latent (or cross )?attention"),
+        ("moonshotai__Kimi-K3", "latent (or cross )?attention"),
         ("deepseek-ai__DeepSeek-V4-Flash", "rows whose format the kernels fix"),
         ("MiniMaxAI__MiniMax-M3", "rows whose format the kernels fix"),
-        ("XiaomiMiMo__MiMo-V2-Flash", "not as wide as keys"),
+        ("XiaomiMiMo__MiMo-V2-Flash", "values that are not as wide as keys"),
     ],
 )
-@pytest.mark.parametrize("precision", SCALED_BY_TOKEN)
+@pytest.mark.parametrize("precision", [*SCALED_BY_TOKEN, *TURBOQUANT])
 def test_models_whose_kernels_read_no_such_cache_are_refused(name: str, missing: str, precision: KvPrecision) -> None:
     """The engine finds no backend for the first three; the others' kernels raise, or keep formats of their own."""
     facts = facts_of(name)
-    with pytest.raises(UnsupportedModel, match=f"an {precision} KV cache of .*{missing}"):
+    with pytest.raises(UnsupportedModel, match=f"the {precision} KV cache of .*{missing}"):
         kv_layout(stage_caches(facts, 0, 1), precision, Split(1), batched_tokens=8192, model=facts.name)
 
 

@@ -13,7 +13,7 @@ import pytest
 from plimsoll.domain.caches import CacheSpec, RowCache
 from plimsoll.domain.model import FactsSource, ModelFacts
 from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import SCALED_BY_TOKEN, KvPrecision
+from plimsoll.domain.precision import SCALED_BY_TOKEN, TURBOQUANT, KvPrecision
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.memory.forward import sparse_workspace_bytes
@@ -82,7 +82,7 @@ def test_each_release_has_its_packing(version: tuple[int, int], packing: Packing
 
 def test_the_cache_format_asked_for_changes_nothing() -> None:
     caches = stage_caches(facts(FLASH), 0, 1)
-    known = [precision for precision in KvPrecision if precision not in SCALED_BY_TOKEN]
+    known = [precision for precision in KvPrecision if precision not in (*SCALED_BY_TOKEN, *TURBOQUANT)]
     cuts = {kv_layout(caches, precision, Split(1), batched_tokens=2048) for precision in known}
     assert len(cuts) == 1
 

@@ -101,6 +101,7 @@ def test_only_online_quantization_is_asked_for_and_old_cards_compute_in_fp16(
         (Precision.BF16, KvPrecision.INT8, H100, "int8_per_token_head"),
         (Precision.BF16, KvPrecision.INT4, H100, "int4_per_token_head"),
         (Precision.BF16, KvPrecision.FP8_SCALED, H100, "fp8_per_token_head"),
+        (Precision.BF16, KvPrecision.TURBO_4BIT, H100, "turboquant_4bit_nc"),
         (Precision.FP16, KvPrecision.FP16, T4, "auto"),
         (Precision.FP8, KvPrecision.BF16, T4, "auto"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from plimsoll.api.features import check_feature
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, KvPrecisionChoice
+from plimsoll.domain.precision import TURBOQUANT
 from plimsoll.engines.base import Feature
 
 _FEATURES = {
@@ -11,6 +12,7 @@ _FEATURES = {
     KvPrecisionChoice.INT8: Feature.KV_SCALES,
     KvPrecisionChoice.FP8_SCALED: Feature.KV_SCALES,
     KvPrecisionChoice.INT4: Feature.KV_INT4,
+    **{choice: Feature.KV_TURBOQUANT for choice in KvPrecisionChoice if choice.value in TURBOQUANT},
 }
 """Formats that not every release has."""
 

@@ -29,7 +29,7 @@ class KvPrecision(StrEnum):
     """How keys and values are stored in the KV cache.
 
     ``INT8``, ``INT4`` and ``FP8_SCALED`` keep a 32-bit scale for the key and one for the value of every token
-    and head. ``FP8`` has one scale for a whole layer.
+    and head. ``FP8`` has one scale for a whole layer. TurboQuant's rotate keys and pack a key with its value.
     """
 
     BF16 = "bf16"
@@ -39,10 +39,17 @@ class KvPrecision(StrEnum):
     INT8 = "int8"
     INT4 = "int4"
     FP8_SCALED = "fp8_per_token_head"
+    TURBO_K8V4 = "turboquant_k8v4"
+    TURBO_4BIT = "turboquant_4bit_nc"
+    TURBO_K3V4 = "turboquant_k3v4_nc"
+    TURBO_3BIT = "turboquant_3bit_nc"
 
 
 WIDE = (KvPrecision.BF16, KvPrecision.FP16)
 """The precisions of a KV cache that is not quantized."""
+
+TURBOQUANT = (KvPrecision.TURBO_K8V4, KvPrecision.TURBO_4BIT, KvPrecision.TURBO_K3V4, KvPrecision.TURBO_3BIT)
+"""TurboQuant's precisions."""
 
 SCALED_BY_TOKEN = (KvPrecision.INT8, KvPrecision.INT4, KvPrecision.FP8_SCALED)
 """The precisions with a scale for every token and head."""

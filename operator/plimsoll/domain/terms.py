@@ -25,6 +25,7 @@ KV_CACHE = TermName("kv_cache", "KV cache")
 ACTIVATIONS = TermName("activations", "activations")
 CUDA_GRAPHS = TermName("cuda_graphs", "CUDA graphs")
 OVERHEAD = TermName("overhead", "overhead")
+CACHE_SCRATCH = TermName("cache_scratch", "cache kernels", optional=True)
 LEARNED = TermName("learned", "learned", optional=True)
 
 

@@ -28,8 +28,8 @@ class Feature(StrEnum):
 
     Users do not set ``PLANNING_AHEAD`` and ``DATA_PARALLEL``. ``PLANNING_AHEAD``: the engine plans a step while the
     step before it runs. ``DATA_PARALLEL``: one server balances requests over several engines, which share the experts
-    of a model. ``KV_NVFP4``, ``KV_SCALES`` (INT8, and FP8 with a scale for every token and head) and ``KV_INT4`` are
-    formats of the KV cache.
+    of a model. ``KV_NVFP4``, ``KV_SCALES`` (INT8, and FP8 with a scale for every token and head) ``KV_INT4`` and
+    ``KV_TURBOQUANT`` are formats of the KV cache.
     """
 
     WEIGHT_STREAMING = "WeightStreaming"
@@ -43,6 +43,7 @@ class Feature(StrEnum):
     KV_NVFP4 = "KvNvfp4"
     KV_SCALES = "KvScalesByTokenAndHead"
     KV_INT4 = "KvInt4"
+    KV_TURBOQUANT = "KvTurboQuant"
 
 
 @dataclass(frozen=True, slots=True)

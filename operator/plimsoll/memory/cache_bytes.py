@@ -16,7 +16,7 @@ from plimsoll.domain.caches import (
     StatePart,
 )
 from plimsoll.domain.errors import UnsupportedModel
-from plimsoll.domain.precision import SCALED_BY_TOKEN, KvPrecision
+from plimsoll.domain.precision import SCALED_BY_TOKEN, TURBOQUANT, KvPrecision
 from plimsoll.domain.units import ceil_div
 
 DS_MLA_TOKEN_BYTES = {KvPrecision.FP8: 656, KvPrecision.NVFP4: 352}
@@ -24,6 +24,17 @@ DS_MLA_TOKEN_BYTES = {KvPrecision.FP8: 656, KvPrecision.NVFP4: 352}
 
 Source: ``MLAAttention.get_kv_cache_spec`` (``fp8_ds_mla``, ``nvfp4_ds_mla``).
 """
+
+TURBOQUANT_BITS = {
+    KvPrecision.TURBO_K8V4: (8, 4),
+    KvPrecision.TURBO_4BIT: (4, 4),
+    KvPrecision.TURBO_K3V4: (3, 4),
+    KvPrecision.TURBO_3BIT: (3, 3),
+}
+"""Bits of a number of a key, and of a value (``TQ_PRESETS``)."""
+
+_BYTE_BITS = 8
+_NORM_BYTES, _VALUE_BYTES = 2, 4
 
 TOKEN_SCALE_BYTES = 4
 """The 32-bit scale of one key or value (``TritonAttentionBackend.customize_spec``)."""
@@ -59,11 +70,20 @@ class RankFormat:
         """Return the bytes of one key or value of one head of ``cache``."""
         return width * self.dtype_bytes if cache.keeps_model_type else self.vector_bytes(width)
 
+    def pair_bytes(self, cache: AttentionCache) -> int:
+        """Return the bytes of the key and the value that one head of ``cache`` keeps of a token."""
+        if self.precision in TURBOQUANT and not cache.keeps_model_type:
+            return turboquant_bytes(self.precision, cache.key_dim)
+        return self.head_bytes(cache, cache.key_dim) + self.head_bytes(cache, cache.value_dim)
+
     def vector_bytes(self, width: int) -> int:
         """Return the bytes of one key or value of one head.
 
         NVFP4 packs two values in a byte and keeps an 8-bit scale for every 16 (``nvfp4_kv_cache_full_dim``).
         Without a smaller format the cache has the model's own type, 32-bit models included.
+
+        Raises:
+            UnsupportedModel: TurboQuant's formats pack a key with its value.
         """
         match self.precision:
             case KvPrecision.FP8:
@@ -76,6 +96,19 @@ class RankFormat:
                 return width // 2 + TOKEN_SCALE_BYTES
             case KvPrecision.BF16 | KvPrecision.FP16:
                 return width * self.dtype_bytes
+            case _:
+                raise _unread(self, "latent or cross attention")
+
+
+def turboquant_bytes(precision: KvPrecision, width: int) -> int:
+    """Return the bytes of a key and a value of one head, packed together and filled up to an even number.
+
+    A key of 8 bits has no scale, one of fewer bits a 16-bit norm; a value has a 16-bit scale and zero point.
+    Source: vLLM, ``quantization/turboquant/config.py``, ``slot_size_aligned``.
+    """
+    key_bits, value_bits = TURBOQUANT_BITS[precision]
+    key = ceil_div(width * key_bits, _BYTE_BITS) + (0 if key_bits == _BYTE_BITS else _NORM_BYTES)
+    return ceil_div(key + ceil_div(width * value_bits, _BYTE_BITS) + _VALUE_BYTES, 2) * 2
 
 
 def token_bytes(cache: PerTokenCache | CrossCache, rank: RankFormat) -> int:
@@ -86,10 +119,8 @@ def token_bytes(cache: PerTokenCache | CrossCache, rank: RankFormat) -> int:
     """
     match cache:
         case AttentionCache():
-            _refuse_unequal(cache, rank)
-            return rank.heads(cache.kv_heads) * sum(
-                rank.head_bytes(cache, dim) for dim in (cache.key_dim, cache.value_dim)
-            )
+            _refuse_unread(cache, rank)
+            return rank.heads(cache.kv_heads) * rank.pair_bytes(cache)
         case CrossCache():
             return rank.heads(cache.kv_heads) * 2 * rank.vector_bytes(cache.head_dim)
         case IndexerCache():
@@ -115,14 +146,27 @@ def ring_bytes(cache: RingCache, rank: RankFormat) -> int:
     return cache.token_bytes * max(cache.least_tokens, cache.tokens_per_row * rows)
 
 
-def _refuse_unequal(cache: AttentionCache, rank: RankFormat) -> None:
-    """Refuse scales by token for values of another width than keys. Source: ``triton_attn_diffkv.py``."""
-    scaled = rank.precision in SCALED_BY_TOKEN and not cache.keeps_model_type
-    if scaled and cache.key_dim != cache.value_dim:
-        raise UnsupportedModel(
-            rank.model,
-            f"an {rank.precision} KV cache of values that are not as wide as keys: the engine has no kernels for it",
-        )
+def _refuse_unread(cache: AttentionCache, rank: RankFormat) -> None:
+    """Refuse what the kernels of the small formats do not read.
+
+    Sources: ``triton_attn_diffkv.py`` (values of another width), ``AttentionBackend.supports_sliding_window``, and
+    ``turboquant_attn.py``, whose rotation (``_build_hadamard``) is made for powers of two.
+    """
+    if cache.keeps_model_type or rank.precision not in (*SCALED_BY_TOKEN, *TURBOQUANT):
+        return
+    if cache.key_dim != cache.value_dim:
+        raise _unread(rank, "values that are not as wide as keys")
+    if rank.precision not in TURBOQUANT:
+        return
+    if cache.window_tokens or cache.chunk_tokens:
+        raise _unread(rank, "windows")
+    rotates = TURBOQUANT_BITS[rank.precision][0] < _BYTE_BITS
+    if rotates and cache.key_dim & (cache.key_dim - 1):
+        raise _unread(rank, f"heads of {cache.key_dim} numbers, which is no power of two")
+
+
+def _unread(rank: RankFormat, what: str) -> UnsupportedModel:
+    return UnsupportedModel(rank.model, f"the {rank.precision} KV cache of {what}: the engine has no kernels for it")
 
 
 def _latent_bytes(cache: LatentCache, rank: RankFormat) -> int:
@@ -131,9 +175,7 @@ def _latent_bytes(cache: LatentCache, rank: RankFormat) -> int:
     if rank.precision is KvPrecision.NVFP4:
         raise UnsupportedModel(rank.model, "an NVFP4 KV cache of latent attention that is not sparse")
     if rank.precision in SCALED_BY_TOKEN:
-        raise UnsupportedModel(
-            rank.model, f"an {rank.precision} KV cache of latent attention: the engine has no kernels for it"
-        )
+        raise _unread(rank, "latent attention")
     return rank.vector_bytes(cache.latent + cache.rope)
 
 

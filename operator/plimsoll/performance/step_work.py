@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.domain.model import ModelFacts, Sharding, Weight
 from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import WIDE, KvPrecision, Precision
+from plimsoll.domain.precision import TURBOQUANT, WIDE, KvPrecision, Precision
 from plimsoll.memory.weights import rank_shape, stage_tensors, weight_format
 from plimsoll.performance.cache_work import CacheWork, cache_work
 
@@ -81,8 +82,10 @@ def step_work(model: ModelFacts, precision: Precision, kv_precision: KvPrecision
 
     Raises:
         ValueError: there are more stages than layers.
-        UnsupportedModel: a cache has no layout in ``kv_precision``.
+        UnsupportedModel: a cache has no layout in ``kv_precision``, or nothing is known of the speed of its kernels.
     """
+    if kv_precision in TURBOQUANT:
+        raise UnsupportedModel(model.name, f"the speed of the {kv_precision} KV cache's kernels")
     stages = split.pipeline_parallel
     sums: dict[str, dict[Precision, list[float]]] = defaultdict(lambda: defaultdict(lambda: [0, 0.0]))
     for stage in range(stages):

@@ -53,6 +53,10 @@ class KvPrecisionChoice(StrEnum):
     INT8 = "int8"
     INT4 = "int4"
     FP8_SCALED = "fp8_per_token_head"
+    TURBO_K8V4 = "turboquant_k8v4"
+    TURBO_4BIT = "turboquant_4bit_nc"
+    TURBO_K3V4 = "turboquant_k3v4_nc"
+    TURBO_3BIT = "turboquant_3bit_nc"
 
 
 class Sizing(StrEnum):
@@ -145,7 +149,8 @@ class KvCacheSpec(ApiModel):
     precision: KvPrecisionChoice = Field(
         default=KvPrecisionChoice.AUTO,
         description="auto: the type that the checkpoint sets, else its 16-bit type. int8, "
-        "int4 and fp8_per_token_head keep a scale for every token and head. Answers can get worse with fewer bits.",
+        "int4 and fp8_per_token_head keep a scale for every token and head; turboquant_* leave the first two and the "
+        "last two layers in 16 bits. Answers can get worse with fewer bits.",
     )
     allow_fp8: bool | None = Field(
         default=None,

@@ -35,7 +35,8 @@ from plimsoll.cli.source_options import refuse_two_sources
 @click.option("--output-tokens", type=click.IntRange(1), help="Mean output tokens, with --prompt.")
 @click.option("--precision", help="Weights: auto, bf16, fp16, fp8, ... With MODEL.")
 @click.option(
-    "--kv-precision", help="KV cache: auto, bf16, fp16, fp8, nvfp4, int8, int4, fp8_per_token_head. With MODEL."
+    "--kv-precision",
+    help="KV cache: auto, bf16, fp16, fp8, nvfp4, int8, int4, fp8_per_token_head, turboquant_*. With MODEL.",
 )
 @click.option("--engine", help="Release of the engine, e.g. 0.32.0. With MODEL.")
 @click.option("--fleet", help="A file (or -) instead of the cluster: kubectl get nodes,pods,resourcequotas -A -o yaml.")

@@ -50,7 +50,9 @@ from plimsoll.placement.sizing import Sized
 )
 @click.option("--output-tokens", type=click.IntRange(1), help="Mean output tokens, with --prompt.")
 @click.option("--precision", help="Weights: auto, bf16, fp16, fp8, ...")
-@click.option("--kv-precision", help="KV cache: auto, bf16, fp16, fp8, nvfp4, int8, int4, fp8_per_token_head.")
+@click.option(
+    "--kv-precision", help="KV cache: auto, bf16, fp16, fp8, nvfp4, int8, int4, fp8_per_token_head, turboquant_*."
+)
 @click.option("--engine", help="Release of the engine, e.g. 0.32.0.")
 @click.option("--utilization", type=click.IntRange(10, 98), help="Percent of usable memory the engine may take.")
 @click.option("--batched-tokens", type=click.IntRange(64), help="Tokens of an engine step.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from plimsoll.domain.gpus import GpuType, Vendor
 from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.precision import KvPrecision, Precision
+from plimsoll.domain.precision import TURBOQUANT, KvPrecision, Precision
 
 MIN_COMPUTE_CAPABILITY = (7, 5)
 """vLLM's images are built for 7.5 and up, so Volta is not supported (``docker/Dockerfile``)."""
@@ -33,6 +33,7 @@ _KV_MINIMUM: dict[KvPrecision, tuple[int, int]] = {
     KvPrecision.INT8: (8, 0),
     KvPrecision.INT4: (8, 0),
     KvPrecision.FP8_SCALED: (8, 9),
+    **dict.fromkeys(TURBOQUANT, (8, 0)),
 }
 """Least capability per KV precision.
 
@@ -41,10 +42,14 @@ NVFP4: FlashInfer reads it natively on 10.x. The workaround of vLLM 0.32 on 8.x,
 attention sinks (``v1/attention/backends/flashinfer.py``, ``supports_combination``). Older releases have no workaround.
 INT8, INT4 and FP8 with a scale for every token and head run on Triton's backend alone, which takes any capability
 (``v1/attention/backends/triton_attn.py``); it computes in bfloat16 from 8.0 on, and Triton converts FP8 from 8.9 on.
+TurboQuant's first and last layers, which keep 16 bits, need FlashAttention 2, which needs 8.0.
 """
 
 _GFX_WITH_FP8 = ("gfx942", "gfx950")
 """AMD targets with FP8 units: CDNA3 (FNUZ) and CDNA4."""
+
+_NVIDIA_CACHES = (KvPrecision.NVFP4, *TURBOQUANT)
+"""Formats without kernels for AMD's GPUs, or (TurboQuant) with such that nothing is known of."""
 
 _FP8_CACHES = (KvPrecision.FP8, KvPrecision.FP8_SCALED)
 
@@ -94,8 +99,8 @@ def _missing_on_amd(precision: Precision, kv_precision: KvPrecision, gfx: str) -
         return _numbers("precision mxfp4", " or ".join(_GFX_WITH_MX), gfx)
     if precision in _NVIDIA_ONLY:
         return _numbers("precision " + precision, "an NVIDIA GPU", gfx)
-    if kv_precision is KvPrecision.NVFP4:
-        return _numbers("kvCache.precision nvfp4", "an NVIDIA GPU", gfx)
+    if kv_precision in _NVIDIA_CACHES:
+        return _numbers("kvCache.precision " + kv_precision, "an NVIDIA GPU", gfx)
     if kv_precision in _FP8_CACHES and gfx not in _GFX_WITH_FP8:
         return _numbers("kvCache.precision " + kv_precision, " or ".join(_GFX_WITH_FP8), gfx)
     return ()

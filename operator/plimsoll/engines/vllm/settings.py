@@ -9,7 +9,7 @@ from typing import NamedTuple
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.model import ModelFacts, Task
 from plimsoll.domain.outcomes import EngineSettings, Split
-from plimsoll.domain.precision import KvPrecision, Precision
+from plimsoll.domain.precision import TURBOQUANT, KvPrecision, Precision
 from plimsoll.domain.serving import Request
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
@@ -50,6 +50,7 @@ _VLLM_KV_DTYPES = {
     KvPrecision.INT8: "int8_per_token_head",
     KvPrecision.INT4: "int4_per_token_head",
     KvPrecision.FP8_SCALED: "fp8_per_token_head",
+    **{each: each.value for each in TURBOQUANT},
 }
 
 

@@ -16,6 +16,7 @@ from plimsoll.engines.vllm.memory.cache_term import cache_bytes, cache_term
 from plimsoll.engines.vllm.memory.cuda_graphs import GraphParts, graphs_term
 from plimsoll.engines.vllm.memory.frame import Frame, frame_of
 from plimsoll.engines.vllm.memory.rank import Rank
+from plimsoll.engines.vllm.memory.turboquant import scratch_bytes, scratch_terms
 from plimsoll.memory.band import Band
 from plimsoll.memory.calibration import learned_band
 from plimsoll.memory.load import engine_shape, replica_tokens
@@ -75,7 +76,8 @@ def estimate_of_stage(
     layout, sequences = frame.layout, settings.max_num_seqs
     activations, graphs = frame.step.activations(sequences, settings.max_model_len), frame.graph_parts(sequences)
     rank = Rank(request, gpu, split, settings, frame.law, stage)
-    terms = _corrected(_terms(rank, frame, activations, graphs), correction)
+    scratch = scratch_bytes(request, split, settings)
+    terms = _corrected((*_terms(rank, frame, activations, graphs), *scratch_terms(scratch)), correction)
     weights, adapters, _, *others = [term.size_bytes for term in terms]
     estimated = sum(others)
     without_cache = weights + adapters + estimated
@@ -90,7 +92,8 @@ def estimate_of_stage(
         terms=terms,
         margin_bytes=edges.high_bytes,
         slack_bytes=slack,
-        outside_bytes=frame.outside.total_bytes(graphs, sequences),
+        # It is not known whether the engine meets the scratch while it profiles, so it is counted on both sides.
+        outside_bytes=frame.outside.total_bytes(graphs, sequences) + scratch,
         usable_bytes=gpu.usable_bytes,
         budget_bytes=budget,
         kv_bytes_per_token=layout.bytes_per_token,

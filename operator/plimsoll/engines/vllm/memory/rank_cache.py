@@ -5,13 +5,15 @@ from __future__ import annotations
 from functools import lru_cache
 
 from plimsoll.domain.caches import AttentionCache
+from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.outcomes import EngineSettings, Split
-from plimsoll.domain.precision import KvPrecision
+from plimsoll.domain.precision import TURBOQUANT, KvPrecision
 from plimsoll.domain.serving import Request
 from plimsoll.engines.vllm.memory.kv_cache import KvLayout, kv_layout
 from plimsoll.engines.vllm.memory.kv_law import KvLaw, kv_law_for
 from plimsoll.engines.vllm.memory.rank import value_bytes
+from plimsoll.engines.vllm.memory.turboquant import turboquant_block, with_native_ends
 from plimsoll.memory.draft import draft_caches, draft_tokens
 from plimsoll.memory.stages import CountedCaches, other_caches, stage_caches
 
@@ -23,8 +25,11 @@ def rank_layout(request: Request, split: Split, settings: EngineSettings, stage:
         UnsupportedModel: the caches have no layout.
     """
     last = stage == split.pipeline_parallel - 1
+    if request.kv_precision in TURBOQUANT and (request.engine.speculation is not None or split.context_parallel > 1):
+        what = "speculation or context parallelism"
+        raise UnsupportedModel(request.model.name, f"the {request.kv_precision} KV cache together with {what}")
     return _layout(
-        request.model,
+        with_native_ends(request.model, request.kv_precision),
         request.kv_precision,
         split,
         stage,
@@ -69,5 +74,6 @@ def _layout(
         state_checkpoints=law.saves_states,
         hybrid_manager=_manages_kinds(model, law, drafts=bool(draft)),
         packing=law.packing,
+        block_tokens=turboquant_block(model, precision),
         model=model.name,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import gcd, lcm
 
 from plimsoll.domain.caches import (
@@ -82,7 +83,7 @@ def _alignment_bytes(cache: CacheSpec, rank: RankFormat) -> int:
     """Return the bytes of a token as that rule counts them: values as wide as keys, latent rows without scales."""
     match cache:
         case AttentionCache():
-            return rank.heads(cache.kv_heads) * 2 * rank.head_bytes(cache, cache.key_dim)
+            return rank.heads(cache.kv_heads) * rank.pair_bytes(replace(cache, value_dim=cache.key_dim))
         case LatentCache():
             return rank.vector_bytes(cache.latent + cache.rope)
         case _:

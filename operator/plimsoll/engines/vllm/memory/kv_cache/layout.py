@@ -11,7 +11,7 @@ from typing import NamedTuple
 from plimsoll.domain.caches import CacheSpec, RowCache
 from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import SCALED_BY_TOKEN, KvPrecision
+from plimsoll.domain.precision import SCALED_BY_TOKEN, TURBOQUANT, KvPrecision
 from plimsoll.domain.units import ceil_div
 from plimsoll.engines.vllm.memory.kv_cache.blocks import pages_of
 from plimsoll.engines.vllm.memory.kv_cache.groups import Layers, group_layers
@@ -175,8 +175,10 @@ def kv_layout(
     Raises:
         UnsupportedModel: the engine, or this law, knows no layout for these caches together.
     """
-    if precision in SCALED_BY_TOKEN and any(isinstance(cache, RowCache) for cache, _ in (*caches, *others)):
-        raise UnsupportedModel(model, f"an {precision} KV cache of rows whose format the kernels fix")
+    if precision in (*SCALED_BY_TOKEN, *TURBOQUANT) and any(
+        isinstance(cache, RowCache) for cache, _ in (*caches, *others)
+    ):
+        raise UnsupportedModel(model, f"the {precision} KV cache of rows whose format the kernels fix")
     rank = RankFormat(precision, dtype_bytes, split.tensor_parallel, speculative_tokens, model)
     layers = _layers(caches, others, rank, block_tokens)
     if any(isinstance(cache, RowCache) and cache.packed for cache, _ in (*caches, *others)):
