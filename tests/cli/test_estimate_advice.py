@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from plimsoll.cli.advice import MOST_TIMES, Advice, advice, advice_sentence
-from plimsoll.cli.asked import Asked, Question
+from plimsoll.cli.asked import DEFAULT_CONCURRENCY, DEFAULT_CONTEXT, Asked, Question
+from plimsoll.cli.changes import LEAST_CONTEXT
 from plimsoll.cli.direct import direct_question
-from plimsoll.cli.remedies import LEAST_CONTEXT, all_remedies
+from plimsoll.cli.remedies import all_remedies
 from plimsoll.cli.rows import Row, rows_of
 from plimsoll.cli.types import answers
 from plimsoll.domain.gpus import RARE_IN_SERVERS
@@ -164,6 +165,10 @@ def test_every_remedy_makes_it_fit_as_the_command_line_writes_it(
         return
     for remedy in answer["remedies"]:
         options = shlex.split(remedy["options"])
+        assert options or remedy["model"]
+        loads = dict(zip(options[::2], options[1::2], strict=True))
+        assert int(loads.get("--concurrency", 1)) < DEFAULT_CONCURRENCY
+        assert int(loads.get("--context", 1)) < DEFAULT_CONTEXT
         degree = () if "--tp" in options else split
         again = one(capsys, remedy["model"] or model, "--gpu", gpu, *degree, *options)
         assert again["fit"] == "Sure", remedy
