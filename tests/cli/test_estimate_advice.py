@@ -226,3 +226,16 @@ def test_a_gpu_that_no_change_helps_says_so(capsys: pytest.CaptureFixture[str]) 
     shown = Ran(capsys, [QWEN, "--gpu", "v100-sxm2-16gb"]).shown
     assert "No change that was tried would make it fit for sure" in shown
     assert json.loads(Ran(capsys, [QWEN, "--gpu", "v100-sxm2-16gb", "-o", "json"]).shown)[0]["remedies"] == []
+
+
+@pytest.mark.parametrize(
+    "split",
+    [("--tp", "3"), ("--tp", "1", "--pp", "64"), ("--tp", "1", "--dp", "8"), ("--tp", "2", "--ep")],
+    ids=" ".join,
+)
+def test_a_split_that_cannot_be_gets_one_that_can(capsys: pytest.CaptureFixture[str], split: tuple[str, ...]) -> None:
+    refused = one(capsys, QWEN, "--gpu", "l4", *split)
+    assert refused["fit"] == "No"
+    assert [each["options"] for each in refused["remedies"]] == ["--tp 2"]
+    slice_ = one(capsys, QWEN, "--gpu", "a100-sxm-80gb-mig-1g.10gb", *split)
+    assert all("--tp 1" in each["options"] for each in slice_["remedies"])

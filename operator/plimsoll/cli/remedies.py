@@ -23,12 +23,17 @@ from plimsoll.domain.serving import Request
 from plimsoll.domain.units import GIB
 from plimsoll.engines.registry import engine_of
 from plimsoll.memory.inverse import by_law, longest_context, most_sequences
+from plimsoll.memory.weights import weights_bytes
 from plimsoll.placement.candidates import splits_for
+from plimsoll.placement.divisibility import replica_refusal
 from plimsoll.placement.feasibility import may_fit, wishes_refusal
 from plimsoll.placement.sizing import Sized, best_on, fit_of
 
 MOST_REMEDIES = 8
 """The most remedies for one GPU type."""
+
+_FAR_ABOVE = 1.25
+"""Weights this many times above the budget never fit. Kernels keep experts in up to a tenth less than their shapes."""
 
 _OWN_RULES = (
     Reason.GPU_TYPE_DENIED,
@@ -102,9 +107,17 @@ class _Question:
 
     def fitting(self, request: Request) -> Sized | None:
         """Return the split with the fewest GPUs that fits for sure; None where none does."""
-        hopeful = [split for split in self._splits(request) if may_fit(request, self.gpu, split)]
+        splits = (split for split in self._splits(request) if self._may_hold(request, split))
+        hopeful = [split for split in splits if may_fit(request, self.gpu, split)]
         found = best_on(request, self.gpu, hopeful) if hopeful else None
         return found if isinstance(found, Sized) and found.figures.fit_by_figures is Fit.SURE else None
+
+    def _may_hold(self, request: Request, split: Split) -> bool:
+        """Whether the weights may fit by their shapes. That is quick to find, and rules out most hopeless splits."""
+        if request.engine.residency is not None:
+            return True
+        budget = self.gpu.usable_bytes * request.engine.gpu_memory_utilization_percent // 100
+        return weights_bytes(request.model, request.precision, split) <= _FAR_ABOVE * budget
 
     def runs(self, request: Request) -> bool:
         """Whether the GPU has what the numbers of the request ask for."""
@@ -114,8 +127,9 @@ class _Question:
     def _splits(self, request: Request) -> list[Split]:
         named = splits_for(request) if self.split is None else (self.split,)
         largest = max(1, self.gpu.scale_up_gpus)
-        allowed = (split for split in named if wishes_refusal(request, self.gpu.name, split) is None)
-        return [split for split in allowed if split.gpus <= largest]
+        name = self.gpu.name
+        allowed = (split for split in named if wishes_refusal(request, name, split) is None and split.gpus <= largest)
+        return [split for split in allowed if replica_refusal(request, name, split) is None]
 
 
 def remedies(request: Request, gpu: GpuType, answer: Sized | Rejection, split: Split | None) -> Iterator[Remedy]:
