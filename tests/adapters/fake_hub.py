@@ -33,8 +33,8 @@ class FakeModel:
 class FakeHub:
     """``models`` by name; ``down`` makes every answer a 503; ``silent`` leaves requests unanswered until released.
 
-    Without ``codes`` it refuses as a plain web server does. Without ``ranges`` it sends whole files whatever is asked
-    for; ``sent_bytes`` counts the bodies of files.
+    ``limit`` makes every answer a 429 with these headers. Without ``codes`` it refuses as a plain web server does.
+    Without ``ranges`` it sends whole files whatever is asked for; ``sent_bytes`` counts the bodies of files.
     """
 
     models: dict[str, FakeModel] = field(default_factory=dict)
@@ -43,6 +43,7 @@ class FakeHub:
     silent: bool = False
     ranges: bool = True
     codes: bool = True
+    limit: Mapping[str, str] | None = None
     sent_bytes: int = 0
     requests: list[str] = field(default_factory=list)
     released: Event = field(default_factory=Event)
@@ -69,6 +70,8 @@ class FakeHub:
             return
         if self.down:
             _send(request, 503)
+        elif self.limit is not None:
+            _send(request, 429, b"", **self.limit)
         elif path.startswith("/api/models/"):
             self._metadata(request, path.removeprefix("/api/models/"))
         else:

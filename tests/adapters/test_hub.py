@@ -11,7 +11,7 @@ import pytest
 
 from plimsoll.adapters.circuit_breaker import FAILURES_TO_OPEN
 from plimsoll.adapters.hub import AccessRefused, HubModels
-from plimsoll.domain.errors import InvalidInput, ModelNotFound, SourceUnavailable, UnsupportedModel
+from plimsoll.domain.errors import InvalidInput, ModelNotFound, RateLimited, SourceUnavailable, UnsupportedModel
 from plimsoll.domain.model import FactsSource
 from plimsoll.domain.precision import KvPrecision, Precision
 from testbed.waiting import wait_until
@@ -68,7 +68,7 @@ def test_the_sidecar_of_modelopt_is_read(hub: FakeHub, models: HubModels) -> Non
 
 
 def test_an_unknown_model_is_not_found(models: HubModels) -> None:
-    with pytest.raises(ModelNotFound, match=r"model org/none at revision main was not found\. Check the name"):
+    with pytest.raises(ModelNotFound, match=r"org/none at revision main was not found\. Check the name.* set HF_TOKEN"):
         models.facts("org/none", None, None)
 
 
@@ -92,9 +92,40 @@ def test_a_name_the_hub_cannot_have_is_not_found(models: HubModels) -> None:
 def test_a_gated_model_needs_the_right_token(hub: FakeHub, models: HubModels) -> None:
     hub.publish(NAME, CONFIG, tokens=("hf_right",), gated=True)
     for token in (None, "hf_wrong"):
-        with pytest.raises(ModelNotFound, match=r"is gated\. Accept its licence on the hub and give a token"):
+        with pytest.raises(ModelNotFound, match=r"is gated\. Accept its licence .* set HF_TOKEN, or"):
             models.facts(NAME, None, token)
     assert models.facts(NAME, None, "hf_right\n").layers == 2
+
+
+@pytest.mark.parametrize(
+    ("headers", "pause"),
+    [
+        ({}, None),
+        ({"Retry-After": "30"}, 30),
+        ({"RateLimit": '"resolvers";r=0;t=55'}, 55),
+        ({"Retry-After": "30", "RateLimit": '"api";r=0;t=55'}, 30),
+        ({"Retry-After": "Wed, 21 Oct 2026 07:28:00 GMT"}, None),
+        ({"Retry-After": "-5", "RateLimit": "nonsense"}, None),
+    ],
+)
+def test_a_limit_of_the_rate_is_named_as_such_with_its_pause(
+    hub: FakeHub, models: HubModels, headers: dict[str, str], pause: int | None
+) -> None:
+    hub.publish(NAME, CONFIG)
+    hub.limit = headers
+    with pytest.raises(RateLimited, match=r"limits the rate of requests \(HTTP 429\)\..* set HF_TOKEN$") as limited:
+        models.facts(NAME, None, None)
+    assert limited.value.pause_seconds == pause
+    assert isinstance(limited.value, SourceUnavailable)
+    hub.limit = None
+    assert models.facts(NAME, None, None).layers == 2
+
+
+def test_a_limit_of_the_rate_does_not_hide_what_was_read_before(hub: FakeHub, tmp_path: Path) -> None:
+    hub.publish(NAME, CONFIG)
+    assert HubModels(tmp_path).facts(NAME, None, None).layers == 2
+    hub.limit = {"Retry-After": "30"}
+    assert HubModels(tmp_path).facts(NAME, None, None).layers == 2
 
 
 def test_one_readers_private_model_is_not_shown_to_another(hub: FakeHub, models: HubModels) -> None:

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from plimsoll.cli.advice import MOST_TIMES, Advice, advice, advice_sentence
-from plimsoll.cli.asked import Asked, Question
+from plimsoll.cli.asked import DEFAULT_CONCURRENCY, DEFAULT_CONTEXT, Asked, Question
+from plimsoll.cli.changes import LEAST_CONTEXT
 from plimsoll.cli.direct import direct_question
-from plimsoll.cli.remedies import LEAST_CONTEXT, all_remedies
+from plimsoll.cli.remedies import all_remedies
 from plimsoll.cli.rows import Row, rows_of
 from plimsoll.cli.types import answers
 from plimsoll.domain.gpus import RARE_IN_SERVERS
@@ -164,6 +165,10 @@ def test_every_remedy_makes_it_fit_as_the_command_line_writes_it(
         return
     for remedy in answer["remedies"]:
         options = shlex.split(remedy["options"])
+        assert options or remedy["model"]
+        loads = dict(zip(options[::2], options[1::2], strict=True))
+        assert int(loads.get("--concurrency", 1)) < DEFAULT_CONCURRENCY
+        assert int(loads.get("--context", 1)) < DEFAULT_CONTEXT
         degree = () if "--tp" in options else split
         again = one(capsys, remedy["model"] or model, "--gpu", gpu, *degree, *options)
         assert again["fit"] == "Sure", remedy
@@ -221,3 +226,16 @@ def test_a_gpu_that_no_change_helps_says_so(capsys: pytest.CaptureFixture[str]) 
     shown = Ran(capsys, [QWEN, "--gpu", "v100-sxm2-16gb"]).shown
     assert "No change that was tried would make it fit for sure" in shown
     assert json.loads(Ran(capsys, [QWEN, "--gpu", "v100-sxm2-16gb", "-o", "json"]).shown)[0]["remedies"] == []
+
+
+@pytest.mark.parametrize(
+    "split",
+    [("--tp", "3"), ("--tp", "1", "--pp", "64"), ("--tp", "1", "--dp", "8"), ("--tp", "2", "--ep")],
+    ids=" ".join,
+)
+def test_a_split_that_cannot_be_gets_one_that_can(capsys: pytest.CaptureFixture[str], split: tuple[str, ...]) -> None:
+    refused = one(capsys, QWEN, "--gpu", "l4", *split)
+    assert refused["fit"] == "No"
+    assert [each["options"] for each in refused["remedies"]] == ["--tp 2"]
+    slice_ = one(capsys, QWEN, "--gpu", "a100-sxm-80gb-mig-1g.10gb", *split)
+    assert all("--tp 1" in each["options"] for each in slice_["remedies"])

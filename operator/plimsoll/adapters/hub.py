@@ -20,7 +20,7 @@ from huggingface_hub.errors import HFValidationError
 from plimsoll.adapters.hub_cache import HubCache
 from plimsoll.adapters.hub_session import Answer, HubSession, TooLarge, Visit
 from plimsoll.adapters.hub_tensors import hub_tensors
-from plimsoll.domain.errors import InvalidInput, ModelNotFound, SourceUnavailable, UnsupportedModel
+from plimsoll.domain.errors import InvalidInput, ModelNotFound, RateLimited, SourceUnavailable, UnsupportedModel
 from plimsoll.domain.model import FactsSource, ModelFacts
 from plimsoll.domain.units import MIB
 from plimsoll.facts.models.config_json import read_model_facts
@@ -45,6 +45,9 @@ _REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]
 """Branches, tags and commits. The revision becomes part of an address, so it must not lead out of its folder."""
 
 _REFUSED = (httpx2.codes.UNAUTHORIZED, httpx2.codes.FORBIDDEN)
+
+_HOW_TO_GIVE = "set HF_TOKEN, or name a Secret in spec.model.tokenSecretRef."
+_MORE_FOR_KNOWN = "Wait a few minutes; it allows more to readers with a token: set HF_TOKEN"
 
 
 class AccessRefused(ModelNotFound):
@@ -162,7 +165,7 @@ class HubModels:
         except SourceUnavailable as error:
             earlier = self._earlier(question, filename)
             if earlier is None:
-                raise SourceUnavailable(f"{asked} could not be read from the hub: {error}") from error
+                raise _unread(asked, error) from error
             return earlier
         if not answer.is_success:
             self._cache.drop(question)
@@ -225,8 +228,11 @@ def _refuse_failures(asked: _Asked, answer: Answer, filename: str) -> None:
     if answer.status in _REFUSED or answer.status == httpx2.codes.NOT_FOUND:
         kind = AccessRefused if answer.status in _REFUSED else ModelNotFound
         raise kind(
-            f"{asked} was not found. Check the name; if the model is private or gated, give a token that may read it."
+            f"{asked} was not found. Check the name; if the model is private or gated, give a token that may read it: "
+            f"{_HOW_TO_GIVE}"
         )
+    if answer.status == httpx2.codes.TOO_MANY_REQUESTS:
+        raise RateLimited(f"the hub limits the rate of requests (HTTP 429). {_MORE_FOR_KNOWN}", answer.pause_seconds)
     raise SourceUnavailable(f"the hub answered HTTP {answer.status}")
 
 
@@ -240,7 +246,15 @@ def _is_missing_file(answer: Answer, filename: str) -> bool:
 
 
 def _gated(asked: _Asked) -> NoReturn:
-    raise AccessRefused(f"{asked} is gated. Accept its licence on the hub and give a token of that account.")
+    raise AccessRefused(
+        f"{asked} is gated. Accept its licence on the hub and give a token of that account: {_HOW_TO_GIVE}"
+    )
+
+
+def _unread(asked: _Asked, error: SourceUnavailable) -> SourceUnavailable:
+    """Return the error with the model's name."""
+    text = f"{asked} could not be read from the hub: {error}"
+    return RateLimited(text, error.pause_seconds) if isinstance(error, RateLimited) else SourceUnavailable(text)
 
 
 def _json(content: bytes, filename: str) -> dict[str, object]:

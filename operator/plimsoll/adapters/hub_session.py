@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import re
 import ssl
 import threading
 import time
@@ -43,6 +44,9 @@ _GRACE_SECONDS = 0.5
 
 _MOST_BREAKERS = 4096
 
+_SECONDS = re.compile(r"(\d{1,6})", re.ASCII)
+_RESET = re.compile(r";\s*t=(\d{1,6})(?!\d)", re.ASCII)
+
 _NOT_CONNECTED = (httpx2.ConnectError, httpx2.ConnectTimeout)
 _NOT_THERE = (httpx2.codes.BAD_GATEWAY, httpx2.codes.SERVICE_UNAVAILABLE, httpx2.codes.GATEWAY_TIMEOUT)
 """The gateway answers, but no hub behind it. 500 is not in the list, because it may be about one model, and 429 is not,
@@ -59,11 +63,15 @@ class TooLarge(SourceUnavailable):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer of the hub: ``error_code`` is its code for a refusal; ``body`` is empty unless the status is 2xx."""
+    """An answer of the hub: ``error_code`` is its code for a refusal; ``body`` is empty unless the status is 2xx.
+
+    ``pause_seconds`` is the pause that a refusal asks for; None where it asks for none.
+    """
 
     status: int
     error_code: str
     body: bytes = b""
+    pause_seconds: int | None = None
 
     @property
     def is_success(self) -> bool:
@@ -246,7 +254,7 @@ class Visit:
         if response.status_code in _NOT_THERE:
             raise self._unreached(f"answered HTTP {response.status_code}")
         if not response.is_success:
-            return Answer(response.status_code, code)
+            return Answer(response.status_code, code, pause_seconds=_pause(response.headers))
         if not cut and _declared_bytes(response) > most:
             raise TooLarge(f"more than {most} bytes")
         body = bytearray()
@@ -297,6 +305,12 @@ class Visit:
 
     def _unusable(self, what: str) -> SourceUnavailable:
         return SourceUnavailable(f"{self._session.name} {what}")
+
+
+def _pause(headers: httpx2.Headers) -> int | None:
+    """Return the pause in ``Retry-After``, or in the public hub's ``RateLimit`` (``"api";r=0;t=55``), in seconds."""
+    found = _SECONDS.fullmatch(headers.get("Retry-After", "").strip()) or _RESET.search(headers.get("RateLimit", ""))
+    return None if found is None else int(found[1])
 
 
 def _declared_bytes(response: httpx2.Response) -> int:

@@ -14,7 +14,7 @@ from plimsoll.api.v1alpha1 import InferenceDeployment, ModelSpec
 from plimsoll.cli.cluster_access import ClusterAccess
 from plimsoll.cli.later import hub_models, inference_deployment
 from plimsoll.cli.price_files import read_prices
-from plimsoll.domain.errors import InvalidInput, PlimsollError, SourceUnavailable
+from plimsoll.domain.errors import InvalidInput, PlimsollError, RateLimited, SourceUnavailable
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.model import ModelFacts
 from plimsoll.facts.prices.repricing import OwnPrices
@@ -22,8 +22,8 @@ from plimsoll.facts.prices.repricing import OwnPrices
 Body = dict[str, Any]
 
 _WITHOUT_HUB = (
-    "Check the network, name a mirror in HF_ENDPOINT, give the model's config.json instead (a file, or "
-    "spec.model.config of a manifest), or name one that `plimsoll models` lists."
+    "give the model's config.json instead (a file, the folder of a downloaded checkpoint, or spec.model.config of a "
+    "manifest), or name one that `plimsoll models` lists."
 )
 
 
@@ -108,7 +108,15 @@ def _facts(model: ModelSpec) -> ModelFacts:
     try:
         return sources.resolve(model.name, revision=model.revision, token=token, inline=model.config)
     except SourceUnavailable as error:
-        raise SourceUnavailable(f"{error}. {_WITHOUT_HUB}{did_you_mean_model(model.name)}") from error
+        raise SourceUnavailable(f"{error}. {_ways_out(error)}{did_you_mean_model(model.name)}") from error
+
+
+def _ways_out(error: SourceUnavailable) -> str:
+    """What the user may do where the hub does not answer, or not now."""
+    if isinstance(error, RateLimited):
+        pause = "" if error.pause_seconds is None else f"It asks for a pause of {error.pause_seconds} s. "
+        return f"{pause}To do without the hub, {_WITHOUT_HUB}"
+    return f"Check the network, name a mirror in HF_ENDPOINT, {_WITHOUT_HUB}"
 
 
 def live_object(namespace: str, name: str, access: ClusterAccess) -> Body | None:

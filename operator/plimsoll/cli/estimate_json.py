@@ -63,15 +63,20 @@ def _doubt(doubt: Doubt) -> dict[str, str]:
     return {"code": doubt.kind.value, "message": doubt_sentence(doubt)}
 
 
-def answer_documents(request: Request, rows: Sequence[Row], split: Split | None) -> list[dict[str, Any]]:
-    """Return all answers as data, in the order of the rows. ``split`` is the one that the command line names."""
+def answer_documents(
+    request: Request, rows: Sequence[Row], split: Split | None, *, alone: bool
+) -> list[dict[str, Any]]:
+    """Return all answers as data, in the order of the rows.
+
+    ``split`` is the one that the command line names. With ``alone``, the table shows one GPU type and its details.
+    """
     advised = advice(request, rows)
     return [
         {
             **answer_document(request, row.answer),
             **_costs(row),
             "advice": [word.value for word, each in advised.items() if each is row],
-            "remedies": [each.document() for each in _remedies(request, row, split, alone=len(rows) == 1)],
+            "remedies": [each.document() for each in _remedies(request, row, split, alone=alone)],
         }
         for row in rows
     ]

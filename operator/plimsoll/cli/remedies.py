@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import islice
 from typing import Any
 
-from plimsoll.adapters.catalog import other_checkpoints
+from plimsoll.cli.changes import (
+    Change,
+    narrow_cache,
+    other_numbers,
+    shortest_context,
+    with_context,
+    with_requests,
+)
 from plimsoll.cli.split_words import split_options, split_words
 from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.model import FactsSource, ModelFacts
 from plimsoll.domain.outcomes import Fit, Rejection, Split
-from plimsoll.domain.precision import WIDE, KvPrecision, Precision
 from plimsoll.domain.reasons import Reason
 from plimsoll.domain.serving import Request
 from plimsoll.domain.units import GIB
@@ -20,14 +25,15 @@ from plimsoll.engines.registry import engine_of
 from plimsoll.memory.inverse import by_law, longest_context, most_sequences
 from plimsoll.memory.weights import weights_bytes
 from plimsoll.placement.candidates import splits_for
+from plimsoll.placement.divisibility import replica_refusal
 from plimsoll.placement.feasibility import may_fit, wishes_refusal
 from plimsoll.placement.sizing import Sized, best_on, fit_of
 
 MOST_REMEDIES = 8
 """The most remedies for one GPU type."""
 
-LEAST_CONTEXT = 512
-"""The shortest context in tokens that is offered in place of a longer one. Less is of no use to anybody."""
+_FAR_ABOVE = 1.25
+"""Weights this many times above the budget never fit. Kernels keep experts in up to a tenth less than their shapes."""
 
 _OWN_RULES = (
     Reason.GPU_TYPE_DENIED,
@@ -37,20 +43,6 @@ _OWN_RULES = (
     Reason.TOO_MANY_GPUS_PER_REPLICA,
 )
 """Reasons that the user wrote down. Each names its field, and no change of the load removes it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One change of a request: in words, as the command line writes it, and in fewer words for a table.
-
-    ``checkpoint`` is the name of another checkpoint to ask about.
-    """
-
-    words: str
-    option: str
-    request: Request
-    brief: str = ""
-    checkpoint: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +106,18 @@ class _Question:
         return self.gpu, found.split
 
     def fitting(self, request: Request) -> Sized | None:
-        """Return the same, or None where nothing fits for sure."""
-        hopeful = [split for split in self._splits(request) if may_fit(request, self.gpu, split)]
+        """Return the split with the fewest GPUs that fits for sure; None where none does."""
+        splits = (split for split in self._splits(request) if self._may_hold(request, split))
+        hopeful = [split for split in splits if may_fit(request, self.gpu, split)]
         found = best_on(request, self.gpu, hopeful) if hopeful else None
         return found if isinstance(found, Sized) and found.figures.fit_by_figures is Fit.SURE else None
+
+    def _may_hold(self, request: Request, split: Split) -> bool:
+        """Whether the weights may fit by their shapes. That is quick to find, and rules out most hopeless splits."""
+        if request.engine.residency is not None:
+            return True
+        budget = self.gpu.usable_bytes * request.engine.gpu_memory_utilization_percent // 100
+        return weights_bytes(request.model, request.precision, split) <= _FAR_ABOVE * budget
 
     def runs(self, request: Request) -> bool:
         """Whether the GPU has what the numbers of the request ask for."""
@@ -127,14 +127,15 @@ class _Question:
     def _splits(self, request: Request) -> list[Split]:
         named = splits_for(request) if self.split is None else (self.split,)
         largest = max(1, self.gpu.scale_up_gpus)
-        allowed = (split for split in named if wishes_refusal(request, self.gpu.name, split) is None)
-        return [split for split in allowed if split.gpus <= largest]
+        name = self.gpu.name
+        allowed = (split for split in named if wishes_refusal(request, name, split) is None and split.gpus <= largest)
+        return [split for split in allowed if replica_refusal(request, name, split) is None]
 
 
 def remedies(request: Request, gpu: GpuType, answer: Sized | Rejection, split: Split | None) -> Iterator[Remedy]:
     """Yield remedies: more GPUs, other numbers, fewer bits, and a smaller load, in this order.
 
-    Several changes together come only where no single one is enough.
+    Several changes together come only where fewer are not enough.
 
     Args:
         request: the load as the user asked.
@@ -147,9 +148,13 @@ def remedies(request: Request, gpu: GpuType, answer: Sized | Rejection, split: S
     asked, question = by_law(request), _Question(gpu, split)
     if not _is_hopeful(asked, question):
         return
-    alone = _alone(asked, question)
-    first = next(alone, None)
-    yield from _together(asked, question) if first is None else chain((first,), alone)
+    for stage in (_one_change, _two_changes, _three_changes, _four_changes):
+        found = stage(asked, question)
+        first = next(found, None)
+        if first is not None:
+            yield first
+            yield from found
+            return
 
 
 def first_remedy(request: Request, gpu: GpuType, answer: Sized | Rejection, split: Split | None) -> Remedy | None:
@@ -164,40 +169,50 @@ def all_remedies(request: Request, gpu: GpuType, answer: Sized | Rejection, spli
 
 def _is_hopeful(asked: Request, question: _Question) -> bool:
     """Whether the smallest load fits with the fewest bits on any split. It spares the search of most hopeless types."""
-    least = _context(asked, min(asked.shape.context_tokens, _shortest(asked))).request
+    least = with_context(asked, min(asked.shape.context_tokens, shortest_context(asked))).request
     wide = replace(question, split=None) if question.split is not None else question
     changed = (way[-1].request for way in (*_ways(least, question), *_pairs(least, question)))
-    smallest = (_requests(each, 1).request for each in (least, *changed))
+    smallest = (with_requests(each, 1).request for each in (least, *changed))
     return any(each.fitting(request) is not None for request in smallest for each in {question, wide})
 
 
-def _alone(asked: Request, question: _Question) -> Iterator[Remedy]:
+def _one_change(asked: Request, question: _Question) -> Iterator[Remedy]:
     yield from _more_gpus((), asked, question)
-    for change in _other_numbers(asked, question):
-        yield from _checked((change,), question)
+    for way in _ways(asked, question):
+        yield from _checked(way, question)
     yield from _smaller_load((), asked, question)
 
 
-def _together(asked: Request, question: _Question) -> Iterator[Remedy]:
-    """Yield pairs of changes, and at the end three together."""
-    ways, pairs = _ways(asked, question), _pairs(asked, question)
-    for way in pairs:
+def _two_changes(asked: Request, question: _Question) -> Iterator[Remedy]:
+    for way in _pairs(asked, question):
         yield from _checked(way, question)
-    for way in (*ways, *pairs):
+    for way in _ways(asked, question):
         yield from _more_gpus(way, way[-1].request, question)
-    for way in (*ways, *pairs):
+    for way in _ways(asked, question):
         yield from _smaller_load(way, way[-1].request, question)
-    for way in ((), *ways, *pairs):
-        yield from _much_smaller_load(way, way[-1].request if way else asked, question)
+    yield from _much_smaller_load((), asked, question)
+
+
+def _three_changes(asked: Request, question: _Question) -> Iterator[Remedy]:
+    for way in _pairs(asked, question):
+        yield from _more_gpus(way, way[-1].request, question)
+        yield from _smaller_load(way, way[-1].request, question)
+    for way in _ways(asked, question):
+        yield from _much_smaller_load(way, way[-1].request, question)
+
+
+def _four_changes(asked: Request, question: _Question) -> Iterator[Remedy]:
+    for way in _pairs(asked, question):
+        yield from _much_smaller_load(way, way[-1].request, question)
 
 
 def _ways(asked: Request, question: _Question) -> list[tuple[Change, ...]]:
-    return [(change,) for change in _other_numbers(asked, question)]
+    return [(change,) for change in other_numbers(asked, runs=question.runs(asked))]
 
 
 def _pairs(asked: Request, question: _Question) -> list[tuple[Change, ...]]:
     """Return other weights with a narrower cache, too."""
-    narrow = [(*way, *_narrow_cache(way[-1].request)) for way in _ways(asked, question)]
+    narrow = [(*way, *narrow_cache(way[-1].request)) for way in _ways(asked, question)]
     return [way for way in narrow if len(way) > 1]
 
 
@@ -218,86 +233,27 @@ def _more_gpus(before: tuple[Change, ...], request: Request, question: _Question
         yield Remedy((*before, Change(split_words(found.split), options, request)), found)
 
 
-def _other_numbers(asked: Request, question: _Question) -> Iterator[Change]:
-    """Yield other formats of weights and cache."""
-    if not question.runs(asked) and asked.precision is Precision.BF16:
-        yield _in_fp16(asked)
-    yield from _published(asked)
-    if not asked.precision.is_quantized:
-        yield Change("fp8 weights", "--precision fp8", replace(asked, precision=Precision.FP8))
-    yield from _narrow_cache(asked)
-
-
-def _in_fp16(asked: Request) -> Change:
-    """Return the other 16-bit type, which cards before Ampere compute too. A cache in bf16 follows."""
-    is_bf16 = asked.kv_precision is KvPrecision.BF16
-    cache = KvPrecision.FP16 if is_bf16 else asked.kv_precision
-    return Change("fp16 weights", "--precision fp16", replace(asked, precision=Precision.FP16, kv_precision=cache))
-
-
-def _narrow_cache(asked: Request) -> Iterator[Change]:
-    if asked.kv_precision in WIDE:
-        yield Change("an fp8 KV cache", "--kv-precision fp8", replace(asked, kv_precision=KvPrecision.FP8))
-
-
-def _published(asked: Request) -> Iterator[Change]:
-    """Yield the catalogued checkpoints of the same model with smaller weights, the largest first."""
-    if asked.model.source is FactsSource.INLINE:
-        return
-    today = weights_bytes(asked.model, asked.precision, Split(1))
-    found = [_checkpoint(facts, asked) for facts in other_checkpoints(asked.model.name)]
-    sizes = [(weights_bytes(each.request.model, each.request.precision, Split(1)), each) for each in found]
-    yield from (each for size, each in sorted(sizes, key=lambda pair: (-pair[0], pair[1].words)) if size < today)
-
-
-def _checkpoint(facts: ModelFacts, asked: Request) -> Change:
-    precision = facts.checkpoint.precision
-    model = engine_of(asked.engine.name).loaded(facts, asked.engine)
-    return Change(
-        words=f"the {precision.value} checkpoint {facts.name}",
-        option="",
-        request=replace(asked, model=model, precision=precision),
-        brief=f"the published {precision.value} checkpoint",
-        checkpoint=facts.name,
-    )
-
-
 def _smaller_load(before: tuple[Change, ...], request: Request, question: _Question) -> Iterator[Remedy]:
     """Yield fewer requests, and a shorter context, each alone."""
     shape = request.shape
-    if shape.concurrency > 1 and question.fitting(_requests(request, 1).request) is not None:
+    if shape.concurrency > 1 and question.fitting(with_requests(request, 1).request) is not None:
         fewer = most_sequences(request, *question.nearest_place(request), fit_of, most=shape.concurrency)
-        if fewer is not None:
-            yield from _checked((*before, _requests(request, fewer.value)), question)
+        if fewer is not None and fewer.value < shape.concurrency:
+            yield from _checked((*before, with_requests(request, fewer.value)), question)
     yield from _shorter(before, request, question)
 
 
 def _much_smaller_load(before: tuple[Change, ...], request: Request, question: _Question) -> Iterator[Remedy]:
     """Yield one request of a shorter context."""
-    one = _requests(request, 1)
+    one = with_requests(request, 1)
     yield from _shorter((*before, one), one.request, question)
 
 
 def _shorter(before: tuple[Change, ...], request: Request, question: _Question) -> Iterator[Remedy]:
     """Yield a shorter context, if one that is long enough fits."""
-    shortest = _shortest(request)
-    if request.shape.context_tokens <= shortest or question.fitting(_context(request, shortest).request) is None:
+    shortest = shortest_context(request)
+    if request.shape.context_tokens <= shortest or question.fitting(with_context(request, shortest).request) is None:
         return
     shorter = longest_context(request, *question.nearest_place(request), fit_of)
     if shorter is not None and shortest <= shorter.value < request.shape.context_tokens:
-        yield from _checked((*before, _context(request, shorter.value)), question)
-
-
-def _shortest(request: Request) -> int:
-    """Return the shortest context that is offered: no request is longer than the context."""
-    return max(LEAST_CONTEXT, request.shape.expected_tokens or 0)
-
-
-def _requests(request: Request, count: int) -> Change:
-    words = f"{count:,} request{'s' if count > 1 else ''}"
-    return Change(words, f"--concurrency {count}", replace(request, shape=replace(request.shape, concurrency=count)))
-
-
-def _context(request: Request, tokens: int) -> Change:
-    shape = replace(request.shape, context_tokens=tokens)
-    return Change(f"a context of {tokens:,}", f"--context {tokens}", replace(request, shape=shape))
+        yield from _checked((*before, with_context(request, shorter.value)), question)

@@ -73,3 +73,14 @@ class ModelNotFound(PlimsollError):
 
 class SourceUnavailable(PlimsollError):
     """Another service (hub, API server, Prometheus) did not answer. A retry may help."""
+
+
+class RateLimited(SourceUnavailable):
+    """A service answers, but not that many requests. ``pause_seconds`` is the pause that it asks for, if it says one.
+
+    The pause is no part of the message: it differs in each answer, and the message becomes a status.
+    """
+
+    def __init__(self, message: str, pause_seconds: int | None = None) -> None:
+        super().__init__(message)
+        self.pause_seconds = pause_seconds

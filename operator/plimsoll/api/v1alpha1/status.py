@@ -84,7 +84,9 @@ class EstimateStatus(ApiModel):
     budget_bytes: Bytes64 = Field(description="Memory that the engine may use: usable memory times utilization.")
     usable_bytes: Bytes64 = Field(description="The GPU's memory as the engine sees it.")
     outside_bytes: Bytes64 = Field(description="CUDA context and communication buffers, outside the budget.")
-    kv_bytes_per_token: Bytes64 = Field(description="KV cache of one token on one rank.")
+    kv_bytes_per_token: Bytes64 = Field(
+        description="KV cache of one more token in all layers with attention, on one rank, as if no window ended."
+    )
     kv_needed_tokens: Bytes64 = Field(description="Tokens that the declared load needs, on all engines of a replica.")
     kv_capacity_tokens: Bytes64 = Field(
         description="Tokens that fit into the whole budget, on all engines of a replica."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import click
 
@@ -129,7 +130,8 @@ def command(
         raise InvalidInput("--why", f"{len(shown)} GPU types", "Name one GPU type with --gpu.")
     if output == "json":
         excluded = rows_of(question.request, [each for each in found if each not in kept])
-        _print_documents(question, (*shown, *excluded), asked.split, why=why)
+        rows, alone = (*shown, *excluded), len(shown) == 1
+        _print_documents(question, rows, answer_documents(question.request, rows, asked.split, alone=alone), why=why)
     else:
         _show_answers(question, shown, asked.split, words, why=why)
 
@@ -141,8 +143,9 @@ def _alone(stages: int, engines: int, *, ep: bool) -> tuple[str, object]:
     return ("--dp", engines) if engines > 1 else ("--pp", stages)
 
 
-def _print_documents(question: Question, rows: Sequence[Row], split: Split | None, *, why: bool) -> None:
-    documents = answer_documents(question.request, rows, split)
+def _print_documents(
+    question: Question, rows: Sequence[Row], documents: Sequence[dict[str, Any]], *, why: bool
+) -> None:
     for document, row in zip(documents, rows, strict=True):
         document["notes"] = list(question.notes)
         if why:

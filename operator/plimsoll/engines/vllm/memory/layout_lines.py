@@ -10,6 +10,7 @@ from plimsoll.engines.vllm.memory.allocator import loading_parts, tensors_with_e
 from plimsoll.engines.vllm.memory.expert_layout import relaid_formula
 from plimsoll.engines.vllm.memory.fp8_blocks import fp8_block_formula
 from plimsoll.engines.vllm.memory.rank import Rank
+from plimsoll.memory.weights import rotary_value_bytes
 
 
 def layout_lines(rank: Rank) -> Iterator[Line]:
@@ -18,7 +19,7 @@ def layout_lines(rank: Rank) -> Iterator[Line]:
     parts = loading_parts(request.model, request.precision, rank.gpu, rank.split, law, rank.stage)
     lines = (
         Line("ends of blocks", _ends(rank, parts.block_ends), parts.block_ends),
-        Line("longer tables", f"{parts.older_tables // MIB} MiB for positions that never occur", parts.older_tables),
+        Line("longer tables", _tables(rank, parts.older_tables), parts.older_tables),
         Line("ROCm library", f"{parts.rocm_library // MIB} MiB that stay allocated on AMD's GPUs", parts.rocm_library),
         Line("order of experts", _experts(rank), parts.expert_layout),
         Line("scales and rows", _fp8(rank), parts.fp8_blocks),
@@ -32,6 +33,11 @@ def _ends(rank: Rank, size: int) -> str:
     count = tensors_with_ends(request.model, request.precision, rank.split, rank.stage, splits_large=splits_large)
     mean = size / MIB / count if count else 0.0
     return f"PyTorch rounds large tensors up to 2 MiB: {count:,} tensors x {mean:.2f} MiB on average"
+
+
+def _tables(rank: Rank, size: int) -> str:
+    value = rotary_value_bytes(rank.request.precision)
+    return f"{size // value:,} values of {value} B for positions that never occur, which this release keeps too"
 
 
 def _experts(rank: Rank) -> str:
