@@ -13,7 +13,7 @@ import pytest
 
 from plimsoll import __version__
 from plimsoll.cli import main as command_line
-from plimsoll.cli.start_files import MOST_BYTES
+from plimsoll.cli.start_files import MOST_BYTES, MOST_LINES
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.units import GIB, MIB
@@ -245,11 +245,12 @@ def test_what_is_no_log_or_ends_too_early_is_refused(
 def test_a_log_comes_from_standard_input_and_only_its_beginning_is_read(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = log_0_11_0(*figures_0_11_0(50)).encode() + b"\n" + b"\xff" * (MOST_BYTES + 10)
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
-    document = Ran(capsys, "learn", "-", *H100, "-o", "json").document()
-    assert document["served"]
-    assert any("first 64 MiB" in note for note in document["notes"])
+    text = log_0_11_0(*figures_0_11_0(50)).encode() + b"\n"
+    for end in (b"\xff" * (MOST_BYTES + 10), b"\n" * (MOST_LINES + 10)):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text + end)))
+        document = Ran(capsys, "learn", "-", *H100, "-o", "json").document()
+        assert document["served"]
+        assert any("its first 64 MiB or 1,000,000 lines" in note for note in document["notes"])
 
 
 def test_a_file_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:

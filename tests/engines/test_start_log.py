@@ -103,7 +103,7 @@ def test_graphs_are_charged_since_0_21(release: str, charged: float | None) -> N
     assert gib(read(log_0_32_0(release)).figures.charged_graphs_bytes) == charged
 
 
-def test_an_engine_that_is_told_not_to_charges_no_graphs() -> None:
+def test_an_engine_that_estimates_no_graphs_charges_none() -> None:
     text = log_0_32_0().replace("profiling is enabled (default since", "profiling is disabled (default since")
     figures = read(text).figures
     assert (figures.charged_graphs_bytes, gib(figures.activations_bytes)) == (None, 2.0)

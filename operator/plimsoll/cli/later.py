@@ -15,7 +15,7 @@ from plimsoll.cli.asked import Asked, Question
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.observations import Observation
+from plimsoll.domain.observations import Correction, Observation
 from plimsoll.facts.prices.repricing import OwnPrices
 
 if TYPE_CHECKING:
@@ -123,11 +123,18 @@ def inference_deployments(namespace: str | None, access: ClusterAccess) -> tuple
     return live_observations.inference_deployments(namespace, access)
 
 
-def lessons_of(teachers: Teachers, request: Request) -> Lessons:
-    """Return what engines have taught about a request. Importing the models of a status takes as long as the rest."""
+def lessons_of(teachers: Teachers) -> Lessons:
+    """Return what engines have taught. Importing the models of a status takes as long as the rest."""
     from plimsoll.cli import lessons
 
-    return lessons.lessons_of(teachers, request)
+    return lessons.lessons_of(teachers)
+
+
+def corrections_for(request: Request, found: Lessons) -> tuple[Correction, ...]:
+    """Return the corrections for a request's model."""
+    from plimsoll.cli import lessons
+
+    return lessons.corrections_for(request, found)
 
 
 def saved_observation(name: str, observation: Observation) -> int:

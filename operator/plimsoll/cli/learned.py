@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from plimsoll.cli.asked import Question
-from plimsoll.cli.later import lessons_of
-from plimsoll.cli.teachers import Taught, Teachers
+from plimsoll.cli.later import corrections_for, lessons_of
+from plimsoll.cli.teachers import Lessons, Taught, Teachers
 from plimsoll.cli.types import answers
 from plimsoll.domain.observations import Correction, EngineKind
 from plimsoll.domain.outcomes import Rejection, Split
 from plimsoll.domain.serving import Request
 from plimsoll.placement.sizing import Sized
-from plimsoll.render.learned_words import learned_sentence
+from plimsoll.render.learned_words import Source, learned_sentence, sources_of
 
 Answers = list[Sized | Rejection]
 
@@ -31,18 +31,23 @@ def learned_answers(
     """
     if not teachers.are_asked:
         return question, answers(question.request, gpus, split)
-    lessons = lessons_of(teachers, question.request)
-    request = replace(question.request, corrections=lessons.corrections)
+    lessons = lessons_of(teachers)
+    request = taught_request(question.request, lessons)
     found = answers(request, gpus, split)
     notes = (*question.notes, *lessons.notes, *_notes(request, found, lessons.taught))
     return replace(question, request=request, notes=notes), found
+
+
+def taught_request(request: Request, lessons: Lessons) -> Request:
+    """Return the request with the corrections for its model; the same object where nothing was taught."""
+    return replace(request, corrections=corrections_for(request, lessons)) if lessons.taught else request
 
 
 def _notes(request: Request, found: Answers, taught: Sequence[Taught]) -> Iterator[str]:
     places = [(each.gpu.name, each.split) for each in found if isinstance(each, Sized)]
     used = {each.kind: each for place in places if (each := request.correction_for(*place)) is not None}
     for correction in used.values():
-        yield _used(request, correction, taught)
+        yield used_words(request, correction, taught)
     kinds = [request.engine_kind(*place) for place in places]
     others = {each.kind for each in taught if each.kind.model == request.model.name}
     yield from _others(others - set(used), kinds)
@@ -50,10 +55,13 @@ def _notes(request: Request, found: Answers, taught: Sequence[Taught]) -> Iterat
         yield _NOTHING
 
 
-def _used(request: Request, correction: Correction, taught: Sequence[Taught]) -> str:
-    sources = [each for each in taught if each.kind == correction.kind]
-    own = [each for each in sources if each.key is not None and each.key == request.key]
-    return learned_sentence(correction, (each.where for each in own or sources))
+def used_words(request: Request, correction: Correction, taught: Sequence[Taught]) -> str:
+    """Return the sentence about a correction that an estimate uses, with its sources."""
+    sources = (
+        Source(each.where, each.seen.observation, is_own=each.key is not None and each.key == request.key)
+        for each in taught
+    )
+    return learned_sentence(correction, sources_of(correction, sources))
 
 
 def _others(others: Iterable[EngineKind], kinds: Sequence[EngineKind]) -> Iterator[str]:

@@ -19,8 +19,8 @@ from plimsoll.domain.serving import Request
 Body = Mapping[str, Any]
 
 
-def lessons_of(teachers: Teachers, request: Request) -> Lessons:
-    """Return what all sources teach about a request.
+def lessons_of(teachers: Teachers) -> Lessons:
+    """Return what all sources teach.
 
     Raises:
         InvalidInput: a file cannot be used.
@@ -34,13 +34,13 @@ def lessons_of(teachers: Teachers, request: Request) -> Lessons:
         taught += [each for body in bodies for each in _taught_by(body)]
         left_out += sum(map(_left_out, bodies))
         notes += [*refusals, *_count_note(bodies, teachers.namespace)]
-    return Lessons(tuple(taught), _corrections(request, taught), (*notes, *_left_out_note(left_out)))
+    return Lessons(tuple(taught), (*notes, *_left_out_note(left_out)))
 
 
-def _corrections(request: Request, taught: Sequence[Taught]) -> tuple[Correction, ...]:
+def corrections_for(request: Request, found: Lessons) -> tuple[Correction, ...]:
     """Return the corrections for the request's model, as the operator finds them for an object of its cluster."""
-    own = (each.seen for each in taught if each.key is not None and each.key == request.key)
-    common = common_lessons(each.seen for each in taught)
+    own = (each.seen for each in found.taught if each.key is not None and each.key == request.key)
+    common = common_lessons(each.seen for each in found.taught)
     return lessons(own, common.get(request.model.name, ()))
 
 

@@ -168,6 +168,7 @@ def plan_located(
     groups: Sequence[NodeGroup] = (),
     priorities: PriorityClasses = NO_CLASSES,
     quotas: Quotas | None = None,
+    teach: Callable[[Request], Request] = lambda request: request,
 ) -> tuple[list[tuple[Planned, T]], list[str]]:
     """Plan all usable objects together, as if applied in this order, and report what is wrong with the rest.
 
@@ -179,12 +180,13 @@ def plan_located(
         groups: nodes that could be added: they are suggested, and nothing is placed on them.
         priorities: the cluster's PriorityClasses; without any, all objects are equal.
         quotas: what namespaces may still take; None for no limits.
+        teach: adds to a request what engines have taught.
     """
     problems: list[str] = []
     models = Models()
     ask = partial(_asked, models=models, priorities=priorities)
     asked = [each for one in found if (each := _attempt(one.where, partial(ask, one), problems)) is not None]
-    asked = _without_namesakes(asked, problems)
+    asked = [replace(each, request=teach(each.request)) for each in _without_namesakes(asked, problems)]
     planned = _planned_or_reported(asked, _Stock(fleet, _or_shipped(catalog), groups, quotas), problems)
     shown = [(entry, _attempt(where, partial(_shown, entry, show), problems)) for where, entry in planned]
     return [(entry, printed) for entry, printed in shown if printed is not None], problems

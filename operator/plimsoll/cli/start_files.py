@@ -12,7 +12,8 @@ from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.units import MIB
 
 MOST_BYTES = 64 * MIB
-"""The bytes of a log that are read, from its beginning. A start takes less than one MiB."""
+MOST_LINES = 1_000_000
+"""What is read of a log, from its beginning. A start takes less than one MiB."""
 
 _CHUNK_BYTES = 1 * MIB
 
@@ -42,10 +43,10 @@ class LogFile:
             raise InvalidInput("LOG", title(self._name), f"It cannot be read: {error}.") from error
 
     def _lines(self, file: BinaryIO) -> Iterator[str]:
-        read = 0
+        read, count = 0, 0
         while line := file.readline(_CHUNK_BYTES):
-            if read + len(line) > MOST_BYTES:
+            read, count = read + len(line), count + 1
+            if read > MOST_BYTES or count > MOST_LINES:
                 self.is_cut = True
                 return
-            read += len(line)
             yield line.decode("utf-8", errors="replace").rstrip("\r\n")

@@ -12,7 +12,7 @@ import click
 from plimsoll.cli.cluster_access import ClusterAccess
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.observations import Correction, EngineKind, Seen
+from plimsoll.domain.observations import EngineKind, Seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +46,9 @@ class Taught:
 
 @dataclass(frozen=True, slots=True)
 class Lessons:
-    """Everything that the sources teach, the corrections for one request, and notes on what could not be read."""
+    """Everything that the sources teach, and notes on what could not be read."""
 
     taught: tuple[Taught, ...] = ()
-    corrections: tuple[Correction, ...] = ()
     notes: tuple[str, ...] = ()
 
 

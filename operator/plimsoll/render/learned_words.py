@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
-from plimsoll.domain.observations import Correction
+from plimsoll.domain.observations import Correction, Observation
 from plimsoll.domain.units import GIB
 from plimsoll.placement.explain import place_words
 
@@ -13,6 +14,26 @@ _LEAST_SHOWN = GIB // 200
 
 _MOST_NAMES = 4
 """The most sources that one sentence names; more are counted instead."""
+
+
+class Source(NamedTuple):
+    """An observation, the name of its object or file, and whether it is of the same object as the estimate."""
+
+    where: str
+    observation: Observation
+    is_own: bool = False
+
+
+def sources_of(correction: Correction, all_sources: Iterable[Source]) -> list[str]:
+    """Return the name of the source of each engine that counts for a correction.
+
+    A failure without a figure counts only where no engine was measured, and own measurements outweigh those of others.
+    """
+    same = [each for each in all_sources if each.observation.kind == correction.kind]
+    if correction.exact:
+        same = [each for each in same if each.observation.available_kv_bytes is not None]
+    own = [each for each in same if each.is_own and correction.exact]
+    return [each.where for each in own or same]
 
 
 def correction_words(correction: Correction) -> str:

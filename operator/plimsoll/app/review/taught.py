@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from plimsoll.app.case import Case
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.observations import Correction
-from plimsoll.render.learned_words import learned_sentence
+from plimsoll.render.learned_words import Source, learned_sentence, sources_of
 
 
 def taught_notes(cases: Sequence[Case], asked: Container[ObjectKey]) -> tuple[str, ...]:
@@ -35,7 +35,9 @@ def _used(case: Case) -> Iterator[Correction]:
 
 
 def _sources(case: Case, correction: Correction, cases: Iterable[Case]) -> list[str]:
-    """Return the objects whose engines taught the correction: the own ones outweigh all others."""
-    taught = [each for each in cases for seen in each.seen if seen.observation.kind == correction.kind]
-    own = [each for each in taught if each.key == case.key]
-    return [f"{each.key.namespace}/{each.key.name}" for each in own or taught]
+    taught = (
+        Source(f"{each.key.namespace}/{each.key.name}", seen.observation, is_own=each.key == case.key)
+        for each in cases
+        for seen in each.seen
+    )
+    return sources_of(correction, taught)

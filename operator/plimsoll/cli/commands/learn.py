@@ -10,7 +10,7 @@ from plimsoll.cli.later import saved_observation
 from plimsoll.cli.logged_start import Named, logged_start
 from plimsoll.cli.screen import screen
 from plimsoll.cli.start_answers import lesson_document, print_lesson
-from plimsoll.cli.start_files import MOST_BYTES, LogFile
+from plimsoll.cli.start_files import MOST_BYTES, MOST_LINES, LogFile
 from plimsoll.cli.start_lesson import Lesson, lesson_of
 from plimsoll.domain.errors import InvalidInput, PlimsollError
 from plimsoll.domain.units import MIB
@@ -68,7 +68,8 @@ def _read(reader: StartLogReader, file: LogFile) -> StartLog:
 
 
 def _cut_note(file: LogFile) -> tuple[str, ...]:
-    return (f"Only the first {MOST_BYTES // MIB} MiB of the log were read.",) if file.is_cut else ()
+    limits = f"{MOST_BYTES // MIB} MiB or {MOST_LINES:,} lines"
+    return (f"The log is longer than what is read of it: its first {limits}.",) if file.is_cut else ()
 
 
 def _saved(save: str, lesson: Lesson | str) -> str:

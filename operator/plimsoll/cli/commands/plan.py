@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -20,6 +21,8 @@ from plimsoll.cli.documents import KUBECTL, Manifests, no_deployment, read_manif
 from plimsoll.cli.exits import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED
 from plimsoll.cli.files import refuse_second_stdin
 from plimsoll.cli.fleet_files import fleet_file
+from plimsoll.cli.later import lessons_of
+from plimsoll.cli.learned import taught_request, used_words
 from plimsoll.cli.live_plan import Wanted, plan_file, plan_live, plan_stored
 from plimsoll.cli.markdown import plan_markdown
 from plimsoll.cli.namespaces import in_namespace, namespace_note, refuse_namespace_of_nothing
@@ -30,6 +33,7 @@ from plimsoll.cli.screen import screen
 from plimsoll.cli.snapshot_files import snapshot_from
 from plimsoll.cli.source_options import refuse_two_sources
 from plimsoll.cli.tables import print_appraisal, print_details, print_ignored, print_plan
+from plimsoll.cli.teachers import Lessons, Teachers
 from plimsoll.cli.today import today
 from plimsoll.cli.what_if import what_if_of
 from plimsoll.domain.errors import InvalidInput
@@ -72,6 +76,11 @@ from plimsoll.render.price_words import remark_summaries
     "--node-groups",
     help="With --fleet: nodes that could be added, as a list as in the chart's fleet.nodeGroups, or NodePools.",
 )
+@click.option(
+    "--observations",
+    multiple=True,
+    help="With --fleet: a file that `plimsoll learn --save` has written; may be repeated.",
+)
 @with_cluster
 def command(
     files: tuple[str, ...],
@@ -81,6 +90,7 @@ def command(
     snapshot: str | None,
     prices: str | None,
     node_groups: str | None,
+    observations: tuple[str, ...],
     output: str,
     namespace: str | None,
     kubeconfig: str | None,
@@ -103,6 +113,7 @@ def command(
     refuse_two_sources(fleet, snapshot, access)
     _refuse_idle_options(files, namespace, fleet, node_groups, recursive=recursive)
     changes = _what_if(what_if, files, fleet, snapshot)
+    _refuse_observations(observations, fleet, changes)
     is_asked = fleet is None and (bool(changes) or (not files and bool(snapshot)))
     manifests = _manifests(files, namespace, recursive=recursive, may_be_empty=is_asked)
     wanted = Wanted(namespace, prices, changes)
@@ -112,7 +123,8 @@ def command(
         sys.exit(plan_live(manifests, access, wanted, output))
     if changes:
         sys.exit(plan_file(manifests, fleet, node_groups, wanted, output))
-    sys.exit(_plan_offline(_homed(manifests, namespace), fleet, (prices, node_groups), output))
+    teachers = Teachers(files=observations)
+    sys.exit(_plan_offline(_homed(manifests, namespace), fleet, (prices, node_groups), output, teachers))
 
 
 def _refuse_idle_options(
@@ -128,6 +140,15 @@ def _refuse_idle_options(
             node_groups,
             "On a cluster and a snapshot those of the operator count: use it with --fleet.",
         )
+
+
+def _refuse_observations(observations: Sequence[str], fleet: str | None, changes: Sequence[WhatIf]) -> None:
+    """Raise :class:`InvalidInput` for ``--observations`` where other observations count, or none."""
+    if observations and fleet is None:
+        fix = "On a cluster and a snapshot the statuses of the objects count: use it with --fleet."
+        raise InvalidInput("--observations", observations[0], fix)
+    if observations and changes:
+        raise InvalidInput("--observations", observations[0], "Leave it out, or leave --what-if out.")
 
 
 def _homed(manifests: Manifests, namespace: str | None) -> Manifests:
@@ -160,7 +181,9 @@ def _what_if(
     return what_if_of(texts)
 
 
-def _plan_offline(manifests: Manifests, fleet: str, files: tuple[str | None, str | None], output: str) -> int:
+def _plan_offline(
+    manifests: Manifests, fleet: str, files: tuple[str | None, str | None], output: str, teachers: Teachers
+) -> int:
     """Plan on the nodes of a file, with the files of prices and node groups. Return the exit status."""
     prices, node_groups = files
     own = prices_from(prices)
@@ -169,19 +192,45 @@ def _plan_offline(manifests: Manifests, fleet: str, files: tuple[str | None, str
     show = _SHOW.get(output, Planned.document)
     groups = groups_from(node_groups, types)
     _warn(file.quotas.complaints)
-    shown, problems = plan_located(manifests.found, seen, show, types, groups, file.priorities, file.quotas.remaining)
+    taught = lessons_of(teachers) if teachers.are_asked else Lessons()
+    shown, problems = plan_located(
+        manifests.found,
+        seen,
+        show,
+        types,
+        groups,
+        file.priorities,
+        file.quotas.remaining,
+        partial(taught_request, lessons=taught),
+    )
     _complain(problems)
     if shown:
         _print_plan([printed for _, printed in shown], output, seen.ignored)
         if output == "table":
             print_appraisal(screen(), appraisal_of(entry for entry, _ in shown))
         _warn_of_prices(seen)
+        _note_lessons([entry for entry, _ in shown], taught)
     unusable = len(manifests.problems) + len(problems)
     if shown and unusable:
         click.echo(f"error: {unusable} of the inputs cannot be used (see above): this plan is without them.", err=True)
     if unusable:
         return EXIT_BAD_INPUT
     return EXIT_PLACED if all(entry.is_placed for entry, _ in shown) else EXIT_UNPLACED
+
+
+def _note_lessons(planned: Iterable[Planned], lessons: Lessons) -> None:
+    """Say which estimates use what engines have taught, and what could not be used."""
+    for note in (*lessons.notes, *dict.fromkeys(each for entry in planned for each in _lessons_of(entry, lessons))):
+        click.echo(f"note: {note}", err=True)
+
+
+def _lessons_of(entry: Planned, lessons: Lessons) -> Iterator[str]:
+    request = entry.decision.request
+    for pool in entry.decision.pools:
+        narrow = pool.choice is not None and pool.choice.has_narrow_cache
+        used = request.with_cache_as(narrow=narrow).correction_for(pool.gpu_type, pool.split)
+        if used is not None:
+            yield f"{request.key.namespace}/{request.key.name}: {used_words(request, used, lessons.taught)}"
 
 
 def _warn_of_prices(fleet: Fleet) -> None:

@@ -42,7 +42,7 @@ _NEEDED = (re.compile(rf"\({_GIB} KV cache is needed"),)
 _LONGEST = re.compile(r"estimated maximum model length is (\d{1,12})")
 
 _CHARGES_GRAPHS_SINCE = EngineVersion(0, 21)
-"""From this release the engine takes its estimate of the graphs out of the budget, unless it is told not to."""
+"""From this release the engine takes its estimate of the graphs out of the budget, unless that is switched off."""
 
 _GRAPHS_IN_PEAK_SINCE = EngineVersion(0, 27)
 """From this release the logged peak of activations includes the charge for graphs."""

@@ -118,12 +118,12 @@ def _lora(arguments: Fields) -> LoraSlots | None:
 
 def _drafting(config: Fields, arguments: Fields) -> LoggedDrafting | None:
     """Return the speculative decoding that a law covers; None for none, and for another method."""
-    told = fields_of(_speculative(config, arguments) or "")
-    tokens = integer_in(told.get("num_speculative_tokens")) or integer_in(told.get("num_spec_tokens"))
-    method = _method(text_in(told.get("method")) or "")
+    given = fields_of(_speculative(config, arguments) or "")
+    tokens = integer_in(given.get("num_speculative_tokens")) or integer_in(given.get("num_spec_tokens"))
+    method = _method(text_in(given.get("method")) or "")
     if tokens is None or method is None:
         return None
-    draft = text_in(told.get("model")) or text_in(told.get("draft_model"))
+    draft = text_in(given.get("model")) or text_in(given.get("draft_model"))
     return LoggedDrafting(method, tokens, draft if method not in (DraftMethod.NGRAM, DraftMethod.MTP) else None)
 
 
@@ -143,6 +143,6 @@ def _unfollowed(config: Fields, arguments: Fields, drafting: LoggedDrafting | No
         flag = f"--{name.replace('_', '-')}"
         if name in _UNREAD_MEDIA or is_unfollowed_flag(flag):
             yield f"{flag}={value[:_LONGEST_VALUE]}"
-    told = _speculative(config, arguments)
-    if told is not None and drafting is None:
-        yield f"--speculative-config={told[:_LONGEST_VALUE]}"
+    given = _speculative(config, arguments)
+    if given is not None and drafting is None:
+        yield f"--speculative-config={given[:_LONGEST_VALUE]}"

@@ -1,0 +1,58 @@
+"""Sentences about corrections: the figures, and the engines that count."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from plimsoll.domain.observations import EngineKind, Observation, Witness
+from plimsoll.domain.outcomes import Split
+from plimsoll.domain.precision import KvPrecision, Precision
+from plimsoll.domain.units import GIB
+from plimsoll.domain.versions import EngineVersion
+from plimsoll.memory.calibration import corrections
+from plimsoll.render.learned_words import Source, correction_words, learned_sentence, sources_of
+
+KIND = EngineKind("org/m", Precision.BF16, KvPrecision.BF16, "l4-24gb", EngineVersion(0, 32), Split(2))
+MEASURED = Observation(KIND, Witness.METRICS, 10 * GIB, 8 * GIB)
+FAILED = Observation(KIND, Witness.OUT_OF_MEMORY, 10 * GIB, None)
+
+
+def test_the_sum_and_each_term_are_named() -> None:
+    logged = replace(
+        MEASURED,
+        predicted_weights_bytes=4 * GIB,
+        weights_bytes=5 * GIB,
+        predicted_activations_bytes=GIB,
+        activations_bytes=GIB // 2,
+    )
+    (correction,) = corrections([logged])
+    assert correction_words(correction) == (
+        "the engine takes 2.00 GiB more than the memory law says (weights +1.00, activations -0.50, "
+        "no single term +1.50)"
+    )
+    (less,) = corrections([replace(MEASURED, available_kv_bytes=11 * GIB)])
+    assert "1.00 GiB less than" in correction_words(less)
+    (same,) = corrections([replace(MEASURED, available_kv_bytes=10 * GIB)])
+    assert "each term is as predicted" in correction_words(same)
+
+
+def test_a_failure_without_a_figure_names_none() -> None:
+    (correction,) = corrections([FAILED])
+    assert "GiB" not in correction_words(correction)
+    assert "ran out of memory" in learned_sentence(correction, ["a/b"])
+
+
+def test_only_the_engines_that_count_are_named() -> None:
+    (correction,) = corrections([MEASURED, FAILED])
+    others = [Source("a/one", MEASURED), Source("a/two", MEASURED), Source("a/failed", FAILED)]
+    foreign = Source("a/foreign", replace(MEASURED, kind=replace(KIND, gpu_type="l40s-48gb")))
+    assert sources_of(correction, [*others, foreign]) == ["a/one", "a/two"]
+    assert sources_of(correction, [*others, Source("my/own", MEASURED, is_own=True)]) == ["my/own"]
+    (wide,) = corrections([FAILED])
+    assert sources_of(wide, [Source("a/failed", FAILED), foreign]) == ["a/failed"]
+
+
+def test_many_sources_are_counted() -> None:
+    (correction,) = corrections([MEASURED])
+    said = learned_sentence(correction, [f"ns/{number}" for number in range(7)])
+    assert "Learned on l4-24gb x 2 from 7 engines (ns/0, ns/1, ns/2, ns/3 and 3 more)" in said
