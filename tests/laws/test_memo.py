@@ -320,5 +320,7 @@ def places(wanted: Request, where: Fleet, ledger: Ledger) -> bool:
 
 def by_placing(wanted: Request, where: Fleet, ledger: Ledger) -> Option | None:
     one = replace(wanted, replicas=1)
-    outcome = pick(one, options(one, where), where, ledger, wants=lambda option: option.estimate.fit is Fit.SURE)
+    outcome = pick(
+        one, options(one, where), where, ledger, wants=lambda option: option.estimate.fit_by_figures is Fit.SURE
+    )
     return outcome.choice if isinstance(outcome, Placed) else None
