@@ -103,5 +103,7 @@ def refuse_variants(name: str, model_class: str, fields: Fields) -> None:
         raise UnsupportedModel(name, "an embedding of another width (word_embed_proj_dim)")
     if model_class == "QWenLMHeadModel" and fields.has("visual"):
         raise UnsupportedModel(name, _PARTS["visual"])
+    if model_class == "NomicBertModel" and fields.values.get("num_experts") not in (None, 0):
+        raise UnsupportedModel(name, "experts in an encoder (num_experts)")
     if fields.values.get("mlp_type") not in (None, "default"):
         raise UnsupportedModel(name, f"the MLP type {shown(fields.values['mlp_type'])!r} (mlp_type)")
