@@ -10,7 +10,7 @@ import pytest
 
 from plimsoll.domain.doubts import DoubtKind
 from plimsoll.domain.engine_choice import EngineChoice
-from plimsoll.domain.model import Evidence, ModelFacts
+from plimsoll.domain.model import Evidence, ModelFacts, Sharding, Task, Weight
 from plimsoll.domain.observations import Correction
 from plimsoll.domain.outcomes import Fit, Split
 from plimsoll.domain.precision import Precision
@@ -36,6 +36,14 @@ def generic() -> ModelFacts:
     return replace(model(), evidence=Evidence.GENERIC)
 
 
+def with_streams(streams: int) -> ModelFacts:
+    """A model whose layers pass so many copies of the hidden state on."""
+    facts = model()
+    (kind,) = facts.kinds
+    maps = Weight("hc_attn_fn", 24, streams * facts.hidden, Sharding.REPLICATED)
+    return replace(facts, kinds=(replace(kind, weights=(*kind.weights, maps)),))
+
+
 def kinds(wanted: Request) -> list[DoubtKind]:
     return [doubt.kind for doubt in doubts_of(wanted, gpu(H100), Split(1))]
 
@@ -52,6 +60,8 @@ def fit(wanted: Request) -> Fit:
 DOUBTFUL = {
     DoubtKind.GENERIC_READING: (asked(generic()), asked(model())),
     DoubtKind.NEWER_RELEASE: (asked(release=V(9, 9, 9)), asked(release=V(0, 32, 7))),
+    DoubtKind.FEW_STARTS: (asked(with_streams(4)), asked(with_streams(1))),
+    DoubtKind.POOLING_NOT_MEASURED: (asked(replace(model(), task=Task.POOL)), asked(model())),
     DoubtKind.TRANSFORMERS_BACKEND: (asked(release=V(0, 8, 3)), asked(release=V(0, 8, 4))),
     DoubtKind.NOT_IN_RELEASE: (asked(GPT_OSS, V(0, 10)), asked(GPT_OSS, V(0, 10, 1))),
 }

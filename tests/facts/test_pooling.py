@@ -91,3 +91,9 @@ def test_unknown_encoders_are_refused_and_not_read_as_decoders(listed: str) -> N
 
 def test_an_unknown_class_that_generates_is_still_read() -> None:
     assert _facts("llama", architectures=["UnheardOfForCausalLM"]).task is Task.GENERATE
+
+
+def test_an_encoder_with_experts_is_refused_by_name() -> None:
+    with pytest.raises(UnsupportedModel, match="experts in an encoder"):
+        _facts("nomic", num_experts=8)
+    assert not _facts("nomic", num_experts=0).keeps_cache
