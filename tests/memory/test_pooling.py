@@ -43,7 +43,7 @@ def test_an_encoder_keeps_no_cache_and_needs_none() -> None:
     found = figures(asked(bge_m3()))
     assert (found.kv_cache_bytes, found.kv_bytes_per_token, found.kv_needed_tokens) == (0, 0, 0)
     assert found.kv_capacity_tokens == 0
-    assert found.fit is Fit.SURE
+    assert found.fit_by_figures is Fit.SURE
 
 
 def test_more_requests_cost_an_encoder_no_memory_for_their_tokens() -> None:
