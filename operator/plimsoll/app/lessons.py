@@ -1,4 +1,4 @@
-"""What is kept of the observations of engines, and the corrections that follow for every object."""
+"""The part that is kept of the observations of engines, and the corrections that follow for every object."""
 
 from __future__ import annotations
 

@@ -235,7 +235,7 @@ def _costs(row: Row) -> Iterator[str]:
 
 
 def _remedies(request: Request, row: Row, split: Split | None) -> Iterator[str]:
-    """What would make it fit, if it does not fit for sure."""
+    """Yield the changes that would make it fit, if it does not fit for sure."""
     if is_sure(row.answer):
         return
     found = all_remedies(request, row.gpu, row.answer, split)

@@ -26,7 +26,7 @@ def cache_sentence(figures: MemoryEstimate) -> str:
 
 
 def _parts(load: CacheLoad) -> str:
-    """What the bytes of one request consist of."""
+    """Return the parts of the bytes of one request."""
     token = f"{ceil(load.growing_bytes_per_token):,} bytes a token"
     if not load.bounded_bytes:
         return f": {token}" if load.growing_bytes else ""

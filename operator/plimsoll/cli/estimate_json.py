@@ -115,7 +115,7 @@ def _override(figures: MemoryEstimate) -> dict[str, Any]:
 
 
 def _learned(correction: Correction | None) -> dict[str, Any]:
-    """What engines of the kind taught; empty where they taught nothing."""
+    """Return the lessons of engines of the kind; empty where they taught nothing."""
     return {} if correction is None else {"learned": correction_document(correction)}
 
 

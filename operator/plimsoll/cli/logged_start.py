@@ -32,7 +32,7 @@ _METHODS = {
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """What the user says about the start, because the log may not; None where the log counts."""
+    """The user's words about the start, because the log may not; None where the log counts."""
 
     model: str | None = None
     gpu: str | None = None

@@ -13,7 +13,7 @@ from plimsoll.domain.units import MIB
 
 MOST_BYTES = 64 * MIB
 MOST_LINES = 1_000_000
-"""What is read of a log, from its beginning. A start takes less than one MiB."""
+"""The part of a log that is read, from its beginning. A start takes less than one MiB."""
 
 _CHUNK_BYTES = 1 * MIB
 

@@ -21,7 +21,7 @@ _NO_FIGURE = (StartFailure.OUT_OF_MEMORY, StartFailure.WEIGHTS_TOO_LARGE)
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """What a start teaches. ``after`` is the estimate with the correction."""
+    """The lesson of a start. ``after`` is the estimate with the correction."""
 
     observation: Observation
     correction: Correction

@@ -18,11 +18,22 @@ def verdict(figures: MemoryEstimate) -> str:
     """A sentence on whether it fits. If an override decides, it names the override and the law's answer."""
     may = f"the engine may use {format_gib(figures.budget_bytes)}"
     if figures.forced_bytes is None:
-        return f"It {_SAID[figures.fit]}: {may}."
+        return f"It {_SAID[figures.fit]}: {may}{_outside(figures)}."
     answer = "does not fit" if figures.fit is Fit.NO else "fits"
     return (
         f"It {answer}, needed {format_gib(figures.forced_bytes)} by override (spec.overrides.memoryPerGpu): {may}. "
         f"By the memory law it {_SAID[fit_by_law(figures)]}."
+    )
+
+
+def _outside(figures: MemoryEstimate) -> str:
+    """Return what is lacking outside the budget, where the budget itself is enough."""
+    if figures.has_room_outside or figures.computed_bytes > figures.budget_bytes:
+        return ""
+    left = format_gib(figures.usable_bytes - figures.budget_bytes)
+    return (
+        f", which leaves {left} outside it, where CUDA, communication and CUDA graphs may take "
+        f"{format_gib(figures.outside_bytes)}: lower --utilization"
     )
 
 

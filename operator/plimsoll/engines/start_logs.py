@@ -1,4 +1,4 @@
-"""What an engine's start-up log says: its release, its options, the figures of its memory and its failure."""
+"""The contents of an engine's start-up log: its release, its options, the figures of its memory and its failure."""
 
 from __future__ import annotations
 

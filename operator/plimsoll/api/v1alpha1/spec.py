@@ -257,7 +257,7 @@ class ImageVendor(StrEnum):
 
 
 class RunnerKind(StrEnum):
-    """What the engine does with a model."""
+    """The work that the engine does with a model."""
 
     GENERATE = "Generate"
     POOLING = "Pooling"

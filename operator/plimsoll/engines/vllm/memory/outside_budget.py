@@ -16,7 +16,8 @@ from plimsoll.engines.vllm.memory.non_torch import outside_bytes
 from plimsoll.engines.vllm.memory.sampler import Sampling, sampling
 
 MXFP4_SEQUENCE_BYTES = 2 * MIB
-"""What warming up the sampler takes for each sequence of a model with MXFP4 experts, and no profiling run includes.
+"""The bytes that warming up the sampler takes for each sequence of a model with MXFP4 experts. No profiling run has
+them.
 
 gpt-oss-20b on an H100 (vLLM 0.19.0, 1,024 sequences) died in sampler warm-up with 1.4 GiB to spare by every other term
 on one GPU and with less on two, and ran with 4.3 GiB to spare. With 32 and 64 sequences it ran with 1.0 GiB to spare

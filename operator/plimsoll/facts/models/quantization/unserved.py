@@ -27,4 +27,4 @@ UNSERVED = {
         "as 'auto-round'. Write that there"
     ),
 }
-"""What is missing, by ``quant_method``. Source: ``quantization/__init__.py`` of the releases 0.8 to 0.33."""
+"""The missing part, by ``quant_method``. Source: ``quantization/__init__.py`` of the releases 0.8 to 0.33."""
