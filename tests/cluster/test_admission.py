@@ -231,7 +231,7 @@ REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
         {"precision": "fp5"},
         'spec.precision: Unsupported value: "fp5": supported values: "auto"',
     ),
-    "an unknown cache precision": ({"kvCache": {"precision": "int8"}}, "spec.kvCache.precision: Unsupported value"),
+    "an unknown cache precision": ({"kvCache": {"precision": "int2"}}, "spec.kvCache.precision: Unsupported value"),
     "all of a GPU's memory": (
         {"engine": {"gpuMemoryUtilizationPercent": 100}},
         "spec.engine.gpuMemoryUtilizationPercent in body should be less than or equal to 98",
