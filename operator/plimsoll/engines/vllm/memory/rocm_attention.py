@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from plimsoll.domain.caches import AttentionCache
+from plimsoll.domain.caches import AttentionCache, StateCache
 from plimsoll.domain.gpus import GpuType, Vendor
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.units import GIB
@@ -63,7 +63,7 @@ def spills_attention(model: ModelFacts, release: EngineVersion, chosen: str | No
         return False
     caches = tuple(model.caches())
     heads = {cache.key_dim for cache in caches if isinstance(cache, AttentionCache)}
-    if not all(isinstance(cache, AttentionCache) for cache in caches):
+    if not all(isinstance(cache, AttentionCache | StateCache) for cache in caches):
         return True
     if chosen is not None:
         return chosen != ROCM_KERNELS
