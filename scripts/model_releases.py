@@ -56,7 +56,7 @@ from __future__ import annotations
 
 
 class Contents(NamedTuple):
-    """What one release serves and reads."""
+    """The classes that one release serves, and the methods that it reads."""
 
     classes: frozenset[str]
     methods: frozenset[str]

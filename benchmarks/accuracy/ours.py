@@ -184,7 +184,7 @@ def _prediction(setup: Setup, found: MemoryEstimate, first: MemoryEstimate) -> P
 
 
 def follows(setup: Setup) -> bool:
-    """Whether the estimate is given the speculation that the record tells of, or the record tells of none."""
+    """Whether the estimate is given the speculation that the record names, or the record names none."""
     if setup.drafting is None:
         return True
     try:
@@ -195,21 +195,21 @@ def follows(setup: Setup) -> bool:
 
 def _speculation(setup: Setup, facts: ModelFacts) -> Speculation | None:
     """Return the record's speculation; None where there is none, or where no law covers it."""
-    told = setup.drafting
-    if told is None:
+    asked = setup.drafting
+    if asked is None:
         return None
-    tokens = told.tokens or 1
-    if told.method == MTP:
+    tokens = asked.tokens or 1
+    if asked.method == MTP:
         return Speculation(tokens, uses_predictor=True) if facts.predictor else None
-    if told.method == NGRAM:
+    if asked.method == NGRAM:
         return Speculation(tokens)
-    if setup.draft is None or told.model is None:
+    if setup.draft is None or asked.model is None:
         return None
-    draft = facts_of(told.model, setup.draft)
-    if told.method == DRAFT_MODEL:
+    draft = facts_of(asked.model, setup.draft)
+    if asked.method == DRAFT_MODEL:
         return Speculation(tokens, draft=draft)
     head = as_engine_head(draft)
-    return None if head is None or head[0].value != told.method else Speculation(tokens, draft=head[1], head=head[0])
+    return None if head is None or head[0].value != asked.method else Speculation(tokens, draft=head[1], head=head[0])
 
 
 def _gpu_with_budget(gpu: GpuType, utilization: float, percent: int) -> GpuType:
@@ -265,7 +265,7 @@ def _precision(setup: Setup, facts: ModelFacts) -> Precision:
 
 
 def _automatic(facts: ModelFacts) -> Precision:
-    """The engine serves 32-bit checkpoints in 16 bits unless told otherwise."""
+    """The engine serves 32-bit checkpoints in 16 bits unless asked otherwise."""
     precision = facts.checkpoint.precision
     return Precision.BF16 if precision is Precision.FP32 else precision
 

@@ -7,19 +7,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from benchmarks.accuracy import defaults
 from benchmarks.accuracy.cases import Case, OracleRow
 from benchmarks.accuracy.checkpoint import Checkpoint
 from benchmarks.accuracy.families import architecture_of, family_of
 from benchmarks.accuracy.peers.config_fields import context_length
 from benchmarks.accuracy.reading.configs import Found
-from benchmarks.accuracy.reading.gpus import FoundGpu, find_gpu, is_a100
+from benchmarks.accuracy.reading.gpus import FoundGpu, find_gpu
 from benchmarks.accuracy.reading.speculation import MTP, NGRAM, Drafting, drafting_of
 from benchmarks.accuracy.versions import is_exact, parse_version
 from plimsoll.domain.engine_options import ALL_MEDIA, LoraSlots, MediaUse
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
+from plimsoll.engines.vllm.server_defaults import (
+    SMALL_SEQUENCES,
+    SMALL_STEP,
+    default_sequences,
+    default_step,
+    default_utilization,
+)
 
 _T = TypeVar("_T")
 
@@ -28,7 +34,7 @@ WEIGHTS_ONLY_VERSION = EngineVersion(0, 32)
 
 
 GPU_TYPE, SPECULATION = "gpu type", "speculative"
-"""What is noted as assumed of a card without a name, and of a speculation that the estimate is not given."""
+"""The words noted as assumed for a card without a name, and for a speculation that the estimate is not given."""
 
 _LORA_SLOTS, _LORA_RANK = 1, 16
 """What the engine takes for ``--max-loras`` and ``--max-lora-rank`` (vLLM ``config/lora.py``)."""
@@ -42,7 +48,7 @@ class UnusableCase(Exception):
 class Setup:
     """What every predictor is given. ``gpu`` is None where only the weights are asked for.
 
-    ``lora`` are the adapters' slots. ``drafting`` is the speculation that the record tells of, and ``draft`` the
+    ``lora`` are the adapters' slots. ``drafting`` is the speculation that the record names, and ``draft`` the
     configuration of its draft, where there is one. ``possible`` are the same inputs for each type that an unnamed card
     may be, with the flags that the engine chooses there; empty where the type is known.
     ``quantization`` is set only where the engine quantizes an unquantized checkpoint while loading. ``assumed`` names
@@ -130,20 +136,19 @@ def _setup(
     if found_gpu is None or not found_gpu.is_stated:
         assumed.note("gpu memory", complete=is_catalogued(case.gpu))
     version = version or WEIGHTS_ONLY_VERSION
-    total, a100 = (gpu.usable_bytes / GIB, is_a100(gpu)) if gpu else (0.0, False)
     tensor_parallel = assumed.value("tensor_parallel_size", case.tensor_parallel, 1)
     length = assumed.value("max_model_len", case.max_model_len, context_length(found.config) or 32768)
     seqs = assumed.value(
         "max_num_seqs",
         case.max_num_seqs or _cli_number(case, "max-num-seqs"),
-        _default_sequences(case, version, total, is_a100=a100),
+        _default_sequences(case, version, gpu),
     )
     batched = assumed.value(
         "max_num_batched_tokens",
         case.max_num_batched_tokens or _cli_number(case, "max-num-batched-tokens"),
-        min(defaults.max_num_batched_tokens(version, total_gib=total, is_a100=a100), seqs * length),
+        min(default_step(version, gpu), seqs * length),
     )
-    utilization = assumed.value("gpu_memory_utilization", case.utilization, defaults.utilization(version))
+    utilization = assumed.value("gpu_memory_utilization", case.utilization, default_utilization(version))
     drafting = drafting_of(case.other_flags)
     if _takes_adapters(case):
         assumed.note("max_loras, max_lora_rank", complete=case.complete)
@@ -234,14 +239,11 @@ class _Assumed:
             self.names.append(name)
 
 
-def _default_sequences(case: Case, version: EngineVersion, total_gib: float, *, is_a100: bool) -> int:
+def _default_sequences(case: Case, version: EngineVersion, gpu: GpuType | None) -> int:
     """The engine's table has two rows: a start that prints 2,048 tokens a step runs 256 sequences, whatever its GPU."""
-    if (
-        case.max_num_batched_tokens == defaults.SMALL_STEP_TOKENS
-        and _cli_number(case, "max-num-batched-tokens") is None
-    ):
-        return defaults.SMALL_SEQUENCES
-    return defaults.max_num_seqs(version, total_gib=total_gib, is_a100=is_a100)
+    if case.max_num_batched_tokens == SMALL_STEP and _cli_number(case, "max-num-batched-tokens") is None:
+        return SMALL_SEQUENCES
+    return default_sequences(version, gpu)
 
 
 def _online_quantization(case: Case, config: Mapping[str, Any]) -> str | None:

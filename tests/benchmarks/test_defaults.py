@@ -1,4 +1,4 @@
-"""What is taken for a flag that a record leaves out."""
+"""The values taken for flags that a record leaves out."""
 
 from __future__ import annotations
 
@@ -6,34 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.accuracy.defaults import max_num_batched_tokens, max_num_seqs, utilization
 from plimsoll.domain.engine_options import LoraSlots, MediaUse
-from plimsoll.domain.versions import EngineVersion
 from tests.support.accuracy import case, setup
-
-BEFORE, SINCE = EngineVersion(0, 20, 2), EngineVersion(0, 28)
-
-
-@pytest.mark.parametrize(
-    ("version", "total_gib", "is_a100", "sequences", "tokens"),
-    [
-        (BEFORE, 79.2, False, 1024, 8192),
-        (BEFORE, 79.2, True, 256, 2048),
-        (BEFORE, 47.3, False, 256, 2048),
-        (BEFORE, 178.4, False, 1024, 8192),
-        (SINCE, 178.4, False, 1024, 16384),
-        (SINCE, 139.8, False, 1024, 8192),
-        (EngineVersion(0, 8, 4), 79.2, False, 256, 8192),
-        (EngineVersion(0, 8, 5), 79.2, True, 1024, 8192),
-    ],
-)
-def test_batch_sizes(version: EngineVersion, total_gib: float, *, is_a100: bool, sequences: int, tokens: int) -> None:
-    assert max_num_seqs(version, total_gib=total_gib, is_a100=is_a100) == sequences
-    assert max_num_batched_tokens(version, total_gib=total_gib, is_a100=is_a100) == tokens
-
-
-def test_utilization_rose_with_0_20() -> None:
-    assert (utilization(EngineVersion(0, 19)), utilization(BEFORE)) == (0.9, 0.92)
 
 
 def test_a_log_without_flags_is_filled_in_and_says_so() -> None:
@@ -66,8 +40,8 @@ def test_the_name_gives_way_to_a_total_of_another_card() -> None:
 
 
 def test_flags_behind_a_command_line_are_read() -> None:
-    told = setup(other_flags={"cli": "--enforce-eager --language-model-only --max-num-seqs 8"})
-    assert (told.enforce_eager, told.media.text_only, told.max_num_seqs) == (True, True, 8)
+    read = setup(other_flags={"cli": "--enforce-eager --language-model-only --max-num-seqs 8"})
+    assert (read.enforce_eager, read.media.text_only, read.max_num_seqs) == (True, True, 8)
     assert not setup(other_flags={"cli": "CUDA graphs on (no --enforce-eager)"}).enforce_eager
 
 
@@ -77,11 +51,11 @@ def test_without_a_gpu_only_weights_are_asked_for() -> None:
     assert setup(gpu=None, weights_gib=15.0).gpu is None
 
 
-def test_adapters_are_told() -> None:
-    told = setup(other_flags={"enable_lora": True, "cli": "--max-lora-rank 64"})
-    assert told.lora == LoraSlots(1, 64)
-    told = setup(other_flags={"cli": "--enable-lora --max-loras 4 --max-lora-rank 64"})
-    assert told.lora == LoraSlots(4, 64)
+def test_adapters_are_read() -> None:
+    read = setup(other_flags={"enable_lora": True, "cli": "--max-lora-rank 64"})
+    assert read.lora == LoraSlots(1, 64)
+    read = setup(other_flags={"cli": "--enable-lora --max-loras 4 --max-lora-rank 64"})
+    assert read.lora == LoraSlots(4, 64)
 
 
 def test_media_are_read_from_flags_and_commands() -> None:

@@ -1,4 +1,4 @@
-"""What ``plimsoll estimate`` says when the hub refuses, limits or does not answer."""
+"""The words of ``plimsoll estimate`` when the hub refuses, limits or does not answer."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ H100 = ("--gpu", "h100-sxm-80gb")
 
 
 class Ran:
-    """What one call of the command said."""
+    """The status and the output of one call of the command."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str], *words: str) -> None:
         self.error = ""

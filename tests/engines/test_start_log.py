@@ -14,8 +14,8 @@ from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.start_logs import StartLog
+from plimsoll.engines.vllm.server_defaults import default_sequences, default_step, default_utilization
 from plimsoll.engines.vllm.start_log import read_start_log
-from plimsoll.engines.vllm.start_log_defaults import default_sequences, default_step, default_utilization
 from plimsoll.engines.vllm.start_log_fields import fields_of, integer_in, number_in, text_in
 from plimsoll.engines.vllm.start_log_lines import LONGEST_LINE, MOST_LINES
 from tests.support.planning import gpu

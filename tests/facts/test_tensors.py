@@ -38,7 +38,7 @@ UNDIVIDED = ("BioGptForCausalLM", "GPTBigCodeForCausalLM", "PersimmonForCausalLM
 """Served by the engine without a plan for tensor parallelism: whole on every rank, which no tensor tells."""
 
 OTHER_CACHES = {"compress_ratios"}
-"""Fields of caches that no tensor tells: an unknown class with one of them is refused."""
+"""Fields of caches that no tensor shows: an unknown class with one of them is refused."""
 
 METHODS: dict[str, dict[str, Any]] = {
     "fp8": {"weight_block_size": [128, 128], "activation_scheme": "dynamic"},

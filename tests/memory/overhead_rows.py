@@ -115,7 +115,7 @@ class Row:
 
     @property
     def attention(self) -> str | None:
-        """The attention back end that the name of the record's folder tells."""
+        """The attention back end that the name of the record's folder states."""
         return ROCM_KERNELS if "rocm_atten" in self.id else None
 
     @property
@@ -153,9 +153,9 @@ class Row:
     @property
     def computed_gib(self) -> float:
         """Activations, non-torch and charged graphs, by the laws."""
-        beside = non_torch_bytes(self.card, self.split, self.law, last_stage=self.last_stage)
+        outside_torch = non_torch_bytes(self.card, self.split, self.law, last_stage=self.last_stage)
         spilled = spilled_bytes(self.card, self.facts, self.law.release, self.attention)
-        return self.activations_gib + (beside + spilled + self.graphs.estimated_bytes) / GIB
+        return self.activations_gib + (outside_torch + spilled + self.graphs.estimated_bytes) / GIB
 
     @property
     def residual_gib(self) -> float:

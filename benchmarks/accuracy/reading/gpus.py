@@ -42,7 +42,7 @@ def find_gpu(name: str | None, total_gib: float | None) -> FoundGpu | None:
     """Return the GPU that a record means; a stated total replaces the catalogue's usable memory.
 
     A total with a name of a known series gives the catalogued card of the series that is nearest in memory. A total
-    without a name, or with a name that tells no series, may be any card of about that memory: ``possible`` lists them.
+    without a name, or with a name without a series, may be any card of about that memory: ``possible`` lists them.
     Returns None where the record states neither a known name nor a total.
     """
     named = _by_name(name) if name else None
@@ -81,11 +81,6 @@ def _distance(gpu: GpuType, total_gib: float) -> tuple[float, str]:
 
 def _with_memory(gpu: GpuType, total_gib: float) -> GpuType:
     return replace(gpu, usable_bytes=int(total_gib * GIB))
-
-
-def is_a100(gpu: GpuType) -> bool:
-    """Whether the engine's defaults treat the card as an A100."""
-    return gpu.name.startswith("a100")
 
 
 def _by_name(name: str) -> GpuType | None:

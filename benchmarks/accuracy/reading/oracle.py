@@ -39,7 +39,7 @@ def _row(row: Row) -> OracleRow:
     tensor, pipeline = row.integer("tp", "tensor_parallel_size"), row.integer("pp", "pipeline_parallel_size")
     experts = bool(row.flag("ep", "expert_parallel", "enable_expert_parallel"))
     quantized = row.flag("quantized")
-    buffers, beside = row.flag("buffers", "with_buffers"), row.integer("buffer_bytes")
+    buffers, apart = row.flag("buffers", "with_buffers"), row.integer("buffer_bytes")
     stem = PurePosixPath(config).name.removesuffix(".json") if config.endswith(".json") else config
     suffix = ("ep" if experts else "") + ("-plain" if quantized is False else "")
     return OracleRow(
@@ -49,12 +49,12 @@ def _row(row: Row) -> OracleRow:
         pipeline_parallel=pipeline or 1,
         expert_parallel=experts,
         quantized=quantized,
-        bytes=weights if buffers is not True or beside is None or weights is None else weights - beside,
+        bytes=weights if buffers is not True or apart is None or weights is None else weights - apart,
         parameters=parameters,
-        buffers=_are_counted(stated=buffers, beside=beside),
+        buffers=_are_counted(stated=buffers, apart=apart),
     )
 
 
-def _are_counted(*, stated: bool | None, beside: int | None) -> bool | None:
+def _are_counted(*, stated: bool | None, apart: int | None) -> bool | None:
     """Return whether the buffers are in the bytes that are compared. Where they are stated apart, they are not."""
-    return stated if beside is None else False
+    return stated if apart is None else False

@@ -101,12 +101,12 @@ def _flags(row: Row) -> Mapping[str, Any]:
 
     Speculation may also stand next to the record's other fields.
     """
-    told = row.first("other_flags", "flags", "command", "args")
-    named = dict(told) if isinstance(told, Mapping) else {}
-    if isinstance(told, str | list):
-        named["cli"] = told if isinstance(told, str) else " ".join(map(str, told))
-    beside = {key: value for key in FIELDS if (value := row.first(key)) is not None}
-    return {**beside, **named}
+    given = row.first("other_flags", "flags", "command", "args")
+    named = dict(given) if isinstance(given, Mapping) else {}
+    if isinstance(given, str | list):
+        named["cli"] = given if isinstance(given, str) else " ".join(map(str, given))
+    fields = {key: value for key in FIELDS if (value := row.first(key)) is not None}
+    return {**fields, **named}
 
 
 def _named(case: Case, place: str) -> Case:

@@ -1,4 +1,4 @@
-"""Which speculative decoding a record tells of, under all spellings of flags and records.
+"""The speculative decoding that a record names, under all spellings of flags and records.
 
 Source: vLLM's ``engine/arg_utils.py`` (``--speculative-config``, ``-sc``, ``--spec-method``, ``--spec-model``,
 ``--spec-tokens``; before 0.9 ``--speculative-model`` and ``--num-speculative-tokens``) and ``config/speculative.py``.
@@ -53,40 +53,40 @@ class Drafting:
 
 def drafting_of(flags: Mapping[str, Any]) -> Drafting | None:
     """Return what the flags of a record say, with a command line under ``cli``; None where nothing is drafted."""
-    told: dict[str, Any] = {}
+    stated: dict[str, Any] = {}
     for key, value in (*flags.items(), *_from_command(str(flags.get("cli", "")))):
-        _add(told, _plain(key), value)
-    if not told:
+        _add(stated, _plain(key), value)
+    if not stated:
         return None
-    tokens, model = _number(told.get("tokens")), told.get("model")
+    tokens, model = _number(stated.get("tokens")), stated.get("model")
     if tokens == 0:
         return None
     name = None if model is None else str(model)
-    return Drafting(_method(told.get("method"), name), tokens, name)
+    return Drafting(_method(stated.get("method"), name), tokens, name)
 
 
-def _add(told: dict[str, Any], key: str, value: Any) -> None:
+def _add(stated: dict[str, Any], key: str, value: Any) -> None:
     if isinstance(value, bool) or value is None:
         if value and key in (*_WHOLE, MTP):
-            told.setdefault("method", MTP if key == MTP else UNKNOWN)
+            stated.setdefault("method", MTP if key == MTP else UNKNOWN)
         return
     if key in _WHOLE:
-        _add_whole(told, value)
+        _add_whole(stated, value)
         return
     for part, names in _KEYS.items():
         if key in names and key != "method" and (part == "tokens" or str(value).strip().lower() not in _OFF):
-            told[part] = value
+            stated[part] = value
 
 
-def _add_whole(told: dict[str, Any], value: Any) -> None:
+def _add_whole(stated: dict[str, Any], value: Any) -> None:
     """Take over an object, its JSON, or a text that names the method alone."""
     whole = value if isinstance(value, Mapping) else _object(str(value))
     if whole is not None:
         parts = {part: next((whole[key] for key in whole if _plain(key) in names), None) for part, names in _INNER}
-        told.update({part: found for part, found in parts.items() if found is not None})
-        told.setdefault("method", None)
+        stated.update({part: found for part, found in parts.items() if found is not None})
+        stated.setdefault("method", None)
     elif (text := str(value).strip().strip("'\"").lower()) not in _OFF:
-        told["method"] = UNKNOWN if text in _SWITCHED_ON else text
+        stated["method"] = UNKNOWN if text in _SWITCHED_ON else text
 
 
 _INNER = (*((part, names) for part, names in _KEYS.items() if part != "model"), ("model", ("model", *_KEYS["model"])))

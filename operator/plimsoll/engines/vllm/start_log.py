@@ -13,8 +13,8 @@ from plimsoll.domain.serving import Request
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.start_logs import LoggedOptions, StartLog
 from plimsoll.engines.vllm.failures import find_failure
+from plimsoll.engines.vllm.server_defaults import default_sequences, default_step, default_utilization
 from plimsoll.engines.vllm.settings import engine_settings
-from plimsoll.engines.vllm.start_log_defaults import default_sequences, default_step, default_utilization
 from plimsoll.engines.vllm.start_log_fields import fields_of, text_in
 from plimsoll.engines.vllm.start_log_figures import figures_of
 from plimsoll.engines.vllm.start_log_lines import ARGUMENTS, ENGINE_STARTS, SERVER_STARTS, SERVES, lines_of_last_start

@@ -88,7 +88,7 @@ def pools(listed: str) -> bool:
 
 
 def pooled_class(listed: str) -> Pooled | None:
-    """Return the class that generates with the same layers; None where the name tells of none."""
+    """Return the class that generates with the same layers; None where the name has none."""
     if listed in _NAMED:
         return _NAMED[listed]
     if not pools(listed) or listed.endswith(_MASKED):

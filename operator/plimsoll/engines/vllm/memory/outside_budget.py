@@ -21,7 +21,7 @@ them.
 
 gpt-oss-20b on an H100 (vLLM 0.19.0, 1,024 sequences) died in sampler warm-up with 1.4 GiB to spare by every other term
 on one GPU and with less on two, and ran with 4.3 GiB to spare. With 32 and 64 sequences it ran with 1.0 GiB to spare
-beside CUDA's context on RTX 3090 to 5090 (four starts of 0.12), and on R9700 with less.
+in addition to CUDA's context on RTX 3090 to 5090 (four starts of 0.12), and on R9700 with less.
 """
 
 

@@ -27,7 +27,7 @@ _MEASURED_ALIKE = ("Gemma3ForCausalLM", "Gemma3ForConditionalGeneration", "Qwen3
 exactly the same."""
 
 _SPILLS_BEFORE = EngineVersion(0, 14)
-"""The one start of 0.14 that tells (Radeon RX 9070 XT) took no scratch memory."""
+"""The one start of 0.14 (Radeon RX 9070 XT) took no scratch memory."""
 
 SPILL_BYTES = int(1.9 * GIB)
 """The median of ten starts of 0.11 on R9700: from 0 to 3.1 GiB over all other terms."""

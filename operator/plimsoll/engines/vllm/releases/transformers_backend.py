@@ -13,7 +13,7 @@ from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.versions import EngineVersion
 
 _WINDOWS = EngineVersion(0, 9)
-"""Layers with a sliding window beside others (``interleaved_sliding_window``)."""
+"""Layers with a sliding window next to others (``interleaved_sliding_window``)."""
 _TOWERS = EngineVersion(0, 10)
 """``TransformersForMultimodalLM``."""
 _EXPERTS = EngineVersion(0, 19, 1)

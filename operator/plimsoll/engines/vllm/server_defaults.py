@@ -1,4 +1,4 @@
-"""The values of options that a log does not name: the engine's own defaults, by its release and its GPU.
+"""The engine's own values for options that nobody names, by its release and its GPU.
 
 From ``engine/arg_utils.py`` (``get_batch_defaults``) and ``config/cache.py``. They differ from the flags that the
 operator passes, because it passes every flag.
@@ -11,8 +11,8 @@ from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
 
 _LARGE_BYTES, _HUGE_BYTES = 70 * GIB, 160 * GIB
-_SMALL_STEP, _LARGE_STEP, _HUGE_STEP = 2048, 8192, 16384
-_SMALL_SEQUENCES, _LARGE_SEQUENCES = 256, 1024
+SMALL_STEP, _LARGE_STEP, _HUGE_STEP = 2048, 8192, 16384
+SMALL_SEQUENCES, _LARGE_SEQUENCES = 256, 1024
 
 _SMALL_SEQUENCES_SINCE = EngineVersion(0, 8, 3)
 _LARGE_SEQUENCES_SINCE = EngineVersion(0, 8, 5)
@@ -26,20 +26,22 @@ def default_utilization(version: EngineVersion) -> float:
     return 0.92 if version >= _MORE_UTILIZATION_SINCE else 0.9
 
 
-def default_sequences(version: EngineVersion, gpu: GpuType) -> int:
-    """Return ``--max-num-seqs`` of a server."""
+def default_sequences(version: EngineVersion, gpu: GpuType | None) -> int:
+    """Return ``--max-num-seqs`` of a server; no GPU counts as a small one."""
     if version < _SMALL_SEQUENCES_SINCE:
         return _LARGE_SEQUENCES
-    return _LARGE_SEQUENCES if _is_large(version, gpu) and version >= _LARGE_SEQUENCES_SINCE else _SMALL_SEQUENCES
+    return _LARGE_SEQUENCES if _is_large(version, gpu) and version >= _LARGE_SEQUENCES_SINCE else SMALL_SEQUENCES
 
 
-def default_step(version: EngineVersion, gpu: GpuType) -> int:
-    """Return ``--max-num-batched-tokens`` of a server."""
-    if gpu.usable_bytes >= _HUGE_BYTES and version >= _HUGE_STEP_SINCE:
+def default_step(version: EngineVersion, gpu: GpuType | None) -> int:
+    """Return ``--max-num-batched-tokens`` of a server; no GPU counts as a small one."""
+    if gpu is not None and gpu.usable_bytes >= _HUGE_BYTES and version >= _HUGE_STEP_SINCE:
         return _HUGE_STEP
-    return _LARGE_STEP if _is_large(version, gpu) else _SMALL_STEP
+    return _LARGE_STEP if _is_large(version, gpu) else SMALL_STEP
 
 
-def _is_large(version: EngineVersion, gpu: GpuType) -> bool:
+def _is_large(version: EngineVersion, gpu: GpuType | None) -> bool:
+    if gpu is None:
+        return False
     is_spared = gpu.name.startswith("a100") and version >= _A100_IS_SMALL_SINCE
     return gpu.usable_bytes >= _LARGE_BYTES and not is_spared
