@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import yaml
 from plimsoll.cli import main as command_line
 from plimsoll.cli.bars import BAR_CELLS, bar
 from plimsoll.cli.exits import EXIT_BAD_INPUT
+from plimsoll.cli.verdict import verdict
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.outcomes import MemoryEstimate, Split
 from plimsoll.domain.units import GIB
@@ -449,6 +451,15 @@ def test_a_bar_of_a_term_below_zero_keeps_its_width() -> None:
         kv_capacity_tokens=1,
     )
     assert len(bar(corrected).plain) == BAR_CELLS
+
+
+def test_a_verdict_names_what_is_lacking_outside_the_budget() -> None:
+    found = figures(H100)
+    left = found.usable_bytes - found.budget_bytes
+    short = verdict(replace(found, outside_bytes=left + GIB))
+    assert short.startswith("It fits only probably: the engine may use 72.82 GiB, which leaves 6.33 GiB outside it,")
+    assert short.endswith("may take 7.33 GiB: lower --utilization.")
+    assert verdict(replace(found, outside_bytes=left)) == "It fits for sure: the engine may use 72.82 GiB."
 
 
 def test_doubts_are_codes_with_sentences_and_a_release_with_the_class_has_none(
