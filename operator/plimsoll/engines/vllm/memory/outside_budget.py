@@ -19,9 +19,9 @@ MXFP4_SEQUENCE_BYTES = 2 * MIB
 """The bytes that warming up the sampler takes for each sequence of a model with MXFP4 experts. No profiling run has
 them.
 
-gpt-oss-20b on an H100 (vLLM 0.19.0, 1,024 sequences) died in sampler warm-up with 1.4 GiB to spare by every other term
-on one GPU and with less on two, and ran with 4.3 GiB to spare. With 32 and 64 sequences it ran with 1.0 GiB to spare
-in addition to CUDA's context on RTX 3090 to 5090 (four starts of 0.12), and on R9700 with less.
+gpt-oss-20b on H100 (vLLM 0.19.0, 1,024 sequences) died in sampler warm-up with 1.4 GiB to spare by every other term on
+one GPU and with none on two, and ran with 3.8 GiB to spare. With 32 and 64 sequences it ran with 0.5 to 1.5 GiB to
+spare on RTX 3090 to 5090 (four starts of 0.12), and with 0.15 GiB on R9700.
 """
 
 
