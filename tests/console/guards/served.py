@@ -15,6 +15,7 @@ from plimsoll.console.guards import InCluster, Local, guard, runner
 from plimsoll.console.guards.person import PERSON
 
 TOKEN = "the-secret-of-this-test"  # noqa: S105 - no secret
+KEPT = "public, max-age=31536000, immutable"
 PUBLIC = "console.example.org"
 LOOPBACK = (ip_network("127.0.0.0/8"),)
 ELSEWHERE = (ip_network("192.0.2.0/24"),)
@@ -89,6 +90,7 @@ async def _served(settings: Local | InCluster, port: int, socket: object) -> Asy
     app.router.add_get("/", _page)
     app.router.add_get("/healthz", _healthy)
     app.router.add_get("/static/console.css", _static)
+    app.router.add_get("/careless", _careless)
     app.router.add_get("/broken", _broken)
     app.router.add_get("/stream", _stream)
 
@@ -115,7 +117,11 @@ async def _healthy(_: web.Request) -> web.Response:
 
 
 async def _static(_: web.Request) -> web.Response:
-    return web.Response(text="body {}", content_type="text/css")
+    return web.Response(text="body {}", content_type="text/css", headers={"Cache-Control": KEPT})
+
+
+async def _careless(_: web.Request) -> web.Response:
+    return web.Response(text="the page", headers={"Cache-Control": KEPT})
 
 
 async def _broken(request: web.Request) -> web.Response:

@@ -27,30 +27,22 @@ REFERRER_POLICY = "same-origin"
 """No other site sees an address of the console. With ``no-referrer`` browsers would send ``Origin: null`` with the
 console's own forms (Fetch standard, "append a request `Origin` header"), and ``posts`` could not know them."""
 
-YEAR_SECONDS = 365 * 24 * 3600
-UNCHANGING = f"public, max-age={YEAR_SECONDS}, immutable"
-VERSION = "v"
-"""Name of the query field that holds the version of a static file: ``/static/console.css?v=...``."""
+FOUND = frozenset({200, 206, 304})
+"""Answers that hold a file. Only those of static files may be kept, if their handler says for how long."""
 
 
 def dress(request: web.Request, response: web.StreamResponse, static: str) -> None:
-    """Set the headers of an answer that is not sent yet. A referrer policy that the answer has already stays.
+    """Set the headers of an answer that is not sent yet. A referrer policy that the answer has stays.
 
     Args:
         request: what is answered.
         response: the answer.
-        static: the path below which the static files are.
+        static: the path below which the static files are. Browsers keep nothing else.
     """
     response.headers.update(ALWAYS)
     response.headers.setdefault("Referrer-Policy", REFERRER_POLICY)
-    response.headers["Cache-Control"] = caching(request, response.status, static)
-
-
-def caching(request: web.Request, status: int, static: str) -> str:
-    """Return how long the answer may be kept: pages never, static files for a year if their address has a version."""
-    if not request.path.startswith(static) or status not in (200, 206, 304):
-        return "no-store"
-    return UNCHANGING if VERSION in request.query else "no-cache"
+    if not (request.path.startswith(static) and response.status in FOUND and "Cache-Control" in response.headers):
+        response.headers["Cache-Control"] = "no-store"
 
 
 def dressing(static: str) -> Middleware:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
 
-KIBIBYTE = 1024
+MEBIBYTE = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,13 +17,13 @@ class Local:
         token: the secret in the first URL; ``door.new_token()`` makes one.
         command: the command that prints a URL with the token. The page for people without a session names it.
         largest_body: most bytes of a POST.
-        static: the path below which the versioned static files are.
+        static: the path below which the static files are.
     """
 
     port: int
     token: str = field(repr=False)
     command: str = "plimsoll console"
-    largest_body: int = 256 * KIBIBYTE
+    largest_body: int = MEBIBYTE
     static: str = "/static/"
 
 
@@ -39,7 +39,7 @@ class InCluster:
         scheme: the scheme of the public address.
         health: paths that the kubelet probes. They need neither a host name nor a person.
         largest_body: most bytes of a POST.
-        static: the path below which the versioned static files are.
+        static: the path below which the static files are.
     """
 
     hosts: frozenset[str]
@@ -47,5 +47,5 @@ class InCluster:
     token_header: str = "Authorization"  # noqa: S105 - the name of a header
     scheme: str = "https"
     health: frozenset[str] = frozenset({"/healthz"})
-    largest_body: int = 256 * KIBIBYTE
+    largest_body: int = MEBIBYTE
     static: str = "/static/"
