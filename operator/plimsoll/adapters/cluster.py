@@ -38,6 +38,7 @@ from plimsoll.adapters.api_errors import (
     server_message,
 )
 from plimsoll.adapters.apply_text import CONTENT_TYPE, apply_text
+from plimsoll.adapters.bearer_access import BearerAccess
 from plimsoll.adapters.kinds import (
     APPROVALS,
     CONFIG_MAPS,
@@ -147,14 +148,18 @@ class Cluster:
     Args:
         kubeconfig: path; None for the service account of a pod, or the kubeconfig that kubectl would use.
         context: a context of the kubeconfig; None for the current one.
+        bearer: a person's token and its API server. Neither a kubeconfig nor a service account is then read.
 
     Attributes:
         fence: called before every write, after its connection is open. Raises :class:`NotLeading` to stop the write.
     """
 
-    def __init__(self, kubeconfig: str | None = None, context: str | None = None) -> None:
+    def __init__(
+        self, kubeconfig: str | None = None, context: str | None = None, *, bearer: BearerAccess | None = None
+    ) -> None:
         self._kubeconfig = kubeconfig
         self._context = context
+        self._bearer = bearer
         self.fence: Callable[[], None] = _always_open
 
     async def __aenter__(self) -> Self:
@@ -194,7 +199,10 @@ class Cluster:
         return trace
 
     async def _load(self, settings: api.Configuration) -> None:
-        """Load the service account in a pod; elsewhere the kubeconfig, as kubectl finds it."""
+        """Load the person's token, if one is given. Else the service account in a pod, or what kubectl would use."""
+        if self._bearer is not None:
+            self._bearer.write_to(settings)
+            return
         if self._kubeconfig is None and self._context is None:
             try:
                 config.load_incluster_config(client_configuration=settings)
