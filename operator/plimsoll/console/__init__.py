@@ -1,0 +1,1 @@
+"""The console: pages for people who review placements. Nothing else imports it."""
