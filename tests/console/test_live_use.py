@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -19,7 +20,7 @@ def pod(name: str, *, places: int | None = 16, tokens: int | None = None) -> Eng
     return EnginePod(ObjectKey("ns", name), places, tokens)
 
 
-def use(pods: list[EnginePod], samples: dict[str, tuple[EngineSample, ...]]) -> LiveUse:
+def use(pods: list[EnginePod], samples: Mapping[str, tuple[EngineSample, ...]]) -> LiveUse:
     return use_of(pods, {ObjectKey("ns", name): PodSignals(name, some) for name, some in samples.items()}, NOW)
 
 

@@ -19,7 +19,7 @@ from plimsoll.adapters.circuit_breaker import CircuitBreaker, Unreached
 from plimsoll.adapters.prometheus_access import NO_PROOF, PrometheusAccess
 from plimsoll.console.sources.prometheus_live import PrometheusLive
 from plimsoll.console.views.live_use import LiveReading, LiveState
-from plimsoll.console.views.past_use import PodPast, Span
+from plimsoll.console.views.past_use import Past, Span
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.rebalance.signals import PodSignals
@@ -46,7 +46,7 @@ class LiveReader(Protocol):
     def last(self, pods: Collection[ObjectKey], *, now: float, window_seconds: int) -> dict[ObjectKey, PodSignals]:
         """Return the last samples by pod."""
 
-    def over_time(self, pods: Collection[ObjectKey], *, now: float, span: Span) -> dict[ObjectKey, PodPast]:
+    def over_time(self, pods: Collection[ObjectKey], *, now: float, span: Span) -> Past:
         """Return the highest values of each column by pod."""
 
 
@@ -58,11 +58,7 @@ class _Kept:
     signals: PodSignals | None = None
 
 
-@dataclass(slots=True)
-class _KeptPast:
-    read_at: float
-    span: Span
-    past: Mapping[ObjectKey, PodPast]
+_PastKey = tuple[Span, frozenset[ObjectKey]]
 
 
 @dataclass(slots=True)
@@ -81,8 +77,9 @@ class LiveSource:
     patience_seconds: float = PATIENCE_SECONDS
     breaker: CircuitBreaker = field(default_factory=lambda: CircuitBreaker("Prometheus"))
     _kept: dict[ObjectKey, _Kept] = field(default_factory=dict)
-    _pasts: dict[tuple[Span, frozenset[ObjectKey]], _KeptPast] = field(default_factory=dict)
+    _pasts: dict[_PastKey, Past] = field(default_factory=dict)
     _reading: asyncio.Task[None] | None = None
+    _past_readings: dict[_PastKey, asyncio.Task[None]] = field(default_factory=dict)
     _silent_since: float | None = None
     _error: str = ""
     _has_answered: bool = False
@@ -103,16 +100,24 @@ class LiveSource:
             await asyncio.wait({reading}, timeout=left)
         return self._answer(pods)
 
-    async def over_time(self, pods: Collection[ObjectKey], span: Span) -> Mapping[ObjectKey, PodPast]:
-        """Return what pods did over a time; nothing while Prometheus does not answer in a moment. Never raises."""
+    async def over_time(self, pods: Collection[ObjectKey], span: Span) -> Past | None:
+        """Return what pods did over a time. Never raises.
+
+        While Prometheus does not answer, this is the last answer to the same question, with its time; None without one.
+        """
         if self.reader is None or not pods:
-            return {}
+            return None
         key = (span, frozenset(pods))
-        if (kept := self._pasts.get(key)) and self.wall() - kept.read_at < max(YOUNG_SECONDS, span.step / 2):
-            return kept.past
-        task = asyncio.create_task(self._read_past(self.reader, key))
-        await asyncio.wait({task}, timeout=self.patience_seconds * 2)
-        return found.past if (found := self._pasts.get(key)) else {}
+        kept = self._pasts.get(key)
+        if kept is None or self.wall() - kept.until >= max(YOUNG_SECONDS, span.step / 4):
+            task = self._begun_past(self.reader, key)
+            await asyncio.wait({task}, timeout=0 if self._silent_since is not None else self.patience_seconds)
+        return self._pasts.get(key)
+
+    async def settled(self) -> None:
+        """Wait until the reading that is under way is over."""
+        if self._reading is not None:
+            await asyncio.wait({self._reading})
 
     def close(self) -> None:
         """Stop reading. A question that is under way ends by its own time limit."""
@@ -152,17 +157,25 @@ class LiveSource:
         if found is not None:
             self._keep(pods, found, started)
 
-    async def _read_past(self, reader: LiveReader, key: tuple[Span, frozenset[ObjectKey]]) -> None:
+    def _begun_past(self, reader: LiveReader, key: _PastKey) -> asyncio.Task[None]:
+        """Return the reading of the same question that is under way; a new one where there is none."""
+        task = self._past_readings.get(key)
+        if task is None or task.done():
+            self._past_readings = {old: one for old, one in self._past_readings.items() if not one.done()}
+            task = self._past_readings[key] = asyncio.create_task(self._read_past(reader, key))
+        return task
+
+    async def _read_past(self, reader: LiveReader, key: _PastKey) -> None:
         (span, pods), now = key, self.wall()
 
-        def work() -> dict[ObjectKey, PodPast]:
+        def work() -> Past:
             with self._asking():
                 return reader.over_time(pods, now=now, span=span)
 
         found = await self._tried(work)
         if found is not None:
-            self._pasts = {old: kept for old, kept in self._pasts.items() if now - kept.read_at < KEPT_SECONDS}
-            self._pasts[key] = _KeptPast(now, span, found)
+            self._pasts = {old: past for old, past in self._pasts.items() if now - past.until < KEPT_SECONDS}
+            self._pasts[key] = found
 
     async def _tried(self, work: Callable[[], T]) -> T | None:
         """Do work in a thread, and remember whether Prometheus answered; None where it did not."""

@@ -17,7 +17,7 @@ from plimsoll.adapters.bounded_session import QueryAdapter, session_with, unreac
 from plimsoll.adapters.engine_series import Series, parse_series, pod_signals
 from plimsoll.adapters.prometheus import LABEL_PAIRS
 from plimsoll.adapters.prometheus_access import NO_PROOF, PrometheusAccess
-from plimsoll.console.views.past_use import PodPast, Span
+from plimsoll.console.views.past_use import Past, PodPast, Span
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.engines.metrics import EngineMetrics
@@ -27,14 +27,12 @@ from plimsoll.rebalance.signals import PodSignals
 MAX_BODY_BYTES = 16 * 1024 * 1024
 """Largest reply that is read. 5,000 pods with 8 samples and 400 bytes of labels each are 3 MB."""
 
-LONGEST_GET = 3000
-"""Characters of a query that still goes into a URL. Longer ones are posted, which some proxies take as a write."""
+LONGEST_MATCHERS = 2000
+"""Characters of the matchers of one query, of which a query for the past has two. Common proxies take URLs of 8 kB, and
+a GET needs the right to read only."""
 
 MOST_NAMED_PODS = 50
-"""Pods that a query names. For more of them it names their namespaces only, so that it stays short."""
-
-NAMESPACES_PER_QUERY = 100
-"""Names of up to 63 characters: 7 kB of a query."""
+"""Pods that a question for the last samples names. For more of them it names their namespaces only."""
 
 
 class PrometheusLive:
@@ -80,7 +78,7 @@ class PrometheusLive:
                     found.setdefault(pod, []).append(series)
         return {pod: pod_signals(pod.name, series, self._metrics) for pod, series in found.items()}
 
-    def over_time(self, pods: Collection[ObjectKey], *, now: float, span: Span) -> dict[ObjectKey, PodPast]:
+    def over_time(self, pods: Collection[ObjectKey], *, now: float, span: Span) -> Past:
         """Return the highest values of each column of a map, by pod. A column without samples has no value.
 
         Raises:
@@ -94,7 +92,7 @@ class PrometheusLive:
             for pair in self._label_pairs:
                 missing = [pod for pod in pods if pod not in found]
                 found.update(self._past(ask, pair, missing, _Columns(now, skew, span)))
-        return found
+        return Past(now, span, found)
 
     def _session(self) -> requests.Session:
         proof = self._access.proof()
@@ -111,31 +109,29 @@ class PrometheusLive:
     ) -> Iterator[tuple[ObjectKey, Series]]:
         """Yield the series of the pods under one pair of labels, and first those that say whether there are any."""
         wanted = set(pods)
-        for matchers in matchers_of(pair, pods):
-            for name in self._last_names():
-                result = ask.instant(f"{self._selector(name, matchers)}[{window_seconds}s]")
+        for matchers in matchers_of(pair, pods, by_name=len(pods) <= MOST_NAMED_PODS):
+
+            def mine(name: str, matchers: str = matchers) -> list[tuple[ObjectKey, Series]]:
+                result = ask.instant(f"{name}{{{matchers}}}[{window_seconds}s]")
                 series = parse_series(result, self._metrics, shift_seconds=-skew)
-                mine = [(pod, one) for one in series if (pod := _pod(one.labels, pair)) in wanted]
-                if name == self._metrics.kv_usage and not mine:
-                    break
-                yield from mine
+                return [(pod, one) for one in series if (pod := _pod(one.labels, pair)) in wanted]
 
-    def _last_names(self) -> tuple[str, ...]:
-        names = self._metrics
-        return (names.kv_usage, names.running, names.waiting, names.preemptions, names.capacity)
+            first = [found for name in self._spellings(self._metrics.kv_usage) for found in mine(name)]
+            if first:
+                names = self._metrics
+                others = (names.running, names.waiting, names.preemptions, names.capacity)
+                yield from first
+                yield from (found for name in others for found in mine(name))
 
-    def _selector(self, name: str, matchers: str) -> str:
-        """Return the selector of a metric under its current name and its older ones."""
-        olds = [old for old, current in self._metrics.former_names.items() if current == name]
-        if not olds:
-            return f"{name}{{{matchers}}}"
-        return f'{{__name__=~"{"|".join((name, *olds))}",{matchers}}}'
+    def _spellings(self, name: str) -> tuple[str, ...]:
+        """Return the current name of a metric and its older ones."""
+        return (name, *(old for old, current in self._metrics.former_names.items() if current == name))
 
     def _past(
         self, ask: _Question, pair: tuple[str, str], pods: Sequence[ObjectKey], columns: _Columns
     ) -> dict[ObjectKey, PodPast]:
         wanted, found = set(pods), dict[ObjectKey, PodPast]()
-        for matchers in matchers_of(pair, pods):
+        for matchers in matchers_of(pair, pods, by_name=True):
             kv = self._columns(ask, pair, columns, self._peaks("max", self._metrics.kv_usage, matchers, pair, columns))
             if not kv.keys() & wanted:
                 continue
@@ -154,8 +150,9 @@ class PrometheusLive:
         The function over a range sees real samples only. A plain selector would repeat the last one for five minutes.
         """
         pod, rank = ",".join(pair), self._metrics.rank_label
-        peaks = f"max by ({pod},{rank}) (max_over_time({self._selector(name, matchers)}[{columns.span.step}s]))"
-        return f"{over_ranks} by ({pod}) ({peaks})"
+        step = columns.span.step
+        peaks = " or ".join(f"max_over_time({each}{{{matchers}}}[{step}s])" for each in self._spellings(name))
+        return f"{over_ranks} by ({pod}) (max by ({pod},{rank}) ({peaks}))"
 
     def _columns(
         self, ask: _Question, pair: tuple[str, str], columns: _Columns, query: str
@@ -215,12 +212,8 @@ class _Question(NamedTuple):
         return self._ask("query_range", {"query": query, **times})
 
     def _ask(self, path: str, form: dict[str, str]) -> Any:
-        url = f"{self.url}/api/v1/{path}"
         try:
-            if len(form["query"]) > LONGEST_GET:
-                response = self.session.post(url, data=form)
-            else:
-                response = self.session.get(url, params=form)
+            response = self.session.get(f"{self.url}/api/v1/{path}", params=form)
             return json.loads(response.content)["data"]["result"]
         except (KeyError, TypeError, ValueError) as error:
             raise SourceUnavailable("Prometheus answered without a result") from error
@@ -228,18 +221,39 @@ class _Question(NamedTuple):
             raise unreachable("Prometheus", error) from error
 
 
-def matchers_of(pair: tuple[str, str], pods: Sequence[ObjectKey]) -> Iterator[str]:
-    """Yield the matchers of the pods' namespaces, and of their names where they are few.
+def matchers_of(pair: tuple[str, str], pods: Sequence[ObjectKey], *, by_name: bool) -> Iterator[str]:
+    """Yield the matchers of the pods' namespaces, and of their names if so asked, each short enough for a URL.
 
     A name that Kubernetes would not take is left out, so no name can end the quoted text and change the query.
     """
     of_namespace, of_pod = pair
-    some = [pod for pod in pods if _is_name(pod.namespace) and _is_name(pod.name)]
-    namespaces = sorted({pod.namespace for pod in some})
-    names = _alternatives(sorted({pod.name for pod in some})) if len(some) <= MOST_NAMED_PODS else ""
-    for start in range(0, len(namespaces), NAMESPACES_PER_QUERY):
-        spaces = _alternatives(namespaces[start : start + NAMESPACES_PER_QUERY])
-        yield f'{of_namespace}=~"{spaces}"' + (f',{of_pod}=~"{names}"' if names else f',{of_pod}!=""')
+    some = sorted(pod for pod in pods if _is_name(pod.namespace) and _is_name(pod.name))
+    if not by_name:
+        for namespaces in _portions([ObjectKey(space, "") for space in sorted({pod.namespace for pod in some})]):
+            yield f'{of_namespace}=~"{_namespaces(namespaces)}",{of_pod}!=""'
+        return
+    for portion in _portions(some):
+        names = _alternatives(pod.name for pod in portion)
+        yield f'{of_namespace}=~"{_namespaces(portion)}",{of_pod}=~"{names}"'
+
+
+def _portions(pods: Sequence[ObjectKey]) -> Iterator[list[ObjectKey]]:
+    """Divide pods so that the names of each portion stay below :data:`LONGEST_MATCHERS` characters."""
+    portion: list[ObjectKey] = []
+    length = 0
+    for pod in pods:
+        own = len(pod.namespace) + len(pod.name) + 2
+        if portion and length + own > LONGEST_MATCHERS:
+            yield portion
+            portion, length = [], 0
+        portion.append(pod)
+        length += own
+    if portion:
+        yield portion
+
+
+def _namespaces(pods: Iterable[ObjectKey]) -> str:
+    return _alternatives(sorted({pod.namespace for pod in pods}))
 
 
 def _alternatives(names: Iterable[str]) -> str:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
+
+from plimsoll.domain.keys import ObjectKey
 
 
 class Span(NamedTuple):
@@ -29,3 +32,20 @@ class PodPast(NamedTuple):
     running: Mapping[float, float]
     waiting: Mapping[float, float]
     preemptions: float | None = None
+
+
+class Past(NamedTuple):
+    """What pods did in a time that ended at ``until``, in POSIX seconds."""
+
+    until: float
+    span: Span
+    pods: Mapping[ObjectKey, PodPast] = MappingProxyType({})
+
+    def column_of(self, at: float) -> int | None:
+        """Return the number of the column that ends at a time, 0 for the oldest; None outside of the time."""
+        column = self.span.columns - 1 - round((self.until - at) / self.span.step)
+        return column if 0 <= column < self.span.columns else None
+
+    def start_of(self, column: int) -> float:
+        """Return the POSIX time at which a column begins."""
+        return self.until - (self.span.columns - column) * self.span.step
