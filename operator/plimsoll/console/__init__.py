@@ -1,1 +1,1 @@
-"""The console: pages for people who review placements. Nothing else imports it."""
+"""The console: pages about the fleet and its deployments for people. A process of its own."""
