@@ -1,0 +1,37 @@
+"""The fixtures of the browser tests: one Chromium a file, and tabs of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from tests.support.chromium import chromium_or_skip
+from tests.support.tabs import Tab, open_tab
+
+OpenTab = Callable[..., Tab]
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """A headless Chromium of the system.
+
+    It lives as long as one file of tests: Playwright's loop runs in this thread meanwhile, and asynchronous tests of
+    other files need a loop of their own.
+    """
+    executable = chromium_or_skip()
+    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=executable, args=arguments)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def tab_of(chromium: Browser) -> Iterator[OpenTab]:
+    """Open tabs; see :func:`tests.support.tabs.open_tab`. They close after the test."""
+    with ExitStack() as stack:
+        yield lambda origin, **how: stack.enter_context(open_tab(chromium, origin, **how))
