@@ -9,10 +9,19 @@ from contextlib import ExitStack
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
+from testbed.scene import Scene
+from testbed.scene import scene as small_cluster
 from tests.support.chromium import chromium_or_skip
 from tests.support.tabs import Tab, open_tab
 
 OpenTab = Callable[..., Tab]
+
+
+@pytest.fixture(scope="session")
+def scene() -> Iterator[Scene]:
+    """A small cluster with something for every page; one a worker. Tests leave it as they find it."""
+    with small_cluster() as running:
+        yield running
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""The tabs see each defect of a page, and none in a clean one."""
+"""The instruments of the browser tests see each defect of a page, and none in a clean one."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 from tests.browser.conftest import OpenTab
+from tests.support.keyboard import keyboard_faults
 from tests.support.served import FixedPage, served
 from tests.support.tabs import AXE, NARROW
+from tests.support.tour import stops_of, told_at
 
 pytestmark = pytest.mark.browser
 
@@ -38,6 +40,13 @@ PAGES = {
         head="<style>@media (prefers-color-scheme: dark) {body {background: #000; color: #222}}</style>",
     ),
     "/nameless": page("<button></button>"),
+    "/keys": page("<a href=/x>1</a> <button>2</button> <input aria-label=3><button disabled>4</button>"),
+    "/no-keys": page("<a href=/x inert>1</a> <button id=bare>2</button>", head="<style>#bare {outline: 0}</style>"),
+    "/tour": page(
+        "<a href=/things/a/b>1</a> <a href=/things/c/d#e>2</a> <a href='/clean?sort=name'>3</a>"
+        f"<a href='/clean?sort=age'>4</a> <a href='{ELSEWHERE}'>5</a>"
+        "<nav aria-label=Views><a href=/tour>T</a> <a href=/clean>C</a></nav>"
+    ),
 }
 
 
@@ -102,3 +111,28 @@ def test_scripts_run_only_where_they_may(tab_of: OpenTab, origin: str) -> None:
 def test_the_vendored_axe_is_the_published_file() -> None:
     digest = hashlib.sha256(AXE.read_bytes()).hexdigest()
     assert digest == "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
+
+
+def test_the_keyboard_reaches_everything_that_shows_its_focus(tab_of: OpenTab, origin: str) -> None:
+    tab = tab_of(origin)
+    tab.go("/keys")
+    assert keyboard_faults(tab) == []
+
+
+def test_an_element_that_tab_skips_and_one_without_a_mark_are_seen(tab_of: OpenTab, origin: str) -> None:
+    tab = tab_of(origin)
+    tab.go("/no-keys")
+    faults = keyboard_faults(tab)
+    assert [each[:19] for each in faults] == ['missed: <a href="/x', "unmarked: <button i"], faults
+
+
+def test_a_tour_takes_one_page_of_each_kind(tab_of: OpenTab, origin: str) -> None:
+    tab = tab_of(origin)
+    tab.go("/tour")
+    assert stops_of(tab) == ["/tour", "/clean", "/things/a/b", "/clean?sort=name"]
+
+
+def test_a_tour_notes_what_its_stops_answer(tab_of: OpenTab, origin: str) -> None:
+    tab = tab_of(origin)
+    found = told_at(tab, ["/clean", "/tour"], lambda here: [here.page.title()] if "tour" in here.page.url else [])
+    assert found == {"/tour": ["T"]}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -67,15 +67,23 @@ class Tab:
         """The width in CSS pixels that the page as a whole takes; more than the window's means a scroll bar."""
         return int(self.page.evaluate("document.scrollingElement.scrollWidth"))
 
-    def barriers(self) -> list[str]:
-        """The findings of axe that are serious or critical: rule, element and advice, one a line."""
-        found = [each for each in self._ask_axe() if each["impact"] in SERIOUS]
+    def barriers(self, *rules: str, without: Collection[str] = ()) -> list[str]:
+        """The findings of axe that are serious or critical: rule, element and advice, one a line.
+
+        Args:
+            rules: ask for these rules only; none: for all.
+            without: leave these rules out.
+        """
+        found = [each for each in self._ask_axe(rules, without) if each["impact"] in SERIOUS]
         return [line for each in found for line in _lines(each)]
 
-    def _ask_axe(self) -> list[dict[str, Any]]:
+    def _ask_axe(self, rules: Sequence[str], without: Collection[str]) -> list[dict[str, Any]]:
         if not self.page.evaluate("'axe' in window"):
             self.page.evaluate(AXE.read_text(encoding="utf-8"))
-        answer = self.page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        options: dict[str, Any] = {"resultTypes": ["violations"]}
+        options |= {"runOnly": list(rules)} if rules else {}
+        options |= {"rules": {rule: {"enabled": False} for rule in without}}
+        answer = self.page.evaluate("options => axe.run(document, options)", options)
         violations: list[dict[str, Any]] = answer["violations"]
         return violations
 
