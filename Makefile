@@ -95,6 +95,9 @@ crds: $(READY) ## regenerate the CRD and the chart's copy
 goldens: $(READY) ## regenerate examples/*/expected
 	$(BIN)/python scripts/update_goldens.py
 
+screenshots: $(READY) build browser ## take docs/screenshots anew, in both colour schemes (two minutes)
+	$(BIN)/python -m testbed.screenshots $(ARGS)
+
 build: $(READY) ## build the control plane's programs that are missing (about 9 minutes from nothing)
 	$(BIN)/python -m testbed build
 
@@ -116,4 +119,4 @@ $(RUNS): pyproject.toml constraints.txt
 $(READY): pyproject.toml constraints.txt
 	scripts/make_venv.sh all
 
-.PHONY: try demo test test-unit test-cluster poison chaos scale test-browser browser test-engine test-live check accuracy bench-placement bench-rebalance latency-accuracy latency-fit mutants init format crds goldens build constraints clean help
+.PHONY: try demo test test-unit test-cluster poison chaos scale test-browser browser test-engine test-live check accuracy bench-placement bench-rebalance latency-accuracy latency-fit mutants init format crds goldens screenshots build constraints clean help

@@ -1,14 +1,14 @@
-"""The fixtures of the browser tests: one Chromium a file, and tabs of it."""
+"""The fixtures of the browser tests: one Chromium a file, tabs of it, and a cluster to look at."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
+from testbed.chromium import launched
 from testbed.scene import Scene
 from testbed.scene import scene as small_cluster
 from tests.support.chromium import chromium_or_skip
@@ -26,17 +26,9 @@ def scene() -> Iterator[Scene]:
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """A headless Chromium of the system.
-
-    It lives as long as one file of tests: Playwright's loop runs in this thread meanwhile, and asynchronous tests of
-    other files need a loop of their own.
-    """
-    executable = chromium_or_skip()
-    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable, args=arguments)
+    """A headless Chromium. It ends with the file: asynchronous tests of other files need a loop of their own."""
+    with launched(chromium_or_skip()) as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture
