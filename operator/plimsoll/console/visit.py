@@ -8,6 +8,7 @@ from typing import Any
 
 from plimsoll.adapters.cluster import Cluster
 from plimsoll.console.settings import ConsoleSettings
+from plimsoll.console.sources.live import LiveSource
 from plimsoll.console.views.world import World
 
 
@@ -25,6 +26,7 @@ class Visit:
         settings: those of this process.
         now: POSIX seconds.
         form: the fields of a POST; empty for a GET.
+        live: where live use is read.
     """
 
     path: str
@@ -36,6 +38,7 @@ class Visit:
     settings: ConsoleSettings
     now: float
     form: Mapping[str, str] = field(default_factory=dict)
+    live: LiveSource = field(default_factory=lambda: LiveSource(None))
 
     def first(self, name: str, otherwise: str = "") -> str:
         """Return the first value of a parameter, without surrounding blanks."""
