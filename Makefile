@@ -58,6 +58,7 @@ check: $(READY) ## format, lint, types, import contracts, generated files
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/generate_crd.py --check
 	$(BIN)/python scripts/update_goldens.py --check
+	$(BIN)/python -m scripts.dashboard --check
 
 ##@ Measure it
 accuracy: $(READY) ## our estimate and its peers against measured starts, one table (ARGS="--peers none", "--logs FILE")
@@ -89,6 +90,9 @@ format: $(READY) ## format and fix what can be fixed
 crds: $(READY) ## regenerate the CRD and the chart's copy
 	$(BIN)/python scripts/generate_crd.py
 
+dashboard: $(READY) ## regenerate the chart's Grafana dashboard
+	$(BIN)/python -m scripts.dashboard
+
 goldens: $(READY) ## regenerate examples/*/expected
 	$(BIN)/python scripts/update_goldens.py
 
@@ -110,4 +114,4 @@ $(RUNS): pyproject.toml constraints.txt
 $(READY): pyproject.toml constraints.txt
 	scripts/make_venv.sh all
 
-.PHONY: try demo test test-unit test-cluster poison chaos scale test-engine test-live check accuracy bench-placement bench-rebalance latency-accuracy latency-fit mutants init format crds goldens build constraints clean help
+.PHONY: try demo test test-unit test-cluster poison chaos scale test-engine test-live check accuracy bench-placement bench-rebalance latency-accuracy latency-fit mutants init format crds dashboard goldens build constraints clean help
