@@ -30,7 +30,7 @@ LIVE = Row(
         ),
         Panel(
             "Berths: running and waiting requests, and the most that may run",
-            "Requests wait while the hold has room? Then the engines' limit (--max-num-seqs) is reached.",
+            "If requests wait while the hold has room, the engines' limit (--max-num-seqs) is reached.",
             COUNT,
             (
                 Query(summed("plimsoll_live_running_requests"), "running"),
@@ -106,7 +106,7 @@ LIVE = Row(
         Panel(
             "Pressure",
             "Replicas that the load needs over those that are wanted: above 1 there are too few.",
-            SHARE,
+            COUNT,
             (Query(largest(of_objects("plimsoll_live_pressure_ratio")), OBJECT),),
         ),
         Panel(

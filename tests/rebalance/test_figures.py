@@ -37,10 +37,10 @@ def shown(figures: LiveFigures) -> dict[str, float]:
 
 def test_hold_and_berths_are_shown_in_tokens_and_requests() -> None:
     facts = situation(EASY, EASY)
-    assert facts.load.traffic is not None
     facts = replace(facts, placement=replace(facts.placement, model=replica_model(max_sequences=32)))
-    page = shown(figures_of(facts))
-    assert page["kv_cache_used_tokens"] == facts.load.traffic.used_tokens > 0
+    traffic, page = facts.load.traffic, shown(figures_of(facts))
+    assert traffic is not None
+    assert page["kv_cache_used_tokens"] == traffic.used_tokens > 0
     assert page["kv_cache_tokens"] == facts.load.held_tokens > page["kv_cache_used_tokens"]
     assert page["kv_cache_use_ratio"] == page["kv_cache_used_tokens"] / page["kv_cache_tokens"]
     assert page["batch_slots"] == 2 * 32
