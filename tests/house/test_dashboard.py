@@ -18,8 +18,10 @@ from tests.support.alerting import CHART, DASHBOARD, RULES, exported, metrics_of
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 RUNBOOKS = (DOCS / "runbooks.md").read_text()
 EXPRESSIONS = queries() | {name: rule.expression for name, rule in RULES.items()}
-SHARES = {"plimsoll_live_kv_cache_use_ratio", "vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"}
-ADDED_UP = re.compile(r"\b(?:sum|avg)\b")
+SHARES = {"vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"} | {
+    name for name in exported() if name.endswith("_ratio")
+}
+ADDED_UP = re.compile(r"\b(?:sum|avg)\b(?:\s+(?:by|without)\s*\([^)]*\))?\s*\(")
 
 
 @pytest.mark.parametrize("title", EXPRESSIONS)
@@ -50,13 +52,38 @@ def test_the_former_names_are_those_that_the_operator_reads() -> None:
     assert spellings("vllm:num_requests_running") == ("vllm:num_requests_running",)
 
 
+def added_up(expression: str) -> set[str]:
+    """The metrics inside every sum and every mean of a query."""
+    found = set[str]()
+    for start in ADDED_UP.finditer(expression):
+        depth = 0
+        for end in range(start.end() - 1, len(expression)):
+            depth += {"(": 1, ")": -1}.get(expression[end], 0)
+            if depth == 0:
+                found |= metrics_of(expression[start.end() : end])
+                break
+    return found
+
+
 @pytest.mark.parametrize("title", EXPRESSIONS)
 def test_no_share_is_added_up(title: str) -> None:
-    expression = EXPRESSIONS[title]
-    for share in SHARES & metrics_of(expression):
-        assert not re.search(rf"\b(?:sum|avg)\b[^)]*\)?\s*\([^()]*{share}", expression)
-    if SHARES & metrics_of(expression) and title not in RULES:
-        assert not ADDED_UP.search(expression)
+    assert SHARES & added_up(EXPRESSIONS[title]) == set()
+
+
+def test_a_share_that_is_added_up_would_be_noticed() -> None:
+    gauge = "vllm:kv_cache_usage_perc"
+    for wrong in (
+        f"sum({gauge})",
+        f'sum by (a) (label_replace({gauge}{{b=~"c"}}, "d"))',
+        f"avg by (a) (max(b) + {gauge})",
+    ):
+        assert gauge in added_up(wrong), wrong
+    for right in (
+        f"max by (a) ({gauge})",
+        f"sum by (a) (plimsoll_leader) and {gauge}",
+        f"sum(plimsoll_leader) * max({gauge})",
+    ):
+        assert gauge not in added_up(right), right
 
 
 def test_the_file_is_what_the_tables_of_panels_say() -> None:
