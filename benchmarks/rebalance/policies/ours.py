@@ -16,7 +16,7 @@ from benchmarks.placement.fleets import CATALOG
 from benchmarks.rebalance.engines import most_sequences, steps_of
 from benchmarks.rebalance.policies.signals import serving
 from benchmarks.rebalance.step_seconds import costs_of
-from benchmarks.rebalance.values import EngineSpec, Order, PodView, Policy, Sample, Scenario, View
+from benchmarks.rebalance.values import EngineSpec, Order, PodView, Policy, Scenario, View
 from plimsoll.adapters.catalog import load_model_facts
 from plimsoll.adapters.readings import Reading
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
@@ -43,6 +43,7 @@ from plimsoll.rebalance.past import Past
 from plimsoll.rebalance.season import LEAST_STARTUP_SECONDS, Season, season_of
 from plimsoll.rebalance.signals import EngineSample, PodSignals, SignalState
 from plimsoll.rebalance.trend import Point
+from plimsoll.simulation.values import Sample
 
 MODEL = "Qwen/Qwen3-32B"
 """A request needs a model. The live loop reads nothing of it."""
