@@ -17,7 +17,7 @@ from plimsoll.simulation.prompts import Chunks, Prompts
 from plimsoll.simulation.request import Request
 from plimsoll.simulation.step_times import StepTimes
 from plimsoll.simulation.totals import Totals
-from plimsoll.simulation.values import EngineLimits, Fate, Sample
+from plimsoll.simulation.values import EngineLimits, Fate, Obstacle, Sample
 
 MOST_STEPS: Final = 128
 """The most steps that count as equally long. Their lengths are those of the middle one."""
@@ -69,6 +69,11 @@ class Engine:
         return self.running + self.waiting
 
     @property
+    def most_running(self) -> int:
+        """The most requests that may run at the same time."""
+        return self._limits.max_num_seqs
+
+    @property
     def total_blocks(self) -> int:
         """Blocks of the KV cache."""
         return self._limits.kv_tokens // BLOCK_TOKENS
@@ -82,6 +87,15 @@ class Engine:
     def free_blocks(self) -> int:
         """Blocks that nobody holds."""
         return self.total_blocks - self.used_blocks
+
+    @property
+    def obstacle(self) -> Obstacle | None:
+        """The reason why the first request of the queue waits; None where nothing waits."""
+        if not self._waiting:
+            return None
+        if self.running >= self._limits.max_num_seqs:
+            return Obstacle.BERTHS
+        return Obstacle.STEP if self._can_admit() else Obstacle.CACHE
 
     def requests(self) -> tuple[Request, ...]:
         """Return all requests that are not answered."""

@@ -104,6 +104,17 @@ class Sample:
     prefix_hit_tokens_total: float
 
 
+class Obstacle(StrEnum):
+    """The reasons why the first request of an engine's queue waits."""
+
+    CACHE = "Cache"
+    """The KV cache has no room for its prompt."""
+    BERTHS = "Berths"
+    """The engine runs as many requests as it may (``--max-num-seqs``)."""
+    STEP = "Step"
+    """The tokens of a step are taken by other prompts, or the step under way has not ended."""
+
+
 class Fate(StrEnum):
     """The ends of a request."""
 

@@ -1,0 +1,49 @@
+"""The scrapes of simulated engines, each at its own phase, as far back as the live loop reads them."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from plimsoll.rebalance.signals import EngineSample, PodSignals
+from plimsoll.simulation.agenda import Agenda
+from plimsoll.simulation.chance import Chance
+from plimsoll.simulation.replica import Replica, Stage
+from plimsoll.simulation.samples import engine_sample
+
+SCRAPE_SECONDS: Final = 15.0
+"""The time between two scrapes of a pod. Prometheus scrapes once a minute unless told otherwise; the documentation asks
+for 30 s or less."""
+
+HISTORY_SECONDS: Final = 600.0
+"""How far back the live loop reads."""
+
+
+@dataclass(slots=True)
+class Scrapes:
+    """The samples of all replicas that serve, the oldest first. ``ends_at`` is the end of the run in seconds."""
+
+    agenda: Agenda
+    chance: Chance
+    ends_at: float
+    _samples: dict[str, deque[EngineSample]] = field(default_factory=dict, init=False)
+
+    def watch(self, replica: Replica, kv_tokens: int) -> None:
+        """Scrape a replica with a KV cache of so many tokens from now on, first at a random part of the interval."""
+        self._samples[replica.name] = deque()
+        first = self.agenda.now + self.chance.uniform(0, SCRAPE_SECONDS)
+        self.agenda.every(first, SCRAPE_SECONDS, self.ends_at, partial(self._scrape, replica, kv_tokens))
+
+    def signals(self) -> tuple[PodSignals, ...]:
+        """Return what the live loop reads now: the samples of ten minutes of all replicas that had any."""
+        oldest = self.agenda.now - HISTORY_SECONDS
+        for samples in self._samples.values():
+            while samples and samples[0].at < oldest:
+                samples.popleft()
+        return tuple(PodSignals(name, tuple(samples)) for name, samples in self._samples.items() if samples)
+
+    def _scrape(self, replica: Replica, kv_tokens: int) -> None:
+        if replica.stage is Stage.READY:
+            self._samples[replica.name].append(engine_sample(replica.engine.sample(self.agenda.now), kv_tokens))
