@@ -27,6 +27,7 @@ COMMANDS = (
     "prices",
     "reject",
     "run",
+    "simulate",
 )
 
 

@@ -66,7 +66,7 @@ class Engine:
     @property
     def load(self) -> int:
         """All requests that are not answered."""
-        return self.running + self.waiting
+        return len(self._prompts) + len(self._decoding) + len(self._waiting)
 
     @property
     def most_running(self) -> int:

@@ -8,6 +8,7 @@ from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.model import Task
 from plimsoll.domain.outcomes import Fit, Option, Target
 from plimsoll.domain.serving import Request
+from plimsoll.domain.units import format_gib
 from plimsoll.placement.feasibility import hourly_price, sized
 from plimsoll.placement.sizing import Sized
 from plimsoll.rebalance.capacity import ReplicaModel
@@ -71,7 +72,9 @@ def kind_of_replica(request: Request, place: Sized) -> Kind:
         raise InvalidInput("split", str(tuple(split)), "Name a split with tensor parallelism alone.")
     if figures.fit is Fit.NO:
         missing = figures.needed_bytes - figures.budget_bytes
-        raise InvalidInput("gpu", place.gpu.name, f"{missing:,} bytes are missing there. See `plimsoll estimate`.")
+        raise InvalidInput(
+            "gpu", place.gpu.name, f"{format_gib(missing)} are missing on each GPU. See `plimsoll estimate`."
+        )
     model = model_of(request, place.gpu, split, figures.kv_capacity_tokens)
     if model is None:
         raise InvalidInput("model", request.model.name, "The performance model does not know it on this GPU type.")

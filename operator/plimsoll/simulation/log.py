@@ -79,7 +79,7 @@ class Log:
 
     def serves(self, at: float, replica: Replica, ready: int, wanted: int) -> None:
         """Note a new replica that serves."""
-        words = f"{replica.name} serves: {ready:,} of {wanted:,} replicas are ready."
+        words = f"{replica.name} serves. Ready now: {ready:,}; wanted: {wanted:,}."
         self.events.append(Event(at, Happening.SERVES, words))
 
 

@@ -26,9 +26,6 @@ from plimsoll.simulation.kind import Kind
 from plimsoll.simulation.replica import Replica, Stage
 from plimsoll.simulation.room import open_room
 
-TURN_SECONDS: Final = 10.0
-"""The time between two turns. In a cluster a turn comes every 5 s, and with new samples every 15 s."""
-
 _POOL: Final = "pool"
 
 

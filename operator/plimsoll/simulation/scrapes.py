@@ -13,28 +13,28 @@ from plimsoll.simulation.chance import Chance
 from plimsoll.simulation.replica import Replica, Stage
 from plimsoll.simulation.samples import engine_sample
 
-SCRAPE_SECONDS: Final = 15.0
-"""The time between two scrapes of a pod. Prometheus scrapes once a minute unless told otherwise; the documentation asks
-for 30 s or less."""
-
 HISTORY_SECONDS: Final = 600.0
 """How far back the live loop reads."""
 
 
 @dataclass(slots=True)
 class Scrapes:
-    """The samples of all replicas that serve, the oldest first. ``ends_at`` is the end of the run in seconds."""
+    """The samples of all replicas that serve, the oldest first.
+
+    They are taken ``every_seconds`` until ``ends_at``, in seconds since the beginning of the run.
+    """
 
     agenda: Agenda
     chance: Chance
+    every_seconds: float
     ends_at: float
     _samples: dict[str, deque[EngineSample]] = field(default_factory=dict, init=False)
 
     def watch(self, replica: Replica, kv_tokens: int) -> None:
         """Scrape a replica with a KV cache of so many tokens from now on, first at a random part of the interval."""
         self._samples[replica.name] = deque()
-        first = self.agenda.now + self.chance.uniform(0, SCRAPE_SECONDS)
-        self.agenda.every(first, SCRAPE_SECONDS, self.ends_at, partial(self._scrape, replica, kv_tokens))
+        first = self.agenda.now + self.chance.uniform(0, self.every_seconds)
+        self.agenda.every(first, self.every_seconds, self.ends_at, partial(self._scrape, replica, kv_tokens))
 
     def signals(self) -> tuple[PodSignals, ...]:
         """Return what the live loop reads now: the samples of ten minutes of all replicas that had any."""

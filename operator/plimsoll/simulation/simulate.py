@@ -16,7 +16,7 @@ from plimsoll.simulation.fleet import Fleet
 from plimsoll.simulation.gateway import Gateway
 from plimsoll.simulation.kind import Limits
 from plimsoll.simulation.log import Log
-from plimsoll.simulation.loop import TURN_SECONDS, Loop
+from plimsoll.simulation.loop import Loop
 from plimsoll.simulation.replica import Replica
 from plimsoll.simulation.scrapes import Scrapes
 from plimsoll.simulation.step_times import StepTimes
@@ -26,8 +26,8 @@ from plimsoll.simulation.values import Fault, Routing
 from plimsoll.simulation.watching import Watching
 from plimsoll.simulation.workload import arrivals
 
-MOST_ACTIONS: Final = 600_000
-"""The most steps and arrivals of a run, so that it ends in any case. A run of 30,000 requests usually takes a third."""
+MOST_ACTIONS: Final = 400_000
+"""The most steps and arrivals of a run, so that it ends in any case. 20,000 requests usually take about 150,000."""
 
 LOOK_SECONDS: Final = 5.0
 """The time between two looks at what fills."""
@@ -68,7 +68,7 @@ class _Run:
         rules = _Rules(trial.kind.limits, trial.replicas, trial.startup_seconds, trial.drain_seconds)
         starts, routes, phases = (Draws(seed_for(seed, each)) for each in ("starts", "routing", "scrapes"))
         self._fleet = Fleet(rules, StepTimes(costs), self._agenda, starts, self._on_ready)
-        self._scrapes = Scrapes(self._agenda, phases, trial.workload.seconds)
+        self._scrapes = Scrapes(self._agenda, phases, trial.scrape_seconds, trial.workload.seconds)
         patience = max(0.0, trial.patience_seconds - costs.request_seconds)
         self._gateway = Gateway(self._agenda, self._fleet.ready, Routing.LEAST_LOADED, patience, routes)
         self._loop = Loop(trial.kind, trial.policy, trial.replicas, trial.startup_seconds)
@@ -81,7 +81,7 @@ class _Run:
         self._fleet.begin()
         self._gateway.expect(arrivals(trial.workload, trial.kind.room_tokens, trial.seed))
         self._agenda.every(LOOK_SECONDS, LOOK_SECONDS, seconds, self._look)
-        self._agenda.every(TURN_SECONDS, TURN_SECONDS, seconds, self._turn)
+        self._agenda.every(trial.scrape_seconds, trial.scrape_seconds, seconds, self._turn)
         self._agenda.every(0.0, trial.sample_seconds, seconds, self._note)
         self._go_on(seconds)
         self._agenda.now = seconds

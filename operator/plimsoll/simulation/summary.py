@@ -36,13 +36,19 @@ def _policy(moments: Sequence[Moment], events: Sequence[Event]) -> str:
     if made:
         wanted = [each.wanted for each in moments]
         times = "once" if len(made) == 1 else f"{len(made)} times"
-        most, last = max(wanted), wanted[-1]
-        end = f"to {last:,}" if last == most else f"to at most {most:,} and {last:,} at the end"
-        return f"the policy acts {times}, and the replicas go from {wanted[0]:,} {end}"
+        return f"the policy acts {times}, and {_range(wanted)}"
     if any(each.kind is Happening.PROPOSAL for each in events):
         return "the policy only proposes changes"
     held = next((each.reason for each in events if each.kind is Happening.HELD_BACK), None)
     return "the policy changes nothing" if held is None else f"the policy changes nothing ({held})"
+
+
+def _range(wanted: Sequence[int]) -> str:
+    first, most, least, last = wanted[0], max(wanted), min(wanted), wanted[-1]
+    if most == least:
+        return f"the number of replicas stays {first:,}"
+    between = f", at most {most:,}" if most > max(first, last) else ""
+    return f"the replicas go from {first:,} to {last:,}{between}"
 
 
 def _losses(totals: Totals) -> Iterator[str]:
@@ -55,3 +61,9 @@ def _losses(totals: Totals) -> Iterator[str]:
 def minutes(seconds: float) -> str:
     """Return a time in words: seconds below two minutes, else minutes."""
     return f"{seconds:.0f} s" if seconds < 2 * _MINUTE else f"{seconds / _MINUTE:.0f} min"
+
+
+def clock(seconds: float) -> str:
+    """Return the virtual time as minutes and seconds."""
+    whole = round(seconds)
+    return f"{whole // _MINUTE:02d}:{whole % _MINUTE:02d}"

@@ -7,12 +7,19 @@ from dataclasses import dataclass
 from typing import Final
 
 from plimsoll.domain.errors import InvalidInput
+from plimsoll.rebalance.memory import FIRST_STARTUP_SECONDS
 from plimsoll.rebalance.policy import RebalancePolicy
 from plimsoll.simulation.kind import Kind
 from plimsoll.simulation.workload import Workload
 
 MOST_REPLICAS: Final = 50
 MOST_STARTUP_SECONDS: Final = 7200.0
+
+USUAL_PATIENCE_SECONDS: Final = 60.0
+USUAL_SCRAPE_SECONDS: Final = 15.0
+MANY_REPLICAS: Final = 16
+"""With more replicas, the simulated Prometheus scrapes every 30 s: the longest time that the operator's documentation
+allows. The live loop then reads half as many samples, and a run takes half as long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +42,20 @@ class Trial:
     workload: Workload
     policy: RebalancePolicy
     replicas: int = 1
-    startup_seconds: float = 120.0
-    patience_seconds: float = 60.0
+    startup_seconds: float = FIRST_STARTUP_SECONDS
+    patience_seconds: float = USUAL_PATIENCE_SECONDS
     drain_seconds: float = 90.0
     sample_seconds: float = 15.0
     seed: int = 1
+
+    @property
+    def scrape_seconds(self) -> float:
+        """The time between two scrapes of a pod, and between two turns of the live loop.
+
+        In a cluster, turns come more often. Those without new samples mostly decide the same again.
+        """
+        most = max(self.replicas, self.policy.max_replicas)
+        return USUAL_SCRAPE_SECONDS if most <= MANY_REPLICAS else 2 * USUAL_SCRAPE_SECONDS
 
     def __post_init__(self) -> None:
         """Refuse what cannot be simulated.

@@ -13,7 +13,7 @@ from plimsoll.simulation.draws import Draws, seed_for
 from plimsoll.simulation.values import Arrival
 
 MOST_MINUTES = 240.0
-MOST_REQUESTS = 30_000
+MOST_REQUESTS = 20_000
 """The most requests of a run. Each takes about a tenth of a millisecond, so that a run ends within seconds."""
 
 MOST_SPREAD = 3.0
