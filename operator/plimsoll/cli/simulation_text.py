@@ -38,8 +38,8 @@ def input_lines(trial: Trial) -> Iterator[str]:
     yield f"Requests: {workload_words(trial.workload)}."
     yield (
         f"Policy: {policy.mode.value}, {policy.min_replicas} to {policy.max_replicas} replicas, {trial.replicas} at "
-        f"the beginning, {trial.startup_seconds:g} s to start one; clients wait {trial.patience_seconds:g} s for a first "
-        f"token."
+        f"the beginning, {trial.startup_seconds:g} s to start one; clients wait {trial.patience_seconds:g} s for a "
+        "first token."
     )
 
 

@@ -72,9 +72,8 @@ def kind_of_replica(request: Request, place: Sized) -> Kind:
         raise InvalidInput("split", str(tuple(split)), "Name a split with tensor parallelism alone.")
     if figures.fit is Fit.NO:
         missing = figures.needed_bytes - figures.budget_bytes
-        raise InvalidInput(
-            "gpu", place.gpu.name, f"{format_gib(missing)} are missing on each GPU. See `plimsoll estimate`."
-        )
+        fix = f"{format_gib(missing)} are missing on each GPU. Use more GPUs, a shorter context or fewer requests."
+        raise InvalidInput("gpu", place.gpu.name, fix)
     model = model_of(request, place.gpu, split, figures.kv_capacity_tokens)
     if model is None:
         raise InvalidInput("model", request.model.name, "The performance model does not know it on this GPU type.")
