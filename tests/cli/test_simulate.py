@@ -67,7 +67,10 @@ def test_what_is_given_replaces_the_figure_of_the_preset() -> None:
         (("--requests-per-second", "0"), "requests-per-second: 0.0 cannot be used. Use a number above 0."),
         (("--requests-per-second", "500"), "can be simulated at once. Use 9.25 or less, or simulate fewer minutes."),
         (("--max-replicas", "51"), "max-replicas: 51 cannot be used. Use 1 to 50."),
-        (("--concurrency", "64", "--tp", "1"), "are missing on each GPU. Use more GPUs, a shorter context or fewer requests."),
+        (
+            ("--concurrency", "64", "--tp", "1"),
+            "are missing on each GPU. Use more GPUs, a shorter",
+        ),
         (("--prompt", "9000"), "Use a longer context."),
         (("--gpu", "L400"), "There is no such GPU type"),
     ],

@@ -156,7 +156,7 @@ def test_a_trial_out_of_range_is_refused_by_name(field: str, changes: dict[str, 
 
 def test_what_no_engine_serves_by_tokens_is_refused() -> None:
     request, place = kind().request, kind().place
-    pooling = replace(request, model=replace(request.model, task=Task.EMBED))
+    pooling = replace(request, model=replace(request.model, task=Task.POOL))
     with pytest.raises(InvalidInput, match="Name a model that generates"):
         kind_of_replica(pooling, place)
     with pytest.raises(InvalidInput, match="tensor parallelism alone"):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 from rich.table import Table
 
-from plimsoll.simulation.course import Course, Moment, Spread
+from plimsoll.simulation.course import Course, Moment, Spread, evenly
 from plimsoll.simulation.summary import clock
 from plimsoll.simulation.trial import Trial
 from plimsoll.simulation.workload import Workload
@@ -75,19 +75,11 @@ def times(spread: Spread | None) -> str:
     return f"{spread.median * _MILLISECONDS:,.0f} / {spread.p95 * _MILLISECONDS:,.0f} ms"
 
 
-def some(moments: Sequence[Moment], most: int) -> Sequence[Moment]:
-    """Return at most so many moments, evenly over the time; the last one is always among them."""
-    if len(moments) <= most:
-        return moments
-    last = len(moments) - 1
-    return [moments[round(number * last / (most - 1))] for number in range(most)]
-
-
 def _table(moments: Sequence[Moment]) -> Table:
     table = Table()
     for name in ("time", "hold", "KV tokens", "berths", "waiting", "replicas (wanted)", "TTFT", "TPOT"):
         table.add_column(name, justify="right")
-    for each in some(moments, MOST_ROWS):
+    for each in evenly(moments, MOST_ROWS):
         table.add_row(
             clock(each.at),
             f"{each.hold:.0%}",

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 class Happening(StrEnum):
@@ -115,3 +119,11 @@ class Course:
     moments: tuple[Moment, ...]
     events: tuple[Event, ...]
     totals: Totals
+
+
+def evenly(items: Sequence[T], most: int) -> Sequence[T]:
+    """Return at most so many of a sequence, evenly apart; the first and the last are always among them."""
+    if len(items) <= most:
+        return items
+    last = len(items) - 1
+    return [items[round(number * last / (most - 1))] for number in range(most)]

@@ -37,6 +37,7 @@ class Log:
     events: list[Event] = field(default_factory=list)
     _seen: dict[Happening, float] = field(default_factory=dict, init=False)
     _said: tuple[str, str] = field(default=("", ""), init=False)
+    _serving: tuple[str, ...] = field(default=(), init=False)
 
     def state(self, at: float, kind: Happening, words: str) -> None:
         """Note a state. It is an event where it was not seen for some time."""
@@ -78,8 +79,13 @@ class Log:
         self._said = said
 
     def serves(self, at: float, replica: Replica, ready: int, wanted: int) -> None:
-        """Note a new replica that serves."""
-        words = f"{replica.name} serves. Ready now: {ready:,}; wanted: {wanted:,}."
+        """Note a new replica that serves. Those of the same moment are one event."""
+        again = bool(self.events) and (self.events[-1].at, self.events[-1].kind) == (at, Happening.SERVES)
+        self._serving = (*self._serving, replica.name) if again else (replica.name,)
+        names = ", ".join(self._serving)
+        words = f"{names} serve{'' if again else 's'}. Ready now: {ready:,}; wanted: {wanted:,}."
+        if again:
+            self.events.pop()
         self.events.append(Event(at, Happening.SERVES, words))
 
 

@@ -6,6 +6,7 @@ from plimsoll.console.pages.deployment import deployment
 from plimsoll.console.pages.deployments import deployments
 from plimsoll.console.pages.fleet import fleet
 from plimsoll.console.pages.inbox import inbox
+from plimsoll.console.pages.simulator import simulator
 from plimsoll.console.pages.what_if import what_if
 from plimsoll.console.visit import View
 
@@ -16,4 +17,5 @@ PAGES = (
     View("/deployments/{namespace}/{name}", deployment),
     View("/what-if", what_if, "What if"),
     View("/what-if", what_if, method="POST"),
+    View("/simulator", simulator, "Simulator"),
 )
