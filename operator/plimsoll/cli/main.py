@@ -29,6 +29,7 @@ COMMANDS = (
     "reject",
     "run",
     "top",
+    "simulate",
 )
 
 
