@@ -31,7 +31,7 @@ async def _serve(settings: ConsoleSettings, fallback: str) -> None:
         await _start(site, settings)
         port = runner.addresses[0][1]
         click.echo(f"Plimsoll's console: http://{settings.host}:{port}/")
-        await _ended()
+        await ended()
     finally:
         await runner.cleanup()
 
@@ -40,10 +40,12 @@ async def _start(site: web.TCPSite, settings: ConsoleSettings) -> None:
     try:
         await site.start()
     except OSError as error:
-        raise InvalidInput("--port", settings.port, f"Choose another port, or 0 for any free one ({error.strerror}).") from error
+        raise InvalidInput(
+            "--port", settings.port, f"Choose another port, or 0 for any free one ({error.strerror})."
+        ) from error
 
 
-async def _ended() -> None:
+async def ended() -> None:
     """Wait for Ctrl-C or a request to end."""
     ended = asyncio.Event()
     for each in (signal.SIGINT, signal.SIGTERM):

@@ -8,6 +8,7 @@ import time
 from aiohttp import web
 
 from plimsoll.adapters.kinds import INFERENCE_DEPLOYMENTS
+from plimsoll.console.guards.streams import Budget
 from plimsoll.console.seats import Seat, Seats
 from plimsoll.console.views.gaps import GapKind
 
@@ -17,22 +18,19 @@ COMMENT_SECONDS = 15.0
 LEAST_PAUSE_SECONDS = 1.0
 """The least time between two changes that one tab hears of."""
 
-MOST_STREAMS = 64
-"""Open streams of one process. A tab without one fetches its page every 15 seconds."""
-
-BUSY_SECONDS = "15"
-
 OPEN = web.AppKey("open_streams", set)
+PLACES = web.AppKey("places_for_streams", Budget)
 
 
 async def stream(request: web.Request, seats: Seats) -> web.StreamResponse:
     """Send ``changed`` with the revision until the tab is closed, or until the person may see nothing any more."""
-    streams = request.app[OPEN]
-    if len(streams) >= MOST_STREAMS:
-        raise web.HTTPServiceUnavailable(
-            text="Too many open pages: this one is fetched every 15 seconds.", headers={"Retry-After": BUSY_SECONDS}
-        )
     seat = await seats.of(request)
+    with request.app[PLACES].place(seat.person):
+        return await _streamed(request, seat)
+
+
+async def _streamed(request: web.Request, seat: Seat) -> web.StreamResponse:
+    streams = request.app[OPEN]
     answer = web.StreamResponse(
         headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     )

@@ -9,11 +9,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
+from plimsoll.console.guards.streams import Budget
 from plimsoll.console.pages.routes import PAGES
 from plimsoll.console.rendering import STATIC, asset, rendered
 from plimsoll.console.seats import Seat, Seats
 from plimsoll.console.settings import ConsoleSettings
-from plimsoll.console.streams import OPEN, stream
+from plimsoll.console.streams import OPEN, PLACES, stream
 from plimsoll.console.views.counts import counts_of
 from plimsoll.console.views.frame import frame_of
 from plimsoll.console.visit import Page, Redirect, View, Visit
@@ -29,6 +30,7 @@ def make_app(seats: Seats, settings: ConsoleSettings, middlewares: Sequence[Midd
     """Return the application. ``middlewares`` decide who may ask for what, from the outside in."""
     app = web.Application(middlewares=middlewares, client_max_size=LARGEST_FORM)
     app[OPEN] = set()
+    app[PLACES] = Budget()
     app.cleanup_ctx.append(_reading(seats))
     app.on_shutdown.append(_end_streams)
     for view in PAGES:
