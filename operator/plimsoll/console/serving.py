@@ -6,10 +6,13 @@ import asyncio
 import contextlib
 import logging
 import signal
+import socket
 
 import click
 from aiohttp import web
 
+from plimsoll.console.guards import Local, runner
+from plimsoll.console.guards.door import TOKEN_FIELD, new_token
 from plimsoll.console.seats import OneSeat
 from plimsoll.console.settings import ConsoleSettings
 from plimsoll.console.web import make_app
@@ -24,28 +27,30 @@ def serve(settings: ConsoleSettings, fallback: str) -> None:
 
 
 async def _serve(settings: ConsoleSettings, fallback: str) -> None:
-    runner = web.AppRunner(make_app(OneSeat(settings, fallback), settings), access_log=None)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, settings.host, settings.port)
-        await _start(site, settings)
-        port = runner.addresses[0][1]
-        click.echo(f"Plimsoll's console: http://{settings.host}:{port}/")
-        await ended()
-    finally:
-        await runner.cleanup()
+    with _socket(settings) as listening:
+        port = listening.getsockname()[1]
+        token = new_token()
+        served = runner(make_app(OneSeat(settings, fallback), settings, Local(port, token)))
+        await served.setup()
+        try:
+            await web.SockSite(served, listening).start()
+            click.echo(f"Plimsoll's console: http://{settings.host}:{port}/?{TOKEN_FIELD}={token}")
+            await until_stopped()
+        finally:
+            await served.cleanup()
 
 
-async def _start(site: web.TCPSite, settings: ConsoleSettings) -> None:
+def _socket(settings: ConsoleSettings) -> socket.socket:
+    """Return a listening socket: the guards need the port before the first request comes."""
     try:
-        await site.start()
+        return socket.create_server((settings.host, settings.port))
     except OSError as error:
         raise InvalidInput(
             "--port", settings.port, f"Choose another port, or 0 for any free one ({error.strerror})."
         ) from error
 
 
-async def ended() -> None:
+async def until_stopped() -> None:
     """Wait for Ctrl-C or a request to end."""
     ended = asyncio.Event()
     for each in (signal.SIGINT, signal.SIGTERM):

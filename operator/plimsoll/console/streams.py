@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
+from collections.abc import Iterator
+from typing import Any
 
 from aiohttp import web
 
@@ -18,32 +21,54 @@ COMMENT_SECONDS = 15.0
 LEAST_PAUSE_SECONDS = 1.0
 """The least time between two changes that one tab hears of."""
 
-OPEN = web.AppKey("open_streams", set)
-PLACES = web.AppKey("places_for_streams", Budget)
+
+class OpenStreams:
+    """The tasks of all open streams. They end with the process."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    @contextlib.contextmanager
+    def one(self) -> Iterator[None]:
+        """Count the current task as a stream."""
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("a stream is a task")
+        self._tasks.add(task)
+        try:
+            yield
+        finally:
+            self._tasks.discard(task)
+
+    async def end(self) -> None:
+        """End all streams."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def stream(request: web.Request, seats: Seats) -> web.StreamResponse:
-    """Send ``changed`` with the revision until the tab is closed, or until the person may see nothing any more."""
+OPEN = web.AppKey("open_streams", OpenStreams)
+
+_HEADERS = {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
+
+
+async def stream(request: web.Request, seats: Seats, budget: Budget) -> web.StreamResponse:
+    """Send ``changed`` with the revision until the tab is closed, or until the person may see nothing any more.
+
+    Raises:
+        Refusal: too many streams are open.
+    """
     seat = await seats.of(request)
-    with request.app[PLACES].place(seat.person):
-        return await _streamed(request, seat)
+    with budget.place(seat.person), request.app[OPEN].one():
+        return await _answer(request, seat)
 
 
-async def _streamed(request: web.Request, seat: Seat) -> web.StreamResponse:
-    streams = request.app[OPEN]
-    answer = web.StreamResponse(
-        headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    )
-    task = asyncio.current_task()
-    assert task is not None  # noqa: S101 - a handler always runs in a task
-    streams.add(task)
-    try:
+async def _answer(request: web.Request, seat: Seat) -> web.StreamResponse:
+    answer = web.StreamResponse(headers=_HEADERS)
+    with contextlib.suppress(ConnectionError, asyncio.CancelledError):  # the tab was closed, or the process ends
         await answer.prepare(request)
         await _follow(answer, seat)
-    except (ConnectionError, asyncio.CancelledError):
-        pass  # the tab was closed, or the process ends
-    finally:
-        streams.discard(task)
     return answer
 
 
@@ -61,7 +86,5 @@ async def _follow(answer: web.StreamResponse, seat: Seat) -> None:
 
 def may_see(seat: Seat) -> bool:
     """Whether the person may list InferenceDeployments anywhere."""
-    return any(
-        shelf.gap is None or shelf.gap.reason is not GapKind.FORBIDDEN
-        for shelf in seat.reader.shelves_of(INFERENCE_DEPLOYMENTS)
-    )
+    shelves = seat.reader.shelves_of(INFERENCE_DEPLOYMENTS)
+    return any(shelf.gap is None or shelf.gap.reason is not GapKind.FORBIDDEN for shelf in shelves)

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 from aiohttp import web
-from aiohttp.typedefs import Middleware
 
-from plimsoll.console.guards.streams import Budget
+from plimsoll.console.guards import InCluster, Local, guard
+from plimsoll.console.guards.refusals import Refusal
+from plimsoll.console.guards.streams import MOST, MOST_OF_ONE, Budget
 from plimsoll.console.pages.routes import PAGES
 from plimsoll.console.rendering import STATIC, asset, rendered
 from plimsoll.console.seats import Seat, Seats
 from plimsoll.console.settings import ConsoleSettings
-from plimsoll.console.streams import OPEN, PLACES, stream
+from plimsoll.console.streams import OPEN, OpenStreams, stream
 from plimsoll.console.views.counts import counts_of
 from plimsoll.console.views.frame import frame_of
+from plimsoll.console.views.world import World
 from plimsoll.console.visit import Page, Redirect, View, Visit
 
 LARGEST_FORM = 1024 * 1024
@@ -26,16 +27,17 @@ _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml",
 _FOR_EVER = "public, max-age=31536000, immutable"
 
 
-def make_app(seats: Seats, settings: ConsoleSettings, middlewares: Sequence[Middleware] = ()) -> web.Application:
-    """Return the application. ``middlewares`` decide who may ask for what, from the outside in."""
-    app = web.Application(middlewares=middlewares, client_max_size=LARGEST_FORM)
-    app[OPEN] = set()
-    app[PLACES] = Budget()
+def make_app(seats: Seats, settings: ConsoleSettings, guards: Local | InCluster) -> web.Application:
+    """Return the application. ``guards`` say who may ask for what."""
+    app = web.Application(client_max_size=LARGEST_FORM)
+    guard(app, guards, lambda request, refusal: error_text(request.path, refusal))
+    app[OPEN] = OpenStreams()
+    budget = Budget(most_of_one=MOST if isinstance(guards, Local) else MOST_OF_ONE)
     app.cleanup_ctx.append(_reading(seats))
     app.on_shutdown.append(_end_streams)
     for view in PAGES:
         app.router.add_route(view.method, view.path, _answering(view, seats, settings))
-    app.router.add_get("/stream", lambda request: stream(request, seats))
+    app.router.add_get("/stream", lambda request: stream(request, seats, budget))
     app.router.add_get("/healthz", _healthy)
     app.router.add_get("/static/{digest}/{name}", _static)
     return app
@@ -50,10 +52,7 @@ def _reading(seats: Seats) -> Callable[[web.Application], AsyncIterator[None]]:
 
 
 async def _end_streams(app: web.Application) -> None:
-    streams = list(app[OPEN])
-    for task in streams:
-        task.cancel()
-    await asyncio.gather(*streams, return_exceptions=True)
+    await app[OPEN].end()
 
 
 async def _healthy(_: web.Request) -> web.Response:
@@ -121,4 +120,23 @@ def page_text(page: Page, visit: Visit, here: str) -> str:
         allow_approvals=visit.settings.allow_approvals,
         now=visit.now,
         world=visit.world,
+    )
+
+
+def error_text(path: str, refusal: Refusal) -> str:
+    """Return the page of a refusal, with the navigation. It shows nothing of the cluster."""
+    entries = [(view.path, view.word) for view in PAGES if view.word]
+    frame = frame_of(World(), path, entries, {}, 0.0)
+    return rendered(
+        "error.html",
+        refusal=refusal,
+        title=refusal.word,
+        here=path,
+        is_live=False,
+        menu=frame.menu,
+        freshness=None,
+        banners=(),
+        person="",
+        scope=(),
+        allow_approvals=False,
     )
