@@ -5,25 +5,34 @@ The guards stand before a small application that lists deployments and creates a
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
+import os
+import re
+import ssl
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
-from aiohttp import ClientSession, web
-from aiohttp.test_utils import TestServer
+from aiohttp import ClientSession, TCPConnector, web
+from aiohttp.test_utils import TestServer, unused_port
 
 from plimsoll.adapters.bearer_access import BearerAccess
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, Cluster
 from plimsoll.console.guards import InCluster, guard
 from plimsoll.console.guards.people import People
 from plimsoll.console.guards.person import PERSON, Person
+from testbed.api_client import http_text
 from testbed.approvals import install_kinds
 from testbed.audit import AuditEvent, AuditLog
+from testbed.certificates import Authority
 from testbed.control_plane import ControlPlane
 from tests.support.approvals import Person as Account
 from tests.support.installed import View, inference_deployment, install
@@ -32,7 +41,7 @@ pytestmark = pytest.mark.cluster
 
 PUBLIC = "console.example.org"
 PROPOSAL = "4f0c8a1d92be"
-READS = {"resources": ["inferencedeployments"], "verbs": ["list"]}
+READS = {"resources": ["inferencedeployments", "placementproposals"], "verbs": ["list", "watch"]}
 CREATES = {"resources": ["placementapprovals"], "verbs": ["create"]}
 APPROVES = {"resources": ["inferencedeployments"], "verbs": ["approve"]}
 OWN_PAGE = {"Host": PUBLIC, "Sec-Fetch-Site": "same-origin"}
@@ -117,11 +126,16 @@ class Console:
         return await self.ask("/approve", {**who.headers, **OWN_PAGE, **headers}, form)
 
 
+def authority_of(who: Tenant) -> bytes:
+    """The certificate of the API server's authority."""
+    data = json.loads(who.kubeconfig.read_text())["clusters"][0]["cluster"]["certificate-authority-data"]
+    return base64.b64decode(data)
+
+
 @pytest.fixture
 async def console(control_plane: ControlPlane, tmp_path: Path, reader: Tenant) -> AsyncIterator[Console]:
-    data = json.loads(reader.kubeconfig.read_text())["clusters"][0]["cluster"]["certificate-authority-data"]
     authority = tmp_path / "ca.crt"
-    authority.write_bytes(base64.b64decode(data))
+    authority.write_bytes(authority_of(reader))
 
     @asynccontextmanager
     async def session(person: Person) -> AsyncIterator[Cluster]:
@@ -246,3 +260,109 @@ async def test_a_forged_request_never_reaches_the_api_server(
     assert status in (403, 421)
     assert AuditLog(control_plane.audit_log).events(since, user=approver.account.user) == []
     assert (await console.approve(approver, approver.account.user))[0] == 201
+
+
+@pytest.fixture(scope="module")
+def running(control_plane: ControlPlane, reader: Tenant, approver: Tenant) -> Iterator[str]:
+    """The console's own process with the chart's arguments, without a kubeconfig or a service account; its URL."""
+    directory = control_plane.directory / "console"
+    directory.mkdir()
+    pair = Authority(directory).server()
+    ca_file = directory / "api-server.crt"
+    ca_file.write_bytes(authority_of(reader))
+    port = unused_port()
+    words = (
+        *("console", "--in-cluster", f"--port={port}", f"--ca-file={ca_file}", f"--public-host={PUBLIC}"),
+        *("--proxy=192.0.2.0/24", "--token-header=Authorization", f"--namespace={reader.namespace}"),
+        *(
+            f"--namespace={approver.namespace}",
+            "--namespace=leaver",
+            f"--tls-cert={pair.certificate}",
+            f"--tls-key={pair.key}",
+        ),
+    )
+    server = urlsplit(control_plane.server)
+    place = {"KUBERNETES_SERVICE_HOST": str(server.hostname), "KUBERNETES_SERVICE_PORT": str(server.port)}
+    environment = {**os.environ, **place, "KUBECONFIG": "/nonexistent", "HOME": str(directory)}
+    log = directory / "console.log"
+    with log.open("w") as written:
+        process = subprocess.Popen(  # noqa: S603 - our own
+            [sys.executable, "-m", "plimsoll", *words], env=environment, stdout=written, stderr=written
+        )
+    url = f"https://127.0.0.1:{port}"
+    try:
+        control_plane.wait_until(lambda: _is_healthy(url), 60, "a healthy console")
+        yield url
+        assert process.poll() is None, log.read_text()
+        for secret in (reader.token, approver.token):
+            assert secret not in log.read_text()
+    finally:
+        process.terminate()
+        assert process.wait(20) == 0
+
+
+def _tls() -> ssl.SSLContext:
+    """The console's certificate is of nobody's authority; the kubelet's probes do not verify it either."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+def _is_healthy(url: str) -> bool:
+    try:
+        return http_text(f"{url}/healthz", tls=_tls()) == "ok\n"
+    except OSError:
+        return False
+
+
+async def page(url: str, path: str, headers: dict[str, str]) -> tuple[int, str]:
+    async with (
+        ClientSession(connector=TCPConnector(ssl=_tls())) as session,
+        session.get(url + path, headers={**headers, "Accept": "text/html"}, allow_redirects=False) as answer,
+    ):
+        return answer.status, await answer.text()
+
+
+async def page_with(url: str, path: str, who: Tenant, text: str) -> str:
+    """The page as soon as it has this text: the console reads the cluster while it serves."""
+    async with asyncio.timeout(60):
+        while True:
+            status, found = await page(url, path, who.headers)
+            assert status == 200, found
+            if text in found:
+                return found
+            await asyncio.sleep(0.1)
+
+
+async def test_two_people_see_their_own_namespaces_and_no_word_of_the_others(
+    running: str, reader: Tenant, approver: Tenant
+) -> None:
+    for who, other in ((reader, approver), (approver, reader)):
+        for path in ("/deployments", "/", "/fleet"):
+            text = f"secret-of-{who.namespace}" if path == "/deployments" else "</html>"
+            found = await page_with(running, path, who, text)
+            assert f"secret-of-{other.namespace}" not in found
+            assert not re.search(rf"\b{other.namespace}\b", found), path
+            assert who.account.user in found
+
+
+async def test_nobody_gets_a_page_and_the_page_of_the_refusal_has_its_style(running: str) -> None:
+    for given in ({}, {"Authorization": "Bearer made-up"}, {"X-Forwarded-Access-Token": "x"}):
+        status, said = await page(running, "/deployments", {"Host": PUBLIC, **given})
+        assert status in (401, 403)
+        assert "secret-of" not in said
+        [style] = re.findall(r'href="(/static/[^"]*\.css)"', said)
+        assert (await page(running, style, {"Host": PUBLIC}))[0] == 200
+
+
+async def test_another_host_is_refused_by_the_process(running: str, reader: Tenant) -> None:
+    assert (await page(running, "/deployments", {**reader.headers, "Host": "evil.example"}))[0] == 421
+    assert (await page(running, "/deployments", reader.headers))[0] == 200
+
+
+async def test_a_right_that_is_taken_away_ends_the_view(running: str, control_plane: ControlPlane) -> None:
+    leaver = tenant(control_plane, "leaver", READS)
+    assert leaver.account.user in await page_with(running, "/deployments", leaver, "secret-of-leaver")
+    control_plane.kubectl("delete", "rolebinding", "leaver", "-n", leaver.namespace)
+    said = await page_with(running, "/deployments", leaver, "You may not list inferencedeployments")
+    assert "secret-of-leaver" not in said
