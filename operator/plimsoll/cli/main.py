@@ -28,8 +28,8 @@ COMMANDS = (
     "prices",
     "reject",
     "run",
-    "top",
     "simulate",
+    "top",
 )
 
 
