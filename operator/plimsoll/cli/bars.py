@@ -13,7 +13,7 @@ from plimsoll.cli.advice import advice_sentence
 from plimsoll.cli.remedies import first_remedy
 from plimsoll.cli.rows import Row
 from plimsoll.cli.segments import legend, segments
-from plimsoll.cli.sentences import at_once, costs, degree, headline, remedy_lines, sentences
+from plimsoll.cli.sentences import NO_REMEDY, at_once, costs, degree, headline, remedy_lines, sentences
 from plimsoll.cli.verdict import warnings_of
 from plimsoll.domain.outcomes import Fit, MemoryEstimate, Rejection, Split
 from plimsoll.domain.serving import Request
@@ -26,7 +26,6 @@ BAR_CELLS = 48
 """The length in characters of a bar that stands for all usable memory of a GPU."""
 
 _BEFORE_BAR = ("", "", "", "", "", "")
-_NO_REMEDY = "no change that was tried makes it fit"
 
 _VERDICT = {Fit.SURE: ("fits", "green"), Fit.PROBABLE: ("probably", "yellow"), Fit.NO: ("no", "red")}
 
@@ -55,7 +54,7 @@ def _table(request: Request, rows: Sequence[Row], split: Split | None) -> Table:
         table.add_row(*_row(request, row))
         if len(rows) > 1 and row.fit is Fit.NO:
             remedy = first_remedy(request, row.gpu, row.answer, split)
-            table.add_row(*_BEFORE_BAR, Text(_NO_REMEDY if remedy is None else remedy.short, "yellow"))
+            table.add_row(*_BEFORE_BAR, Text(NO_REMEDY if remedy is None else remedy.short, "yellow"))
     return table
 
 

@@ -17,6 +17,8 @@ from plimsoll.engines.registry import engine_of
 from plimsoll.performance.decode_time import decode_floor
 from plimsoll.placement.sizing import Sized
 
+NO_REMEDY = "no change that was tried makes it fit"
+
 
 def degree(split: Split) -> str:
     """The tensor-parallel degree, the engines if there are several, and EP where experts are whole."""
