@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 GROUPS = {"run": (), "all": ("test", "check")}
-EXTRAS = {"run": "", "all": "[operator]"}
+EXTRAS = {"run": "", "all": "[console]"}
 USERS = {"run": "the offline commands", "all": "the operator, the tests and the checks"}
 MARKERS = {"run": ".runs", "all": ".ready"}
 """Files in ``.venv`` that hold the digest of what was installed; make compares their times."""

@@ -18,6 +18,22 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end -}}
 
+{{/* The console's pods have another name, so that no selector of the operator finds them. */}}
+{{- define "plimsoll.consoleSelectorLabels" -}}
+app.kubernetes.io/name: plimsoll-console
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "plimsoll.consoleLabels" -}}
+{{ include "plimsoll.consoleSelectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
 {{- define "plimsoll.serviceAccountName" -}}
 {{- if .Values.serviceAccount.create -}}
 {{- default (include "plimsoll.fullname" .) .Values.serviceAccount.name -}}

@@ -12,7 +12,9 @@ when this process loses the lease.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Mapping, Sequence
+import json
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Self, cast
@@ -36,6 +38,7 @@ from plimsoll.adapters.api_errors import (
     server_message,
 )
 from plimsoll.adapters.apply_text import CONTENT_TYPE, apply_text
+from plimsoll.adapters.bearer_access import BearerAccess
 from plimsoll.adapters.kinds import (
     APPROVALS,
     CONFIG_MAPS,
@@ -56,6 +59,7 @@ from plimsoll.adapters.kinds import (
     kind_of,
     version_number,
 )
+from plimsoll.adapters.long_lines import long_lines
 from plimsoll.adapters.patience import IMPATIENT, Patience, patiently
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.keys import ObjectKey
@@ -144,14 +148,18 @@ class Cluster:
     Args:
         kubeconfig: path; None for the service account of a pod, or the kubeconfig that kubectl would use.
         context: a context of the kubeconfig; None for the current one.
+        bearer: a person's token and its API server. Neither a kubeconfig nor a service account is then read.
 
     Attributes:
         fence: called before every write, after its connection is open. Raises :class:`NotLeading` to stop the write.
     """
 
-    def __init__(self, kubeconfig: str | None = None, context: str | None = None) -> None:
+    def __init__(
+        self, kubeconfig: str | None = None, context: str | None = None, *, bearer: BearerAccess | None = None
+    ) -> None:
         self._kubeconfig = kubeconfig
         self._context = context
+        self._bearer = bearer
         self.fence: Callable[[], None] = _always_open
 
     async def __aenter__(self) -> Self:
@@ -191,7 +199,10 @@ class Cluster:
         return trace
 
     async def _load(self, settings: api.Configuration) -> None:
-        """Load the service account in a pod; elsewhere the kubeconfig, as kubectl finds it."""
+        """Load the person's token, if one is given. Else the service account in a pod, or what kubectl would use."""
+        if self._bearer is not None:
+            self._bearer.write_to(settings)
+            return
         if self._kubeconfig is None and self._context is None:
             try:
                 config.load_incluster_config(client_configuration=settings)
@@ -239,6 +250,35 @@ class Cluster:
             token = about.get("continue")
             if not token:
                 return Listing(found, version_number(about))
+
+    async def watch(
+        self, kind: Kind, version: str, *, namespace: str | None = None, seconds: int
+    ) -> AsyncIterator[tuple[str, Manifest]]:
+        """Yield the changes after a resource version, each with its type: ADDED, MODIFIED, DELETED or BOOKMARK.
+
+        The API server checks the rights of this user when a watch begins, and never while it lasts. So each watch ends
+        after ``seconds``, and the next one is refused if the right is gone.
+
+        Raises:
+            ClusterRefused: with status 410 if the version is too old, and the objects must be listed again.
+            SourceUnavailable: the API server does not answer, or the connection broke.
+        """
+        path = _resource(kind, self._dynamic).path(namespace=namespace)
+        action = f"watch {kind.plural}"
+        options = {
+            "resource_version": version,
+            "watch": True,
+            "timeout_seconds": seconds,
+            "allow_watch_bookmarks": True,
+        }
+        with _own_errors(action):
+            async with asyncio.timeout(seconds + REQUEST_TIMEOUT_SECONDS):
+                answer = await self._dynamic.request("get", path, serialize=False, **options)
+                try:
+                    async for line in long_lines(answer.content):
+                        yield _event(action, json.loads(line))
+                finally:
+                    answer.close()
 
     async def get(self, kind: Kind, key: ObjectKey) -> Manifest | None:
         """Return one object; None if it does not exist."""
@@ -437,16 +477,7 @@ class Cluster:
         patience: Patience = Patience(),  # noqa: B008 - frozen
         **options: Any,
     ) -> Manifest:
-        resource = Resource(
-            prefix="apis" if kind.group else "api",
-            group=kind.group,
-            api_version=kind.version,
-            kind=kind.kind,
-            namespaced=kind.namespaced,
-            verbs=[],
-            name=kind.plural,
-            client=self._dynamic,
-        )
+        resource = _resource(kind, self._dynamic)
         path = resource.path(name=name, namespace=namespace) + (f"/{subresource}" if subresource else "")
         given = {key: value for key, value in options.items() if value is not None}
 
@@ -462,24 +493,54 @@ class Cluster:
         self, action: str, method: str, path: str, timeout_seconds: float, given: Mapping[str, Any]
     ) -> Manifest:
         """Send the request once. The deadline also covers the body of the answer."""
-        try:
+        with _own_errors(action):
             async with asyncio.timeout(timeout_seconds):
                 answer = await self._dynamic.request(
                     method, path, serialize=False, _request_timeout=timeout_seconds, **given
                 )
                 document = await answer.json(content_type=None)
-        except ApiException as error:
-            message = server_message(error.body, error.reason)
-            raise ClusterRefused(
-                action, int(error.status or 0), message, retry_after=retry_after_seconds(error.headers)
-            ) from error
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise SourceUnavailable(f"{action}: {type(error).__name__} {error}") from error
-        except ValueError as error:
-            raise SourceUnavailable(f"{action}: the answer is not JSON") from error
         if not isinstance(document, dict) or "kind" not in document:
             raise SourceUnavailable(f"{action}: the answer is no Kubernetes object")
         return cast("Manifest", document)
+
+
+@contextmanager
+def _own_errors(action: str) -> Iterator[None]:
+    """Turn the client's exceptions into our own."""
+    try:
+        yield
+    except ApiException as error:
+        message = server_message(error.body, error.reason)
+        raise ClusterRefused(
+            action, int(error.status or 0), message, retry_after=retry_after_seconds(error.headers)
+        ) from error
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        raise SourceUnavailable(f"{action}: {type(error).__name__} {error}") from error
+    except ValueError as error:
+        raise SourceUnavailable(f"{action}: the answer is not JSON") from error
+
+
+def _resource(kind: Kind, client: DynamicClient) -> Resource:
+    return Resource(
+        prefix="apis" if kind.group else "api",
+        group=kind.group,
+        api_version=kind.version,
+        kind=kind.kind,
+        namespaced=kind.namespaced,
+        verbs=[],
+        name=kind.plural,
+        client=client,
+    )
+
+
+def _event(action: str, event: Any) -> tuple[str, Manifest]:
+    """Return the type and the object of a watch event. An error inside of a watch is a refusal."""
+    if not isinstance(event, dict) or not isinstance(event.get("object"), dict):
+        raise SourceUnavailable(f"{action}: the answer is no event")
+    body = event["object"]
+    if event.get("type") == "ERROR":
+        raise ClusterRefused(action, int(body.get("code") or 0), str(body.get("message") or "error in a watch"))
+    return str(event.get("type")), body
 
 
 def _items(page: Manifest) -> Any:

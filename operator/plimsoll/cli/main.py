@@ -17,6 +17,7 @@ from plimsoll.domain.errors import PlimsollError
 COMMANDS = (
     "approve",
     "capacity",
+    "console",
     "estimate",
     "explain",
     "fleet",
@@ -30,6 +31,10 @@ COMMANDS = (
 )
 
 
+_ELSEWHERE = {"console": "plimsoll.console.command"}
+"""Commands outside of this package. The name is enough: the console imports the command line, and not the reverse."""
+
+
 class _Commands(click.Group):
     """Imports a command when it is called: ``models`` needs a tenth of the time that ``plan`` needs for its imports."""
 
@@ -41,7 +46,7 @@ class _Commands(click.Group):
         """The command of that name, with all that it imports."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = import_module(f"plimsoll.cli.commands.{cmd_name}").command
+        command: click.Command = import_module(_ELSEWHERE.get(cmd_name, f"plimsoll.cli.commands.{cmd_name}")).command
         return command
 
 

@@ -79,10 +79,10 @@ def gpus_held(pod: Body, resource: str) -> int:
 
 def holds_gpus(pod: Body) -> bool:
     """Whether a pod requests any GPU or slice that we know."""
-    return any(gpus_held(pod, resource) for resource in _gpu_resources(pod))
+    return any(gpus_held(pod, resource) for resource in held_resources(pod))
 
 
-def _gpu_resources(pod: Body) -> set[str]:
+def held_resources(pod: Body) -> set[str]:
     spec = pod.get("spec") or {}
     containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
     sections = ((container.get("resources") or {}).get(key) or {} for container in containers for key in _SECTIONS)
@@ -111,7 +111,7 @@ def _held_by_node(pods: Iterable[Body]) -> dict[tuple[str, str], int]:
         if REQUESTS in pod or not is_bound(pod):
             continue  # only its summed requests are kept, so it holds no GPU
         node = pod["spec"]["nodeName"]
-        for resource in _gpu_resources(pod):
+        for resource in held_resources(pod):
             held[node, resource] = held.get((node, resource), 0) + gpus_held(pod, resource)
     return held
 

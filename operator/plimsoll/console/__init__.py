@@ -1,0 +1,1 @@
+"""The console: pages about the fleet and its deployments for people. A process of its own."""

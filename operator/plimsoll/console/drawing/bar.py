@@ -1,0 +1,109 @@
+"""The hull of one GPU: terms, error band, spare room, load line, and what is beyond it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from plimsoll.console.drawing.scale import Scale, Tick
+from plimsoll.console.views.figures import Figures
+from plimsoll.console.views.words import gib
+
+TERMS = ("weights", "kv", "activations", "other")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A stretch of a hull, from ``start`` over ``length``, in picture units. ``kind`` is its CSS class."""
+
+    kind: str
+    start: float
+    length: float
+    words: str = ""
+
+    @property
+    def end(self) -> float:
+        """Where it ends."""
+        return round(self.start + self.length, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A hull on a scale, in picture units along its axis.
+
+    ``hull`` is the length of the GPU's memory. ``parts`` are the terms and the spare room, in order. ``band`` is the
+    error band. ``over`` is what is beyond the load line, at most up to the end of the scale; ``is_cut`` means that more
+    is beyond that end. ``live`` is the KV cache in use; None where it is not known. ``sentence`` says everything in
+    words.
+    """
+
+    hull: float
+    parts: tuple[Part, ...]
+    band: Part
+    line: float
+    over: Part | None
+    is_cut: bool
+    live: Part | None
+    sentence: str
+    ticks: tuple[Tick, ...] = ()
+
+
+def bar_of(figures: Figures, scale: Scale, live: float | None = None) -> Bar:
+    """Return the drawing of one GPU.
+
+    Args:
+        figures: the need and the room, in bytes.
+        scale: the page's scale.
+        live: the used share of the KV cache (0 to 1); None where it is not known.
+    """
+    return Bar(
+        hull=scale.at(figures.usable),
+        parts=tuple(_parts(figures, scale)),
+        band=_stretch("band", figures.lower, figures.upper, scale),
+        line=scale.at(figures.budget),
+        over=_over(figures, scale),
+        is_cut=figures.upper > scale.most,
+        live=None if live is None else _live(figures, scale, live),
+        sentence=sentence_of(figures, live),
+        ticks=scale.ticks,
+    )
+
+
+def _parts(figures: Figures, scale: Scale) -> Iterator[Part]:
+    start = 0
+    sizes = figures.weights, figures.kv_cache, figures.activations, max(0, figures.other)
+    for kind, size in zip(TERMS, sizes, strict=True):
+        yield _stretch(kind, start, start + size, scale, gib(size))
+        start += size
+    if figures.spare > 0:
+        yield _stretch("spare", figures.upper, figures.budget, scale, gib(figures.spare))
+
+
+def _stretch(kind: str, start: float, end: float, scale: Scale, words: str = "") -> Part:
+    first, last = scale.at(start), scale.at(end)
+    return Part(kind, first, round(max(0.0, last - first), 2), words)
+
+
+def _over(figures: Figures, scale: Scale) -> Part | None:
+    if figures.upper <= figures.budget:
+        return None
+    return _stretch("over", figures.budget, figures.upper, scale, gib(figures.upper - figures.budget))
+
+
+def _live(figures: Figures, scale: Scale, share: float) -> Part:
+    """Return the KV cache in use. The engine takes all room between the weights and the line for its cache."""
+    pool = max(0, figures.budget - (figures.expected - figures.kv_cache))
+    return _stretch("live", figures.weights, figures.weights + pool * min(1.0, max(0.0, share)), scale)
+
+
+def sentence_of(figures: Figures, live: float | None = None) -> str:
+    """Return the drawing in words."""
+    terms = (
+        f"weights {gib(figures.weights)}, KV cache {gib(figures.kv_cache)}, "
+        f"activations {gib(figures.activations)}, graphs and overhead {gib(figures.other)}"
+    )
+    need = f"needs {gib(figures.lower)} to {gib(figures.upper)} GiB ({terms})"
+    line = f"load line at {gib(figures.budget)} of {gib(figures.usable)} GiB"
+    rest = f"{gib(figures.spare)} GiB spare" if figures.spare >= 0 else f"{gib(-figures.spare)} GiB over the line"
+    used = "" if live is None else f"; {100 * live:.0f} % of the KV cache in use"
+    return f"{need}; {line}; {rest}{used}"

@@ -1,0 +1,89 @@
+"""Did a page of this console send the form?
+
+A browser sends cookies with forms of other sites in some cases, so a cookie alone proves nothing. Browsers say where a
+request comes from in ``Sec-Fetch-Site``. On plain HTTP beyond loopback they leave it out; then ``Origin`` decides.
+GET changes nothing anywhere in the console, so GET needs no such proof.
+"""
+
+from __future__ import annotations
+
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+
+from plimsoll.console.guards.refusals import Refusal
+
+READING = frozenset({"GET", "HEAD"})
+FORMS = frozenset({"application/x-www-form-urlencoded", "multipart/form-data"})
+
+
+def only_own_forms(scheme: str, largest_body: int) -> Middleware:
+    """Return the middleware that lets through what reads, and forms of the console's own pages.
+
+    Args:
+        scheme: the scheme of the console's address, as the browser sees it.
+        largest_body: most bytes of a form.
+    """
+
+    @web.middleware
+    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.method == "POST":
+            check_origin(request, scheme)
+            check_body(request, largest_body)
+        elif request.method not in READING:
+            raise web.HTTPMethodNotAllowed(request.method, [*READING, "POST"])
+        return await handler(request)
+
+    return guard
+
+
+def check_origin(request: web.Request, scheme: str) -> None:
+    """Check that a page of this console sent the request.
+
+    Raises:
+        Refusal: 403.
+    """
+    if not is_own(
+        request.headers.getall("Sec-Fetch-Site", []), request.headers.getall("Origin", []), scheme, request.host
+    ):
+        raise Refusal(
+            403,
+            "ForeignForm",
+            "The browser does not say that a page of this console sent the form.",
+            "Open the page in the console itself and send the form there.",
+        )
+
+
+def is_own(sites: list[str], origins: list[str], scheme: str, host: str) -> bool:
+    """Whether these headers say that a page of ``scheme://host`` sent the request.
+
+    An ``Origin`` of another site is refused even where ``Sec-Fetch-Site`` is in order: no browser sends such a pair.
+
+    Args:
+        sites: every ``Sec-Fetch-Site``.
+        origins: every ``Origin``.
+        scheme: the scheme of this console's address.
+        host: this request's ``Host``, which is known to be one of the console's.
+    """
+    own = f"{scheme}://{host}".lower()
+    if any(origin.lower() != own for origin in origins):
+        return False
+    return sites == ["same-origin"] if sites else len(origins) == 1
+
+
+def check_body(request: web.Request, largest: int) -> None:
+    """Check the type and the announced size of the body. The server reads no more than the announced bytes.
+
+    Raises:
+        Refusal: 415, 411 or 413.
+    """
+    if request.content_type not in FORMS:
+        raise Refusal(415, "NoForm", "The body of the request is no form.", "Send the form of a page of the console.")
+    if request.content_length is None:
+        raise Refusal(411, "NoLength", "The request does not say how long it is.", "Send a Content-Length.")
+    if request.content_length > largest:
+        raise Refusal(
+            413,
+            "TooLarge",
+            f"The form has {request.content_length:,} bytes; {largest:,} are the most.",
+            "Send less, or use the command line, which has no such limit.",
+        )

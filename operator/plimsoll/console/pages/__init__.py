@@ -1,0 +1,1 @@
+"""One module a page: the URL in, a template and its values out."""

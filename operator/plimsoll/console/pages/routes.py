@@ -1,0 +1,16 @@
+"""All pages, in the order of the navigation."""
+
+from __future__ import annotations
+
+from plimsoll.console.pages.deployment import deployment
+from plimsoll.console.pages.deployments import deployments
+from plimsoll.console.pages.fleet import fleet
+from plimsoll.console.pages.inbox import inbox
+from plimsoll.console.visit import View
+
+PAGES = (
+    View("/", inbox, "Inbox"),
+    View("/fleet", fleet, "Fleet"),
+    View("/deployments", deployments, "Deployments"),
+    View("/deployments/{namespace}/{name}", deployment),
+)

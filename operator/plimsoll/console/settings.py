@@ -1,0 +1,28 @@
+"""The settings of one console process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleSettings:
+    """How one console process works.
+
+    Attributes:
+        host: the address to listen on.
+        port: the port; 0 for any free one.
+        kubeconfig: as for kubectl.
+        context: as for kubectl.
+        namespaces: the namespaces to show; empty for all that the person may list.
+        prometheus_url: where live use is read; None for no live marks.
+        allow_approvals: whether proposals can be answered here. Everything else is read-only in any case.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8765
+    kubeconfig: str | None = None
+    context: str | None = None
+    namespaces: tuple[str, ...] = ()
+    prometheus_url: str | None = None
+    allow_approvals: bool = False

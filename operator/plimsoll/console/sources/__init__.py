@@ -1,0 +1,1 @@
+"""The outside of the console: what a person may read of a cluster, kept current."""

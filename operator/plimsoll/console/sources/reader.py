@@ -1,0 +1,194 @@
+"""All that one person may see of a cluster, kept current by watches with the person's own rights."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Self
+
+from plimsoll.adapters.catalog import load_gpu_types
+from plimsoll.adapters.cluster import Cluster
+from plimsoll.adapters.kinds import INFERENCE_DEPLOYMENTS, NODES, PODS, PROPOSALS, Kind
+from plimsoll.app.pruning import node as pruned_node
+from plimsoll.app.pruning import whole
+from plimsoll.console.sources.shelf import Shelf
+from plimsoll.console.views.gaps import Gap, GapKind
+from plimsoll.console.views.pods import PodRow, pod_of
+from plimsoll.console.views.rows import row_of
+from plimsoll.console.views.world import World
+from plimsoll.domain.fleet import Fleet
+from plimsoll.facts.cluster.fleet_reading import read_fleet
+
+Body = Mapping[str, Any]
+
+KEPT: Mapping[Kind, Callable[[Body], Any]] = {
+    INFERENCE_DEPLOYMENTS: row_of,
+    PROPOSALS: whole,
+    NODES: pruned_node,
+    PODS: pod_of,
+}
+"""The kinds that pages are made from, each with the function that reduces its objects."""
+
+
+class Reader:
+    """Use as an asynchronous context manager.
+
+    Args:
+        cluster: the API server, with the person's credentials.
+        namespaces: the namespaces to show; empty for all.
+        fallback: the namespaces to show of a kind that the person may not list in all namespaces.
+
+    Attributes:
+        changed: set at every change. Whoever waits for it clears it.
+    """
+
+    def __init__(self, cluster: Cluster, namespaces: Sequence[str] = (), fallback: Sequence[str] = ()) -> None:
+        self._cluster = cluster
+        self._namespaces = tuple(namespaces)
+        self._fallback = tuple(fallback)
+        self._shelves: list[Shelf] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._revision = 0
+        self._world: World | None = None
+        self._fleet: tuple[tuple[int, ...], Fleet | None] | None = None
+        self._waiters: set[asyncio.Event] = set()
+
+    async def __aenter__(self) -> Self:
+        for kind in KEPT:
+            scopes: Sequence[str | None] = self._namespaces if kind.namespaced and self._namespaces else (None,)
+            for scope in scopes:
+                self._add(kind, scope)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _add(self, kind: Kind, namespace: str | None) -> None:
+        shelf = Shelf(self._cluster, kind, KEPT[kind], self._note, namespace)
+        self._shelves.append(shelf)
+        self._start(shelf.run())
+        if kind.namespaced and namespace is None and self._fallback:
+            self._start(self._narrow(shelf))
+
+    def _start(self, work: Any) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+
+    async def _narrow(self, shelf: Shelf) -> None:
+        """Show single namespaces where the person may not list a kind in all of them."""
+        await shelf.is_forbidden.wait()
+        for namespace in self._fallback:
+            self._add(shelf.kind, namespace)
+
+    def _note(self) -> None:
+        self._revision += 1
+        self._world = None
+        for waiter in self._waiters:
+            waiter.set()
+
+    @property
+    def revision(self) -> int:
+        """Grows with every change."""
+        return self._revision
+
+    def listen(self) -> Listener:
+        """Return a listener for changes. Use it as a context manager."""
+        return Listener(self._waiters)
+
+    @property
+    def world(self) -> World:
+        """Everything as it is now. It is made once for each revision."""
+        if self._world is None:
+            self._world = self._made()
+        return self._world
+
+    def _made(self) -> World:
+        return World(
+            revision=self._revision,
+            heard=self.heard,
+            rows=MappingProxyType(self._all(INFERENCE_DEPLOYMENTS)),
+            pods=self._pods(),
+            fleet=self._read_fleet(),
+            proposals=tuple(self._all(PROPOSALS).values()),
+            gaps=tuple(self._gaps()),
+            namespaces=self._shown(),
+        )
+
+    @property
+    def heard(self) -> float:
+        """When the API server last answered for every kind that it answers for, in POSIX seconds; 0 for never."""
+        return min(
+            (shelf.heard for shelf in self._shelves if shelf.heard and not shelf.is_forbidden.is_set()), default=0.0
+        )
+
+    def _all(self, kind: Kind) -> dict[Any, Any]:
+        found: dict[Any, Any] = {}
+        for shelf in self.shelves_of(kind):
+            found |= shelf.objects
+        return found
+
+    def shelves_of(self, kind: Kind) -> list[Shelf]:
+        """Return the shelves of a kind, one a scope."""
+        return [shelf for shelf in self._shelves if shelf.kind == kind]
+
+    def _pods(self) -> tuple[PodRow, ...]:
+        return tuple(self._all(PODS).values())
+
+    def _read_fleet(self) -> Fleet | None:
+        """Return the GPU nodes, made anew only where nodes or pods have changed."""
+        version = tuple(shelf.changes for kind in (NODES, PODS) for shelf in self.shelves_of(kind))
+        if self._fleet is None or self._fleet[0] != version:
+            self._fleet = version, self._new_fleet()
+        return self._fleet[1]
+
+    def _new_fleet(self) -> Fleet | None:
+        (nodes,) = self.shelves_of(NODES)
+        if nodes.gap is not None and nodes.gap.reason is not GapKind.UNREACHABLE:
+            return None
+        return read_fleet(nodes.objects.values(), map(_holding, self._pods()), load_gpu_types())
+
+    def _gaps(self) -> Iterable[Gap]:
+        return (shelf.gap for shelf in self._shelves if shelf.gap is not None)
+
+    def _shown(self) -> tuple[str, ...]:
+        """The namespaces whose deployments are shown; empty for all."""
+        if self._namespaces:
+            return self._namespaces
+        whole_cluster = next((each for each in self.shelves_of(INFERENCE_DEPLOYMENTS) if each.namespace is None), None)
+        forbidden = whole_cluster is not None and whole_cluster.is_forbidden.is_set()
+        return self._fallback if forbidden else ()
+
+
+class Listener:
+    """Waits for changes of a reader."""
+
+    def __init__(self, waiters: set[asyncio.Event]) -> None:
+        self._waiters = waiters
+        self._event = asyncio.Event()
+
+    def __enter__(self) -> Self:
+        self._waiters.add(self._event)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._waiters.discard(self._event)
+
+    async def wait(self, seconds: float) -> bool:
+        """Wait for a change, but not longer than this. Return whether there was one."""
+        try:
+            await asyncio.wait_for(self._event.wait(), seconds)
+        except TimeoutError:
+            return False
+        self._event.clear()
+        return True
+
+
+def _holding(pod: PodRow) -> Body:
+    """Return the parts of a pod that a fleet is read from."""
+    return {
+        "spec": {"nodeName": pod.node, "containers": [{"resources": {"requests": dict(pod.gpus)}}]},
+        "status": {"phase": pod.phase},
+    }

@@ -1,0 +1,159 @@
+"""Why here, and not elsewhere: the choice, what fits by price, and what does not by what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+
+from plimsoll.api.v1alpha1.status import InferenceDeploymentStatus, RejectionStatus
+from plimsoll.app.record.values import split_of
+from plimsoll.console.drawing.bar import Bar, bar_of
+from plimsoll.console.drawing.scale import common_scale
+from plimsoll.console.views.figures import Figures
+from plimsoll.console.views.rows import Row
+from plimsoll.domain.outcomes import Split
+
+BAR_LENGTH = 230.0
+
+DEAR = 2
+"""A candidate that fits and costs this many times the choice is folded away."""
+
+CHOSEN, FITS, NO = "chosen", "fits", "no"
+_SYMBOLS = {CHOSEN: "\u25cf", FITS: "\u2713", NO: "\u2717"}
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One GPU type and split. ``bar`` and ``figures`` are None where the status has no figures of it.
+
+    ``difference`` is that of its price to the chosen one in percent, with its sign; empty where one is unknown.
+    """
+
+    gpu_type: str
+    split: Split
+    verdict: str
+    reason: str
+    message: str
+    figures: Figures | None = None
+    price: str | None = None
+    difference: str = ""
+    bar: Bar | None = None
+
+    @property
+    def symbol(self) -> str:
+        """The verdict as a symbol."""
+        return _SYMBOLS[self.verdict]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """``shown`` is the table, ``dear`` fits and costs much more, ``impossible`` has no figures.
+
+    ``omitted`` counts what the status does not hold.
+    """
+
+    shown: tuple[Candidate, ...]
+    dear: tuple[Candidate, ...]
+    impossible: tuple[Candidate, ...]
+    omitted: int = 0
+
+    @property
+    def count(self) -> int:
+        """How many candidates the status holds."""
+        return len(self.shown) + len(self.dear) + len(self.impossible)
+
+
+def candidates_of(status: InferenceDeploymentStatus, row: Row) -> Candidates:
+    """Return the candidates of a status, the choice first."""
+    chosen = _chosen(status, row)
+    price = _dollars(None if chosen is None else chosen.price)
+    others = [_candidate(each, price) for each in status.rejections or ()]
+    return sorted_candidates(chosen, others, status.rejections_omitted or 0)
+
+
+def sorted_candidates(chosen: Candidate | None, others: Sequence[Candidate], omitted: int = 0) -> Candidates:
+    """Return candidates in the order of the page, each with its bar on one scale."""
+    price = _dollars(None if chosen is None else chosen.price)
+    drawn = [each for each in others if each.figures is not None]
+    dear = [each for each in drawn if each.verdict == FITS and _is_dear(each, price)]
+    shown = [*([] if chosen is None else [chosen]), *sorted((each for each in drawn if each not in dear), key=_order)]
+    scale = common_scale(
+        (max(each.figures.usable, each.figures.upper) for each in (*shown, *dear) if each.figures is not None),
+        BAR_LENGTH,
+    )
+
+    def with_bar(each: Candidate) -> Candidate:
+        bar = None if each.figures is None else bar_of(each.figures, scale)
+        return Candidate(
+            each.gpu_type, each.split, each.verdict, each.reason, each.message, each.figures, each.price,
+            each.difference, bar,
+        )  # fmt: skip
+
+    return Candidates(
+        tuple(map(with_bar, shown)),
+        tuple(map(with_bar, sorted(dear, key=_order))),
+        tuple(each for each in others if each.figures is None),
+        omitted,
+    )
+
+
+def _chosen(status: InferenceDeploymentStatus, row: Row) -> Candidate | None:
+    placement = status.placement
+    if placement is None or row.gpu_type is None or row.split is None:
+        return None
+    price = placement.hourly_price_per_replica
+    return Candidate(row.gpu_type, row.split, CHOSEN, "Placed", "Chosen.", row.figures, price)
+
+
+def _candidate(rejection: RejectionStatus, chosen: Decimal | None) -> Candidate:
+    figures, price = figures_of_rejection(rejection), price_of_rejection(rejection)
+    fits = figures is not None and not figures.is_over
+    return Candidate(
+        rejection.gpu_type,
+        split_of(rejection),
+        FITS if fits else NO,
+        rejection.reason,
+        rejection.message,
+        figures,
+        price,
+        _difference(_dollars(price), chosen),
+    )
+
+
+def figures_of_rejection(rejection: RejectionStatus) -> Figures | None:
+    """Return the figures that the operator wrote with a rejection; None where there are none."""
+    return None
+
+
+def price_of_rejection(rejection: RejectionStatus) -> str | None:
+    """Return US dollars per hour of one replica there; None where it is not known."""
+    return None
+
+
+def _order(candidate: Candidate) -> tuple[bool, float]:
+    """What fits comes first, by price; then what does not, by what is missing."""
+    figures = candidate.figures
+    if candidate.verdict == FITS:
+        price = _dollars(candidate.price)
+        return False, float("inf") if price is None else float(price)
+    return True, 0.0 if figures is None else float(figures.expected - figures.budget)
+
+
+def _is_dear(candidate: Candidate, chosen: Decimal | None) -> bool:
+    price = _dollars(candidate.price)
+    return chosen is not None and price is not None and price >= DEAR * chosen > 0
+
+
+def _dollars(text: str | None) -> Decimal | None:
+    try:
+        price = Decimal(text or "NaN")
+    except InvalidOperation:
+        return None
+    return price if price.is_finite() else None
+
+
+def _difference(price: Decimal | None, chosen: Decimal | None) -> str:
+    if price is None or not chosen:
+        return ""
+    return f"{(price / chosen - 1) * 100:+.0f} %"

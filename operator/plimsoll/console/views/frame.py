@@ -1,0 +1,98 @@
+"""The frame of every page: navigation, freshness, banners."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from plimsoll.console.views.gaps import GapKind
+from plimsoll.console.views.words import age, clock
+from plimsoll.console.views.world import World
+
+STALE_SECONDS = 60
+"""Older figures are grey."""
+
+
+@dataclass(frozen=True, slots=True)
+class MenuItem:
+    """An entry of the navigation."""
+
+    path: str
+    word: str
+    is_here: bool
+    count: int | None = None
+    is_urgent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """How old the page's data are: a symbol, words and a CSS class."""
+
+    kind: str
+    symbol: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Banner:
+    """A sentence above the page; ``kind`` is bad or note."""
+
+    kind: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The frame of one page."""
+
+    menu: tuple[MenuItem, ...]
+    freshness: Freshness
+    banners: tuple[Banner, ...]
+
+
+def frame_of(world: World, path: str, pages: Sequence[tuple[str, str]], counts: Mapping[str, int], now: float) -> Frame:
+    """Return the frame.
+
+    Args:
+        world: what the person sees.
+        path: the page that is shown.
+        pages: the path and the word of every entry.
+        counts: figures of entries, by path.
+        now: POSIX seconds.
+    """
+    menu = tuple(MenuItem(each, word, _is_here(each, path), counts.get(each), each == "/") for each, word in pages)
+    return Frame(menu, freshness_of(world, now), tuple(_banners(world, now)))
+
+
+def _is_here(entry: str, path: str) -> bool:
+    return entry == path or (entry != "/" and path.startswith(f"{entry}/"))
+
+
+def freshness_of(world: World, now: float) -> Freshness:
+    """Return how old the data are. Watches say at least once a minute that nothing has changed."""
+    if not world.heard:
+        return Freshness("stale", "\u25cb", "no answer of the API server yet")
+    old = age(now - world.heard)
+    if world.is_stale:
+        return Freshness("stale", "\u25cb", f"last state, {old} old")
+    return Freshness("live", "\u25cf", f"live, {old} old")
+
+
+def _banners(world: World, now: float) -> Iterator[Banner]:
+    broken = next((gap for gap in world.gaps if gap.reason is GapKind.UNREACHABLE), None)
+    if broken is not None:
+        words = f"The API server does not answer since {clock(broken.since)}. This is the last state, "
+        yield Banner("bad", f"{words}{age(now - world.heard)} old. The console asks again by itself.")
+    elif world.is_loading:
+        yield Banner("note", _loading(world))
+    for gap in world.gaps:
+        if gap.reason in (GapKind.FORBIDDEN, GapKind.ABSENT) and gap.kind not in ("nodes", "pods"):
+            yield Banner("note", gap.sentence)
+
+
+def _loading(world: World) -> str:
+    failing = next((gap for gap in world.gaps if gap.reason is GapKind.LOADING and gap.message), None)
+    if failing is not None:
+        return f"The API server cannot be reached: {failing.message}. The console asks again by itself."
+    kinds = sorted({gap.kind for gap in world.gaps if gap.reason is GapKind.LOADING})
+    return f"The console reads the cluster for the first time: {', '.join(kinds)}."

@@ -1,0 +1,102 @@
+"""What needs a person: no place, over the line, proposals, problems, ignored nodes. Worst first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from plimsoll.api.inbox_schema import STATE_LABEL
+from plimsoll.api.v1alpha1.inbox import ProposalState
+from plimsoll.console.views.rows import Row
+from plimsoll.console.views.states import Severity, state_of
+from plimsoll.console.views.world import World
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.times import from_rfc3339
+
+Body = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One thing that needs a person.
+
+    ``order`` sorts, smallest first. ``word`` is a reason code of docs/reasons.md or a short word. ``actions`` are
+    changes that help, as text. ``proposal`` is the name of the PlacementProposal that the item is about.
+    """
+
+    order: int
+    kind: str
+    symbol: str
+    word: str
+    message: str
+    key: ObjectKey | None = None
+    subject: str = ""
+    actions: tuple[str, ...] = ()
+    proposal: str = ""
+    since: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Inbox:
+    """All items, worst first."""
+
+    items: tuple[Item, ...]
+
+
+def inbox_of(world: World, now: float) -> Inbox:
+    """Return what needs a person at this time (POSIX seconds)."""
+    found = [*_of_rows(world), *_of_proposals(world, now), *_of_nodes(world)]
+    return Inbox(tuple(sorted(found, key=lambda item: (item.order, str(item.key), item.subject))))
+
+
+def _of_rows(world: World) -> Iterator[Item]:
+    for row in world.rows.values():
+        yield from _of_row(row)
+
+
+def _of_row(row: Row) -> Iterator[Item]:
+    state = state_of(row)
+    reason = row.stalled if row.stalled is not None and row.stalled.status == "True" else row.ready
+    if state.severity in (Severity.NO_PLACE, Severity.NOT_SERVING) and reason is not None:
+        yield Item(
+            state.severity, state.kind, state.symbol, reason.reason, reason.message, row.key,
+            actions=(*row.remedies, *row.proposals), since=reason.since,
+        )  # fmt: skip
+    for warning in row.warnings:
+        kind = "bad" if state.severity is Severity.OVER else "warn"
+        yield Item(Severity.OVER, kind, "\u25b2", "override", warning, row.key)
+    for complaint in row.complaints:
+        yield Item(Severity.NEAR, "warn", "\u25b2", "status", complaint, row.key)
+
+
+def _of_proposals(world: World, now: float) -> Iterator[Item]:
+    for body in world.proposals:
+        if is_open(body, now):
+            yield _proposal(body)
+
+
+def is_open(body: Body, now: float) -> bool:
+    """Whether a PlacementProposal can still be answered."""
+    labels = body["metadata"].get("labels") or {}
+    expires = from_rfc3339(str(body.get("expiresAt") or ""))
+    return labels.get(STATE_LABEL) == ProposalState.OPEN and (expires is None or expires > now)
+
+
+def _proposal(body: Body) -> Item:
+    head = body["metadata"]
+    return Item(
+        Severity.NOT_SERVING,
+        "note",
+        "\u25c6",
+        str(body.get("reason") or "proposal"),
+        str(body.get("summary") or body.get("message") or ""),
+        ObjectKey(str(head.get("namespace") or ""), str(body.get("deployment") or "")),
+        proposal=str(head["name"]),
+        since=from_rfc3339(str(body.get("createdAt") or "")),
+    )
+
+
+def _of_nodes(world: World) -> Iterator[Item]:
+    for node in () if world.fleet is None else world.fleet.ignored:
+        yield Item(Severity.WAITING, "warn", "\u25b2", node.reason.value, node.detail, subject=f"node {node.name}")

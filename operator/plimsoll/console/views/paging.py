@@ -1,0 +1,42 @@
+"""Pages of a long list."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+from urllib.parse import urlencode
+
+PAGE_SIZE = 100
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Part(Generic[T]):
+    """One page of a list. ``previous`` and ``following`` are the addresses of its neighbours; empty for none."""
+
+    items: Sequence[T]
+    total: int
+    number: int
+    pages: int
+    previous: str
+    following: str
+
+
+def part_of(items: Sequence[T], path: str, query: Mapping[str, tuple[str, ...]], size: int = PAGE_SIZE) -> Part[T]:
+    """Return the page that ``query['page']`` names, counted from 1. A number beyond the end is the last page."""
+    pages = max(1, -(-len(items) // size))
+    number = min(pages, max(1, _number(query)))
+
+    def address(other: int) -> str:
+        kept = [(key, value) for key, values in query.items() if key != "page" for value in values]
+        return f"{path}?{urlencode([*kept, ('page', other)])}" if 1 <= other <= pages else ""
+
+    start = (number - 1) * size
+    return Part(items[start : start + size], len(items), number, pages, address(number - 1), address(number + 1))
+
+
+def _number(query: Mapping[str, tuple[str, ...]]) -> int:
+    text = (query.get("page") or ("1",))[0]
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 8 else 1  # noqa: PLR2004 - far beyond any list

@@ -1,0 +1,180 @@
+"""One InferenceDeployment in short: everything that lists and maps show of it, read once for each version."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from plimsoll.api.v1alpha1.status import Condition, InferenceDeploymentStatus, ObservationStatus, PoolStatus
+from plimsoll.app.record.reading import read, whole_status
+from plimsoll.app.record.values import split_of
+from plimsoll.console.views.figures import Figures, figures_of_status
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.outcomes import Split
+from plimsoll.domain.times import from_rfc3339
+
+Body = Mapping[str, Any]
+
+READY = "Ready"
+STALLED = "Stalled"
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A condition in short: its reason for programs and its message for people."""
+
+    status: str
+    reason: str
+    message: str
+    since: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PoolRow:
+    """The replicas of one deployment on one GPU type with one split. Tokens are those of one replica."""
+
+    name: str
+    gpu_type: str
+    split: Split
+    replicas: int
+    ready: int
+    is_retiring: bool = False
+    max_sequences: int | None = None
+    kv_tokens_predicted: int | None = None
+    kv_tokens_reported: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """Memory that an engine reported, and what was predicted of it, in bytes. No report: it ran out of memory."""
+
+    model: str
+    gpu_type: str
+    split: Split
+    engine_version: str
+    predicted_kv_bytes: int
+    available_kv_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """The live loop's last word."""
+
+    decision: str
+    reason: str
+    message: str
+    diagnosis: str | None = None
+    proposal: str | None = None
+    proposal_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """An InferenceDeployment in short.
+
+    ``figures`` are those of one GPU of the chosen place, which is that of ``gpu_type`` and ``split``; None where
+    nothing was chosen. ``is_behind`` means that the operator has not seen the last change of the spec. ``complaints``
+    name the parts of the status that cannot be read.
+    """
+
+    key: ObjectKey
+    uid: str
+    version: str
+    model: str
+    is_behind: bool
+    created: float | None = None
+    gpu_type: str | None = None
+    split: Split | None = None
+    figures: Figures | None = None
+    hourly_price: str | None = None
+    price_source: str | None = None
+    summary: str = ""
+    ready: Word | None = None
+    stalled: Word | None = None
+    pools: tuple[PoolRow, ...] = ()
+    warnings: tuple[str, ...] = ()
+    remedies: tuple[str, ...] = ()
+    proposals: tuple[str, ...] = ()
+    live: Live | None = None
+    observed: tuple[Observed, ...] = ()
+    max_sequences: int | None = None
+    complaints: tuple[str, ...] = ()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the model is served as asked."""
+        return self.ready is not None and self.ready.status == "True"
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether the deployment has a place."""
+        return self.gpu_type is not None
+
+
+def row_of(body: Body) -> Row:
+    """Return an object in short. Unusable parts of a status are left out and named."""
+    record = read(body.get("status"))
+    status, head = whole_status(record), body["metadata"]
+    placement = status.placement
+    conditions = {each.type: _word(each) for each in status.conditions or ()}
+    return Row(
+        key=ObjectKey(str(head.get("namespace") or ""), str(head["name"])),
+        uid=str(head.get("uid") or ""),
+        version=str(head.get("resourceVersion") or ""),
+        model=_model_name(body),
+        is_behind=status.observed_generation != head.get("generation"),
+        created=from_rfc3339(str(head.get("creationTimestamp") or "")),
+        gpu_type=None if placement is None else placement.gpu_type,
+        split=None if placement is None else split_of(placement),
+        figures=None if status.estimate is None else figures_of_status(status.estimate),
+        hourly_price=None if placement is None else placement.hourly_price,
+        price_source=None if placement is None else placement.price_source,
+        summary=status.replicas_summary or "",
+        ready=conditions.get(READY),
+        stalled=conditions.get(STALLED),
+        pools=tuple(map(_pool, status.pools or ())),
+        warnings=() if placement is None else tuple(placement.warnings or ()),
+        remedies=tuple(each.message for each in status.remedies or ()),
+        proposals=tuple(each.message for each in status.proposals or ()),
+        live=_live(status),
+        observed=tuple(map(_observed, status.observations or ())),
+        max_sequences=None if placement is None else placement.max_num_seqs,
+        complaints=record.complaints,
+    )
+
+
+def _model_name(body: Body) -> str:
+    model = (body.get("spec") or {}).get("model")
+    return str(model.get("name") or "") if isinstance(model, Mapping) else ""
+
+
+def _word(condition: Condition) -> Word:
+    return Word(condition.status, condition.reason, condition.message, from_rfc3339(condition.last_transition_time))
+
+
+def _pool(pool: PoolStatus) -> PoolRow:
+    return PoolRow(
+        pool.name,
+        pool.gpu_type,
+        split_of(pool),
+        pool.replicas,
+        pool.ready_replicas,
+        is_retiring=pool.state == "Retiring",
+        max_sequences=pool.max_sequences,
+        kv_tokens_predicted=pool.kv_tokens_predicted,
+        kv_tokens_reported=pool.kv_tokens_reported,
+    )
+
+
+def _observed(seen: ObservationStatus) -> Observed:
+    return Observed(
+        seen.model, seen.gpu_type, split_of(seen), seen.engine_version, seen.predicted_kv_bytes, seen.available_kv_bytes
+    )
+
+
+def _live(status: InferenceDeploymentStatus) -> Live | None:
+    live = status.rebalancing
+    if live is None:
+        return None
+    return Live(live.decision, live.reason, live.message, live.diagnosis, live.proposal, live.proposal_id)

@@ -1,0 +1,62 @@
+"""The state of a deployment for people: one word, one symbol, and an order from worst to best."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from plimsoll.console.views.figures import Figures
+from plimsoll.console.views.rows import Row
+
+
+class Severity(IntEnum):
+    """How much a deployment needs a person, worst first."""
+
+    NO_PLACE = 0
+    OVER = 1
+    NOT_SERVING = 2
+    NEAR = 3
+    WAITING = 4
+    FINE = 5
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A word with its symbol and its CSS class."""
+
+    severity: Severity
+    symbol: str
+    word: str
+    kind: str
+
+
+_STATES = {
+    Severity.NO_PLACE: State(Severity.NO_PLACE, "\u2717", "no place", "bad"),
+    Severity.OVER: State(Severity.OVER, "\u25b2", "over its line", "bad"),
+    Severity.NOT_SERVING: State(Severity.NOT_SERVING, "\u25cb", "not serving", "warn"),
+    Severity.NEAR: State(Severity.NEAR, "\u25b2", "near its line", "warn"),
+    Severity.WAITING: State(Severity.WAITING, "\u2026", "not seen yet", "muted"),
+    Severity.FINE: State(Severity.FINE, "\u25cf", "serving", "good"),
+}
+
+
+def state_of(row: Row) -> State:
+    """Return the state that matters most."""
+    return _STATES[_severity(row)]
+
+
+def _severity(row: Row) -> Severity:
+    if row.ready is None:
+        return Severity.WAITING
+    if row.stalled is not None and row.stalled.status == "True" and not row.is_ready:
+        return Severity.NO_PLACE
+    if row.figures is not None and is_over(row.figures):
+        return Severity.OVER
+    if not row.is_ready:
+        return Severity.NOT_SERVING if row.is_placed else Severity.NO_PLACE
+    return Severity.NEAR if row.figures is not None and row.figures.is_near else Severity.FINE
+
+
+def is_over(figures: Figures) -> bool:
+    """Whether the computed need is beyond the line, also where an admin's figure stands in its place."""
+    return figures.is_over or (figures.override is not None and figures.upper > figures.budget)

@@ -1,0 +1,59 @@
+"""Figures as people read them: GiB to one decimal, tokens with separators, ``unknown`` where nothing is known."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from plimsoll.domain.units import GIB
+
+UNKNOWN = "unknown"
+
+MINUTE = 60
+HOUR = 60 * MINUTE
+DAY = 24 * HOUR
+
+
+def gib(size: float | None) -> str:
+    """Bytes in GiB, without the unit."""
+    return UNKNOWN if size is None else f"{size / GIB:,.1f}"
+
+
+def signed_gib(size: float) -> str:
+    """A difference of bytes in GiB, with its sign."""
+    return f"{size / GIB:+,.1f}"
+
+
+def count(number: int | None) -> str:
+    """A number with separators."""
+    return UNKNOWN if number is None else f"{number:,}"
+
+
+def times(part: int, whole: int) -> str:
+    """How often ``whole`` goes into ``part``, as ``2.7x``; ``unknown`` where nothing is needed."""
+    return UNKNOWN if whole <= 0 else f"{part / whole:.1f}\u00d7"
+
+
+def percent(share: float | None) -> str:
+    """A share of 1, in whole percent."""
+    return UNKNOWN if share is None else f"{100 * share:.0f} %"
+
+
+def dollars(price: str | None) -> str:
+    """US dollars per hour."""
+    return UNKNOWN if price is None else f"${price}"
+
+
+def age(seconds: float | None) -> str:
+    """A span of time in one unit, as ``4 s`` or ``3 h``."""
+    if seconds is None:
+        return UNKNOWN
+    whole = max(0, int(seconds))
+    for unit, word in ((DAY, "d"), (HOUR, "h"), (MINUTE, "min")):
+        if whole >= 2 * unit or (whole >= unit and whole % unit == 0):
+            return f"{whole // unit} {word}"
+    return f"{whole} s"
+
+
+def clock(at: float | None) -> str:
+    """A moment as date and time in UTC."""
+    return UNKNOWN if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

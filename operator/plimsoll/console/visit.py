@@ -1,0 +1,74 @@
+"""What a page gets and what it gives: every handler has the same shape."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from plimsoll.adapters.cluster import Cluster
+from plimsoll.console.settings import ConsoleSettings
+from plimsoll.console.views.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One request for a page.
+
+    Attributes:
+        path: the path of the URL, unescaped.
+        query: the parameters of the URL, each with all its values in order.
+        parts: the variable parts of the path, by name.
+        person: the user name that the API server knows; empty where it did not say one.
+        world: everything that the person may see.
+        cluster: the API server, with the person's credentials.
+        settings: those of this process.
+        now: POSIX seconds.
+        form: the fields of a POST; empty for a GET.
+    """
+
+    path: str
+    query: Mapping[str, tuple[str, ...]]
+    parts: Mapping[str, str]
+    person: str
+    world: World
+    cluster: Cluster
+    settings: ConsoleSettings
+    now: float
+    form: Mapping[str, str] = field(default_factory=dict)
+
+    def first(self, name: str, otherwise: str = "") -> str:
+        """Return the first value of a parameter, without surrounding blanks."""
+        values = self.query.get(name) or ()
+        return values[0].strip() if values else otherwise
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A template with its values. A live page is fetched again when something changes; a form is not."""
+
+    template: str
+    title: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+    status: int = 200
+    is_live: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Redirect:
+    """The answer to a POST: see this page."""
+
+    to: str
+
+
+Handler = Callable[[Visit], Awaitable[Page | Redirect]]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One page: its path, its handler, and its word in the navigation; empty for pages that others link to."""
+
+    path: str
+    handler: Handler
+    word: str = ""
+    method: str = "GET"

@@ -1,0 +1,142 @@
+"""The web application: pages, static files, the event stream."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+from aiohttp import web
+
+from plimsoll.console.guards import InCluster, Local, guard
+from plimsoll.console.guards.refusals import Refusal
+from plimsoll.console.guards.streams import MOST, MOST_OF_ONE, Budget
+from plimsoll.console.pages.routes import PAGES
+from plimsoll.console.rendering import STATIC, asset, rendered
+from plimsoll.console.seats import Seat, Seats
+from plimsoll.console.settings import ConsoleSettings
+from plimsoll.console.streams import OPEN, OpenStreams, stream
+from plimsoll.console.views.counts import counts_of
+from plimsoll.console.views.frame import frame_of
+from plimsoll.console.views.world import World
+from plimsoll.console.visit import Page, Redirect, View, Visit
+
+LARGEST_FORM = 1024 * 1024
+"""Bytes of a form: a manifest or a config.json fits many times."""
+
+_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml", ".txt": "text/plain"}
+_FOR_EVER = "public, max-age=31536000, immutable"
+
+
+def make_app(seats: Seats, settings: ConsoleSettings, guards: Local | InCluster) -> web.Application:
+    """Return the application. ``guards`` say who may ask for what."""
+    app = web.Application(client_max_size=LARGEST_FORM)
+    guard(app, guards, lambda request, refusal: error_text(request.path, refusal))
+    app[OPEN] = OpenStreams()
+    budget = Budget(most_of_one=MOST if isinstance(guards, Local) else MOST_OF_ONE)
+    app.cleanup_ctx.append(_reading(seats))
+    app.on_shutdown.append(_end_streams)
+    for view in PAGES:
+        app.router.add_route(view.method, view.path, _answering(view, seats, settings))
+    app.router.add_get("/stream", lambda request: stream(request, seats, budget))
+    app.router.add_get("/healthz", _healthy)
+    app.router.add_get("/static/{digest}/{name}", _static)
+    return app
+
+
+def _reading(seats: Seats) -> Callable[[web.Application], AsyncIterator[None]]:
+    async def context(_: web.Application) -> AsyncIterator[None]:
+        async with seats:
+            yield
+
+    return context
+
+
+async def _end_streams(app: web.Application) -> None:
+    await app[OPEN].end()
+
+
+async def _healthy(_: web.Request) -> web.Response:
+    return web.Response(text="ok\n")
+
+
+async def _static(request: web.Request) -> web.Response:
+    """Return a static file. Its address has its digest: another digest is another file."""
+    name = request.match_info["name"]
+    known = {each.name for each in STATIC.iterdir()}
+    if name not in known or request.path != asset(name):
+        raise web.HTTPNotFound
+    kind = _TYPES.get(name[name.rindex(".") :], "application/octet-stream")
+    return web.Response(
+        body=(STATIC / name).read_bytes(), content_type=kind, charset="utf-8", headers={"Cache-Control": _FOR_EVER}
+    )
+
+
+def _answering(
+    view: View, seats: Seats, settings: ConsoleSettings
+) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        seat = await seats.of(request)
+        visit = await _visit(request, seat, settings)
+        found = await view.handler(visit)
+        if isinstance(found, Redirect):
+            raise web.HTTPSeeOther(found.to)
+        return web.Response(
+            text=page_text(found, visit, request.path_qs), status=found.status, content_type="text/html"
+        )
+
+    return answer
+
+
+async def _visit(request: web.Request, seat: Seat, settings: ConsoleSettings) -> Visit:
+    form = {key: str(value) for key, value in (await request.post()).items()} if request.method == "POST" else {}
+    return Visit(
+        path=request.path,
+        query={key: tuple(request.query.getall(key)) for key in request.query},
+        parts=dict(request.match_info),
+        person=seat.person,
+        world=seat.reader.world,
+        cluster=seat.cluster,
+        settings=settings,
+        now=time.time(),
+        form=form,
+    )
+
+
+def page_text(page: Page, visit: Visit, here: str) -> str:
+    """Return the HTML of a page with its frame. ``here`` is the address that a live page is fetched from again."""
+    entries = [(view.path, view.word) for view in PAGES if view.word]
+    frame = frame_of(visit.world, visit.path, entries, counts_of(visit.world, visit.now), visit.now)
+    return rendered(
+        page.template,
+        **page.values,
+        title=page.title,
+        here=here,
+        is_live=page.is_live,
+        menu=frame.menu,
+        freshness=frame.freshness,
+        banners=frame.banners,
+        person=visit.person,
+        scope=visit.world.namespaces,
+        allow_approvals=visit.settings.allow_approvals,
+        now=visit.now,
+        world=visit.world,
+    )
+
+
+def error_text(path: str, refusal: Refusal) -> str:
+    """Return the page of a refusal, with the navigation. It shows nothing of the cluster."""
+    entries = [(view.path, view.word) for view in PAGES if view.word]
+    frame = frame_of(World(), path, entries, {}, 0.0)
+    return rendered(
+        "error.html",
+        refusal=refusal,
+        title=refusal.word,
+        here=path,
+        is_live=False,
+        menu=frame.menu,
+        freshness=None,
+        banners=(),
+        person="",
+        scope=(),
+        allow_approvals=False,
+    )
