@@ -46,5 +46,18 @@ main.addEventListener("click", (event) => {
   main.focus();
 });
 
+main.addEventListener("click", async (event) => {
+  const button = event.target.closest("button[data-copy]");
+  if (!button) return;
+  const source = document.getElementById(button.dataset.copy);
+  try {
+    await navigator.clipboard.writeText(source.textContent);
+    state.textContent = "Copied.";
+  } catch {
+    getSelection().selectAllChildren(source);
+    state.textContent = "Selected: press Ctrl+C.";
+  }
+});
+
 addEventListener("popstate", () => ask("Python computes."));
 ask("Python is being loaded.");

@@ -67,7 +67,7 @@ def site_files() -> dict[str, bytes]:
 def index() -> str:
     """Return the page. Its form is there before Python is loaded."""
     bars = environment().get_template("macros/bar.html").module
-    parts = {"patterns": str(getattr(bars, "patterns")()), "form": page(""), "release": f"Plimsoll {__version__}"}
+    parts = {"patterns": str(bars.patterns()), "form": page(""), "release": f"Plimsoll {__version__}"}
     text = (SITE / "index.html").read_text("utf-8")
     for name, part in parts.items():
         text = text.replace(f"<!-- {name} -->", part)

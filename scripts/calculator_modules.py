@@ -12,7 +12,7 @@ ROOTS = ("plimsoll.console.alone", "plimsoll.cli.manifest_question")
 CORE = ("domain", "facts", "memory", "engines", "performance", "placement", "catalog")
 """Whole folders: the core imports a few modules inside of functions, and the catalogue holds the data."""
 
-TEMPLATES = ("calculator_main.html", "macros/bar.html")
+TEMPLATES = ("calculator_main.html", "macros/bar.html", "macros/words.html")
 _DATA = (".json", ".csv")
 
 

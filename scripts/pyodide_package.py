@@ -67,7 +67,9 @@ def registry() -> str:
     """
     found = next(_configured(os.environ, Path.home() / ".npmrc"), "")
     if not found.startswith(("https://", "http://")):
-        raise NotFetched("No npm registry is configured. Set NPM_CONFIG_REGISTRY to the address of one, or install npm.")
+        raise NotFetched(
+            "No npm registry is configured. Set NPM_CONFIG_REGISTRY to the address of one, or install npm."
+        )
     return found
 
 

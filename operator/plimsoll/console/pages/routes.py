@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from plimsoll.console.pages.calculator import calculator
 from plimsoll.console.pages.deployment import deployment
 from plimsoll.console.pages.deployments import deployments
 from plimsoll.console.pages.fleet import fleet
@@ -13,4 +14,5 @@ PAGES = (
     View("/fleet", fleet, "Fleet"),
     View("/deployments", deployments, "Deployments"),
     View("/deployments/{namespace}/{name}", deployment),
+    View("/calculator", calculator, "Calculator"),
 )

@@ -40,7 +40,11 @@ def manifest_of(form: Form, model: Mapping[str, Any], request: Request) -> dict[
     manifest = manifest_about(model, form.asked, draft)
     spec = {**manifest["spec"], "contextLength": request.shape.context_tokens}
     spec = {key: value for key, value in spec.items() if value != {}}
-    return {**manifest, "metadata": {"name": object_name(str(model["name"]))}, "spec": {**spec, **_placement(form.asked)}}
+    return {
+        **manifest,
+        "metadata": {"name": object_name(str(model["name"]))},
+        "spec": {**spec, **_placement(form.asked)},
+    }
 
 
 def _placement(asked: Asked) -> dict[str, Any]:

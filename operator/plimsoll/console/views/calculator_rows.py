@@ -47,7 +47,7 @@ class Verdict:
 
 _VERDICTS = {
     Fit.SURE: Verdict("\u2713", "fits", "good"),
-    Fit.PROBABLE: Verdict("\u25b2", "probably", "near"),
+    Fit.PROBABLE: Verdict("\u25b2", "probably", "warn"),
     Fit.NO: Verdict("\u2717", "no", "bad"),
 }
 _ADVICE = {
@@ -103,9 +103,7 @@ def _cheapest(rows: Sequence[Row]) -> Decimal | None:
     return None
 
 
-def _view(
-    answer: Answered, row: Row, advised: Mapping[Advice, Row], scale: Scale, cheapest: Decimal | None
-) -> RowView:
+def _view(answer: Answered, row: Row, advised: Mapping[Advice, Row], scale: Scale, cheapest: Decimal | None) -> RowView:
     figures = figures_of_estimate(row.answer.figures) if isinstance(row.answer, Sized) else None
     source = row.gpu.price_in_force
     return RowView(
