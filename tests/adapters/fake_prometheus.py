@@ -18,7 +18,10 @@ Answer = Callable[[BaseHTTPRequestHandler, Query], None]
 
 @dataclass
 class FakePrometheus:
-    """``clock`` answers ``time()``, ``answer`` everything else; ``queries`` and ``headers`` remember what was asked."""
+    """``clock`` answers ``time()``, ``answer`` everything else; ``queries`` and ``headers`` remember what was asked.
+
+    ``steps`` says whether a query may also be evaluated step by step.
+    """
 
     clock: float
     answer: Answer
@@ -26,12 +29,13 @@ class FakePrometheus:
     queries: list[Query] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     released: Event = field(default_factory=Event)
+    steps: bool = False
 
     def respond(self, request: BaseHTTPRequestHandler) -> None:
         address = urlsplit(request.path)
         query = {key: values[0] for key, values in parse_qs(address.query).items()}
         self.headers.append(dict(request.headers.items()))
-        assert address.path == "/api/v1/query", "range selectors are evaluated once, not step by step"
+        assert address.path == "/api/v1/query" or self.steps, "range selectors are evaluated once, not step by step"
         if query["query"] == "time()":
             send_json(request, success({"resultType": "scalar", "result": [self.clock, str(self.clock)]}))
             return

@@ -11,7 +11,7 @@ from plimsoll.console.views.calculator_form import Query, read_form
 
 
 def page(query: str) -> str:
-    """Return the HTML of the form and of the answer to a URL's query. Raises nothing of ours: faults are in the page."""
+    """Return the HTML of the form and of the answer to a URL's query. Faults of the question are in the page."""
     return rendered("calculator_main.html", found=calculator_of(_read(query)), action="")
 
 

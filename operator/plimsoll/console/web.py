@@ -14,6 +14,7 @@ from plimsoll.console.pages.routes import PAGES
 from plimsoll.console.rendering import STATIC, asset, rendered
 from plimsoll.console.seats import Seat, Seats
 from plimsoll.console.settings import ConsoleSettings
+from plimsoll.console.sources.commands import Commands
 from plimsoll.console.streams import OPEN, OpenStreams, stream
 from plimsoll.console.views.counts import counts_of
 from plimsoll.console.views.frame import frame_of
@@ -35,8 +36,9 @@ def make_app(seats: Seats, settings: ConsoleSettings, guards: Local | InCluster)
     budget = Budget(most_of_one=MOST if isinstance(guards, Local) else MOST_OF_ONE)
     app.cleanup_ctx.append(_reading(seats))
     app.on_shutdown.append(_end_streams)
+    commands = Commands()
     for view in PAGES:
-        app.router.add_route(view.method, view.path, _answering(view, seats, settings))
+        app.router.add_route(view.method, view.path, _answering(view, seats, settings, commands))
     app.router.add_get("/stream", lambda request: stream(request, seats, budget))
     app.router.add_get("/healthz", _healthy)
     app.router.add_get("/static/{digest}/{name}", _static)
@@ -72,11 +74,11 @@ async def _static(request: web.Request) -> web.Response:
 
 
 def _answering(
-    view: View, seats: Seats, settings: ConsoleSettings
+    view: View, seats: Seats, settings: ConsoleSettings, commands: Commands
 ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     async def answer(request: web.Request) -> web.StreamResponse:
         seat = await seats.of(request)
-        visit = await _visit(request, seat, settings)
+        visit = await _visit(request, seat, settings, commands)
         found = await view.handler(visit)
         if isinstance(found, Redirect):
             raise web.HTTPSeeOther(found.to)
@@ -87,7 +89,7 @@ def _answering(
     return answer
 
 
-async def _visit(request: web.Request, seat: Seat, settings: ConsoleSettings) -> Visit:
+async def _visit(request: web.Request, seat: Seat, settings: ConsoleSettings, commands: Commands) -> Visit:
     form = {key: str(value) for key, value in (await request.post()).items()} if request.method == "POST" else {}
     return Visit(
         path=request.path,
@@ -98,6 +100,7 @@ async def _visit(request: web.Request, seat: Seat, settings: ConsoleSettings) ->
         cluster=seat.cluster,
         settings=settings,
         now=time.time(),
+        commands=commands,
         form=form,
     )
 

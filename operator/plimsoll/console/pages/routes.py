@@ -7,6 +7,7 @@ from plimsoll.console.pages.deployment import deployment
 from plimsoll.console.pages.deployments import deployments
 from plimsoll.console.pages.fleet import fleet
 from plimsoll.console.pages.inbox import inbox
+from plimsoll.console.pages.what_if import what_if
 from plimsoll.console.visit import View
 
 PAGES = (
@@ -15,4 +16,6 @@ PAGES = (
     View("/deployments", deployments, "Deployments"),
     View("/deployments/{namespace}/{name}", deployment),
     View("/calculator", calculator, "Calculator"),
+    View("/what-if", what_if, "What if"),
+    View("/what-if", what_if, method="POST"),
 )

@@ -21,8 +21,9 @@ BIG_LENGTH = 640.0
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """The details of one GPU type. ``terms`` have bytes of one GPU; the last lines are sums. Without an estimate there
-    are only remedies.
+    """The details of one GPU type. Without an estimate there are only remedies.
+
+    ``terms`` have bytes of one GPU; the last lines are sums.
     """
 
     gpu: str

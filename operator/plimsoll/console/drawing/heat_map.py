@@ -1,0 +1,92 @@
+"""The geometry of one row of the heat map: a bar for each column, whose height and colour both show the step.
+
+Columns of one step share one path, so that a row of 60 columns is a handful of elements. Heights carry the steps as
+colours do: the map is readable without any colour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from plimsoll.console.views.load_steps import LoadStep
+
+COLUMN_WIDTH = 6
+"""Units of the drawing; the page scales it."""
+
+LEVEL_HEIGHT = 3
+MARK_HEIGHT = 4
+"""The height of the marks of a queue, above the bars."""
+
+GAP = 1
+"""Free units between two columns of the same run: none. Between the marks and the bars: one."""
+
+BARS_HEIGHT = LEVEL_HEIGHT * max(LoadStep)
+HEIGHT = MARK_HEIGHT + GAP + BARS_HEIGHT
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """All columns of one step: the data of an SVG path, and the class of its colour."""
+
+    step: LoadStep
+    path: str
+
+    @property
+    def css(self) -> str:
+        """The class of the path."""
+        return self.step.css
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """A row of the map. ``marks`` is the path of the columns with a queue; empty where there is none."""
+
+    width: int
+    height: int
+    bands: tuple[Band, ...]
+    marks: str = ""
+
+    @property
+    def view_box(self) -> str:
+        """The attribute of the SVG element."""
+        return f"0 0 {self.width} {self.height}"
+
+
+def strip_of(steps: Sequence[LoadStep], queued: Sequence[bool] = ()) -> Strip:
+    """Return the drawing of a row.
+
+    Args:
+        steps: one for each column, the oldest first.
+        queued: whether requests waited in each column; empty where the row has no marks.
+    """
+    runs = [
+        (step, [column for column, _ in group]) for step, group in groupby(enumerate(steps), key=lambda each: each[1])
+    ]
+    used = sorted({step for step, _ in runs})
+    bands = (Band(step, " ".join(_bar(step, columns) for each, columns in runs if each is step)) for step in used)
+    marks = " ".join(_mark(column) for column, waits in enumerate(queued) if waits)
+    return Strip(COLUMN_WIDTH * len(steps), HEIGHT, tuple(bands), marks)
+
+
+def key_of(step: LoadStep) -> Strip:
+    """Return the drawing of one step for the legend."""
+    return strip_of([step, step])
+
+
+def mark_key() -> Strip:
+    """Return the drawing of a queue's mark for the legend."""
+    return Strip(COLUMN_WIDTH, HEIGHT, (), _mark(0))
+
+
+def _bar(step: LoadStep, columns: Sequence[int]) -> str:
+    """Return a rectangle that stands on the ground. No samples: one over the whole height, which is drawn dashed."""
+    height = BARS_HEIGHT if step is LoadStep.UNKNOWN else LEVEL_HEIGHT * step
+    left, width = COLUMN_WIDTH * columns[0], COLUMN_WIDTH * len(columns)
+    return f"M{left} {HEIGHT - height}h{width}v{height}h-{width}z"
+
+
+def _mark(column: int) -> str:
+    """Return a triangle that points down to its column."""
+    return f"M{COLUMN_WIDTH * column} 0h{COLUMN_WIDTH}l-{COLUMN_WIDTH // 2} {MARK_HEIGHT}z"

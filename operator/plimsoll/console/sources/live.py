@@ -1,0 +1,219 @@
+"""Live use for all pages: read in the background, kept for some seconds, never waited for longer than a moment.
+
+One memory holds the last samples of every pod. A page asks for the pods that its person may list and gets no others.
+Pods that were read within the last seconds are not asked for again, whoever asks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+from plimsoll.adapters.bounded_session import QueryRefused
+from plimsoll.adapters.circuit_breaker import CircuitBreaker, Unreached
+from plimsoll.adapters.prometheus_access import NO_PROOF, PrometheusAccess
+from plimsoll.console.sources.prometheus_live import PrometheusLive
+from plimsoll.console.views.live_use import LiveReading, LiveState
+from plimsoll.console.views.past_use import Past, Span
+from plimsoll.domain.errors import PlimsollError
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.rebalance.signals import PodSignals
+
+YOUNG_SECONDS = 5.0
+"""Age up to which a reading is given again without a new question."""
+
+PATIENCE_SECONDS = 1.0
+"""The longest that a page waits. A reading that lasts longer goes on, and the next page gets it."""
+
+WINDOW_SECONDS = 120
+"""The span of samples that is read. It shows a pod that stopped reporting as stale before it shows it as unknown."""
+
+KEPT_SECONDS = 900.0
+"""Time for which the last samples of a pod are kept while nothing new comes."""
+
+
+T = TypeVar("T")
+
+
+class LiveReader(Protocol):
+    """Whatever reads samples of pods. Blocks; raises SourceUnavailable or InvalidInput."""
+
+    def last(self, pods: Collection[ObjectKey], *, now: float, window_seconds: int) -> dict[ObjectKey, PodSignals]:
+        """Return the last samples by pod."""
+
+    def over_time(self, pods: Collection[ObjectKey], *, now: float, span: Span) -> Past:
+        """Return the highest values of each column by pod."""
+
+
+@dataclass(slots=True)
+class _Kept:
+    """What is known of one pod: when it was last asked about, and its last samples."""
+
+    read_at: float
+    signals: PodSignals | None = None
+
+
+_PastKey = tuple[Span, frozenset[ObjectKey]]
+
+
+@dataclass(slots=True)
+class LiveSource:
+    """The live use of pods. ``reader`` is None where no Prometheus is configured. Use it in one event loop.
+
+    Attributes:
+        reader: reads in a thread.
+        wall: the time of day in POSIX seconds.
+        patience_seconds: the longest that a page waits.
+        breaker: ends questions to a server that does not answer.
+    """
+
+    reader: LiveReader | None
+    wall: Callable[[], float] = time.time
+    patience_seconds: float = PATIENCE_SECONDS
+    breaker: CircuitBreaker = field(default_factory=lambda: CircuitBreaker("Prometheus"))
+    _kept: dict[ObjectKey, _Kept] = field(default_factory=dict)
+    _pasts: dict[_PastKey, Past] = field(default_factory=dict)
+    _reading: asyncio.Task[None] | None = None
+    _past_readings: dict[_PastKey, asyncio.Task[None]] = field(default_factory=dict)
+    _silent_since: float | None = None
+    _error: str = ""
+    _has_answered: bool = False
+    _lasted: float = 0.0
+    _threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(2, "live-use"))
+
+    async def last(self, pods: Collection[ObjectKey]) -> LiveReading:
+        """Return the last samples of pods that the person may list. Never raises, and waits for a moment at most."""
+        if self.reader is None:
+            return LiveReading()
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self.patience_seconds
+        while self._is_due(pods):
+            reading = self._begun(self.reader, pods)
+            left = deadline - loop.time()
+            if self._silent_since is not None or left <= 0:
+                break
+            await asyncio.wait({reading}, timeout=left)
+        return self._answer(pods)
+
+    async def over_time(self, pods: Collection[ObjectKey], span: Span) -> Past | None:
+        """Return what pods did over a time. Never raises.
+
+        While Prometheus does not answer, this is the last answer to the same question, with its time; None without one.
+        """
+        if self.reader is None or not pods:
+            return None
+        key = (span, frozenset(pods))
+        kept = self._pasts.get(key)
+        if kept is None or self.wall() - kept.until >= max(YOUNG_SECONDS, span.step / 4):
+            task = self._begun_past(self.reader, key)
+            await asyncio.wait({task}, timeout=0 if self._silent_since is not None else self.patience_seconds)
+        return self._pasts.get(key)
+
+    async def settled(self) -> None:
+        """Wait until the reading that is under way is over."""
+        if self._reading is not None:
+            await asyncio.wait({self._reading})
+
+    def close(self) -> None:
+        """Stop reading. A question that is under way ends by its own time limit."""
+        if self._reading is not None:
+            self._reading.cancel()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _begun(self, reader: LiveReader, pods: Collection[ObjectKey]) -> asyncio.Task[None]:
+        """Return the reading that is under way, also one for others; a new one where there is none."""
+        if self._reading is None or self._reading.done():
+            self._reading = asyncio.create_task(self._read(reader, frozenset(pods)))
+        return self._reading
+
+    def _is_due(self, pods: Collection[ObjectKey]) -> bool:
+        """Whether a pod was not asked about lately. A reading that lasted long is kept for longer."""
+        young, now = max(YOUNG_SECONDS, 4 * self._lasted), self.wall()
+        return any(pod not in self._kept or now - self._kept[pod].read_at >= young for pod in pods)
+
+    def _answer(self, pods: Collection[ObjectKey]) -> LiveReading:
+        known = {pod: kept.signals for pod in pods if (kept := self._kept.get(pod)) and kept.signals is not None}
+        return LiveReading(self._state(), known, self._silent_since, self._error, WINDOW_SECONDS)
+
+    def _state(self) -> LiveState:
+        if self._silent_since is not None:
+            return LiveState.SILENT
+        return LiveState.ANSWERS if self._has_answered else LiveState.READING
+
+    async def _read(self, reader: LiveReader, pods: frozenset[ObjectKey]) -> None:
+        started, began = self.wall(), time.monotonic()
+
+        def work() -> dict[ObjectKey, PodSignals]:
+            with self._asking():
+                return reader.last(pods, now=started, window_seconds=WINDOW_SECONDS)
+
+        found = await self._tried(work)
+        self._lasted = time.monotonic() - began
+        if found is not None:
+            self._keep(pods, found, started)
+
+    def _begun_past(self, reader: LiveReader, key: _PastKey) -> asyncio.Task[None]:
+        """Return the reading of the same question that is under way; a new one where there is none."""
+        task = self._past_readings.get(key)
+        if task is None or task.done():
+            self._past_readings = {old: one for old, one in self._past_readings.items() if not one.done()}
+            task = self._past_readings[key] = asyncio.create_task(self._read_past(reader, key))
+        return task
+
+    async def _read_past(self, reader: LiveReader, key: _PastKey) -> None:
+        (span, pods), now = key, self.wall()
+
+        def work() -> Past:
+            with self._asking():
+                return reader.over_time(pods, now=now, span=span)
+
+        found = await self._tried(work)
+        if found is not None:
+            self._pasts = {old: past for old, past in self._pasts.items() if now - past.until < KEPT_SECONDS}
+            self._pasts[key] = found
+
+    async def _tried(self, work: Callable[[], T]) -> T | None:
+        """Do work in a thread, and remember whether Prometheus answered; None where it did not."""
+        try:
+            found = await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        except PlimsollError as error:
+            self._silent_since = self.wall() if self._silent_since is None else self._silent_since
+            self._error = str(error)
+            return None
+        self._silent_since, self._error, self._has_answered = None, "", True
+        return found
+
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        """Count a server that does not answer. A refused query is an answer."""
+        with self.breaker.attempt():
+            try:
+                yield
+            except QueryRefused:
+                raise
+            except PlimsollError as error:
+                raise Unreached(str(error)) from error
+
+    def _keep(self, pods: Collection[ObjectKey], found: Mapping[ObjectKey, PodSignals], now: float) -> None:
+        """Remember what was found. A pod without new samples keeps its last ones, which grow old."""
+        for pod in pods:
+            before = self._kept.get(pod)
+            self._kept[pod] = _Kept(now, found.get(pod) or _not_too_old(before, now))
+        self._kept = {pod: kept for pod, kept in self._kept.items() if now - kept.read_at < KEPT_SECONDS}
+
+
+def _not_too_old(kept: _Kept | None, now: float) -> PodSignals | None:
+    if kept is None or kept.signals is None:
+        return None
+    newest = max((sample.at for sample in kept.signals.samples), default=0.0)
+    return kept.signals if now - newest < KEPT_SECONDS else None
+
+
+def live_source(url: str, access: PrometheusAccess = NO_PROOF) -> LiveSource:
+    """Return the source for a Prometheus at ``url``; one without live figures where the URL is empty."""
+    return LiveSource(PrometheusLive(url, access=access) if url else None)

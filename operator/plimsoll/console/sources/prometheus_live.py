@@ -1,0 +1,284 @@
+"""The console's own questions to Prometheus, all of them about pods that the person may list.
+
+Prometheus knows no rights. So each query is built here and names the namespaces of these pods, and answers about other
+pods of these namespaces are left out. Nothing of a browser's request gets into a query.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import requests
+
+from plimsoll.adapters.bounded_session import QueryAdapter, session_with, unreachable
+from plimsoll.adapters.engine_series import Series, parse_series, pod_signals
+from plimsoll.adapters.prometheus import LABEL_PAIRS
+from plimsoll.adapters.prometheus_access import NO_PROOF, PrometheusAccess
+from plimsoll.console.views.past_use import Past, PodPast, Span
+from plimsoll.domain.errors import SourceUnavailable
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.engines.metrics import EngineMetrics
+from plimsoll.engines.registry import engine_of
+from plimsoll.rebalance.signals import PodSignals
+
+MAX_BODY_BYTES = 16 * 1024 * 1024
+"""Largest reply that is read. 5,000 pods with 8 samples and 400 bytes of labels each are 3 MB."""
+
+LONGEST_MATCHERS = 2000
+"""Characters of the matchers of one query, of which a query for the past has two. Common proxies take URLs of 8 kB, and
+a GET needs the right to read only."""
+
+MOST_NAMED_PODS = 50
+"""Pods that a question for the last samples names. For more of them it names their namespaces only."""
+
+
+class PrometheusLive:
+    """Reads the load of many pods by one query for each metric. Safe to share between threads.
+
+    Args:
+        url: root of the API.
+        access: how to prove who asks.
+        label_pairs: the labels of a pod's namespace and name, in the order in which they are tried.
+        timeout_seconds: the time limit of one whole reading.
+        metrics: the names of the engine's metrics.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        access: PrometheusAccess = NO_PROOF,
+        label_pairs: Sequence[tuple[str, str]] = LABEL_PAIRS,
+        timeout_seconds: float = 5.0,
+        metrics: EngineMetrics | None = None,
+    ) -> None:
+        self._url = url.rstrip("/")
+        self._access = access
+        self._label_pairs = tuple(label_pairs)
+        self._timeout_seconds = timeout_seconds
+        self._metrics = engine_of().metrics if metrics is None else metrics
+
+    def last(self, pods: Collection[ObjectKey], *, now: float, window_seconds: int) -> dict[ObjectKey, PodSignals]:
+        """Return the samples of the last ``window_seconds``, by pod, with times in the caller's clock ``now``.
+
+        Raises:
+            SourceUnavailable: Prometheus did not answer in time, or not as it should.
+            InvalidInput: a file of the proof cannot be used.
+        """
+        with self._session() as session:
+            ask = _Question(session, self._url)
+            skew = ask.skew(now, self._timeout_seconds)
+            found: dict[ObjectKey, list[Series]] = {}
+            for pair in self._label_pairs:
+                missing = [pod for pod in pods if pod not in found]
+                for pod, series in self._series(ask, pair, missing, window_seconds, skew):
+                    found.setdefault(pod, []).append(series)
+        return {pod: pod_signals(pod.name, series, self._metrics) for pod, series in found.items()}
+
+    def over_time(self, pods: Collection[ObjectKey], *, now: float, span: Span) -> Past:
+        """Return the highest values of each column of a map, by pod. A column without samples has no value.
+
+        Raises:
+            SourceUnavailable: Prometheus did not answer in time, or not as it should.
+            InvalidInput: a file of the proof cannot be used.
+        """
+        with self._session() as session:
+            ask = _Question(session, self._url)
+            skew = ask.skew(now, self._timeout_seconds)
+            found: dict[ObjectKey, PodPast] = {}
+            for pair in self._label_pairs:
+                missing = [pod for pod in pods if pod not in found]
+                found.update(self._past(ask, pair, missing, _Columns(now, skew, span)))
+        return Past(now, span, found)
+
+    def _session(self) -> requests.Session:
+        proof = self._access.proof()
+        adapter = QueryAdapter("Prometheus", timeout_seconds=self._timeout_seconds, max_body_bytes=MAX_BODY_BYTES)
+        session = session_with(adapter)
+        session.headers.update(proof.headers)
+        session.cert = proof.certificate
+        if proof.ca_file is not None:
+            session.verify = proof.ca_file
+        return session
+
+    def _series(
+        self, ask: _Question, pair: tuple[str, str], pods: Sequence[ObjectKey], window_seconds: int, skew: float
+    ) -> Iterator[tuple[ObjectKey, Series]]:
+        """Yield the series of the pods under one pair of labels, and first those that say whether there are any."""
+        wanted = set(pods)
+        for matchers in matchers_of(pair, pods, by_name=len(pods) <= MOST_NAMED_PODS):
+
+            def mine(name: str, matchers: str = matchers) -> list[tuple[ObjectKey, Series]]:
+                result = ask.instant(f"{name}{{{matchers}}}[{window_seconds}s]")
+                series = parse_series(result, self._metrics, shift_seconds=-skew)
+                return [(pod, one) for one in series if (pod := _pod(one.labels, pair)) in wanted]
+
+            first = [found for name in self._spellings(self._metrics.kv_usage) for found in mine(name)]
+            if first:
+                names = self._metrics
+                others = (names.running, names.waiting, names.preemptions, names.capacity)
+                yield from first
+                yield from (found for name in others for found in mine(name))
+
+    def _spellings(self, name: str) -> tuple[str, ...]:
+        """Return the current name of a metric and its older ones."""
+        return (name, *(old for old, current in self._metrics.former_names.items() if current == name))
+
+    def _past(
+        self, ask: _Question, pair: tuple[str, str], pods: Sequence[ObjectKey], columns: _Columns
+    ) -> dict[ObjectKey, PodPast]:
+        wanted, found = set(pods), dict[ObjectKey, PodPast]()
+        for matchers in matchers_of(pair, pods, by_name=True):
+            kv = self._columns(ask, pair, columns, self._peaks("max", self._metrics.kv_usage, matchers, pair, columns))
+            if not kv.keys() & wanted:
+                continue
+            running, waiting = (
+                self._columns(ask, pair, columns, self._peaks("sum", name, matchers, pair, columns))
+                for name in (self._metrics.running, self._metrics.waiting)
+            )
+            lost = self._growth(ask, pair, matchers, columns)
+            for pod in kv.keys() & wanted:
+                found[pod] = PodPast(kv[pod], running.get(pod, {}), waiting.get(pod, {}), lost.get(pod))
+        return found
+
+    def _peaks(self, over_ranks: str, name: str, matchers: str, pair: tuple[str, str], columns: _Columns) -> str:
+        """Return the query for the highest value of each column: of each rank once, then of the pod.
+
+        The function over a range sees real samples only. A plain selector would repeat the last one for five minutes.
+        """
+        pod, rank = ",".join(pair), self._metrics.rank_label
+        step = columns.span.step
+        peaks = " or ".join(f"max_over_time({each}{{{matchers}}}[{step}s])" for each in self._spellings(name))
+        return f"{over_ranks} by ({pod}) (max by ({pod},{rank}) ({peaks}))"
+
+    def _columns(
+        self, ask: _Question, pair: tuple[str, str], columns: _Columns, query: str
+    ) -> dict[ObjectKey, Mapping[float, float]]:
+        start, end = columns.bounds
+        result = ask.range(query, start, end, columns.span.step)
+        return {
+            _pod(one.labels, pair): one.points
+            for one in parse_series(result, self._metrics, shift_seconds=-columns.skew)
+        }
+
+    def _growth(
+        self, ask: _Question, pair: tuple[str, str], matchers: str, columns: _Columns
+    ) -> dict[ObjectKey, float]:
+        """Return how many requests of each pod lost their KV cache in the time of the map."""
+        pod, rank = ",".join(pair), self._metrics.rank_label
+        grown = f"increase({self._metrics.preemptions}{{{matchers}}}[{columns.span.seconds}s])"
+        result = ask.instant(f"sum by ({pod}) (max by ({pod},{rank}) ({grown}))")
+        return {_pod(labels, pair): value for labels, value in _values(result) if 0 <= value < math.inf}
+
+
+class _Columns(NamedTuple):
+    now: float
+    skew: float
+    span: Span
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The ends of the first and of the last column in the server's clock."""
+        end = self.now + self.skew
+        return end - self.span.seconds + self.span.step, end
+
+
+class _Question(NamedTuple):
+    """One reading's connection."""
+
+    session: requests.Session
+    url: str
+
+    def skew(self, now: float, tolerated: float) -> float:
+        """Return how far the server's clock is ahead, in seconds; 0 for what the network's delay may be."""
+        try:
+            ahead = float(self.instant("time()")[1]) - now
+        except (IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
+            raise SourceUnavailable("Prometheus answered with another shape than a scalar") from error
+        if not math.isfinite(ahead):
+            raise SourceUnavailable("Prometheus does not know the time")
+        return ahead if abs(ahead) > tolerated else 0.0
+
+    def instant(self, query: str) -> Any:
+        """Return the ``data.result`` of a query for one moment, which is now by the server's clock."""
+        return self._ask("query", {"query": query})
+
+    def range(self, query: str, start: float, end: float, step: int) -> Any:
+        """Return the ``data.result`` of a query for many moments."""
+        times = {"start": f"{start:.3f}", "end": f"{end:.3f}", "step": str(step)}
+        return self._ask("query_range", {"query": query, **times})
+
+    def _ask(self, path: str, form: dict[str, str]) -> Any:
+        try:
+            response = self.session.get(f"{self.url}/api/v1/{path}", params=form)
+            return json.loads(response.content)["data"]["result"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise SourceUnavailable("Prometheus answered without a result") from error
+        except requests.RequestException as error:
+            raise unreachable("Prometheus", error) from error
+
+
+def matchers_of(pair: tuple[str, str], pods: Sequence[ObjectKey], *, by_name: bool) -> Iterator[str]:
+    """Yield the matchers of the pods' namespaces, and of their names if so asked, each short enough for a URL.
+
+    A name that Kubernetes would not take is left out, so no name can end the quoted text and change the query.
+    """
+    of_namespace, of_pod = pair
+    some = sorted(pod for pod in pods if _is_name(pod.namespace) and _is_name(pod.name))
+    if not by_name:
+        for namespaces in _portions([ObjectKey(space, "") for space in sorted({pod.namespace for pod in some})]):
+            yield f'{of_namespace}=~"{_namespaces(namespaces)}",{of_pod}!=""'
+        return
+    for portion in _portions(some):
+        names = _alternatives(pod.name for pod in portion)
+        yield f'{of_namespace}=~"{_namespaces(portion)}",{of_pod}=~"{names}"'
+
+
+def _portions(pods: Sequence[ObjectKey]) -> Iterator[list[ObjectKey]]:
+    """Divide pods so that the names of each portion stay below :data:`LONGEST_MATCHERS` characters."""
+    portion: list[ObjectKey] = []
+    length = 0
+    for pod in pods:
+        own = len(pod.namespace) + len(pod.name) + 2
+        if portion and length + own > LONGEST_MATCHERS:
+            yield portion
+            portion, length = [], 0
+        portion.append(pod)
+        length += own
+    if portion:
+        yield portion
+
+
+def _namespaces(pods: Iterable[ObjectKey]) -> str:
+    return _alternatives(sorted({pod.namespace for pod in pods}))
+
+
+def _alternatives(names: Iterable[str]) -> str:
+    """Return a regular expression for names. Of their characters only dots need an escape."""
+    return "|".join(name.replace(".", "[.]") for name in names)
+
+
+def _is_name(text: str) -> bool:
+    return bool(text) and all(each in "abcdefghijklmnopqrstuvwxyz0123456789-." for each in text)
+
+
+def _pod(labels: Mapping[str, str], pair: tuple[str, str]) -> ObjectKey:
+    return ObjectKey(labels.get(pair[0], ""), labels.get(pair[1], ""))
+
+
+def _values(result: Any) -> Iterator[tuple[Mapping[str, str], float]]:
+    """Yield labels and value of each entry of an instant vector.
+
+    Raises:
+        SourceUnavailable: the reply has another shape.
+    """
+    try:
+        yield from [
+            ({str(label): str(value) for label, value in entry["metric"].items()}, float(entry["value"][1]))
+            for entry in result
+        ]
+    except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
+        raise SourceUnavailable("Prometheus answered with another shape than a vector") from error

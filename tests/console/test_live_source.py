@@ -1,0 +1,167 @@
+"""The memory of live use: one question for all tabs, pages that never wait, and figures that grow old without one."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from plimsoll.console.sources.live import KEPT_SECONDS, YOUNG_SECONDS, LiveSource, live_source
+from plimsoll.console.views.live_use import STALE_SECONDS, EnginePod, LiveReading, LiveState, use_of
+from plimsoll.console.views.past_use import Past, Span
+from plimsoll.domain.errors import InvalidInput, PlimsollError, SourceUnavailable
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.rebalance.signals import EngineSample, PodSignals
+
+A, B = ObjectKey("chat", "a-0"), ObjectKey("team", "b-0")
+SPAN = Span(3600, 60)
+
+
+@dataclass
+class Played:
+    """A reader whose pods report KV use 0.5 now, until it fails or hangs."""
+
+    asked: list[frozenset[ObjectKey]] = field(default_factory=list)
+    missing: set[ObjectKey] = field(default_factory=set)
+    error: PlimsollError | None = None
+    go_on: threading.Event = field(default_factory=threading.Event)
+
+    def last(self, pods: Collection[ObjectKey], *, now: float, window_seconds: int) -> dict[ObjectKey, PodSignals]:
+        assert window_seconds > STALE_SECONDS
+        self.asked.append(frozenset(pods))
+        self.wait()
+        sample = EngineSample(now, kv_usage=0.5, running=1, waiting=0)
+        return {pod: PodSignals(pod.name, (sample,)) for pod in pods if pod not in self.missing}
+
+    def over_time(self, pods: Collection[ObjectKey], *, now: float, span: Span) -> Past:
+        self.asked.append(frozenset(pods))
+        self.wait()
+        return Past(now, span)
+
+    def wait(self) -> None:
+        self.go_on.wait()
+        if self.error is not None:
+            raise self.error
+
+
+@dataclass
+class Bench:
+    reader: Played
+    source: LiveSource
+    now: float = 1_700_000_000.0
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    made = Bench(Played(), LiveSource(None))
+    made.reader.go_on.set()
+    made.source = LiveSource(made.reader, wall=lambda: made.now, patience_seconds=10)
+    yield made
+    made.reader.go_on.set()
+    made.source.close()
+
+
+def kv(reading: LiveReading, now: float) -> tuple[float, float] | None:
+    """Return the KV use of pod A and its age."""
+    found = use_of([EnginePod(A)], reading.signals, now).kv
+    return None if found is None else (found.value, found.age(now))
+
+
+async def test_without_an_url_there_are_no_live_figures() -> None:
+    source = live_source("")
+    assert await source.last([A]) == LiveReading(LiveState.ABSENT)
+    assert await source.over_time([A], SPAN) is None
+    source.close()
+
+
+async def test_all_tabs_share_one_question_for_some_seconds(bench: Bench) -> None:
+    readings = await asyncio.gather(*(bench.source.last([A]) for _ in range(20)))
+    assert {reading.state for reading in readings} == {LiveState.ANSWERS}
+    assert len(bench.reader.asked) == 1
+    bench.now += YOUNG_SECONDS + 0.1
+    await bench.source.last([A])
+    assert len(bench.reader.asked) == 2
+
+
+async def test_a_person_gets_only_the_pods_that_were_asked_for(bench: Bench) -> None:
+    await bench.source.last([A, B])
+    assert set((await bench.source.last([B])).signals) == {B}
+    assert set((await bench.source.last([A, B])).signals) == {A, B}
+    assert len(bench.reader.asked) == 1
+
+
+async def test_two_persons_at_once_both_get_their_own_pods(bench: Bench) -> None:
+    first, second = await asyncio.gather(bench.source.last([A]), bench.source.last([B]))
+    assert (set(first.signals), set(second.signals)) == ({A}, {B})
+    assert bench.reader.asked == [{A}, {B}]
+
+
+async def test_a_dead_prometheus_leaves_the_last_figures_with_their_age(bench: Bench) -> None:
+    assert kv(await bench.source.last([A]), bench.now) == (0.5, 0)
+    bench.reader.error = SourceUnavailable("Prometheus cannot be reached (ConnectionError)")
+    bench.now += 10
+    await bench.source.last([A])
+    bench.now += 60
+    reading = await bench.source.last([A])
+    assert (reading.state, reading.since) == (LiveState.SILENT, bench.now - 60)
+    assert "cannot be reached" in reading.error
+    assert kv(reading, bench.now) == (0.5, 70)
+    assert use_of([EnginePod(A)], reading.signals, bench.now).is_stale(bench.now)
+
+
+async def test_figures_come_back_by_themselves(bench: Bench) -> None:
+    bench.reader.error = InvalidInput("PLIMSOLL_PROMETHEUS_TOKEN_FILE", "t", "Write a token into it.")
+    assert (await bench.source.last([A])).state is LiveState.SILENT
+    bench.reader.error = None
+    bench.now += 6
+    await bench.source.last([A])
+    await bench.source.settled()
+    reading = await bench.source.last([A])
+    assert (reading.state, reading.since, reading.error) == (LiveState.ANSWERS, None, "")
+    assert kv(reading, bench.now) == (0.5, 0)
+
+
+async def test_a_slow_prometheus_holds_no_page(bench: Bench) -> None:
+    bench.source.patience_seconds = 0.01
+    bench.reader.go_on.clear()
+    reading = await bench.source.last([A])
+    assert (reading.state, reading.signals) == (LiveState.READING, {})
+    assert await bench.source.over_time([A], SPAN) is None
+    bench.reader.go_on.set()
+    await bench.source.settled()
+    assert (await bench.source.last([A])).state is LiveState.ANSWERS
+
+
+async def test_a_server_that_never_answers_is_asked_no_more_after_some_attempts(bench: Bench) -> None:
+    bench.reader.error = SourceUnavailable("Prometheus did not answer within 5 s")
+    for _ in range(12):
+        bench.now += 6
+        await bench.source.last([A])
+        await bench.source.settled()
+    assert len(bench.reader.asked) == 5
+    assert "has not answered since" in (await bench.source.last([A])).error
+
+
+async def test_a_pod_that_stopped_reporting_grows_old_and_then_unknown(bench: Bench) -> None:
+    await bench.source.last([A, B])
+    bench.reader.missing = {A}
+    bench.now += 100
+    reading = await bench.source.last([A, B])
+    assert kv(reading, bench.now) == (0.5, 100)
+    assert reading.state is LiveState.ANSWERS
+    bench.now += KEPT_SECONDS
+    assert kv(await bench.source.last([A, B]), bench.now) is None
+
+
+async def test_the_past_is_asked_for_once_for_all_tabs(bench: Bench) -> None:
+    found = await asyncio.gather(*(bench.source.over_time([A], SPAN) for _ in range(5)))
+    assert {past.until for past in found if past} == {bench.now}
+    assert len(bench.reader.asked) == 1
+    bench.reader.error = SourceUnavailable("gone")
+    bench.now += 60
+    kept = await bench.source.over_time([A], SPAN)
+    assert kept is not None
+    assert kept.until == bench.now - 60

@@ -1,0 +1,189 @@
+"""The console's questions to Prometheus: which pods they name, and what counts as an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from http.server import BaseHTTPRequestHandler
+from typing import Any
+
+import pytest
+
+from plimsoll.console.sources.prometheus_live import LONGEST_MATCHERS, PrometheusLive, matchers_of
+from plimsoll.console.views.past_use import Past, Span
+from plimsoll.domain.errors import SourceUnavailable
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.rebalance.signals import PodSignals
+from tests.adapters.fake_prometheus import FakePrometheus, Query, matrix, send_bytes, send_json, serving, success
+
+NOW = 1_700_000_100.0
+PAIR = ("namespace", "pod")
+MINE = ObjectKey("chat", "llama-0")
+SPAN = Span(3600, 60)
+
+Rows = Iterable[dict[str, Any]]
+
+
+def series(name: str, value: float | str, *, pod: ObjectKey = MINE, pair: tuple[str, str] = PAIR, **more: str) -> Any:
+    labels = {"__name__": name, pair[0]: pod.namespace, pair[1]: pod.name, "engine": "0", **more}
+    return {"metric": labels, "values": [[NOW - 15, str(value)], [NOW, str(value)]]}
+
+
+def engine(pod: ObjectKey = MINE, pair: tuple[str, str] = PAIR, kv: str = "vllm:kv_cache_usage_perc") -> list[Any]:
+    return [
+        series(kv, 0.5, pod=pod, pair=pair),
+        series("vllm:num_requests_running", 8, pod=pod, pair=pair),
+        series("vllm:num_requests_waiting", 2, pod=pod, pair=pair),
+        series("vllm:cache_config_info", 1, pod=pod, pair=pair, kv_cache_size_tokens="1000"),
+    ]
+
+
+def that_has(some: Rows) -> Callable[[BaseHTTPRequestHandler, Query], None]:
+    """Answer a query with the series whose metric and namespace label it names, as a server that stores them."""
+    stored = list(some)
+
+    def answer(request: BaseHTTPRequestHandler, query: Query) -> None:
+        text = query["query"]
+        found = [one for one in stored if _is_asked(one["metric"], text)]
+        send_json(request, matrix(*found))
+
+    return answer
+
+
+def _is_asked(labels: dict[str, str], text: str) -> bool:
+    return f"{labels['__name__']}{{" in text and all(f"{{{label}=~" in text for label in labels if "namespace" in label)
+
+
+def last(some: Rows, pods: Collection[ObjectKey] = (MINE,)) -> tuple[dict[ObjectKey, PodSignals], FakePrometheus]:
+    with serving(NOW, that_has(some)) as fake:
+        return PrometheusLive(fake.url).last(pods, now=NOW, window_seconds=120), fake
+
+
+def test_the_last_samples_are_those_of_the_engine_with_their_own_times() -> None:
+    found, fake = last(engine())
+    newest = found[MINE].samples[-1]
+    assert (newest.at, newest.kv_usage, newest.running, newest.waiting) == (NOW, 0.5, 8, 2)
+    assert newest.kv_capacity_tokens == 1000
+    assert all('{namespace=~"chat",pod=~"llama-0"}[120s]' in query["query"] for query in fake.queries)
+
+
+def test_the_older_spelling_of_the_kv_use_is_read_as_well() -> None:
+    found, _ = last(engine(kv="vllm:gpu_cache_usage_perc"))
+    assert found[MINE].samples[-1].kv_usage == 0.5
+    assert last(engine(kv="vllm:renamed_again"))[0] == {}
+
+
+@pytest.mark.parametrize(
+    "pair", [PAIR, ("exported_namespace", "exported_pod"), ("kubernetes_namespace", "kubernetes_pod_name")]
+)
+def test_pods_are_found_under_each_usual_pair_of_labels(pair: tuple[str, str]) -> None:
+    found, _ = last(engine(pair=pair))
+    assert found[MINE].samples[-1].running == 8
+
+
+def test_answers_about_pods_that_were_not_asked_for_are_left_out() -> None:
+    other, namesake = ObjectKey("chat", "other-0"), ObjectKey("secret", "llama-0")
+    found, fake = last([*engine(), *engine(other), *engine(namesake)])
+    assert set(found) == {MINE}
+    assert "secret" not in " ".join(query["query"] for query in fake.queries)
+    assert set(last([*engine(), *engine(other)], (MINE, other))[0]) == {MINE, other}
+
+
+def test_many_pods_are_one_query_for_each_metric_and_not_one_for_each_pod() -> None:
+    pods = [ObjectKey("chat", f"llama-{number}") for number in range(5000)]
+    found, fake = last([one for pod in pods[:3] for one in engine(pod)], pods)
+    assert len(found) == 3
+    asked = [query["query"] for query in fake.queries if "{namespace=~" in query["query"]]
+    assert len(asked) == 6
+    assert all('namespace=~"chat",pod!=""' in query for query in asked)
+
+
+@pytest.mark.parametrize("hostile", ['a"} or vector(1) #', "a|.*", "a\\", "A", "ä", "", "a\nb", "a{b}"])
+def test_a_name_that_kubernetes_would_not_take_never_gets_into_a_query(hostile: str) -> None:
+    keys = [ObjectKey(hostile, "llama-0"), ObjectKey("chat", hostile)]
+    assert list(matchers_of(PAIR, keys, by_name=True)) == []
+    assert list(matchers_of(PAIR, [*keys, MINE], by_name=True)) == ['namespace=~"chat",pod=~"llama-0"']
+    assert list(matchers_of(PAIR, [*keys, MINE], by_name=False)) == ['namespace=~"chat",pod!=""']
+
+
+def test_dots_of_names_match_only_dots() -> None:
+    assert list(matchers_of(PAIR, [ObjectKey("a", "b.c")], by_name=True)) == ['namespace=~"a",pod=~"b[.]c"']
+
+
+def test_matchers_stay_short_and_lose_no_pod() -> None:
+    pods = [ObjectKey(f"team-{number % 7}", f"{'x' * 50}-{number}") for number in range(400)]
+    found = list(matchers_of(PAIR, pods, by_name=True))
+    assert all(len(each) < LONGEST_MATCHERS + 100 for each in found)
+    assert sum(each.count("xxx-") for each in found) == 400
+
+
+def test_times_follow_the_clock_of_the_server() -> None:
+    with serving(NOW + 300, that_has(engine())) as fake:
+        found = PrometheusLive(fake.url).last([MINE], now=NOW, window_seconds=120)
+    assert found[MINE].samples[-1].at == NOW - 300
+
+
+@pytest.mark.parametrize("odd", ["NaN", "+Inf", "-1"])
+def test_impossible_samples_are_handed_on_as_the_operator_reads_them(odd: str) -> None:
+    some = [*engine()[:1], series("vllm:num_requests_running", odd), *engine()[2:]]
+    found, _ = last(some)
+    assert found[MINE].samples[-1].running is None
+    assert found[MINE].samples[-1].waiting == 2
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"[]", b"{}", b'{"status":"success","data":{"result":[{"metric":1}]}}'])
+def test_an_answer_of_another_shape_is_no_answer(body: bytes) -> None:
+    def answer(request: BaseHTTPRequestHandler, _: Query) -> None:
+        send_bytes(request, body)
+
+    with serving(NOW, answer) as fake, pytest.raises(SourceUnavailable):
+        PrometheusLive(fake.url).last([MINE], now=NOW, window_seconds=120)
+
+
+def test_a_server_that_does_not_answer_ends_the_reading_in_time() -> None:
+    def answer(_: BaseHTTPRequestHandler, __: Query) -> None:
+        fake.released.wait()
+
+    with serving(NOW, answer) as fake, pytest.raises(SourceUnavailable, match=r"within 0\.2 s"):
+        PrometheusLive(fake.url, timeout_seconds=0.2).last([MINE], now=NOW, window_seconds=120)
+    with pytest.raises(SourceUnavailable, match="cannot be reached"):
+        PrometheusLive(fake.url).last([MINE], now=NOW, window_seconds=120)
+
+
+def over_time(grown: float | str = 3.0, pods: Collection[ObjectKey] = (MINE,)) -> tuple[Past, FakePrometheus]:
+    """Ask for an hour of a server that has three columns for every query, and a growth of preemptions."""
+    labels = {"namespace": "chat", "pod": "llama-0"}
+
+    def answer(request: BaseHTTPRequestHandler, query: Query) -> None:
+        if "start" not in query:
+            send_json(request, success({"result": [{"metric": labels, "value": [NOW, str(grown)]}]}))
+            return
+        points = [[float(query["end"]) - 60 * back, "0.5"] for back in range(3)]
+        hidden = {"namespace": "chat", "pod": "other-0"}
+        send_json(request, matrix({"metric": labels, "values": points}, {"metric": hidden, "values": points}))
+
+    with serving(NOW, answer) as fake:
+        fake.steps = True
+        return PrometheusLive(fake.url).over_time(pods, now=NOW, span=SPAN), fake
+
+
+def test_the_past_has_columns_of_the_pods_that_were_asked_for() -> None:
+    found, fake = over_time()
+    assert set(found.pods) == {MINE}
+    assert found.pods[MINE].kv == {NOW: 0.5, NOW - 60: 0.5, NOW - 120: 0.5}
+    assert [found.column_of(at) for at in sorted(found.pods[MINE].kv)] == [57, 58, 59]
+    assert found.pods[MINE].preemptions == 3
+    first = next(query for query in fake.queries if "start" in query)
+    assert (float(first["end"]) - float(first["start"]), first["step"]) == (3540, "60")
+    assert "max_over_time(vllm:kv_cache_usage_perc{" in first["query"]
+    assert "max_over_time(vllm:gpu_cache_usage_perc{" in first["query"]
+
+
+@pytest.mark.parametrize("odd", ["NaN", "+Inf", "-2"])
+def test_an_impossible_growth_is_unknown(odd: str) -> None:
+    assert over_time(odd)[0].pods[MINE].preemptions is None
+    assert over_time(0.0)[0].pods[MINE].preemptions == 0
+
+
+def test_no_pods_are_no_questions() -> None:
+    found, fake = last(engine(), ())
+    assert (found, fake.queries) == ({}, [])
