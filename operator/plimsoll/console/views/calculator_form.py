@@ -19,6 +19,7 @@ Query = Mapping[str, Sequence[str]]
 """The parameters of a URL, each with all its values in order."""
 
 _MOST_DIGITS = 12
+_MOST_DRAFTED = 32
 _WORDS = 2
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _PASTED = "pasted-model"
@@ -163,9 +164,6 @@ def _speculate(text: str) -> tuple[str, int] | None:
         fix = f"Write a method ({names}) and tokens of a step from 1 to {_MOST_DRAFTED}, e.g. Ngram 4."
         raise InvalidInput("--speculate", text, fix)
     return known[method.casefold()], tokens
-
-
-_MOST_DRAFTED = 32
 
 
 def given(query: Query) -> tuple[tuple[Option, str], ...]:

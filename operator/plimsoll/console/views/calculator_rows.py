@@ -18,7 +18,7 @@ from plimsoll.console.views.figures import Figures, figures_of_estimate
 from plimsoll.domain.outcomes import Fit, Rejection, Split
 from plimsoll.domain.serving import Request
 from plimsoll.placement.explain import rejection_sentence
-from plimsoll.placement.feasibility import too_small
+from plimsoll.placement.feasibility import memory_reason
 from plimsoll.placement.sizing import Sized
 
 BAR_LENGTH = 300.0
@@ -139,7 +139,7 @@ def _code(answer: Sized | Rejection) -> str:
     """Return the code of the reason; empty where it fits."""
     if isinstance(answer, Rejection):
         return answer.reason.value
-    return too_small(answer.figures)[0].value if answer.figures.fit is Fit.NO else ""
+    return memory_reason(answer.figures)[0].value if answer.figures.fit is Fit.NO else ""
 
 
 def _reason(answer: Answered, row: Row) -> str:

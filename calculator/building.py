@@ -1,10 +1,8 @@
-"""Write the calculator as static files that any web server can serve. Python runs in the reader's browser.
+"""The calculator's static files.
 
-    python -m scripts.build_calculator [FOLDER]
-
-The folder holds the page, a worker, Pyodide, ``core.zip`` (the core, the catalogue, Jinja2) and ``checks.zip``
-(pydantic, for questions that only a manifest's checks can answer). ``files.json`` lists all files with their digests.
-Nothing in it names another server.
+A build holds the page, a worker, Pyodide, ``core.zip`` (the core, the catalogue, Jinja2) and ``checks.zip`` (pydantic,
+for questions that only a manifest's checks can answer). ``files.json`` lists all files with their digests. Nothing in
+it names another server.
 """
 
 from __future__ import annotations
@@ -18,18 +16,18 @@ import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from calculator import pyodide_package
+from calculator.modules import package_files
+from calculator.pyodide_package import NotFetched
 from plimsoll import __version__
 from plimsoll.console.alone import page
 from plimsoll.console.rendering import environment
-from scripts import pyodide_package
-from scripts.calculator_modules import package_files
-from scripts.pyodide_package import NotFetched
 from testbed.cache import cache_directory
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "operator"
-SITE = ROOT / "calculator"
-WHEELS = SITE / "wheels.txt"
+SITE = Path(__file__).parent / "site"
+WHEELS = Path(__file__).parent / "wheels.txt"
 STATIC = PACKAGE / "plimsoll" / "console" / "static"
 
 ALWAYS = ("jinja2", "markupsafe")
@@ -42,6 +40,8 @@ PYTHON = "3.14"
 """Pyodide's Python."""
 
 _COMPILED_ELSEWHERE = ("linux-gnu.so", ".c", ".pyi")
+_PATTERNS = "{% import 'macros/bar.html' as bars %}{{ bars.patterns() }}"
+"""The pattern of each hatching, once for the whole page."""
 _MOMENT = (1980, 1, 1, 0, 0, 0)
 """The date of every entry: the same sources give the same bytes."""
 
@@ -66,8 +66,11 @@ def site_files() -> dict[str, bytes]:
 
 def index() -> str:
     """Return the page. Its form is there before Python is loaded."""
-    bars = environment().get_template("macros/bar.html").module
-    parts = {"patterns": str(bars.patterns()), "form": page(""), "release": f"Plimsoll {__version__}"}
+    parts = {
+        "patterns": environment().from_string(_PATTERNS).render(),
+        "form": page(""),
+        "release": f"Plimsoll {__version__}",
+    }
     text = (SITE / "index.html").read_text("utf-8")
     for name, part in parts.items():
         text = text.replace(f"<!-- {name} -->", part)
@@ -124,20 +127,3 @@ def _download(folder: Path) -> None:
     )
     if done.returncode:
         raise NotFetched(f"pip cannot get the wheels of {WHEELS.name}: {done.stderr.strip()}")
-
-
-def main(words: list[str]) -> int:
-    """Build into the named folder, by default ``build/calculator``."""
-    folder = Path(words[0]) if words else ROOT / "build" / "calculator"
-    try:
-        digests = build(folder)
-    except NotFetched as error:
-        sys.stderr.write(f"error: {error}\n")
-        return 1
-    size = sum((folder / name).stat().st_size for name in digests)
-    sys.stdout.write(f"{folder}: {len(digests)} files, {size / 1e6:.1f} MB. Serve it from any static host.\n")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
