@@ -64,6 +64,7 @@ check: $(READY) ## format, lint, types, import contracts, generated files
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/generate_crd.py --check
 	$(BIN)/python scripts/update_goldens.py --check
+	$(BIN)/python -m scripts.dashboard --check
 
 ##@ Measure it
 accuracy: $(READY) ## our estimate and its peers against measured starts, one table (ARGS="--peers none", "--logs FILE")
@@ -94,6 +95,9 @@ format: $(READY) ## format and fix what can be fixed
 
 crds: $(READY) ## regenerate the CRD and the chart's copy
 	$(BIN)/python scripts/generate_crd.py
+
+dashboard: $(READY) ## regenerate the chart's Grafana dashboard
+	$(BIN)/python -m scripts.dashboard
 
 goldens: $(READY) ## regenerate examples/*/expected
 	$(BIN)/python scripts/update_goldens.py

@@ -51,6 +51,7 @@ SECONDS: Mapping[str, int] = MappingProxyType(
         "tests/cluster/test_namespaced.py": 30,
         "tests/testbed/test_command_line.py": 30,
         "tests/cluster/test_restricted.py": 20,
+        "tests/cluster/test_alerts.py": 20,
         "tests/facts/test_tensors.py": 210,
         "tests/benchmarks/test_rebalance_scenarios.py": 180,
         "tests/cli/test_imports.py": 100,
