@@ -20,6 +20,9 @@ try: $(RUNS) ## size and place a 70B model on an example fleet: no cluster, no G
 demo: $(READY) ## a live demonstration on an embedded control plane; Ctrl-C ends it (ARGS="--exit" ends by itself)
 	$(BIN)/python -m testbed.demo $(ARGS)
 
+calculator: $(READY) ## the calculator as static files in build/calculator, with Python for the browser (ARGS=FOLDER)
+	$(BIN)/python -m calculator $(ARGS)
+
 ##@ Test it
 test: $(READY) build browser ## everything but the real engine: unit, stories, laws, cluster, browser
 	$(PYTEST) -m "not engine and not live" $(FOUR_AT_A_TIME) $(ARGS)

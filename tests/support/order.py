@@ -36,6 +36,8 @@ SECONDS: Mapping[str, int] = MappingProxyType(
         "tests/testbed/test_control_plane.py": 110,
         "tests/cluster/test_poison.py": 110,
         "tests/cluster/test_chains.py": 100,
+        "tests/browser/test_static_calculator.py": 60,
+        "tests/console/test_calculator.py": 60,
         "tests/cluster/test_quiet.py": 90,
         "tests/cluster/test_judge.py": 90,
         "tests/cluster/test_rollback.py": 80,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from plimsoll.console.pages.calculator import calculator
 from plimsoll.console.pages.accuracy import accuracy
 from plimsoll.console.pages.deployment import deployment
 from plimsoll.console.pages.deployments import deployments
@@ -17,6 +18,7 @@ PAGES = (
     View("/fleet", fleet, "Fleet"),
     View("/deployments", deployments, "Deployments"),
     View("/deployments/{namespace}/{name}", deployment),
+    View("/calculator", calculator, "Calculator"),
     View("/what-if", what_if, "What if"),
     View("/what-if", what_if, method="POST"),
     View("/pressure", pressure, "Pressure"),
