@@ -21,14 +21,17 @@ demo: $(READY) ## a live demonstration on an embedded control plane; Ctrl-C ends
 	$(BIN)/python -m testbed.demo $(ARGS)
 
 ##@ Test it
-test: $(READY) build ## everything but the real engine: unit, stories, laws, cluster
+test: $(READY) build browser ## everything but the real engine: unit, stories, laws, cluster, browser
 	$(PYTEST) -m "not engine and not live" $(FOUR_AT_A_TIME) $(ARGS)
 
-test-unit: $(READY) ## the fast part: no cluster, no engine
-	$(PYTEST) -m "not cluster and not engine and not live" $(ARGS)
+test-unit: $(READY) ## the fast part: no cluster, no engine, no browser
+	$(PYTEST) -m "not cluster and not engine and not live and not browser" $(ARGS)
+
+test-browser: $(READY) build browser ## the console in a real Chromium
+	$(PYTEST) -m browser $(TWO_AT_A_TIME) $(ARGS)
 
 test-cluster: $(READY) build ## on a real API server, scheduler and Prometheus
-	$(PYTEST) -m cluster $(FOUR_AT_A_TIME) $(ARGS)
+	$(PYTEST) -m "cluster and not browser" $(FOUR_AT_A_TIME) $(ARGS)
 
 poison: $(READY) build ## many fuzzed objects against the operator (PLIMSOLL_POISON_OBJECTS, PLIMSOLL_POISON_SEED)
 	PLIMSOLL_POISON_OBJECTS=$${PLIMSOLL_POISON_OBJECTS:-2000} $(PYTEST) tests/cluster/test_poison.py --log-cli-level=INFO $(ARGS)
@@ -92,8 +95,14 @@ crds: $(READY) ## regenerate the CRD and the chart's copy
 goldens: $(READY) ## regenerate examples/*/expected
 	$(BIN)/python scripts/update_goldens.py
 
+screenshots: $(READY) build browser ## take docs/screenshots anew, in both colour schemes (two minutes)
+	$(BIN)/python -m testbed.screenshots $(ARGS)
+
 build: $(READY) ## build the control plane's programs that are missing (about 9 minutes from nothing)
 	$(BIN)/python -m testbed build
+
+browser: $(READY) ## find Chromium for the browser tests, or install Debian's (as root)
+	$(BIN)/python -m testbed.browser install
 
 constraints: ## pin the newest versions of everything
 	scripts/pin_constraints.sh
@@ -110,4 +119,4 @@ $(RUNS): pyproject.toml constraints.txt
 $(READY): pyproject.toml constraints.txt
 	scripts/make_venv.sh all
 
-.PHONY: try demo test test-unit test-cluster poison chaos scale test-engine test-live check accuracy bench-placement bench-rebalance latency-accuracy latency-fit mutants init format crds goldens build constraints clean help
+.PHONY: try demo test test-unit test-cluster poison chaos scale test-browser browser test-engine test-live check accuracy bench-placement bench-rebalance latency-accuracy latency-fit mutants init format crds goldens screenshots build constraints clean help

@@ -11,11 +11,9 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
-from testbed.api_client import ApiClient
 from testbed.approvals import install_kinds
 from testbed.binaries import ensure_binaries
 from testbed.control_plane import ControlPlane
@@ -26,6 +24,7 @@ from testbed.established import wait_until_established
 from testbed.existing_cluster import ExistingCluster
 from testbed.fleet import mixed_fleet
 from testbed.operator_process import NAMESPACE, OperatorProcess, install_rbac
+from testbed.played_capacity import played_capacity
 from testbed.prometheus import Prometheus
 from testbed.story import EXAMPLES, Cluster, Story
 from testbed.waiting import NotInTime
@@ -37,8 +36,6 @@ COLUMNS = (
     "TP:.status.placement.tensorParallel,REPLICAS:.status.replicasSummary,GIB/GPU:.status.estimate.gibPerGpu,"
     "KV-TOKENS:.status.estimate.kvCapacityTokens,$/H:.status.placement.hourlyPrice"
 )
-PLAYED_PERMILLE = 985
-"""KV tokens that the played engines report, of those foretold: nothing was measured here, it is an exporter."""
 OPERATOR = {"PLIMSOLL_SIGNALS_SECONDS": "1", "PLIMSOLL_APPROVALS": "true"}
 """The operator looks at the load every second, so that the story is short, and hears approvals as under its chart."""
 PLIMSOLL = Path(sys.executable).with_name("plimsoll")
@@ -83,7 +80,7 @@ def _on_own_control_plane(arguments: argparse.Namespace, console: Console) -> No
         _install(control_plane, story)
         install_kinds(control_plane)
         engines = stack.enter_context(
-            Engines(control_plane.client, capacity_of=lambda pod: _played_capacity(control_plane.client, pod))
+            Engines(control_plane.client, capacity_of=lambda pod: played_capacity(control_plane.client, pod))
         )
         prometheus = stack.enter_context(
             Prometheus(control_plane.binaries, control_plane.directory / "prometheus", [engines.target])
@@ -121,16 +118,6 @@ def _install(cluster: Cluster, story: Story) -> None:
     wait_until_established(cluster.kubectl, "inferencedeployments.plimsoll.dev")
     install_rbac(cluster, ROOT / "charts" / "plimsoll")
     cluster.kubectl("apply", "-f", str(EXAMPLES / "prices.yaml"))
-
-
-def _played_capacity(client: ApiClient, pod: dict[str, Any]) -> int | None:
-    """What a pod's engine pretends to have got: a little less than was foretold, as real ones do."""
-    head = pod["metadata"]
-    name, pool = head["labels"]["plimsoll.dev/deployment"], head["labels"]["plimsoll.dev/pool"]
-    path = f"/apis/plimsoll.dev/v1alpha1/namespaces/{head['namespace']}/inferencedeployments/{name}"
-    pools = (client.get(path).get("status") or {}).get("pools") or ()
-    foretold = next((entry.get("kvTokensPredicted") for entry in pools if entry["name"] == pool), None)
-    return None if foretold is None else int(foretold) * PLAYED_PERMILLE // 1000
 
 
 def _place_examples(story: Story) -> None:

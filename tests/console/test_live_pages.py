@@ -14,6 +14,7 @@ from plimsoll.adapters.cluster import Cluster
 from plimsoll.console.pages.accuracy import accuracy
 from plimsoll.console.pages.pressure import pressure
 from plimsoll.console.settings import ConsoleSettings
+from plimsoll.console.sources.commands import Commands
 from plimsoll.console.sources.live import LiveSource
 from plimsoll.console.views.gaps import Gap, GapKind
 from plimsoll.console.views.past_use import Past, PodPast, Span
@@ -66,7 +67,7 @@ def world(*rows: Row, **more: Any) -> World:
 
 def visit(seen: World, live: LiveSource, path: str = "/pressure", **query: str) -> Visit:
     given: Mapping[str, tuple[str, ...]] = {key: (value,) for key, value in query.items()}
-    return Visit(path, given, {}, "", seen, cast("Cluster", None), ConsoleSettings(), NOW, live=live)
+    return Visit(path, given, {}, "", seen, cast("Cluster", None), ConsoleSettings(), NOW, Commands(), live=live)
 
 
 def source(reader: Played | None) -> LiveSource:

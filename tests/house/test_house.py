@@ -141,7 +141,11 @@ def test_no_file_holds_an_unfinished_thought() -> None:
     assert [str(path.relative_to(ROOT)) for path in sources if unfinished.search(text(path))] == []
 
 
+MAY_SKIP = {"tests/support/chromium.py"}
+"""The browser tests, where a platform has no Chromium; in CI that is a failure."""
+
+
 def test_no_test_is_skipped() -> None:
     skipped = re.compile(r"pytest\.(?:mark\.)?(?:skip|xfail|importor" r"skip)")
     tests = [path for path in FILES if path.suffix == ".py" and "tests" in path.parts]
-    assert [str(path.relative_to(ROOT)) for path in tests if skipped.search(text(path))] == []
+    assert {str(path.relative_to(ROOT)) for path in tests if skipped.search(text(path))} == MAY_SKIP

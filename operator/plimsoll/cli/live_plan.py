@@ -32,11 +32,15 @@ from plimsoll.cli.wishes import wishes_of
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The options of a plan on a cluster: a namespace for objects without one, own prices, and what-if changes."""
+    """The options of a plan on a cluster: a namespace for objects without one, own prices, and what-if changes.
+
+    ``dry_run`` is whether the API server is asked what it would store.
+    """
 
     namespace: str | None = None
     prices: str | None = None
     what_if: tuple[WhatIf, ...] = ()
+    dry_run: bool = True
 
 
 def plan_live(manifests: Manifests, access: ClusterAccess, wanted: Wanted, output: str) -> int:
@@ -84,7 +88,7 @@ def _plan(
     if not wishes and not wanted.what_if and not (may_be_empty and not unusable):
         return EXIT_BAD_INPUT
     own = None if wanted.prices is None else prices_from(wanted.prices)
-    means = Means(*hub_access(), prices=own, what_if=wanted.what_if)
+    means = Means(*hub_access(), prices=own, what_if=wanted.what_if, dry_run=wanted.dry_run)
     found = ask(wishes, means)
     _complain(found.problems)
     for note in found.notes:

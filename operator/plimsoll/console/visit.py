@@ -8,6 +8,7 @@ from typing import Any
 
 from plimsoll.adapters.cluster import Cluster
 from plimsoll.console.settings import ConsoleSettings
+from plimsoll.console.sources.commands import Commands
 from plimsoll.console.sources.live import LiveSource
 from plimsoll.console.views.world import World
 
@@ -25,6 +26,7 @@ class Visit:
         cluster: the API server, with the person's credentials.
         settings: those of this process.
         now: POSIX seconds.
+        commands: runs commands of the command line.
         form: the fields of a POST; empty for a GET.
         live: where live use is read.
     """
@@ -37,6 +39,7 @@ class Visit:
     cluster: Cluster
     settings: ConsoleSettings
     now: float
+    commands: Commands
     form: Mapping[str, str] = field(default_factory=dict)
     live: LiveSource = field(default_factory=lambda: LiveSource(None))
 

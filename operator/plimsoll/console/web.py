@@ -14,6 +14,7 @@ from plimsoll.console.pages.routes import PAGES
 from plimsoll.console.rendering import STATIC, asset, rendered
 from plimsoll.console.seats import Seat, Seats
 from plimsoll.console.settings import ConsoleSettings
+from plimsoll.console.sources.commands import Commands
 from plimsoll.console.sources.live import LiveSource, live_source
 from plimsoll.console.streams import OPEN, OpenStreams, stream
 from plimsoll.console.views.counts import counts_of
@@ -38,8 +39,9 @@ def make_app(seats: Seats, settings: ConsoleSettings, guards: Local | InCluster)
     app.cleanup_ctx.append(_reading(seats))
     app.on_shutdown.append(_end_streams)
     app.on_cleanup.append(_closing(live))
+    commands = Commands()
     for view in PAGES:
-        app.router.add_route(view.method, view.path, _answering(view, seats, settings, live))
+        app.router.add_route(view.method, view.path, _answering(view, seats, settings, commands, live))
     app.router.add_get("/stream", lambda request: stream(request, seats, budget))
     app.router.add_get("/healthz", _healthy)
     app.router.add_get("/static/{digest}/{name}", _static)
@@ -82,11 +84,11 @@ async def _static(request: web.Request) -> web.Response:
 
 
 def _answering(
-    view: View, seats: Seats, settings: ConsoleSettings, live: LiveSource
+    view: View, seats: Seats, settings: ConsoleSettings, commands: Commands, live: LiveSource
 ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     async def answer(request: web.Request) -> web.StreamResponse:
         seat = await seats.of(request)
-        visit = await _visit(request, seat, settings, live)
+        visit = await _visit(request, seat, settings, commands, live)
         found = await view.handler(visit)
         if isinstance(found, Redirect):
             raise web.HTTPSeeOther(found.to)
@@ -97,7 +99,9 @@ def _answering(
     return answer
 
 
-async def _visit(request: web.Request, seat: Seat, settings: ConsoleSettings, live: LiveSource) -> Visit:
+async def _visit(
+    request: web.Request, seat: Seat, settings: ConsoleSettings, commands: Commands, live: LiveSource
+) -> Visit:
     form = {key: str(value) for key, value in (await request.post()).items()} if request.method == "POST" else {}
     return Visit(
         path=request.path,
@@ -108,6 +112,7 @@ async def _visit(request: web.Request, seat: Seat, settings: ConsoleSettings, li
         cluster=seat.cluster,
         settings=settings,
         now=time.time(),
+        commands=commands,
         form=form,
         live=live,
     )

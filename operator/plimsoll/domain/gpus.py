@@ -175,6 +175,15 @@ class GpuType:
         """The price of one GPU on capacity of this type. Where spot has no known price, it is that on demand."""
         return self.price_of(self.capacity) or self.price
 
+    @property
+    def price_source(self) -> str | None:
+        """The source of the price in force, and whether it is the one on demand; None where the type has no price."""
+        price = self.price_in_force
+        if price is None:
+            return None
+        guessed = self.capacity is CapacityType.SPOT and self.price_of(CapacityType.SPOT) is None
+        return f"{price.source} (on demand: no spot price is known)" if guessed else price.source
+
     def price_of(self, capacity: CapacityType) -> Price | None:
         """Return what one GPU costs on capacity of that type; None where that is not known."""
         return None if self.price is None else self.price.of(capacity)

@@ -242,6 +242,21 @@ class MemoryEstimate:
 
 
 @dataclass(frozen=True, slots=True)
+class CandidateFigures:
+    """The figures that a candidate was judged by.
+
+    Attributes:
+        estimate: the memory of one GPU.
+        hourly_price: US dollars an hour of one replica; None where the GPU type has no price.
+        price_source: the source of the price.
+    """
+
+    estimate: MemoryEstimate
+    hourly_price: Decimal | None = None
+    price_source: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class EngineSettings:
     """The engine flags that the operator sets, decided with the placement.
 
@@ -267,12 +282,16 @@ class EngineSettings:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """Why one candidate was not taken: a code and its numbers. One other module makes sentences from them."""
+    """Why one candidate was not taken: a code and its numbers. One other module makes sentences from them.
+
+    ``figures`` are those of the candidate. None: it was ruled out before its memory was estimated.
+    """
 
     gpu_type: str
     split: Split
     reason: Reason
     numbers: Numbers = ()
+    figures: CandidateFigures | None = None
 
     def number(self, name: str) -> int | str:
         """Return one of the numbers by name. Raises KeyError when the code does not have it."""
@@ -323,6 +342,13 @@ class Option:
     is_slow: bool = False
     host: HostEstimate = USUAL_HOST
     has_narrow_cache: bool = False
+    figures: CandidateFigures = field(init=False, repr=False, compare=False)
+    """The memory and the price once more. All reasons not to take the option share this one value."""
+
+    def __post_init__(self) -> None:
+        """Make the value once: a pass gives an option's figures to a rejection for each deployment."""
+        figures = CandidateFigures(self.estimate, self.hourly_price, self.gpu.price_source)
+        object.__setattr__(self, "figures", figures)
 
     @property
     def weighed_price(self) -> Decimal | None:

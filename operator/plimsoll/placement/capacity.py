@@ -16,7 +16,7 @@ from plimsoll.placement.host import host_need
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.options import options
-from plimsoll.placement.place import room_of, taken
+from plimsoll.placement.place import declined, room_of, taken
 from plimsoll.placement.preference import rank
 from plimsoll.placement.quota import charged, use_at
 from plimsoll.placement.rehoming import is_closed
@@ -97,7 +97,7 @@ def capacity(
     fitting = [each for each in verdicts if isinstance(each, Option)]
     rejections = [each for each in verdicts if isinstance(each, Rejection)]
     opened = [each for each in fitting if not is_closed(closed, each.gpu.name, each.split)]
-    rejections += [Rejection(each.gpu.name, each.split, Reason.LEFT_RECENTLY) for each in fitting if each not in opened]
+    rejections += [declined(each, Reason.LEFT_RECENTLY) for each in fitting if each not in opened]
     opened.sort(key=lambda option: (option.doubts, rank(option)))
     left, shares = ledger, []
     for option in opened:

@@ -175,7 +175,7 @@ def _refused(verdict: Option | Rejection, failed: Sequence[RollBack | FailedMove
         return verdict
     place = verdict.target.place
     numbers = next((each.numbers for each in failed if _closes(each, place)), None)
-    return verdict if numbers is None else Rejection(*place, Reason.MOVE_FAILED, numbers)
+    return verdict if numbers is None else Rejection(*place, Reason.MOVE_FAILED, numbers, verdict.figures)
 
 
 def _closes(failed: RollBack | FailedMove, place: tuple[str, Split]) -> bool:

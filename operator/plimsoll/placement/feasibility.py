@@ -12,7 +12,7 @@ from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.host import HostEstimate
 from plimsoll.domain.latency import Performance
-from plimsoll.domain.outcomes import EngineSettings, Fit, MemoryEstimate, Option, Rejection, Split
+from plimsoll.domain.outcomes import CandidateFigures, EngineSettings, Fit, MemoryEstimate, Option, Rejection, Split
 from plimsoll.domain.reasons import Numbers, Reason
 from plimsoll.domain.serving import Request
 from plimsoll.domain.spot import capacity_of, card_name
@@ -96,28 +96,29 @@ def _by_figures(request: Request, candidate: Candidate, memo: Memo | None, *, sh
     settings, figures = sized(request, candidate.gpu, candidate.split, memo)
     forced = request.overrides.memory_per_gpu_bytes is not None
     if (card_name(candidate.gpu.name), candidate.split) in request.failed_starts and not forced:
-        return _rejection(candidate, Reason.START_FAILED)
+        return _judged(candidate, figures, Reason.START_FAILED)
     observed = _observed_tokens(request, candidate)
     if observed is not None and observed < figures.kv_needed_tokens:
-        return _rejection(
-            candidate,
-            Reason.OBSERVED_TOO_SMALL,
-            (("need_tokens", figures.kv_needed_tokens), ("have_tokens", observed)),
-        )
+        tokens = (("need_tokens", figures.kv_needed_tokens), ("have_tokens", observed))
+        return _judged(candidate, figures, Reason.OBSERVED_TOO_SMALL, tokens)
     if figures.fit is Fit.NO:
-        return _rejection(candidate, *_too_small(figures))
+        return _judged(candidate, figures, *_too_small(figures))
     price = hourly_price(candidate.gpu, candidate.split)
     limit = request.constraints.max_hourly_price
     if limit is not None and price is None:
-        return _rejection(candidate, Reason.PRICE_UNKNOWN, (("limit", str(limit)),))
+        return _judged(candidate, figures, Reason.PRICE_UNKNOWN, (("limit", str(limit)),))
     if limit is not None and price is not None and price > limit:
-        return _rejection(candidate, Reason.TOO_EXPENSIVE, (("price", str(price)), ("limit", str(limit))))
+        prices = (("price", str(price)), ("limit", str(limit)))
+        return _judged(candidate, figures, Reason.TOO_EXPENSIVE, prices)
     found = _speed(request, candidate, settings, memo) if shows_speed or request.slo is not None else None
     miss = () if request.slo is None else missed(request.slo, found)
     if miss:
-        return _rejection(candidate, Reason.TOO_SLOW, miss)
+        return _judged(candidate, figures, Reason.TOO_SLOW, miss)
     host = _host(request, candidate, memo)
-    return host_refusal(request, candidate, host) or Option(
+    too_small = host_refusal(request, host)
+    if too_small:
+        return _judged(candidate, figures, Reason.HOST_MEMORY_TOO_SMALL, too_small)
+    return Option(
         gpu=candidate.gpu,
         target=candidate.target,
         settings=settings,
@@ -176,6 +177,13 @@ def hourly_price(gpu: GpuType, split: Split) -> Decimal | None:
 
 def _rejection(candidate: Candidate, reason: Reason, numbers: Numbers = ()) -> Rejection:
     return Rejection(candidate.gpu.name, candidate.split, reason, numbers)
+
+
+def _judged(candidate: Candidate, estimate: MemoryEstimate, reason: Reason, numbers: Numbers = ()) -> Rejection:
+    """Return a rejection of a candidate whose memory was estimated."""
+    gpu, split = candidate.gpu, candidate.split
+    figures = CandidateFigures(estimate, hourly_price(gpu, split), gpu.price_source)
+    return Rejection(gpu.name, split, reason, numbers, figures)
 
 
 def wishes_refusal(request: Request, gpu_type: str, split: Split) -> Rejection | None:

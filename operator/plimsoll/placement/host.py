@@ -5,8 +5,8 @@ from __future__ import annotations
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.host import USUAL_HOST, HostEstimate, HostNeed
-from plimsoll.domain.outcomes import Option, Rejection, Split
-from plimsoll.domain.reasons import Reason
+from plimsoll.domain.outcomes import Option, Split
+from plimsoll.domain.reasons import Numbers
 from plimsoll.domain.serving import Request
 from plimsoll.engines.registry import engine_of
 from plimsoll.placement.candidates import Candidate
@@ -29,10 +29,9 @@ def need_of_pool(request: Request, gpu_type: str, split: Split, fleet: Fleet) ->
     return request.host_need(host_of(request, nodes[0].gpu, split) if nodes else USUAL_HOST)
 
 
-def host_refusal(request: Request, candidate: Candidate, host: HostEstimate) -> Rejection | None:
-    """Return that the memory that the user allows the pod is less than what the engine takes for sure."""
+def host_refusal(request: Request, host: HostEstimate) -> Numbers:
+    """Return the figures where the user allows the pod less memory than the engine takes for sure; else nothing."""
     allowed = request.host_allowance
     if allowed is None or allowed[1] >= host.least_bytes:
-        return None
-    numbers = (("least_bytes", host.least_bytes), ("stated_bytes", allowed[1]), ("field", allowed[0]))
-    return Rejection(candidate.gpu.name, candidate.split, Reason.HOST_MEMORY_TOO_SMALL, numbers)
+        return ()
+    return (("least_bytes", host.least_bytes), ("stated_bytes", allowed[1]), ("field", allowed[0]))

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.outcomes import Option, Outcome, Placed, Rejection, Split, Unplaceable
-from plimsoll.domain.reasons import Reason
+from plimsoll.domain.reasons import Numbers, Reason
 from plimsoll.domain.serving import Request
 from plimsoll.performance.slo import INTERACTIVE
 from plimsoll.placement.candidates import Candidate
@@ -60,7 +60,7 @@ def pick(
             rejections.append(verdict)
             continue
         if is_closed(closed, verdict.gpu.name, verdict.split):
-            rejections.append(Rejection(verdict.gpu.name, verdict.split, Reason.LEFT_RECENTLY))
+            rejections.append(declined(verdict, Reason.LEFT_RECENTLY))
             continue
         room = room_of(request, verdict, fleet, ledger)
         if room == 0 and request.replicas > 0:
@@ -99,6 +99,11 @@ def alternatives_to(
     return tuple(others)
 
 
+def declined(choice: Option, reason: Reason, numbers: Numbers = ()) -> Rejection:
+    """Return why an option that fits is not taken, with its figures."""
+    return Rejection(choice.gpu.name, choice.split, reason, numbers, choice.figures)
+
+
 def _not_preferred(choice: Option, kept: Option, movable: int) -> Rejection:
     """Return why a candidate is not moved to. ``movable`` is how many replicas could move to it now."""
     if (choice.doubts, rank(choice)) > (kept.doubts, rank(kept)):
@@ -112,7 +117,7 @@ def _not_preferred(choice: Option, kept: Option, movable: int) -> Rejection:
 
 def _kept_to_avoid_move(choice: Option, saved: Decimal, charge: Decimal) -> Rejection:
     numbers = (("price", str(choice.hourly_price)), ("saved", str(saved)), ("charge", str(charge)))
-    return Rejection(choice.gpu.name, choice.split, Reason.KEPT_TO_AVOID_MOVE, numbers)
+    return declined(choice, Reason.KEPT_TO_AVOID_MOVE, numbers)
 
 
 def _passed_over(choice: Option, room: int, best: Option, best_room: int) -> Rejection:
@@ -128,16 +133,14 @@ def less_preferred(choice: Option, best: Option) -> Rejection:
     prices = choice.hourly_price or NO_PRICE, best.hourly_price or NO_PRICE
     if choice.has_narrow_cache and not best.has_narrow_cache and prices[0] < prices[1]:
         numbers = (("price", str(choice.hourly_price)), ("best_price", str(best.hourly_price)))
-        return Rejection(choice.gpu.name, choice.split, Reason.NARROW_CACHE_SAVES_LITTLE, numbers)
+        return declined(choice, Reason.NARROW_CACHE_SAVES_LITTLE, numbers)
     return _costs_more(choice, best)
 
 
 def _doubtful(choice: Option, best: Option) -> Rejection:
     """Return the doubt that the choice has and the best one does not have."""
     if choice.is_slow and not best.is_slow:
-        return Rejection(
-            choice.gpu.name, choice.split, Reason.SLOWER_THAN_USUAL, missed(INTERACTIVE, choice.performance)
-        )
+        return declined(choice, Reason.SLOWER_THAN_USUAL, missed(INTERACTIVE, choice.performance))
     return _only_probably(choice)
 
 
@@ -153,7 +156,7 @@ def _only_probably(choice: Option) -> Rejection:
         ("sure_bytes", figures.computed_bytes),
         *(outside if figures.computed_bytes <= figures.budget_bytes else ()),
     )
-    return Rejection(choice.gpu.name, choice.split, Reason.FITS_ONLY_PROBABLY, numbers)
+    return declined(choice, Reason.FITS_ONLY_PROBABLY, numbers)
 
 
 def room_of(request: Request, cut: Option | Candidate, fleet: Fleet, ledger: Ledger) -> int:
@@ -180,7 +183,7 @@ def room_basis(request: Request, ledger: Ledger) -> tuple[object, ...]:
 def taken(request: Request, choice: Option, fleet: Fleet, ledger: Ledger) -> Rejection:
     """Return why a choice that fits has no room: it lacks quota, GPUs, or other resources of the nodes with GPUs."""
     reason, numbers = shortage(request, choice, fleet, ledger)
-    return Rejection(choice.gpu.name, choice.split, reason, numbers)
+    return declined(choice, reason, numbers)
 
 
 def _costs_more(choice: Option, best: Option) -> Rejection:
@@ -190,15 +193,15 @@ def _costs_more(choice: Option, best: Option) -> Rejection:
         ("gpus", choice.split.gpus),
         ("best_gpus", best.split.gpus),
     )
-    return Rejection(choice.gpu.name, choice.split, Reason.COSTS_MORE, numbers)
+    return declined(choice, Reason.COSTS_MORE, numbers)
 
 
 def _room_for_fewer(choice: Option, room: int, best_room: int) -> Rejection:
     price = "unknown" if choice.hourly_price is None else str(choice.hourly_price)
     numbers = (("price", price), ("room", room), ("best_room", best_room))
-    return Rejection(choice.gpu.name, choice.split, Reason.ROOM_FOR_FEWER, numbers)
+    return declined(choice, Reason.ROOM_FOR_FEWER, numbers)
 
 
 def _not_moved_to(choice: Option) -> Rejection:
     numbers = (("price", str(choice.hourly_price)), ("gpus", choice.split.gpus))
-    return Rejection(choice.gpu.name, choice.split, Reason.PLACEMENT_KEPT, numbers)
+    return declined(choice, Reason.PLACEMENT_KEPT, numbers)

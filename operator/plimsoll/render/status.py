@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from plimsoll import __version__
 from plimsoll.domain.engine_choice import DEFAULT_ENGINE
-from plimsoll.domain.gpus import CapacityType
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.observations import Seen
-from plimsoll.domain.outcomes import MemoryEstimate, Option, Rejection, Remedy, Suggestion
+from plimsoll.domain.outcomes import CandidateFigures, MemoryEstimate, Option, Rejection, Remedy, Suggestion
 from plimsoll.domain.precision import KvPrecision
 from plimsoll.domain.proposals import Proposal
 from plimsoll.domain.terms import ACTIVATIONS, ADAPTERS, CUDA_GRAPHS, KV_CACHE, LEARNED, OVERHEAD, WEIGHTS
@@ -36,6 +35,9 @@ from plimsoll.render.report import RebalancingReport, Report
 
 MAX_REJECTIONS = 40
 """The most rejections in a status: four splits on ten GPU types. The rest is only counted."""
+
+LARGEST_FIGURE = 2**53
+"""Beyond this, readers of JSON round integers. A candidate that needs as many bytes is shown without figures."""
 
 MAX_REMEDIES = 10
 
@@ -116,7 +118,7 @@ def _decided(report: Report, decision: Decision) -> dict[str, Any]:
     elif not decision.pools:
         document |= {"estimate": None, "placement": None}
     if decision.placed_now:
-        document["rejections"] = [_rejection(rejection) for rejection in decision.rejections[:MAX_REJECTIONS]]
+        document["rejections"] = list(_rejections(decision.rejections[:MAX_REJECTIONS]))
         document["rejectionsOmitted"] = max(0, len(decision.rejections) - MAX_REJECTIONS) or None
         document["remedies"] = [_remedy(remedy) for remedy in decision.remedies[:MAX_REMEDIES]]
         document["suggestions"] = [_suggestion(each) for each in decision.suggestions]
@@ -183,7 +185,7 @@ def _placement(report: Report, decision: Decision, choice: Option) -> dict[str, 
         "gpusPerReplica": choice.split.gpus,
         "hourlyPricePerReplica": None if choice.hourly_price is None else format_price(choice.hourly_price),
         "hourlyPrice": _total_price(decision),
-        "priceSource": _price_source(choice),
+        "priceSource": choice.gpu.price_source,
         "maxNumSeqs": choice.split.data_parallel * settings.max_num_seqs,
         "performance": _performance(decision, choice),
         "host": _host(decision, choice),
@@ -231,14 +233,6 @@ def _host(decision: Decision, choice: Option) -> dict[str, Any]:
         "requestedMemoryBytes": requested.memory_bytes,
         "terms": [{"name": term.name, "sizeBytes": term.size_bytes, "detail": term.formula} for term in host.terms],
     }
-
-
-def _price_source(choice: Option) -> str | None:
-    price = choice.gpu.price_in_force
-    if price is None:
-        return None
-    guessed = choice.gpu.capacity is CapacityType.SPOT and choice.gpu.price_of(CapacityType.SPOT) is None
-    return f"{price.source} (on demand: no spot price is known)" if guessed else price.source
 
 
 def _performance(decision: Decision, choice: Option) -> dict[str, Any] | None:
@@ -384,6 +378,19 @@ def _decision(note: DecisionNote) -> dict[str, Any]:
     }
 
 
+def _rejections(rejections: Sequence[Rejection]) -> Iterator[dict[str, Any]]:
+    """Yield the entries. The source of the prices of a GPU type stands in the first entry with figures of that type."""
+    sourced: set[str] = set()
+    for rejection in rejections:
+        entry, figures = _rejection(rejection), rejection.figures
+        if figures is not None and figures.estimate.computed_bytes <= LARGEST_FIGURE:
+            entry["figures"] = _figures(figures)
+            if rejection.gpu_type not in sourced:
+                entry["figures"]["priceSource"] = figures.price_source
+                sourced.add(rejection.gpu_type)
+        yield entry
+
+
 def _rejection(rejection: Rejection) -> dict[str, Any]:
     return {
         "gpuType": rejection.gpu_type,
@@ -391,6 +398,27 @@ def _rejection(rejection: Rejection) -> dict[str, Any]:
         **stages(rejection.split),
         "reason": rejection.reason.value,
         "message": rejection_sentence(rejection),
+    }
+
+
+def _figures(figures: CandidateFigures) -> dict[str, Any]:
+    """The figures of a candidate, without those that follow from others: a status has up to forty candidates."""
+    estimate, price = figures.estimate, figures.hourly_price
+    sizes = {term.name.key: term.size_bytes for term in estimate.terms}
+    return {
+        "fit": estimate.fit.value,
+        "weightsBytes": sizes.get(WEIGHTS.key, 0),
+        "kvCacheBytes": sizes.get(KV_CACHE.key, 0),
+        "activationsBytes": sizes.get(ACTIVATIONS.key, 0),
+        "slackBytes": estimate.slack_bytes or None,
+        "expectedBytes": estimate.expected_bytes,
+        "computedBytes": estimate.computed_bytes,
+        "overrideBytes": estimate.forced_bytes,
+        "budgetBytes": estimate.budget_bytes,
+        "usableBytes": estimate.usable_bytes,
+        "kvNeededTokens": estimate.kv_needed_tokens,
+        "kvCapacityTokens": estimate.kv_capacity_tokens,
+        "hourlyPrice": None if price is None else format_price(price),
     }
 
 

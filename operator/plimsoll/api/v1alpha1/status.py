@@ -251,6 +251,42 @@ class PoolStatus(ApiModel):
     )
 
 
+class CandidateFiguresStatus(ApiModel):
+    """The figures that a candidate was judged by: VRAM of one GPU in bytes, and the price of one replica.
+
+    A status has up to forty of them, so its fields have no bounds: checking these would take as long as reading them.
+    """
+
+    fit: str = Field(description="Sure, Probable or No: whether the memory fits, as in status.estimate.")
+    weights_bytes: int = Field(description="Weights of one rank.")
+    kv_cache_bytes: int = Field(description="KV cache needed by the declared load.")
+    activations_bytes: int = Field(description="Peak of activations and sampler.")
+    slack_bytes: int | None = Field(
+        default=None, description="Lower half of the error band: the need may be lower by this much."
+    )
+    expected_bytes: int = Field(
+        description="Sum of all terms without the margin. What exceeds the three terms above is CUDA graphs, overhead, "
+        "adapters and the learned correction."
+    )
+    computed_bytes: int = Field(description="Sum of all terms with the margin. If this fits, the fit is sure.")
+    override_bytes: int | None = Field(default=None, description="The admin's figure that replaces the sum.")
+    budget_bytes: int = Field(description="Memory that the engine may use: usable memory times utilization.")
+    usable_bytes: int = Field(description="The GPU's memory as the engine sees it.")
+    kv_needed_tokens: int = Field(description="Tokens that the declared load needs, on all engines of a replica.")
+    kv_capacity_tokens: int = Field(description="Tokens that fit into the whole budget, on all engines of a replica.")
+    hourly_price: str | None = Field(
+        default=None, description="US dollars per hour of one replica, if the price is known."
+    )
+    price_source: str | None = Field(
+        default=None, description="Source of the price. Only the first entry of a GPU type has it."
+    )
+
+    @property
+    def overhead_bytes(self) -> int:
+        """All terms besides weights, KV cache and activations, in bytes; negative if the learned correction is."""
+        return self.expected_bytes - self.weights_bytes - self.kv_cache_bytes - self.activations_bytes
+
+
 class RejectionStatus(ApiModel):
     """A GPU type and split that was rejected."""
 
@@ -261,6 +297,9 @@ class RejectionStatus(ApiModel):
     data_parallel: int | None = Field(default=None, description=ENGINES)
     reason: str = Field(description="Reason, as one CamelCase word for programs.")
     message: str = Field(description="Reason with its figures, as text for people.")
+    figures: CandidateFiguresStatus | None = Field(
+        default=None, description="Figures of the candidate, unless it was ruled out before its memory was estimated."
+    )
 
 
 class RemedyStatus(ApiModel):

@@ -196,7 +196,7 @@ def _read(entry: Any, model: type[Entry]) -> Entry | str:
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         return f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
-    numbers = (value for _, value in read if isinstance(value, int))
+    numbers = (value for value in vars(read).values() if isinstance(value, int))
     if any(abs(number) > LARGEST_BOUND for number in numbers):
         return f"a number is beyond {LARGEST_BOUND}"
     return doubt(read) or read

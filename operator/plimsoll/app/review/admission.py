@@ -43,15 +43,34 @@ async def admitted(cluster: Cluster, wishes: Sequence[Wish], seen: Look, now: fl
             if not _is_unanswered(refusal):
                 found.problems.append(f"{wish.where}: The API server would refuse it: {refusal.message}")
                 continue
-            try:
-                check_rules(sent)
-            except PlimsollError as error:
-                found.problems.append(f"{wish.where}: {error}")
-                continue
-            found.bodies[wish.key] = stored(sent, live, now)
-            if not found.notes:
+            if _check_here(wish, seen, now, found) and not found.notes:
                 found.notes.append(f"The API server was not asked whether it would accept every object: {refusal}.")
     return found
+
+
+def checked_here(wishes: Sequence[Wish], seen: Look, now: float) -> Admitted:
+    """Return every wish as it would be stored, by the rules of the CRD alone. The API server is not asked."""
+    found = Admitted()
+    for wish in wishes:
+        _check_here(wish, seen, now, found)
+    if found.bodies:
+        found.notes.append(
+            "The API server was not asked whether it would accept the objects. Admission rules may refuse them."
+        )
+    return found
+
+
+def _check_here(wish: Wish, seen: Look, now: float, found: Admitted) -> bool:
+    """Add the object as it would be stored, or the problem. Return whether there is none."""
+    live = seen.live.get(wish.key)
+    sent = applied(wish.body, live, is_whole=wish.is_whole)
+    try:
+        check_rules(sent)
+    except PlimsollError as error:
+        found.problems.append(f"{wish.where}: {error}")
+        return False
+    found.bodies[wish.key] = stored(sent, live, now)
+    return True
 
 
 def _is_unanswered(refusal: ClusterRefused) -> bool:

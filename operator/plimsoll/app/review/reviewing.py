@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from plimsoll.adapters.cluster import Cluster
-from plimsoll.app.review.admission import admitted
+from plimsoll.app.review.admission import admitted, checked_here
 from plimsoll.app.review.changes import review_of
 from plimsoll.app.review.deciding import new_decider
 from plimsoll.app.review.hypothetical import with_fields
@@ -44,7 +44,7 @@ async def review(
         for each in wishes
         if each not in watched
     ]
-    accepted = await admitted(cluster, watched, seen, now)
+    accepted = await admitted(cluster, watched, seen, now) if means.dry_run else checked_here(watched, seen, now)
     decider, about_prices = await new_decider(cluster, settings, means)
     try:
         before = tuple(await decider.cases(seen.picture, now))

@@ -77,12 +77,14 @@ class Means:
         token: a token for the hub, used where this user may not read the Secret that a spec names.
         prices: prices in place of those of the cluster; None for the cluster's own.
         what_if: changes of the nodes or of single fields that nobody has made.
+        dry_run: whether the API server is asked what it would store. Without it, the rules of the CRD are checked here.
     """
 
     cache: Path
     token: str | None = None
     prices: OwnPrices | None = None
     what_if: tuple[WhatIf, ...] = ()
+    dry_run: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,6 +81,11 @@ from plimsoll.render.price_words import remark_summaries
     multiple=True,
     help="With --fleet: a file that `plimsoll learn --save` has written; may be repeated.",
 )
+@click.option(
+    "--dry-run/--no-dry-run",
+    default=True,
+    help="On a cluster: whether the API server is asked what it would store. Default: it is.",
+)
 @with_cluster
 def command(
     files: tuple[str, ...],
@@ -93,6 +98,7 @@ def command(
     observations: tuple[str, ...],
     output: str,
     namespace: str | None,
+    dry_run: bool,  # noqa: FBT001 - same
     kubeconfig: str | None,
     context: str | None,
 ) -> None:
@@ -116,7 +122,7 @@ def command(
     _refuse_observations(observations, fleet, changes)
     is_asked = fleet is None and (bool(changes) or (not files and bool(snapshot)))
     manifests = _manifests(files, namespace, recursive=recursive, may_be_empty=is_asked)
-    wanted = Wanted(namespace, prices, changes)
+    wanted = Wanted(namespace, prices, changes, dry_run)
     if snapshot is not None:
         sys.exit(plan_stored(manifests, snapshot_from(snapshot), wanted, output))
     if fleet is None:

@@ -53,7 +53,7 @@ def guard(app: web.Application, settings: Local | InCluster, draw: Draw = plain_
 
 def runner(app: web.Application) -> web.AppRunner:
     """Return the server of an application, without an access log: the first address of a session has the token."""
-    return web.AppRunner(app, access_log=None)
+    return web.AppRunner(app, access_log=None, handler_cancellation=True)
 
 
 def _token_of_person(request: web.Request) -> Iterable[str]:

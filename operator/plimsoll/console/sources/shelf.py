@@ -18,7 +18,7 @@ from plimsoll.domain.keys import ObjectKey
 
 Body = Mapping[str, Any]
 
-WATCH_SECONDS = 25
+WATCH_SECONDS = 10
 """How long one watch lasts. The API server checks rights when a watch begins, so a right that is taken away ends the
 view after this time at the latest."""
 

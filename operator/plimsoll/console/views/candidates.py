@@ -12,7 +12,7 @@ from plimsoll.console.drawing.bar import Bar, bar_of
 from plimsoll.console.drawing.scale import common_scale
 from plimsoll.console.views.figures import Figures
 from plimsoll.console.views.rows import Row
-from plimsoll.domain.outcomes import Split
+from plimsoll.domain.outcomes import Fit, Split
 
 BAR_LENGTH = 230.0
 
@@ -107,7 +107,8 @@ def _chosen(status: InferenceDeploymentStatus, row: Row) -> Candidate | None:
 
 
 def _candidate(rejection: RejectionStatus, chosen: Decimal | None) -> Candidate:
-    figures, price = figures_of_rejection(rejection), price_of_rejection(rejection)
+    figures = figures_of_rejection(rejection)
+    price = None if rejection.figures is None else rejection.figures.hourly_price
     fits = figures is not None and not figures.is_over
     return Candidate(
         rejection.gpu_type,
@@ -123,12 +124,24 @@ def _candidate(rejection: RejectionStatus, chosen: Decimal | None) -> Candidate:
 
 def figures_of_rejection(rejection: RejectionStatus) -> Figures | None:
     """Return the figures that the operator wrote with a rejection; None where there are none."""
-    return None
-
-
-def price_of_rejection(rejection: RejectionStatus) -> str | None:
-    """Return US dollars per hour of one replica there; None where it is not known."""
-    return None
+    found = rejection.figures
+    if found is None:
+        return None
+    terms = found.weights_bytes + found.kv_cache_bytes + found.activations_bytes
+    return Figures(
+        weights=found.weights_bytes,
+        kv_cache=found.kv_cache_bytes,
+        activations=found.activations_bytes,
+        other=found.expected_bytes - terms,
+        slack=found.slack_bytes or 0,
+        margin=found.computed_bytes - found.expected_bytes,
+        budget=found.budget_bytes,
+        usable=found.usable_bytes,
+        kv_needed_tokens=found.kv_needed_tokens,
+        kv_capacity_tokens=found.kv_capacity_tokens,
+        override=found.override_bytes,
+        fit=Fit(found.fit) if found.fit in set(Fit) else None,
+    )
 
 
 def _order(candidate: Candidate) -> tuple[bool, float]:

@@ -141,7 +141,10 @@ def _held(world: World, letter: str, pod: PodRow, resource: str) -> Held:
 
 def _figures_row(world: World, pod: PodRow) -> Row | None:
     """Return the deployment of a pod where its figures are those of the pod's pool."""
-    return world.rows.get(pod.owner) if pod.is_ours else None
+    row = world.rows.get(pod.owner) if pod.is_ours else None
+    pool = None if row is None else next((each for each in row.pools if each.name == pod.pool), None)
+    is_same = row is not None and pool is not None and (pool.gpu_type, pool.split) == (row.gpu_type, row.split)
+    return row if is_same else None
 
 
 def _holders(world: World, named: Sequence[tuple[str, PodRow]], resource: str) -> Iterator[Holder]:

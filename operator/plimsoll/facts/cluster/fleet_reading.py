@@ -83,6 +83,7 @@ def holds_gpus(pod: Body) -> bool:
 
 
 def held_resources(pod: Body) -> set[str]:
+    """Return the resources of GPUs and slices that a pod asks for."""
     spec = pod.get("spec") or {}
     containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
     sections = ((container.get("resources") or {}).get(key) or {} for container in containers for key in _SECTIONS)

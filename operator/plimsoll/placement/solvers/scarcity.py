@@ -9,7 +9,7 @@ from decimal import Decimal
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import Option, Placed, Rejection
 from plimsoll.domain.reasons import Reason
-from plimsoll.placement.place import less_preferred, room_of
+from plimsoll.placement.place import declined, less_preferred, room_of
 from plimsoll.placement.preference import rank
 from plimsoll.placement.solvers.protocol import Award, Stock
 
@@ -87,4 +87,4 @@ def _scarce(asking: ObjectKey, option: Option, best: Option, gain: _Gain) -> Rej
         numbers.append(("other", gain.owner.name))
     if gain.saved is not None:
         numbers.append(("saved", str(gain.saved)))
-    return Rejection(option.gpu.name, option.split, Reason.SCARCE_FOR_OTHERS, tuple(numbers))
+    return declined(option, Reason.SCARCE_FOR_OTHERS, tuple(numbers))

@@ -1,0 +1,91 @@
+"""``/what-if``: what would this manifest, a new node or the loss of nodes change? The answer is that of ``plan``."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+from plimsoll.console.guards.refusals import Refusal
+from plimsoll.console.sources.commands import Ran
+from plimsoll.console.views.candidates import BAR_LENGTH
+from plimsoll.console.views.what_if import answer_of
+from plimsoll.console.visit import Page, Visit
+
+_UNUSABLE = 2
+_CHANGES_AT_MOST = 20
+
+
+async def what_if(visit: Visit) -> Page:
+    """The form; with a question in the URL or in the form also the answer."""
+    manifest = visit.form.get("manifest", "").strip()
+    changes = _changes(visit)
+    values: dict[str, Any] = {
+        "manifest": manifest,
+        "changes": changes,
+        "namespace": visit.form.get("namespace", "").strip() or visit.first("namespace"),
+        "types": _types(visit),
+        "answer": None,
+        "problem": "",
+        "command": "",
+        "length": BAR_LENGTH,
+    }
+    if manifest or changes:
+        arguments = list(_arguments(manifest, changes, values["namespace"]))
+        ran = await visit.commands.run([*arguments, "-o", "json", *_access(visit)], manifest)
+        values |= _answer(ran) | {"command": shlex.join(["plimsoll", *_to_copy(arguments)])}
+    return Page("what_if.html", "What if", values, is_live=False)
+
+
+def _changes(visit: Visit) -> tuple[str, ...]:
+    """Return the changes of the form, one a line, or those of the URL."""
+    lines = visit.form["changes"].splitlines() if "changes" in visit.form else visit.query.get("change", ())
+    found = tuple(line.strip() for line in lines if line.strip())
+    if len(found) > _CHANGES_AT_MOST:
+        raise Refusal(422, "TooManyChanges", f"{len(found)} changes are too many.", f"Give at most {_CHANGES_AT_MOST}.")
+    return found
+
+
+def _types(visit: Visit) -> tuple[str, ...]:
+    fleet = visit.world.fleet
+    return () if fleet is None else tuple(gpu.name for gpu in fleet.gpu_types())
+
+
+def _arguments(manifest: str, changes: tuple[str, ...], namespace: str) -> Iterator[str]:
+    yield "plan"
+    if manifest:
+        yield from ("-f", "-")
+        if namespace:
+            yield f"--namespace={namespace}"
+    yield from (f"--what-if={change}" for change in changes)
+
+
+def _access(visit: Visit) -> Iterator[str]:
+    """Return how the command reaches the cluster. It must not write, not even as a dry run, in a read-only console."""
+    settings = visit.settings
+    if settings.kubeconfig:
+        yield f"--kubeconfig={settings.kubeconfig}"
+    if settings.context:
+        yield f"--context={settings.context}"
+    if not settings.allow_approvals:
+        yield "--no-dry-run"
+
+
+def _to_copy(arguments: list[str]) -> list[str]:
+    return ["deployment.yaml" if each == "-" else each for each in arguments]
+
+
+def _answer(ran: Ran) -> dict[str, Any]:
+    try:
+        document = json.loads(ran.out)
+    except ValueError:
+        return {"problem": _sentences(ran.err) or f"The plan ended with status {ran.status} and without an answer."}
+    problem = _sentences(ran.err) if ran.status == _UNUSABLE else ""
+    return {"answer": answer_of(document), "problem": problem}
+
+
+def _sentences(text: str) -> str:
+    """Return the errors of a command, without the word and without notes."""
+    lines = (line.strip() for line in text.splitlines())
+    return " ".join(line.removeprefix("error: ") for line in lines if line and not line.startswith("note:"))

@@ -1,0 +1,96 @@
+"""Runs a command of the command line in a process of its own: the same figures, and no page waits for a long plan."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from plimsoll.console.guards.refusals import Refusal
+
+AT_ONCE = 2
+"""Commands that run at the same time."""
+
+QUEUE_SECONDS = 10.0
+"""How long a question waits for its turn."""
+
+RUN_SECONDS = 60.0
+"""How long a command may run. A plan for one more among 1,000 deployments takes a few seconds."""
+
+LARGEST_ANSWER = 32 * 1024 * 1024
+"""Bytes that are read of an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """The result of a command."""
+
+    status: int
+    out: str
+    err: str
+
+
+class Commands:
+    """Runs at most :data:`AT_ONCE` commands at the same time. A cancelled question ends its process."""
+
+    def __init__(self) -> None:
+        self._ways = asyncio.Semaphore(AT_ONCE)
+
+    async def run(self, arguments: Sequence[str], given: str = "") -> Ran:
+        """Run ``plimsoll`` with these arguments.
+
+        Args:
+            arguments: the arguments, each as it is: there is no shell.
+            given: the standard input.
+
+        Raises:
+            Refusal: too many questions at once, or the answer takes too long.
+        """
+        try:
+            async with asyncio.timeout(QUEUE_SECONDS):
+                await self._ways.acquire()
+        except TimeoutError:
+            raise _busy() from None
+        try:
+            return await _run(arguments, given)
+        finally:
+            self._ways.release()
+
+
+async def _run(arguments: Sequence[str], given: str) -> Ran:
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "plimsoll", *arguments, stdin=pipe, stdout=pipe, stderr=pipe, limit=LARGEST_ANSWER
+    )
+    try:
+        async with asyncio.timeout(RUN_SECONDS):
+            out, err = await process.communicate(given.encode())
+    except TimeoutError:
+        raise _slow() from None
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+    return Ran(process.returncode or 0, out.decode(errors="replace"), err.decode(errors="replace"))
+
+
+def _busy() -> Refusal:
+    return Refusal(
+        503,
+        "TooManyQuestions",
+        "The console works on other questions.",
+        "Ask again in a moment.",
+        {"Retry-After": "10"},
+    )
+
+
+def _slow() -> Refusal:
+    return Refusal(
+        504,
+        "TooSlow",
+        f"The plan took more than {RUN_SECONDS:.0f} s and was stopped.",
+        "Run `plimsoll plan` in a terminal: it has no such limit.",
+    )

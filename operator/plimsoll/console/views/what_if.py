@@ -1,0 +1,157 @@
+"""The answer to a what-if question: the difference first, then what changes, then the rest."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from plimsoll.app.record.reading import read, whole_status
+from plimsoll.app.review.values import Verdict
+from plimsoll.console.views.candidates import Candidates, candidates_of
+from plimsoll.console.views.rows import row_of
+from plimsoll.console.views.splits import split_words
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.outcomes import Split
+
+Body = Mapping[str, Any]
+
+_SYMBOLS = {
+    Verdict.PLACED: ("\u2713", "good"),
+    Verdict.MOVED: ("\u2192", "warn"),
+    Verdict.CHANGED: ("\u25b3", "warn"),
+    Verdict.KEPT: ("=", "muted"),
+    Verdict.WAITING: ("\u2026", "bad"),
+    Verdict.REFUSED: ("\u2717", "bad"),
+}
+_WORDS = {
+    Verdict.PLACED: "placed",
+    Verdict.MOVED: "moves",
+    Verdict.CHANGED: "changes where it is",
+    Verdict.KEPT: "unchanged",
+    Verdict.WAITING: "waits for a place",
+    Verdict.REFUSED: "refused",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One deployment before and after. ``is_asked`` means that it is in the manifest."""
+
+    key: ObjectKey
+    symbol: str
+    kind: str
+    word: str
+    reason: str
+    message: str
+    before: str
+    after: str
+    bill: str
+    is_asked: bool
+    restarts: bool
+    candidates: Candidates | None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """``summary`` is the difference in one line. ``displaced`` counts deployments that lose by the question."""
+
+    summary: str
+    bill: str
+    changes: tuple[Difference, ...]
+    unchanged: int
+    displaced: int
+    notes: tuple[str, ...]
+    problems: tuple[str, ...]
+
+
+def answer_of(document: Body) -> Answer:
+    """Return the answer from the document of ``plimsoll plan -o json``."""
+    changes = tuple(_difference(each) for each in document["changes"])
+    bill = _bill(document["bill"])
+    unchanged = int(document["unchanged"]["count"])
+    displaced = sum(1 for each in document["changes"] if _loses(each))
+    summary = ", ".join([*_counts(document["changes"], unchanged), *([bill] if bill else []), f"{displaced} displaced"])
+    notes, problems = tuple(document["notes"]), tuple(document["problems"])
+    return Answer(summary, _whole_bill(document["bill"]), changes, unchanged, displaced, notes, problems)
+
+
+def _loses(change: Body) -> bool:
+    """Whether a deployment that nobody asked about has to move or loses its place."""
+    lost = (Verdict.MOVED, Verdict.WAITING, Verdict.REFUSED)
+    return not change["inFiles"] and not change["withoutFilesToo"] and Verdict(change["change"]) in lost
+
+
+def _counts(changes: Sequence[Body], unchanged: int) -> Iterator[str]:
+    counts = Counter(Verdict(each["change"]) for each in changes)
+    counts[Verdict.KEPT] += unchanged
+    yield from (f"{counts[verdict]:,} {word}" for verdict, word in _WORDS.items() if counts[verdict])
+
+
+def _difference(change: Body) -> Difference:
+    verdict = Verdict(change["change"])
+    symbol, kind = _SYMBOLS[verdict]
+    before, after = change["before"], change["after"]
+    return Difference(
+        key=ObjectKey(change["namespace"], change["name"]),
+        symbol=symbol,
+        kind=kind,
+        word=_WORDS[verdict],
+        reason=change["reason"],
+        message=change["message"],
+        before=_places(before),
+        after=_places(after),
+        bill=_prices(before, after),
+        is_asked=bool(change["inFiles"]),
+        restarts=bool(change["restarts"]),
+        candidates=_candidates(change),
+    )
+
+
+def _candidates(change: Body) -> Candidates | None:
+    if not change["inFiles"]:
+        return None
+    body = {"metadata": {"name": change["name"], "namespace": change["namespace"]}, "status": change}
+    found = candidates_of(whole_status(read(change)), row_of(body))
+    return found if found.count else None
+
+
+def _places(places: Sequence[Body]) -> str:
+    return ", ".join(_place(each) for each in places) or "nothing"
+
+
+def _place(place: Body) -> str:
+    split = Split(place["tensorParallel"], place["pipelineParallel"], place.get("dataParallel", 1))
+    return f"{place['replicas']} on {place['gpuType']} {split_words(split)}"
+
+
+def _prices(before: Sequence[Body], after: Sequence[Body]) -> str:
+    old, new = _total(before), _total(after)
+    if old is None or new is None:
+        return "unknown"
+    return f"${old:,.2f}" if old == new else f"${old:,.2f} \u2192 ${new:,.2f}"
+
+
+def _total(places: Sequence[Body]) -> Decimal | None:
+    prices = [_dollars(each.get("hourlyPrice")) for each in places]
+    known = [price for price in prices if price is not None]
+    return sum(known, start=Decimal(0)) if len(known) == len(prices) else None
+
+
+def _dollars(text: str | None) -> Decimal | None:
+    try:
+        return None if text is None else Decimal(text)
+    except InvalidOperation:
+        return None
+
+
+def _bill(bill: Body) -> str:
+    difference = Decimal(bill["after"]) - Decimal(bill["before"])
+    return f"{'+' if difference >= 0 else '-'}${abs(difference):,.2f}/h" if difference else "same price"
+
+
+def _whole_bill(bill: Body) -> str:
+    unpriced = f", without {bill['unpricedPlaces']} places of unknown price" if bill["unpricedPlaces"] else ""
+    return f"${Decimal(bill['before']):,.2f}/h now, ${Decimal(bill['after']):,.2f}/h after{unpriced}"
