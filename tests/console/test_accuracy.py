@@ -79,7 +79,7 @@ def test_close_figures_and_memory_that_stayed_unused_are_trusted() -> None:
 def test_a_promise_beyond_5_percent_is_named() -> None:
     found = accuracy_of([row("a", pool(1051, 1000)), row("b", pool(1000, 1000), model="llama")])
     assert not found.is_trusted
-    assert found.answer.startswith("Not everywhere: 1 of 2 groups were promised over 5 % too much")
+    assert found.answer.startswith("Not everywhere: over 5 % too much was promised in 1 of 2 groups;")
     assert found.answer.endswith("is +5.1 % (qwen on l4-24gb).")
 
 
