@@ -14,14 +14,13 @@ from plimsoll.adapters.cluster import Cluster
 from plimsoll.console.pages.accuracy import accuracy
 from plimsoll.console.pages.pressure import pressure
 from plimsoll.console.settings import ConsoleSettings
-from plimsoll.console.sources.commands import Commands
 from plimsoll.console.sources.live import LiveSource
 from plimsoll.console.views.gaps import Gap, GapKind
 from plimsoll.console.views.past_use import Past, PodPast, Span
 from plimsoll.console.views.pods import PodRow
 from plimsoll.console.views.rows import Live, PoolRow, Row
 from plimsoll.console.views.world import World
-from plimsoll.console.visit import Page, Visit
+from plimsoll.console.visit import Page, Tools, Visit
 from plimsoll.console.web import page_text
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.keys import ObjectKey
@@ -67,7 +66,7 @@ def world(*rows: Row, **more: Any) -> World:
 
 def visit(seen: World, live: LiveSource, path: str = "/pressure", **query: str) -> Visit:
     given: Mapping[str, tuple[str, ...]] = {key: (value,) for key, value in query.items()}
-    return Visit(path, given, {}, "", seen, cast("Cluster", None), ConsoleSettings(), NOW, Commands(), live=live)
+    return Visit(path, given, {}, "", seen, cast("Cluster", None), Tools(ConsoleSettings(), live=live), NOW)
 
 
 def source(reader: Played | None) -> LiveSource:

@@ -16,8 +16,8 @@ PAGES = (
     View("/fleet", fleet, "Fleet"),
     View("/deployments", deployments, "Deployments"),
     View("/deployments/{namespace}/{name}", deployment),
-    View("/pressure", pressure, "Pressure"),
-    View("/accuracy", accuracy, "Accuracy"),
     View("/what-if", what_if, "What if"),
     View("/what-if", what_if, method="POST"),
+    View("/pressure", pressure, "Pressure"),
+    View("/accuracy", accuracy, "Accuracy"),
 )
