@@ -25,6 +25,7 @@ SECONDS: Mapping[str, int] = MappingProxyType(
         "tests/cluster/test_forgery.py": 250,
         "tests/cluster/test_live_loop.py": 220,
         "tests/cluster/test_faults.py": 200,
+        "tests/cluster/test_console_live_use.py": 180,
         "tests/cluster/test_approvals.py": 160,
         "tests/cluster/test_upgrade.py": 150,
         "tests/cluster/test_what_users_do.py": 150,
