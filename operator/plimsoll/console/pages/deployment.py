@@ -16,5 +16,7 @@ async def deployment(visit: Visit) -> Page:
     body = await visit.cluster.get(INFERENCE_DEPLOYMENTS, key) if is_name(key.namespace) and is_name(key.name) else None
     if body is None:
         return Page("missing.html", "Not found", {"key": key}, status=404)
-    values = {"found": deployment_of(body, visit.world), "big": BIG_LENGTH, "length": BAR_LENGTH}
+    values: dict[str, Any] = {"found": deployment_of(body, visit.world), "big": BIG_LENGTH, "length": BAR_LENGTH}
+    shown = open_proposals_of(visit.world, key, visit.now)
+    values |= {"open_proposals": shown, "costs": costs_by_proposal(visit.world, shown)}
     return Page("deployment.html", key.name, values)
