@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +121,7 @@ def answer_proposal(answer: Answer, kubeconfig: str | None, context: str | None)
     return asyncio.run(ask())
 
 
-async def put_answer(cluster: Cluster, answer: Answer, proposal: Body, namespace: str) -> Body:
+async def put_answer(cluster: Cluster, answer: Answer, proposal: Mapping[str, Any], namespace: str) -> Body:
     """Create the PlacementApproval that answers a proposal in this user's own name, and return it.
 
     Raises:

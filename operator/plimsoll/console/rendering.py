@@ -37,7 +37,12 @@ def environment() -> Environment:
         "clock": words.clock,
         "split": split_words,
     }
-    made.globals |= {"times": words.times, "asset": asset, "release": __version__, "meaning": lambda word: meanings().get(word)}
+    made.globals |= {
+        "times": words.times,
+        "asset": asset,
+        "release": __version__,
+        "meaning": lambda word: meanings().get(word),
+    }
     return made
 
 

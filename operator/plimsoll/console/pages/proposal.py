@@ -19,7 +19,7 @@ from plimsoll.domain.keys import ObjectKey
 LONGEST_REASON = 1024
 """Most characters of a reason, as the API has it."""
 
-_CONFLICT = 409
+_OK, _CONFLICT = 200, 409
 
 
 async def proposal(visit: Visit) -> Page:
@@ -43,7 +43,7 @@ async def answer(visit: Visit) -> Page | Redirect:
     content = content_of(body)
     sent = Answer(decision, content.fields.deployment, key.namespace, content.fields.id, reason or None)
     try:
-        made = await put_answer(visit.cluster, sent, dict(body), key.namespace)
+        made = await put_answer(visit.cluster, sent, body, key.namespace)
     except ClusterRefused as refusal:
         if refusal.status != FORBIDDEN:
             raise
@@ -72,7 +72,7 @@ def _stale(body: Body | None, visit: Visit) -> str:
     return ""
 
 
-async def _shown(visit: Visit, banner: str = "", status: int = 200) -> Page:
+async def _shown(visit: Visit, banner: str = "", status: int = _OK) -> Page:
     key = _key(visit)
     body = await _get(visit, PROPOSALS, key) if is_name(key.namespace) and is_name(key.name) else None
     if body is None:
@@ -84,7 +84,7 @@ async def _shown(visit: Visit, banner: str = "", status: int = 200) -> Page:
     has_form = visit.settings.allow_approvals and bool(found.verdicts) and not missing
     values = {"found": found, "answers": answers, "answers_gap": gap, "banner": banner, "missing": missing}
     values |= {"has_form": has_form, "action": f"{path_of(key)}/answer", "longest": LONGEST_REASON}
-    return Page("proposal.html", f"Proposal for {fields.deployment}", values, status, is_live=not has_form)
+    return Page("proposal.html", f"Proposal for {fields.deployment}", values, status, is_live=not has_form and status == _OK)
 
 
 async def _gone(visit: Visit, key: ObjectKey, banner: str, status: int) -> Page:
@@ -93,8 +93,9 @@ async def _gone(visit: Visit, key: ObjectKey, banner: str, status: int) -> Page:
     answers, gap = await _answers(visit, key.namespace, deployment, known) if known else ((), "")
     values = {"key": key, "deployment": deployment, "answers": answers, "answers_gap": gap, "banner": banner}
     values |= {"badge": badge_of("gone")}
-    found = 200 if answers else 404
-    return Page("proposal_gone.html", "Proposal", values, found if status == 200 else status)  # noqa: PLR2004 - HTTP's OK
+    if status == _OK and not answers:
+        status = GONE
+    return Page("proposal_gone.html", "Proposal", values, status, is_live=status == _OK)
 
 
 def _key(visit: Visit) -> ObjectKey:

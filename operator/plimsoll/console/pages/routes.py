@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from plimsoll.console.pages.accuracy import accuracy
 from plimsoll.console.pages.deployment import deployment
 from plimsoll.console.pages.deployments import deployments
 from plimsoll.console.pages.fleet import fleet
 from plimsoll.console.pages.inbox import inbox
+from plimsoll.console.pages.pressure import pressure
 from plimsoll.console.pages.proposal import answer, proposal
 from plimsoll.console.pages.what_if import what_if
 from plimsoll.console.pages.words import words
@@ -21,4 +23,6 @@ PAGES = (
     View("/words", words),
     View("/what-if", what_if, "What if"),
     View("/what-if", what_if, method="POST"),
+    View("/pressure", pressure, "Pressure"),
+    View("/accuracy", accuracy, "Accuracy"),
 )

@@ -16,7 +16,7 @@ from typing import Protocol, TypeVar
 
 from plimsoll.adapters.bounded_session import QueryRefused
 from plimsoll.adapters.circuit_breaker import CircuitBreaker, Unreached
-from plimsoll.adapters.prometheus_access import NO_PROOF, PrometheusAccess
+from plimsoll.app.settings import Settings
 from plimsoll.console.sources.prometheus_live import PrometheusLive
 from plimsoll.console.views.live_use import LiveReading, LiveState
 from plimsoll.console.views.past_use import Past, Span
@@ -214,6 +214,12 @@ def _not_too_old(kept: _Kept | None, now: float) -> PodSignals | None:
     return kept.signals if now - newest < KEPT_SECONDS else None
 
 
-def live_source(url: str, access: PrometheusAccess = NO_PROOF) -> LiveSource:
-    """Return the source for a Prometheus at ``url``; one without live figures where the URL is empty."""
-    return LiveSource(PrometheusLive(url, access=access) if url else None)
+def live_source(url: str | None) -> LiveSource:
+    """Return the source for a Prometheus at ``url``, asked with the settings that the operator has for it.
+
+    Without a URL it has no live figures. Raises InvalidInput naming a wrong ``PLIMSOLL_*`` variable.
+    """
+    if not url:
+        return LiveSource(None)
+    given = Settings.from_environment()
+    return LiveSource(PrometheusLive(url, access=given.prometheus_access, label_pairs=given.prometheus_labels))

@@ -45,8 +45,9 @@ _TITLES = {
 class Item:
     """One thing that needs a person.
 
-    ``order`` sorts, smallest first, and groups. ``word`` is a reason code of docs/reasons.md or a short word. ``actions`` are
-    changes that help, as text. ``proposal`` is the name of the PlacementProposal that the item is about.
+    ``order`` sorts, smallest first, and groups. ``word`` is a reason code of docs/reasons.md or a short word.
+    ``actions`` are changes that help, as text. ``proposal`` is the name of the PlacementProposal that the item is
+    about.
     """
 
     order: Trouble

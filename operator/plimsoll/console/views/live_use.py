@@ -13,6 +13,7 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from plimsoll.adapters.impossible_numbers import is_count, is_share
+from plimsoll.console.views.words import age, clock
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.rebalance.signals import EngineSample, PodSignals
 
@@ -257,3 +258,17 @@ def _places(pods: Sequence[EnginePod]) -> int | None:
     """Return the requests that pods serve at the same time; None where that is not known of each."""
     places = [pod.max_sequences for pod in pods]
     return sum(each for each in places if each) if places and all(places) else None
+
+
+def notice_of(reading: LiveReading, now: float) -> str:
+    """Return what a page says about its live figures; empty while Prometheus answers."""
+    match reading.state:
+        case LiveState.ABSENT:
+            return "No Prometheus is configured, so there are no live figures. Give its address with --prometheus-url."
+        case LiveState.READING:
+            return "Live use is being read."
+        case LiveState.SILENT:
+            since = f"No Prometheus since {clock(reading.since)}, {age(now - (reading.since or now))} ago"
+            return f"{since}: figures are the last known ones, each with its age. {reading.error}."
+        case LiveState.ANSWERS:
+            return ""

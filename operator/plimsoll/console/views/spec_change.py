@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from plimsoll.api.v1alpha1.base import ApiModel
 from plimsoll.api.v1alpha1.inbox import ProposalContent
 from plimsoll.api.v1alpha1.spec import EngineSpec, OverridesSpec
 from plimsoll.console.views.proposal_lines import replicas_of, split_of
@@ -97,7 +98,7 @@ def _place(content: ProposalContent, spec: Spec) -> SpecChange:
     return _written({"overrides": overrides} | ({} if "totalConcurrency" in spec else more), fixed)
 
 
-_CHECKED = {"overrides": OverridesSpec, "engine": EngineSpec}
+_CHECKED: Mapping[str, type[ApiModel]] = {"overrides": OverridesSpec, "engine": EngineSpec}
 
 
 def _written(fields: dict[str, Any], note: str = "") -> SpecChange:
