@@ -388,16 +388,20 @@ class Cluster:
         answer = await self._call("ask for the own user name", "post", SELF_REVIEWS, body=review)
         return str(((answer.get("status") or {}).get("userInfo") or {}).get("username") or "")
 
-    async def may(self, verb: str, kind: Kind, namespace: str | None = None) -> bool:
-        """Return whether the API server permits this to this user; ``namespace`` is None for all namespaces."""
-        asked = {"verb": verb, "group": kind.group, "resource": kind.plural, "namespace": namespace or ""}
+    async def may(self, verb: str, kind: Kind, key: ObjectKey) -> bool:
+        """Return whether the API server would let this user do this. An empty name means all objects of
+        a namespace, and an empty namespace all namespaces.
+
+        Nothing is stored. Admission may still refuse a request that is allowed here.
+        """
+        asked = {"group": kind.group, "resource": kind.plural, "verb": verb, "namespace": key.namespace}
         review = {
             "apiVersion": ACCESS_REVIEWS.api_version,
             "kind": ACCESS_REVIEWS.kind,
-            "spec": {"resourceAttributes": asked},
+            "spec": {"resourceAttributes": asked | ({"name": key.name} if key.name else {})},
         }
-        answer = await self._call(f"ask for the right to {verb} {kind.plural}", "post", ACCESS_REVIEWS, body=review)
-        return bool((answer.get("status") or {}).get("allowed"))
+        answer = await self._call(f"ask whether {verb} is allowed", "post", ACCESS_REVIEWS, body=review)
+        return (answer.get("status") or {}).get("allowed") is True
 
     async def get_lease(self, key: ObjectKey, *, timeout_seconds: float) -> Manifest | None:
         """Return the lease of the election; None if it does not exist yet. One try: the elector asks again soon."""
