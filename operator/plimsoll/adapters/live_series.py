@@ -86,6 +86,18 @@ METRICS = (
         "plimsoll_live_gateway_waiting_requests", "Requests in the gateway's queue.", lambda each: each.at_gateway
     ),
     LiveMetric("plimsoll_live_running_requests", "Requests in the engines' batches.", lambda each: each.running),
+    LiveMetric(
+        "plimsoll_live_running_requests_limit",
+        "Requests that these engines may run at the same time (--max-num-seqs).",
+        lambda each: each.running_limit,
+    ),
+    LiveMetric("plimsoll_live_used_kv_cache_tokens", "KV tokens in use.", lambda each: each.used_tokens),
+    LiveMetric("plimsoll_live_kv_cache_tokens", "KV tokens that these engines hold.", lambda each: each.held_tokens),
+    LiveMetric(
+        "plimsoll_live_preempted_ratio",
+        "Requests that lost their blocks over those that got a first token, over the window.",
+        lambda each: each.preempted_share,
+    ),
     LiveMetric("plimsoll_live_kv_cache_use_ratio", "KV cache in use, 0 to 1.", lambda each: each.kv_use),
     LiveMetric("plimsoll_live_ttft_seconds", "Mean time to the first token.", lambda each: each.ttft_seconds),
     LiveMetric("plimsoll_live_token_seconds", "Mean time between two tokens.", lambda each: each.token_seconds),

@@ -26,7 +26,11 @@ class LiveFigures:
         expected: requests a second that the days before let expect when a new replica serves; None: no more than now.
         at_gateway: those of them that wait at the gateway; None where there is none or its queue is unknown.
         running: requests in batches.
+        running_limit: the most requests in batches of the same engines.
         kv_use: KV cache in use, 0 to 1.
+        used_tokens: KV tokens in use, and ``held_tokens`` the KV cache of the same engines in tokens.
+        held_tokens: see ``used_tokens``.
+        preempted_share: requests that lost their blocks over those that got a first token.
         ttft_seconds: mean time to the first token.
         token_seconds: mean time between two tokens.
     """
@@ -47,6 +51,10 @@ class LiveFigures:
     token_seconds: float | None = None
     at_gateway: float | None = None
     expected: float | None = None
+    running_limit: int | None = None
+    used_tokens: float | None = None
+    held_tokens: int | None = None
+    preempted_share: float | None = None
 
     @property
     def pressure(self) -> float | None:
@@ -58,7 +66,7 @@ def live_figures(situation: Situation, decided: Decided, target: int) -> LiveFig
     """Return the figures of a turn. ``target`` is the number of replicas that is wanted after it."""
     traffic, wish = situation.load.traffic, decided.wish
     capacity = None if wish is None else wish.capacity
-    held, queue = situation.load.held_tokens, situation.load.gateway
+    held, queue, model = situation.load.held_tokens, situation.load.gateway, situation.placement.model
     return LiveFigures(
         decision=type(decided.decision).__name__,
         reason=decided.decision.reason.value,
@@ -71,6 +79,10 @@ def live_figures(situation: Situation, decided: Decided, target: int) -> LiveFig
         capacity=None if capacity is None else capacity.per_second,
         waiting=None if traffic is None else traffic.waiting,
         running=None if traffic is None else traffic.running,
+        running_limit=None if traffic is None or model is None else traffic.pods * model.max_sequences,
+        used_tokens=None if traffic is None else traffic.used_tokens,
+        held_tokens=None if traffic is None or not held else held,
+        preempted_share=None if traffic is None else traffic.preempted_share,
         kv_use=None if traffic is None or not held else traffic.used_tokens / held,
         ttft_seconds=None if traffic is None else traffic.ttft_seconds,
         token_seconds=None if traffic is None else traffic.token_seconds,
