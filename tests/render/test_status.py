@@ -214,12 +214,13 @@ def test_what_was_ruled_out_has_no_figures_and_the_source_of_prices_is_given_onc
 def test_a_candidate_whose_bytes_no_reader_of_json_can_hold_is_shown_without_figures() -> None:
     decided = decision(request(LLAMA_70B), fleet(node("l", L4, 1)))
     first = decided.rejections[0]
-    assert first.figures is not None
-    [weights, *others] = first.figures.estimate.terms
+    figures = first.figures
+    assert figures is not None
+    [weights, *others] = figures.estimate.terms
 
     def shown(size: int) -> dict[str, Any]:
-        huge = replace(first.figures.estimate, terms=(weights._replace(size_bytes=size), *others))  # type: ignore[union-attr]
-        changed = replace(first, figures=replace(first.figures, estimate=huge))
+        huge = replace(figures.estimate, terms=(weights._replace(size_bytes=size), *others))
+        changed = replace(first, figures=replace(figures, estimate=huge))
         entry: dict[str, Any] = written(report(replace(decided, rejections=(changed,))))["rejections"][0]
         return entry
 
