@@ -30,6 +30,7 @@ class LiveFigures:
         used_tokens: KV tokens in use in the pods that report, and ``held_tokens`` the KV cache that these pods have.
         held_tokens: see ``used_tokens``.
         slots: requests that these pods run at the same time at most; None where the engine's limit is not known.
+        preempted_share: requests that lost their blocks over those that got a first token.
         ttft_seconds: mean time to the first token.
         token_seconds: mean time between two tokens.
     """
@@ -53,6 +54,7 @@ class LiveFigures:
     used_tokens: float | None = None
     held_tokens: int | None = None
     slots: int | None = None
+    preempted_share: float | None = None
 
     @property
     def pressure(self) -> float | None:
@@ -77,6 +79,7 @@ def live_figures(situation: Situation, decided: Decided, target: int) -> LiveFig
         capacity=None if capacity is None else capacity.per_second,
         waiting=None if traffic is None else traffic.waiting,
         running=None if traffic is None else traffic.running,
+        preempted_share=None if traffic is None else traffic.preempted_share,
         kv_use=None if traffic is None or not held else traffic.used_tokens / held,
         ttft_seconds=None if traffic is None else traffic.ttft_seconds,
         token_seconds=None if traffic is None else traffic.token_seconds,
