@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
+from dataclasses import replace
 
 import click
 
-from plimsoll.cli.cluster_access import ClusterAccess
 from plimsoll.cli.cluster_options import with_cluster
-from plimsoll.cli.later import MissingExtra, default_namespace
-from plimsoll.console.settings import ConsoleSettings
+from plimsoll.console.asked import fallback_namespace, needing_extra, settings_from
 
 
 @click.command("console")
@@ -27,22 +25,9 @@ def command(
     context: str | None,
 ) -> None:
     """Open the console of a cluster on this machine, with your own rights. Read-only by default."""
-    access = ClusterAccess(kubeconfig, context)
-    settings = ConsoleSettings(
-        port=port,
-        kubeconfig=access.file,
-        context=context,
-        namespaces=namespaces,
-        prometheus_url=prometheus_url or os.environ.get("PLIMSOLL_PROMETHEUS_URL") or None,
-        allow_approvals=allow_approvals,
+    settings = replace(
+        settings_from(namespaces, prometheus_url, kubeconfig, context), port=port, allow_approvals=allow_approvals
     )
-    fallback = default_namespace(access.file, context)
-    try:
+    with needing_extra("plimsoll console"):
         from plimsoll.console.serving import serve  # noqa: PLC0415 - it needs the extra
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] in ("", "plimsoll"):
-            raise
-        raise MissingExtra(
-            f"The console needs {error.name}, which is not installed. Run: pip install 'plimsoll[console]'"
-        ) from error
-    serve(settings, fallback)
+    serve(settings, fallback_namespace(settings))

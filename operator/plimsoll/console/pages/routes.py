@@ -8,6 +8,7 @@ from plimsoll.console.pages.deployments import deployments
 from plimsoll.console.pages.fleet import fleet
 from plimsoll.console.pages.inbox import inbox
 from plimsoll.console.pages.pressure import pressure
+from plimsoll.console.pages.simulator import simulator
 from plimsoll.console.pages.what_if import what_if
 from plimsoll.console.visit import View
 
@@ -20,4 +21,5 @@ PAGES = (
     View("/what-if", what_if, method="POST"),
     View("/pressure", pressure, "Pressure"),
     View("/accuracy", accuracy, "Accuracy"),
+    View("/simulator", simulator, "Simulator"),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from benchmarks.rebalance.values import Fault, FaultKind
+from plimsoll.simulation.values import Fault, FaultKind
 
 
 def lasts(fault: Fault, now: float) -> bool:

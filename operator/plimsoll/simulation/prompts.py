@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from benchmarks.rebalance.decoding import blocks_of
-from benchmarks.rebalance.request import Request
+from plimsoll.simulation.decoding import blocks_of
+from plimsoll.simulation.request import Request
 
 Chunks = tuple[tuple[Request, int], ...]
 """The tokens of prompts that ride along in a step, by their requests."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from random import Random
 
-from benchmarks.rebalance.replica import Replica
-from benchmarks.rebalance.values import Routing
+from plimsoll.simulation.chance import Chance
+from plimsoll.simulation.replica import Replica
+from plimsoll.simulation.values import Routing
 
 _CHOICES = 2
 
 
-def choose(ready: Sequence[Replica], routing: Routing, rng: Random) -> Replica:
+def choose(ready: Sequence[Replica], routing: Routing, rng: Chance) -> Replica:
     """Return the replica that gets the next request. Among equals, chance decides.
 
     Raises:
@@ -26,7 +26,7 @@ def choose(ready: Sequence[Replica], routing: Routing, rng: Random) -> Replica:
             return rng.choice(ready)
 
 
-def _least_loaded(among: Sequence[Replica], rng: Random) -> Replica:
+def _least_loaded(among: Sequence[Replica], rng: Chance) -> Replica:
     loads = [replica.engine.load for replica in among]
     least = min(loads, default=0)
     return rng.choice([replica for replica, load in zip(among, loads, strict=True) if load == least])

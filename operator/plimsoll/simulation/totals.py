@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from benchmarks.rebalance.request import Request
+from plimsoll.simulation.request import Request
 
 
 @dataclass(slots=True)
 class Totals:
-    """Totals that only grow. Their meaning is that of :class:`~benchmarks.rebalance.values.Sample`."""
+    """Totals that only grow. Their meaning is that of :class:`~plimsoll.simulation.values.Sample`."""
 
     preemptions: int = 0
     prompt_tokens: int = 0

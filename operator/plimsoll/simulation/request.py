@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from benchmarks.rebalance.values import Answered, Arrival, Fate
+from plimsoll.simulation.values import Answered, Arrival, Fate
 
 
 @dataclass(slots=True, eq=False)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from random import Random
 
-from benchmarks.rebalance.agenda import Agenda
-from benchmarks.rebalance.replica import Replica
-from benchmarks.rebalance.request import Request
-from benchmarks.rebalance.routing import choose
-from benchmarks.rebalance.values import Arrival, Fate, Routing
+from plimsoll.simulation.agenda import Agenda
+from plimsoll.simulation.chance import Chance
+from plimsoll.simulation.replica import Replica
+from plimsoll.simulation.request import Request
+from plimsoll.simulation.routing import choose
+from plimsoll.simulation.values import Arrival, Fate, Routing
 
 
 @dataclass(slots=True)
@@ -22,7 +22,7 @@ class Gateway:
     ready: Callable[[], Sequence[Replica]]
     routing: Routing
     patience_seconds: float
-    rng: Random
+    rng: Chance
     requests: list[Request] = field(default_factory=list)
     _held: dict[Request, None] = field(default_factory=dict, init=False)
     _places: dict[Request, Replica] = field(default_factory=dict, init=False)

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from benchmarks.rebalance.agenda import Agenda
-from benchmarks.rebalance.engine import Engine
-from benchmarks.rebalance.request import Request
-from benchmarks.rebalance.values import Fate
+from plimsoll.simulation.agenda import Agenda
+from plimsoll.simulation.engine import Engine
+from plimsoll.simulation.request import Request
+from plimsoll.simulation.values import Fate
 
 
 class Stage(Enum):

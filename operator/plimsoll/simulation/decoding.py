@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from benchmarks.rebalance.request import Request
+from plimsoll.simulation.request import Request
 
 BLOCK_TOKENS = 16
 """Tokens of a block of the KV cache (vLLM's default)."""

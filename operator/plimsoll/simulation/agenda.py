@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
@@ -11,9 +12,13 @@ Action = Callable[[], None]
 
 @dataclass(slots=True)
 class Agenda:
-    """Actions that wait for their time. ``now`` is the time of the last one, in seconds since the start of the run."""
+    """Actions that wait for their time.
+
+    ``now`` is the time of the last one, in seconds since the start of the run, and ``done`` is how many were done.
+    """
 
     now: float = 0.0
+    done: int = 0
     _next: list[tuple[float, int, Action]] = field(default_factory=list)
     _count: int = 0
 
@@ -39,8 +44,9 @@ class Agenda:
 
         self.at(first, again)
 
-    def run(self) -> None:
-        """Do everything, and what it asks for in turn, until nothing is left."""
-        while self._next:
+    def run(self, until: float = math.inf) -> None:
+        """Do everything that comes before ``until``, and what it asks for in turn."""
+        while self._next and self._next[0][0] < until:
             self.now, _, action = heappop(self._next)
+            self.done += 1
             action()

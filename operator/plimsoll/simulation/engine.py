@@ -12,12 +12,12 @@ from collections import deque
 from dataclasses import dataclass, replace
 from typing import Final
 
-from benchmarks.rebalance.decoding import BLOCK_TOKENS, Decoding, blocks_of
-from benchmarks.rebalance.prompts import Chunks, Prompts
-from benchmarks.rebalance.request import Request
-from benchmarks.rebalance.step_seconds import StepTimes
-from benchmarks.rebalance.totals import Totals
-from benchmarks.rebalance.values import EngineSpec, Fate, Sample
+from plimsoll.simulation.decoding import BLOCK_TOKENS, Decoding, blocks_of
+from plimsoll.simulation.prompts import Chunks, Prompts
+from plimsoll.simulation.request import Request
+from plimsoll.simulation.step_times import StepTimes
+from plimsoll.simulation.totals import Totals
+from plimsoll.simulation.values import EngineLimits, Fate, Obstacle, Sample
 
 MOST_STEPS: Final = 128
 """The most steps that count as equally long. Their lengths are those of the middle one."""
@@ -40,10 +40,10 @@ class Plan:
 class Engine:
     """The requests of one replica, its KV cache and its counters."""
 
-    __slots__ = ("_decoding", "_is_warm", "_prompts", "_spec", "_times", "_waiting", "plan", "totals")
+    __slots__ = ("_decoding", "_is_warm", "_limits", "_prompts", "_times", "_waiting", "plan", "totals")
 
-    def __init__(self, spec: EngineSpec, times: StepTimes) -> None:
-        self._spec = spec
+    def __init__(self, limits: EngineLimits, times: StepTimes) -> None:
+        self._limits = limits
         self._times = times
         self._waiting: deque[Request] = deque()
         self._prompts = Prompts()
@@ -66,12 +66,17 @@ class Engine:
     @property
     def load(self) -> int:
         """All requests that are not answered."""
-        return self.running + self.waiting
+        return len(self._prompts) + len(self._decoding) + len(self._waiting)
+
+    @property
+    def most_running(self) -> int:
+        """The most requests that may run at the same time."""
+        return self._limits.max_num_seqs
 
     @property
     def total_blocks(self) -> int:
         """Blocks of the KV cache."""
-        return self._spec.kv_tokens // BLOCK_TOKENS
+        return self._limits.kv_tokens // BLOCK_TOKENS
 
     @property
     def used_blocks(self) -> int:
@@ -82,6 +87,15 @@ class Engine:
     def free_blocks(self) -> int:
         """Blocks that nobody holds."""
         return self.total_blocks - self.used_blocks
+
+    @property
+    def obstacle(self) -> Obstacle | None:
+        """The reason why the first request of the queue waits; None where nothing waits."""
+        if not self._waiting:
+            return None
+        if self.running >= self._limits.max_num_seqs:
+            return Obstacle.BERTHS
+        return Obstacle.STEP if self._can_admit() else Obstacle.CACHE
 
     def requests(self) -> tuple[Request, ...]:
         """Return all requests that are not answered."""
@@ -102,7 +116,7 @@ class Engine:
         if prompt < 1 or output < 1:
             raise ValueError(f"request: {prompt} and {output} tokens; write 1 or more of each")
         if blocks_of(prompt + output) > self.total_blocks:
-            raise ValueError(f"request: {prompt} + {output} tokens; the KV cache holds {self._spec.kv_tokens}")
+            raise ValueError(f"request: {prompt} + {output} tokens; the KV cache holds {self._limits.kv_tokens}")
 
     def drop(self, request: Request) -> None:
         """Forget a request that has no first token, because its client is gone.
@@ -190,14 +204,14 @@ class Engine:
 
     def _chunks(self, now: float) -> Chunks:
         """Return the prompts of the next step: those that have begun, and those that can be admitted."""
-        room = self._spec.max_batched_tokens - len(self._decoding)
+        room = self._limits.max_batched_tokens - len(self._decoding)
         unused = room - self._prompts.left
         while unused > 0 and self._can_admit():
             unused -= self._admit(now)
         return self._prompts.chunks(room)
 
     def _can_admit(self) -> bool:
-        if not self._waiting or self.running >= self._spec.max_num_seqs:
+        if not self._waiting or self.running >= self._limits.max_num_seqs:
             return False
         return blocks_of(self._waiting[0].known_tokens) <= self.free_blocks - self._decoding.blocks_needed
 

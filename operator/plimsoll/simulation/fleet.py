@@ -6,27 +6,59 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from random import Random
+from typing import Generic, Protocol, TypeVar
 
-from benchmarks.rebalance.agenda import Agenda
-from benchmarks.rebalance.engine import Engine
-from benchmarks.rebalance.faults import lasts
-from benchmarks.rebalance.replica import Replica, Stage
-from benchmarks.rebalance.step_seconds import StepTimes
-from benchmarks.rebalance.values import EngineSpec, Fault, FaultKind, Scenario
+from plimsoll.simulation.agenda import Agenda
+from plimsoll.simulation.chance import Chance
+from plimsoll.simulation.engine import Engine
+from plimsoll.simulation.faults import lasts
+from plimsoll.simulation.replica import Replica, Stage
+from plimsoll.simulation.step_times import StepTimes
+from plimsoll.simulation.values import EngineLimits, Fault, FaultKind
+
+Limits = TypeVar("Limits", bound=EngineLimits)
+Limits_co = TypeVar("Limits_co", bound=EngineLimits, covariant=True)
 
 
-@dataclass(slots=True)
-class Fleet:
+class Rules(Protocol[Limits_co]):
+    """How the replicas of a deployment start and end. Times are in seconds."""
+
+    @property
+    def engine(self) -> Limits_co:
+        """The engine of a replica at the beginning."""
+
+    @property
+    def start_replicas(self) -> int:
+        """Replicas that serve at the beginning."""
+
+    @property
+    def cold_start_seconds(self) -> float:
+        """From the creation of a replica until it serves, times a factor of ``cold_start_spread``."""
+
+    @property
+    def cold_start_spread(self) -> tuple[float, float]:
+        """The least and the largest factor."""
+
+    @property
+    def drain_seconds(self) -> float:
+        """How long a removed replica may finish its requests; after that they are lost."""
+
+    @property
+    def faults(self) -> tuple[Fault, ...]:
+        """The faults that may hit new replicas."""
+
+
+@dataclass
+class Fleet(Generic[Limits]):
     """All replicas that ever were, in the order of their creation. ``on_ready`` is called when one begins to serve."""
 
-    scenario: Scenario
+    rules: Rules[Limits]
     times: StepTimes
     agenda: Agenda
-    rng: Random
+    rng: Chance
     on_ready: Callable[[Replica], None]
     replicas: list[Replica] = field(default_factory=list)
-    engine: EngineSpec = field(init=False)
+    engine: Limits = field(init=False)
     """How replicas are created from now on."""
     _outdated: list[Replica] = field(default_factory=list, init=False)
     _living: list[Replica] = field(default_factory=list, init=False)
@@ -35,8 +67,8 @@ class Fleet:
     """How many replicas each fault has hit."""
 
     def __post_init__(self) -> None:
-        """Begin with the scenario's engine."""
-        self.engine = self.scenario.engine
+        """Begin with the engine of the rules."""
+        self.engine = self.rules.engine
 
     @property
     def shown(self) -> tuple[Replica, ...]:
@@ -49,7 +81,7 @@ class Fleet:
 
     def begin(self) -> None:
         """Create the replicas that serve from the beginning."""
-        for _ in range(self.scenario.start_replicas):
+        for _ in range(self.rules.start_replicas):
             self._get_ready(self._create(self.agenda.now))
 
     def resize(self, wanted: int) -> None:
@@ -60,7 +92,7 @@ class Fleet:
         for _ in range(wanted, len(self._living)):
             self._remove(self._least_missed())
 
-    def update(self, engine: EngineSpec) -> None:
+    def update(self, engine: Limits) -> None:
         """Replace all replicas by others with this engine, one after another and each new one before an old one."""
         if engine == self.engine:
             return
@@ -89,17 +121,17 @@ class Fleet:
 
     def _start(self) -> None:
         """Create a replica that serves after its cold start. Its factor is drawn even if it is stuck."""
-        factor = self.rng.uniform(*self.scenario.cold_start_spread)
+        factor = self.rng.uniform(*self.rules.cold_start_spread)
         shortage = self._strike(FaultKind.NO_ROOM)
         placed_at = self.agenda.now if shortage is None else shortage.begins_at + shortage.seconds
         replica = self._create(placed_at)
         if self._strike(FaultKind.STUCK_STARTS) is None:
-            ready_at = placed_at + self.scenario.cold_start_seconds * factor
+            ready_at = placed_at + self.rules.cold_start_seconds * factor
             self.agenda.at(ready_at, partial(self._get_ready, replica))
 
     def _strike(self, kind: FaultKind) -> Fault | None:
         """Return the fault of a kind that hits the replica that is created now."""
-        lasting = (fault for fault in self.scenario.faults if fault.kind is kind and lasts(fault, self.agenda.now))
+        lasting = (fault for fault in self.rules.faults if fault.kind is kind and lasts(fault, self.agenda.now))
         hit = next((fault for fault in lasting if fault.replicas is None or self._hit[fault] < fault.replicas), None)
         if hit is not None:
             self._hit[hit] += 1
@@ -126,7 +158,7 @@ class Fleet:
             replica.stop()
         else:
             replica.stage = Stage.DRAINING
-            self.agenda.at(self.agenda.now + self.scenario.drain_seconds, partial(self._end_if_draining, replica))
+            self.agenda.at(self.agenda.now + self.rules.drain_seconds, partial(self._end_if_draining, replica))
         if replica in self._ready:
             self._ready.remove(replica)
 
