@@ -48,8 +48,10 @@ class Answers:
         return SimpleNamespace(version="1")
 
     async def watch(self, *_: object, **__: object) -> AsyncIterator[tuple[str, Any]]:
+        nothing: tuple[tuple[str, Any], ...] = ()
+        for event in nothing:
+            yield event
         raise ClusterRefused("watch pods", 410, "too old")
-        yield
 
 
 async def seen_with(*answers: Exception | None) -> list[tuple[int, GapKind | None]]:
