@@ -1,4 +1,4 @@
-"""The console while the API server is away: it keeps the last state, says how old that is, and comes back by itself."""
+"""The console while the API server or Prometheus is away: it says so, shows no zero, and comes back by itself."""
 
 from __future__ import annotations
 
@@ -46,3 +46,24 @@ def test_a_page_whose_console_has_ended_says_so(scene: Scene, tab_of: OpenTab) -
         expect(cut).to_be_hidden()
         console.stop()
         expect(cut).to_be_visible(timeout=BACK_MS)
+
+
+def test_without_prometheus_live_figures_are_never_zero_and_come_back(scene: Scene, tab_of: OpenTab) -> None:
+    with scene.console(people.admin(scene.control_plane, "olga")) as console:
+        tab = tab_of(console.origin)
+        tab.go(console.entry)
+        tab.go("/pressure")
+        group = tab.page.get_by_role("rowgroup").filter(has_text="llama-8b")
+        gone = tab.page.get_by_text("No Prometheus since")
+        live = re.compile(r"\b[56]\d(\.\d)? ?%")  # the scene fills about 60 % of this cache
+        expect(group).to_contain_text(live, timeout=BACK_MS)
+        scene.prometheus.kill()
+        try:
+            expect(gone).to_be_visible(timeout=BACK_MS)
+            words = group.inner_text()
+            assert not re.search(r"(?<![\d.,])0(\.0)? ?%", words), words
+        finally:
+            scene.prometheus.start()
+        expect(gone).to_have_count(0, timeout=BACK_MS)
+        expect(group).to_contain_text(live, timeout=BACK_MS)
+        assert tab.complaints == []
