@@ -21,7 +21,7 @@ from plimsoll.console.settings import ConsoleSettings
 from plimsoll.console.sources.commands import Commands, Ran
 from plimsoll.console.views.simulator import answer_of, form_of
 from plimsoll.console.views.world import World
-from plimsoll.console.visit import Page, Visit
+from plimsoll.console.visit import Page, Tools, Visit
 from plimsoll.console.web import page_text
 from plimsoll.simulation.presets import PRESETS
 from plimsoll.simulation.simulate import simulate
@@ -58,9 +58,8 @@ async def html(query: dict[str, str], commands: Commands) -> str:
         person="",
         world=World(),
         cluster=cast("Any", None),
-        settings=ConsoleSettings(),
+        tools=Tools(ConsoleSettings(), commands),
         now=1_790_000_000.0,
-        commands=commands,
     )
     page = await simulator(visit)
     assert isinstance(page, Page)

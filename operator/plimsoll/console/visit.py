@@ -9,7 +9,17 @@ from typing import Any
 from plimsoll.adapters.cluster import Cluster
 from plimsoll.console.settings import ConsoleSettings
 from plimsoll.console.sources.commands import Commands
+from plimsoll.console.sources.live import LiveSource
 from plimsoll.console.views.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What all visits of one process share: its settings, commands of the command line, and where live use is read."""
+
+    settings: ConsoleSettings
+    commands: Commands = field(default_factory=Commands)
+    live: LiveSource = field(default_factory=lambda: LiveSource(None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +33,8 @@ class Visit:
         person: the user name that the API server knows; empty where it did not say one.
         world: everything that the person may see.
         cluster: the API server, with the person's credentials.
-        settings: those of this process.
+        tools: what all visits share.
         now: POSIX seconds.
-        commands: runs commands of the command line.
         form: the fields of a POST; empty for a GET.
     """
 
@@ -35,10 +44,24 @@ class Visit:
     person: str
     world: World
     cluster: Cluster
-    settings: ConsoleSettings
+    tools: Tools
     now: float
-    commands: Commands
     form: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def settings(self) -> ConsoleSettings:
+        """The settings of this process."""
+        return self.tools.settings
+
+    @property
+    def commands(self) -> Commands:
+        """Runs commands of the command line."""
+        return self.tools.commands
+
+    @property
+    def live(self) -> LiveSource:
+        """Where live use is read."""
+        return self.tools.live
 
     def first(self, name: str, otherwise: str = "") -> str:
         """Return the first value of a parameter, without surrounding blanks."""
@@ -69,9 +92,13 @@ Handler = Callable[[Visit], Awaitable[Page | Redirect]]
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One page: its path, its handler, and its word in the navigation; empty for pages that others link to."""
+    """One page: its path, its handler, and its word in the navigation; empty for pages that others link to.
+
+    A view that writes to the cluster exists only where approvals are allowed.
+    """
 
     path: str
     handler: Handler
     word: str = ""
     method: str = "GET"
+    writes: bool = False

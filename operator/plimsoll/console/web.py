@@ -14,12 +14,12 @@ from plimsoll.console.pages.routes import PAGES
 from plimsoll.console.rendering import STATIC, asset, rendered
 from plimsoll.console.seats import Seat, Seats
 from plimsoll.console.settings import ConsoleSettings
-from plimsoll.console.sources.commands import Commands
+from plimsoll.console.sources.live import LiveSource, live_source
 from plimsoll.console.streams import OPEN, OpenStreams, stream
 from plimsoll.console.views.counts import counts_of
 from plimsoll.console.views.frame import frame_of
 from plimsoll.console.views.world import World
-from plimsoll.console.visit import Page, Redirect, View, Visit
+from plimsoll.console.visit import Page, Redirect, Tools, View, Visit
 
 LARGEST_FORM = 1024 * 1024
 """Bytes of a form: a manifest or a config.json fits many times."""
@@ -33,12 +33,13 @@ def make_app(seats: Seats, settings: ConsoleSettings, guards: Local | InCluster)
     app = web.Application(client_max_size=LARGEST_FORM)
     guard(app, guards, lambda request, refusal: error_text(request.path, refusal))
     app[OPEN] = OpenStreams()
+    tools = Tools(settings, live=live_source(settings.prometheus_url or ""))
     budget = Budget(most_of_one=MOST if isinstance(guards, Local) else MOST_OF_ONE)
     app.cleanup_ctx.append(_reading(seats))
     app.on_shutdown.append(_end_streams)
-    commands = Commands()
-    for view in PAGES:
-        app.router.add_route(view.method, view.path, _answering(view, seats, settings, commands))
+    app.on_cleanup.append(_closing(tools.live))
+    for view in (each for each in PAGES if settings.allow_approvals or not each.writes):
+        app.router.add_route(view.method, view.path, _answering(view, seats, tools))
     app.router.add_get("/stream", lambda request: stream(request, seats, budget))
     app.router.add_get("/healthz", _healthy)
     app.router.add_get("/static/{digest}/{name}", _static)
@@ -57,6 +58,13 @@ async def _end_streams(app: web.Application) -> None:
     await app[OPEN].end()
 
 
+def _closing(live: LiveSource) -> Callable[[web.Application], Awaitable[None]]:
+    async def close(_: web.Application) -> None:
+        live.close()
+
+    return close
+
+
 async def _healthy(_: web.Request) -> web.Response:
     return web.Response(text="ok\n")
 
@@ -73,12 +81,10 @@ async def _static(request: web.Request) -> web.Response:
     )
 
 
-def _answering(
-    view: View, seats: Seats, settings: ConsoleSettings, commands: Commands
-) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+def _answering(view: View, seats: Seats, tools: Tools) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     async def answer(request: web.Request) -> web.StreamResponse:
         seat = await seats.of(request)
-        visit = await _visit(request, seat, settings, commands)
+        visit = await _visit(request, seat, tools)
         found = await view.handler(visit)
         if isinstance(found, Redirect):
             raise web.HTTPSeeOther(found.to)
@@ -89,7 +95,7 @@ def _answering(
     return answer
 
 
-async def _visit(request: web.Request, seat: Seat, settings: ConsoleSettings, commands: Commands) -> Visit:
+async def _visit(request: web.Request, seat: Seat, tools: Tools) -> Visit:
     form = {key: str(value) for key, value in (await request.post()).items()} if request.method == "POST" else {}
     return Visit(
         path=request.path,
@@ -98,9 +104,8 @@ async def _visit(request: web.Request, seat: Seat, settings: ConsoleSettings, co
         person=seat.person,
         world=seat.reader.world,
         cluster=seat.cluster,
-        settings=settings,
+        tools=tools,
         now=time.time(),
-        commands=commands,
         form=form,
     )
 

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from plimsoll.adapters.kinds import INFERENCE_DEPLOYMENTS
+from plimsoll.console.pages.live import live_uses
 from plimsoll.console.views.candidates import BAR_LENGTH
 from plimsoll.console.views.deployment import BIG_LENGTH, deployment_of
+from plimsoll.console.views.inbox import open_proposals_of
+from plimsoll.console.views.live_use import LiveUse
 from plimsoll.console.views.names import is_name
+from plimsoll.console.views.pressure import Wanted, pods_of, pressure_row
+from plimsoll.console.views.proposal_costs import costs_by_proposal
+from plimsoll.console.views.rows import row_of
+from plimsoll.console.views.words import age
 from plimsoll.console.visit import Page, Visit
 from plimsoll.domain.keys import ObjectKey
+
+USUAL = Wanted.of("", "")
+"""The time that the two gauges show."""
 
 
 async def deployment(visit: Visit) -> Page:
@@ -16,5 +26,24 @@ async def deployment(visit: Visit) -> Page:
     body = await visit.cluster.get(INFERENCE_DEPLOYMENTS, key) if is_name(key.namespace) and is_name(key.name) else None
     if body is None:
         return Page("missing.html", "Not found", {"key": key}, status=404)
-    values = {"found": deployment_of(body, visit.world), "big": BIG_LENGTH, "length": BAR_LENGTH}
+    row = row_of(body)
+    live = await live_uses(visit, [row])
+    proposals = open_proposals_of(visit.world, key, visit.now)
+    use = live.uses[key]
+    past = await visit.live.over_time(pods_of(live.asked, [key]), USUAL.span)
+    values = {
+        "found": deployment_of(body, visit.world, share_now(use, visit.now)),
+        "load": pressure_row(key, live.asked[key], use, past, visit.now, row.live),
+        "notice": live.notice,
+        "shown": age(USUAL.span.seconds),
+        "proposals": proposals,
+        "costs": costs_by_proposal(visit.world, proposals),
+        "big": BIG_LENGTH,
+        "length": BAR_LENGTH,
+    }
     return Page("deployment.html", key.name, values)
+
+
+def share_now(use: LiveUse, now: float) -> float | None:
+    """Return the used share of the KV cache; None where it is not known now."""
+    return None if use.kv is None or use.kv.is_stale(now) else use.kv.value

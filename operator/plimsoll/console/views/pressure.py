@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from urllib.parse import urlencode
 
 from plimsoll.adapters.impossible_numbers import is_count, is_share
 from plimsoll.console.drawing.heat_map import Strip, strip_of
@@ -15,8 +17,6 @@ from plimsoll.console.views.rows import Live, PoolRow, Row
 from plimsoll.console.views.words import MINUTE, UNKNOWN, age, count, percent
 from plimsoll.domain.keys import ObjectKey
 
-PAGE_ROWS = 100
-
 SPANS = {
     "15m": Span(15 * MINUTE, 15),
     "1h": Span(60 * MINUTE, 60),
@@ -24,6 +24,8 @@ SPANS = {
     "24h": Span(1440 * MINUTE, 1440),
 }
 """The times that a map can show, 60 columns each, by the word in the URL."""
+
+SPAN_WORDS = {"15m": "15 min", "1h": "60 min", "6h": "6 h", "24h": "24 h"}
 
 USUAL_SPAN = "1h"
 
@@ -51,11 +53,22 @@ class Gauge:
     steps: tuple[LoadStep, ...]
     queued: tuple[bool, ...] = ()
     too_much: str = ""
+    column_seconds: int = 0
 
     @property
     def strip(self) -> Strip:
         """The drawing of the columns."""
         return strip_of(self.steps, self.queued)
+
+    @property
+    def sentence(self) -> str:
+        """The columns in words, the fullest steps first."""
+        if not self.steps:
+            return "nothing is known of the past"
+        counts = Counter(self.steps)
+        parts = [f"{step.word} for {age(counts[step] * self.column_seconds)}" for step in sorted(counts, reverse=True)]
+        queued = [f"requests waited in {age(sum(self.queued) * self.column_seconds)}"] if any(self.queued) else []
+        return ", ".join([*parts, *queued])
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +84,51 @@ class PressureRow:
     live: Live | None
 
     @property
-    def sentence(self) -> str:
-        """The row in one sentence, for those who do not see the drawing."""
-        parts = [f"KV cache {self.hold.now}", f"batch places {self.berths.now}", f"waiting {self.waiting}"]
-        parts += [
-            f"{name} {gauge.too_much}"
-            for name, gauge in (("KV cache", self.hold), ("batch places", self.berths))
-            if gauge.too_much
-        ]
-        return f"{self.key}: {', '.join(parts)}"
+    def is_unknown(self) -> bool:
+        """Whether no engine of the deployment has said anything."""
+        return not (self.hold.age or self.berths.age)
+
+
+@dataclass(frozen=True, slots=True)
+class SpanChoice:
+    """A time that the map can show, and its address."""
+
+    words: str
+    address: str
+    is_chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a URL asks for: words to search, and the time that the map shows."""
+
+    search: str
+    word: str
+
+    @property
+    def span(self) -> Span:
+        """The time that the map shows."""
+        return SPANS[self.word]
+
+    @staticmethod
+    def of(search: str, word: str) -> Wanted:
+        """Return it from two parameters of the URL. An unknown time is the usual one."""
+        return Wanted(search, word if word in SPANS else USUAL_SPAN)
+
+
+def matching(rows: Iterable[Row], search: str) -> list[Row]:
+    """Return the deployments whose namespace, name or model has all words of a search."""
+    words = search.lower().split()
+    return [row for row in rows if all(word in f"{row.key} {row.model}".lower() for word in words)]
+
+
+def span_choices(wanted: Wanted, path: str) -> tuple[SpanChoice, ...]:
+    """Return the times that the map can show, each with its address."""
+    kept = {"q": wanted.search} if wanted.search else {}
+    return tuple(
+        SpanChoice(words, f"{path}?{urlencode({**kept, 'span': word})}", word == wanted.word)
+        for word, words in SPAN_WORDS.items()
+    )
 
 
 def asked_of(rows: Iterable[Row], pods: Iterable[PodRow]) -> dict[ObjectKey, tuple[EnginePod, ...]]:
@@ -166,6 +215,7 @@ def _gauge(
         age="" if last is None else age(last.age(now)),
         steps=tuple(map(step_of, shares)),
         queued=queued,
+        column_seconds=0 if past is None else past.span.step,
         too_much="" if last is None or is_stale else _too_much(last.value, shares, past, now),
     )
 

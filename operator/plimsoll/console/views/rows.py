@@ -58,6 +58,15 @@ class Observed:
 
 
 @dataclass(frozen=True, slots=True)
+class ProvedTooSmall:
+    """A placement whose engine got less KV cache than declared. Tokens are those of a replica, as reported."""
+
+    gpu_type: str
+    split: Split
+    kv_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class Live:
     """The live loop's last word."""
 
@@ -99,6 +108,7 @@ class Row:
     live: Live | None = None
     observed: tuple[Observed, ...] = ()
     max_sequences: int | None = None
+    too_small: tuple[ProvedTooSmall, ...] = ()
     complaints: tuple[str, ...] = ()
 
     @property
@@ -140,6 +150,9 @@ def row_of(body: Body) -> Row:
         live=_live(status),
         observed=tuple(map(_observed, status.observations or ())),
         max_sequences=None if placement is None else placement.max_num_seqs,
+        too_small=tuple(
+            ProvedTooSmall(each.gpu_type, split_of(each), each.kv_tokens) for each in status.too_small or ()
+        ),
         complaints=record.complaints,
     )
 
