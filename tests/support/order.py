@@ -64,6 +64,8 @@ SECONDS: Mapping[str, int] = MappingProxyType(
         "tests/cli/test_snapshot.py": 80,
         "tests/rebalance/test_replay.py": 70,
         "tests/benchmarks/test_rebalance_policies.py": 50,
+        "tests/simulation/test_physics.py": 30,
+        "tests/console/test_simulator.py": 20,
         "tests/engine/test_signals.py": 340,
         "tests/engine/test_server.py": 330,
         "tests/engine/test_shutdown.py": 280,
