@@ -84,7 +84,9 @@ async def _shown(visit: Visit, banner: str = "", status: int = _OK) -> Page:
     has_form = visit.settings.allow_approvals and bool(found.verdicts) and not missing
     values = {"found": found, "answers": answers, "answers_gap": gap, "banner": banner, "missing": missing}
     values |= {"has_form": has_form, "action": f"{path_of(key)}/answer", "longest": LONGEST_REASON}
-    return Page("proposal.html", f"Proposal for {fields.deployment}", values, status, is_live=not has_form and status == _OK)
+    return Page(
+        "proposal.html", f"Proposal for {fields.deployment}", values, status, is_live=not has_form and status == _OK
+    )
 
 
 async def _gone(visit: Visit, key: ObjectKey, banner: str, status: int) -> Page:
