@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
+from dataclasses import replace
+from typing import Any
 
 import click
 
-from plimsoll.cli.cluster_access import ClusterAccess
 from plimsoll.cli.cluster_options import with_cluster
-from plimsoll.cli.later import MissingExtra, default_namespace
-from plimsoll.console.settings import ConsoleSettings
+from plimsoll.console.asked import fallback_namespace, needing_extra, settings_from
+from plimsoll.console.cluster_mode import check_in_cluster, check_local, with_cluster_mode
 
 
 @click.command("console")
@@ -18,6 +18,7 @@ from plimsoll.console.settings import ConsoleSettings
 @click.option("--prometheus-url", help="Where live use is read. Default: $PLIMSOLL_PROMETHEUS_URL, else no live marks.")
 @click.option("--allow-approvals", is_flag=True, help="Proposals can be answered in the console, under your name.")
 @with_cluster
+@with_cluster_mode
 def command(
     port: int,
     namespaces: tuple[str, ...],
@@ -25,24 +26,18 @@ def command(
     allow_approvals: bool,  # noqa: FBT001 - a flag of the command line
     kubeconfig: str | None,
     context: str | None,
+    in_cluster: bool,  # noqa: FBT001 - a flag of the command line
+    **front: Any,
 ) -> None:
     """Open the console of a cluster on this machine, with your own rights. Read-only by default."""
-    access = ClusterAccess(kubeconfig, context)
-    settings = ConsoleSettings(
-        port=port,
-        kubeconfig=access.file,
-        context=context,
-        namespaces=namespaces,
-        prometheus_url=prometheus_url or os.environ.get("PLIMSOLL_PROMETHEUS_URL") or None,
-        allow_approvals=allow_approvals,
+    (check_in_cluster if in_cluster else check_local)(front)
+    settings = replace(
+        settings_from(namespaces, prometheus_url, kubeconfig, context), port=port, allow_approvals=allow_approvals
     )
-    fallback = default_namespace(access.file, context)
-    try:
+    with needing_extra("plimsoll console"):
+        from plimsoll.console.in_cluster import front_of, serve_in_cluster  # noqa: PLC0415 - it needs the extra
         from plimsoll.console.serving import serve  # noqa: PLC0415 - it needs the extra
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] in ("", "plimsoll"):
-            raise
-        raise MissingExtra(
-            f"The console needs {error.name}, which is not installed. Run: pip install 'plimsoll[console]'"
-        ) from error
-    serve(settings, fallback)
+    if in_cluster:
+        serve_in_cluster(settings, front_of(front))
+    else:
+        serve(settings, fallback_namespace(settings))
