@@ -43,6 +43,7 @@ SECONDS: Mapping[str, int] = MappingProxyType(
         "tests/cluster/test_judge.py": 90,
         "tests/cluster/test_rollback.py": 80,
         "tests/cluster/test_poison_past_validation.py": 80,
+        "tests/cluster/test_console_approvals.py": 80,
         "tests/cluster/test_console_people.py": 75,
         "tests/cluster/test_admission.py": 70,
         "tests/cluster/test_priorities.py": 70,

@@ -40,7 +40,7 @@ def make_app(seats: Seats, settings: ConsoleSettings, guards: Local | InCluster)
     app.on_cleanup.append(_closing(tools.live))
     for view in (each for each in PAGES if settings.allow_approvals or not each.writes):
         app.router.add_route(view.method, view.path, _answering(view, seats, tools))
-    app.router.add_get("/stream", lambda request: stream(request, seats, budget))
+    app.router.add_get("/stream", _following(seats, budget))
     app.router.add_get("/healthz", _healthy)
     app.router.add_get("/static/{digest}/{name}", _static)
     return app
@@ -56,6 +56,13 @@ def _reading(seats: Seats) -> Callable[[web.Application], AsyncIterator[None]]:
 
 async def _end_streams(app: web.Application) -> None:
     await app[OPEN].end()
+
+
+def _following(seats: Seats, budget: Budget) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    async def follow(request: web.Request) -> web.StreamResponse:
+        return await stream(request, seats, budget)
+
+    return follow
 
 
 def _closing(live: LiveSource) -> Callable[[web.Application], Awaitable[None]]:
