@@ -40,6 +40,7 @@ from plimsoll.adapters.api_errors import (
 from plimsoll.adapters.apply_text import CONTENT_TYPE, apply_text
 from plimsoll.adapters.bearer_access import BearerAccess
 from plimsoll.adapters.kinds import (
+    ACCESS_REVIEWS,
     APPROVALS,
     CONFIG_MAPS,
     DEPLOYMENTS,
@@ -386,6 +387,21 @@ class Cluster:
         review = {"apiVersion": SELF_REVIEWS.api_version, "kind": SELF_REVIEWS.kind}
         answer = await self._call("ask for the own user name", "post", SELF_REVIEWS, body=review)
         return str(((answer.get("status") or {}).get("userInfo") or {}).get("username") or "")
+
+    async def may(self, verb: str, kind: Kind, key: ObjectKey) -> bool:
+        """Return whether the API server would let this user do this. An empty name means all objects of
+        a namespace, and an empty namespace all namespaces.
+
+        Nothing is stored. Admission may still refuse a request that is allowed here.
+        """
+        asked = {"group": kind.group, "resource": kind.plural, "verb": verb, "namespace": key.namespace}
+        review = {
+            "apiVersion": ACCESS_REVIEWS.api_version,
+            "kind": ACCESS_REVIEWS.kind,
+            "spec": {"resourceAttributes": asked | ({"name": key.name} if key.name else {})},
+        }
+        answer = await self._call(f"ask whether {verb} is allowed", "post", ACCESS_REVIEWS, body=review)
+        return (answer.get("status") or {}).get("allowed") is True
 
     async def get_lease(self, key: ObjectKey, *, timeout_seconds: float) -> Manifest | None:
         """Return the lease of the election; None if it does not exist yet. One try: the elector asks again soon."""

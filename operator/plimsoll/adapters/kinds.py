@@ -49,11 +49,14 @@ DISRUPTION_BUDGETS = Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionb
 EVENTS = Kind("events.k8s.io", "v1", "Event", "events")
 NODE_POOLS = Kind("karpenter.sh", "v1", "NodePool", "nodepools", namespaced=False)
 SELF_REVIEWS = Kind("authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreviews", namespaced=False)
+ACCESS_REVIEWS = Kind(
+    "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False
+)
 LEASES = Kind("coordination.k8s.io", "v1", "Lease", "leases")
 
 KINDS = (
     INFERENCE_DEPLOYMENTS, NODES, PODS, SERVICES, CONFIG_MAPS, SECRETS, RESOURCE_QUOTAS, PRIORITY_CLASSES,
-    DEPLOYMENTS, DISRUPTION_BUDGETS, EVENTS, LEASES, NODE_POOLS, PROPOSALS, APPROVALS, SELF_REVIEWS,
+    DEPLOYMENTS, DISRUPTION_BUDGETS, EVENTS, LEASES, NODE_POOLS, PROPOSALS, APPROVALS, SELF_REVIEWS, ACCESS_REVIEWS,
 )  # fmt: skip
 
 _BY_NAME = {(kind.api_version, kind.kind): kind for kind in KINDS}

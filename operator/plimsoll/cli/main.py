@@ -28,6 +28,7 @@ COMMANDS = (
     "prices",
     "reject",
     "run",
+    "simulate",
     "top",
 )
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import click
 
 from plimsoll.cli.cluster_options import with_cluster
 from plimsoll.console.asked import fallback_namespace, needing_extra, settings_from
+from plimsoll.console.cluster_mode import check_in_cluster, check_local, with_cluster_mode
 
 
 @click.command("console")
@@ -16,6 +18,7 @@ from plimsoll.console.asked import fallback_namespace, needing_extra, settings_f
 @click.option("--prometheus-url", help="Where live use is read. Default: $PLIMSOLL_PROMETHEUS_URL, else no live marks.")
 @click.option("--allow-approvals", is_flag=True, help="Proposals can be answered in the console, under your name.")
 @with_cluster
+@with_cluster_mode
 def command(
     port: int,
     namespaces: tuple[str, ...],
@@ -23,11 +26,18 @@ def command(
     allow_approvals: bool,  # noqa: FBT001 - a flag of the command line
     kubeconfig: str | None,
     context: str | None,
+    in_cluster: bool,  # noqa: FBT001 - a flag of the command line
+    **front: Any,
 ) -> None:
     """Open the console of a cluster on this machine, with your own rights. Read-only by default."""
+    (check_in_cluster if in_cluster else check_local)(front)
     settings = replace(
         settings_from(namespaces, prometheus_url, kubeconfig, context), port=port, allow_approvals=allow_approvals
     )
     with needing_extra("plimsoll console"):
+        from plimsoll.console.in_cluster import front_of, serve_in_cluster  # noqa: PLC0415 - it needs the extra
         from plimsoll.console.serving import serve  # noqa: PLC0415 - it needs the extra
-    serve(settings, fallback_namespace(settings))
+    if in_cluster:
+        serve_in_cluster(settings, front_of(front))
+    else:
+        serve(settings, fallback_namespace(settings))

@@ -35,7 +35,7 @@ async def _serve(settings: ConsoleSettings, fallback: str) -> None:
         try:
             await web.SockSite(served, listening).start()
             click.echo(f"Plimsoll's console: http://{settings.host}:{port}/?{TOKEN_FIELD}={token}")
-            await _ended()
+            await until_stopped()
         finally:
             await served.cleanup()
 
@@ -50,7 +50,7 @@ def _socket(settings: ConsoleSettings) -> socket.socket:
         ) from error
 
 
-async def _ended() -> None:
+async def until_stopped() -> None:
     """Wait for Ctrl-C or a request to end."""
     ended = asyncio.Event()
     for each in (signal.SIGINT, signal.SIGTERM):

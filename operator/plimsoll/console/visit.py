@@ -92,9 +92,13 @@ Handler = Callable[[Visit], Awaitable[Page | Redirect]]
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One page: its path, its handler, and its word in the navigation; empty for pages that others link to."""
+    """One page: its path, its handler, and its word in the navigation; empty for pages that others link to.
+
+    A view that writes to the cluster exists only where approvals are allowed.
+    """
 
     path: str
     handler: Handler
     word: str = ""
     method: str = "GET"
+    writes: bool = False

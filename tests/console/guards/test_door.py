@@ -58,6 +58,14 @@ async def test_a_made_up_cookie_and_the_token_as_cookie_open_nothing() -> None:
         assert (await console.ask(cookie=await console.enter())).status == 200
 
 
+async def test_static_files_need_no_session_and_pages_near_them_do() -> None:
+    async with one_person() as console:
+        assert (await console.ask("/static/console.css")).status == 200
+        assert (await console.ask("/static")).status == 401
+        assert (await console.ask("/static/../")).status == 401
+        assert (await console.ask("/static/%2e%2e/")).status != 200
+
+
 async def test_the_session_of_another_console_opens_nothing() -> None:
     async with one_person() as first, one_person() as second:
         cookie = await first.enter()

@@ -28,7 +28,7 @@ def local(settings: Local, draw: Draw = plain_page) -> tuple[Middleware, ...]:
         dressing(settings.static),
         answering_errors(draw, lambda _: [settings.token]),
         only_for(loopback_hosts(settings.port)),
-        only_with_session(settings.token, settings.port, settings.command),
+        only_with_session(settings.token, settings.port, settings.command, settings.static),
         only_own_forms("http", settings.largest_body),
     )
 
@@ -39,7 +39,7 @@ def in_cluster(settings: InCluster, draw: Draw = plain_page) -> tuple[Middleware
         dressing(settings.static),
         answering_errors(draw, _token_of_person),
         only_for(settings.hosts, proxies=settings.proxies, free=settings.health),
-        only_people(settings.token_header, settings.proxies, settings.health),
+        only_people(settings.token_header, settings.proxies, settings.health, settings.static),
         only_own_forms(settings.scheme, settings.largest_body),
     )
 

@@ -32,13 +32,15 @@ def cookie_name(port: int) -> str:
     return f"plimsoll-session-{port}"
 
 
-def only_with_session(token: str, port: int, command: str) -> Middleware:
+def only_with_session(token: str, port: int, command: str, static: str) -> Middleware:
     """Return the middleware that asks for the session cookie, and gives it to who has the token.
 
     Args:
         token: the secret of the printed URL.
         port: the port that the console listens on.
         command: the command that the refusal names.
+        static: the path below which the static files are. They are the same for everybody, and the refusal's page
+            needs them.
     """
     session, name = new_token(), cookie_name(port)
 
@@ -46,7 +48,7 @@ def only_with_session(token: str, port: int, command: str) -> Middleware:
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.path in DOORS and TOKEN_FIELD in request.query:
             return enter(request, token, session, name, command)
-        if not is_same(request.cookies.get(name, ""), session):
+        if not request.path.startswith(static) and not is_same(request.cookies.get(name, ""), session):
             raise stranger(command)
         return await handler(request)
 

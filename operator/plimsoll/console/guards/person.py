@@ -44,18 +44,19 @@ PERSON = web.RequestKey("plimsoll_person", Person)
 """Key of the person in a request."""
 
 
-def only_people(header: str, proxies: Networks, free: frozenset[str]) -> Middleware:
+def only_people(header: str, proxies: Networks, free: frozenset[str], static: str) -> Middleware:
     """Return the middleware that asks for a token and puts its :class:`Person` into the request.
 
     Args:
         header: the header with the token.
         proxies: addresses of the listed proxies.
         free: paths that need no person.
+        static: the path below which the static files are. They are the same for everybody.
     """
 
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if request.path not in free:
+        if request.path not in free and not request.path.startswith(static):
             request[PERSON] = person_of(request, header, proxies)
         return await handler(request)
 

@@ -1,0 +1,120 @@
+"""Runs the console in a cluster, behind a proxy that signs people in."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from typing import Any
+
+from aiohttp import web
+
+from plimsoll.adapters.bearer_access import server_of_pod
+from plimsoll.console.guards import InCluster, runner
+from plimsoll.console.guards.person import AUTHORIZATION
+from plimsoll.console.people_seats import PeopleSeats
+from plimsoll.console.serving import until_stopped
+from plimsoll.console.settings import ConsoleSettings
+from plimsoll.console.web import make_app
+from plimsoll.domain.errors import InvalidInput
+
+RENEWAL_SECONDS = 60.0
+"""How often the certificate is read again: a Secret that is mounted changes in place."""
+
+logger = logging.getLogger("plimsoll.console")
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """How people reach the console.
+
+    Attributes:
+        hosts: the public names, as browsers send them.
+        proxies: addresses of the listed proxies.
+        token_header: the header with the person's token.
+        certificate: file of the certificate in PEM; None to serve without TLS.
+        key: file of its private key; None without a certificate.
+        ca_file: file of certificates to verify the API server with; None for the system's.
+    """
+
+    hosts: frozenset[str]
+    proxies: tuple[IPv4Network | IPv6Network, ...]
+    token_header: str
+    certificate: str | None
+    key: str | None
+    ca_file: str | None
+
+
+def front_of(given: Mapping[str, Any]) -> Front:
+    """Return what somebody wrote on the command line.
+
+    Raises:
+        InvalidInput: an address of a proxy is no network.
+    """
+    return Front(
+        hosts=frozenset(given["public_hosts"]),
+        proxies=tuple(_network(text) for text in given["proxies"]),
+        token_header=given["token_header"] or AUTHORIZATION,
+        certificate=given["tls_cert"],
+        key=given["tls_key"],
+        ca_file=given["ca_file"],
+    )
+
+
+def _network(text: str) -> IPv4Network | IPv6Network:
+    try:
+        return ip_network(text)
+    except ValueError as error:
+        raise InvalidInput("--proxy", text, "Write a network as a CIDR, e.g. 10.244.0.0/16.") from error
+
+
+def serve_in_cluster(settings: ConsoleSettings, front: Front) -> None:
+    """Serve until the process gets a signal to end."""
+    logging.basicConfig(level=logging.WARNING)
+    asyncio.run(_serve(settings, front))
+
+
+async def _serve(settings: ConsoleSettings, front: Front) -> None:
+    seats = PeopleSeats(server_of_pod(os.environ), front.ca_file, settings.namespaces)
+    async with served(seats, settings, front):
+        await until_stopped()
+
+
+@asynccontextmanager
+async def served(seats: PeopleSeats, settings: ConsoleSettings, front: Front) -> AsyncIterator[web.AppRunner]:
+    """Serve on all addresses as long as the context lasts."""
+    app = make_app(seats, settings, InCluster(front.hosts, front.proxies, front.token_header))
+    app.middlewares.append(seats.seated)
+    serving = runner(app)
+    tls = _context(front)
+    renewing = asyncio.create_task(_renew(tls, front))
+    await serving.setup()
+    try:
+        await web.TCPSite(serving, None, settings.port, ssl_context=tls).start()
+        yield serving
+    finally:
+        renewing.cancel()
+        await serving.cleanup()
+
+
+def _context(front: Front) -> ssl.SSLContext | None:
+    if front.certificate is None:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(front.certificate, front.key)
+    return context
+
+
+async def _renew(context: ssl.SSLContext | None, front: Front) -> None:
+    """Read the certificate again and again; connections that begin later get the new one."""
+    while context is not None and front.certificate is not None:
+        await asyncio.sleep(RENEWAL_SECONDS)
+        try:
+            context.load_cert_chain(front.certificate, front.key)
+        except OSError:
+            logger.exception("%s cannot be read: the certificate of before stays in use", front.certificate)
