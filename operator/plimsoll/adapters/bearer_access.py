@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -29,6 +30,19 @@ class BearerAccess:
         settings.host = self.server
         settings.ssl_ca_cert = self.ca_file
         settings.api_key = {"BearerToken": f"Bearer {self.token}"}
+
+    def kubeconfig(self) -> str:
+        """Return a kubeconfig with this server and this token, for a process that asks in the person's name."""
+        authority = {} if self.ca_file is None else {"certificate-authority": self.ca_file}
+        content = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "cluster", "cluster": {"server": self.server, **authority}}],
+            "users": [{"name": "person", "user": {"token": self.token}}],
+            "contexts": [{"name": "person", "context": {"cluster": "cluster", "user": "person"}}],
+            "current-context": "person",
+        }
+        return json.dumps(content)  # JSON is YAML
 
 
 def server_of_pod(environ: Mapping[str, str]) -> str:

@@ -152,6 +152,7 @@ class Cluster:
         bearer: a person's token and its API server. Neither a kubeconfig nor a service account is then read.
 
     Attributes:
+        bearer: the person's token and its API server; None for a kubeconfig or a service account.
         fence: called before every write, after its connection is open. Raises :class:`NotLeading` to stop the write.
     """
 
@@ -160,7 +161,7 @@ class Cluster:
     ) -> None:
         self._kubeconfig = kubeconfig
         self._context = context
-        self._bearer = bearer
+        self.bearer = bearer
         self.fence: Callable[[], None] = _always_open
 
     async def __aenter__(self) -> Self:
@@ -201,8 +202,8 @@ class Cluster:
 
     async def _load(self, settings: api.Configuration) -> None:
         """Load the person's token, if one is given. Else the service account in a pod, or what kubectl would use."""
-        if self._bearer is not None:
-            self._bearer.write_to(settings)
+        if self.bearer is not None:
+            self.bearer.write_to(settings)
             return
         if self._kubeconfig is None and self._context is None:
             try:

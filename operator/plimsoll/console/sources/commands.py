@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from plimsoll.console.guards.refusals import Refusal
@@ -38,12 +39,13 @@ class Commands:
     def __init__(self) -> None:
         self._ways = asyncio.Semaphore(AT_ONCE)
 
-    async def run(self, arguments: Sequence[str], given: str = "") -> Ran:
+    async def run(self, arguments: Sequence[str], given: str = "", kubeconfig: str = "") -> Ran:
         """Run ``plimsoll`` with these arguments.
 
         Args:
             arguments: the arguments, each as it is: there is no shell.
             given: the standard input.
+            kubeconfig: the text of a kubeconfig for the command. It is in memory only, because it may hold a token.
 
         Raises:
             Refusal: too many questions at once, or the answer takes too long.
@@ -54,15 +56,36 @@ class Commands:
         except TimeoutError:
             raise _busy() from None
         try:
-            return await _run(arguments, given)
+            with _in_memory(kubeconfig) as file:
+                more = () if file is None else (f"--kubeconfig=/proc/self/fd/{file}",)
+                return await _run((*arguments, *more), given, () if file is None else (file,))
         finally:
             self._ways.release()
 
 
-async def _run(arguments: Sequence[str], given: str) -> Ran:
+@contextlib.contextmanager
+def _in_memory(text: str) -> Iterator[int | None]:
+    """Yield the descriptor of a file that no other process can open by a name; None for no text."""
+    if not text:
+        yield None
+        return
+    descriptor = os.memfd_create("plimsoll")
+    try:
+        os.write(descriptor, text.encode())
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+async def _run(arguments: Sequence[str], given: str, files: Sequence[int]) -> Ran:
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "plimsoll", *arguments, stdin=pipe, stdout=pipe, stderr=pipe, limit=LARGEST_ANSWER
+        *(sys.executable, "-m", "plimsoll", *arguments),
+        stdin=pipe,
+        stdout=pipe,
+        stderr=pipe,
+        limit=LARGEST_ANSWER,
+        pass_fds=files,
     )
     try:
         async with asyncio.timeout(RUN_SECONDS):
