@@ -20,6 +20,9 @@ try: $(RUNS) ## size and place a 70B model on an example fleet: no cluster, no G
 demo: $(READY) ## a live demonstration on an embedded control plane; Ctrl-C ends it (ARGS="--exit" ends by itself)
 	$(BIN)/python -m testbed.demo $(ARGS)
 
+calculator: $(READY) ## the calculator as static files in build/calculator, with Python for the browser (ARGS=FOLDER)
+	$(BIN)/python -m calculator $(ARGS)
+
 ##@ Test it
 test: $(READY) build browser ## everything but the real engine: unit, stories, laws, cluster, browser
 	$(PYTEST) -m "not engine and not live" $(FOUR_AT_A_TIME) $(ARGS)
@@ -61,6 +64,7 @@ check: $(READY) ## format, lint, types, import contracts, generated files
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/generate_crd.py --check
 	$(BIN)/python scripts/update_goldens.py --check
+	$(BIN)/python -m scripts.dashboard --check
 
 ##@ Measure it
 accuracy: $(READY) ## our estimate and its peers against measured starts, one table (ARGS="--peers none", "--logs FILE")
@@ -92,6 +96,9 @@ format: $(READY) ## format and fix what can be fixed
 crds: $(READY) ## regenerate the CRD and the chart's copy
 	$(BIN)/python scripts/generate_crd.py
 
+dashboard: $(READY) ## regenerate the chart's Grafana dashboard
+	$(BIN)/python -m scripts.dashboard
+
 goldens: $(READY) ## regenerate examples/*/expected
 	$(BIN)/python scripts/update_goldens.py
 
@@ -119,4 +126,4 @@ $(RUNS): pyproject.toml constraints.txt
 $(READY): pyproject.toml constraints.txt
 	scripts/make_venv.sh all
 
-.PHONY: try demo test test-unit test-cluster poison chaos scale test-browser browser test-engine test-live check accuracy bench-placement bench-rebalance latency-accuracy latency-fit mutants init format crds goldens screenshots build constraints clean help
+.PHONY: try demo test test-unit test-cluster poison chaos scale test-browser browser test-engine test-live check accuracy bench-placement bench-rebalance latency-accuracy latency-fit mutants init format crds dashboard goldens screenshots build constraints clean help

@@ -10,12 +10,14 @@ import contextlib
 import os
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 from rich.console import Console
 
 from testbed.approvals import install_kinds
 from testbed.binaries import ensure_binaries
+from testbed.console_process import ConsoleProcess
 from testbed.control_plane import ControlPlane
 from testbed.demo_approval import ask_before_a_change
 from testbed.ending import end_on_signals, stay_up
@@ -102,6 +104,7 @@ def _on_own_control_plane(arguments: argparse.Namespace, console: Console) -> No
                 f"{PLIMSOLL} plan -f examples/06-overrides/deployment.yaml",
             ),
         )
+        _open_console(stack, console, control_plane.admin_kubeconfig, prometheus.url)
         _stay(arguments, console)
 
 
@@ -165,6 +168,15 @@ def _look_around(cluster: Cluster, story: Story, console: Console, commands: tup
         console.print(told, soft_wrap=True, highlight=False, style="dim")
 
 
+def _open_console(
+    stack: contextlib.ExitStack, console: Console, kubeconfig: Path, prometheus_url: str | None = None
+) -> None:
+    """Serve the console as long as the demonstration stays up, and print its address."""
+    directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="plimsoll-console-")))
+    served = stack.enter_context(ConsoleProcess(kubeconfig, directory, prometheus_url=prometheus_url))
+    console.print(f"         the same in a browser: {served.entry}", soft_wrap=True, highlight=False)
+
+
 def _on_existing_cluster(arguments: argparse.Namespace, console: Console) -> None:
     """The user's own GPUs: install the CRD and the rights, run the operator here, show the first example.
 
@@ -192,6 +204,7 @@ def _on_existing_cluster(arguments: argparse.Namespace, console: Console) -> Non
             console,
             (f"kubectl get infd -n {namespace} -o wide", f"{PLIMSOLL} explain {name} -n {namespace}"),
         )
+        _open_console(stack, console, cluster.admin_kubeconfig)
         _stay(arguments, console)
 
 

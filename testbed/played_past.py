@@ -7,10 +7,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 SCRAPE_SECONDS = 60
 """The time between two samples of a series."""
+
+
+class Lines(Protocol):
+    """Samples with their own times."""
+
+    def lines(self) -> Iterator[str]:
+        """Yield the samples in Prometheus' text format, with times in milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +54,11 @@ class PlayedPast:
     """Serves the page on loopback until it is closed. Prometheus drops what it has already.
 
     Args:
-        series: the counters of the days before.
+        series: the samples of the days before.
         days: the days that they reach back, rounded up.
     """
 
-    def __init__(self, series: Iterable[PastSeries], days: int) -> None:
+    def __init__(self, series: Iterable[Lines], days: int) -> None:
         self.days = days
         self._page = "\n".join(line for each in series for line in each.lines()).encode() + b"\n"
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self._page))

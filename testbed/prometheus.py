@@ -39,6 +39,7 @@ class Prometheus:
         targets: ``host:port`` of exporters; their own ``namespace`` and ``pod`` labels are honoured.
         jobs: more scrape configurations, as in Prometheus' file.
         days: samples of so many days are kept, and may come late; 0: of six hours, in their order.
+        rules: files of rules, evaluated every second.
     """
 
     def __init__(
@@ -49,13 +50,14 @@ class Prometheus:
         *,
         jobs: Sequence[Mapping[str, Any]] = (),
         days: int = 0,
+        rules: Sequence[Path] = (),
     ) -> None:
         self._reservation = PortReservation()
         port = self._reservation.take()
         self.url = f"http://127.0.0.1:{port}"
         directory.mkdir(parents=True, exist_ok=True)
         config = directory / "prometheus.yaml"
-        config.write_text(prometheus_configuration(targets, jobs, days))
+        config.write_text(prometheus_configuration(targets, jobs, days, rules))
         self._child = Child(
             "prometheus",
             [
@@ -108,10 +110,17 @@ class Prometheus:
     ) -> None:
         self.stop()
 
-    def query(self, expression: str) -> list[Sample]:
-        """An instant query. Raises ApiError for a bad expression and ``OSError`` when nobody answers."""
-        answer = json.loads(http_text(f"{self.url}/api/v1/query?{urlencode({'query': expression})}"))
-        return [Sample(entry["metric"], float(entry["value"][1])) for entry in answer["data"]["result"]]
+    def ask(self, path: str, **options: str) -> Any:
+        """The ``data`` of an answer. Raises ApiError for a bad question and ``OSError`` when nobody answers."""
+        return json.loads(http_text(f"{self.url}/api/v1/{path}?{urlencode(options)}"))["data"]
+
+    def query(self, expression: str, *, at: float | None = None) -> list[Sample]:
+        """An instant query, now or at a time in POSIX seconds.
+
+        Raises ApiError for a bad expression and ``OSError`` when nobody answers.
+        """
+        answer = self.ask("query", query=expression, **({} if at is None else {"time": f"{at:.3f}"}))
+        return [Sample(entry["metric"], float(entry["value"][1])) for entry in answer["result"]]
 
     def value(self, expression: str) -> float:
         """The value of the first series, NaN where there is none."""
@@ -126,7 +135,9 @@ class Prometheus:
         return True
 
 
-def prometheus_configuration(targets: Sequence[str], jobs: Sequence[Mapping[str, Any]] = (), days: int = 0) -> str:
+def prometheus_configuration(
+    targets: Sequence[str], jobs: Sequence[Mapping[str, Any]] = (), days: int = 0, rules: Sequence[Path] = ()
+) -> str:
     """The configuration file for static targets and further jobs, scraped every second.
 
     Samples may be up to so many days older than the newest one.
@@ -136,6 +147,7 @@ def prometheus_configuration(targets: Sequence[str], jobs: Sequence[Mapping[str,
         {
             "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
             "scrape_configs": [engines, *(dict(job) for job in jobs)] if targets else [dict(job) for job in jobs],
+            **({"rule_files": [str(path) for path in rules]} if rules else {}),
             **({"storage": {"tsdb": {"out_of_order_time_window": f"{days}d"}}} if days else {}),
         }
     )

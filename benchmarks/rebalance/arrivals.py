@@ -11,7 +11,7 @@ from random import Random
 
 from benchmarks.rebalance.demand import Demand
 from benchmarks.rebalance.engines import CONTEXT_TOKENS
-from benchmarks.rebalance.values import Arrival
+from plimsoll.simulation.values import Arrival
 
 MOST_TOKENS = CONTEXT_TOKENS // 2
 """The longest prompt, and the longest answer, so that every request is within the context of its engine."""

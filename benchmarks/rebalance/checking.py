@@ -20,13 +20,13 @@ from benchmarks.latency.prediction import Prediction, predict
 from benchmarks.latency.rows import Row, read_rows
 from benchmarks.latency.scoring import errors, ratios
 from benchmarks.rebalance.closed_loop import Load, mean_times
-from benchmarks.rebalance.decoding import BLOCK_TOKENS
-from benchmarks.rebalance.engine import Engine
-from benchmarks.rebalance.step_seconds import StepTimes
 from benchmarks.rebalance.values import EngineSpec
 from plimsoll.domain.speed import Efficiency
 from plimsoll.performance.kernel_speed import speed_of
 from plimsoll.performance.step_costs import costs_of
+from plimsoll.simulation.decoding import BLOCK_TOKENS
+from plimsoll.simulation.engine import Engine
+from plimsoll.simulation.step_times import StepTimes
 
 GPU_TYPES: Final = ("h100-sxm-80gb", "h200-sxm-141gb")
 SEED: Final = 1

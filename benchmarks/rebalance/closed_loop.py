@@ -12,9 +12,9 @@ from random import Random
 from statistics import fmean
 from typing import Final
 
-from benchmarks.rebalance.engine import Engine
-from benchmarks.rebalance.request import Request
-from benchmarks.rebalance.values import Arrival
+from plimsoll.simulation.engine import Engine
+from plimsoll.simulation.request import Request
+from plimsoll.simulation.values import Arrival
 
 SPREAD: Final = 0.1
 """Lengths are drawn evenly from so much below the mean to so much above it, so that users do not end in step."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from benchmarks.rebalance.decoding import BLOCK_TOKENS
-from benchmarks.rebalance.values import Arrival, EngineSpec
+from benchmarks.rebalance.values import EngineSpec
+from plimsoll.simulation.decoding import BLOCK_TOKENS
+from plimsoll.simulation.values import Arrival
 
 
 def room_of(engine: EngineSpec) -> int:

@@ -13,8 +13,9 @@ from benchmarks.rebalance.fitting import fitting, room_of
 from benchmarks.rebalance.scenarios.situation import Group, Situation
 from benchmarks.rebalance.trace_files import read_trace
 from benchmarks.rebalance.traces import replayed
-from benchmarks.rebalance.values import Arrival, EngineSpec, Scenario
+from benchmarks.rebalance.values import EngineSpec, Scenario
 from plimsoll.adapters.catalog import load_model_facts
+from plimsoll.simulation.values import Arrival
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,16 +5,17 @@ from __future__ import annotations
 from math import exp
 from random import Random
 
-from benchmarks.rebalance.agenda import Agenda
 from benchmarks.rebalance.engines import with_sequences, with_step
-from benchmarks.rebalance.faults import is_active
 from benchmarks.rebalance.fitting import fitting
-from benchmarks.rebalance.fleet import Fleet
-from benchmarks.rebalance.gateway import Gateway
-from benchmarks.rebalance.replica import Replica
 from benchmarks.rebalance.scraping import Scraping
 from benchmarks.rebalance.step_seconds import times_of
-from benchmarks.rebalance.values import Change, FaultKind, Maker, Order, Outcome, Policy, Scenario, View
+from benchmarks.rebalance.values import Change, Maker, Order, Outcome, Policy, Scenario, View
+from plimsoll.simulation.agenda import Agenda
+from plimsoll.simulation.faults import is_active
+from plimsoll.simulation.fleet import Fleet
+from plimsoll.simulation.gateway import Gateway
+from plimsoll.simulation.replica import Replica
+from plimsoll.simulation.values import FaultKind
 
 
 def run(scenario: Scenario, maker: Maker, policy_name: str, seed: int) -> Outcome:

@@ -9,7 +9,8 @@ from itertools import pairwise
 from operator import attrgetter
 
 from benchmarks.rebalance.scenarios.situation import Situation
-from benchmarks.rebalance.values import Answered, Change, Fate, Outcome, Scenario
+from benchmarks.rebalance.values import Change, Outcome, Scenario
+from plimsoll.simulation.values import Answered, Fate
 
 HOUR = 3600.0
 FLIP_SECONDS = 1800.0

@@ -10,11 +10,12 @@ from math import ceil, isnan, nan
 from random import Random
 from typing import Final
 
-from benchmarks.rebalance.agenda import Agenda
-from benchmarks.rebalance.faults import lasts
-from benchmarks.rebalance.fleet import Fleet
-from benchmarks.rebalance.replica import Replica
-from benchmarks.rebalance.values import Fault, FaultKind, PodView, Sample, Scenario
+from benchmarks.rebalance.values import EngineSpec, PodView, Scenario
+from plimsoll.simulation.agenda import Agenda
+from plimsoll.simulation.faults import lasts
+from plimsoll.simulation.fleet import Fleet
+from plimsoll.simulation.replica import Replica
+from plimsoll.simulation.values import Fault, FaultKind, Sample
 
 HISTORY_SECONDS: Final = 600.0
 """How far back a policy sees."""
@@ -56,7 +57,7 @@ class Scraping:
             self._ended = ended
         return self._past
 
-    def strike_at_their_times(self, fleet: Fleet) -> None:
+    def strike_at_their_times(self, fleet: Fleet[EngineSpec]) -> None:
         """Let each fault of a pod hit the pod that is the oldest when it begins."""
         for fault in self.scenario.faults:
             if fault.kind in (FaultKind.STALE_POD, FaultKind.NOT_A_NUMBER):
@@ -82,7 +83,7 @@ class Scraping:
             samples.popleft()
         return tuple(samples)
 
-    def _strike(self, fault: Fault, fleet: Fleet) -> None:
+    def _strike(self, fault: Fault, fleet: Fleet[EngineSpec]) -> None:
         for oldest in fleet.shown[:1]:
             self._victims.setdefault(oldest, []).append(fault)
 

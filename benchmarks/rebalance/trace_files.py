@@ -17,7 +17,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Final
 
-from benchmarks.rebalance.values import Arrival
+from plimsoll.simulation.values import Arrival
 
 OWN_COLUMNS: Final = ("seconds", "prompt_tokens", "output_tokens")
 """``cached_tokens`` may be there too: the tokens of a prompt that may be in a prefix cache."""

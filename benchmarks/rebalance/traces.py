@@ -11,7 +11,7 @@ from operator import attrgetter
 from pathlib import Path
 from random import Random
 
-from benchmarks.rebalance.values import Arrival
+from plimsoll.simulation.values import Arrival
 
 DATA = Path(__file__).with_name("data")
 TRACES = ("azure-conv-2023", "azure-code-2023", "mooncake-synthetic-2025")

@@ -77,6 +77,8 @@ async def test_a_proposal_has_everything_that_a_decision_needs_and_the_api_takes
     assert read.bill.before is not None
     assert read.bill.after is not None
     assert float(read.bill.after) == pytest.approx(2 * float(read.bill.before), abs=0.02)
+    gpus = [(each.gpu_type, each.before, each.after, each.free) for each in read.gpus]
+    assert gpus == [(L40S, 1, 2, 7)], "its own replica holds one of the eight"
     assert read.latency is not None
     assert read.latency.after is not None
     assert read.latency.after.tpot_milliseconds

@@ -67,7 +67,15 @@ RETUNED: Json = {
 PLANNED: Json = {
     "type": "Planned", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2027-01-15T08:00:00Z",
 }  # fmt: skip
-REJECTED: Json = {"gpuType": "l4-24gb", "tensorParallel": 1, "reason": "TooLittleVram", "message": "no"}
+FIGURES: Json = {
+    "fit": "No", "weightsBytes": 16_000, "kvCacheBytes": 3000, "activationsBytes": 900, "slackBytes": 500,
+    "expectedBytes": 19_850, "computedBytes": 21_000, "overrideBytes": 30_000, "budgetBytes": 20_000,
+    "usableBytes": 22_000, "kvNeededTokens": 64, "kvCapacityTokens": 32, "hourlyPrice": "0.80", "priceSource": "list",
+}  # fmt: skip
+REJECTED: Json = {
+    "gpuType": "l4-24gb", "tensorParallel": 1, "reason": "TooLittleVram", "message": "no", "figures": FIGURES,
+}  # fmt: skip
+RULED_OUT: Json = {"gpuType": "l4-24gb", "tensorParallel": 2, "reason": "NodeTooSmall", "message": "no"}
 CHEAPER: Json = {"kind": "NarrowKvCache", "message": "yes", "hourlySaving": "1.50", "tpotMilliseconds": 40}
 HELPS: Json = {"kind": "AddGpus", "message": "yes"}
 BYTES = (
@@ -88,7 +96,7 @@ PLACEMENT: Json = {
 GOOD: Json = {
     "observedGeneration": 1, "replicas": 2, "readyReplicas": 1, "replicasSummary": "1/2", "selector": "a=b",
     "url": "http://x", "rejectionsOmitted": 4, "pools": [ENTRY], "rehomings": [LEFT], "observations": [SEEN],
-    "tooSmall": [TOO_SMALL], "conditions": [PLANNED], "rejections": [REJECTED], "remedies": [HELPS],
+    "tooSmall": [TOO_SMALL], "conditions": [PLANNED], "rejections": [REJECTED, RULED_OUT], "remedies": [HELPS],
     "suggestions": [CHEAPER],
     "model": {"architecture": "A", "source": "Hub", "precision": "bf16", "kvPrecision": "bf16"},
     "estimate": ESTIMATE, "placement": PLACEMENT, "rebalancing": LOOP, "move": UNDER_WAY,
@@ -317,6 +325,8 @@ ENTRIES: list[tuple[str, Any, str]] = [
     ("tooSmall", "everything", "it is no mapping"),
     ("conditions", {**PLANNED, "status": "Perhaps"}, "status: String should match pattern '^(True|False|Unknown)$'"),
     ("rejections", {**REJECTED, "reason": 5}, f"reason: {TEXT}"),
+    ("rejections", {**REJECTED, "figures": {**FIGURES, "budgetBytes": "x"}}, f"figures.budgetBytes: {INT}"),
+    ("rejections", {**REJECTED, "figures": {"fit": "No"}}, "figures.weightsBytes: Field required"),
     ("remedies", {**HELPS, "message": None}, f"message: {TEXT}"),
 ]
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from benchmarks.rebalance.policies.hpa import Behavior, Rules
-from benchmarks.rebalance.values import EngineSpec, Order, PodView, Policy, Sample, Scenario, View
+from benchmarks.rebalance.values import EngineSpec, Order, PodView, Policy, Scenario, View
+from plimsoll.simulation.values import Sample
 
 NOW = 1500.0
 ENGINE = EngineSpec("Qwen/Qwen3-32B", "h100-sxm-80gb", 2, 100_000, 256, 8192, 13.76)

@@ -15,7 +15,7 @@ from benchmarks.rebalance.asked import asked
 from benchmarks.rebalance.own import Own, OwnReplay, own_situation
 from benchmarks.rebalance.scenarios.known import situations
 from benchmarks.rebalance.trace_files import read_trace
-from benchmarks.rebalance.values import Arrival
+from plimsoll.simulation.values import Arrival
 
 Write = Callable[[str], Path]
 

@@ -22,7 +22,8 @@ from benchmarks.rebalance.policies.wva import Analysis, Wva
 from benchmarks.rebalance.policies.wva_throughput import Pair, Throughput
 from benchmarks.rebalance.policies.wva_v1 import WvaV1
 from benchmarks.rebalance.policies.wva_v2 import Saturation
-from benchmarks.rebalance.values import PodView, Sample, View
+from benchmarks.rebalance.values import PodView, View
+from plimsoll.simulation.values import Sample
 from tests.benchmarks.rebalance_views import (
     AT_ONCE,
     ENGINE,

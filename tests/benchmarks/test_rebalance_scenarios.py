@@ -26,7 +26,7 @@ from benchmarks.rebalance.scenarios.situation import SETS, Group, Situation
 from benchmarks.rebalance.scenarios.tuning import CHEAP_ENGINE, ENGINE
 from benchmarks.rebalance.scenarios.validation import EXPERTS, LARGE, OPEN, SMALL
 from benchmarks.rebalance.traces import DATA, JITTER_SECONDS, TRACES, Replay, requests_of
-from benchmarks.rebalance.values import Arrival
+from plimsoll.simulation.values import Arrival
 
 QWEN = engine_spec("Qwen/Qwen3-32B", "h100-sxm-80gb", 2)
 

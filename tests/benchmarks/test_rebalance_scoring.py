@@ -20,17 +20,8 @@ from benchmarks.rebalance.scenarios.known import QUICK, situations
 from benchmarks.rebalance.scenarios.situation import Situation
 from benchmarks.rebalance.scoring import FLIP_SECONDS, Score, errors, flips, goodput, recoveries, score
 from benchmarks.rebalance.table import tables
-from benchmarks.rebalance.values import (
-    Answered,
-    Arrival,
-    Change,
-    Fate,
-    Maker,
-    Outcome,
-    Policy,
-    Scenario,
-    View,
-)
+from benchmarks.rebalance.values import Change, Maker, Outcome, Policy, Scenario, View
+from plimsoll.simulation.values import Answered, Arrival, Fate
 
 S1 = situations()["S1"]
 SCENARIO = replace(S1.scenario, seconds=3600, ttft_seconds=2.0, tpot_seconds=0.1)

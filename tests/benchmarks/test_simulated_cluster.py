@@ -11,11 +11,12 @@ from random import Random
 
 import pytest
 
-from benchmarks.rebalance.agenda import Agenda
-from benchmarks.rebalance.replica import Replica
-from benchmarks.rebalance.request import Request
-from benchmarks.rebalance.routing import choose
-from benchmarks.rebalance.values import Arrival, Change, Fate, Fault, FaultKind, PodView, Routing, Scenario, View
+from benchmarks.rebalance.values import Change, PodView, Scenario, View
+from plimsoll.simulation.agenda import Agenda
+from plimsoll.simulation.replica import Replica
+from plimsoll.simulation.request import Request
+from plimsoll.simulation.routing import choose
+from plimsoll.simulation.values import Arrival, Fate, Fault, FaultKind, Routing
 from tests.support.simulated import SPEC, Scripted, engine, outcome, poisson, scenario
 
 LONG = Arrival(100.0, 1000, 5000)

@@ -7,12 +7,12 @@ from dataclasses import fields, replace
 
 import pytest
 
-from benchmarks.rebalance.decoding import BLOCK_TOKENS
-from benchmarks.rebalance.engine import Engine
 from benchmarks.rebalance.policies.signals import is_possible
-from benchmarks.rebalance.request import Request
 from benchmarks.rebalance.step_seconds import times_of
-from benchmarks.rebalance.values import Arrival, Sample
+from plimsoll.simulation.decoding import BLOCK_TOKENS
+from plimsoll.simulation.engine import Engine
+from plimsoll.simulation.request import Request
+from plimsoll.simulation.values import Arrival, Sample
 from tests.benchmarks.rebalance_views import sample
 from tests.support.simulated import SPEC, engine, serve
 

@@ -7,18 +7,19 @@ from random import Random
 
 import pytest
 
-from benchmarks.rebalance import engine as engine_module
-from benchmarks.rebalance.agenda import Agenda
-from benchmarks.rebalance.decoding import BLOCK_TOKENS, Decoding, blocks_of
-from benchmarks.rebalance.engine import Engine
-from benchmarks.rebalance.request import Request
-from benchmarks.rebalance.step_seconds import SIGNIFICANT_BITS, rounded, step_times
-from benchmarks.rebalance.values import Arrival, Fate
+from benchmarks.rebalance.step_seconds import step_times
 from plimsoll.adapters.catalog import load_gpu_types, load_model_facts
 from plimsoll.domain.latency import Performance
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.performance.model import Load, performance
+from plimsoll.simulation import engine as engine_module
+from plimsoll.simulation.agenda import Agenda
+from plimsoll.simulation.decoding import BLOCK_TOKENS, Decoding, blocks_of
+from plimsoll.simulation.engine import Engine
+from plimsoll.simulation.request import Request
+from plimsoll.simulation.step_times import SIGNIFICANT_BITS, rounded
+from plimsoll.simulation.values import Arrival, Fate
 from tests.support.simulated import SPEC, engine, poisson, serve
 
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.rebalance.fitting import fitting, room_of
-from benchmarks.rebalance.values import Arrival, EngineSpec, Fate
+from benchmarks.rebalance.values import EngineSpec
+from plimsoll.simulation.values import Arrival, Fate
 from tests.support.simulated import SPEC, Scripted, outcome, scenario
 
 NARROW = replace(SPEC, context_tokens=1000)

@@ -13,8 +13,8 @@ from benchmarks.latency.rows import Row, read_rows
 from benchmarks.latency.scoring import errors, ratios
 from benchmarks.rebalance.checking import GPU_TYPES, Column, can_be_simulated, main, report, simulate
 from benchmarks.rebalance.closed_loop import SPREAD, Load, mean_times
-from benchmarks.rebalance.engine import Engine
 from benchmarks.rebalance.step_seconds import times_of
+from plimsoll.simulation.engine import Engine
 from tests.support.simulated import SPEC, engine
 
 ROWS = [row for row in read_rows() if can_be_simulated(row)]

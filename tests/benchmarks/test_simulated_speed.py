@@ -11,7 +11,8 @@ import pytest
 from benchmarks.rebalance.running import speed_factor
 from benchmarks.rebalance.scenarios.known import situations
 from benchmarks.rebalance.step_seconds import times_of
-from benchmarks.rebalance.values import SPEED_ERROR, Arrival, Scenario
+from benchmarks.rebalance.values import SPEED_ERROR, Scenario
+from plimsoll.simulation.values import Arrival
 from tests.support.simulated import SPEC, Scripted, outcome, scenario
 
 LONE = replace(scenario(Arrival(100.0, 1000, 500)), speed_error=SPEED_ERROR)

@@ -88,6 +88,9 @@ def test_a_proposal_appears_with_everything_that_a_decision_needs(deployed: Benc
     assert after["settings"]["maxNumSeqs"] > 0
     assert float(body["bill"]["after"]) == pytest.approx(2 * float(body["bill"]["before"]), abs=0.02)
     assert {each["name"] for each in body["figures"]} >= {"kv_percent", "held_tokens"}
+    [gpus] = body["gpus"]
+    assert (gpus["gpuType"], gpus["before"], gpus["after"]) == ("l4-24gb", 1, 2)
+    assert gpus["free"] >= 1, "there is room for the replica"
     assert body["message"].startswith("2 replicas are needed and 1 replica wanted so far: ")
     assert body["createdAt"] < body["expiresAt"]
     assert deployed.rebalancing("adds")["proposalId"] == body["id"]

@@ -62,6 +62,16 @@ def test_eight_gpus_on_eight_cores_run_four_engines_as_planned(here: View, neigh
     assert len(here.pods("small")) == ENGINES, "no pod waits for a core that no node has"
     rejected = {each["reason"]: each["message"] for each in body["status"]["rejections"] if each["tensorParallel"] == 1}
     assert "at most 0 are free on a node with free GPUs (on l4-0;" in rejected["NodeLacksCpu"]
+    judged = next(each["figures"] for each in body["status"]["rejections"] if each["reason"] == "NodeLacksCpu")
+    assert judged["fit"] == "Sure", "the memory is not what is short"
+    terms = judged["weightsBytes"] + judged["kvCacheBytes"] + judged["activationsBytes"]
+    assert (
+        0 < terms < judged["expectedBytes"] < judged["computedBytes"] <= judged["budgetBytes"] < judged["usableBytes"]
+    )
+    assert judged["kvNeededTokens"] <= judged["kvCapacityTokens"]
+    others = [each for each in body["status"]["rejections"] if each["reason"] == "GpuTypeNotForced"]
+    assert others
+    assert not any("figures" in each for each in others), "they were ruled out before their memory was estimated"
     (pod,) = neighbour.pods("served")
     assert {requests_of(pod)[name] for name in ("cpu", "memory")} == {"3", "11Gi"}, "two ranks ask for more than one"
 

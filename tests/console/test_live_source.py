@@ -66,7 +66,7 @@ def bench() -> Iterator[Bench]:
 
 def kv(reading: LiveReading, now: float) -> tuple[float, float] | None:
     """Return the KV use of pod A and its age."""
-    found = use_of([EnginePod(A)], reading.signals, now).kv
+    found = use_of([EnginePod(A)], reading.pods, now).kv
     return None if found is None else (found.value, found.age(now))
 
 
@@ -88,14 +88,14 @@ async def test_all_tabs_share_one_question_for_some_seconds(bench: Bench) -> Non
 
 async def test_a_person_gets_only_the_pods_that_were_asked_for(bench: Bench) -> None:
     await bench.source.last([A, B])
-    assert set((await bench.source.last([B])).signals) == {B}
-    assert set((await bench.source.last([A, B])).signals) == {A, B}
+    assert set((await bench.source.last([B])).pods) == {B}
+    assert set((await bench.source.last([A, B])).pods) == {A, B}
     assert len(bench.reader.asked) == 1
 
 
 async def test_two_persons_at_once_both_get_their_own_pods(bench: Bench) -> None:
     first, second = await asyncio.gather(bench.source.last([A]), bench.source.last([B]))
-    assert (set(first.signals), set(second.signals)) == ({A}, {B})
+    assert (set(first.pods), set(second.pods)) == ({A}, {B})
     assert bench.reader.asked == [{A}, {B}]
 
 
@@ -109,7 +109,7 @@ async def test_a_dead_prometheus_leaves_the_last_figures_with_their_age(bench: B
     assert (reading.state, reading.since) == (LiveState.SILENT, bench.now - 60)
     assert "cannot be reached" in reading.error
     assert kv(reading, bench.now) == (0.5, 70)
-    assert use_of([EnginePod(A)], reading.signals, bench.now).is_stale(bench.now)
+    assert use_of([EnginePod(A)], reading.pods, bench.now).is_stale(bench.now)
 
 
 async def test_figures_come_back_by_themselves(bench: Bench) -> None:
@@ -128,7 +128,7 @@ async def test_a_slow_prometheus_holds_no_page(bench: Bench) -> None:
     bench.source.patience_seconds = 0.01
     bench.reader.go_on.clear()
     reading = await bench.source.last([A])
-    assert (reading.state, reading.signals) == (LiveState.READING, {})
+    assert (reading.state, reading.pods) == (LiveState.READING, {})
     assert await bench.source.over_time([A], SPAN) is None
     bench.reader.go_on.set()
     await bench.source.settled()

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.console.views.live_use import EnginePod, LiveUse, Sample, use_of
+from plimsoll.console.views.live_use import EnginePod, LiveUse, PodLast, Sample, use_of
 from plimsoll.domain.keys import ObjectKey
-from plimsoll.rebalance.signals import EngineSample, PodSignals
+from plimsoll.rebalance.signals import EngineSample
 
 NOW = 10_000.0
 FULL = EngineSample(NOW - 10, kv_usage=0.5, running=8, waiting=3, preemptions_total=7, kv_capacity_tokens=1000)
@@ -21,7 +21,7 @@ def pod(name: str, *, places: int | None = 16, tokens: int | None = None) -> Eng
 
 
 def use(pods: list[EnginePod], samples: Mapping[str, tuple[EngineSample, ...]]) -> LiveUse:
-    return use_of(pods, {ObjectKey("ns", name): PodSignals(name, some) for name, some in samples.items()}, NOW)
+    return use_of(pods, {ObjectKey("ns", name): PodLast.of(some, NOW) for name, some in samples.items()}, NOW)
 
 
 def value(sample: Sample | None) -> float:

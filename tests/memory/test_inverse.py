@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.domain.outcomes import Fit, Split
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.serving import Overrides, Request, ServingShape
@@ -120,6 +121,15 @@ def test_bits_that_the_gpu_cannot_compute_are_no_answer() -> None:
     assert widest_kv_precision(small, gpu(T4), ONE, fit_of) is KvPrecision.FP16
     large = replace(small, shape=replace(small.shape, context_tokens=32_768, concurrency=60))
     assert widest_kv_precision(large, gpu(T4), ONE, fit_of) is None
+
+
+def test_a_format_without_a_memory_law_is_no_answer() -> None:
+    wanted = request(model("deepseek-ai/DeepSeek-V3"), concurrency=1000)
+    with pytest.raises(UnsupportedModel):
+        fit_of(replace(wanted, kv_precision=KvPrecision.NVFP4), gpu("b200-sxm-180gb"), Split(8))
+    assert widest_kv_precision(wanted, gpu("b200-sxm-180gb"), Split(8), fit_of) is None
+    few = replace(wanted, shape=replace(wanted.shape, concurrency=1))
+    assert widest_kv_precision(few, gpu("b200-sxm-180gb"), Split(8), fit_of) is KvPrecision.BF16
 
 
 def test_a_split_that_cannot_be_made_fits_nothing() -> None:

@@ -64,6 +64,19 @@ def test_the_metric_has_what_is_expected_and_nothing_where_it_is_no_more_than_no
         assert not is_shown or (figures.expected or 0.0) > 2 * figures.arrivals
 
 
+def test_the_metrics_have_the_seats_and_the_cache_of_the_engines_that_are_known() -> None:
+    facts = where(course=None)
+    traffic, model = facts.load.traffic, facts.placement.model
+    assert traffic is not None
+    assert model is not None
+    figures = live_figures(facts, decide(facts, room_for_all(2)), 2)
+    assert figures.slots == traffic.pods * model.max_sequences
+    assert (figures.used_tokens, figures.held_tokens) == (traffic.used_tokens, facts.load.held_tokens)
+    assert figures.kv_use == traffic.used_tokens / facts.load.held_tokens
+    unknown = replace(facts, placement=replace(facts.placement, model=None))
+    assert live_figures(unknown, decide(unknown, room_for_all(2)), 2).slots is None
+
+
 def test_a_forecast_is_bounded_by_the_users_maximum() -> None:
     free, bound = (made(course=season(9.0), policy=replace(AUTO, max_replicas=most)) for most in (9, 3))
     assert isinstance(free.decision, AddReplica)

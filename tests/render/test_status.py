@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.api.v1alpha1 import InferenceDeploymentStatus
+from plimsoll.api.v1alpha1.status import CandidateFiguresStatus
 from plimsoll.app.record.reading import read
 from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.domain.engine_choice import EngineChoice
@@ -159,12 +161,72 @@ def test_the_price_of_all_is_known_only_when_every_part_is() -> None:
 def test_a_refusal_has_no_placement_and_says_why_not_and_what_would_help() -> None:
     document = written(NOWHERE)
     assert not {"placement", "estimate", "pools"} & document.keys()
-    assert document["rejections"][0] == {
+    first = document["rejections"][0]
+    assert {name: first[name] for name in first if name not in ("message", "figures")} == {
         "gpuType": "l4-24gb",
         "tensorParallel": 1,
         "reason": "TooLittleVram",
-        "message": document["rejections"][0]["message"],
     }
+
+
+def test_the_figures_of_a_candidate_are_the_estimates_own_to_the_byte() -> None:
+    decided = decision(where=fleet(node("h", H100), node("l", L40S), node("l4", L4, 1)))
+    for rejection, entry in zip(decided.rejections, written(report(decided))["rejections"], strict=True):
+        if rejection.figures is None:
+            continue
+        estimate, price = rejection.figures.estimate, rejection.figures.hourly_price
+        shown = {name: value for name, value in entry["figures"].items() if name != "priceSource"}
+        assert shown == {
+            "fit": estimate.fit.value,
+            "weightsBytes": estimate.weights_bytes,
+            "kvCacheBytes": estimate.kv_cache_bytes,
+            "activationsBytes": estimate.activations_bytes,
+            "slackBytes": estimate.slack_bytes,
+            "expectedBytes": estimate.expected_bytes,
+            "computedBytes": estimate.computed_bytes,
+            "budgetBytes": estimate.budget_bytes,
+            "usableBytes": estimate.usable_bytes,
+            "kvNeededTokens": estimate.kv_needed_tokens,
+            "kvCapacityTokens": estimate.kv_capacity_tokens,
+            "hourlyPrice": f"{price:.2f}",
+        }
+        rest = estimate.cuda_graphs_bytes + estimate.overhead_bytes + estimate.adapters_bytes + estimate.learned_bytes
+        assert CandidateFiguresStatus.model_validate(entry["figures"]).overhead_bytes == rest
+
+
+def test_an_admins_figure_and_a_missing_price_show_in_the_figures() -> None:
+    free = gpu(L4, price=None)
+    forced = request(overrides=Overrides(memory_per_gpu_bytes=70 * GIB))
+    [refused, *_] = written(report(decision(forced, fleet(node("l", free, 1)))))["rejections"]
+    assert (refused["figures"]["overrideBytes"], refused["figures"]["fit"]) == (70 * GIB, "No")
+    assert not {"hourlyPrice", "priceSource"} & refused["figures"].keys()
+
+
+def test_what_was_ruled_out_has_no_figures_and_the_source_of_prices_is_given_once_for_each_gpu_type() -> None:
+    told = written(report(decision(where=fleet(node("h", H100, 4), node("l", L40S, 1)))))["rejections"]
+    with_figures = [each for each in told if "figures" in each]
+    assert {each["reason"] for each in told if "figures" not in each} == {"NodeTooSmall"}
+    sourced = [each["gpuType"] for each in with_figures if "priceSource" in each["figures"]]
+    assert sorted(sourced) == sorted({each["gpuType"] for each in with_figures})
+    assert all("hourlyPrice" in each["figures"] for each in with_figures)
+
+
+def test_a_candidate_whose_bytes_no_reader_of_json_can_hold_is_shown_without_figures() -> None:
+    decided = decision(request(LLAMA_70B), fleet(node("l", L4, 1)))
+    first = decided.rejections[0]
+    figures = first.figures
+    assert figures is not None
+    [weights, *others] = figures.estimate.terms
+
+    def shown(size: int) -> dict[str, Any]:
+        huge = replace(figures.estimate, terms=(weights._replace(size_bytes=size), *others))
+        changed = replace(first, figures=replace(figures, estimate=huge))
+        entry: dict[str, Any] = written(report(replace(decided, rejections=(changed,))))["rejections"][0]
+        return entry
+
+    assert shown(2**52)["figures"]["weightsBytes"] == 2**52
+    assert "figures" not in shown(2**53)
+    assert shown(2**53)["reason"] == "TooLittleVram"
 
 
 def test_rejections_are_bounded_and_the_rest_is_counted() -> None:
@@ -172,6 +234,8 @@ def test_rejections_are_bounded_and_the_rest_is_counted() -> None:
     about = report(decision(where=everything))
     document = written(about)
     assert len(document["rejections"]) == MAX_REJECTIONS
+    assert sum("figures" in each for each in document["rejections"]) > MAX_REJECTIONS // 2
+    assert len(json.dumps(document["rejections"])) < 24 * 1024, "a fortieth of what etcd takes"
     assert about.decision is not None
     assert document["rejectionsOmitted"] == len(about.decision.rejections) - MAX_REJECTIONS
 

@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from benchmarks.rebalance.engine import Engine
-from benchmarks.rebalance.request import Request
 from benchmarks.rebalance.running import run
 from benchmarks.rebalance.step_seconds import times_of
-from benchmarks.rebalance.values import Arrival, EngineSpec, Outcome, Policy, Scenario, View
+from benchmarks.rebalance.values import EngineSpec, Outcome, Policy, Scenario, View
+from plimsoll.simulation.engine import Engine
+from plimsoll.simulation.request import Request
+from plimsoll.simulation.values import Arrival
 
 SPEC = EngineSpec("meta-llama/Llama-3.1-8B-Instruct", "h100-sxm-80gb", 1, 400_000, 256, 8192, hourly_price=6.88)
 """An 8B model on one H100: a prompt of 1,000 tokens takes about 30 ms, a token about 8 ms."""

@@ -110,6 +110,13 @@ def test_prometheus_takes_late_samples_only_where_days_are_kept() -> None:
     assert late["storage"] == {"tsdb": {"out_of_order_time_window": "3d"}}
 
 
+def test_prometheus_evaluates_rules_only_where_there_are_some() -> None:
+    usual, ruled = (yaml.safe_load(prometheus_configuration([], rules=rules)) for rules in ((), (Path("/r.yaml"),)))
+
+    assert "rule_files" not in usual
+    assert ruled["rule_files"] == ["/r.yaml"]
+
+
 def test_only_rights_are_taken_from_a_chart() -> None:
     rendered = "kind: Deployment\n---\nkind: ClusterRole\nrules: []\n---\n---\nkind: ServiceAccount\n"
 

@@ -39,7 +39,8 @@ from benchmarks.rebalance.policies.signals import (
     serving,
     total_of,
 )
-from benchmarks.rebalance.values import PodView, Policy, Sample, Scenario, View
+from benchmarks.rebalance.values import PodView, Policy, Scenario, View
+from plimsoll.simulation.values import Sample
 
 LENGTHS_SECONDS = 600.0
 CALM_SECONDS, BUSY_SECONDS = 120.0, 45.0

@@ -16,7 +16,8 @@ from itertools import pairwise
 from statistics import fmean
 
 from benchmarks.rebalance.policies.signals import recent
-from benchmarks.rebalance.values import EngineSpec, PodView, Sample, View
+from benchmarks.rebalance.values import EngineSpec, PodView, View
+from plimsoll.simulation.values import Sample
 
 MOST_PASSES = 64
 LEAST_PASSES = 5

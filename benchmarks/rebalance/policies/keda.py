@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 from benchmarks.rebalance.policies.hpa import SYNC_SECONDS, Behavior, Hpa, Rules, Step, desired_for
 from benchmarks.rebalance.policies.signals import FRESH_SECONDS, Read, clamped, serving
-from benchmarks.rebalance.values import Maker, Policy, Sample, Scenario, View
+from benchmarks.rebalance.values import Maker, Policy, Scenario, View
+from plimsoll.simulation.values import Sample
 
 KV_TARGET = 0.8
 """KV use of a replica, 0 to 1."""

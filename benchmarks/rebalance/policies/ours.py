@@ -16,7 +16,7 @@ from benchmarks.placement.fleets import CATALOG
 from benchmarks.rebalance.engines import most_sequences, steps_of
 from benchmarks.rebalance.policies.signals import serving
 from benchmarks.rebalance.step_seconds import costs_of
-from benchmarks.rebalance.values import EngineSpec, Order, PodView, Policy, Sample, Scenario, View
+from benchmarks.rebalance.values import EngineSpec, Order, PodView, Policy, Scenario, View
 from plimsoll.adapters.catalog import load_model_facts
 from plimsoll.adapters.readings import Reading
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
@@ -31,18 +31,17 @@ from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.serving import Request, ServingShape
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.facts.cluster.pod_reading import PodFacts
-from plimsoll.placement.answers import Answer
 from plimsoll.placement.hypothesis import WhatIf
-from plimsoll.placement.ledger import Ledger
-from plimsoll.placement.pools import Decision, Pool, PoolState, Tenant, as_it_is, pool_name
 from plimsoll.rebalance.capacity import ReplicaModel
 from plimsoll.rebalance.decisions import Retune
 from plimsoll.rebalance.history import ChangeHistory
 from plimsoll.rebalance.memory import LoopMemory
 from plimsoll.rebalance.past import Past
 from plimsoll.rebalance.season import LEAST_STARTUP_SECONDS, Season, season_of
-from plimsoll.rebalance.signals import EngineSample, PodSignals, SignalState
+from plimsoll.rebalance.signals import PodSignals, SignalState
 from plimsoll.rebalance.trend import Point
+from plimsoll.simulation.room import open_room
+from plimsoll.simulation.samples import engine_sample
 
 MODEL = "Qwen/Qwen3-32B"
 """A request needs a model. The live loop reads nothing of it."""
@@ -53,9 +52,9 @@ Bounds = Mapping[str, int]
 EVERY_SECONDS = 600.0
 """How often the operator looks at the days before."""
 
-_NOTHING = Ledger({})
-
 _TYPES = {gpu.name: gpu for gpu in CATALOG}
+
+_sample = lru_cache(maxsize=10_000)(engine_sample)
 
 
 @dataclass(slots=True)
@@ -195,76 +194,34 @@ def reading_of(view: View) -> Reading:
     kv_tokens = view.engine.kv_tokens
     return Reading(
         {
-            pod.name: PodSignals(pod.name, tuple(engine_sample(each, kv_tokens) for each in pod.samples))
+            pod.name: PodSignals(pod.name, tuple(_sample(each, kv_tokens) for each in pod.samples))
             for pod in serving(view)
             if pod.samples
         }
     )
 
 
-@lru_cache(maxsize=10_000)
-def engine_sample(sample: Sample, kv_tokens: int) -> EngineSample:
-    """Return a sample in the core's words."""
-    return EngineSample(
-        at=sample.at,
-        kv_usage=sample.kv_usage,
-        waiting=sample.waiting,
-        running=sample.running,
-        preemptions_total=sample.preemptions_total,
-        kv_capacity_tokens=kv_tokens,
-        prompt_tokens_total=sample.prompt_tokens_total,
-        generation_tokens_total=sample.generation_tokens_total,
-        finished_total=sample.finished_total,
-        finished_prompt_tokens_total=sample.finished_prompt_tokens_total,
-        finished_output_tokens_total=sample.finished_output_tokens_total,
-        ttft_seconds_total=sample.ttft_seconds_total,
-        first_tokens_total=sample.first_tokens_total,
-        token_gap_seconds_total=sample.token_gap_seconds_total,
-        token_gaps_total=sample.token_gaps_total,
-        prefix_queried_tokens_total=sample.prefix_queried_tokens_total,
-        prefix_hit_tokens_total=sample.prefix_hit_tokens_total,
-    )
-
-
 @cache
 def room_for_all(engine: EngineSpec, replicas: int) -> WhatIf:
     """Return answers for a deployment that runs, where every change has a place."""
-    runs = Tenant(_request(engine, replicas), 1, (_pool(engine, replicas),))
-    return WhatIf(runs, _decision(runs, engine), lambda changed: _answer(changed, engine))
+    return open_room(_request(engine, replicas), _choice(engine))
 
 
-def _answer(changed: Tenant, engine: EngineSpec) -> Answer:
-    return Answer(changed, _decision(changed, engine), _NOTHING, _NOTHING)
-
-
-def _decision(tenant: Tenant, engine: EngineSpec) -> Decision:
-    own, pool = tenant.pools[0], _pool(engine, tenant.request.replicas)
-    choice = _choice(engine, own.max_sequences, own.batched_tokens)
-    return Decision(tenant.request, (replace(as_it_is(pool), surge=True, choice=choice),))
-
-
-def _choice(engine: EngineSpec, sequences: int | None, step: int | None) -> Option:
-    """Return a replica with other settings. Only these are read of it."""
+def _choice(engine: EngineSpec) -> Option:
+    """Return a replica as it runs. Only its settings are read of it."""
+    split = Split(engine.tensor_parallel)
     settings = EngineSettings(
         max_model_len=engine.kv_tokens,
-        max_num_seqs=sequences or engine.max_num_seqs,
-        max_num_batched_tokens=step or engine.max_batched_tokens,
+        max_num_seqs=engine.max_num_seqs,
+        max_num_batched_tokens=engine.max_batched_tokens,
         gpu_memory_utilization_percent=92,
         dtype="bfloat16",
         quantization=None,
         kv_cache_dtype="auto",
         enforce_eager=False,
     )
-    target = _pool(engine, 1).target
-    return Option(_TYPES[engine.gpu_type], target, settings, figures_of(engine))
-
-
-def _pool(engine: EngineSpec, replicas: int) -> Pool:
-    split = Split(engine.tensor_parallel)
     target = Target(engine.gpu_type, split, ("gpu", engine.gpu_type), "nvidia.com/gpu")
-    return Pool(
-        pool_name(engine.gpu_type, split), target, PoolState.ACTIVE, 1, replicas, bound=replicas, ready=replicas
-    )
+    return Option(_TYPES[engine.gpu_type], target, settings, figures_of(engine))
 
 
 def _request(engine: EngineSpec, replicas: int) -> Request:

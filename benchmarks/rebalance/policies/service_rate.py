@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from benchmarks.rebalance.policies.signals import recent
-from benchmarks.rebalance.values import PodView, Sample
+from benchmarks.rebalance.values import PodView
+from plimsoll.simulation.values import Sample
 
 OUTPUT_WEIGHT = 4.0
 """A generated token costs as much as this many prompt tokens."""

@@ -10,7 +10,8 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from benchmarks.rebalance.values import PodView, Sample, View
+from benchmarks.rebalance.values import PodView, View
+from plimsoll.simulation.values import Sample
 
 FRESH_SECONDS = 60.0
 """The largest age of a known pod's newest sample, in seconds. It is the shortest window of the peers' queries."""

@@ -18,7 +18,8 @@ from benchmarks.rebalance.scenarios.situation import Group, Situation
 from benchmarks.rebalance.scenarios.tuning import ENGINE, LONG
 from benchmarks.rebalance.scenarios.validation import LARGE, WRITER
 from benchmarks.rebalance.scraping import STEP_SECONDS
-from benchmarks.rebalance.values import Arrival, EngineSpec, Scenario
+from benchmarks.rebalance.values import EngineSpec, Scenario
+from plimsoll.simulation.values import Arrival
 
 MINUTE = 60.0
 DAY = 86_400.0

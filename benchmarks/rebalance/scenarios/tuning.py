@@ -9,7 +9,8 @@ from benchmarks.rebalance.arrivals import Lengths, Stream, drawn
 from benchmarks.rebalance.demand import Demand, constant, ramps, sine, steps, turns
 from benchmarks.rebalance.engines import engine_spec, rate_with_kv, sustained_rate
 from benchmarks.rebalance.scenarios.situation import Group, Situation
-from benchmarks.rebalance.values import EngineSpec, Fault, FaultKind, Scenario
+from benchmarks.rebalance.values import EngineSpec, Scenario
+from plimsoll.simulation.values import Fault, FaultKind
 
 MODEL = ("Qwen/Qwen3-32B", "h100-sxm-80gb", 2)
 ENGINE = engine_spec(*MODEL)

@@ -10,7 +10,8 @@ from benchmarks.rebalance.demand import constant, noisy, ramps, sine, steps, tur
 from benchmarks.rebalance.engines import engine_spec, sustained_rate
 from benchmarks.rebalance.scenarios.situation import Group, Situation
 from benchmarks.rebalance.traces import Replay
-from benchmarks.rebalance.values import EngineSpec, Fault, FaultKind, Routing, Scenario
+from benchmarks.rebalance.values import EngineSpec, Scenario
+from plimsoll.simulation.values import Fault, FaultKind, Routing
 
 TRACE_ENGINE = engine_spec("Qwen/Qwen3-32B", "h100-sxm-80gb", 2)
 SMALL = engine_spec("meta-llama/Llama-3.1-8B-Instruct", "l40s-48gb", 1)

@@ -32,17 +32,17 @@ class BearerAccess:
         settings.api_key = {"BearerToken": f"Bearer {self.token}"}
 
     def kubeconfig(self) -> str:
-        """Return a kubeconfig with this server and this token, for a process that asks in the person's name."""
+        """Return a kubeconfig with the token in it. Write it nowhere."""
         authority = {} if self.ca_file is None else {"certificate-authority": self.ca_file}
-        content = {
+        config = {
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [{"name": "cluster", "cluster": {"server": self.server, **authority}}],
+            "clusters": [{"name": "here", "cluster": {"server": self.server, **authority}}],
             "users": [{"name": "person", "user": {"token": self.token}}],
-            "contexts": [{"name": "person", "context": {"cluster": "cluster", "user": "person"}}],
-            "current-context": "person",
+            "contexts": [{"name": "here", "context": {"cluster": "here", "user": "person"}}],
+            "current-context": "here",
         }
-        return json.dumps(content)  # JSON is YAML
+        return json.dumps(config)
 
 
 def server_of_pod(environ: Mapping[str, str]) -> str:

@@ -152,7 +152,6 @@ class Cluster:
         bearer: a person's token and its API server. Neither a kubeconfig nor a service account is then read.
 
     Attributes:
-        bearer: the person's token and its API server; None for a kubeconfig or a service account.
         fence: called before every write, after its connection is open. Raises :class:`NotLeading` to stop the write.
     """
 
@@ -161,7 +160,7 @@ class Cluster:
     ) -> None:
         self._kubeconfig = kubeconfig
         self._context = context
-        self.bearer = bearer
+        self._bearer = bearer
         self.fence: Callable[[], None] = _always_open
 
     async def __aenter__(self) -> Self:
@@ -202,8 +201,8 @@ class Cluster:
 
     async def _load(self, settings: api.Configuration) -> None:
         """Load the person's token, if one is given. Else the service account in a pod, or what kubectl would use."""
-        if self.bearer is not None:
-            self.bearer.write_to(settings)
+        if self._bearer is not None:
+            self._bearer.write_to(settings)
             return
         if self._kubeconfig is None and self._context is None:
             try:
@@ -389,16 +388,20 @@ class Cluster:
         answer = await self._call("ask for the own user name", "post", SELF_REVIEWS, body=review)
         return str(((answer.get("status") or {}).get("userInfo") or {}).get("username") or "")
 
-    async def may(self, verb: str, kind: Kind, namespace: str | None = None) -> bool:
-        """Return whether the API server permits this to this user; ``namespace`` is None for all namespaces."""
-        asked = {"verb": verb, "group": kind.group, "resource": kind.plural, "namespace": namespace or ""}
+    async def may(self, verb: str, kind: Kind, key: ObjectKey) -> bool:
+        """Return whether the API server would let this user do this.
+
+        An empty name means all objects of a namespace, and an empty namespace all namespaces. Nothing is stored.
+        Admission may still refuse a request that is allowed here.
+        """
+        asked = {"group": kind.group, "resource": kind.plural, "verb": verb, "namespace": key.namespace}
         review = {
             "apiVersion": ACCESS_REVIEWS.api_version,
             "kind": ACCESS_REVIEWS.kind,
-            "spec": {"resourceAttributes": asked},
+            "spec": {"resourceAttributes": asked | ({"name": key.name} if key.name else {})},
         }
-        answer = await self._call(f"ask for the right to {verb} {kind.plural}", "post", ACCESS_REVIEWS, body=review)
-        return bool((answer.get("status") or {}).get("allowed"))
+        answer = await self._call(f"ask whether {verb} is allowed", "post", ACCESS_REVIEWS, body=review)
+        return (answer.get("status") or {}).get("allowed") is True
 
     async def get_lease(self, key: ObjectKey, *, timeout_seconds: float) -> Manifest | None:
         """Return the lease of the election; None if it does not exist yet. One try: the elector asks again soon."""

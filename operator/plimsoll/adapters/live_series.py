@@ -86,7 +86,21 @@ METRICS = (
         "plimsoll_live_gateway_waiting_requests", "Requests in the gateway's queue.", lambda each: each.at_gateway
     ),
     LiveMetric("plimsoll_live_running_requests", "Requests in the engines' batches.", lambda each: each.running),
+    LiveMetric(
+        "plimsoll_live_preempted_ratio",
+        "Requests that lost their blocks over those that got a first token, over the window.",
+        lambda each: each.preempted_share,
+    ),
     LiveMetric("plimsoll_live_kv_cache_use_ratio", "KV cache in use, 0 to 1.", lambda each: each.kv_use),
+    LiveMetric(
+        "plimsoll_live_kv_cache_used_tokens", "KV tokens in use in the pods that report.", lambda each: each.used_tokens
+    ),
+    LiveMetric("plimsoll_live_kv_cache_tokens", "KV cache that these pods have.", lambda each: each.held_tokens),
+    LiveMetric(
+        "plimsoll_live_batch_slots",
+        "Requests that these pods run at the same time at most.",
+        lambda each: each.slots,
+    ),
     LiveMetric("plimsoll_live_ttft_seconds", "Mean time to the first token.", lambda each: each.ttft_seconds),
     LiveMetric("plimsoll_live_token_seconds", "Mean time between two tokens.", lambda each: each.token_seconds),
     LiveMetric(

@@ -10,3 +10,5 @@ STEP_TOKENS = (64, 1_048_576)
 ENGINE_VERSION = r"^[0-9]{1,3}\.[0-9]{1,3}(\.[0-9]{1,3})?$"
 DEFAULT_ENGINE_VERSION = "0.32.0"
 DEFAULT_UTILIZATION_PERCENT = 92
+EXPECTED_SIZING = "Expected"
+"""The word of ``spec.sizing`` for mean lengths."""

@@ -223,7 +223,8 @@ def _new(owner: Owner, board: Board, turn: Turn | None, fleet: Fleet, now: float
     if board.new is None or turn is None or turn.offered is None:
         return
     offered = turn.offered
-    found = Found(offered.id, offered.change, offered.now, offered.then, offered.proposal)
+    startup = None if turn.decided is None else turn.decided.memory.startup_seconds
+    found = Found(offered.id, offered.change, offered.now, offered.then, offered.proposal, startup)
     yield placement_proposal(owner, found, fleet, now)
 
 

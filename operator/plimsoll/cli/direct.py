@@ -24,7 +24,7 @@ from plimsoll.cli.asked import DEFAULT_CONCURRENCY, DEFAULT_CONTEXT, Asked, Ques
 from plimsoll.domain.engine_choice import EngineChoice
 from plimsoll.domain.engine_options import MediaUse
 from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.model import FactsSource, ModelFacts
 from plimsoll.domain.precision import WIDE, KvPrecision, Precision
 from plimsoll.domain.serving import Request, ServingShape
 from plimsoll.domain.versions import EngineVersion
@@ -43,10 +43,24 @@ _KV_PRECISIONS = (*WIDE, KvPrecision.FP8)
 
 def direct_question(source: str, asked: Asked) -> Question | None:
     """Return the question about a catalogued model; None if only a manifest's checks can decide whether it is valid."""
-    if source not in catalogued_models() or Path(source).exists() or not _is_plain(asked):
+    if source not in catalogued_models() or Path(source).exists():
         return None
     model = load_model_facts(source)
-    return None if model is None else _question(model, asked)
+    return None if model is None else plain_question(model, asked)
+
+
+def plain_question(model: ModelFacts, asked: Asked) -> Question | None:
+    """Return the question about a model; None if only a manifest's checks can decide whether it is valid."""
+    return _question(model, asked) if _is_plain(asked) and not _is_refused(model, asked) else None
+
+
+def _is_refused(model: ModelFacts, asked: Asked) -> bool:
+    """Whether the release lacks the model. A manifest's check says it in words."""
+    if model.source is FactsSource.CATALOG:
+        return False  # checked for each model of the catalogue, by tests
+    precision = weight_precision(asked.precision or AUTO, model)
+    engine = engine_of(EngineChoice(version=_version(asked)).name)
+    return engine.release_refusal(model, precision, _version(asked)) is not None
 
 
 def _is_plain(asked: Asked) -> bool:

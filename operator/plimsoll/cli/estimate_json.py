@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from plimsoll.cli.advice import advice
+from plimsoll.cli.answered import Answered
 from plimsoll.cli.cache_words import cache_document
 from plimsoll.cli.limits import limits
 from plimsoll.cli.remedies import Remedy, all_remedies
 from plimsoll.cli.rows import Row
 from plimsoll.cli.segments import segments
+from plimsoll.cli.steps import working_document
 from plimsoll.cli.verdict import fit_by_law, is_sure, warnings_of
 from plimsoll.domain.doubts import Doubt
 from plimsoll.domain.model import Task
@@ -21,6 +24,17 @@ from plimsoll.performance.decode_time import decode_floor
 from plimsoll.placement.doubt_words import doubt_sentence
 from plimsoll.placement.explain import rejection_sentence
 from plimsoll.placement.sizing import Sized
+
+
+def documents_of(answer: Answered, *, why: bool = False) -> str:
+    """Return the text of ``plimsoll estimate -o json``, without a line's end; with ``why`` every formula, too."""
+    request = answer.question.request
+    documents = answer_documents(request, answer.rows, answer.split, alone=answer.is_alone)
+    for document, row in zip(documents, answer.rows, strict=True):
+        document["notes"] = list(answer.question.notes)
+        if why:
+            document["working"] = working_document(row.answer)
+    return json.dumps(documents, indent=2)
 
 
 def answer_document(request: Request, answer: Sized | Rejection) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from plimsoll.cli.asked import Asked, Question
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.observations import Correction, Observation
 from plimsoll.facts.prices.repricing import OwnPrices
 
@@ -170,6 +171,15 @@ def manifest_prices(name: str, text: str, catalog: Sequence[GpuType]) -> tuple[O
     from plimsoll.cli import price_manifests
 
     return price_manifests.manifest_prices(name, text, catalog)
+
+
+def known_question(
+    manifest: Body, model: ModelFacts, draft: ModelFacts | None, asked: Asked, *, shortens: bool
+) -> Question:
+    """Return the question of a manifest whose models are known. Importing pydantic takes as long as all the rest."""
+    from plimsoll.cli.manifest_question import manifest_question
+
+    return manifest_question(manifest, model, draft, asked, shortens=shortens)
 
 
 def manifest_question(source: str, asked: Asked) -> Question:

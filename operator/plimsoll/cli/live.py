@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -115,11 +115,20 @@ def answer_proposal(answer: Answer, kubeconfig: str | None, context: str | None)
     async def ask() -> str:
         async with Cluster(kubeconfig, context) as cluster:
             proposal = meant(answer, namespace, await _proposals(cluster, answer.deployment, namespace))
-            by = await cluster.user_name()
-            made = await cluster.create(approval(answer, proposal, namespace, by))
-            return confirmation(answer, proposal, ObjectKey(namespace, made["metadata"]["name"]), by)
+            made = await put_answer(cluster, answer, proposal, namespace)
+            return confirmation(answer, proposal, ObjectKey(namespace, made["metadata"]["name"]), made["spec"]["by"])
 
     return asyncio.run(ask())
+
+
+async def put_answer(cluster: Cluster, answer: Answer, proposal: Mapping[str, Any], namespace: str) -> Body:
+    """Create the PlacementApproval that answers a proposal in this user's own name, and return it.
+
+    Raises:
+        PlimsollError: the cluster does not answer, or refuses it.
+    """
+    by = await cluster.user_name()
+    return dict(await cluster.create(approval(answer, proposal, namespace, by)))
 
 
 async def _proposals(cluster: Cluster, deployment: str, namespace: str) -> Sequence[Body]:

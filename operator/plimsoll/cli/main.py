@@ -28,10 +28,12 @@ COMMANDS = (
     "prices",
     "reject",
     "run",
+    "simulate",
+    "top",
 )
 
 
-_ELSEWHERE = {"console": "plimsoll.console.command"}
+_ELSEWHERE = {"console": "plimsoll.console.command", "top": "plimsoll.console.top.command"}
 """Commands outside of this package. The name is enough: the console imports the command line, and not the reverse."""
 
 

@@ -24,7 +24,16 @@ def named(source: str, field: str = "MODEL") -> Named:
     Raises:
         InvalidInput: ``field`` holds the address of a revision, which the command cannot look up.
     """
-    if source in catalogued_models() or Path(source).exists():
+    return Named(source) if Path(source).exists() else named_model(source, field)
+
+
+def named_model(source: str, field: str = "MODEL") -> Named:
+    """Return the name of the model that was meant, without a look at any file.
+
+    Raises:
+        InvalidInput: ``field`` holds the address of a revision, which the command cannot look up.
+    """
+    if source in catalogued_models():
         return Named(source)
     name = _without_address(source, field)
     known = catalogued_spelling(name)

@@ -1,26 +1,13 @@
-"""Every formula of an estimate with its numbers: ``plimsoll estimate --why``."""
+"""Every formula of an estimate with its numbers as a table: ``plimsoll estimate --why``."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
-from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.table import Table
 
-from plimsoll.domain.outcomes import MemoryEstimate, Rejection
-from plimsoll.domain.terms import Term
+from plimsoll.cli.steps import steps
 from plimsoll.domain.units import GIB
 from plimsoll.placement.sizing import Sized
-
-
-class Step(NamedTuple):
-    """One row: a label, a formula with its numbers, and bytes. Rows of a term add up to the total that follows them."""
-
-    label: str
-    formula: str
-    size_bytes: int | None = None
-    is_total: bool = False
 
 
 def print_working(console: Console, answer: Sized) -> None:
@@ -31,40 +18,3 @@ def print_working(console: Console, answer: Sized) -> None:
         size = "" if step.size_bytes is None else f"{step.size_bytes / GIB:.3f}"
         table.add_row(step.label, step.formula, size, style="bold" if step.is_total else None)
     console.print(table)
-
-
-def working_document(answer: Sized | Rejection) -> list[dict[str, Any]]:
-    """Return the same as data; empty if there is no estimate."""
-    if isinstance(answer, Rejection):
-        return []
-    return [
-        {"term": step.label.strip(), "how": step.formula, "bytes": step.size_bytes, "total": step.is_total}
-        for step in steps(answer)
-    ]
-
-
-def steps(answer: Sized) -> tuple[Step, ...]:
-    """Return the steps for the stage that runs out of memory first."""
-    figures, percent = answer.figures, answer.settings.gpu_memory_utilization_percent
-    return (
-        Step("budget", f"{figures.usable_bytes:,} B usable x {percent} %", figures.budget_bytes, is_total=True),
-        *(step for term in figures.summands for step in _term_steps(term)),
-        *_totals(figures),
-    )
-
-
-def _term_steps(term: Term) -> Iterator[Step]:
-    derivation = term.derive()
-    for line in derivation.lines:
-        yield Step(f"  {line.label}", line.formula, line.size_bytes)
-    yield Step(term.name.title, derivation.formula, term.size_bytes, is_total=True)
-
-
-def _totals(figures: MemoryEstimate) -> Iterator[Step]:
-    needed = " + ".join(term.name.title for term in figures.summands)
-    tokens = f"{figures.kv_capacity_low_tokens:,} to {figures.kv_capacity_high_tokens:,}"
-    yield Step("needed", needed, figures.expected_bytes, is_total=True)
-    yield Step("margin", "upper half of the error band, to be sure", figures.margin_bytes, is_total=True)
-    yield Step("left for KV", "budget - all other terms", figures.available_kv_bytes, is_total=True)
-    yield Step("KV tokens", f"{figures.kv_capacity_tokens:,} ({tokens})")
-    yield Step("outside", "CUDA and NCCL, outside the budget and in no sum", figures.outside_bytes, is_total=True)

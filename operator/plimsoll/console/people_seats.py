@@ -18,6 +18,7 @@ from plimsoll.console.guards.people import People
 from plimsoll.console.guards.person import PERSON, Person
 from plimsoll.console.seats import Seat
 from plimsoll.console.sources.reader import Reader
+from plimsoll.domain.keys import ObjectKey
 
 MOST_PEOPLE = 32
 """Seats at the same time. Each holds a copy of what its person may see."""
@@ -70,15 +71,16 @@ class PeopleSeats:
     @asynccontextmanager
     async def _seat_for(self, person: Person) -> AsyncIterator[Seat]:
         """Open a seat. The API server says who the person is; a token that it does not accept gets no seat."""
-        async with Cluster(bearer=BearerAccess(self._server, person.token, self._ca_file)) as cluster:
+        access = BearerAccess(self._server, person.token, self._ca_file)
+        async with Cluster(bearer=access) as cluster:
             name = await cluster.user_name()
             async with Reader(cluster, await self._visible(cluster)) as reader:
-                yield Seat(name, cluster, reader)
+                yield Seat(name, cluster, reader, access)
 
     async def _visible(self, cluster: Cluster) -> Sequence[str]:
         """Return the namespaces that the person may see. The names of the others are not shown either."""
         allowed = await asyncio.gather(
-            *(cluster.may("list", INFERENCE_DEPLOYMENTS, namespace) for namespace in self._namespaces)
+            *(cluster.may("list", INFERENCE_DEPLOYMENTS, ObjectKey(namespace, "")) for namespace in self._namespaces)
         )
         return [namespace for namespace, may in zip(self._namespaces, allowed, strict=True) if may]
 

@@ -10,6 +10,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from plimsoll import __version__
+from plimsoll.console.sources.meanings import meanings
 from plimsoll.console.views import words
 from plimsoll.console.views.splits import split_words
 
@@ -36,7 +37,12 @@ def environment() -> Environment:
         "clock": words.clock,
         "split": split_words,
     }
-    made.globals |= {"times": words.times, "asset": asset, "release": __version__}
+    made.globals |= {
+        "times": words.times,
+        "asset": asset,
+        "release": __version__,
+        "meaning": lambda word: meanings().get(word),
+    }
     return made
 
 

@@ -11,6 +11,7 @@ from typing import Protocol, Self
 from aiohttp import web
 
 from plimsoll.adapters.api_errors import ClusterRefused
+from plimsoll.adapters.bearer_access import BearerAccess
 from plimsoll.adapters.cluster import Cluster
 from plimsoll.console.settings import ConsoleSettings
 from plimsoll.console.sources.reader import Reader
@@ -19,11 +20,15 @@ from plimsoll.domain.errors import SourceUnavailable
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """One person at the console: the user name, the API server with the person's credentials, and what was read."""
+    """One person at the console: the user name, the API server with the person's credentials, and what was read.
+
+    ``bearer`` are the credentials of a person who signed in; None for the person of a kubeconfig.
+    """
 
     person: str
     cluster: Cluster
     reader: Reader
+    bearer: BearerAccess | None = None
 
 
 class Seats(Protocol):

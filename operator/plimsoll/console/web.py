@@ -38,7 +38,7 @@ def make_app(seats: Seats, settings: ConsoleSettings, guards: Local | InCluster)
     app.cleanup_ctx.append(_reading(seats))
     app.on_shutdown.append(_end_streams)
     app.on_cleanup.append(_closing(tools.live))
-    for view in PAGES:
+    for view in (each for each in PAGES if settings.allow_approvals or not each.writes):
         app.router.add_route(view.method, view.path, _answering(view, seats, tools))
     app.router.add_get("/stream", lambda request: stream(request, seats, budget))
     app.router.add_get("/healthz", _healthy)
@@ -107,6 +107,7 @@ async def _visit(request: web.Request, seat: Seat, tools: Tools) -> Visit:
         tools=tools,
         now=time.time(),
         form=form,
+        bearer=seat.bearer,
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.outcomes import Fit, Split
 from plimsoll.domain.precision import KvPrecision
@@ -63,7 +64,15 @@ def widest_kv_precision(request: Request, gpu: GpuType, split: Split, fit: FitOf
     asked = by_law(request)
     full = KvPrecision.FP16 if KvPrecision.FP16 in (asked.kv_precision, _dtype(asked)) else KvPrecision.BF16
     wanted = (replace(asked, kv_precision=precision) for precision in (full, *_FEWER_BITS))
-    return next((each.kv_precision for each in wanted if fit(each, gpu, split) is Fit.SURE), None)
+    return next((each.kv_precision for each in wanted if _fits_for_sure(each, gpu, split, fit)), None)
+
+
+def _fits_for_sure(request: Request, gpu: GpuType, split: Split, fit: FitOf) -> bool:
+    """Whether a format fits for sure. Not every cache has every format: one without a memory law does not fit."""
+    try:
+        return fit(request, gpu, split) is Fit.SURE
+    except UnsupportedModel:
+        return False
 
 
 def by_law(request: Request) -> Request:

@@ -102,7 +102,7 @@ def _by_figures(request: Request, candidate: Candidate, memo: Memo | None, *, sh
         tokens = (("need_tokens", figures.kv_needed_tokens), ("have_tokens", observed))
         return _judged(candidate, figures, Reason.OBSERVED_TOO_SMALL, tokens)
     if figures.fit is Fit.NO:
-        return _judged(candidate, figures, *_too_small(figures))
+        return _judged(candidate, figures, *memory_reason(figures))
     price = hourly_price(candidate.gpu, candidate.split)
     limit = request.constraints.max_hourly_price
     if limit is not None and price is None:
@@ -231,7 +231,7 @@ def _against_nodes(request: Request, candidate: Candidate, fleet: Fleet) -> Reje
     return None
 
 
-def _too_small(figures: MemoryEstimate) -> tuple[Reason, Numbers]:
+def memory_reason(figures: MemoryEstimate) -> tuple[Reason, Numbers]:
     """Return the reason: there is no room for any KV cache, or the KV cache is too small."""
     numbers = (("need_bytes", figures.needed_bytes), ("have_bytes", figures.budget_bytes))
     if figures.forced_bytes is not None or figures.kv_capacity_tokens == 0:

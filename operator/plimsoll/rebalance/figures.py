@@ -27,6 +27,10 @@ class LiveFigures:
         at_gateway: those of them that wait at the gateway; None where there is none or its queue is unknown.
         running: requests in batches.
         kv_use: KV cache in use, 0 to 1.
+        used_tokens: KV tokens in use in the pods that report, and ``held_tokens`` the KV cache that these pods have.
+        held_tokens: see ``used_tokens``.
+        slots: requests that these pods run at the same time at most; None where the engine's limit is not known.
+        preempted_share: requests that lost their blocks over those that got a first token.
         ttft_seconds: mean time to the first token.
         token_seconds: mean time between two tokens.
     """
@@ -47,6 +51,10 @@ class LiveFigures:
     token_seconds: float | None = None
     at_gateway: float | None = None
     expected: float | None = None
+    used_tokens: float | None = None
+    held_tokens: int | None = None
+    slots: int | None = None
+    preempted_share: float | None = None
 
     @property
     def pressure(self) -> float | None:
@@ -71,9 +79,18 @@ def live_figures(situation: Situation, decided: Decided, target: int) -> LiveFig
         capacity=None if capacity is None else capacity.per_second,
         waiting=None if traffic is None else traffic.waiting,
         running=None if traffic is None else traffic.running,
+        preempted_share=None if traffic is None else traffic.preempted_share,
         kv_use=None if traffic is None or not held else traffic.used_tokens / held,
         ttft_seconds=None if traffic is None else traffic.ttft_seconds,
         token_seconds=None if traffic is None else traffic.token_seconds,
         at_gateway=queue.waiting if queue is not None and queue.is_known else None,
         expected=None if wish is None or wish.coming is None else wish.coming.per_second,
+        used_tokens=None if traffic is None else traffic.used_tokens,
+        held_tokens=None if traffic is None or not held else held,
+        slots=_slots(situation),
     )
+
+
+def _slots(situation: Situation) -> int | None:
+    traffic, model = situation.load.traffic, situation.placement.model
+    return None if traffic is None or model is None else traffic.pods * model.max_sequences

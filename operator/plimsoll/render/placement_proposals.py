@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -19,7 +20,7 @@ from plimsoll.domain.workload import Manifest
 from plimsoll.placement.explain import place_words
 from plimsoll.placement.feasibility import hourly_price
 from plimsoll.placement.pools import Decision, PlannedPool
-from plimsoll.rebalance.decisions import LoopDecision
+from plimsoll.rebalance.decisions import LoopDecision, RemoveReplica
 from plimsoll.rebalance.inbox import LIFE_SECONDS, Standing, targets
 from plimsoll.rebalance.why import sentence
 from plimsoll.render.names import CAPACITY_WORDS, deployment_labels, stages
@@ -29,6 +30,9 @@ STATE_LABEL = f"{GROUP}/state"
 
 MOST_ENTRIES = 16
 """The most entries of each list of a proposal, as the API has it."""
+
+LONGEST_STARTUP = 86_400
+"""The longest start-up that a proposal shows, in seconds, as the API has it: a day."""
 
 LONGEST_SUMMARY, LONGEST_TEXT, LONGEST_MESSAGE = 512, 1024, 4096
 
@@ -44,13 +48,17 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A change that can be approved: its id, the live loop's decision, and what runs before and after it."""
+    """A change that can be approved: its id, the live loop's decision, and what runs before and after it.
+
+    ``startup_seconds`` is the longest start-up of a replica that was seen; None: none was.
+    """
 
     id: str
     decision: LoopDecision
     before: Decision
     after: Decision
     proposal: Proposal | None = None
+    startup_seconds: float | None = None
 
 
 def proposal_name(deployment: str, proposal: str) -> str:
@@ -74,6 +82,8 @@ def placement_proposal(owner: Owner, found: Found, fleet: Fleet, now: float) -> 
         "from": [_place(pool) for pool in now_runs],
         "to": [_place(pool) for pool in then_runs],
         "bill": _bills(*bills),
+        "gpus": _gpus(now_runs, then_runs, fleet),
+        "startupSeconds": _startup(found),
         "latency": _given(before=_speed(now_runs), after=_speed(then_runs)),
         "touches": _touches(found.proposal, owner.key.namespace),
         "alternatives": _alternatives(found.after.rejections),
@@ -165,6 +175,34 @@ def _price(pool: PlannedPool, fleet: Fleet) -> Decimal | None:
 def _bills(before: Decimal | None, after: Decimal | None) -> dict[str, str]:
     shown = {name: format_price(price) for name, price in (("before", before), ("after", after)) if price is not None}
     return shown | {"summary": f"{shown.get('before', 'unknown')} -> {shown.get('after', 'unknown')}"}
+
+
+def _gpus(before: Sequence[PlannedPool], after: Sequence[PlannedPool], fleet: Fleet) -> list[dict[str, Any]]:
+    """Return the GPUs of all replicas before and after the change, by type, and how many of the type are free now."""
+    held = _held(before), _held(after)
+    return [
+        {
+            "gpuType": gpu_type,
+            "before": held[0][gpu_type],
+            "after": held[1][gpu_type],
+            "free": sum(node.free for node in fleet.of_type(gpu_type)),
+        }
+        for gpu_type in sorted({*held[0], *held[1]})
+    ]
+
+
+def _held(pools: Iterable[PlannedPool]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for pool in pools:
+        found[pool.gpu_type] += pool.replicas * pool.split.gpus
+    return found
+
+
+def _startup(found: Found) -> int | None:
+    """Return the seconds of a start-up; None where none was seen, or where replicas only leave."""
+    if found.startup_seconds is None or isinstance(found.decision, RemoveReplica):
+        return None
+    return min(LONGEST_STARTUP, round(found.startup_seconds))
 
 
 def _speed(pools: Sequence[PlannedPool]) -> dict[str, int]:

@@ -98,6 +98,15 @@ class ProposedTouch(ApiModel):
     action: Text = Field(description="Change, as text for people.")
 
 
+class ProposedGpus(ApiModel):
+    """GPUs of one type that the replicas hold before and after the change."""
+
+    gpu_type: Word = Field(description="GPU type.")
+    before: Count = Field(description="GPUs that all replicas hold now.")
+    after: Count = Field(description="GPUs that all replicas hold after the change.")
+    free: Count = Field(description="GPUs of that type that no pod held when the proposal was made.")
+
+
 class ProposedAlternative(ApiModel):
     """A place that was not taken, and why."""
 
@@ -133,6 +142,14 @@ class ProposalContent(ApiModel):
         default_factory=list, max_length=16, description="Replicas that serve after the change."
     )
     bill: ProposedBill = Field(description="Costs before and after the change.")
+    gpus: list[ProposedGpus] = Field(
+        default_factory=list, max_length=16, description="GPUs before and after the change, by type."
+    )
+    startup_seconds: Annotated[int, Field(ge=0, le=86_400)] | None = Field(
+        default=None,
+        description="Longest start-up of a replica of this deployment that was seen; absent where none was seen, and "
+        "where no replica starts.",
+    )
     latency: ProposedLatency | None = Field(default=None, description="Predicted latency, where it is known.")
     touches: list[ProposedTouch] = Field(
         default_factory=list, max_length=16, description="Changes of other deployments."

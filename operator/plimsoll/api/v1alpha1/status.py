@@ -575,7 +575,12 @@ class RebalancingStatus(ApiModel):
 
 
 class InferenceDeploymentStatus(ApiModel):
-    """The operator's decision with its reasons, and what runs."""
+    """The operator's decision with its reasons, and what runs.
+
+    It has no names of pods: pods come and go far more often than decisions do, and every change of a status is a write
+    to etcd and an event for every watch. ``selector`` lists the pods, with the rights of whoever asks. It has no nodes
+    that the fleet leaves out either: these belong to no deployment.
+    """
 
     conditions: list[Condition] | None = Field(
         default=None,

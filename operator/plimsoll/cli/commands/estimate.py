@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import click
 
-from plimsoll.cli.asked import Asked, Question
+from plimsoll.cli.answered import Answered, answered
+from plimsoll.cli.asked import Asked
 from plimsoll.cli.bars import print_answers, print_one
 from plimsoll.cli.direct import direct_question
-from plimsoll.cli.estimate_json import answer_documents
+from plimsoll.cli.estimate_json import documents_of
 from plimsoll.cli.gpu_names import meant_types
 from plimsoll.cli.later import manifest_question
 from plimsoll.cli.learned import learned_answers
 from plimsoll.cli.model_names import named
-from plimsoll.cli.rows import Row, rows_of
 from plimsoll.cli.screen import screen
 from plimsoll.cli.teachers import Teachers, with_teachers
-from plimsoll.cli.types import left_out
-from plimsoll.cli.working import print_working, working_document
+from plimsoll.cli.working import print_working
 from plimsoll.domain.engine_options import SpeculationMethod
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.outcomes import Split
@@ -123,17 +119,13 @@ def command(
     question = direct_question(source.source, asked) or manifest_question(source.source, asked)
     question = replace(question, notes=(*source.notes, *question.notes))
     question, found = learned_answers(question, gpus, asked.split, teachers)
-    # Without --gpu all types are checked: those that the manifest excludes would hide the others.
-    kept, words = (found, ()) if gpus else left_out(question.request, found)
-    shown = rows_of(question.request, kept)
-    if why and len(shown) != 1:
-        raise InvalidInput("--why", f"{len(shown)} GPU types", "Name one GPU type with --gpu.")
+    answer = answered(question, found, gpus, asked.split)
+    if why and len(answer.shown) != 1:
+        raise InvalidInput("--why", f"{len(answer.shown)} GPU types", "Name one GPU type with --gpu.")
     if output == "json":
-        excluded = rows_of(question.request, [each for each in found if each not in kept])
-        rows, alone = (*shown, *excluded), len(shown) == 1
-        _print_documents(question, rows, answer_documents(question.request, rows, asked.split, alone=alone), why=why)
+        click.echo(documents_of(answer, why=why))
     else:
-        _show_answers(question, shown, asked.split, words, why=why)
+        _show_answers(answer, why=why)
 
 
 def _alone(stages: int, engines: int, *, ep: bool) -> tuple[str, object]:
@@ -143,26 +135,14 @@ def _alone(stages: int, engines: int, *, ep: bool) -> tuple[str, object]:
     return ("--dp", engines) if engines > 1 else ("--pp", stages)
 
 
-def _print_documents(
-    question: Question, rows: Sequence[Row], documents: Sequence[dict[str, Any]], *, why: bool
-) -> None:
-    for document, row in zip(documents, rows, strict=True):
-        document["notes"] = list(question.notes)
-        if why:
-            document["working"] = working_document(row.answer)
-    click.echo(json.dumps(documents, indent=2))
-
-
-def _show_answers(
-    question: Question, rows: Sequence[Row], split: Split | None, words: Sequence[str], *, why: bool
-) -> None:
+def _show_answers(answer: Answered, *, why: bool) -> None:
     """Print the table, and for a single GPU type the details below it."""
-    request = question.request
+    request, rows = answer.question.request, answer.shown
     console = screen()
-    print_answers(console, request, rows, split)
-    for note in (*question.notes, *words):
+    print_answers(console, request, rows, answer.split)
+    for note in answer.notes:
         console.print(f"Note: {note}", highlight=False, markup=False)
     if len(rows) == 1:
-        print_one(console, request, rows[0], split)
+        print_one(console, request, rows[0], answer.split)
         if why and isinstance(rows[0].answer, Sized):
             print_working(console, rows[0].answer)

@@ -6,9 +6,11 @@ from plimsoll.adapters.kinds import INFERENCE_DEPLOYMENTS
 from plimsoll.console.pages.live import live_uses
 from plimsoll.console.views.candidates import BAR_LENGTH
 from plimsoll.console.views.deployment import BIG_LENGTH, deployment_of
+from plimsoll.console.views.inbox import open_proposals_of
 from plimsoll.console.views.live_use import LiveUse
 from plimsoll.console.views.names import is_name
 from plimsoll.console.views.pressure import Wanted, pods_of, pressure_row
+from plimsoll.console.views.proposal_costs import costs_by_proposal
 from plimsoll.console.views.rows import row_of
 from plimsoll.console.views.words import age
 from plimsoll.console.visit import Page, Visit
@@ -26,6 +28,7 @@ async def deployment(visit: Visit) -> Page:
         return Page("missing.html", "Not found", {"key": key}, status=404)
     row = row_of(body)
     live = await live_uses(visit, [row])
+    proposals = open_proposals_of(visit.world, key, visit.now)
     use = live.uses[key]
     past = await visit.live.over_time(pods_of(live.asked, [key]), USUAL.span)
     values = {
@@ -33,6 +36,8 @@ async def deployment(visit: Visit) -> Page:
         "load": pressure_row(key, live.asked[key], use, past, visit.now, row.live),
         "notice": live.notice,
         "shown": age(USUAL.span.seconds),
+        "proposals": proposals,
+        "costs": costs_by_proposal(visit.world, proposals),
         "big": BIG_LENGTH,
         "length": BAR_LENGTH,
     }

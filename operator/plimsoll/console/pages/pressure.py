@@ -6,7 +6,15 @@ from plimsoll.console.drawing.heat_map import key_of, mark_key
 from plimsoll.console.pages.live import live_uses
 from plimsoll.console.views.load_steps import LoadStep
 from plimsoll.console.views.paging import part_of
-from plimsoll.console.views.pressure import Wanted, matching, pods_of, pressure_row, span_choices, worst_first
+from plimsoll.console.views.pressure import (
+    SPAN_WORDS,
+    Wanted,
+    matching,
+    pods_of,
+    pressure_row,
+    span_choices,
+    worst_first,
+)
 from plimsoll.console.views.words import age
 from plimsoll.console.visit import Page, Visit
 
@@ -28,7 +36,7 @@ async def pressure(visit: Visit) -> Page:
         "search": wanted.search,
         "span": wanted.word,
         "spans": span_choices(wanted, visit.path),
-        "shown": age(wanted.span.seconds),
+        "shown": SPAN_WORDS[wanted.word],
         "column": age(wanted.span.step),
         "steps": [(step, key_of(step)) for step in sorted(LoadStep, key=lambda each: (each == 0, each))],
         "mark": mark_key(),

@@ -33,7 +33,7 @@ async def what_if(visit: Visit) -> Page:
     }
     if manifest or changes:
         arguments = list(_arguments(manifest, changes, values["namespace"]))
-        ran = await visit.commands.run([*arguments, "-o", "json", *_access(visit)], manifest, _kubeconfig(visit))
+        ran = await visit.commands.run([*arguments, "-o", "json", *_access(visit)], manifest, visit.bearer)
         values |= _answer(ran) | {"command": shlex.join(["plimsoll", *_to_copy(arguments)])}
     return Page("what_if.html", "What if", values, is_live=False)
 
@@ -64,18 +64,12 @@ def _arguments(manifest: str, changes: tuple[str, ...], namespace: str) -> Itera
 def _access(visit: Visit) -> Iterator[str]:
     """Return how the command reaches the cluster. It must not write, not even as a dry run, in a read-only console."""
     settings = visit.settings
-    if settings.kubeconfig and not _kubeconfig(visit):
+    if settings.kubeconfig and visit.bearer is None:
         yield f"--kubeconfig={settings.kubeconfig}"
     if settings.context:
         yield f"--context={settings.context}"
     if not settings.allow_approvals:
         yield "--no-dry-run"
-
-
-def _kubeconfig(visit: Visit) -> str:
-    """Return a kubeconfig with the person's own token where the console serves many people; else nothing."""
-    bearer = visit.cluster.bearer
-    return "" if bearer is None else bearer.kubeconfig()
 
 
 def _to_copy(arguments: list[str]) -> list[str]:

@@ -18,7 +18,7 @@ from plimsoll.adapters.bounded_session import QueryRefused
 from plimsoll.adapters.circuit_breaker import CircuitBreaker, Unreached
 from plimsoll.app.settings import Settings
 from plimsoll.console.sources.prometheus_live import PrometheusLive
-from plimsoll.console.views.live_use import LiveReading, LiveState
+from plimsoll.console.views.live_use import LiveReading, LiveState, PodLast
 from plimsoll.console.views.past_use import Past, Span
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.keys import ObjectKey
@@ -52,10 +52,10 @@ class LiveReader(Protocol):
 
 @dataclass(slots=True)
 class _Kept:
-    """What is known of one pod: when it was last asked about, and its last samples."""
+    """What is known of one pod: when it was last asked about, and its last figures."""
 
     read_at: float
-    signals: PodSignals | None = None
+    last: PodLast | None = None
 
 
 _PastKey = tuple[Span, frozenset[ObjectKey]]
@@ -137,7 +137,7 @@ class LiveSource:
         return any(pod not in self._kept or now - self._kept[pod].read_at >= young for pod in pods)
 
     def _answer(self, pods: Collection[ObjectKey]) -> LiveReading:
-        known = {pod: kept.signals for pod in pods if (kept := self._kept.get(pod)) and kept.signals is not None}
+        known = {pod: kept.last for pod in pods if (kept := self._kept.get(pod)) and kept.last is not None}
         return LiveReading(self._state(), known, self._silent_since, self._error, WINDOW_SECONDS)
 
     def _state(self) -> LiveState:
@@ -148,9 +148,10 @@ class LiveSource:
     async def _read(self, reader: LiveReader, pods: frozenset[ObjectKey]) -> None:
         started, began = self.wall(), time.monotonic()
 
-        def work() -> dict[ObjectKey, PodSignals]:
+        def work() -> dict[ObjectKey, PodLast]:
             with self._asking():
-                return reader.last(pods, now=started, window_seconds=WINDOW_SECONDS)
+                found = reader.last(pods, now=started, window_seconds=WINDOW_SECONDS)
+            return {pod: PodLast.of(signals.samples, started) for pod, signals in found.items()}
 
         found = await self._tried(work)
         self._lasted = time.monotonic() - began
@@ -199,7 +200,7 @@ class LiveSource:
             except PlimsollError as error:
                 raise Unreached(str(error)) from error
 
-    def _keep(self, pods: Collection[ObjectKey], found: Mapping[ObjectKey, PodSignals], now: float) -> None:
+    def _keep(self, pods: Collection[ObjectKey], found: Mapping[ObjectKey, PodLast], now: float) -> None:
         """Remember what was found. A pod without new samples keeps its last ones, which grow old."""
         for pod in pods:
             before = self._kept.get(pod)
@@ -207,11 +208,9 @@ class LiveSource:
         self._kept = {pod: kept for pod, kept in self._kept.items() if now - kept.read_at < KEPT_SECONDS}
 
 
-def _not_too_old(kept: _Kept | None, now: float) -> PodSignals | None:
-    if kept is None or kept.signals is None:
-        return None
-    newest = max((sample.at for sample in kept.signals.samples), default=0.0)
-    return kept.signals if now - newest < KEPT_SECONDS else None
+def _not_too_old(kept: _Kept | None, now: float) -> PodLast | None:
+    last = None if kept is None else kept.last
+    return last if last is not None and last.newest is not None and now - last.newest < KEPT_SECONDS else None
 
 
 def live_source(url: str | None) -> LiveSource:

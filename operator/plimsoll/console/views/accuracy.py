@@ -203,7 +203,7 @@ def _answer(groups: Sequence[Group], small: Sequence[TooSmall]) -> str:
         return f"Not everywhere: {_placements(failed)} proved too small; {extent}."
     if any(group.is_off for group in groups):
         kinds = sum(group.is_off for group in groups)
-        return f"Not everywhere: {kinds} of {len(groups)} groups were promised over 5 % too much; {extent}."
+        return f"Not everywhere: over 5 % too much was promised in {kinds} of {len(groups)} groups; {extent}."
     return f"Yes: nothing proved too small, and {extent}."
 
 

@@ -45,13 +45,22 @@ class Deployments:
     chosen: str
 
 
+def lines_of(world: World) -> list[Line]:
+    """Return all deployments, worst first, without hulls."""
+    return [Line(row, state, None) for row, state in _worst_first(world.rows.values())]
+
+
+def _worst_first(rows: Iterable[Row]) -> list[tuple[Row, State]]:
+    found = [(row, state_of(row)) for row in rows]
+    return sorted(found, key=lambda each: (each[1].severity, _spare(each[0]), each[0].key))
+
+
 def deployments_of(world: World, path: str, query: Mapping[str, tuple[str, ...]]) -> Deployments:
     """Return the page of the list that a URL asks for: ``q`` searches, ``state`` filters, ``page`` counts from 1."""
     search, chosen = _first(query, "q"), _first(query, "state")
-    found = [(row, state_of(row)) for row in world.rows.values() if _matches(row, search)]
+    found = _worst_first(row for row in world.rows.values() if _matches(row, search))
     counts = Counter(state.word for _, state in found)
     kept = [(row, state) for row, state in found if chosen in ("", state.word)]
-    kept.sort(key=lambda each: (each[1].severity, _spare(each[0]), each[0].key))
     part = part_of(kept, path, query)
     scale = common_scale((row.figures.usable for row, _ in kept if row.figures is not None), BAR_LENGTH)
     lines = tuple(_line(row, state, scale) for row, state in part.items)

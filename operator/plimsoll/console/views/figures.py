@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from plimsoll.api.v1alpha1.status import EstimateStatus
 from plimsoll.domain.outcomes import Fit, MemoryEstimate
+
+if TYPE_CHECKING:
+    from plimsoll.api.v1alpha1.status import EstimateStatus  # at run time it needs pydantic, which hulls do without
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,6 +94,12 @@ def fleet_of(world: World, fleet: Fleet, path: str, query: Mapping[str, tuple[st
     return FleetMap(strips, shown, chosen, search)
 
 
+def strips_of(world: World) -> tuple[TypeStrip, ...]:
+    """Return the strips of all GPU types; none where the person may not list nodes."""
+    nodes = () if world.fleet is None else world.fleet.nodes
+    return tuple(_strips(world, nodes, _pods_by_node(world.pods)))
+
+
 def _first(query: Mapping[str, tuple[str, ...]], name: str) -> str:
     return (query.get(name) or ("",))[0].strip()
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
+from itertools import groupby
 from typing import Any
 
 from plimsoll.api.inbox_schema import STATE_LABEL
@@ -17,15 +20,37 @@ from plimsoll.domain.times import from_rfc3339
 Body = Mapping[str, Any]
 
 
+class Trouble(IntEnum):
+    """The kinds of items, worst first."""
+
+    NO_PLACE = 0
+    OVER = 1
+    NOT_SERVING = 2
+    PROPOSAL = 3
+    STATUS = 4
+    NODE = 5
+
+
+_TITLES = {
+    Trouble.NO_PLACE: "Without a place",
+    Trouble.OVER: "Over the load line, or placed by an admin's figure",
+    Trouble.NOT_SERVING: "Not serving as asked",
+    Trouble.PROPOSAL: "Proposals to decide",
+    Trouble.STATUS: "Statuses that cannot be read",
+    Trouble.NODE: "Nodes that take no part",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Item:
     """One thing that needs a person.
 
-    ``order`` sorts, smallest first. ``word`` is a reason code of docs/reasons.md or a short word. ``actions`` are
-    changes that help, as text. ``proposal`` is the name of the PlacementProposal that the item is about.
+    ``order`` sorts, smallest first, and groups. ``word`` is a reason code of docs/reasons.md or a short word.
+    ``actions`` are changes that help, as text. ``proposal`` is the name of the PlacementProposal that the item is
+    about.
     """
 
-    order: int
+    order: Trouble
     kind: str
     symbol: str
     word: str
@@ -44,6 +69,23 @@ class Inbox:
     items: tuple[Item, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Items of one kind of trouble. ``total`` counts those of all pages."""
+
+    title: str
+    total: int
+    items: tuple[Item, ...]
+
+
+def groups_of(shown: Sequence[Item], items: Sequence[Item]) -> tuple[Group, ...]:
+    """Return the shown part of all items in groups, in their order."""
+    totals = Counter(item.order for item in items)
+    return tuple(
+        Group(_TITLES[order], totals[order], tuple(group)) for order, group in groupby(shown, lambda item: item.order)
+    )
+
+
 def inbox_of(world: World, now: float) -> Inbox:
     """Return what needs a person at this time (POSIX seconds)."""
     found = [*_of_rows(world), *_of_proposals(world, now), *_of_nodes(world)]
@@ -55,19 +97,22 @@ def _of_rows(world: World) -> Iterator[Item]:
         yield from _of_row(row)
 
 
+_TROUBLES = {Severity.NO_PLACE: Trouble.NO_PLACE, Severity.NOT_SERVING: Trouble.NOT_SERVING}
+
+
 def _of_row(row: Row) -> Iterator[Item]:
     state = state_of(row)
     reason = row.stalled if row.stalled is not None and row.stalled.status == "True" else row.ready
-    if state.severity in (Severity.NO_PLACE, Severity.NOT_SERVING) and reason is not None:
+    if state.severity in _TROUBLES and reason is not None:
         yield Item(
-            state.severity, state.kind, state.symbol, reason.reason, reason.message, row.key,
+            _TROUBLES[state.severity], state.kind, state.symbol, reason.reason, reason.message, row.key,
             actions=(*row.remedies, *row.proposals), since=reason.since,
         )  # fmt: skip
     for warning in row.warnings:
         kind = "bad" if state.severity is Severity.OVER else "warn"
-        yield Item(Severity.OVER, kind, "\u25b2", "override", warning, row.key)
+        yield Item(Trouble.OVER, kind, "\u25b2", "override", warning, row.key)
     for complaint in row.complaints:
-        yield Item(Severity.NEAR, "warn", "\u25b2", "status", complaint, row.key)
+        yield Item(Trouble.STATUS, "warn", "\u25b2", "status", complaint, row.key)
 
 
 def _of_proposals(world: World, now: float) -> Iterator[Item]:
@@ -83,10 +128,15 @@ def is_open(body: Body, now: float) -> bool:
     return labels.get(STATE_LABEL) == ProposalState.OPEN and (expires is None or expires > now)
 
 
+def open_proposals_of(world: World, deployment: ObjectKey, now: float) -> tuple[Item, ...]:
+    """Return the proposals for one deployment that can still be answered."""
+    return tuple(item for item in _of_proposals(world, now) if item.key == deployment)
+
+
 def _proposal(body: Body) -> Item:
     head = body["metadata"]
     return Item(
-        Severity.NOT_SERVING,
+        Trouble.PROPOSAL,
         "note",
         "\u25c6",
         str(body.get("reason") or "proposal"),
@@ -99,4 +149,4 @@ def _proposal(body: Body) -> Item:
 
 def _of_nodes(world: World) -> Iterator[Item]:
     for node in () if world.fleet is None else world.fleet.ignored:
-        yield Item(Severity.WAITING, "warn", "\u25b2", node.reason.value, node.detail, subject=f"node {node.name}")
+        yield Item(Trouble.NODE, "warn", "\u25b2", node.reason.value, node.detail, subject=f"node {node.name}")

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from plimsoll.adapters.impossible_numbers import is_count, is_share
 from plimsoll.console.views.words import age, clock
 from plimsoll.domain.keys import ObjectKey
-from plimsoll.rebalance.signals import EngineSample, PodSignals
+from plimsoll.rebalance.signals import EngineSample
 
 STALE_SECONDS = 60.0
 """Age from which a figure is stale: four scrapes of the usual 15 s."""
@@ -110,6 +110,39 @@ class LiveUse:
         return max((each.age(now) for each in self.samples), default=None)
 
 
+@dataclass(frozen=True, slots=True)
+class PodLast:
+    """The newest possible figures of one pod; None where it has none. ``capacity`` is the KV cache in tokens.
+
+    ``newest`` is the POSIX time of the newest sample; None without one.
+    """
+
+    kv: Sample | None = None
+    capacity: int | None = None
+    running: Sample | None = None
+    waiting: Sample | None = None
+    preemptions: Sample | None = None
+    newest: float | None = None
+
+    @staticmethod
+    def of(samples: Iterable[EngineSample], now: float) -> PodLast:
+        """Return the figures of a pod from its samples. Samples from the future are left out."""
+        newest_first = sorted((each for each in samples if each.at <= now + FUTURE_SECONDS), key=lambda each: -each.at)
+        capacity = _newest(newest_first, lambda each: each.kv_capacity_tokens, _is_size)
+        return PodLast(
+            kv=_newest(newest_first, lambda each: each.kv_usage, is_share),
+            capacity=None if capacity is None else int(capacity.value),
+            running=_newest(newest_first, lambda each: each.running, is_count),
+            waiting=_newest(newest_first, lambda each: each.waiting, is_count),
+            preemptions=_preemptions(newest_first),
+            newest=newest_first[0].at if newest_first else None,
+        )
+
+    def is_fresh(self, now: float) -> bool:
+        """Whether a gauge is live."""
+        return any(each is not None and not each.is_stale(now) for each in (self.kv, self.running, self.waiting))
+
+
 class LiveState(StrEnum):
     """Whether Prometheus answers."""
 
@@ -124,18 +157,18 @@ class LiveState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LiveReading:
-    """The last samples of pods, and the state of the source.
+    """The last figures of pods, and the state of the source.
 
     Attributes:
         state: whether Prometheus answers.
-        signals: by pod, also those of earlier readings.
+        pods: the last figures by pod, also those of earlier readings.
         since: POSIX time since which it does not answer; None while it does.
         error: why not, as text for people.
         window_seconds: the span of the samples.
     """
 
     state: LiveState = LiveState.ABSENT
-    signals: Mapping[ObjectKey, PodSignals] = field(default_factory=lambda: MappingProxyType({}))
+    pods: Mapping[ObjectKey, PodLast] = field(default_factory=lambda: MappingProxyType({}))
     since: float | None = None
     error: str = ""
     window_seconds: int = 0
@@ -143,15 +176,15 @@ class LiveReading:
 
 def uses_of(asked: Asked, reading: LiveReading, now: float) -> dict[ObjectKey, LiveUse]:
     """Return the live use of every deployment that was asked for, by its key."""
-    return {key: use_of(pods, reading.signals, now) for key, pods in asked.items()}
+    return {key: use_of(pods, reading.pods, now) for key, pods in asked.items()}
 
 
-def use_of(pods: Sequence[EnginePod], signals: Mapping[ObjectKey, PodSignals], now: float) -> LiveUse:
-    """Return the live use of one deployment from the samples of its pods.
+def use_of(pods: Sequence[EnginePod], known: Mapping[ObjectKey, PodLast], now: float) -> LiveUse:
+    """Return the live use of one deployment from the figures of its pods.
 
     Where some pods report now, only those count: an old figure of another pod would hide that it is old.
     """
-    lasts = [(pod, _Last.of(signals[pod.key].samples, now)) for pod in pods if pod.key in signals]
+    lasts = [(pod, last) for pod in pods if (last := known.get(pod.key)) is not None]
     fresh = [(pod, last) for pod, last in lasts if last.is_fresh(now)]
     counted = fresh or lasts
     held = _Held.of([(last.kv, last.capacity or pod.kv_tokens) for pod, last in counted if last.kv is not None])
@@ -167,32 +200,6 @@ def use_of(pods: Sequence[EnginePod], signals: Mapping[ObjectKey, PodSignals], n
         pods=len(pods),
         reporting=len(fresh),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Last:
-    """The newest possible figures of one pod."""
-
-    kv: Sample | None
-    capacity: int | None
-    running: Sample | None
-    waiting: Sample | None
-    preemptions: Sample | None
-
-    @staticmethod
-    def of(samples: Iterable[EngineSample], now: float) -> _Last:
-        newest_first = sorted((each for each in samples if each.at <= now + FUTURE_SECONDS), key=lambda each: -each.at)
-        capacity = _newest(newest_first, lambda each: each.kv_capacity_tokens, _is_size)
-        return _Last(
-            kv=_newest(newest_first, lambda each: each.kv_usage, is_share),
-            capacity=None if capacity is None else int(capacity.value),
-            running=_newest(newest_first, lambda each: each.running, is_count),
-            waiting=_newest(newest_first, lambda each: each.waiting, is_count),
-            preemptions=_preemptions(newest_first),
-        )
-
-    def is_fresh(self, now: float) -> bool:
-        return any(each is not None and not each.is_stale(now) for each in (self.kv, self.running, self.waiting))
 
 
 @dataclass(frozen=True, slots=True)

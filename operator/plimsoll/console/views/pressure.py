@@ -25,6 +25,8 @@ SPANS = {
 }
 """The times that a map can show, 60 columns each, by the word in the URL."""
 
+SPAN_WORDS = {"15m": "15 min", "1h": "60 min", "6h": "6 h", "24h": "24 h"}
+
 USUAL_SPAN = "1h"
 
 
@@ -124,8 +126,8 @@ def span_choices(wanted: Wanted, path: str) -> tuple[SpanChoice, ...]:
     """Return the times that the map can show, each with its address."""
     kept = {"q": wanted.search} if wanted.search else {}
     return tuple(
-        SpanChoice(age(span.seconds), f"{path}?{urlencode({**kept, 'span': word})}", word == wanted.word)
-        for word, span in SPANS.items()
+        SpanChoice(words, f"{path}?{urlencode({**kept, 'span': word})}", word == wanted.word)
+        for word, words in SPAN_WORDS.items()
     )
 
 

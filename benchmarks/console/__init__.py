@@ -1,0 +1,1 @@
+"""How fast is the console on a large cluster, and how much memory does it take?"""

@@ -1,0 +1,93 @@
+"""A simulation as text: the summary first, then its input, its events and a table of moments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from plimsoll.simulation.course import Course, Moment, Spread, evenly
+from plimsoll.simulation.summary import clock
+from plimsoll.simulation.trial import Trial
+from plimsoll.simulation.workload import Workload
+
+MOST_ROWS = 13
+_MILLISECONDS = 1000
+
+
+def print_simulation(console: Console, trial: Trial, course: Course) -> None:
+    """Print it."""
+    for line in (course.summary, "", *input_lines(trial), ""):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    for event in course.events:
+        console.print(f"{clock(event.at)}  {event.sentence}", highlight=False, markup=False, soft_wrap=True)
+    console.print(_table(course.moments))
+    console.print(totals_line(course), highlight=False, markup=False, soft_wrap=True)
+
+
+def input_lines(trial: Trial) -> Iterator[str]:
+    """Yield the input as it was simulated."""
+    kind, policy = trial.kind, trial.policy
+    split, gpu = kind.place.split, kind.place.gpu.name
+    yield (
+        f"Replica: {kind.request.model.name} on {split.gpus} x {gpu}, {kind.limits.kv_tokens:,} KV tokens, "
+        f"{kind.limits.max_num_seqs:,} berths, steps of {kind.limits.max_batched_tokens:,} tokens, "
+        f"context {kind.place.settings.max_model_len:,}."
+    )
+    yield f"Requests: {workload_words(trial.workload)}."
+    yield (
+        f"Policy: {policy.mode.value}, {policy.min_replicas} to {policy.max_replicas} replicas, {trial.replicas} at "
+        f"the beginning, {trial.startup_seconds:g} s to start one; clients wait {trial.patience_seconds:g} s for a "
+        "first token."
+    )
+
+
+def workload_words(workload: Workload) -> str:
+    """Return the requests in words."""
+    burst = ""
+    if workload.burst_factor > 1:
+        burst = (
+            f", {workload.burst_factor:g} times as many for {workload.burst_seconds:g} s every "
+            f"{workload.burst_every_seconds:g} s"
+        )
+    shared = f", {workload.shared_prefix_tokens:,} of them shared" if workload.shared_prefix_tokens else ""
+    return (
+        f"{workload.requests_per_second:g} a second{burst}; prompts of {workload.prompt_tokens:,} tokens{shared}, "
+        f"answers of {workload.output_tokens:,}, spread {workload.spread:g}; {workload.minutes:g} min"
+    )
+
+
+def totals_line(course: Course) -> str:
+    """Return what became of all requests."""
+    totals = course.totals
+    return (
+        f"{totals.arrived:,} requests: {totals.served:,} served, {totals.gave_up:,} gave up, {totals.lost:,} lost, "
+        f"{totals.under_way:,} under way at the end; {totals.preemptions:,} preemptions; first token "
+        f"{times(totals.ttft)}, later tokens {times(totals.tpot)} (median, 95th percentile)."
+    )
+
+
+def times(spread: Spread | None) -> str:
+    """Return both times in milliseconds."""
+    if spread is None:
+        return "unknown"
+    return f"{spread.median * _MILLISECONDS:,.0f} / {spread.p95 * _MILLISECONDS:,.0f} ms"
+
+
+def _table(moments: Sequence[Moment]) -> Table:
+    table = Table()
+    for name in ("time", "hold", "KV tokens", "berths", "waiting", "replicas (wanted)", "TTFT", "TPOT"):
+        table.add_column(name, justify="right")
+    for each in evenly(moments, MOST_ROWS):
+        table.add_row(
+            clock(each.at),
+            f"{each.hold:.0%}",
+            f"{each.held_tokens:,} / {each.hold_tokens:,}",
+            f"{each.running:,} / {each.berths:,}",
+            f"{each.waiting:,}",
+            f"{each.ready:,} ({each.wanted:,})",
+            times(each.ttft),
+            times(each.tpot),
+        )
+    return table

@@ -1,0 +1,24 @@
+"""The calculator without a server: a page that runs in a browser asks these functions."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs
+
+from plimsoll.cli.estimate_json import documents_of
+from plimsoll.console.rendering import rendered
+from plimsoll.console.views.calculator import answer_of, calculator_of
+from plimsoll.console.views.calculator_form import Query, read_form
+
+
+def page(query: str) -> str:
+    """Return the HTML of the form and of the answer to a URL's query. Faults of the question are in the page."""
+    return rendered("calculator_main.html", found=calculator_of(_read(query)), action="")
+
+
+def document(query: str) -> str:
+    """Return what ``plimsoll estimate -o json`` prints for the query. Raises :class:`PlimsollError`."""
+    return documents_of(answer_of(read_form(_read(query))))
+
+
+def _read(query: str) -> Query:
+    return parse_qs(query.removeprefix("?"), keep_blank_values=True)

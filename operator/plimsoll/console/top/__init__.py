@@ -1,0 +1,1 @@
+"""``plimsoll top``: the fleet in a terminal, from the same views as the pages."""

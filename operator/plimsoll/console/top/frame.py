@@ -1,0 +1,149 @@
+"""One picture of the terminal: values in, a renderable out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from plimsoll.console.views.deployments import Line, lines_of
+from plimsoll.console.views.figures import Figures
+from plimsoll.console.views.fleet import TypeStrip, strips_of
+from plimsoll.console.views.frame import freshness_of
+from plimsoll.console.views.live_use import LiveUse, Sample
+from plimsoll.console.views.splits import split_words
+from plimsoll.console.views.summary import Summary, summary_of
+from plimsoll.console.views.words import UNKNOWN, count, dollars, gib, percent
+from plimsoll.console.views.world import World
+from plimsoll.domain.keys import ObjectKey
+
+BAR_CELLS = 24
+STRIP_CELLS = 32
+
+_COLOURS = {"good": "green", "warn": "yellow", "bad": "red", "muted": "bright_black"}
+_LETTERS = (("W", "blue"), ("K", "cyan"), ("A", "yellow"), ("O", "magenta"))
+_LEGEND = "W weights  K KV cache needed  A activations  O graphs, overhead  m margin  . spare  | load line  ! over it"
+
+
+def picture(world: World, uses: Mapping[ObjectKey, LiveUse], now: float, rows: int) -> RenderableType:
+    """Return the terminal's picture.
+
+    Args:
+        world: everything that the person may see.
+        uses: the live use by deployment; one that is missing is unknown.
+        now: POSIX seconds.
+        rows: the most deployments that are shown, worst first.
+    """
+    lines = lines_of(world)
+    return Group(
+        _headline(world, now),
+        *_gaps(world),
+        *_strips(world),
+        _table(lines[:rows], uses, now),
+        Text(_more(len(lines) - rows), style="bright_black"),
+    )
+
+
+def _headline(world: World, now: float) -> Text:
+    fresh = freshness_of(world, now)
+    colour = "green" if fresh.kind == "live" else "bold red"
+    return Text.assemble(
+        ("Plimsoll  ", "bold"), _summary(summary_of(world)), "  ", (f"{fresh.symbol} {fresh.words}", colour)
+    )
+
+
+def _summary(summary: Summary) -> str:
+    gpus = UNKNOWN if summary.gpus is None else f"{count(summary.gpus_taken)}/{count(summary.gpus)}"
+    return (
+        f"GPUs {gpus}  placed {summary.placed}/{summary.deployments}  {dollars(summary.bill)}/h  "
+        f"near {summary.near}  over {summary.over}  no place {summary.homeless}"
+    )
+
+
+def _gaps(world: World) -> Iterator[Text]:
+    for gap in world.gaps:
+        yield Text(gap.sentence, style="yellow")
+
+
+def _strips(world: World) -> Iterator[Table]:
+    strips = strips_of(world)
+    if not strips:
+        return
+    table = Table("GPU TYPE", "GPUS", "FREE", "OURS", "OTHERS", "NODES", box=None)
+    most = max(strip.gpus for strip in strips)
+    for strip in strips:
+        numbers = (strip.free, strip.ours, strip.others, strip.nodes)
+        table.add_row(strip.gpu_type, _strip(strip, most), *map(count, numbers))
+    yield table
+
+
+def _strip(strip: TypeStrip, most: int) -> Text:
+    def cells(gpus: int) -> int:
+        return -(-gpus * STRIP_CELLS // most) if most else 0
+
+    ours, others = cells(strip.ours), cells(strip.others)
+    free = max(0, cells(strip.gpus) - ours - others)
+    return Text.assemble(("#" * ours, "blue"), ("x" * others, "bright_black"), ("." * free, "dim"))
+
+
+def _table(lines: list[Line], uses: Mapping[ObjectKey, LiveUse], now: float) -> Table:
+    table = Table(
+        "DEPLOYMENT", "STATE", "GPU", "ONE GPU", "NEED/MAY GiB", "KV", "BATCH", "WAIT", "READY", "$/H", box=None,
+        caption=_LEGEND, caption_justify="left",
+    )  # fmt: skip
+    for line in lines:
+        table.add_row(*_row(line, uses.get(line.row.key, LiveUse()), now))
+    return table
+
+
+def _row(line: Line, use: LiveUse, now: float) -> tuple[RenderableType, ...]:
+    row, state = line.row, line.state
+    place = "none" if row.gpu_type is None or row.split is None else f"{row.gpu_type} {split_words(row.split)}"
+    figures = row.figures
+    return (
+        Text(str(row.key)),
+        Text(f"{state.symbol} {state.word}", style=_COLOURS.get(state.kind, "")),
+        place,
+        Text("no estimate", style="bright_black") if figures is None else bar(figures),
+        "" if figures is None else f"{gib(figures.upper)}/{gib(figures.budget)}",
+        _gauge(use.kv, now),
+        _gauge(use.berths, now),
+        _number(use.waiting, now),
+        row.summary or UNKNOWN,
+        dollars(row.hourly_price),
+    )
+
+
+def bar(figures: Figures) -> Text:
+    """Return one GPU as text: a letter for each part, readable without colours."""
+    cells: list[tuple[str, str]] = []
+    reached = 0
+    sizes = (figures.weights, figures.kv_cache, figures.activations, max(0, figures.other))
+    for look, size in (*zip(_LETTERS, sizes, strict=True), (("m", "bright_black"), figures.margin)):
+        reached += size
+        filled = min(BAR_CELLS, round(BAR_CELLS * reached / figures.usable)) if figures.usable else 0
+        cells += [look] * (filled - len(cells))
+    cells += [(".", "dim")] * (BAR_CELLS - len(cells))
+    if figures.usable:
+        cells[max(0, min(BAR_CELLS - 2, BAR_CELLS * figures.budget // figures.usable))] = ("|", "bold")
+    if figures.spare < 0:
+        cells[-1] = ("!", "red")
+    return Text.assemble(*cells)
+
+
+def _gauge(sample: Sample | None, now: float) -> Text:
+    if sample is None:
+        return Text(UNKNOWN, style="bright_black")
+    return Text(percent(sample.value), style="bright_black" if sample.is_stale(now) else "")
+
+
+def _number(sample: Sample | None, now: float) -> Text:
+    if sample is None:
+        return Text(UNKNOWN, style="bright_black")
+    return Text(f"{sample.value:,.0f}", style="bright_black" if sample.is_stale(now) else "")
+
+
+def _more(left: int) -> str:
+    return f"{left:,} more deployments; Ctrl-C ends" if left > 0 else "Ctrl-C ends"

@@ -1,0 +1,93 @@
+"""The calculator: a model, a load and GPU types in; the answers of ``plimsoll estimate`` out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from plimsoll.cli.advice import advice_sentence
+from plimsoll.cli.answered import Answered, answered
+from plimsoll.cli.sentences import headline
+from plimsoll.cli.types import answers
+from plimsoll.console.views.calculator_copies import command_of, manifest_notes, manifest_of, yaml_of
+from plimsoll.console.views.calculator_detail import Detail, detail_of
+from plimsoll.console.views.calculator_fields import FormView, form_view
+from plimsoll.console.views.calculator_form import Form, Query, is_filled, read_form
+from plimsoll.console.views.calculator_question import entry_of, question_of
+from plimsoll.console.views.calculator_rows import RowView, Shelf, row_views
+from plimsoll.domain.errors import PlimsollError
+from plimsoll.placement.warnings import model_warnings
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerView:
+    """An answer. ``query`` is the URL's own question without GPU types, so that a row can ask about one type alone.
+
+    ``file`` is the file that the command reads a pasted configuration from; None without one.
+    """
+
+    headline: str
+    advice: str | None
+    rows: tuple[RowView, ...]
+    detail: Detail | None
+    notes: tuple[str, ...]
+    warnings: tuple[str, ...]
+    command: str
+    file: str | None
+    manifest: str
+    manifest_notes: tuple[str, ...]
+    query: str
+
+    def on(self, shelf: str) -> tuple[RowView, ...]:
+        """Return the rows of one shelf."""
+        return tuple(row for row in self.rows if row.shelf is Shelf(shelf))
+
+    def link(self, gpu: str) -> str:
+        """Return the address of the same question about one GPU type."""
+        return f"?{self.query}&{urlencode({'gpu': gpu})}"
+
+
+@dataclass(frozen=True, slots=True)
+class Calculator:
+    """The page: the form, and an answer or the reason why there is none; neither where nothing is asked."""
+
+    form: FormView
+    answer: AnswerView | None = None
+    problem: str | None = None
+
+
+def calculator_of(query: Query) -> Calculator:
+    """Return the page of a URL. It takes up to a second for all GPU types."""
+    form = form_view(query)
+    if not is_filled(query):
+        return Calculator(form)
+    try:
+        return Calculator(form, _view(query))
+    except PlimsollError as error:
+        return Calculator(form, problem=str(error))
+
+
+def answer_of(form: Form) -> Answered:
+    """Return the answers to a form, as the command computes them. Raises :class:`PlimsollError`."""
+    question, asked = question_of(form), form.asked
+    return answered(question, answers(question.request, asked.gpus, asked.split), asked.gpus, asked.split)
+
+
+def _view(query: Query) -> AnswerView:
+    form = read_form(query)
+    answer = answer_of(form)
+    request, name = answer.question.request, answer.question.request.model.name
+    detail = detail_of(answer)
+    return AnswerView(
+        headline=headline(request),
+        advice=None if answer.is_alone else advice_sentence(request, answer.shown),
+        rows=row_views(answer),
+        detail=detail,
+        notes=answer.notes,
+        warnings=tuple(model_warnings(request)) if detail is None else detail.warnings,
+        command=command_of(form, name, query),
+        file=None if form.config is None else form.file,
+        manifest=yaml_of(manifest_of(form, entry_of(form, name), request)),
+        manifest_notes=tuple(manifest_notes(form.asked)),
+        query=urlencode([(key, value) for key, values in query.items() if key != "gpu" for value in values if value]),
+    )

@@ -1,0 +1,89 @@
+"""The content of a PlacementProposal as far as it can be read: anybody with enough rights may have written it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from plimsoll.api.inbox_schema import STATE_LABEL
+from plimsoll.api.v1alpha1.inbox import ProposalContent, ProposalState
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.times import from_rfc3339
+
+Body = Mapping[str, Any]
+
+_FIELDS = tuple(field.alias or name for name, field in ProposalContent.model_fields.items())
+
+_UNREAD: Body = {
+    "deployment": "unknown",
+    "id": "0" * 12,
+    "generation": 0,
+    "change": "unknown",
+    "summary": "unknown",
+    "reason": "unknown",
+    "message": "",
+    "bill": {"summary": "unknown"},
+    "createdAt": "",
+    "expiresAt": "",
+}
+"""These stand where a field that a proposal must have cannot be read. Such a proposal cannot be answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The readable fields of a proposal. ``complaints`` name the others.
+
+    ``state`` is the value of its label. ``expires`` is in POSIX seconds; None where it is no time.
+    """
+
+    key: ObjectKey
+    fields: ProposalContent
+    state: str
+    expires: float | None
+    complaints: tuple[str, ...] = ()
+
+    @property
+    def deployment(self) -> ObjectKey:
+        """The deployment that would be changed."""
+        return ObjectKey(self.key.namespace, self.fields.deployment)
+
+    def state_at(self, now: float) -> str:
+        """Return Open, Approved, Rejected or Expired at this time (POSIX seconds); another label as it is."""
+        return "Expired" if self.expires is not None and self.expires <= now else self.state
+
+    def is_answerable(self, now: float) -> bool:
+        """Whether a person can decide it: it is read as a whole, and it has not expired."""
+        known = {each.value for each in ProposalState}
+        return not self.complaints and self.state_at(now) in known
+
+
+def content_of(body: Body) -> Content:
+    """Return everything of a proposal that can be read."""
+    head = body["metadata"]
+    fields, complaints = _read({name: body[name] for name in _FIELDS if name in body})
+    labels, expires = head.get("labels") or {}, from_rfc3339(fields.expires_at)
+    if expires is None and not complaints:
+        complaints = ("expiresAt is left out: it is no time",)
+    return Content(
+        ObjectKey(str(head.get("namespace") or ""), str(head["name"])),
+        fields,
+        str(labels.get(STATE_LABEL) or "unknown"),
+        expires,
+        complaints,
+    )
+
+
+def _read(raw: dict[str, Any]) -> tuple[ProposalContent, tuple[str, ...]]:
+    try:
+        return _whole(raw), ()
+    except ValidationError as error:
+        faults = {str(each["loc"][0]): each["msg"] for each in error.errors(include_url=False, include_input=False)}
+    usable = {name: value for name, value in raw.items() if name not in faults}
+    return _whole({**_UNREAD, **usable}), tuple(f"{name} is left out: {why}" for name, why in faults.items())
+
+
+def _whole(raw: Body) -> ProposalContent:
+    return ProposalContent.model_validate(raw, extra="ignore", by_alias=True, by_name=False)

@@ -1,0 +1,294 @@
+"""One replica, as vLLM's engine (v1) schedules it.
+
+Requests wait in the order of their arrival. A step has at most ``max_batched_tokens`` tokens: one for each request that
+generates, then chunks of prompts. A request is admitted if the blocks of its whole prompt are free. When a request
+needs another block and none is free, the newest request loses its blocks and waits at the head of the queue; later it
+computes its prompt and its tokens again. The engine keeps no clock. Whoever drives it begins and ends its steps.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, replace
+from typing import Final
+
+from plimsoll.simulation.decoding import BLOCK_TOKENS, Decoding, blocks_of
+from plimsoll.simulation.prompts import Chunks, Prompts
+from plimsoll.simulation.request import Request
+from plimsoll.simulation.step_times import StepTimes
+from plimsoll.simulation.totals import Totals
+from plimsoll.simulation.values import EngineLimits, Fate, Obstacle, Sample
+
+MOST_STEPS: Final = 128
+"""The most steps that count as equally long. Their lengths are those of the middle one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Steps that are under way: several only where all running requests generate and none can be admitted.
+
+    ``chunks`` are the requests whose prompts ride along, with their tokens.
+    """
+
+    begins_at: float
+    step_seconds: float
+    steps: int
+    ends_at: float
+    chunks: Chunks = ()
+
+
+class Engine:
+    """The requests of one replica, its KV cache and its counters."""
+
+    __slots__ = ("_decoding", "_is_warm", "_limits", "_prompts", "_times", "_waiting", "plan", "totals")
+
+    def __init__(self, limits: EngineLimits, times: StepTimes) -> None:
+        self._limits = limits
+        self._times = times
+        self._waiting: deque[Request] = deque()
+        self._prompts = Prompts()
+        self._decoding = Decoding()
+        self._is_warm = False
+        self.totals = Totals()
+        self.plan: Plan | None = None
+        """The steps that are under way; None while the engine is idle."""
+
+    @property
+    def running(self) -> int:
+        """Requests that hold blocks."""
+        return len(self._prompts) + len(self._decoding)
+
+    @property
+    def waiting(self) -> int:
+        """Requests in the queue."""
+        return len(self._waiting)
+
+    @property
+    def load(self) -> int:
+        """All requests that are not answered."""
+        return len(self._prompts) + len(self._decoding) + len(self._waiting)
+
+    @property
+    def most_running(self) -> int:
+        """The most requests that may run at the same time."""
+        return self._limits.max_num_seqs
+
+    @property
+    def total_blocks(self) -> int:
+        """Blocks of the KV cache."""
+        return self._limits.kv_tokens // BLOCK_TOKENS
+
+    @property
+    def used_blocks(self) -> int:
+        """Blocks that requests hold."""
+        return self._decoding.blocks + self._prompts.blocks
+
+    @property
+    def free_blocks(self) -> int:
+        """Blocks that nobody holds."""
+        return self.total_blocks - self.used_blocks
+
+    @property
+    def obstacle(self) -> Obstacle | None:
+        """The reason why the first request of the queue waits; None where nothing waits."""
+        if not self._waiting:
+            return None
+        if self.running >= self._limits.max_num_seqs:
+            return Obstacle.BERTHS
+        return Obstacle.STEP if self._can_admit() else Obstacle.CACHE
+
+    def requests(self) -> tuple[Request, ...]:
+        """Return all requests that are not answered."""
+        return (*self._decoding.requests(), *self._prompts.requests(), *self._waiting)
+
+    def add(self, request: Request, now: float) -> None:
+        """Put a request into the queue.
+
+        Raises:
+            ValueError: the engine could never serve it.
+        """
+        self._check(request)
+        request.received_at = now
+        self._waiting.append(request)
+
+    def _check(self, request: Request) -> None:
+        prompt, output = request.arrival.prompt_tokens, request.arrival.output_tokens
+        if prompt < 1 or output < 1:
+            raise ValueError(f"request: {prompt} and {output} tokens; write 1 or more of each")
+        if blocks_of(prompt + output) > self.total_blocks:
+            raise ValueError(f"request: {prompt} + {output} tokens; the KV cache holds {self._limits.kv_tokens}")
+
+    def drop(self, request: Request) -> None:
+        """Forget a request that has no first token, because its client is gone.
+
+        Raises:
+            ValueError: it is not here.
+        """
+        if request in self._prompts:
+            self._prompts.release(request)
+        else:
+            self._waiting.remove(request)
+
+    def begin(self, now: float) -> None:
+        """Plan the next steps. The plan before has ended."""
+        self._make_room(now)
+        chunks = self._chunks(now)
+        if chunks:
+            self.plan = self._mixed_plan(now, chunks)
+        else:
+            self.plan = self._decoding_plan(now) if self._decoding else None
+
+    def interrupt(self, now: float) -> None:
+        """End the plan after the step that is under way if a request can be admitted then."""
+        self._catch_up(now)
+        plan = self.plan
+        if plan is not None and plan.steps > 1 and self._can_admit():
+            self.plan = replace(plan, steps=1, ends_at=max(now, plan.begins_at + plan.step_seconds))
+
+    def end(self) -> list[Request]:
+        """Take the steps that were planned, and return the requests that are done with them.
+
+        Raises:
+            ValueError: nothing was planned.
+        """
+        if self.plan is None:
+            raise ValueError("plan: none; begin a step before it can end")
+        plan, self.plan = self.plan, None
+        self._generate(plan.steps, plan.ends_at - plan.begins_at)
+        done = [*self._decoding.take_done(), *self._end_chunks(plan)]
+        for request in done:
+            self._finish(request, plan.ends_at)
+        return done
+
+    def sample(self, now: float) -> Sample:
+        """Return the metrics as they are now."""
+        self._catch_up(now)
+        totals = self.totals
+        return Sample(
+            at=now,
+            kv_usage=self.used_blocks / self.total_blocks,
+            waiting=self.waiting,
+            running=self.running,
+            preemptions_total=totals.preemptions,
+            prompt_tokens_total=totals.prompt_tokens,
+            generation_tokens_total=totals.generation_tokens,
+            finished_total=totals.finished,
+            finished_prompt_tokens_total=totals.finished_prompt_tokens,
+            finished_output_tokens_total=totals.finished_output_tokens,
+            ttft_seconds_total=totals.ttft_seconds,
+            first_tokens_total=totals.first_tokens,
+            token_gap_seconds_total=totals.token_gap_seconds,
+            token_gaps_total=totals.token_gaps,
+            queue_seconds_total=totals.queue_seconds,
+            dequeued_total=totals.finished,
+            prefix_queried_tokens_total=totals.prefix_queried_tokens,
+            prefix_hit_tokens_total=totals.prefix_hit_tokens,
+        )
+
+    def _make_room(self, now: float) -> None:
+        """Preempt requests until the others can generate a token each.
+
+        The last of them cannot be admitted again in the same step: fewer blocks are left than it had.
+        """
+        while self._decoding.blocks_needed > self.free_blocks:
+            self._preempt(self._prompts.newest() if self._prompts else self._decoding.newest(), now)
+
+    def _preempt(self, request: Request, now: float) -> None:
+        if request in self._prompts:
+            self._prompts.release(request)
+        else:
+            self._decoding.leave(request)
+            request.preempted_at = now
+        self.totals.preemptions += 1
+        self._waiting.appendleft(request)
+
+    def _chunks(self, now: float) -> Chunks:
+        """Return the prompts of the next step: those that have begun, and those that can be admitted."""
+        room = self._limits.max_batched_tokens - len(self._decoding)
+        unused = room - self._prompts.left
+        while unused > 0 and self._can_admit():
+            unused -= self._admit(now)
+        return self._prompts.chunks(room)
+
+    def _can_admit(self) -> bool:
+        if not self._waiting or self.running >= self._limits.max_num_seqs:
+            return False
+        return blocks_of(self._waiting[0].known_tokens) <= self.free_blocks - self._decoding.blocks_needed
+
+    def _admit(self, now: float) -> int:
+        """Admit the first request of the queue, and return the tokens of it that are to be computed."""
+        request = self._waiting.popleft()
+        request.computed = self._cached_tokens(request)
+        self._prompts.admit(request)
+        if request.admitted_at is None:
+            request.admitted_at = now
+            self.totals.count_admission(request)
+        return request.known_tokens - request.computed
+
+    def _cached_tokens(self, request: Request) -> int:
+        """Return the tokens that need no computing: whole blocks, and not the last token of the prompt.
+
+        The cache of a replica is empty until its first prompt is computed.
+        """
+        cached = min(request.arrival.cached_tokens, request.arrival.prompt_tokens - 1)
+        return cached // BLOCK_TOKENS * BLOCK_TOKENS if self._is_warm else 0
+
+    def _mixed_plan(self, now: float, chunks: Chunks) -> Plan:
+        times, tokens = self._times, sum(tokens for _, tokens in chunks)
+        seconds = times.step(len(self._decoding), self._decoding.context, tokens)
+        for request, part in chunks:
+            seconds += times.attention(request.computed, request.computed + part)
+        return Plan(now, seconds, 1, now + seconds, chunks)
+
+    def _decoding_plan(self, now: float) -> Plan:
+        decoding = self._decoding
+        steps = min(MOST_STEPS, decoding.steps_to_end, decoding.steps_within(self.free_blocks))
+        seconds = self._times.step(len(decoding), decoding.context + (steps - 1) / 2)
+        return Plan(now, seconds, steps, now + steps * seconds)
+
+    def _catch_up(self, now: float) -> None:
+        """Take the steps of the plan that have ended; its last one ends with the plan."""
+        plan = self.plan
+        if plan is None or plan.steps == 1:
+            return
+        passed = min(plan.steps - 1, int((now - plan.begins_at) / plan.step_seconds))
+        self._generate(passed, passed * plan.step_seconds)
+        begins_at = plan.begins_at + passed * plan.step_seconds
+        self.plan = replace(plan, begins_at=begins_at, steps=plan.steps - passed)
+
+    def _generate(self, steps: int, seconds: float) -> None:
+        """Let all requests that generate take so many steps, which take so long together."""
+        requests = len(self._decoding)
+        self.totals.count_later_tokens(steps * requests, seconds * requests)
+        self._decoding.advance(steps)
+
+    def _end_chunks(self, plan: Plan) -> list[Request]:
+        """Return the requests that needed no more than the token at the end of their prompt."""
+        done: list[Request] = []
+        for request, tokens in plan.chunks:
+            if request not in self._prompts:
+                continue
+            request.computed += tokens
+            if request.computed == request.known_tokens:
+                self._end_prompt(request, plan.ends_at)
+                if request.generated == request.arrival.output_tokens:
+                    done.append(request)
+                else:
+                    self._decoding.join(request)
+        return done
+
+    def _end_prompt(self, request: Request, now: float) -> None:
+        """Give a request the token that the end of its prompt brings."""
+        self._prompts.release(request)
+        self._is_warm = True
+        request.generated += 1
+        if request.first_token_at is None:
+            request.first_token_at = now + self._times.request_seconds
+            self.totals.count_first_token(request, request.first_token_at)
+        elif request.preempted_at is not None:
+            self.totals.count_later_tokens(1, now - request.preempted_at)
+
+    def _finish(self, request: Request, now: float) -> None:
+        request.finished_at = now + self._times.request_seconds
+        request.fate = Fate.SERVED
+        self.totals.count_finished(request)

@@ -1,0 +1,167 @@
+"""The replicas of a deployment: how they start, and how they are removed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Generic, Protocol, TypeVar
+
+from plimsoll.simulation.agenda import Agenda
+from plimsoll.simulation.chance import Chance
+from plimsoll.simulation.engine import Engine
+from plimsoll.simulation.faults import lasts
+from plimsoll.simulation.replica import Replica, Stage
+from plimsoll.simulation.step_times import StepTimes
+from plimsoll.simulation.values import EngineLimits, Fault, FaultKind
+
+Limits = TypeVar("Limits", bound=EngineLimits)
+Limits_co = TypeVar("Limits_co", bound=EngineLimits, covariant=True)
+
+
+class Rules(Protocol[Limits_co]):
+    """How the replicas of a deployment start and end. Times are in seconds."""
+
+    @property
+    def engine(self) -> Limits_co:
+        """The engine of a replica at the beginning."""
+
+    @property
+    def start_replicas(self) -> int:
+        """Replicas that serve at the beginning."""
+
+    @property
+    def cold_start_seconds(self) -> float:
+        """From the creation of a replica until it serves, times a factor of ``cold_start_spread``."""
+
+    @property
+    def cold_start_spread(self) -> tuple[float, float]:
+        """The least and the largest factor."""
+
+    @property
+    def drain_seconds(self) -> float:
+        """How long a removed replica may finish its requests; after that they are lost."""
+
+    @property
+    def faults(self) -> tuple[Fault, ...]:
+        """The faults that may hit new replicas."""
+
+
+@dataclass
+class Fleet(Generic[Limits]):
+    """All replicas that ever were, in the order of their creation. ``on_ready`` is called when one begins to serve."""
+
+    rules: Rules[Limits]
+    times: StepTimes
+    agenda: Agenda
+    rng: Chance
+    on_ready: Callable[[Replica], None]
+    replicas: list[Replica] = field(default_factory=list)
+    engine: Limits = field(init=False)
+    """How replicas are created from now on."""
+    _outdated: list[Replica] = field(default_factory=list, init=False)
+    _living: list[Replica] = field(default_factory=list, init=False)
+    _ready: list[Replica] = field(default_factory=list, init=False)
+    _hit: Counter[Fault] = field(default_factory=Counter, init=False)
+    """How many replicas each fault has hit."""
+
+    def __post_init__(self) -> None:
+        """Begin with the engine of the rules."""
+        self.engine = self.rules.engine
+
+    @property
+    def shown(self) -> tuple[Replica, ...]:
+        """The replicas that start or serve, the oldest first."""
+        return tuple(self._living)
+
+    def ready(self) -> list[Replica]:
+        """Return the replicas that take requests."""
+        return self._ready
+
+    def begin(self) -> None:
+        """Create the replicas that serve from the beginning."""
+        for _ in range(self.rules.start_replicas):
+            self._get_ready(self._create(self.agenda.now))
+
+    def resize(self, wanted: int) -> None:
+        """Create or remove replicas until so many start or serve. An update has one more."""
+        wanted += 1 if self._outdated else 0
+        for _ in range(len(self._living), wanted):
+            self._start()
+        for _ in range(wanted, len(self._living)):
+            self._remove(self._least_missed())
+
+    def update(self, engine: Limits) -> None:
+        """Replace all replicas by others with this engine, one after another and each new one before an old one."""
+        if engine == self.engine:
+            return
+        self.engine, self._outdated = engine, list(self._living)
+        self._start()
+
+    def _go_on_with_update(self) -> None:
+        """Remove an old replica, now that a new one serves, and start the next one if there are more."""
+        self._outdated = [replica for replica in self._outdated if replica in self._living]
+        if self._outdated:
+            self._remove(min(self._outdated, key=lambda replica: (replica.engine.load, replica.number)))
+        self._outdated = [replica for replica in self._outdated if replica in self._living]
+        if self._outdated:
+            self._start()
+
+    def replica_seconds(self, until: float) -> float:
+        """Return how long all replicas held their GPUs, to their end or ``until``."""
+        return sum(replica.held_seconds(until) for replica in self.replicas)
+
+    def _create(self, placed_at: float) -> Replica:
+        engine, now = Engine(self.engine, self.times), self.agenda.now
+        replica = Replica(len(self.replicas), engine, self.agenda, now, placed_at, self._end_if_draining)
+        self.replicas.append(replica)
+        self._living.append(replica)
+        return replica
+
+    def _start(self) -> None:
+        """Create a replica that serves after its cold start. Its factor is drawn even if it is stuck."""
+        factor = self.rng.uniform(*self.rules.cold_start_spread)
+        shortage = self._strike(FaultKind.NO_ROOM)
+        placed_at = self.agenda.now if shortage is None else shortage.begins_at + shortage.seconds
+        replica = self._create(placed_at)
+        if self._strike(FaultKind.STUCK_STARTS) is None:
+            ready_at = placed_at + self.rules.cold_start_seconds * factor
+            self.agenda.at(ready_at, partial(self._get_ready, replica))
+
+    def _strike(self, kind: FaultKind) -> Fault | None:
+        """Return the fault of a kind that hits the replica that is created now."""
+        lasting = (fault for fault in self.rules.faults if fault.kind is kind and lasts(fault, self.agenda.now))
+        hit = next((fault for fault in lasting if fault.replicas is None or self._hit[fault] < fault.replicas), None)
+        if hit is not None:
+            self._hit[hit] += 1
+        return hit
+
+    def _get_ready(self, replica: Replica) -> None:
+        if replica.stage is Stage.STARTING:
+            replica.get_ready()
+            self._ready.append(replica)
+            self.on_ready(replica)
+            if self._outdated and replica not in self._outdated:
+                self._go_on_with_update()
+
+    def _least_missed(self) -> Replica:
+        """Return the replica to remove: the newest that is not ready, else the one with the least load."""
+        starting = [replica for replica in self._living if replica.stage is Stage.STARTING]
+        if starting:
+            return starting[-1]
+        return min(self._living, key=lambda replica: (replica.engine.load, -replica.number))
+
+    def _remove(self, replica: Replica) -> None:
+        self._living.remove(replica)
+        if replica.stage is Stage.STARTING or replica.engine.load == 0:
+            replica.stop()
+        else:
+            replica.stage = Stage.DRAINING
+            self.agenda.at(self.agenda.now + self.rules.drain_seconds, partial(self._end_if_draining, replica))
+        if replica in self._ready:
+            self._ready.remove(replica)
+
+    def _end_if_draining(self, replica: Replica) -> None:
+        if replica.stage is Stage.DRAINING:
+            replica.stop()

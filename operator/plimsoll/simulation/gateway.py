@@ -1,0 +1,69 @@
+"""The gateway: it sends each request to a ready replica, keeps those that find none, and its clients lose patience."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from plimsoll.simulation.agenda import Agenda
+from plimsoll.simulation.chance import Chance
+from plimsoll.simulation.replica import Replica
+from plimsoll.simulation.request import Request
+from plimsoll.simulation.routing import choose
+from plimsoll.simulation.values import Arrival, Fate, Routing
+
+
+@dataclass(slots=True)
+class Gateway:
+    """Requests on their way to replicas. ``patience_seconds`` is from the arrival to the engine's first token."""
+
+    agenda: Agenda
+    ready: Callable[[], Sequence[Replica]]
+    routing: Routing
+    patience_seconds: float
+    rng: Chance
+    requests: list[Request] = field(default_factory=list)
+    _held: dict[Request, None] = field(default_factory=dict, init=False)
+    _places: dict[Request, Replica] = field(default_factory=dict, init=False)
+
+    @property
+    def held(self) -> int:
+        """Requests that wait because no replica is ready."""
+        return len(self._held)
+
+    def expect(self, arrivals: Sequence[Arrival]) -> None:
+        """Take all arrivals, each at its time."""
+        for arrival in arrivals:
+            self.agenda.at(arrival.at, partial(self._arrive, arrival))
+
+    def send_held(self) -> None:
+        """Send the requests that waited for a ready replica."""
+        held = tuple(self._held)
+        self._held.clear()
+        for request in held:
+            self._send(request)
+
+    def _arrive(self, arrival: Arrival) -> None:
+        request = Request(arrival)
+        self.requests.append(request)
+        self._send(request)
+        self.agenda.at(arrival.at + self.patience_seconds, partial(self._lose_patience, request))
+
+    def _send(self, request: Request) -> None:
+        ready = self.ready()
+        if ready:
+            self._places[request] = replica = choose(ready, self.routing, self.rng)
+            replica.receive(request)
+        else:
+            self._held[request] = None
+
+    def _lose_patience(self, request: Request) -> None:
+        replica = self._places.pop(request, None)
+        if request.fate is not None or request.first_token_at is not None:
+            return
+        request.fate = Fate.GAVE_UP
+        if replica is None:
+            del self._held[request]
+        else:
+            replica.forget(request)

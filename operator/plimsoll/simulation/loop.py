@@ -1,0 +1,118 @@
+"""The live loop of a simulated deployment: the same :func:`~plimsoll.rebalance.decide.decide` as in a cluster.
+
+In a cluster, ``app/rebalancing.py`` collects the situation from the API server and Prometheus. Here it comes from the
+simulated replicas, and every change has a place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from plimsoll.engines.registry import engine_of
+from plimsoll.placement.memo import Memo
+from plimsoll.placement.other_steps import other_steps
+from plimsoll.rebalance.decide import Decided, decide, kind_of
+from plimsoll.rebalance.decisions import AddReplica, Move, RemoveReplica, Retune
+from plimsoll.rebalance.history import ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.load import LoadSummary, summarize
+from plimsoll.rebalance.memory import LoopMemory
+from plimsoll.rebalance.policy import RebalancePolicy
+from plimsoll.rebalance.signals import PodSignals
+from plimsoll.rebalance.situation import DeclaredNeed, PlacementState, Situation
+from plimsoll.simulation.kind import Kind
+from plimsoll.simulation.replica import Replica, Stage
+from plimsoll.simulation.room import open_room
+
+_POOL: Final = "pool"
+
+
+@dataclass(slots=True)
+class Loop:
+    """The loop's state between its turns: it wants ``wanted`` replicas of a ``kind``."""
+
+    kind: Kind
+    policy: RebalancePolicy
+    wanted: int
+    startup_seconds: float
+    memory: LoopMemory = field(init=False)
+    history: ChangeHistory = field(default_factory=ChangeHistory, init=False)
+    _declared: Kind = field(init=False)
+    _memo: Memo = field(default_factory=Memo, init=False)
+
+    def __post_init__(self) -> None:
+        """Begin as a deployment that has seen its first replicas start."""
+        self.memory = LoopMemory(_POOL, startup_seconds=self.startup_seconds)
+        self._declared = self.kind
+
+    def situation(self, replicas: Sequence[Replica], signals: Sequence[PodSignals], now: float) -> Situation:
+        """Return the facts of a decision. ``replicas`` start or serve."""
+        figures = self.kind.place.figures
+        return Situation(
+            DeclaredNeed(figures.kv_needed_tokens, figures.expected_bytes),
+            self._placement(replicas),
+            self._load(replicas, signals, now),
+            self.history,
+            now,
+            self.policy,
+            self.memory.about(_POOL),
+        )
+
+    def turn(self, situation: Situation) -> Decided:
+        """Decide once, and take the change up where the policy carries it out."""
+        request = self.kind.request.with_replicas(self.wanted)
+        decided = decide(situation, open_room(request, self.kind.option))
+        self.memory = decided.memory
+        if self.acts_on(decided):
+            self._take_up(decided, situation.now)
+        return decided
+
+    def acts_on(self, decided: Decided) -> bool:
+        """Whether a decision is a change that is carried out."""
+        return decided.answer is not None and self.policy.carries_out(decided.decision)
+
+    def _take_up(self, decided: Decided, now: float) -> None:
+        change, answer = decided.decision, decided.answer
+        if not isinstance(change, AddReplica | RemoveReplica | Retune | Move) or answer is None:
+            return
+        if isinstance(change, Retune):
+            self.kind = self.kind.with_settings(change.sequences, change.step_tokens) or self.kind
+            self.memory = self.memory.after_retune()
+        self.wanted = answer.tenant.request.replicas
+        self.history = self.history.recorded(Mark(now, kind_of(change), change.reason.value, self.wanted))
+
+    def _placement(self, replicas: Sequence[Replica]) -> PlacementState:
+        kind, place = self.kind, self.kind.place
+        request, figures = self._declared.request, place.figures
+        ready = [each.ready_since for each in replicas if each.ready_since is not None]
+        steps = partial(
+            other_steps, request, kind.request, place.gpu, place.split, figures.kv_capacity_tokens, self._memo
+        )
+        return PlacementState(
+            replicas=self.wanted,
+            ready=len(ready),
+            kv_capacity_tokens=figures.kv_capacity_tokens,
+            budget_bytes_per_gpu=figures.budget_bytes,
+            model=kind.model,
+            most_sequences=engine_of(request.engine.name).most_sequences(kind.request, place.gpu),
+            steps=steps,
+            starting_since=tuple(each.created_at for each in replicas if each.stage is Stage.STARTING),
+            settled_since=max(ready, default=None),
+            startup_seconds=self.startup_seconds,
+            has_states=figures.max_sequences is not None,
+            updating=len(replicas) > self.wanted,
+        )
+
+    def _load(self, replicas: Sequence[Replica], signals: Sequence[PodSignals], now: float) -> LoadSummary:
+        since = {each.name: each.ready_since for each in replicas if each.ready_since is not None}
+        return summarize(
+            signals,
+            list(since),
+            now,
+            window_seconds=self.policy.window_seconds,
+            capacity_tokens=self.kind.limits.kv_tokens,
+            ready_since=since,
+            removed_at=self.history.last(ChangeKind.REMOVE, ChangeKind.RETUNE, ChangeKind.MOVE),
+        )

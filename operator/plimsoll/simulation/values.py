@@ -1,0 +1,135 @@
+"""The words of a simulation: requests, faults, and the metrics of engines.
+
+Times are in seconds since the start of a run, lengths in tokens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+
+class EngineLimits(Protocol):
+    """The limits of one engine: tokens of its KV cache, and vLLM's flags for requests and tokens of a step."""
+
+    @property
+    def kv_tokens(self) -> int:
+        """Tokens of the KV cache."""
+
+    @property
+    def max_num_seqs(self) -> int:
+        """Requests at the same time (``--max-num-seqs``)."""
+
+    @property
+    def max_batched_tokens(self) -> int:
+        """Tokens of a step (``--max-num-batched-tokens``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """One request as a client sends it. ``cached_tokens`` of its prompt may be in a prefix cache."""
+
+    at: float
+    prompt_tokens: int
+    output_tokens: int
+    cached_tokens: int = 0
+
+
+class Routing(StrEnum):
+    """How a request finds its replica."""
+
+    LEAST_LOADED = "least-loaded"
+    TWO_CHOICES = "two-choices"
+    RANDOM = "random"
+
+
+class FaultKind(StrEnum):
+    """A fault that begins at a moment and lasts for some time."""
+
+    STUCK_STARTS = "stuck-starts"
+    """Replicas that are created meanwhile never get ready, or the first of them."""
+    NO_ROOM = "no-room"
+    """No GPU is free: replicas that are created meanwhile are pending, and start when it ends."""
+    NO_METRICS = "no-metrics"
+    """Prometheus does not answer."""
+    STALE_POD = "stale-pod"
+    """The samples of the oldest pod stop, while the pod serves."""
+    NOT_A_NUMBER = "nan"
+    """The samples of the oldest pod hold NaN."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A fault and its time. A fault of starts hits only the first ``replicas``; None hits all."""
+
+    kind: FaultKind
+    begins_at: float
+    seconds: float
+    replicas: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The metrics of one pod at one scrape, with vLLM's meaning (https://docs.vllm.ai/en/latest/usage/metrics/).
+
+    ``kv_usage`` is 0 to 1. Totals only grow: tokens and requests of the pod's life. Lengths and times are sums, as a
+    histogram's ``_sum`` and ``_count`` give them. Each is counted when vLLM counts it (``vllm/v1/metrics``):
+
+    - ``ttft_seconds_total`` and ``first_tokens_total`` at the first token of a request;
+    - ``token_gap_seconds_total`` and ``token_gaps_total`` at each later token: the time since the token before it, with
+      what a preempted request waits;
+    - ``queue_seconds_total`` and ``dequeued_total`` at the end of a request: the time until it was admitted first;
+    - ``prefix_queried_tokens_total`` and ``prefix_hit_tokens_total`` at the first admission of a request: the tokens of
+      its prompt, and those of them that are in the prefix cache.
+    """
+
+    at: float
+    kv_usage: float
+    waiting: float
+    running: float
+    preemptions_total: float
+    prompt_tokens_total: float
+    generation_tokens_total: float
+    finished_total: float
+    finished_prompt_tokens_total: float
+    finished_output_tokens_total: float
+    ttft_seconds_total: float
+    first_tokens_total: float
+    token_gap_seconds_total: float
+    token_gaps_total: float
+    queue_seconds_total: float
+    dequeued_total: float
+    prefix_queried_tokens_total: float
+    prefix_hit_tokens_total: float
+
+
+class Obstacle(StrEnum):
+    """The reasons why the first request of an engine's queue waits."""
+
+    CACHE = "Cache"
+    """The KV cache has no room for its prompt."""
+    BERTHS = "Berths"
+    """The engine runs as many requests as it may (``--max-num-seqs``)."""
+    STEP = "Step"
+    """The tokens of a step are taken by other prompts, or the step under way has not ended."""
+
+
+class Fate(StrEnum):
+    """The ends of a request."""
+
+    SERVED = "served"
+    GAVE_UP = "gave-up"
+    """The client did not get its first token in time."""
+    LOST = "lost"
+    """Its replica ended before it was done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """One request and what became of it. The times are None where they did not happen."""
+
+    arrival: Arrival
+    fate: Fate
+    ttft_seconds: float | None = None
+    tpot_seconds: float | None = None

@@ -1,0 +1,155 @@
+"""What the engines do now: their KV cache, their batch, their queues and their speed."""
+
+from __future__ import annotations
+
+from scripts.dashboard.panel import COUNT, PER_SECOND, SECONDS, SHARE, TOKENS, Panel, Query, Row
+from scripts.dashboard.queries import (
+    METRICS,
+    MODEL,
+    OBJECT,
+    by_deployment,
+    largest,
+    mean_of,
+    of_engines,
+    of_objects,
+    rate_of,
+    summed,
+)
+
+LIVE = Row(
+    "Live: hold (KV cache) and berths (batch)",
+    (
+        Panel(
+            "Hold: KV tokens in use and in the cache",
+            "All chosen deployments together, of the pods that report.",
+            TOKENS,
+            (
+                Query(summed("plimsoll_live_kv_cache_used_tokens"), "in use"),
+                Query(summed("plimsoll_live_kv_cache_tokens"), "in the caches"),
+            ),
+        ),
+        Panel(
+            "Berths: running and waiting requests, and the most that may run",
+            "If requests wait while the hold has room, the engines' limit (--max-num-seqs) is reached.",
+            COUNT,
+            (
+                Query(summed("plimsoll_live_running_requests"), "running"),
+                Query(summed("plimsoll_live_waiting_requests"), "waiting"),
+                Query(summed("plimsoll_live_batch_slots"), "may run at most"),
+            ),
+        ),
+        Panel(
+            "Hold of each deployment",
+            "The share of its KV cache in use: its tokens in use over its tokens.",
+            SHARE,
+            (
+                Query(
+                    largest(
+                        f"{of_objects('plimsoll_live_kv_cache_used_tokens')} / "
+                        f"{of_objects('plimsoll_live_kv_cache_tokens')}"
+                    ),
+                    OBJECT,
+                ),
+            ),
+        ),
+        Panel(
+            "Berths of each deployment",
+            "Running requests over the most that may run.",
+            SHARE,
+            (
+                Query(
+                    largest(
+                        f"{of_objects('plimsoll_live_running_requests')} / {of_objects('plimsoll_live_batch_slots')}"
+                    ),
+                    OBJECT,
+                ),
+            ),
+        ),
+        Panel(
+            "Hold of each pod, by its engine",
+            "The fullest pods. Data-parallel ranks are not added up: the fullest rank of a pod is shown.",
+            SHARE,
+            (
+                Query(
+                    largest(f"max by (namespace, {METRICS.model_label}, pod) ({of_engines(METRICS.kv_usage)})"),
+                    "{{namespace}}/{{pod}}",
+                ),
+            ),
+        ),
+        Panel(
+            "Running requests, by the engines",
+            "The sum over the pods of each deployment.",
+            COUNT,
+            (Query(largest(by_deployment(of_engines(METRICS.running))), MODEL),),
+        ),
+        Panel(
+            "Waiting requests, by the engines",
+            "The sum over the pods of each deployment. The queue of a gateway is not in it.",
+            COUNT,
+            (Query(largest(by_deployment(of_engines(METRICS.waiting))), MODEL),),
+        ),
+        Panel(
+            "Preemptions",
+            "Requests a second that lost their blocks in the KV cache, and are computed again.",
+            PER_SECOND,
+            (Query(largest(by_deployment(rate_of(METRICS.preemptions))), MODEL),),
+        ),
+        Panel(
+            "Requests that arrive",
+            "As the operator counts them, and as it expects them when a new replica serves.",
+            PER_SECOND,
+            (
+                Query(largest(of_objects("plimsoll_live_arrivals_per_second")), OBJECT),
+                Query(largest(of_objects("plimsoll_live_expected_arrivals_per_second")), f"{OBJECT} expected"),
+            ),
+        ),
+        Panel(
+            "Pressure",
+            "Replicas that the load needs over those that are wanted: above 1 there are too few.",
+            COUNT,
+            (Query(largest(of_objects("plimsoll_live_pressure_ratio")), OBJECT),),
+        ),
+        Panel(
+            "Needed and wanted replicas",
+            "Those that the load needs, and those that are wanted.",
+            COUNT,
+            (
+                Query(largest(of_objects("plimsoll_live_needed_replicas")), f"{OBJECT} needed"),
+                Query(largest(of_objects("plimsoll_live_target_replicas")), f"{OBJECT} wanted"),
+            ),
+        ),
+        Panel(
+            "Decisions of the live loop",
+            "How many of the chosen deployments have each decision and diagnosis.",
+            COUNT,
+            (
+                Query(
+                    f"count by (decision, diagnosis) ({of_objects('plimsoll_live_decision', 'decision', 'diagnosis')})",
+                    "{{decision}} {{diagnosis}}",
+                ),
+            ),
+            stacked=True,
+        ),
+        Panel(
+            "Tokens a second",
+            "Prompt tokens read, those in the prefix cache included, and tokens generated.",
+            TOKENS,
+            (
+                Query(f"sum({rate_of(METRICS.prompt_tokens)})", "prompt"),
+                Query(f"sum({rate_of(METRICS.generation_tokens)})", "generated"),
+            ),
+        ),
+        Panel(
+            "Mean time to the first token",
+            "From the arrival of a request at its engine.",
+            SECONDS,
+            (Query(largest(mean_of(METRICS.first_token_seconds)), MODEL),),
+        ),
+        Panel(
+            "Mean time between two tokens",
+            "Of requests that generate.",
+            SECONDS,
+            (Query(largest(mean_of(METRICS.token_gap_seconds)), MODEL),),
+        ),
+    ),
+)

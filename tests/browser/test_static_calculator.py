@@ -1,0 +1,117 @@
+"""The static calculator in a real browser: its figures are those of ``plimsoll estimate``, from files alone."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser
+
+from plimsoll.console.alone import document, page
+from tests.support.static_calculator import built_or_skip
+from tests.support.tabs import Tab, open_tab
+
+pytestmark = pytest.mark.browser
+
+PATIENCE_MS = 120_000
+"""Python is loaded in about three seconds; a busy machine takes many times as long."""
+
+MODELS = (
+    "Qwen/Qwen3-8B",
+    "openai/gpt-oss-20b",
+    "deepseek-ai/DeepSeek-V3",
+    "Qwen/Qwen2.5-VL-7B-Instruct",
+    "RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic",
+)
+GPUS = ("", "l4-24gb", "h100-sxm-80gb", "mi300x-192gb")
+CHECKED = ("&lora=4 16", "&prompt=900&output-tokens=100", "&cpu-offload=4Gi", "&speculate=Ngram 4")
+"""Options that need pydantic."""
+
+QUERIES = (
+    *(f"?model={model}{'&gpu=' if gpu else ''}{gpu}" for model in MODELS for gpu in GPUS),
+    *(f"?model={MODELS[0]}&gpu=h100-sxm-80gb{options}" for options in CHECKED),
+)
+
+_ASK = """
+async (queries) => {
+  const worker = new Worker(new URL("worker.js", location.href), { type: "module" });
+  const answers = [];
+  for (const [id, query] of queries.entries()) {
+    answers.push(await new Promise((resolve, reject) => {
+      worker.onmessage = ({ data }) => resolve(data.fault ?? data.text);
+      worker.onerror = reject;
+      worker.postMessage({ id, kind: "document", query });
+    }));
+  }
+  worker.terminate();
+  return answers;
+}
+"""
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *words: Any) -> None:  # noqa: A002 - the base class's name
+        """Write nothing."""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The files below a path of a plain file server on loopback; the address."""
+    folder = tmp_path_factory.mktemp("site")
+    built_or_skip(folder / "some" / "place")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=str(folder)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def tab(chromium: Browser, site: str) -> Iterator[Tab]:
+    with open_tab(chromium, site) as opened:
+        opened.page.set_default_timeout(PATIENCE_MS)
+        yield opened
+
+
+def test_the_worker_gives_the_bytes_of_the_command(tab: Tab) -> None:
+    tab.go("/some/place/")
+    answers = tab.page.evaluate(_ASK, list(QUERIES))
+    for query, answer in zip(QUERIES, answers, strict=True):
+        assert answer == document(query), query
+
+
+def test_a_form_is_an_address_and_the_page_is_the_consoles(tab: Tab) -> None:
+    tab.go("/some/place/")
+    shown = tab.page
+    shown.get_by_label("Model", exact=True).fill("Qwen/Qwen3-8B")
+    shown.get_by_label("GPU", exact=True).select_option("l4-24gb")
+    shown.get_by_role("button", name="Calculate").press("Enter")
+    shown.locator("#command").wait_for()
+    assert shown.url.endswith("/some/place/?model=Qwen%2FQwen3-8B&gpu=l4-24gb")
+    assert shown.locator("#command").inner_text() == "plimsoll estimate Qwen/Qwen3-8B --gpu l4-24gb"
+    parsed = "(html) => { const div = document.createElement('div'); div.innerHTML = html; return div.innerHTML; }"
+    wanted = shown.evaluate(parsed, page("?model=Qwen/Qwen3-8B&gpu=l4-24gb"))
+    assert shown.locator("#main").inner_html() == wanted
+    assert (tab.violations, tab.foreign, tab.errors, tab.messages) == ([], [], [], [])
+
+
+def test_it_answers_without_a_network_once_it_is_loaded(tab: Tab) -> None:
+    tab.go("/some/place/?model=Qwen/Qwen3-8B&gpu=l4-24gb")
+    tab.page.locator("#command").wait_for()
+    tab.page.context.set_offline(True)
+    tab.page.get_by_label("Context").fill("4096")
+    tab.page.get_by_role("button", name="Calculate").click()
+    tab.page.locator("#command", has_text="--context 4096").wait_for()
+    assert "--context 4096" in tab.page.locator("#command").inner_text()
+
+
+def test_a_fault_is_said_in_the_page(tab: Tab) -> None:
+    tab.go("/some/place/?model=<img src=x onerror=alert(1)>")
+    said = tab.page.get_by_role("alert").inner_text()
+    assert "<img src=x onerror=alert(1)>" in said
+    assert tab.page.locator("#main img").count() == 0
+    assert tab.errors == []

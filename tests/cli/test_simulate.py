@@ -1,0 +1,83 @@
+"""``plimsoll simulate`` at a prompt: what happens at a load, without any network or cluster."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from plimsoll.cli.simulation_question import Simulated, trial_of, workload_of
+from plimsoll.simulation.presets import PRESETS
+from plimsoll.simulation.simulate import simulate
+from tests.cli.conftest import Run
+
+MODEL = "meta-llama/Llama-3.1-8B-Instruct"
+QUESTION = ("simulate", MODEL, "--gpu", "L4", "--concurrency", "4", "--context", "4096")
+SHORT = (*QUESTION, "--requests-per-second", "1", "--minutes", "15", "--startup", "120")
+EXPECTED = Path(__file__).with_name("simulated.txt")
+
+
+def test_the_summary_comes_first_and_the_input_is_repeated(run: Run) -> None:
+    status, shown, _ = run(*SHORT)
+    assert status == 0
+    assert shown.startswith("At 1 requests/s the berths fill after ")
+    assert f"Replica: {MODEL} on 1 x l4-24gb, " in shown
+    assert "Requests: 1 a second, 2 times as many for 180 s every 600 s; prompts of 1,155 tokens" in shown
+    assert "Policy: Auto, 1 to 10 replicas, 1 at the beginning, 120 s to start one" in shown
+
+
+def test_one_run_is_as_it_was(run: Run) -> None:
+    assert run(*SHORT)[1] == EXPECTED.read_text(encoding="utf-8")
+
+
+def test_the_document_holds_the_figures_of_the_core(run: Run) -> None:
+    found = json.loads(run(*SHORT, "-o", "json")[1])
+    asked = Simulated(MODEL, "l4-24gb", concurrency=4, context=4096, requests_per_second=1, minutes=15, startup=120)
+    trial = trial_of(asked)
+    course = simulate(trial)
+    assert found["summary"] == course.summary
+    assert found["input"]["kv_tokens"] == trial.kind.place.figures.kv_capacity_tokens
+    assert found["totals"]["arrived"] == course.totals.arrived
+    assert [each["sentence"] for each in found["events"]] == [each.sentence for each in course.events]
+    assert [each["held_tokens"] for each in found["moments"]] == [each.held_tokens for each in course.moments]
+    assert found["moments"][0]["ttft_seconds"] is None
+
+
+@pytest.mark.parametrize("name", [each.name for each in PRESETS])
+def test_every_preset_is_answered_on_a_usual_replica(run: Run, name: str) -> None:
+    words = ("--gpu", "h100-sxm-80gb", "--preset", name, "--minutes", "2", "-o", "json")
+    status, shown, error = run("simulate", MODEL, *words)
+    assert (status, error) == (0, "")
+    workload = json.loads(shown)["input"]["workload"]
+    assert workload["minutes"] == 2
+    assert workload["prompt_tokens"] == next(each for each in PRESETS if each.name == name).workload.prompt_tokens
+
+
+def test_what_is_given_replaces_the_figure_of_the_preset() -> None:
+    agents = PRESETS[2].workload
+    found = workload_of(Simulated(MODEL, "l4-24gb", preset="agents", prompt=500, burst=3.0))
+    assert (found.prompt_tokens, found.shared_prefix_tokens, found.burst_factor) == (500, 499, 3.0)
+    assert (found.output_tokens, found.requests_per_second) == (agents.output_tokens, agents.requests_per_second)
+
+
+@pytest.mark.parametrize(
+    ("words", "fault"),
+    [
+        (("--requests-per-second", "0"), "requests-per-second: 0.0 cannot be used. Use a number above 0."),
+        (("--requests-per-second", "500"), "can be simulated at once. Use 9.25 or less, or simulate fewer minutes."),
+        (("--max-replicas", "51"), "max-replicas: 51 cannot be used. Use 1 to 50."),
+        (
+            ("--concurrency", "64", "--tp", "1"),
+            "are missing on each GPU. Use more GPUs, a shorter",
+        ),
+        (("--prompt", "9000"), "Use a longer context."),
+        (("--gpu", "L400"), "There is no such GPU type"),
+    ],
+)
+def test_what_cannot_be_simulated_is_one_sentence(run: Run, words: tuple[str, ...], fault: str) -> None:
+    status, shown, error = run(*QUESTION, *words)
+    assert (status, shown) == (2, "")
+    assert fault in error
+    assert error.startswith("error: ")
+    assert "Traceback" not in error

@@ -1,0 +1,295 @@
+"""The chart's alerts and dashboard on a real Prometheus, which has scraped the operator's and an engine's own pages."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any
+
+import pytest
+import yaml
+
+from plimsoll.domain.public_words import ConditionReason
+from plimsoll.domain.reasons import NodeReason, PriceDoubt
+from testbed import versions
+from testbed.binaries import ensure_binaries
+from testbed.commands import CommandFailed, run_command
+from testbed.played_past import PlayedPast
+from testbed.prometheus import Prometheus
+from testbed.waiting import wait_until
+from tests.support.alerting import CHART, DASHBOARD, RULES, Rule, queries
+from tests.support.played_scenes import CHAT, Played, Scene, Story
+
+pytestmark = pytest.mark.cluster
+
+APART_SECONDS = 80 * 60.0
+"""Between the ends of two stories: the windows of the rules see one story only."""
+
+WELL = Story(Scene())
+FULL = Scene(usage=1.0, running=50, waiting=5)
+LIMITED = Scene(usage=0.2, running=8, waiting=4)
+
+FAULTY = {
+    "PlimsollDeploymentUnplaced": {"one replica": Story(Scene(missing=1), 20)},
+    "PlimsollDeploymentNotPlanned": {"a bad field": Story(Scene(problem=ConditionReason.INVALID_SPEC), 20)},
+    "PlimsollNodesIgnored": {"no label": Story(Scene(ignored=(NodeReason.NO_PRODUCT_LABEL,)), 35)},
+    "PlimsollPriceDoubtful": {"an old price": Story(Scene(doubts=(PriceDoubt.OLD_PRICE,)), 35)},
+    "PlimsollKvCacheOverLine": {
+        "full": Story(FULL, 20),
+        "full, an old release": Story(replace(FULL, former_names=True)),
+    },
+    "PlimsollQueueWithFreeCache": {
+        "a limit": Story(LIMITED, 20),
+        "a limit, an old release": Story(replace(LIMITED, former_names=True)),
+    },
+    "PlimsollEngineMetricsUnusable": {"none": Story(Scene(reason="MetricsMissing"), 20)},
+    "PlimsollEstimateOff": {
+        "too much promised": Story(Scene(reported=0.8), 20),
+        "too little promised": Story(Scene(reported=1.3), 20),
+    },
+    "PlimsollNoLeader": {"the lease is lost": Story(Scene(leads=False), 10)},
+    "PlimsollPassesFail": {"all": Story(Scene(failing=2), 25)},
+    "PlimsollDataOld": {"half an hour": Story(Scene(age=1800), 10)},
+    "PlimsollWatchSilent": {"two minutes": Story(Scene(silent=120), 5)},
+    "PlimsollFaults": {
+        "the first one": Story(Scene(faults=1), since=5, until=4),
+        "again": Story(Scene(faults=1), 30),
+    },
+    "PlimsollWritesFail": {"again and again": Story(Scene(unwritten=1), 35)},
+}
+"""Stories in which each alert fires."""
+
+HONEST = {
+    "PlimsollDeploymentUnplaced": {"waits for 10 minutes": Story(Scene(missing=1), 10)},
+    "PlimsollDeploymentNotPlanned": {"reads the model": Story(Scene(problem=ConditionReason.RESOLVING_MODEL), 5)},
+    "PlimsollNodesIgnored": {"cordoned": Story(Scene(ignored=(NodeReason.CORDONED,)))},
+    "PlimsollPriceDoubtful": {"for a short time": Story(Scene(doubts=(PriceDoubt.OLD_PRICE,)), 10)},
+    "PlimsollKvCacheOverLine": {
+        "full without a queue": Story(replace(FULL, waiting=0)),
+        "for a short time": Story(FULL, 5),
+        "an engine of others": Story(replace(FULL, model="of-others")),
+    },
+    "PlimsollQueueWithFreeCache": {
+        "the cache is in use": Story(replace(LIMITED, usage=0.9)),
+        "no queue": Story(replace(LIMITED, waiting=0)),
+        "an engine of others": Story(replace(LIMITED, model="of-others")),
+    },
+    "PlimsollEngineMetricsUnusable": {"another reason": Story(Scene(reason="CoolingDown"))},
+    "PlimsollEstimateOff": {"4 % less": Story(Scene(reported=0.96)), "5 % more": Story(Scene(reported=1.05))},
+    "PlimsollNoLeader": {"a change of leaders": Story(Scene(leads=False), 3)},
+    "PlimsollPassesFail": {"every second one": Story(Scene(failing=1)), "a standby": Story(Scene(leads=False))},
+    "PlimsollDataOld": {"a late list": Story(Scene(age=600))},
+    "PlimsollWatchSilent": {"a slow watch": Story(Scene(silent=30))},
+    "PlimsollFaults": {"long ago": Story(Scene(faults=1), since=25, until=24)},
+    "PlimsollWritesFail": {"one refusal": Story(Scene(unwritten=1), since=9, until=8)},
+}
+"""For each alert, stories near to these in which it does not fire."""
+
+ALL_AT_ONCE = Scene(
+    missing=1,
+    problem=ConditionReason.INVALID_SPEC,
+    ignored=(NodeReason.NO_PRODUCT_LABEL,),
+    doubts=(PriceDoubt.OLD_PRICE,),
+    reported=0.8,
+    reason="MetricsMissing",
+    age=1800,
+    silent=120,
+    faults=1,
+    unwritten=1,
+    usage=1.0,
+    running=50,
+    waiting=5,
+)
+
+
+OLD_ENGINE = "an engine of an old release"
+STORIES = {
+    "all is well": WELL,
+    OLD_ENGINE: Story(Scene(former_names=True)),
+    **{
+        f"{alert}: {name}": story
+        for table in (FAULTY, HONEST)
+        for alert, of in table.items()
+        for name, story in of.items()
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """A Prometheus that has scraped all stories; ``ends`` are their ends, POSIX seconds, and the last one is now."""
+
+    prometheus: Prometheus
+    ends: dict[str, float]
+    now: float
+
+    def firing(self, rule: Rule, at: float) -> list[dict[str, str]]:
+        """The labels for which the expression held at each minute of the time that the rule asks for."""
+        points = rule.minutes + 1
+        held = self.prometheus.query(f"count_over_time(({rule.expression})[{points}m:1m])", at=at)
+        return [series.labels for series in held if series.value == points]
+
+
+def helm(*options: str) -> str:
+    program = str(ensure_binaries()["helm"])
+    image = ("--set", "image.registry=registry.example", f"--kube-version={versions.KUBERNETES}")
+    return run_command(
+        [program, "template", "plimsoll", str(CHART), "--namespace", "plimsoll-system", *image, *options]
+    )
+
+
+def objects(kind: str, *options: str) -> list[dict[str, Any]]:
+    """The objects of a kind; the others are long, and are not parsed."""
+    return [yaml.safe_load(each) for each in helm(*options).split("\n---\n") if f"\nkind: {kind}\n" in each]
+
+
+ON = ("--set", "metrics.prometheusRule.enabled=true,metrics.dashboard.enabled=true")
+RUNBOOKS = ("--set", "metrics.prometheusRule.runbookUrl=https://git.example/plimsoll/docs/runbooks.md")
+
+
+@pytest.fixture(scope="module")
+def past(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Past]:
+    directory = tmp_path_factory.mktemp("alerts")
+    (rule_object,) = objects("PrometheusRule", *ON, *RUNBOOKS)
+    rules = directory / "rules.yaml"
+    rules.write_text(yaml.safe_dump(rule_object["spec"]))
+    now = time.time() // 60 * 60
+    ends = {name: now - APART_SECONDS * place for place, name in enumerate(STORIES, start=1)}
+    before = [Played(story, ends[name]) for name, story in reversed(STORIES.items())]
+    days = int((len(STORIES) + 1) * APART_SECONDS / 86_400) + 1
+    played = PlayedPast([*before, Played(Story(ALL_AT_ONCE), now, buckets=True, after=5)], days)
+    with (
+        played,
+        Prometheus(ensure_binaries(), directory, [], jobs=[played.job], days=days, rules=[rules]) as prometheus,
+    ):
+        wait_until(lambda: prometheus.query("plimsoll_leader", at=now), 30, "the scrape of all stories")
+        yield Past(prometheus, ends, now)
+
+
+def cases(table: dict[str, dict[str, Story]]) -> list[tuple[str, str]]:
+    return [(alert, name) for alert, stories in table.items() for name in stories]
+
+
+@pytest.mark.parametrize(("alert", "story"), cases(FAULTY))
+def test_the_alert_fires_on_the_fault(past: Past, alert: str, story: str) -> None:
+    found = past.firing(RULES[alert], past.ends[f"{alert}: {story}"])
+    named = set(re.findall(r"\$labels\.(\w+)", RULES[alert].annotations["summary"]))
+    assert found
+    assert all(labels.keys() == named for labels in found)
+
+
+@pytest.mark.parametrize(("alert", "story"), cases(HONEST))
+def test_the_alert_is_quiet_where_it_only_looks_like_the_fault(past: Past, alert: str, story: str) -> None:
+    assert past.firing(RULES[alert], past.ends[f"{alert}: {story}"]) == []
+
+
+def test_every_alert_has_a_fault_and_a_neighbour_and_none_fires_where_all_is_well(past: Past) -> None:
+    assert FAULTY.keys() == HONEST.keys() == RULES.keys()
+    for name in ("all is well", OLD_ENGINE):
+        assert [alert for alert, rule in RULES.items() if past.firing(rule, past.ends[name])] == []
+
+
+def test_a_prometheus_without_an_operator_fires_that_and_nothing_else(past: Past) -> None:
+    nobody = past.ends["all is well"] + 30 * 60
+    assert [alert for alert, rule in RULES.items() if past.firing(rule, nobody)] == ["PlimsollNoLeader"]
+
+
+EXCLUDED = {"PlimsollNoLeader", "PlimsollPassesFail", "PlimsollQueueWithFreeCache"}
+"""They cannot be true together with the others."""
+
+
+def alerts_of(prometheus: Prometheus) -> dict[str, dict[str, Any]]:
+    return {each["labels"]["alertname"]: each for each in prometheus.ask("alerts")["alerts"]}
+
+
+def test_prometheus_takes_the_chart_s_rules_and_writes_their_sentences(past: Past) -> None:
+    """The rules run as they are installed. Of those with a time to wait, the alert is pending."""
+    expected = RULES.keys() - EXCLUDED
+    wait_until(lambda: expected <= alerts_of(past.prometheus).keys(), 20, "the alerts")
+    found = alerts_of(past.prometheus)
+    assert found.keys() == expected
+    for name, alert in found.items():
+        said = alert["annotations"]
+        assert said["runbook_url"] == f"https://git.example/plimsoll/docs/runbooks.md#{name.lower()}"
+        assert "<" not in said["summary"], said["summary"]
+        assert "{" not in said["summary"], said["summary"]
+    assert found["PlimsollFaults"]["state"] == "firing"
+    assert found["PlimsollDeploymentUnplaced"]["annotations"]["summary"] == (
+        "Replicas of serving/chat without a place: 1."
+    )
+    rules = chain.from_iterable(group["rules"] for group in past.prometheus.ask("rules")["groups"])
+    assert {each["health"] for each in rules} == {"ok"}
+
+
+def asked(expression: str, namespace: str = ".*", deployment: str = ".*") -> str:
+    """A query of the dashboard as Grafana sends it."""
+    chosen = {"$__rate_interval": "4m", "$namespace": namespace, "$deployment": deployment}
+    for variable, value in chosen.items():
+        expression = expression.replace(variable, value)
+    assert "$" not in expression
+    return expression
+
+
+@pytest.mark.parametrize("title", queries())
+def test_every_query_of_the_dashboard_has_an_answer(past: Past, title: str) -> None:
+    answer = past.prometheus.query(asked(queries()[title]), at=past.now)
+    assert answer
+    assert not any(math.isnan(series.value) for series in answer)
+
+
+def test_no_panel_about_an_old_engine_is_empty(past: Past) -> None:
+    about_engines = {title: each for title, each in queries().items() if "vllm:" in each}
+    assert len(about_engines) >= 6
+    at = past.ends[OLD_ENGINE]
+    empty = [title for title, each in about_engines.items() if not past.prometheus.query(asked(each), at=at)]
+    assert empty == []
+
+
+def test_the_chosen_deployment_is_the_only_one_shown(past: Past) -> None:
+    own, other = (asked(queries()["Hold of each deployment A"], CHAT.namespace, name) for name in (CHAT.name, "mail"))
+    assert [each.value for each in past.prometheus.query(own, at=past.now)] == [1.0]
+    assert past.prometheus.query(other, at=past.now) == []
+
+
+def test_deployments_can_be_chosen_also_where_they_cannot_be_planned(past: Past) -> None:
+    *_, variable = DASHBOARD["templating"]["list"]
+    selector = variable["query"]["query"].removeprefix("label_values(").removesuffix(", name)")
+    found = past.prometheus.query(f"group by (name) ({asked(selector)})", at=past.now)
+    assert sorted(each.labels["name"] for each in found) == [CHAT.name, "mail"]
+
+
+def test_the_chart_brings_neither_unless_it_is_asked_to() -> None:
+    assert objects("PrometheusRule") == []
+    assert [each["metadata"]["name"] for each in objects("ConfigMap")] == ["plimsoll-prices"]
+
+
+def test_the_chart_brings_both_with_the_labels_that_others_select_by() -> None:
+    labels = "metrics.prometheusRule.additionalLabels.release=kps,metrics.dashboard.annotations.grafana_folder=LLM"
+    more = ("--set", f"{labels},metrics.dashboard.namespace=grafana")
+    (rule,) = objects("PrometheusRule", *ON, *more)
+    assert rule["metadata"]["labels"]["release"] == "kps"
+    links = [each["annotations"]["runbook_url"] for group in rule["spec"]["groups"] for each in group["rules"]]
+    assert links == [f"docs/runbooks.md#{name.lower()}" for name in RULES]
+    (found,) = [each for each in objects("ConfigMap", *ON, *more) if each["metadata"]["name"] == "plimsoll-dashboard"]
+    assert found["metadata"]["namespace"] == "grafana"
+    assert found["metadata"]["labels"]["grafana_dashboard"] == "1"
+    assert found["metadata"]["annotations"] == {"grafana_folder": "LLM"}
+    assert json.loads(found["data"]["plimsoll.json"]) == DASHBOARD
+
+
+def test_helm_has_nothing_to_say_about_them() -> None:
+    image = ("--set", "image.registry=registry.example")
+    said = run_command([str(ensure_binaries()["helm"]), "lint", "--strict", str(CHART), *image, *ON])
+    assert "0 chart(s) failed" in said
+    assert "WARNING" not in said
+
+
+@pytest.mark.parametrize("address", ["https://git.example/a b", "https://git.example/x#y", "{{ evil }}", ""])
+def test_an_address_that_would_break_a_link_is_refused(address: str) -> None:
+    with pytest.raises(CommandFailed, match="runbookUrl"):
+        helm(*ON, "--set-string", f"metrics.prometheusRule.runbookUrl={address}")

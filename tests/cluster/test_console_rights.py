@@ -1,0 +1,181 @@
+"""Three people at their consoles on one real API server: each sees what the API server lets them list, and no more."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import requests
+import yaml
+
+from testbed.audit import AuditLog
+from testbed.console_process import ConsoleProcess
+from testbed.control_plane import ControlPlane
+from testbed.people import admin, stranger, tenant
+from testbed.waiting import wait_until
+from tests.support.faulty import fault_proxy, kubeconfig_of
+from tests.support.installed import inference_deployment, namespace_of
+
+pytestmark = pytest.mark.cluster
+
+PAGES = ("/", "/fleet", "/deployments", "/pressure", "/accuracy")
+QUESTIONS = ("selfsubjectreviews", "selfsubjectaccessreviews")
+"""Kinds that the API server answers and never stores: who am I, and what may I do?"""
+
+SECONDS = 60.0
+STREAM_SECONDS = 60.0
+STREAM_QUESTIONS = ("selfsubjectreviews", "selfsubjectaccessreviews")
+"""Kinds that the API server answers and never stores: who am I, and what may I do?"""
+
+SECONDS = 60.0
+
+
+@contextmanager
+def visitor(kubeconfig: Path, folder: Path, *arguments: str) -> Iterator[tuple[requests.Session, str]]:
+    """Somebody who has opened the address that a console printed."""
+    with ConsoleProcess(kubeconfig, folder, arguments=arguments) as console, requests.Session() as session:
+        session.headers["Accept"] = "text/html"
+        assert session.get(console.entry, timeout=30).status_code == 200
+        yield session, console.origin
+
+
+def awaits(session: requests.Session, url: str, words: str) -> str:
+    """Return the page as soon as it has these words."""
+
+    def page() -> str:
+        text = session.get(url, timeout=30).text
+        return text if words in text else ""
+
+    return wait_until(page, SECONDS, f"{words!r} on {url}")
+
+
+@pytest.fixture(scope="module")
+def teams(control_plane: ControlPlane) -> Iterator[tuple[str, str]]:
+    """Two namespaces with one deployment each. Their names stand nowhere else."""
+    with namespace_of(control_plane, "team-red") as red, namespace_of(control_plane, "team-blue") as blue:
+        control_plane.apply(
+            [
+                inference_deployment("crimson-model", red.namespace),
+                inference_deployment("azure-model", blue.namespace),
+            ]
+        )
+        yield red.namespace, blue.namespace
+
+
+@pytest.mark.usefixtures("teams")
+def test_an_admin_sees_the_deployments_of_all_and_the_map(control_plane: ControlPlane, tmp_path: Path) -> None:
+    with visitor(admin(control_plane, "ada"), tmp_path) as (session, origin):
+        listed = awaits(session, f"{origin}/deployments", "crimson-model")
+        assert "azure-model" in listed
+        assert "as <b>ada</b>" in awaits(session, f"{origin}/deployments", "ada")
+        assert "h100-0" in awaits(session, f"{origin}/fleet", "h100-0")
+
+
+def test_a_tenant_sees_neither_names_nor_counts_of_another_namespace(
+    control_plane: ControlPlane, teams: tuple[str, str], tmp_path: Path
+) -> None:
+    red, blue = teams
+    with visitor(tenant(control_plane, "bob", blue), tmp_path, "-n", blue) as (session, origin):
+        listed = awaits(session, f"{origin}/deployments", "azure-model")
+        assert 'Deployments <span class="badge">1</span>' in listed
+        for page in PAGES:
+            text = session.get(origin + page, timeout=30).text
+            assert "crimson-model" not in text
+            assert red not in text
+        foreign = session.get(f"{origin}/deployments/{red}/crimson-model", timeout=30)
+        assert foreign.status_code == 403
+        assert "Ask an admin" in foreign.text
+
+
+def test_a_tenant_reads_which_right_the_map_needs(
+    control_plane: ControlPlane, teams: tuple[str, str], tmp_path: Path
+) -> None:
+    with visitor(tenant(control_plane, "bob", teams[1]), tmp_path, "-n", teams[1]) as (session, origin):
+        assert "You may not list nodes" in awaits(session, f"{origin}/fleet", "You may not list")
+
+
+def test_a_tenant_who_names_no_namespace_sees_that_of_the_kubeconfig(
+    control_plane: ControlPlane, teams: tuple[str, str], tmp_path: Path
+) -> None:
+    kubeconfig = in_namespace(tenant(control_plane, "bob", teams[1]), tmp_path, teams[1])
+    with visitor(kubeconfig, tmp_path) as (session, origin):
+        listed = awaits(session, f"{origin}/deployments", "azure-model")
+        assert f"shows the namespace {teams[1]}" in listed
+        assert "crimson-model" not in listed
+
+
+def in_namespace(kubeconfig: Path, folder: Path, namespace: str) -> Path:
+    """A copy of a kubeconfig whose context has a namespace."""
+    config = yaml.safe_load(kubeconfig.read_text())
+    for context in config["contexts"]:
+        context["context"]["namespace"] = namespace
+    copy = folder / "with-namespace.kubeconfig"
+    copy.write_text(yaml.safe_dump(config))
+    return copy
+
+
+@pytest.mark.usefixtures("teams")
+def test_a_stranger_sees_only_which_right_is_missing(control_plane: ControlPlane, tmp_path: Path) -> None:
+    with visitor(stranger(control_plane, "nobody-at-all"), tmp_path) as (session, origin):
+        assert "You may not list inferencedeployments" in awaits(session, f"{origin}/deployments", "You may not list")
+        for page in PAGES:
+            text = session.get(origin + page, timeout=30).text
+            assert "crimson-model" not in text
+            assert "azure-model" not in text
+
+
+def test_a_right_that_is_taken_away_ends_the_stream_and_the_names_within_a_minute(
+    control_plane: ControlPlane, teams: tuple[str, str], tmp_path: Path
+) -> None:
+    kubeconfig = tenant(control_plane, "carol", teams[1])
+    honest = tenant(control_plane, "dan", teams[1])
+    with (
+        visitor(kubeconfig, tmp_path, "-n", teams[1]) as (session, origin),
+        visitor(honest, tmp_path, "-n", teams[1]) as (other, other_origin),
+    ):
+        awaits(session, f"{origin}/deployments", "azure-model")
+        awaits(other, f"{other_origin}/deployments", "azure-model")
+        with session.get(f"{origin}/stream", stream=True, timeout=STREAM_SECONDS) as stream:
+            control_plane.kubectl("delete", "rolebinding", "carol-view", "-n", teams[1])
+            began = time.monotonic()
+            assert b"plimsoll" in b"".join(stream.iter_content(None))
+            assert time.monotonic() - began < STREAM_SECONDS
+        assert "azure-model" not in session.get(f"{origin}/deployments", timeout=30).text
+        assert "azure-model" in other.get(f"{other_origin}/deployments", timeout=30).text
+
+
+@pytest.mark.usefixtures("teams")
+def test_a_broken_api_server_leaves_the_last_state_with_its_age_and_comes_back_by_itself(
+    control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    with fault_proxy(control_plane) as proxy:
+        kubeconfig = kubeconfig_of(control_plane, "console-through-proxy", server=proxy.url)
+        with visitor(kubeconfig, tmp_path) as (session, origin):
+            awaits(session, f"{origin}/deployments", "crimson-model")
+            with proxy.partition():
+                proxy.cut_streams()
+                broken = awaits(session, f"{origin}/deployments", "The API server does not answer since")
+                assert "crimson-model" in broken
+                assert "last state, " in broken
+            awaits(session, f"{origin}/deployments", "● live")
+            assert "The API server does not answer" not in session.get(f"{origin}/deployments", timeout=30).text
+
+
+def test_reading_writes_nothing(control_plane: ControlPlane, teams: tuple[str, str], tmp_path: Path) -> None:
+    kubeconfig = admin(control_plane, "ada")
+    log = AuditLog(control_plane.audit_log)
+    start = log.offset()
+    with visitor(kubeconfig, tmp_path) as (session, origin):
+        awaits(session, f"{origin}/deployments", "crimson-model")
+        for page in (*PAGES, f"/deployments/{teams[0]}/crimson-model", "/what-if?change=-h100-sxm-80gb"):
+            assert session.get(origin + page, timeout=60).status_code == 200
+        manifest = yaml.safe_dump(inference_deployment("imagined", teams[0]))
+        asked = session.post(f"{origin}/what-if", data={"manifest": manifest}, headers={"Origin": origin}, timeout=60)
+        answer = asked.text[asked.text.index("</form>") :]
+        assert "1 placed" in answer
+    assert not [event for event in log.events(start, user="ada") if event.resource not in QUESTIONS]
+    control_plane.kubectl("annotate", "namespace", teams[0], "seen=1")  # the honest neighbour: writes are in the log
+    assert log.events(start, resource="namespaces")

@@ -1,0 +1,245 @@
+"""The calculator has the figures of ``plimsoll estimate``, and what it gives to copy has them too."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from html import unescape
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+from urllib.parse import urlencode
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from plimsoll.adapters.catalog import load_model_facts
+from plimsoll.api.convert import to_request
+from plimsoll.api.parse import parse_inference_deployment
+from plimsoll.cli.main import cli
+from plimsoll.console.alone import document, page
+from plimsoll.console.pages.calculator import calculator as handler
+from plimsoll.console.rendering import rendered
+from plimsoll.console.views.calculator import Calculator, calculator_of
+from plimsoll.console.views.calculator_rows import Shelf
+from plimsoll.console.visit import Page, Visit
+from plimsoll.domain.errors import InvalidInput
+
+MODEL = "Qwen/Qwen3-8B"
+GPU = "h100-sxm-80gb"
+SHAPES = ("deepseek-ai/DeepSeek-V3", "openai/gpt-oss-20b", "Qwen/Qwen2.5-VL-7B-Instruct")
+
+LLAMA_8B: dict[str, Any] = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": 4096,
+    "intermediate_size": 14336,
+    "max_position_embeddings": 131072,
+    "num_attention_heads": 32,
+    "num_hidden_layers": 32,
+    "num_key_value_heads": 8,
+    "tie_word_embeddings": False,
+    "torch_dtype": "bfloat16",
+    "vocab_size": 128256,
+}
+
+OPTIONS: tuple[dict[str, str], ...] = (
+    {},
+    {"context": "4096", "concurrency": "3"},
+    {"precision": "fp8", "kv-precision": "fp8", "eager": "1"},
+    {"tp": "2", "pp": "2"},
+    {"tp": "2", "ep": "1", "text-only": "1"},
+    {"prompt": "900", "output-tokens": "100"},
+    {"cpu-offload": "4Gi", "utilization": "85", "batched-tokens": "4096"},
+    {"lora": "4 16"},
+    {"speculate": "ngram 4", "engine": "0.30.0"},
+    {"speculate": "Draft 3", "draft": "Qwen/Qwen3-0.6B"},
+)
+
+
+def printed(words: list[str]) -> str:
+    """What the command prints."""
+    ran = CliRunner().invoke(cli, words, catch_exceptions=False)
+    assert ran.exit_code == 0, ran.output
+    return ran.output
+
+
+def seen(**query: str) -> Calculator:
+    return calculator_of({key.replace("_", "-"): (value,) for key, value in query.items()})
+
+
+def asked(options: dict[str, str], gpu: str = GPU, model: str = MODEL) -> dict[str, str]:
+    return {"model": model, "gpu": gpu, **options}
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_the_copied_command_prints_the_figures_of_the_page(options: dict[str, str]) -> None:
+    query = asked(options)
+    answer = calculator_of({key: (value,) for key, value in query.items()}).answer
+    assert answer is not None
+    program, *words = shlex.split(answer.command)
+    assert program == "plimsoll"
+    assert printed([*words, "-o", "json"]) == f"{document(urlencode(query))}\n"
+
+
+@pytest.mark.parametrize("model", [MODEL, *SHAPES])
+@pytest.mark.parametrize("gpu", ["", "l4-24gb", "NVIDIA A100-SXM4-80GB"], ids=lambda gpu: gpu or "all")
+def test_every_figure_is_that_of_the_command(model: str, gpu: str) -> None:
+    query = asked({}, gpu, model)
+    text = printed(["estimate", model, *(["--gpu", gpu] if gpu else []), "-o", "json"])
+    assert f"{document(urlencode(query))}\n" == text
+    answer = calculator_of({key: (value,) for key, value in query.items()}).answer
+    assert answer is not None
+    figures = [each for each in json.loads(text) if "terms" in each]
+    rows = [row for row in answer.rows if row.figures is not None]
+    for row, wanted in zip(rows, figures, strict=True):
+        assert row.figures is not None
+        assert (row.gpu, row.figures.budget) == (wanted["gpuType"], wanted["budgetBytes"])
+        assert (row.figures.expected, row.figures.upper) == (wanted["expectedBytes"], wanted["bandBytes"]["high"])
+        assert (
+            row.price is None
+            if wanted["hourlyPrice"] is None
+            else float(row.price or 0) == pytest.approx(wanted["hourlyPrice"], abs=0.0051)
+        )
+
+
+def test_a_pasted_configuration_is_asked_about_as_the_command_does_from_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    query = {"model": "house-model", "config": json.dumps(LLAMA_8B), "gpu": GPU, "lora": "2 8"}
+    for each in (query, {**query, "lora": ""}):
+        answer = calculator_of({key: (value,) for key, value in each.items()}).answer
+        assert answer is not None
+        assert answer.file == "house-model.json"
+        Path(answer.file).write_text(each["config"], "utf-8")
+        words = shlex.split(answer.command)[1:]
+        assert printed([*words, "-o", "json"]) == f"{document(urlencode(each))}\n"
+
+
+def test_a_name_is_never_read_as_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("secret.json").write_text(json.dumps(LLAMA_8B), "utf-8")
+    for name in ("secret.json", str(tmp_path / "secret.json"), str(tmp_path), "/etc/passwd"):
+        found = seen(model=name)
+        assert found.answer is None
+        assert found.problem is not None
+        assert found.problem.startswith("model: ")
+
+
+@pytest.mark.parametrize("options", [each for each in OPTIONS if "pp" not in each and "ep" not in each], ids=str)
+def test_the_manifest_is_accepted_and_asks_for_the_same_load(options: dict[str, str]) -> None:
+    answer = calculator_of({key: (value,) for key, value in asked(options).items()}).answer
+    assert answer is not None
+    resource = parse_inference_deployment(yaml.safe_load(answer.manifest))
+    facts, draft = load_model_facts(MODEL), load_model_facts(options.get("draft", ""))
+    assert facts is not None
+    request = to_request(resource, facts, draft=draft)
+    assert request.shape.context_tokens == int(options.get("context", 8192))
+    assert request.shape.concurrency == int(options.get("concurrency", 16))
+    assert request.constraints.allow == (GPU,)
+    assert request.overrides.tensor_parallel == (int(options["tp"]) if "tp" in options else None)
+    assert (request.engine.lora is not None) == ("lora" in options)
+    assert (request.engine.residency is not None) == ("cpu-offload" in options)
+    assert (request.engine.speculation is not None) == ("speculate" in options)
+    assert request.shape.expected_tokens == (1000 if "prompt" in options else None)
+
+
+def test_a_pasted_configuration_stands_in_the_manifest() -> None:
+    answer = seen(model="own", config=json.dumps({**LLAMA_8B, "note": "yes: \u00e9 #"})).answer
+    assert answer is not None
+    read = parse_inference_deployment(yaml.safe_load(answer.manifest))
+    assert read.spec.model.config == {**LLAMA_8B, "note": "yes: \u00e9 #"}
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ({"tp": "0"}, "--tp: '0' cannot be used. Write a whole number from 1 to 64."),
+        ({"utilization": "99"}, "--utilization: '99' cannot be used. Write a whole number from 10 to 98."),
+        ({"context": "many"}, "--context: 'many' cannot be used. Write a whole number of at least 1."),
+        ({"pp": "2"}, "--pp: 2 cannot be used. Name --tp as well."),
+        ({"ep": "1"}, "--ep: True cannot be used. Name --tp as well."),
+        ({"lora": "4"}, "--lora: '4' cannot be used. Write the slots and their largest rank, e.g. 4 16."),
+        ({"speculate": "Guess 4"}, "--speculate: 'Guess 4' cannot be used. Write a method"),
+        ({"draft": "Qwen/Qwen3-0.6B"}, "--draft: 'Qwen/Qwen3-0.6B' cannot be used. Say how it drafts"),
+        ({"prompt": "10"}, "--prompt: 10 cannot be used. Name --prompt and --output-tokens."),
+        ({"gpu": "h1000"}, "--gpu: 'h1000' cannot be used. There is no such GPU type"),
+        ({"model": "Qwen/Qwen3-8C"}, "Did you mean Qwen/Qwen3-8B"),
+        ({"precision": "half"}, "spec.precision: 'half' cannot be used."),
+        ({"engine": "0.1.0"}, "spec.engine.version: '0.1.0' cannot be used."),
+        ({"config": "{"}, "config: '{' cannot be used. Paste one config.json"),
+        ({"config": "{}", "model": "a/b"}, "model: 'a/b' cannot be used."),
+        ({"lora": "4 7"}, "spec.engine.lora.maxRank: 7 cannot be used."),
+    ],
+    ids=str,
+)
+def test_a_fault_names_the_field_the_value_and_what_to_write(query: dict[str, str], words: str) -> None:
+    found = calculator_of({key: (value,) for key, value in {"model": MODEL, **query}.items()})
+    assert found.answer is None
+    assert found.problem is not None
+    assert words in found.problem
+    assert calculator_of({"model": (MODEL,), "gpu": (GPU,)}).problem is None
+
+
+HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
+
+
+@pytest.mark.parametrize("field", ["model", "config", "gpu", "context", "precision", "engine", "draft", "cpu-offload"])
+def test_a_hostile_value_stays_text(field: str) -> None:
+    shown = page(urlencode({"model": MODEL, field: HOSTILE}))
+    assert "<script" not in shown
+    assert "<img" not in shown
+    assert HOSTILE in unescape(shown)
+
+
+def test_hostile_names_in_a_configuration_stay_text() -> None:
+    config = {**LLAMA_8B, "architectures": [HOSTILE], "torch_dtype": HOSTILE, "x": HOSTILE}
+    shown = page(urlencode({"config": json.dumps(config)}))
+    assert "<script" not in shown
+    assert "<img" not in shown
+
+
+def test_a_dear_row_is_folded_and_one_without_an_estimate_too() -> None:
+    answer = seen(model=MODEL).answer
+    assert answer is not None
+    assert {row.shelf for row in answer.rows} == set(Shelf)
+    cheapest = min(float(row.price) for row in answer.rows if row.price and row.verdict.word == "fits")
+    assert all(float(row.price or 0) > 2 * cheapest for row in answer.on("dear"))
+    assert all(row.figures is None and row.code for row in answer.on("impossible"))
+    assert all(
+        row.code in ("TooLittleVram", "KvCacheTooSmall") for row in answer.on("shown") if row.verdict.word == "no"
+    )
+
+
+def test_one_type_has_its_formulas_and_many_have_none() -> None:
+    one, all_types = seen(model=MODEL, gpu=GPU).answer, seen(model=MODEL).answer
+    assert one is not None
+    assert all_types is not None
+    assert one.detail is not None
+    assert sum(step.size_bytes or 0 for step in one.detail.steps if step.label == "needed") > 0
+    assert all_types.detail is None
+    assert all_types.advice is not None
+    assert all_types.advice.startswith("Cheapest that fits: ")
+
+
+def test_nothing_is_computed_before_a_model_is_named() -> None:
+    found = seen(gpu=GPU)
+    assert (found.answer, found.problem) == (None, None)
+    assert found.form.gpus == (GPU,)
+
+
+async def test_the_console_shows_what_the_static_page_shows() -> None:
+    visit = cast("Visit", SimpleNamespace(path="/calculator", query={"model": (MODEL,), "gpu": (GPU,)}))
+    found = await handler(visit)
+    assert isinstance(found, Page)
+    assert not found.is_live
+    values: dict[str, Any] = {**found.values, "action": ""}
+    assert rendered("calculator_main.html", **values) == page(urlencode({"model": MODEL, "gpu": GPU}))
+
+
+def test_a_document_of_a_faulty_question_is_an_error() -> None:
+    with pytest.raises(InvalidInput):
+        document("?model=nobody/none")
+    assert json.loads(document(f"?model={MODEL}&gpu={GPU}"))[0]["gpuType"] == GPU

@@ -1,0 +1,201 @@
+"""The pages of pressure and accuracy as HTML: what stands there, what stays text, and what is unknown."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import pytest
+
+from plimsoll.adapters.cluster import Cluster
+from plimsoll.console.pages.accuracy import accuracy
+from plimsoll.console.pages.pressure import pressure
+from plimsoll.console.settings import ConsoleSettings
+from plimsoll.console.sources.live import LiveSource
+from plimsoll.console.views.gaps import Gap, GapKind
+from plimsoll.console.views.past_use import Past, PodPast, Span
+from plimsoll.console.views.pods import PodRow
+from plimsoll.console.views.rows import Live, PoolRow, Row
+from plimsoll.console.views.world import World
+from plimsoll.console.visit import Page, Tools, Visit
+from plimsoll.console.web import page_text
+from plimsoll.domain.errors import SourceUnavailable
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.outcomes import Split
+from plimsoll.rebalance.signals import EngineSample, PodSignals
+
+NOW = 1_700_000_000.0
+HOSTILE = "<script>alert(1)</script>"
+
+
+@dataclass
+class Played:
+    """A Prometheus whose pods have been at 90 % for a while, with 3 requests waiting."""
+
+    is_dead: bool = False
+
+    def last(self, pods: Collection[ObjectKey], *, now: float, window_seconds: int) -> dict[ObjectKey, PodSignals]:
+        if self.is_dead or window_seconds < 60:
+            raise SourceUnavailable("Prometheus cannot be reached (ConnectionError)")
+        sample = EngineSample(now - 5, kv_usage=0.9, running=8, waiting=3, kv_capacity_tokens=1000)
+        return {pod: PodSignals(pod.name, (sample,)) for pod in pods}
+
+    def over_time(self, pods: Collection[ObjectKey], *, now: float, span: Span) -> Past:
+        if self.is_dead:
+            raise SourceUnavailable("Prometheus cannot be reached (ConnectionError)")
+        high = {now - span.step * back: 0.9 for back in range(10)}
+        line = PodPast(high, dict.fromkeys(high, 8.0), dict.fromkeys(high, 3.0), 4.0)
+        return Past(now, span, dict.fromkeys(pods, line))
+
+
+def deployment(name: str = "llama", **more: Any) -> Row:
+    pool = PoolRow("l4-tp1", "l4-24gb", Split(1), 1, 1, max_sequences=16)
+    return Row(ObjectKey("chat", name), "uid", "1", "qwen", is_behind=False, pools=(pool,), **more)
+
+
+def world(*rows: Row, **more: Any) -> World:
+    pods = tuple(
+        PodRow(ObjectKey("chat", f"{row.key.name}-0"), "n", (), "Running", deployment=row.key.name, pool="l4-tp1")
+        for row in rows
+    )
+    return World(heard=NOW, rows={row.key: row for row in rows}, pods=pods, **more)
+
+
+def visit(seen: World, live: LiveSource, path: str = "/pressure", **query: str) -> Visit:
+    given: Mapping[str, tuple[str, ...]] = {key: (value,) for key, value in query.items()}
+    return Visit(path, given, {}, "", seen, cast("Cluster", None), Tools(ConsoleSettings(), live=live), NOW)
+
+
+def source(reader: Played | None) -> LiveSource:
+    return LiveSource(reader, wall=lambda: NOW, patience_seconds=10)
+
+
+async def html(seen: World, live: LiveSource, **query: str) -> str:
+    here = visit(seen, live, **query)
+    found = await pressure(here)
+    assert isinstance(found, Page)
+    live.close()
+    return page_text(found, here, "/pressure")
+
+
+def words(text: str) -> str:
+    """The page's text without its tags."""
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", text))
+
+
+async def test_a_row_has_both_gauges_their_figures_and_the_diagnosis() -> None:
+    live = Live("Keep", "SustainedKvPressure", "Demand is over 80 %.", diagnosis="KvBound")
+    text = await html(world(deployment(live=live)), source(Played()))
+    seen = words(text)
+    for part in (
+        "90 %",
+        "900 of 1,000 tokens",
+        "50 %",
+        "8 of 16 requests, waiting 3",
+        "over 80 % for 10 min",
+        "5 s old",
+    ):
+        assert part in seen
+    for part in ("KvBound", "SustainedKvPressure", "Demand is over 80 %.", "1 of 1 pods report"):
+        assert part in seen
+    assert 'href="/deployments/chat/llama"' in text
+    assert "over 90 % for 10 min, no samples for 50 min" in text
+    assert 'class="load-queue"' in text
+
+
+async def test_without_a_prometheus_the_page_says_so_and_shows_no_zero() -> None:
+    text = await html(world(deployment()), source(None))
+    assert "No Prometheus is configured" in text
+    row = words(text[text.index("<tbody>") : text.index("</table>")])
+    assert "unknown" in row
+    assert "0 %" not in row.replace("80 %", "")
+    assert "No Prometheus is configured" not in await html(world(deployment()), source(Played()))
+
+
+async def test_a_dead_prometheus_is_named_with_its_time() -> None:
+    text = await html(world(deployment()), source(Played(is_dead=True)))
+    assert "No Prometheus since 2023-11-14 22:13:20 UTC" in text
+    assert "cannot be reached (ConnectionError)" in text
+
+
+async def test_missing_rights_on_pods_are_named() -> None:
+    gap = Gap("pods", GapKind.FORBIDDEN, NOW)
+    assert "You may not list pods in all namespaces" in await html(world(deployment(), gaps=(gap,)), source(Played()))
+    assert "You may not list pods" not in await html(world(deployment()), source(Played()))
+
+
+async def test_hostile_words_stay_text() -> None:
+    live = Live("Keep", HOSTILE, HOSTILE, diagnosis=HOSTILE)
+    text = await html(world(replace(deployment(live=live), model=HOSTILE)), source(Played()), q="", span=HOSTILE)
+    assert HOSTILE not in text
+    assert "&lt;script&gt;" in text
+    searched = await html(world(deployment()), source(Played()), q=HOSTILE)
+    assert HOSTILE not in searched
+    assert "No deployment matches" in searched
+
+
+async def test_no_style_and_no_script_stand_in_the_page() -> None:
+    text = await html(world(deployment()), source(Played()))
+    assert " style=" not in text
+    assert "<script>" not in text
+
+
+async def test_a_search_and_a_time_are_parts_of_the_address() -> None:
+    text = await html(world(deployment(), deployment("other")), source(Played()), q="oth", span="24h")
+    assert 'href="/deployments/chat/other"' in text
+    assert 'href="/deployments/chat/llama"' not in text
+    assert "/pressure?q=oth&amp;span=15m" in text
+    assert "The last 24 h" in text
+
+
+async def test_an_empty_cluster_shows_the_first_command() -> None:
+    assert "kubectl apply -f examples/01-minimal/deployment.yaml" in await html(World(heard=NOW), source(None))
+    assert "kubectl apply" not in await html(world(deployment()), source(None))
+
+
+async def test_a_page_of_5000_deployments_has_100_rows() -> None:
+    """The time is the best CPU time of three, because a busy machine makes the same work longer."""
+    many = world(*(deployment(f"model-{number}") for number in range(5000)))
+    live = source(Played())
+    here = visit(many, live)
+    await live.last([pod.key for pod in many.pods])
+    lasted = []
+    for _ in range(3):
+        began = time.process_time()
+        found = await pressure(here)
+        lasted.append(time.process_time() - began)
+    assert isinstance(found, Page)
+    assert len(found.values["lines"]) == 100
+    assert min(lasted) < 0.3, lasted
+    text = page_text(found, here, "/pressure")
+    live.close()
+    assert text.count('scope="rowgroup"') == 100
+    assert "page 1 of 50, 5,000 in all" in text
+
+
+async def accuracy_html(seen: World) -> str:
+    here = visit(seen, source(None), "/accuracy")
+    return page_text(await accuracy(here), here, "/accuracy")
+
+
+async def test_accuracy_answers_first_and_links_to_the_deployments() -> None:
+    pool = PoolRow("p", "l4-24gb", Split(1), 1, 1, kv_tokens_predicted=1020, kv_tokens_reported=1000)
+    text = await accuracy_html(world(replace(deployment(), pools=(pool,))))
+    assert "Yes: nothing proved too small" in text
+    assert "+2.0 %" in text
+    assert 'href="/deployments/chat/llama"' in text
+    assert text.count('class="dot"') == 1
+    assert "Nobody can say yet" in await accuracy_html(world(deployment()))
+
+
+@pytest.mark.parametrize("name", ["model", "gpu"])
+async def test_accuracy_escapes_what_others_wrote(name: str) -> None:
+    gpu_type = HOSTILE if name == "gpu" else "l4-24gb"
+    pool = PoolRow("p", gpu_type, Split(1), 1, 1, kv_tokens_predicted=1020, kv_tokens_reported=1000)
+    model = HOSTILE if name == "model" else "qwen"
+    text = await accuracy_html(world(replace(deployment(), pools=(pool,), model=model)))
+    assert HOSTILE not in text
+    assert "&lt;script&gt;" in text

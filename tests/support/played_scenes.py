@@ -1,0 +1,229 @@
+"""What a Prometheus scraped over a time from an operator and an engine: their own pages, minute by minute.
+
+The operator's page is made by its own class, from reports and figures. The engine's page is the one of played engines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from plimsoll.adapters.metrics import Metrics
+from plimsoll.domain.fleet import IgnoredNode
+from plimsoll.domain.gpus import CapacityType
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.outcomes import Rejection
+from plimsoll.domain.public_words import ConditionReason
+from plimsoll.domain.reasons import NodeReason, PriceDoubt, Reason
+from plimsoll.engines.vllm import metrics as vllm
+from plimsoll.facts.prices.remarks import PriceRemark
+from plimsoll.placement.appraisal import Appraisal
+from plimsoll.placement.fleet_record import FleetRecord
+from plimsoll.rebalance.figures import LiveFigures
+from plimsoll.render.report import PoolView, Problem, Report
+from testbed.engine_counters import Counters
+from testbed.engine_metrics import Engine
+from testbed.engine_page import exposition
+from tests.render.workloads import decision
+from tests.support.planning import H100, L4, fleet, node
+
+CHAT = ObjectKey("serving", "chat")
+MINUTES = 40
+"""How long a story is, from its first sample to its last one."""
+
+SECONDS = 60
+OF_TARGET = {"namespace": "plimsoll-system", "pod": "plimsoll-0"}
+"""The labels that a scrape gives to series that have none of their own."""
+
+OLD_NAMES = {current: former for former, current in vllm.METRICS.former_names.items()}
+_PLANNED = decision()
+_POOL = _PLANNED.pools[0].name
+_TOKENS = 100_000
+
+
+class PassFailed(Exception):
+    """A pass ended like this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """One minute; all is well by default.
+
+    Attributes:
+        missing: replicas without a place.
+        problem: why the deployment cannot be planned.
+        ignored: why nodes are left out, one for each of them.
+        doubts: what may be wrong with a price.
+        reported: the KV cache that the engine reports over the predicted one.
+        reason: the reason of the live loop's decision.
+        leads: the operator holds the lease.
+        failing: the part of the passes that fail: 0, 1 or 2 of the two in a minute.
+        age: seconds since the last list.
+        silent: seconds for which a watch has owed a change.
+        faults: exceptions of single objects in this minute.
+        unwritten: objects that could not be written in this minute.
+        usage: the share of the engine's KV cache in use.
+        running: requests in its batch.
+        waiting: requests in its queue.
+        model: what the engine calls its model.
+        former_names: the engine is of an old release.
+    """
+
+    missing: int = 0
+    problem: ConditionReason | None = None
+    ignored: tuple[NodeReason, ...] = ()
+    doubts: tuple[PriceDoubt, ...] = ()
+    reported: float = 1.0
+    reason: str = "WithinBand"
+    leads: bool = True
+    failing: int = 0
+    age: float = 100.0
+    silent: float = 0.0
+    faults: int = 0
+    unwritten: int = 0
+    usage: float = 0.6
+    running: int = 8
+    waiting: int = 0
+    model: str = CHAT.name
+    former_names: bool = False
+
+    @property
+    def reports(self) -> Mapping[ObjectKey, Report]:
+        """The reports of a pass: one deployment with pods, and where there is a problem, one that has it."""
+        choice = _PLANNED.pools[0].choice
+        assert choice is not None
+        view = PoolView(_POOL, 1, 1, kv_tokens_reported=round(self.reported * choice.estimate.kv_capacity_tokens))
+        rejected = (Rejection(L4, choice.split, Reason.TOO_LITTLE_VRAM),)
+        planned = replace(_PLANNED, missing=self.missing, rejections=rejected)
+        found = {CHAT: Report(CHAT.name, 1, 1, planned, pools=(view,))}
+        if self.problem is None:
+            return found
+        problem = Problem(self.problem, "", permanent=True)
+        return found | {ObjectKey("serving", "mail"): Report("mail", 1, 1, problem=problem)}
+
+    @property
+    def figures(self) -> LiveFigures:
+        """The live loop's figures, all of them known."""
+        return LiveFigures(
+            decision="Hold",
+            reason=self.reason,
+            diagnosis="Balanced",
+            target=1,
+            startup_seconds=200.0,
+            slowness=1.1,
+            needed=1,
+            arrivals=2.0,
+            expected=3.0,
+            capacity=4.0,
+            waiting=self.waiting,
+            at_gateway=0.0,
+            running=self.running,
+            kv_use=self.usage,
+            used_tokens=self.usage * _TOKENS,
+            held_tokens=_TOKENS,
+            slots=256,
+            ttft_seconds=0.2,
+            token_seconds=0.02,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """A scene from so many minutes before the end until so many; else all is well."""
+
+    scene: Scene
+    since: int = MINUTES + 1
+    until: int = 0
+
+    def at(self, minute: int) -> Scene:
+        """The scene of a minute."""
+        return self.scene if self.until <= MINUTES - minute < self.since or minute > MINUTES else Scene()
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A story that ends at a time in POSIX seconds. ``buckets``: with the buckets of histograms."""
+
+    story: Story
+    end: float
+    buckets: bool = False
+    after: int = 0
+    """Minutes for which the last scene goes on after the end."""
+
+    def lines(self) -> Iterator[str]:
+        """Yield the samples with their times."""
+        operator = _Operator()
+        engine = Engine(CHAT.namespace, "chat-0", "", _TOKENS)
+        for minute in range(MINUTES + self.after + 1):
+            scene = self.story.at(minute)
+            operator.live(scene)
+            engine = replace(engine, usage=scene.usage, running=scene.running, waiting=scene.waiting)
+            engine = _served(replace(engine, model=scene.model).after(SECONDS))
+            at = round(1000 * (self.end + SECONDS * (minute - MINUTES)))
+            for line in (*operator.lines(), *_engine_lines(engine, scene)):
+                if self.buckets or "_bucket{" not in line:
+                    yield f"{line} {at}"
+
+
+def _served(engine: Engine) -> Engine:
+    """Let the engine end some requests as well: a standing crowd ends none."""
+    more = Counters(finished=60, first_tokens=60, first_token_seconds=12, prompt_tokens=6000)
+    return replace(engine, crowd=engine.crowd + more)
+
+
+def _engine_lines(engine: Engine, scene: Scene) -> Iterator[str]:
+    for line in exposition([engine]).splitlines():
+        name, brace, rest = line.partition("{")
+        if not line.startswith("#"):
+            yield (OLD_NAMES.get(name, name) if scene.former_names else name) + brace + rest
+
+
+class _Operator:
+    """An operator's metrics as minutes pass."""
+
+    def __init__(self) -> None:
+        self.metrics, self.scene = Metrics(), Scene()
+        self.metrics.watch_process(
+            ("pods", "nodes"),
+            age_of=lambda _: self.scene.age,
+            silent_of=lambda _: self.scene.silent,
+            is_leading=lambda: self.scene.leads,
+        )
+
+    def live(self, scene: Scene) -> None:
+        """Let one minute pass."""
+        self.scene = scene
+        for number in range(2 if scene.leads else 0):
+            self._one_pass(fails=number < scene.failing)
+        for _ in range(scene.faults):
+            self.metrics.fault("RenderFailed")
+        for _ in range(scene.unwritten):
+            self.metrics.write_failed()
+
+    def _one_pass(self, *, fails: bool) -> None:
+        with suppress(PassFailed), self.metrics.pass_timed():
+            if fails:
+                self.metrics.pass_failed()
+                raise PassFailed
+            self._show()
+
+    def _show(self) -> None:
+        scene, metrics = self.scene, self.metrics
+        ignored = tuple(IgnoredNode(f"out-{index}", reason) for index, reason in enumerate(scene.ignored))
+        metrics.show_fleet(replace(fleet(node("h", H100, 8, held=1)), ignored=ignored))
+        metrics.show_prices(PriceRemark(doubt, L4, CapacityType.SPOT) for doubt in scene.doubts)
+        metrics.show_cases(scene.reports)
+        metrics.show_live({CHAT: scene.figures})
+        record = FleetRecord(Decimal(3), Decimal(4), scene.missing, 0, Appraisal("search", 4.0, 3.0, 1), seconds=0.02)
+        metrics.show_solving(record)
+        metrics.show_record(record)
+
+    def lines(self) -> Iterator[str]:
+        """Yield the page's samples with the labels that a scrape gives them."""
+        for family in self.metrics.registry.collect():
+            for sample in family.samples:
+                labels = ",".join(f'{name}="{value}"' for name, value in (OF_TARGET | sample.labels).items())
+                if not sample.name.endswith("_created"):
+                    yield f"{sample.name}{{{labels}}} {float(sample.value)}"
