@@ -48,7 +48,7 @@ def play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Play:
         run = text if text == HANG else f'exec "{PYTHON}" "{script}" "$@"\n'
         interpreter.write_text(f"#!/bin/sh\nshift 2\n{run}", encoding="utf-8")
         interpreter.chmod(0o700)
-        monkeypatch.setattr(module.sys, "executable", str(interpreter))
+        monkeypatch.setattr(sys, "executable", str(interpreter))
 
     return use
 

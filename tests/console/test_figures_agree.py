@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -46,13 +47,17 @@ async def test_the_deployments_page_has_the_figures_of_the_status() -> None:
     other = estimate["cudaGraphsBytes"] + estimate["overheadBytes"]
     lower, upper = estimate["expectedBytes"] - estimate["slackBytes"], estimate["computedBytes"]
     for words in (
-        f"needs {gib(lower)} to {gib(upper)} GiB (weights {gib(estimate['weightsBytes'])}, "
-        f"KV cache {gib(estimate['kvCacheBytes'])}, activations {gib(estimate['activationsBytes'])}, "
-        f"graphs and overhead {gib(other)})",
+        (
+            f"needs {gib(lower)} to {gib(upper)} GiB (weights {gib(estimate['weightsBytes'])}, "
+            f"KV cache {gib(estimate['kvCacheBytes'])}, activations {gib(estimate['activationsBytes'])}, "
+            f"graphs and overhead {gib(other)})"
+        ),
         f"load line at {gib(estimate['budgetBytes'])} of {gib(estimate['usableBytes'])} GiB",
         f"{gib(estimate['budgetBytes'] - upper)} GiB spare",
-        f"{estimate['kvCapacityTokens']:,} tokens ({estimate['kvCapacityLowTokens']:,} to "
-        f"{estimate['kvCapacityHighTokens']:,}); the load needs {estimate['kvNeededTokens']:,}",
+        (
+            f"{estimate['kvCapacityTokens']:,} tokens ({estimate['kvCapacityLowTokens']:,} to "
+            f"{estimate['kvCapacityHighTokens']:,}); the load needs {estimate['kvNeededTokens']:,}"
+        ),
         "$0.42/h for all replicas, from catalog",
         "vLLM 0.32.0, 92 % utilization, 6 sequences, 2,048 tokens a step",
     ):
@@ -149,7 +154,7 @@ async def test_the_what_if_page_has_the_figures_of_the_plans_document() -> None:
 
 @pytest.mark.parametrize("verdict", Verdict)
 def test_every_verdict_of_a_plan_has_a_symbol_and_a_word(verdict: Verdict) -> None:
-    change = {
+    change: dict[str, Any] = {
         "namespace": "ml", "name": "a", "change": verdict.value, "reason": "r", "message": "m", "before": [],
         "after": [], "inFiles": False, "withoutFilesToo": False, "restarts": False,
     }  # fmt: skip

@@ -56,7 +56,7 @@ class Played:
             raise self.refusals[scope]
         for body in self.bodies.get(scope, ()):
             keep(body)
-        return Listing([], "10")
+        return Listing([], 10)
 
     async def watch(
         self, kind: Kind, version: str, *, namespace: str | None, seconds: int

@@ -30,11 +30,15 @@ def figures(spare: int = 5, **more: Any) -> Figures:
 
 
 def row(name: str = "a", *, spare: int | None = 5, **more: Any) -> Row:
-    placed = {"gpu_type": "l4-24gb", "split": Split(1), "figures": None if spare is None else figures(spare)}
+    placed: dict[str, Any] = {
+        "gpu_type": "l4-24gb",
+        "split": Split(1),
+        "figures": None if spare is None else figures(spare),
+    }
     return Row(ObjectKey("ml", name), "u", "1", "model", is_behind=False, **(placed | {"ready": READY} | more))
 
 
-HOMELESS = {"gpu_type": None, "split": None, "figures": None, "ready": NOT_READY}
+HOMELESS: dict[str, Any] = {"gpu_type": None, "split": None, "figures": None, "ready": NOT_READY}
 ROWS = {
     Severity.NO_PLACE: row("none", **HOMELESS, stalled=STALLED),
     Severity.OVER: row("over", spare=-3),
@@ -88,7 +92,8 @@ def test_the_list_is_worst_first_then_by_least_room_and_filtered_by_the_address(
     assert [line.row.key.name for line in found.part.items] == [
         "none", "over", "starts", "near", "new", "tight", "fine",
     ]  # fmt: skip
-    assert [line.bar is None for line in found.part.items][0]
+    assert found.part.items[0].bar is None
+    assert found.part.items[1].bar is not None
     near = deployments_of(world, "/deployments", {"state": ("near its line",)})
     assert [line.row.key.name for line in near.part.items] == ["near"]
     assert [choice.word for choice in near.choices if choice.is_chosen] == ["near its line"]

@@ -73,7 +73,7 @@ def freshness_of(world: World, now: float) -> Freshness:
     if not world.heard:
         return Freshness("stale", "\u25cb", "no answer of the API server yet")
     old = age(now - world.heard)
-    if world.is_stale:
+    if world.is_stale or now - world.heard > STALE_SECONDS:
         return Freshness("stale", "\u25cb", f"last state, {old} old")
     return Freshness("live", "\u25cf", f"live, {old} old")
 
