@@ -30,6 +30,7 @@ PAGES: Mapping[str, str] = MappingProxyType(
         "fleet": "/fleet",
         "deployments": "/deployments",
         "deployment": f"/deployments/{TEAM_A}/llama-70b",
+        "pressure": "/pressure",
     }
 )
 """Paths of the console, by the name of their picture."""

@@ -74,6 +74,16 @@ def test_the_token_is_in_no_text_of_the_access() -> None:
     assert "of-a" not in repr(BearerAccess("https://server", "of-a"))
 
 
+async def test_a_kubeconfig_of_it_is_the_same_person(tmp_path: Path) -> None:
+    heard: list[str] = []
+    file = tmp_path / "kubeconfig"
+    async with api_server(heard) as server:
+        file.write_text(BearerAccess(server, "of-b").kubeconfig())
+        async with Cluster(str(file)) as of_b:
+            assert await of_b.user_name() == "b"
+    assert heard == ["Bearer of-b"]
+
+
 def test_a_pod_finds_its_api_server_and_a_laptop_does_not() -> None:
     port = {"KUBERNETES_SERVICE_PORT": "6443"}
     assert server_of_pod({"KUBERNETES_SERVICE_HOST": "10.0.0.1", **port}) == "https://10.0.0.1:6443"

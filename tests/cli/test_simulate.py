@@ -81,3 +81,12 @@ def test_what_cannot_be_simulated_is_one_sentence(run: Run, words: tuple[str, ..
     assert fault in error
     assert error.startswith("error: ")
     assert "Traceback" not in error
+
+
+def test_the_memory_of_a_large_model_is_that_of_the_law(run: Run) -> None:
+    words = ("--gpu", "h100-sxm-80gb", "--tp", "8", "--context", "32768", "--concurrency", "8", "--minutes", "1")
+    status, shown, _ = run("simulate", "meta-llama/Llama-3.3-70B-Instruct", *words, "-o", "json")
+    found = json.loads(shown)["input"]
+    assert status == 0
+    assert 8 * found["weights_bytes_per_gpu"] == pytest.approx(141e9, rel=0.01)  # 70.6e9 parameters of 2 bytes
+    assert 8 * found["kv_bytes_per_token_and_gpu"] * 32_768 == 80 * 2 * 8 * 128 * 2 * 32_768  # 10.7 GB

@@ -355,6 +355,15 @@ async def test_nobody_gets_a_page_and_the_page_of_the_refusal_has_its_style(runn
         assert (await page(running, style, {"Host": PUBLIC}))[0] == 200
 
 
+async def test_a_question_about_the_cluster_is_asked_in_the_persons_own_name(
+    running: str, reader: Tenant, approver: Tenant
+) -> None:
+    for who in (reader, approver):
+        _, said = await page(running, "/what-if?change=-l4-24gb", who.headers)
+        assert f"User &#34;{who.account.user}&#34; cannot list resource" in said, said[said.find("<main") :]
+        assert who.token not in said
+
+
 async def test_another_host_is_refused_by_the_process(running: str, reader: Tenant) -> None:
     assert (await page(running, "/deployments", {**reader.headers, "Host": "evil.example"}))[0] == 421
     assert (await page(running, "/deployments", reader.headers))[0] == 200

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from plimsoll.console.sources.live import KEPT_SECONDS, YOUNG_SECONDS, LiveSource, live_source
+from plimsoll.adapters.bounded_session import QueryRefused
+from plimsoll.console.sources.live import KEPT_SECONDS, MOST_PAST_READINGS, YOUNG_SECONDS, LiveSource, live_source
 from plimsoll.console.views.live_use import STALE_SECONDS, EnginePod, LiveReading, LiveState, use_of
 from plimsoll.console.views.past_use import Past, Span
 from plimsoll.domain.errors import InvalidInput, PlimsollError, SourceUnavailable
@@ -28,6 +29,7 @@ class Played:
     missing: set[ObjectKey] = field(default_factory=set)
     error: PlimsollError | None = None
     go_on: threading.Event = field(default_factory=threading.Event)
+    past_goes_on: threading.Event = field(default_factory=threading.Event)
 
     def last(self, pods: Collection[ObjectKey], *, now: float, window_seconds: int) -> dict[ObjectKey, PodSignals]:
         assert window_seconds > STALE_SECONDS
@@ -38,6 +40,7 @@ class Played:
 
     def over_time(self, pods: Collection[ObjectKey], *, now: float, span: Span) -> Past:
         self.asked.append(frozenset(pods))
+        self.past_goes_on.wait()
         self.wait()
         return Past(now, span)
 
@@ -58,9 +61,11 @@ class Bench:
 def bench() -> Iterator[Bench]:
     made = Bench(Played(), LiveSource(None))
     made.reader.go_on.set()
+    made.reader.past_goes_on.set()
     made.source = LiveSource(made.reader, wall=lambda: made.now, patience_seconds=10)
     yield made
     made.reader.go_on.set()
+    made.reader.past_goes_on.set()
     made.source.close()
 
 
@@ -165,3 +170,32 @@ async def test_the_past_is_asked_for_once_for_all_tabs(bench: Bench) -> None:
     kept = await bench.source.over_time([A], SPAN)
     assert kept is not None
     assert kept.until == bench.now - 60
+
+
+async def test_a_refused_question_about_the_past_leaves_the_last_figures_live(bench: Bench) -> None:
+    bench.reader.error = QueryRefused("Prometheus answered HTTP 422")
+    assert await bench.source.over_time([A], SPAN) is None
+    bench.reader.error = None
+    assert (await bench.source.last([A])).state is LiveState.ANSWERS
+    bench.reader.error = QueryRefused("Prometheus answered HTTP 422")
+    bench.now += 6
+    assert (await bench.source.last([A])).state is LiveState.SILENT
+
+
+async def test_many_questions_about_the_past_do_not_stop_the_last_figures(bench: Bench) -> None:
+    bench.source.patience_seconds = 0.01
+    bench.reader.past_goes_on.clear()
+    for number in range(10):
+        assert await bench.source.over_time([ObjectKey("chat", f"a-{number}")], SPAN) is None
+    bench.source.patience_seconds = 10
+    reading = await bench.source.last([B])
+    assert (reading.state, set(reading.pods)) == (LiveState.ANSWERS, {B})
+    assert len(bench.reader.asked) <= MOST_PAST_READINGS + 1
+
+
+def test_the_source_has_the_settings_of_the_operator(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert live_source("http://prometheus.invalid").reader is not None
+    monkeypatch.setenv("PLIMSOLL_PROMETHEUS_LABELS", "namespace")
+    with pytest.raises(InvalidInput, match="PLIMSOLL_PROMETHEUS_LABELS"):
+        live_source("http://prometheus.invalid")
+    assert live_source("").reader is None

@@ -13,6 +13,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from plimsoll.adapters.bearer_access import BearerAccess
 from plimsoll.cli.simulation_document import simulation_document
 from plimsoll.cli.simulation_question import Simulated, trial_of
 from plimsoll.console.drawing.timeline import HEIGHT, WIDTH, Axis, area, line, steps
@@ -44,8 +45,8 @@ class Played(Commands):
         self.ran: list[Sequence[str]] = []
         self._answer = Ran(status, json.dumps(document()) if out is None else out, err)
 
-    async def run(self, arguments: Sequence[str], given: str = "") -> Ran:
-        assert given == ""
+    async def run(self, arguments: Sequence[str], given: str = "", bearer: BearerAccess | None = None) -> Ran:
+        assert (given, bearer) == ("", None)
         self.ran.append(arguments)
         return self._answer
 

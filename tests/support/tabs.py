@@ -22,7 +22,7 @@ WIDE = 1280
 NARROW = 320
 """CSS pixels of the narrowest window that WCAG 2.2 asks for (1.4.10, reflow)."""
 HEIGHT = 800
-TIMEOUT_MS = 15_000
+TIMEOUT_MS = 30_000
 """Longer than any page takes on a busy machine of two cores, and short enough to see where a test hangs."""
 
 _REPORT_VIOLATIONS = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -29,6 +30,19 @@ class BearerAccess:
         settings.host = self.server
         settings.ssl_ca_cert = self.ca_file
         settings.api_key = {"BearerToken": f"Bearer {self.token}"}
+
+    def kubeconfig(self) -> str:
+        """Return a kubeconfig with the token in it. Write it nowhere."""
+        authority = {} if self.ca_file is None else {"certificate-authority": self.ca_file}
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "here", "cluster": {"server": self.server, **authority}}],
+            "users": [{"name": "person", "user": {"token": self.token}}],
+            "contexts": [{"name": "here", "context": {"cluster": "here", "user": "person"}}],
+            "current-context": "here",
+        }
+        return json.dumps(config)
 
 
 def server_of_pod(environ: Mapping[str, str]) -> str:

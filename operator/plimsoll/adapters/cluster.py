@@ -391,8 +391,8 @@ class Cluster:
     async def may(self, verb: str, kind: Kind, key: ObjectKey) -> bool:
         """Return whether the API server would let this user do this.
 
-        An empty name means all objects of a namespace, and an empty namespace all namespaces.
-        Nothing is stored. Admission may still refuse a request that is allowed here.
+        An empty name means all objects of a namespace, and an empty namespace all namespaces. Nothing is stored.
+        Admission may still refuse a request that is allowed here.
         """
         asked = {"group": kind.group, "resource": kind.plural, "verb": verb, "namespace": key.namespace}
         review = {

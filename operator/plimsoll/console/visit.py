@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from plimsoll.adapters.bearer_access import BearerAccess
 from plimsoll.adapters.cluster import Cluster
 from plimsoll.console.settings import ConsoleSettings
 from plimsoll.console.sources.commands import Commands
@@ -36,6 +37,7 @@ class Visit:
         tools: what all visits share.
         now: POSIX seconds.
         form: the fields of a POST; empty for a GET.
+        bearer: the credentials of a person who signed in; None for the person of a kubeconfig.
     """
 
     path: str
@@ -47,6 +49,7 @@ class Visit:
     tools: Tools
     now: float
     form: Mapping[str, str] = field(default_factory=dict)
+    bearer: BearerAccess | None = None
 
     @property
     def settings(self) -> ConsoleSettings:

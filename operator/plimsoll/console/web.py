@@ -114,6 +114,7 @@ async def _visit(request: web.Request, seat: Seat, tools: Tools) -> Visit:
         tools=tools,
         now=time.time(),
         form=form,
+        bearer=seat.bearer,
     )
 
 

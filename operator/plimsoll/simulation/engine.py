@@ -40,7 +40,7 @@ class Plan:
 class Engine:
     """The requests of one replica, its KV cache and its counters."""
 
-    __slots__ = ("_decoding", "_is_warm", "_limits", "_prompts", "_times", "_waiting", "plan", "totals")
+    __slots__ = ("_decoding", "_is_warm", "_limits", "_prompts", "_times", "_waiting", "load", "plan", "totals")
 
     def __init__(self, limits: EngineLimits, times: StepTimes) -> None:
         self._limits = limits
@@ -49,6 +49,8 @@ class Engine:
         self._prompts = Prompts()
         self._decoding = Decoding()
         self._is_warm = False
+        self.load = 0
+        """All requests that are not answered."""
         self.totals = Totals()
         self.plan: Plan | None = None
         """The steps that are under way; None while the engine is idle."""
@@ -62,11 +64,6 @@ class Engine:
     def waiting(self) -> int:
         """Requests in the queue."""
         return len(self._waiting)
-
-    @property
-    def load(self) -> int:
-        """All requests that are not answered."""
-        return len(self._prompts) + len(self._decoding) + len(self._waiting)
 
     @property
     def most_running(self) -> int:
@@ -110,6 +107,7 @@ class Engine:
         self._check(request)
         request.received_at = now
         self._waiting.append(request)
+        self.load += 1
 
     def _check(self, request: Request) -> None:
         prompt, output = request.arrival.prompt_tokens, request.arrival.output_tokens
@@ -128,6 +126,7 @@ class Engine:
             self._prompts.release(request)
         else:
             self._waiting.remove(request)
+        self.load -= 1
 
     def begin(self, now: float) -> None:
         """Plan the next steps. The plan before has ended."""
@@ -292,3 +291,4 @@ class Engine:
         request.finished_at = now + self._times.request_seconds
         request.fate = Fate.SERVED
         self.totals.count_finished(request)
+        self.load -= 1

@@ -33,7 +33,7 @@ async def what_if(visit: Visit) -> Page:
     }
     if manifest or changes:
         arguments = list(_arguments(manifest, changes, values["namespace"]))
-        ran = await visit.commands.run([*arguments, "-o", "json", *_access(visit)], manifest)
+        ran = await visit.commands.run([*arguments, "-o", "json", *_access(visit)], manifest, visit.bearer)
         values |= _answer(ran) | {"command": shlex.join(["plimsoll", *_to_copy(arguments)])}
     return Page("what_if.html", "What if", values, is_live=False)
 
@@ -64,7 +64,7 @@ def _arguments(manifest: str, changes: tuple[str, ...], namespace: str) -> Itera
 def _access(visit: Visit) -> Iterator[str]:
     """Return how the command reaches the cluster. It must not write, not even as a dry run, in a read-only console."""
     settings = visit.settings
-    if settings.kubeconfig:
+    if settings.kubeconfig and visit.bearer is None:
         yield f"--kubeconfig={settings.kubeconfig}"
     if settings.context:
         yield f"--context={settings.context}"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from plimsoll.adapters.bearer_access import BearerAccess
 from plimsoll.console.guards.refusals import Refusal
 
 AT_ONCE = 2
@@ -38,12 +40,13 @@ class Commands:
     def __init__(self) -> None:
         self._ways = asyncio.Semaphore(AT_ONCE)
 
-    async def run(self, arguments: Sequence[str], given: str = "") -> Ran:
+    async def run(self, arguments: Sequence[str], given: str = "", bearer: BearerAccess | None = None) -> Ran:
         """Run ``plimsoll`` with these arguments.
 
         Args:
             arguments: the arguments, each as it is: there is no shell.
             given: the standard input.
+            bearer: credentials for the cluster, which no file and no argument has; None for a command without them.
 
         Raises:
             Refusal: too many questions at once, or the answer takes too long.
@@ -54,15 +57,34 @@ class Commands:
         except TimeoutError:
             raise _busy() from None
         try:
-            return await _run(arguments, given)
+            return await _with_access(arguments, given, bearer)
         finally:
             self._ways.release()
 
 
-async def _run(arguments: Sequence[str], given: str) -> Ran:
+async def _with_access(arguments: Sequence[str], given: str, bearer: BearerAccess | None) -> Ran:
+    if bearer is None:
+        return await _run(arguments, given)
+    with _in_memory(bearer.kubeconfig()) as file:
+        return await _run([*arguments, f"--kubeconfig=/proc/self/fd/{file}"], given, (file,))
+
+
+@contextlib.contextmanager
+def _in_memory(text: str) -> Iterator[int]:
+    """Yield the descriptor of a file that is on no disk and ends with this process."""
+    file = os.memfd_create("kubeconfig")
+    try:
+        os.write(file, text.encode())
+        yield file
+    finally:
+        os.close(file)
+
+
+async def _run(arguments: Sequence[str], given: str, files: Sequence[int] = ()) -> Ran:
     pipe = asyncio.subprocess.PIPE
+    command = [sys.executable, "-m", "plimsoll", *arguments]
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "plimsoll", *arguments, stdin=pipe, stdout=pipe, stderr=pipe, limit=LARGEST_ANSWER
+        *command, stdin=pipe, stdout=pipe, stderr=pipe, limit=LARGEST_ANSWER, pass_fds=files
     )
     try:
         async with asyncio.timeout(RUN_SECONDS):

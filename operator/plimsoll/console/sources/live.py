@@ -7,10 +7,10 @@ Pods that were read within the last seconds are not asked for again, whoever ask
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
@@ -32,6 +32,9 @@ PATIENCE_SECONDS = 1.0
 
 WINDOW_SECONDS = 120
 """The span of samples that is read. It shows a pod that stopped reporting as stale before it shows it as unknown."""
+
+MOST_PAST_READINGS = 4
+"""Questions about the past at the same time. The last samples have a thread of their own beyond these."""
 
 KEPT_SECONDS = 900.0
 """Time for which the last samples of a pod are kept while nothing new comes."""
@@ -84,7 +87,7 @@ class LiveSource:
     _error: str = ""
     _has_answered: bool = False
     _lasted: float = 0.0
-    _threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(2, "live-use"))
+    _threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(MOST_PAST_READINGS + 1, "live-use"))
 
     async def last(self, pods: Collection[ObjectKey]) -> LiveReading:
         """Return the last samples of pods that the person may list. Never raises, and waits for a moment at most."""
@@ -110,8 +113,9 @@ class LiveSource:
         key = (span, frozenset(pods))
         kept = self._pasts.get(key)
         if kept is None or self.wall() - kept.until >= max(YOUNG_SECONDS, span.step / 4):
-            task = self._begun_past(self.reader, key)
-            await asyncio.wait({task}, timeout=0 if self._silent_since is not None else self.patience_seconds)
+            tasks = self._begun_past(self.reader, key)
+            if tasks:
+                await asyncio.wait(tasks, timeout=0 if self._silent_since is not None else self.patience_seconds)
         return self._pasts.get(key)
 
     async def settled(self) -> None:
@@ -158,20 +162,20 @@ class LiveSource:
         if found is not None:
             self._keep(pods, found, started)
 
-    def _begun_past(self, reader: LiveReader, key: _PastKey) -> asyncio.Task[None]:
-        """Return the reading of the same question that is under way; a new one where there is none."""
-        task = self._past_readings.get(key)
-        if task is None or task.done():
-            self._past_readings = {old: one for old, one in self._past_readings.items() if not one.done()}
-            task = self._past_readings[key] = asyncio.create_task(self._read_past(reader, key))
-        return task
+    def _begun_past(self, reader: LiveReader, key: _PastKey) -> set[asyncio.Task[None]]:
+        """Return the reading of the same question that is under way, or a new one; none while too many are."""
+        self._past_readings = {old: one for old, one in self._past_readings.items() if not one.done()}
+        if key not in self._past_readings and len(self._past_readings) < MOST_PAST_READINGS:
+            self._past_readings[key] = asyncio.create_task(self._read_past(reader, key))
+        return {self._past_readings[key]} if key in self._past_readings else set()
 
     async def _read_past(self, reader: LiveReader, key: _PastKey) -> None:
         (span, pods), now = key, self.wall()
 
-        def work() -> Past:
-            with self._asking():
+        def work() -> Past | None:
+            with self._asking(), contextlib.suppress(QueryRefused):  # the last samples may be had nevertheless
                 return reader.over_time(pods, now=now, span=span)
+            return None
 
         found = await self._tried(work)
         if found is not None:
@@ -189,7 +193,7 @@ class LiveSource:
         self._silent_since, self._error, self._has_answered = None, "", True
         return found
 
-    @contextmanager
+    @contextlib.contextmanager
     def _asking(self) -> Iterator[None]:
         """Count a server that does not answer. A refused query is an answer."""
         with self.breaker.attempt():

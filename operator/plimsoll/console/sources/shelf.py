@@ -28,6 +28,13 @@ PAUSES = (1.0, 2.0, 4.0, 8.0)
 FORBIDDEN_PAUSE = 20.0
 """Seconds before a forbidden list is tried again: a right may be given while the page is open."""
 
+DOUBTS = 10
+"""Refusals right after an outage that do not count: an API server that starts refuses everybody until it has read the
+roles, which takes seconds. The last state stays on the page meanwhile."""
+
+DOUBT_PAUSE = 1.0
+"""Seconds before the next try after such a refusal."""
+
 _UNAUTHORIZED, _FORBIDDEN, _EXPIRED = 401, 403, 410
 
 logger = logging.getLogger("plimsoll.console")
@@ -58,6 +65,7 @@ class Shelf:
     changes: int = 0
     is_forbidden: asyncio.Event = field(default_factory=asyncio.Event)
     _failures: int = 0
+    _doubts: int = 0
 
     def __post_init__(self) -> None:
         self.gap = self._gap(GapKind.LOADING)
@@ -125,7 +133,7 @@ class Shelf:
             return None
 
     def _answered(self, *, changed: bool = False) -> None:
-        self.heard, self._failures = time.time(), 0
+        self.heard, self._failures, self._doubts = time.time(), 0, 0
         self.is_forbidden.clear()
         changed = changed or self.gap is not None
         self.gap = None
@@ -139,17 +147,25 @@ class Shelf:
     async def _refused(self, refusal: ClusterRefused) -> None:
         if refusal.status == _EXPIRED:
             return
+        if self._is_doubtful(refusal):
+            self._doubts += 1
+            await asyncio.sleep(DOUBT_PAUSE)
+            return
         if refusal.status in (_FORBIDDEN, _UNAUTHORIZED, GONE):
             self._forget(GapKind.ABSENT if refusal.status == GONE else GapKind.FORBIDDEN, refusal.message)
             await asyncio.sleep(FORBIDDEN_PAUSE)
             return
         await self._failed(refusal)
 
+    def _is_doubtful(self, refusal: ClusterRefused) -> bool:
+        """Whether the API server may only have started a moment ago."""
+        return refusal.status == _FORBIDDEN and self._failures > 0 and self._doubts < DOUBTS
+
     def _forget(self, reason: GapKind, message: str) -> None:
         """Drop every object: the person must not see any more what they may not see any more."""
         gap = self._gap(reason, message)
         is_new = self.gap is None or self.gap.reason is not reason
-        self.objects, self.gap = {}, gap if is_new else self.gap
+        self.objects, self.gap, self._failures, self._doubts = {}, gap if is_new else self.gap, 0, 0
         self.is_forbidden.set()
         if is_new:
             self._changed()

@@ -14,7 +14,7 @@ from plimsoll.console.views.calculator_detail import Detail, detail_of
 from plimsoll.console.views.calculator_fields import FormView, form_view
 from plimsoll.console.views.calculator_form import Form, Query, is_filled, read_form
 from plimsoll.console.views.calculator_question import entry_of, question_of
-from plimsoll.console.views.calculator_rows import RowView, Shelf, row_views
+from plimsoll.console.views.calculator_rows import BAR_LENGTH, RowView, Shelf, row_views
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.placement.warnings import model_warnings
 
@@ -37,6 +37,8 @@ class AnswerView:
     manifest: str
     manifest_notes: tuple[str, ...]
     query: str
+
+    bar_length: float = BAR_LENGTH
 
     def on(self, shelf: str) -> tuple[RowView, ...]:
         """Return the rows of one shelf."""

@@ -21,7 +21,7 @@ from plimsoll.placement.explain import rejection_sentence
 from plimsoll.placement.feasibility import memory_reason
 from plimsoll.placement.sizing import Sized
 
-BAR_LENGTH = 300.0
+BAR_LENGTH = 230.0
 """The length of the largest GPU's hull in picture units."""
 
 _DEAR = 2
