@@ -272,7 +272,7 @@ async def test_no_half_written_field_breaks_the_page_and_the_whole_one_has_no_co
     whole = body_of()
     for name in set(whole) - {"metadata", "apiVersion", "kind"}:
         assert (await shown(cluster_with({**whole, name: value}))).text, name
-    bare = {"metadata": {"name": NAME, "namespace": "ml"}}
+    bare: dict[str, object] = {"metadata": {"name": NAME, "namespace": "ml"}}
     assert "This proposal cannot be answered here: deployment is left out" in (await shown(cluster_with(bare))).text
     assert "is left out" not in (await shown(cluster_with())).text
 
