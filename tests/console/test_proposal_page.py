@@ -127,6 +127,18 @@ async def test_an_answer_is_created_in_the_persons_own_name(decision: str, reaso
     assert [set(each) for each in made["metadata"]["ownerReferences"]] == [{"apiVersion", "kind", "name", "uid"}]
 
 
+async def test_the_page_after_an_answer_is_live_and_has_no_form_and_the_one_before_is_a_form() -> None:
+    cluster = cluster_with(approvals=(approval_of(state=None),))
+    visit = visit_of(cluster, answer="chat-x7k2p")
+    after = await proposal(visit)
+    page = seen(after, visit)
+    assert (after.is_live, page.all("form")) == (True, [])
+    assert "This page follows the answer chat-x7k2p. Decide again" in page.text
+    before = await proposal(visit_of(cluster))
+    assert (before.is_live, len((await shown(cluster)).all("form"))) == (False, 1)
+    assert SCRIPT not in (await shown(cluster, answer=SCRIPT)).html
+
+
 async def test_a_stale_id_is_refused_with_a_sentence_and_nothing_is_written() -> None:
     cluster = cluster_with()
     visit = visit_of(cluster, form=FORM | {"id": OTHER_ID})
@@ -260,7 +272,7 @@ async def test_no_half_written_field_breaks_the_page_and_the_whole_one_has_no_co
     whole = body_of()
     for name in set(whole) - {"metadata", "apiVersion", "kind"}:
         assert (await shown(cluster_with({**whole, name: value}))).text, name
-    bare = {"metadata": {"name": NAME, "namespace": "ml"}}
+    bare: dict[str, object] = {"metadata": {"name": NAME, "namespace": "ml"}}
     assert "This proposal cannot be answered here: deployment is left out" in (await shown(cluster_with(bare))).text
     assert "is left out" not in (await shown(cluster_with())).text
 
