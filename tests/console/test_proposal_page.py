@@ -297,6 +297,22 @@ async def test_a_hostile_proposal_does_not_break_the_inbox() -> None:
     assert "<script>alert" not in page.html
 
 
+async def test_the_codes_of_a_deployments_page_lead_to_their_sentences() -> None:
+    condition = {
+        "type": "Ready",
+        "status": "False",
+        "reason": "NoReplicaServes",
+        "message": "m",
+        "lastTransitionTime": "2026-11-24T01:00:00Z",
+    }
+    rejected = {"gpuType": "l4-24gb", "tensorParallel": 1, "reason": "TooLittleVram", "message": "m"}
+    cluster = cluster_with()
+    cluster.objects["inferencedeployments"][0]["status"] = {"conditions": [condition], "rejections": [rejected]}
+    visit = visit_of(cluster, "chat")
+    links = {each.get("href") for each in seen(await deployment(visit), visit).all("a")}
+    assert {"/words#NoReplicaServes", "/words#TooLittleVram"} <= links
+
+
 async def test_the_page_of_a_deployment_links_its_open_proposal_only() -> None:
     other = body_of(deployment="embed")
     world = World(proposals=(other,))

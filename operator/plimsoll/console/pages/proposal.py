@@ -43,12 +43,12 @@ async def answer(visit: Visit) -> Page | Redirect:
     content = content_of(body)
     sent = Answer(decision, content.fields.deployment, key.namespace, content.fields.id, reason or None)
     try:
-        made = await put_answer(visit.cluster, sent, body, key.namespace)
+        made, _ = await put_answer(visit.cluster, sent, body, key.namespace)
     except ClusterRefused as refusal:
         if refusal.status != FORBIDDEN:
             raise
         return await _shown(visit, f"The API server refused your answer: {refusal.message}", FORBIDDEN)
-    return Redirect(f"{path_of(key)}?answer={made['metadata']['name']}")
+    return Redirect(f"{path_of(key)}?answer={made.name}")
 
 
 def _check(decision: str, reason: str) -> None:
