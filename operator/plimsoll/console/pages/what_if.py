@@ -66,7 +66,7 @@ def _access(visit: Visit) -> Iterator[str]:
     settings = visit.settings
     if settings.kubeconfig and visit.bearer is None:
         yield f"--kubeconfig={settings.kubeconfig}"
-    if settings.context:
+    if settings.context and visit.bearer is None:
         yield f"--context={settings.context}"
     if not settings.allow_approvals:
         yield "--no-dry-run"

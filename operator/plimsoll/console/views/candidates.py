@@ -13,11 +13,15 @@ from plimsoll.console.drawing.scale import common_scale
 from plimsoll.console.views.figures import Figures
 from plimsoll.console.views.rows import Row
 from plimsoll.domain.outcomes import Fit, Split
+from plimsoll.domain.reasons import Reason
 
 BAR_LENGTH = 230.0
 
 DEAR = 2
 """A candidate that fits and costs this many times the choice is folded away."""
+
+_PROVED = frozenset({Reason.OBSERVED_TOO_SMALL.value, Reason.START_FAILED.value})
+"""Reasons by which a running engine proved that the memory is too small, whatever the figures say."""
 
 CHOSEN, FITS, NO = "chosen", "fits", "no"
 _SYMBOLS = {CHOSEN: "\u25cf", FITS: "\u2713", NO: "\u2717"}
@@ -109,7 +113,7 @@ def _chosen(status: InferenceDeploymentStatus, row: Row) -> Candidate | None:
 def _candidate(rejection: RejectionStatus, chosen: Decimal | None) -> Candidate:
     figures = figures_of_rejection(rejection)
     price = None if rejection.figures is None else rejection.figures.hourly_price
-    fits = figures is not None and not figures.is_over
+    fits = figures is not None and _has_room(figures) and rejection.reason not in _PROVED
     return Candidate(
         rejection.gpu_type,
         split_of(rejection),
@@ -120,6 +124,11 @@ def _candidate(rejection: RejectionStatus, chosen: Decimal | None) -> Candidate:
         price,
         _difference(_dollars(price), chosen),
     )
+
+
+def _has_room(figures: Figures) -> bool:
+    """Whether placement counted it as fitting; an admin's figure stands in the place of the computed one."""
+    return not figures.is_over if figures.fit is None else figures.fit is not Fit.NO
 
 
 def figures_of_rejection(rejection: RejectionStatus) -> Figures | None:

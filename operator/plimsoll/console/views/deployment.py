@@ -24,7 +24,9 @@ from plimsoll.console.views.splits import split_words
 from plimsoll.console.views.states import State, state_of
 from plimsoll.console.views.words import count
 from plimsoll.console.views.world import World
+from plimsoll.domain.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.keys import ObjectKey
+from plimsoll.engines.registry import ENGINES
 from plimsoll.rebalance.learning import CapacityReading, error_percent_text
 
 Body = Mapping[str, Any]
@@ -102,7 +104,7 @@ def _facts(status: InferenceDeploymentStatus, row: Row, body: Body) -> Iterator[
         yield Fact("Holds", _holds(status, row))
     yield Fact("Load", _load(body))
     if status.placement is not None:
-        yield Fact("Engine", _engine(status.placement.engine))
+        yield Fact("Engine", f"{_engine_title(body)} {_engine(status.placement.engine)}")
         source = f", from {row.price_source}" if row.price_source else ""
         yield Fact("Price", f"${row.hourly_price}/h for all replicas{source}" if row.hourly_price else "unknown")
     yield from _speed(status)
@@ -131,9 +133,16 @@ def _number(value: Any) -> str:
     return count(value) if isinstance(value, int) else str(value if value is not None else "unknown")
 
 
+def _engine_title(body: Body) -> str:
+    """Return the engine's name for people; for one that this release does not know, its name in the spec."""
+    asked = (body.get("spec") or {}).get("engine")
+    name = str((asked.get("name") if isinstance(asked, Mapping) else None) or DEFAULT_ENGINE)
+    return ENGINES[name].title if name in ENGINES else name
+
+
 def _engine(engine: EngineSettingsStatus) -> str:
     return (
-        f"vLLM {engine.version}, {engine.gpu_memory_utilization_percent} % utilization, "
+        f"{engine.version}, {engine.gpu_memory_utilization_percent} % utilization, "
         f"{count(engine.max_num_seqs)} sequences, {count(engine.max_num_batched_tokens)} tokens a step"
     )
 
