@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from plimsoll.console.drawing.timeline import Axis, Curve, area, line, steps
-from plimsoll.console.views.words import UNKNOWN, count, percent
+from plimsoll.console.views.words import UNKNOWN, count, gib, percent
 from plimsoll.rebalance.memory import FIRST_STARTUP_SECONDS
 from plimsoll.rebalance.policy import Mode
 from plimsoll.simulation.course import Happening, evenly
