@@ -87,4 +87,6 @@ def _line(row: Row, state: State, scale: Scale) -> Line:
 
 
 def _choices(counts: Mapping[str, int], chosen: str) -> tuple[Choice, ...]:
-    return tuple(Choice(word, count, word == chosen) for word, count in counts.items())
+    """Return a choice for each state that there is. The chosen one stays, also where it leaves nothing."""
+    all_counts = counts if not chosen or chosen in counts else {**counts, chosen: 0}
+    return tuple(Choice(word, count, word == chosen) for word, count in all_counts.items())

@@ -13,6 +13,7 @@ from plimsoll.api.inbox_schema import STATE_LABEL
 from plimsoll.api.v1alpha1.inbox import ProposalState
 from plimsoll.console.views.rows import Row
 from plimsoll.console.views.states import Severity, state_of
+from plimsoll.console.views.words import gib
 from plimsoll.console.views.world import World
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.times import from_rfc3339
@@ -113,6 +114,9 @@ def _of_row(row: Row) -> Iterator[Item]:
             _TROUBLES[state.severity], state.kind, state.symbol, reason.reason, reason.message, row.key,
             actions=tuple(_new(reason.message, (*row.remedies, *row.proposals))), since=reason.since,
         )  # fmt: skip
+    if state.severity is Severity.OVER and row.figures is not None and not row.warnings:
+        words = f"One GPU needs {gib(row.figures.upper)} GiB, and the engine may use {gib(row.figures.budget)} GiB."
+        yield Item(Trouble.OVER, state.kind, state.symbol, state.word, words, row.key)
     for warning in row.warnings:
         kind = "bad" if state.severity is Severity.OVER else "warn"
         yield Item(Trouble.OVER, kind, "\u25b2", "override", warning, row.key)

@@ -34,6 +34,11 @@ _WORDS = {
     Verdict.WAITING: "waits for a place",
     Verdict.REFUSED: "refused",
 }
+_OF_SEVERAL = {
+    Verdict.MOVED: "move",
+    Verdict.CHANGED: "change where they are",
+    Verdict.WAITING: "wait for a place",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +92,9 @@ def _loses(change: Body) -> bool:
 def _counts(changes: Sequence[Body], unchanged: int) -> Iterator[str]:
     counts = Counter(Verdict(each["change"]) for each in changes)
     counts[Verdict.KEPT] += unchanged
-    yield from (f"{counts[verdict]:,} {word}" for verdict, word in _WORDS.items() if counts[verdict])
+    for verdict, word in _WORDS.items():
+        if counts[verdict]:
+            yield f"{counts[verdict]:,} {word if counts[verdict] == 1 else _OF_SEVERAL.get(verdict, word)}"
 
 
 def _difference(change: Body) -> Difference:

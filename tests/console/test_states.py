@@ -1,0 +1,156 @@
+"""Every state has a word and a symbol next to its colour, and the worst comes first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from plimsoll.console.views.deployments import deployments_of
+from plimsoll.console.views.figures import Figures
+from plimsoll.console.views.inbox import inbox_of
+from plimsoll.console.views.rows import Row, Word, row_of
+from plimsoll.console.views.states import Severity, is_over, state_of
+from plimsoll.console.views.summary import summary_of
+from plimsoll.console.views.world import World
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.outcomes import Split
+from plimsoll.domain.units import GIB
+from tests.support.console_pages import H100_NODE, chat, chat_pod, deployment_page, page_of, world_of
+from tests.support.proposals import NOW
+
+READY, NOT_READY = Word("True", "AllReady", "Serves."), Word("False", "CreatingPods", "0 of 1 pods exist.")
+STALLED = Word("True", "NoFeasiblePlacement", "Nothing fits.", NOW - 60)
+
+
+def figures(spare: int = 5, **more: Any) -> Figures:
+    """10 GiB expected with 1 GiB of margin, and so much to spare."""
+    return Figures(6 * GIB, 2 * GIB, GIB, GIB, GIB, GIB, (11 + spare) * GIB, 24 * GIB, 100, 250, **more)
+
+
+def row(name: str = "a", *, spare: int | None = 5, **more: Any) -> Row:
+    placed = {"gpu_type": "l4-24gb", "split": Split(1), "figures": None if spare is None else figures(spare)}
+    return Row(ObjectKey("ml", name), "u", "1", "model", is_behind=False, **(placed | {"ready": READY} | more))
+
+
+HOMELESS = {"gpu_type": None, "split": None, "figures": None, "ready": NOT_READY}
+ROWS = {
+    Severity.NO_PLACE: row("none", **HOMELESS, stalled=STALLED),
+    Severity.OVER: row("over", spare=-3),
+    Severity.NOT_SERVING: row("starts", ready=NOT_READY),
+    Severity.NEAR: row("near", spare=-1),
+    Severity.WAITING: row("new", ready=None),
+    Severity.FINE: row("fine"),
+}
+
+
+@pytest.mark.parametrize("severity", Severity)
+def test_each_state_has_a_symbol_a_word_and_a_class(severity: Severity) -> None:
+    state = state_of(ROWS[severity])
+    assert state.severity is severity
+    assert state.symbol
+    assert state.word
+    assert state.kind in ("good", "warn", "bad", "muted")
+
+
+def test_no_two_states_share_their_word() -> None:
+    assert len({state_of(each).word for each in ROWS.values()}) == len(Severity)
+
+
+@pytest.mark.parametrize("severity", Severity)
+async def test_the_list_shows_each_state_by_word(severity: Severity) -> None:
+    each = ROWS[severity]
+    seen = await page_of("/deployments", World(heard=NOW, rows={each.key: each}))
+    state = state_of(each)
+    assert f"{state.symbol} {state.word}" in seen.text
+    assert {entry.get("class") for entry in seen.all("span")} >= {f"state {state.kind}"}
+    assert all("aria-label" in svg for svg in seen.all("svg") if svg.get("role") == "img")
+
+
+def test_a_stalled_deployment_that_still_serves_is_not_without_a_place() -> None:
+    assert state_of(row(stalled=STALLED)).severity is Severity.FINE
+    assert state_of(row(stalled=STALLED, ready=NOT_READY)).severity is Severity.NO_PLACE
+    assert state_of(row(stalled=replace(STALLED, status="False"), ready=NOT_READY)).severity is Severity.NOT_SERVING
+
+
+def test_an_override_below_the_need_is_over_its_line() -> None:
+    near, forced = figures(-1), figures(-1, override=5 * GIB)
+    assert (near.is_near, is_over(near)) == (True, False)
+    assert is_over(forced)
+    assert not is_over(figures(1, override=5 * GIB))
+
+
+def test_the_list_is_worst_first_then_by_least_room_and_filtered_by_the_address() -> None:
+    rows = [*ROWS.values(), row("tight", spare=1)]
+    world = World(rows={each.key: each for each in rows})
+    found = deployments_of(world, "/deployments", {})
+    assert [line.row.key.name for line in found.part.items] == [
+        "none", "over", "starts", "near", "new", "tight", "fine",
+    ]  # fmt: skip
+    assert [line.bar is None for line in found.part.items][0]
+    near = deployments_of(world, "/deployments", {"state": ("near its line",)})
+    assert [line.row.key.name for line in near.part.items] == ["near"]
+    assert [choice.word for choice in near.choices if choice.is_chosen] == ["near its line"]
+    both = deployments_of(world, "/deployments", {"q": (" TIGHT  model ",)})
+    assert [line.row.key.name for line in both.part.items] == ["tight"]
+    assert (both.total, both.search) == (7, "TIGHT  model")
+    assert deployments_of(world, "/deployments", {"q": ("nothing",)}).part.items == ()
+
+
+def test_a_state_that_no_deployment_has_stays_chosen() -> None:
+    """Else the page would show an empty list under the word "all"."""
+    world = World(rows={each.key: each for each in (ROWS[Severity.FINE],)})
+    found = deployments_of(world, "/deployments", {"state": ("near its line",)})
+    assert [(choice.word, choice.count) for choice in found.choices if choice.is_chosen] == [("near its line", 0)]
+    odd = deployments_of(world, "/deployments", {"state": ("an odd word",)})
+    assert [choice.word for choice in odd.choices if choice.is_chosen] == ["an odd word"]
+
+
+def test_the_summary_counts_what_the_person_may_see_and_never_makes_up_a_price() -> None:
+    rows = [row("a", hourly_price="0.42"), row("b", hourly_price="1.5"), row("c"), row("d", hourly_price="odd")]
+    rows += [row("e", hourly_price="NaN"), ROWS[Severity.NO_PLACE], ROWS[Severity.NEAR], ROWS[Severity.OVER]]
+    found = summary_of(World(rows={each.key: each for each in rows}))
+    assert (found.deployments, found.placed, found.bill, found.unpriced) == (8, 7, "1.92", 5)
+    assert (found.near, found.over, found.homeless) == (1, 1, 1)
+    assert (found.gpus, found.gpus_taken) == (None, None)
+    nothing = summary_of(world_of(pods=[chat_pod(node="h100-0")], nodes=[H100_NODE]))
+    assert (nothing.gpus, nothing.gpus_taken, nothing.bill) == (8, 1, None)
+
+
+async def test_unknown_figures_are_said_as_unknown_and_never_as_zero() -> None:
+    seen = await page_of("/", World(heard=NOW, rows={ROWS[Severity.FINE].key: ROWS[Severity.FINE]}))
+    assert "unknown GPUs taken" in seen.text
+    assert "unknown per hour, without 1 of unknown price" in seen.text
+    assert "Nothing needs a person" in seen.text
+
+
+def test_the_inbox_has_what_needs_a_person_and_nothing_else() -> None:
+    rows = [*ROWS.values(), row("forced", warnings=("placed by an admin's figure",)), row("odd", complaints=("bad",))]
+    items = inbox_of(World(rows={each.key: each for each in rows}), NOW).items
+    assert [(item.key.name, item.word) for item in items if item.key] == [
+        ("none", "NoFeasiblePlacement"),
+        ("forced", "override"),
+        ("over", "over its line"),
+        ("starts", "CreatingPods"),
+        ("odd", "status"),
+    ]
+    assert all(item.symbol and item.word for item in items)
+    assert [item.message for item in items if item.word == "over its line"] == [
+        "One GPU needs 11.0 GiB, and the engine may use 8.0 GiB."
+    ]
+
+
+async def test_gauges_and_verdicts_of_a_deployments_page_have_words() -> None:
+    body = chat()
+    seen = await deployment_page(body)
+    assert "\u25cf chosen" in seen.text
+    assert "\u2713 fits" in seen.text
+    assert "\u25cb not serving" in seen.text
+    assert "KV cache unknown" in seen.text
+    assert "batch unknown" in seen.text
+    assert "\u25cf serves" in seen.text
+    assert row_of(body).is_behind is False
+    assert "seen; the fit is Sure" in seen.text
+    body["metadata"]["generation"] = 2
+    assert "The operator has not seen your last change yet" in (await deployment_page(body)).text
