@@ -49,6 +49,9 @@ chaos: $(READY) build ## chains of faults over 50 objects, many seeds (PLIMSOLL_
 scale: $(READY) build ## 300 and 1,000 objects on 1,250 nodes, with and without a slow API server: a table, in minutes
 	$(BIN)/python -m benchmarks.cluster $(ARGS)
 
+scale-console: $(READY) build ## the console's pages on 5,000 deployments and 1,250 nodes: a table, in minutes
+	$(BIN)/python -m benchmarks.console $(ARGS)
+
 test-engine: $(READY) build ## on a real vLLM server (CPU build, installed on first use)
 	$(BIN)/python -m testbed.engine install
 	$(PYTEST) tests/engine $(TWO_AT_A_TIME) $(ARGS)
@@ -126,4 +129,4 @@ $(RUNS): pyproject.toml constraints.txt
 $(READY): pyproject.toml constraints.txt
 	scripts/make_venv.sh all
 
-.PHONY: try demo test test-unit test-cluster poison chaos scale test-browser browser test-engine test-live check accuracy bench-placement bench-rebalance latency-accuracy latency-fit mutants init format crds dashboard goldens screenshots build constraints clean help
+.PHONY: scale-console try demo test test-unit test-cluster poison chaos scale test-browser browser test-engine test-live check accuracy bench-placement bench-rebalance latency-accuracy latency-fit mutants init format crds dashboard goldens screenshots build constraints clean help

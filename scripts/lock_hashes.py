@@ -3,7 +3,7 @@
 
     python scripts/lock_hashes.py
 
-Two files: ``constraints.hashes.txt`` for what runs (the package with its extra ``operator``),
+Two files: ``constraints.hashes.txt`` for what runs (the package with its extra ``console``, which brings ``operator``),
 ``constraints.build.hashes.txt`` for what builds it. The versions are those of ``constraints.txt``. Run it after
 ``scripts/pin_constraints.sh``; it asks the package index.
 """
@@ -31,7 +31,7 @@ GLIBC = ("manylinux_2_17", "manylinux2014", "manylinux_2_28", "manylinux_2_34", 
 HEADER = f"# Made by scripts/lock_hashes.py from constraints.txt: CPython {PYTHON}, Linux, {' and '.join(MACHINES)}.\n"
 
 
-def requirements_of(project: dict[str, Any], extra: str = "operator") -> list[str]:
+def requirements_of(project: dict[str, Any], extra: str = "console") -> list[str]:
     """Return the requirements of the package with an extra. Other extras that it names are written out.
 
     Args:

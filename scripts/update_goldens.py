@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Write what is expected of the examples and of the stories of the tests, from what the code says now.
 
+The console's copy of the documentation's words is written as well.
+
     python scripts/update_goldens.py           # write every file
     python scripts/update_goldens.py --check   # write nothing; exit 1 where a file is not what the code says
 
@@ -30,6 +32,7 @@ from plimsoll.placement.explain import place_words
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
 STORIES = ROOT / "tests" / "stories"
+WORDS_OF_THE_CONSOLE = ROOT / "operator" / "plimsoll" / "console" / "reasons.md"
 
 
 def goldens() -> Iterator[tuple[Path, str]]:
@@ -40,6 +43,7 @@ def goldens() -> Iterator[tuple[Path, str]]:
         yield folder / "expected" / "objects.yaml", _objects(planned)
     for folder in sorted(path.parent for path in STORIES.glob("*/request.yaml")):
         yield folder / "expected.yaml", story(folder)
+    yield WORDS_OF_THE_CONSOLE, (ROOT / "docs" / "reasons.md").read_text(encoding="utf-8")
 
 
 def story(folder: Path) -> str:

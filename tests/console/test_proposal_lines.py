@@ -99,7 +99,10 @@ def test_the_price_is_said_before_and_after_and_unknown_is_no_0(bill: dict[str, 
 
 
 def test_settings_and_latency_are_said_where_they_change() -> None:
-    settings = {"from": [place(settings={"maxNumSeqs": 64})], "to": [place(settings={"maxNumSeqs": 128})]}
+    settings: dict[str, Any] = {
+        "from": [place(settings={"maxNumSeqs": 64})],
+        "to": [place(settings={"maxNumSeqs": 128})],
+    }
     assert line("requests at once of an engine", **settings) == Line("requests at once of an engine", "64", "128")
     speeds = {"before": {"ttftMilliseconds": 900}, "after": {"ttftMilliseconds": 1400}}
     found = line("first token", latency=speeds)

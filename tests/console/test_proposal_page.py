@@ -127,6 +127,18 @@ async def test_an_answer_is_created_in_the_persons_own_name(decision: str, reaso
     assert [set(each) for each in made["metadata"]["ownerReferences"]] == [{"apiVersion", "kind", "name", "uid"}]
 
 
+async def test_the_page_after_an_answer_is_live_and_has_no_form_and_the_one_before_is_a_form() -> None:
+    cluster = cluster_with(approvals=(approval_of(state=None),))
+    visit = visit_of(cluster, answer="chat-x7k2p")
+    after = await proposal(visit)
+    page = seen(after, visit)
+    assert (after.is_live, page.all("form")) == (True, [])
+    assert "This page follows the answer chat-x7k2p. Decide again" in page.text
+    before = await proposal(visit_of(cluster))
+    assert (before.is_live, len((await shown(cluster)).all("form"))) == (False, 1)
+    assert SCRIPT not in (await shown(cluster, answer=SCRIPT)).html
+
+
 async def test_a_stale_id_is_refused_with_a_sentence_and_nothing_is_written() -> None:
     cluster = cluster_with()
     visit = visit_of(cluster, form=FORM | {"id": OTHER_ID})
@@ -260,7 +272,7 @@ async def test_no_half_written_field_breaks_the_page_and_the_whole_one_has_no_co
     whole = body_of()
     for name in set(whole) - {"metadata", "apiVersion", "kind"}:
         assert (await shown(cluster_with({**whole, name: value}))).text, name
-    bare = {"metadata": {"name": NAME, "namespace": "ml"}}
+    bare: dict[str, object] = {"metadata": {"name": NAME, "namespace": "ml"}}
     assert "This proposal cannot be answered here: deployment is left out" in (await shown(cluster_with(bare))).text
     assert "is left out" not in (await shown(cluster_with())).text
 
@@ -283,6 +295,22 @@ async def test_a_hostile_proposal_does_not_break_the_inbox() -> None:
     page = seen(await inbox(visit), visit)
     assert "Proposals to decide 2" in page.text
     assert "<script>alert" not in page.html
+
+
+async def test_the_codes_of_a_deployments_page_lead_to_their_sentences() -> None:
+    condition = {
+        "type": "Ready",
+        "status": "False",
+        "reason": "NoReplicaServes",
+        "message": "m",
+        "lastTransitionTime": "2026-11-24T01:00:00Z",
+    }
+    rejected = {"gpuType": "l4-24gb", "tensorParallel": 1, "reason": "TooLittleVram", "message": "m"}
+    cluster = cluster_with()
+    cluster.objects["inferencedeployments"][0]["status"] = {"conditions": [condition], "rejections": [rejected]}
+    visit = visit_of(cluster, "chat")
+    links = {each.get("href") for each in seen(await deployment(visit), visit).all("a")}
+    assert {"/words#NoReplicaServes", "/words#TooLittleVram"} <= links
 
 
 async def test_the_page_of_a_deployment_links_its_open_proposal_only() -> None:

@@ -99,6 +99,7 @@ async def test_the_question_is_the_address_and_the_answer_repeats_it() -> None:
     assert f"{document()['input']['kv_tokens']:,} tokens, by the estimate" in text
     assert shlex.join(["plimsoll", "simulate", f"--gpu={GPU}", "--preset=chat", "--mode=Auto"]) in text
     assert document()["release"] in text
+    assert f"weights {document()['input']['weights_bytes_per_gpu'] / 2**30:.1f} GiB" in text
 
 
 async def test_every_event_and_every_figure_stands_as_text() -> None:

@@ -20,7 +20,7 @@ COPY = ROOT / "operator" / "plimsoll" / "console" / "reasons.md"
 
 
 def test_the_packaged_copy_is_the_page_of_the_documentation() -> None:
-    """``cp docs/reasons.md operator/plimsoll/console/reasons.md`` mends it."""
+    """``scripts/update_goldens.py`` writes it."""
     assert COPY.read_text(encoding="utf-8") == (ROOT / "docs" / "reasons.md").read_text(encoding="utf-8")
 
 

@@ -10,7 +10,7 @@ import yaml
 from click.testing import CliRunner
 
 from plimsoll.cli.main import cli
-from scripts.update_goldens import EXAMPLES, ROOT, STORIES, goldens, main
+from scripts.update_goldens import EXAMPLES, ROOT, STORIES, WORDS_OF_THE_CONSOLE, goldens, main
 
 GOLDENS = dict(goldens())
 FOLDERS = sorted(path.parent for path in EXAMPLES.glob("*/deployment.yaml"))
@@ -26,7 +26,7 @@ def test_the_script_finds_nothing_stale(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_no_expected_file_is_left_over_and_no_story_is_without_one() -> None:
-    on_disk = {*EXAMPLES.glob("*/expected/*"), *STORIES.glob("*/expected.yaml")}
+    on_disk = {WORDS_OF_THE_CONSOLE, *EXAMPLES.glob("*/expected/*"), *STORIES.glob("*/expected.yaml")}
     assert on_disk == set(GOLDENS)
     assert {path.parent.name for path in STORIES.glob("*/fleet.yaml")} == {
         path.parent.name for path in GOLDENS if path.name == "expected.yaml"

@@ -57,6 +57,7 @@ SECONDS: Mapping[str, int] = MappingProxyType(
         "tests/testbed/test_command_line.py": 30,
         "tests/browser/test_tabs.py": 20,
         "tests/cluster/test_restricted.py": 20,
+        "tests/cluster/test_console_rights.py": 170,
         "tests/cluster/test_alerts.py": 20,
         "tests/facts/test_tensors.py": 210,
         "tests/benchmarks/test_rebalance_scenarios.py": 180,

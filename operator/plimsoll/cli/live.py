@@ -115,20 +115,23 @@ def answer_proposal(answer: Answer, kubeconfig: str | None, context: str | None)
     async def ask() -> str:
         async with Cluster(kubeconfig, context) as cluster:
             proposal = meant(answer, namespace, await _proposals(cluster, answer.deployment, namespace))
-            made = await put_answer(cluster, answer, proposal, namespace)
-            return confirmation(answer, proposal, ObjectKey(namespace, made["metadata"]["name"]), made["spec"]["by"])
+            key, by = await put_answer(cluster, answer, proposal, namespace)
+            return confirmation(answer, proposal, key, by)
 
     return asyncio.run(ask())
 
 
-async def put_answer(cluster: Cluster, answer: Answer, proposal: Mapping[str, Any], namespace: str) -> Body:
-    """Create the PlacementApproval that answers a proposal in this user's own name, and return it.
+async def put_answer(
+    cluster: Cluster, answer: Answer, proposal: Mapping[str, Any], namespace: str
+) -> tuple[ObjectKey, str]:
+    """Create the PlacementApproval that answers a proposal in this user's own name. Return it, and the name.
 
     Raises:
         PlimsollError: the cluster does not answer, or refuses it.
     """
     by = await cluster.user_name()
-    return dict(await cluster.create(approval(answer, proposal, namespace, by)))
+    made = await cluster.create(approval(answer, proposal, namespace, by))
+    return ObjectKey(namespace, made["metadata"]["name"]), by
 
 
 async def _proposals(cluster: Cluster, deployment: str, namespace: str) -> Sequence[Body]:

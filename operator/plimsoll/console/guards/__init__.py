@@ -22,6 +22,10 @@ from plimsoll.console.guards.settings import InCluster, Local
 __all__ = ["InCluster", "Local", "guard", "in_cluster", "local", "runner"]
 
 
+LONGEST_ADDRESS = 128 * 1024
+"""Bytes of a URL: the calculator's question is its address, and a pasted configuration is a part of it."""
+
+
 def local(settings: Local, draw: Draw = plain_page) -> tuple[Middleware, ...]:
     """Return the guards of a console for one person, on a loopback address."""
     return (
@@ -53,7 +57,7 @@ def guard(app: web.Application, settings: Local | InCluster, draw: Draw = plain_
 
 def runner(app: web.Application) -> web.AppRunner:
     """Return the server of an application, without an access log: the first address of a session has the token."""
-    return web.AppRunner(app, access_log=None, handler_cancellation=True)
+    return web.AppRunner(app, access_log=None, handler_cancellation=True, max_line_size=LONGEST_ADDRESS)
 
 
 def _token_of_person(request: web.Request) -> Iterable[str]:

@@ -43,12 +43,12 @@ async def answer(visit: Visit) -> Page | Redirect:
     content = content_of(body)
     sent = Answer(decision, content.fields.deployment, key.namespace, content.fields.id, reason or None)
     try:
-        made = await put_answer(visit.cluster, sent, body, key.namespace)
+        made, _ = await put_answer(visit.cluster, sent, body, key.namespace)
     except ClusterRefused as refusal:
         if refusal.status != FORBIDDEN:
             raise
         return await _shown(visit, f"The API server refused your answer: {refusal.message}", FORBIDDEN)
-    return Redirect(f"{path_of(key)}?answer={made['metadata']['name']}")
+    return Redirect(f"{path_of(key)}?answer={made.name}")
 
 
 def _check(decision: str, reason: str) -> None:
@@ -80,10 +80,11 @@ async def _shown(visit: Visit, banner: str = "", status: int = _OK) -> Page:
     found = proposal_of(body, visit.world.fleet, await _spec(visit, content_of(body).deployment), visit.now)
     fields = found.content.fields
     answers, gap = await _answers(visit, key.namespace, fields.deployment, fields.id)
-    missing = await _missing(visit, found)
-    has_form = visit.settings.allow_approvals and bool(found.verdicts) and not missing
+    follows = _followed(visit)
+    missing = () if follows else await _missing(visit, found)
+    has_form = visit.settings.allow_approvals and bool(found.verdicts) and not missing and not follows
     values = {"found": found, "answers": answers, "answers_gap": gap, "banner": banner, "missing": missing}
-    values |= {"has_form": has_form, "action": f"{path_of(key)}/answer", "longest": LONGEST_REASON}
+    values |= {"has_form": has_form, "follows": follows, "path": path_of(key), "longest": LONGEST_REASON}
     return Page(
         "proposal.html", f"Proposal for {fields.deployment}", values, status, is_live=not has_form and status == _OK
     )
@@ -98,6 +99,12 @@ async def _gone(visit: Visit, key: ObjectKey, banner: str, status: int) -> Page:
     if status == _OK and not answers:
         status = GONE
     return Page("proposal_gone.html", "Proposal", values, status, is_live=status == _OK)
+
+
+def _followed(visit: Visit) -> str:
+    """Return the answer that the address names: after a form was sent, the page is live and has no form."""
+    name = visit.first("answer")
+    return name if is_name(name) else ""
 
 
 def _key(visit: Visit) -> ObjectKey:
@@ -123,7 +130,7 @@ async def _answers(visit: Visit, namespace: str, deployment: str, known: str) ->
     try:
         found = await visit.cluster.list(APPROVALS, namespace=namespace)
     except ClusterRefused as refusal:
-        return (), _gap(refusal, namespace, visit.first("answer"))
+        return (), _gap(refusal, namespace, _followed(visit))
     return answers_of(found.items, deployment, known), ""
 
 
@@ -133,7 +140,7 @@ def _gap(refusal: ClusterRefused, namespace: str, made: str) -> str:
         return f"The cluster has no {resource}. Upgrade Plimsoll's chart with its CRDs, and leave approvals on."
     if refusal.status != FORBIDDEN:
         return f"The answers cannot be read now: {refusal.message}"
-    about = f" The address names the answer {made}; its outcome is not known here." if is_name(made) else ""
+    about = f" The address names the answer {made}; its outcome is not known here." if made else ""
     return f"You may not list {resource} in the namespace {namespace}, so answers are not shown.{about}"
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.adapters.cluster import Cluster
@@ -31,6 +32,18 @@ KEPT: Mapping[Kind, Callable[[Body], Any]] = {
 """The kinds that pages are made from, each with the function that reduces its objects."""
 
 
+FLEET_REST = 4
+"""How many times as long as it took to make a fleet is used, however often pods change meanwhile."""
+
+
+class _Read(NamedTuple):
+    """A fleet, the versions of what it was made from, and the time (monotonic) until which it is used."""
+
+    version: tuple[int, ...]
+    fleet: Fleet | None
+    rests_until: float
+
+
 class Reader:
     """Use as an asynchronous context manager.
 
@@ -51,7 +64,7 @@ class Reader:
         self._tasks: set[asyncio.Task[None]] = set()
         self._revision = 0
         self._world: World | None = None
-        self._fleet: tuple[tuple[int, ...], Fleet | None] | None = None
+        self._fleet: _Read | None = None
         self._waiters: set[asyncio.Event] = set()
 
     async def __aenter__(self) -> Self:
@@ -138,11 +151,18 @@ class Reader:
         return tuple(self._all(PODS).values())
 
     def _read_fleet(self) -> Fleet | None:
-        """Return the GPU nodes, made anew only where nodes or pods have changed."""
+        """Return the GPU nodes, made anew where nodes or pods have changed.
+
+        On a large cluster that takes half a second, and pods change all the time. So a fleet is used for at least
+        :data:`FLEET_REST` times as long as it took.
+        """
         version = tuple(shelf.changes for kind in (NODES, PODS) for shelf in self.shelves_of(kind))
-        if self._fleet is None or self._fleet[0] != version:
-            self._fleet = version, self._new_fleet()
-        return self._fleet[1]
+        if self._fleet is None or (self._fleet.version != version and time.monotonic() >= self._fleet.rests_until):
+            began = time.monotonic()
+            found = self._new_fleet()
+            ended = time.monotonic()
+            self._fleet = _Read(version, found, ended + FLEET_REST * (ended - began))
+        return self._fleet.fleet
 
     def _new_fleet(self) -> Fleet | None:
         (nodes,) = self.shelves_of(NODES)

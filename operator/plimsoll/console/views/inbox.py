@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import groupby
@@ -101,13 +101,18 @@ def _of_rows(world: World) -> Iterator[Item]:
 _TROUBLES = {Severity.NO_PLACE: Trouble.NO_PLACE, Severity.NOT_SERVING: Trouble.NOT_SERVING}
 
 
+def _new(message: str, actions: Iterable[str]) -> Iterator[str]:
+    """Yield the changes that a message does not name already."""
+    return (each for each in actions if each not in message)
+
+
 def _of_row(row: Row) -> Iterator[Item]:
     state = state_of(row)
     reason = row.stalled if row.stalled is not None and row.stalled.status == "True" else row.ready
     if state.severity in _TROUBLES and reason is not None:
         yield Item(
             _TROUBLES[state.severity], state.kind, state.symbol, reason.reason, reason.message, row.key,
-            actions=(*row.remedies, *row.proposals), since=reason.since,
+            actions=tuple(_new(reason.message, (*row.remedies, *row.proposals))), since=reason.since,
         )  # fmt: skip
     if state.severity is Severity.OVER and row.figures is not None and not row.warnings:
         words = f"One GPU needs {gib(row.figures.upper)} GiB, and the engine may use {gib(row.figures.budget)} GiB."

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from plimsoll.console.drawing.timeline import Axis, Curve, area, line, steps
-from plimsoll.console.views.words import UNKNOWN, count, percent
+from plimsoll.console.views.words import UNKNOWN, count, gib, percent
 from plimsoll.rebalance.memory import FIRST_STARTUP_SECONDS
 from plimsoll.rebalance.policy import Mode
 from plimsoll.simulation.course import Happening, evenly
@@ -280,11 +280,14 @@ def _times(spread: Body | None) -> str:
 def _facts(asked: Body) -> Iterator[Fact]:
     load = asked["workload"]
     yield Fact("Replica", f"{asked['model']} on {count(asked['gpus_per_replica'])} \u00d7 {asked['gpu']}")
-    yield Fact("KV cache of a replica", f"{count(asked['kv_tokens'])} tokens, by the estimate")
+    longest = asked["context_tokens"] * asked["kv_bytes_per_token_and_gpu"]
     yield Fact(
-        "Berths of a replica",
-        f"{count(asked['max_num_seqs'])}, in steps of {count(asked['max_batched_tokens'])} tokens",
+        "Memory of each GPU",
+        f"weights {gib(asked['weights_bytes_per_gpu'])} GiB, KV cache of a request at full context {gib(longest)} GiB",
     )
+    yield Fact("KV cache of a replica", f"{count(asked['kv_tokens'])} tokens, by the estimate")
+    step = count(asked["max_batched_tokens"])
+    yield Fact("Berths of a replica", f"{count(asked['max_num_seqs'])}, in steps of {step} tokens")
     yield Fact("Context", f"{count(asked['context_tokens'])} tokens")
     yield Fact("Requests", f"{load['requests_per_second']:g} a second for {load['minutes']:g} min{_burst(load)}")
     yield Fact(
