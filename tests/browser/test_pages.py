@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 
 import pytest
+from playwright.sync_api import expect
 
 from testbed import people
 from testbed.console_process import ConsoleProcess
@@ -27,6 +28,13 @@ ZOOM = 2
 PLACED = f"/deployments/{TEAM_A}/llama-70b"
 BY_HAND = (PLACED, f"/deployments/{TEAM_A}/none-such", "/deployments?q=none-such", "/deployments?state=none-such")
 """Pages that no link may lead to: one with a bar and pods, one that does not exist, and empty lists."""
+
+TABS = 20
+FETCH_AGAIN = """() => new Promise(done => {
+  document.addEventListener('htmx:after:swap', () => done(true), {once: true});
+  htmx.trigger(document.body, 'changed');
+})"""
+"""Does what the event stream does, and waits for the new page."""
 
 COLOURS = "color-contrast"
 """The only rule of axe whose answer depends on the colour scheme."""
@@ -174,3 +182,23 @@ def test_somebody_without_rights_reads_which_right_is_missing(scene: Scene, tab_
         content = tab.page.content()
         assert [name for name in (*OF_TEAM_A, OF_TEAM_B, OTHERS_POD) if name in content] == []
         assert tab.barriers() == []
+
+
+def test_what_somebody_has_opened_stays_open_when_the_page_is_fetched_again(enter: Enter) -> None:
+    tab = enter()
+    tab.go(PLACED)
+    details = tab.page.locator("#candidates ~ * details, #candidates details").first
+    details.locator("summary").first.click()
+    expect(details).to_have_attribute("open", "")
+    assert tab.page.evaluate(FETCH_AGAIN)
+    expect(details).to_have_attribute("open", "")
+
+
+def test_twenty_visible_tabs_do_not_hang_the_console(enter: Enter, console: ConsoleProcess) -> None:
+    first = enter().page
+    tabs = [first.context.new_page() for _ in range(TABS)]
+    for tab in tabs:
+        tab.goto(f"{console.origin}/fleet")
+    for tab in (first, *tabs):
+        assert tab.evaluate(FETCH_AGAIN)
+        expect(tab.get_by_text("The console does not answer")).to_be_hidden()

@@ -9,7 +9,7 @@ from aiohttp import web
 
 from plimsoll.console.guards import InCluster, Local, guard
 from plimsoll.console.guards.refusals import Refusal
-from plimsoll.console.guards.streams import MOST, MOST_OF_ONE, Budget
+from plimsoll.console.guards.streams import Budget
 from plimsoll.console.pages.routes import PAGES
 from plimsoll.console.rendering import STATIC, asset, rendered
 from plimsoll.console.seats import Seat, Seats
@@ -34,7 +34,7 @@ def make_app(seats: Seats, settings: ConsoleSettings, guards: Local | InCluster)
     guard(app, guards, lambda request, refusal: error_text(request.path, refusal))
     app[OPEN] = OpenStreams()
     tools = Tools(settings, live=live_source(settings.prometheus_url or ""))
-    budget = Budget(most_of_one=MOST if isinstance(guards, Local) else MOST_OF_ONE)
+    budget = Budget()
     app.cleanup_ctx.append(_reading(seats))
     app.on_shutdown.append(_end_streams)
     app.on_cleanup.append(_closing(tools.live))

@@ -13,7 +13,9 @@ from contextlib import contextmanager
 from plimsoll.console.guards.refusals import Refusal
 
 MOST = 64
-MOST_OF_ONE = 16
+MOST_OF_ONE = 4
+"""Over HTTP/1.1 a browser opens six connections to a host. Two stay free for pages, however many tabs are visible."""
+
 RETRY_SECONDS = 30
 
 
