@@ -14,7 +14,7 @@ from plimsoll.console.views.fleet import NODES_AT_ONCE, fleet_of, strips_of
 from plimsoll.console.views.frame import frame_of, freshness_of
 from plimsoll.console.views.gaps import Gap, GapKind
 from plimsoll.console.views.names import is_name
-from plimsoll.console.views.paging import part_of
+from plimsoll.console.views.paging import Part, part_of
 from plimsoll.console.views.pods import pod_of
 from plimsoll.console.views.rows import row_of
 from plimsoll.console.views.splits import split_words
@@ -147,7 +147,7 @@ def test_a_page_of_a_list_is_always_one_that_there_is(asked: tuple[str, ...], nu
 
 
 def test_an_empty_list_has_one_page() -> None:
-    part = part_of([], "/p", {})
+    part: Part[str] = part_of([], "/p", {})
     assert (part.number, part.pages, part.previous, part.following) == (1, 1, "", "")
 
 
