@@ -27,10 +27,6 @@ QUESTIONS = ("selfsubjectreviews", "selfsubjectaccessreviews")
 
 SECONDS = 60.0
 STREAM_SECONDS = 60.0
-STREAM_QUESTIONS = ("selfsubjectreviews", "selfsubjectaccessreviews")
-"""Kinds that the API server answers and never stores: who am I, and what may I do?"""
-
-SECONDS = 60.0
 
 
 @contextmanager

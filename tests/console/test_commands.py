@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -181,3 +181,21 @@ async def test_too_many_changes_are_refused() -> None:
         await what_if(visit_of(view, World(), query={"change": ("-x",) * 21}))
     assert refused.value.status == 422
     assert isinstance(await what_if(visit_of(view, World(), query={"change": ("-x",) * 20})), Page)
+
+
+async def test_a_person_who_signed_in_does_not_use_the_consoles_kubeconfig() -> None:
+    said: list[tuple[Sequence[str], object]] = []
+
+    class Listening(Saying):
+        async def run(self, arguments: Sequence[str], given: str = "", bearer: object = None) -> Ran:  # noqa: ARG002
+            said.append((arguments, bearer))
+            return self.ran
+
+    settings = ConsoleSettings(kubeconfig="/k", context="c")
+    view = view_of("/what-if")
+    await what_if(
+        visit_of(view, World(), query={"change": ("-x",)}, settings=settings, commands=Listening(), bearer=BEARER)
+    )
+    ((arguments, bearer),) = said
+    assert list(arguments) == ["plan", "--what-if=-x", "-o", "json", "--no-dry-run"]
+    assert bearer is BEARER

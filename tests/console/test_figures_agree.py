@@ -181,3 +181,12 @@ async def test_an_override_is_named_by_the_figure_that_the_engine_needs() -> Non
     assert row.figures is not None
     assert (row.figures.needed, row.figures.upper) == (10 * GIB, body["status"]["estimate"]["computedBytes"])
     assert f"to {gib(row.figures.upper)} GiB" in (await deployment_page(body)).text
+
+
+async def test_the_engine_has_its_name_for_people_and_an_unknown_one_its_own() -> None:
+    body = chat()
+    assert "vLLM 0.32.0," in (await deployment_page(body)).text
+    body["spec"]["engine"] = {"name": "another"}
+    assert "another 0.32.0," in (await deployment_page(body)).text
+    body["spec"]["engine"] = None
+    assert "vLLM 0.32.0," in (await deployment_page(body)).text

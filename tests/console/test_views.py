@@ -147,7 +147,7 @@ def test_a_page_of_a_list_is_always_one_that_there_is(asked: tuple[str, ...], nu
 
 
 def test_an_empty_list_has_one_page() -> None:
-    part: Part[object] = part_of([], "/p", {})
+    part: Part[str] = part_of([], "/p", {})
     assert (part.number, part.pages, part.previous, part.following) == (1, 1, "", "")
 
 
