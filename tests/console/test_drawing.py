@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.console.drawing.bar import bar_of
+from plimsoll.console.drawing.bar import bar_of, in_use
 from plimsoll.console.drawing.hulls import Held, hulls_of
 from plimsoll.console.drawing.scale import Scale, common_scale
 from plimsoll.console.drawing.strip import STRIP_LENGTH, strip_of
@@ -110,3 +110,11 @@ def test_a_strip_is_as_long_as_its_share_of_the_largest_type() -> None:
     strip = strip_of(1, 2, 1, 8, "words")
     assert (strip.ours, strip.others, strip.free) == (STRIP_LENGTH / 8, STRIP_LENGTH / 4, STRIP_LENGTH / 8)
     assert strip_of(0, 0, 0, 0, "none").free == 0.0
+
+
+def test_a_hull_has_a_stroke_for_the_used_cache_where_it_is_known() -> None:
+    known = replace(held("a", 1, figures(5)), live=0.5)
+    assert "live" in dict(hulls_of(24 * GIB, 1, [known], SCALE).paths)
+    assert "live" not in dict(hulls_of(24 * GIB, 1, [replace(known, live=None)], SCALE).paths)
+    assert in_use(figures(5), 0.0) == figures(5).weights
+    assert in_use(figures(5), 1.0) == figures(5).budget - (figures(5).activations + figures(5).other)

@@ -12,9 +12,12 @@ import pytest
 
 from plimsoll.adapters.cluster import Cluster
 from plimsoll.console.pages.accuracy import accuracy
+from plimsoll.console.pages.deployments import deployments
+from plimsoll.console.pages.fleet import fleet
 from plimsoll.console.pages.pressure import pressure
 from plimsoll.console.settings import ConsoleSettings
 from plimsoll.console.sources.live import LiveSource
+from plimsoll.console.views.figures import Figures
 from plimsoll.console.views.gaps import Gap, GapKind
 from plimsoll.console.views.past_use import Past, PodPast, Span
 from plimsoll.console.views.pods import PodRow
@@ -23,9 +26,12 @@ from plimsoll.console.views.world import World
 from plimsoll.console.visit import Page, Tools, Visit
 from plimsoll.console.web import page_text
 from plimsoll.domain.errors import SourceUnavailable
+from plimsoll.domain.fleet import Fleet, GpuNode
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import Split
+from plimsoll.domain.units import GIB
 from plimsoll.rebalance.signals import EngineSample, PodSignals
+from tests.support.planning import gpu
 
 NOW = 1_700_000_000.0
 HOSTILE = "<script>alert(1)</script>"
@@ -199,3 +205,42 @@ async def test_accuracy_escapes_what_others_wrote(name: str) -> None:
     text = await accuracy_html(world(replace(deployment(), pools=(pool,), model=model)))
     assert HOSTILE not in text
     assert "&lt;script&gt;" in text
+
+
+async def listed(seen: World, live: LiveSource) -> str:
+    """The list of deployments as HTML."""
+    here = visit(seen, live, "/deployments")
+    found = await deployments(here)
+    assert isinstance(found, Page)
+    live.close()
+    return page_text(found, here, "/deployments")
+
+
+async def test_the_list_has_both_gauges_and_marks_what_is_too_much() -> None:
+    text = await listed(world(deployment()), source(Played()))
+    assert re.search(r'<b class="bad"><span aria-hidden="true">▲</span> 90 %</b>', text)
+    assert '<td class="num">50 %</td>' in text
+
+
+async def test_without_a_prometheus_the_list_says_unknown_and_no_zero() -> None:
+    text = await listed(world(deployment()), source(None))
+    assert text.count('<span class="muted">unknown</span>') == 2
+    assert "0 %</" not in text
+
+
+@pytest.mark.parametrize(("reader", "is_live"), [(Played(), True), (Played(is_dead=True), False)])
+async def test_the_map_marks_the_use_of_the_cache_only_while_it_is_known(reader: Played, is_live: bool) -> None:  # noqa: FBT001 - parametrized
+    figures = Figures(4 * GIB, 2 * GIB, GIB, GIB, 0, 0, 18 * GIB, 20 * GIB, 100, 1000)
+    row = deployment(figures=figures, gpu_type="l4-24gb", split=Split(1))
+    node = GpuNode("n", gpu("l4-24gb"), "nvidia.com/gpu", ("a", "b"), 1, 1)
+    seen = world(row, fleet=Fleet((node,)))
+    on_node = replace(seen.pods[0], gpus=(("nvidia.com/gpu", 1),))
+    live = source(reader)
+    here = visit(replace(seen, pods=(on_node,)), live, "/fleet")
+    found = await fleet(here)
+    assert isinstance(found, Page)
+    live.close()
+    text = page_text(found, here, "/fleet")
+    assert ('<path class="live"' in text) is is_live
+    assert ("▲</span> 90 %" in text) is is_live
+    assert '<path class="weights"' in text

@@ -91,9 +91,17 @@ def _over(figures: Figures, scale: Scale) -> Part | None:
 
 
 def _live(figures: Figures, scale: Scale, share: float) -> Part:
-    """Return the KV cache in use. The engine takes all room between the weights and the line for its cache."""
+    """Return the KV cache in use, from the end of the weights."""
+    return _stretch("live", figures.weights, in_use(figures, share), scale)
+
+
+def in_use(figures: Figures, share: float) -> float:
+    """Return the bytes up to which weights and the used share of the KV cache reach.
+
+    The engine takes all room between its other terms and the line for its cache.
+    """
     pool = max(0, figures.budget - (figures.expected - figures.kv_cache))
-    return _stretch("live", figures.weights, figures.weights + pool * min(1.0, max(0.0, share)), scale)
+    return figures.weights + pool * min(1.0, max(0.0, share))
 
 
 def sentence_of(figures: Figures, live: float | None = None) -> str:

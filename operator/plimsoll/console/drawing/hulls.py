@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from plimsoll.console.drawing.bar import TERMS
+from plimsoll.console.drawing.bar import TERMS, in_use
 from plimsoll.console.drawing.scale import Scale
 from plimsoll.console.views.figures import Figures
 from plimsoll.console.views.rows import Row
@@ -19,11 +19,15 @@ FOOT = 18.0
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A pod on a node: its letter (empty for somebody else's), its GPUs, and its deployment in short."""
+    """A pod on a node: its letter (empty for somebody else's), its GPUs, and its deployment in short.
+
+    ``live`` is the used share of its KV cache (0 to 1); None where it is not known.
+    """
 
     letter: str
     gpus: int
     row: Row | None
+    live: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,9 @@ def _draw(paths: dict[str, list[str]], index: int, held: Held, tall: float, scal
             paths[kind].append(_box(index, low, high, tall))
     line = scale.at(figures.budget)
     paths["line"].append(f"M{_left(index) - 2:g} {tall - line:g}h{HULL_WIDTH + 4:g}")
+    if held.live is not None:
+        used = scale.at(in_use(figures, held.live))
+        paths["live"].append(f"M{_left(index):g} {tall - used:g}h{HULL_WIDTH:g}")
 
 
 def _stretches(figures: Figures) -> Iterator[tuple[str, int, int]]:

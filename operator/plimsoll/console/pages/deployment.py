@@ -7,7 +7,6 @@ from plimsoll.console.pages.live import live_uses
 from plimsoll.console.views.candidates import BAR_LENGTH
 from plimsoll.console.views.deployment import BIG_LENGTH, deployment_of
 from plimsoll.console.views.inbox import open_proposals_of
-from plimsoll.console.views.live_use import LiveUse
 from plimsoll.console.views.names import is_name
 from plimsoll.console.views.pressure import Wanted, pods_of, pressure_row
 from plimsoll.console.views.proposal_costs import costs_by_proposal
@@ -32,7 +31,7 @@ async def deployment(visit: Visit) -> Page:
     use = live.uses[key]
     past = await visit.live.over_time(pods_of(live.asked, [key]), USUAL.span)
     values = {
-        "found": deployment_of(body, visit.world, share_now(use, visit.now)),
+        "found": deployment_of(body, visit.world, use.share_now(visit.now)),
         "load": pressure_row(key, live.asked[key], use, past, visit.now, row.live),
         "notice": live.notice,
         "shown": age(USUAL.span.seconds),
@@ -42,8 +41,3 @@ async def deployment(visit: Visit) -> Page:
         "length": BAR_LENGTH,
     }
     return Page("deployment.html", key.name, values)
-
-
-def share_now(use: LiveUse, now: float) -> float | None:
-    """Return the used share of the KV cache; None where it is not known now."""
-    return None if use.kv is None or use.kv.is_stale(now) else use.kv.value

@@ -4,15 +4,32 @@ from __future__ import annotations
 
 from typing import Any
 
-from plimsoll.console.views.fleet import fleet_of
+from plimsoll.console.pages.live import live_uses
+from plimsoll.console.views.fleet import FleetMap, fleet_of
 from plimsoll.console.views.summary import summary_of
 from plimsoll.console.visit import Page, Visit
+from plimsoll.domain.fleet import Fleet
 
 
 async def fleet(visit: Visit) -> Page:
     """The map of the fleet; without the right to list nodes, which right is missing and what is known without it."""
     seen = visit.world.fleet
-    found = None if seen is None else fleet_of(visit.world, seen, visit.path, visit.query)
-    values: dict[str, Any] = {"found": found, "summary": summary_of(visit.world), "gap": visit.world.gap_of("nodes")}
+    values: dict[str, Any] = {"found": None, "loads": {}, "notice": ""} if seen is None else await _map(visit, seen)
+    values |= {"summary": summary_of(visit.world), "gap": visit.world.gap_of("nodes")}
     values |= {"pods_gap": visit.world.gap_of("pods"), "ignored": () if seen is None else seen.ignored}
     return Page("fleet.html", "Fleet", values)
+
+
+async def _map(visit: Visit, seen: Fleet) -> dict[str, Any]:
+    """Return the map, and the live use of the deployments on its nodes."""
+    found = fleet_of(visit.world, seen, visit.path, visit.query)
+    rows = [visit.world.rows[key] for key in _shown(found) if key in visit.world.rows]
+    live = await live_uses(visit, rows)
+    if live.shares():
+        found = fleet_of(visit.world, seen, visit.path, visit.query, live.shares())
+    return {"found": found, "loads": live.gauges(), "notice": live.notice if rows else ""}
+
+
+def _shown(found: FleetMap) -> set[Any]:
+    cards = () if found.part is None else found.part.items
+    return {holder.key for card in cards for holder in card.holders if holder.key is not None}

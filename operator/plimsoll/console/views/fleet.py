@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from plimsoll.console.drawing.hulls import Held, Hulls, hulls_of
 from plimsoll.console.drawing.scale import Scale, common_scale
@@ -79,8 +80,17 @@ class FleetMap:
     search: str
 
 
-def fleet_of(world: World, fleet: Fleet, path: str, query: Mapping[str, tuple[str, ...]]) -> FleetMap:
-    """Return the map that a URL asks for: ``type`` and ``q`` filter the nodes, ``page`` counts from 1."""
+def fleet_of(
+    world: World,
+    fleet: Fleet,
+    path: str,
+    query: Mapping[str, tuple[str, ...]],
+    live: Mapping[ObjectKey, float] = MappingProxyType({}),
+) -> FleetMap:
+    """Return the map that a URL asks for: ``type`` and ``q`` filter the nodes, ``page`` counts from 1.
+
+    ``live`` is the used share of the KV cache (0 to 1) by deployment, where it is known.
+    """
     chosen, search = _first(query, "type"), _first(query, "q")
     nodes = [node for node in fleet.nodes if chosen in ("", node.gpu.name) and _matches(node, search)]
     by_node = _pods_by_node(world.pods)
@@ -89,7 +99,7 @@ def fleet_of(world: World, fleet: Fleet, path: str, query: Mapping[str, tuple[st
         return FleetMap(strips, None, chosen, search)
     scale = common_scale((node.gpu.usable_bytes for node in nodes), HULL_LENGTH)
     part = part_of(nodes, path, query, NODES_AT_ONCE)
-    cards = tuple(_card(world, node, by_node, scale) for node in part.items)
+    cards = tuple(_card(world, node, by_node, scale, live) for node in part.items)
     shown = Part(cards, part.total, part.number, part.pages, part.previous, part.following)
     return FleetMap(strips, shown, chosen, search)
 
@@ -117,10 +127,16 @@ def _pods_by_node(pods: Sequence[PodRow]) -> Mapping[str, Sequence[PodRow]]:
     return found
 
 
-def _card(world: World, node: GpuNode, by_node: Mapping[str, Sequence[PodRow]], scale: Scale) -> NodeCard:
+def _card(
+    world: World,
+    node: GpuNode,
+    by_node: Mapping[str, Sequence[PodRow]],
+    scale: Scale,
+    live: Mapping[ObjectKey, float],
+) -> NodeCard:
     pods = sorted((pod for pod in by_node.get(node.name, ()) if pod.holds(node.resource)), key=_order)
     named = list(_named(pods))
-    held = [_held(world, letter, pod, node.resource) for letter, pod in named]
+    held = [_held(world, letter, pod, node.resource, live) for letter, pod in named]
     holders = tuple(_holders(world, named, node.resource))
     zone = dict(node.labels).get(ZONE, "")
     return NodeCard(node, zone, holders, hulls_of(node.gpu.usable_bytes, node.allocatable, held, scale))
@@ -141,8 +157,9 @@ def _named(pods: Sequence[PodRow]) -> Iterator[tuple[str, PodRow]]:
         yield letter, pod
 
 
-def _held(world: World, letter: str, pod: PodRow, resource: str) -> Held:
-    return Held(letter, pod.holds(resource), _figures_row(world, pod))
+def _held(world: World, letter: str, pod: PodRow, resource: str, live: Mapping[ObjectKey, float]) -> Held:
+    share = live.get(pod.owner) if pod.is_ours else None
+    return Held(letter, pod.holds(resource), _figures_row(world, pod), share)
 
 
 def _figures_row(world: World, pod: PodRow) -> Row | None:

@@ -96,6 +96,10 @@ class LiveUse:
             return None
         return Sample(self.running.value / self.max_sequences, self.running.at, self.running.pods)
 
+    def share_now(self, now: float) -> float | None:
+        """Return the used share of the KV cache, 0 to 1; None where it is not known now."""
+        return None if self.kv is None or self.kv.is_stale(now) else self.kv.value
+
     @property
     def samples(self) -> tuple[Sample, ...]:
         """The gauges that have a sample."""

@@ -56,6 +56,11 @@ class Gauge:
     column_seconds: int = 0
 
     @property
+    def is_too_much(self) -> bool:
+        """Whether the last value is 80 % or more."""
+        return self.step >= LoadStep.TOO_MUCH
+
+    @property
     def strip(self) -> Strip:
         """The drawing of the columns."""
         return strip_of(self.steps, self.queued)
@@ -133,8 +138,8 @@ def span_choices(wanted: Wanted, path: str) -> tuple[SpanChoice, ...]:
 
 def asked_of(rows: Iterable[Row], pods: Iterable[PodRow]) -> dict[ObjectKey, tuple[EnginePod, ...]]:
     """Return the pods of each deployment that a person sees. A deployment without pods has none."""
-    found: dict[ObjectKey, list[EnginePod]] = {row.key: [] for row in rows}
     known = {row.key: row for row in rows}
+    found: dict[ObjectKey, list[EnginePod]] = {key: [] for key in known}
     for pod in pods:
         if pod.is_ours and pod.owner in known:
             found[pod.owner].append(_engine_pod(pod, known[pod.owner]))
