@@ -171,7 +171,7 @@ def test_reading_writes_nothing(control_plane: ControlPlane, teams: tuple[str, s
         manifest = yaml.safe_dump(inference_deployment("imagined", teams[0]))
         asked = session.post(f"{origin}/what-if", data={"manifest": manifest}, headers={"Origin": origin}, timeout=60)
         answer = asked.text[asked.text.index("</form>") :]
-        assert "1 placed" in answer
+        assert f"Why {teams[0]}/imagined goes there" in answer
     assert not [event for event in log.events(start, user="ada") if event.resource not in QUESTIONS]
     control_plane.kubectl("annotate", "namespace", teams[0], "seen=1")  # the honest neighbour: writes are in the log
     assert log.events(start, resource="namespaces")

@@ -229,6 +229,17 @@ def test_a_candidate_whose_bytes_no_reader_of_json_can_hold_is_shown_without_fig
     assert shown(2**53)["reason"] == "TooLittleVram"
 
 
+def test_an_admins_figure_that_the_api_server_would_refuse_leaves_a_candidate_without_figures() -> None:
+    def shown(size: int) -> dict[str, Any]:
+        forced = request(overrides=Overrides(memory_per_gpu_bytes=size))
+        entry: dict[str, Any] = written(report(decision(forced, fleet(node("l", L4, 1)))))["rejections"][0]
+        return entry
+
+    assert shown(2**53)["figures"]["overrideBytes"] == 2**53
+    assert "figures" not in shown(10**30)
+    assert shown(10**30)["reason"] == "TooLittleVram"
+
+
 def test_rejections_are_bounded_and_the_rest_is_counted() -> None:
     everything = fleet(*(node(kind.name, kind) for kind in load_gpu_types()))
     about = report(decision(where=everything))

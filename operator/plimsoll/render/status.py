@@ -37,7 +37,8 @@ MAX_REJECTIONS = 40
 """The most rejections in a status: four splits on ten GPU types. The rest is only counted."""
 
 LARGEST_FIGURE = 2**53
-"""Beyond this, readers of JSON round integers. A candidate that needs as many bytes is shown without figures."""
+"""Beyond this, readers of JSON round integers, and the API server refuses them. A candidate with such a figure, be it an
+admin's, is shown without figures."""
 
 MAX_REMEDIES = 10
 
@@ -383,12 +384,17 @@ def _rejections(rejections: Sequence[Rejection]) -> Iterator[dict[str, Any]]:
     sourced: set[str] = set()
     for rejection in rejections:
         entry, figures = _rejection(rejection), rejection.figures
-        if figures is not None and figures.estimate.computed_bytes <= LARGEST_FIGURE:
-            entry["figures"] = _figures(figures)
+        shown = None if figures is None else _figures(figures)
+        if figures is not None and shown is not None and _can_be_written(shown):
+            entry["figures"] = shown
             if rejection.gpu_type not in sourced:
-                entry["figures"]["priceSource"] = figures.price_source
+                shown["priceSource"] = figures.price_source
                 sourced.add(rejection.gpu_type)
         yield entry
+
+
+def _can_be_written(figures: Mapping[str, Any]) -> bool:
+    return all(abs(each) <= LARGEST_FIGURE for each in figures.values() if isinstance(each, int))
 
 
 def _rejection(rejection: Rejection) -> dict[str, Any]:
