@@ -37,8 +37,8 @@ MAX_REJECTIONS = 40
 """The most rejections in a status: four splits on ten GPU types. The rest is only counted."""
 
 LARGEST_FIGURE = 2**53
-"""Beyond this, readers of JSON round integers, and the API server refuses them. A candidate with such a figure, be it an
-admin's, is shown without figures."""
+"""Beyond this, readers of JSON round integers, and the API server refuses them. A candidate with such a figure is shown
+without figures, also where the figure is an admin's."""
 
 MAX_REMEDIES = 10
 
