@@ -1,4 +1,4 @@
-"""What the engines do now: their KV cache, their batch, their queues and their speed."""
+"""The state of the engines now: their KV cache, their batch, their queues and their speed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The live loop's figures as metrics: tokens and seats beside ratios, and nothing where a figure is not known."""
+"""The live loop's figures as metrics: tokens and seats next to ratios, and nothing where a figure is not known."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ OPTIONS: tuple[dict[str, str], ...] = (
 
 
 def printed(words: list[str]) -> str:
-    """What the command prints."""
+    """Return the output of the command."""
     ran = CliRunner().invoke(cli, words, catch_exceptions=False)
     assert ran.exit_code == 0, ran.output
     return ran.output

@@ -25,7 +25,7 @@ def refused(*words: str) -> str:
 
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> list[tuple[ConsoleSettings, Front]]:
-    """What would be served."""
+    """Return the deployments that would be served."""
     found: list[tuple[ConsoleSettings, Front]] = []
     monkeypatch.setattr(in_cluster, "serve_in_cluster", lambda settings, front: found.append((settings, front)))
     return found

@@ -65,17 +65,17 @@ async def test_the_deployments_page_has_the_figures_of_the_status() -> None:
 
 
 async def test_the_page_and_explain_say_the_same_bytes() -> None:
-    seen, told = await deployment_page(chat()), explained()
+    seen, explanation = await deployment_page(chat()), explained()
     status = chat()["status"]
     for name in ("weights", "KV cache", "activations"):
         (shown,) = set(re.findall(rf"[(, ]{name} ([\d.]+)[,)]", seen.text))
-        (printed,) = re.findall(rf"^ *{name} +([\d.]+)", told, re.MULTILINE)
+        (printed,) = re.findall(rf"^ *{name} +([\d.]+)", explanation, re.MULTILINE)
         assert float(shown) == pytest.approx(float(printed), abs=0.056)
     for each in status["rejections"]:
         assert each["reason"] in seen.text
         assert each["message"] in seen.text
-        assert each["reason"] in told
-        assert each["message"] in told
+        assert each["reason"] in explanation
+        assert each["message"] in explanation
     for condition in status["conditions"]:
         assert condition["message"] in seen.text
 

@@ -55,7 +55,7 @@ class Answers:
 
 
 async def seen_with(*answers: Exception | None) -> list[tuple[int, GapKind | None]]:
-    """What a page shows before each list after the first one, and at the end."""
+    """Return the text before each list after the first one, and at the end."""
     server = Answers([None, *answers])
     shelf = Shelf(cast("Cluster", server), PODS, lambda body: body, lambda: None)
     server.look = lambda: (len(shelf.objects), shelf.gap.reason if shelf.gap else None)

@@ -203,9 +203,9 @@ def test_an_admins_figure_and_a_missing_price_show_in_the_figures() -> None:
 
 
 def test_what_was_ruled_out_has_no_figures_and_the_source_of_prices_is_given_once_for_each_gpu_type() -> None:
-    told = written(report(decision(where=fleet(node("h", H100, 4), node("l", L40S, 1)))))["rejections"]
-    with_figures = [each for each in told if "figures" in each]
-    assert {each["reason"] for each in told if "figures" not in each} == {"NodeTooSmall"}
+    entries = written(report(decision(where=fleet(node("h", H100, 4), node("l", L40S, 1)))))["rejections"]
+    with_figures = [each for each in entries if "figures" in each]
+    assert {each["reason"] for each in entries if "figures" not in each} == {"NodeTooSmall"}
     sourced = [each["gpuType"] for each in with_figures if "priceSource" in each["figures"]]
     assert sorted(sourced) == sorted({each["gpuType"] for each in with_figures})
     assert all("hourlyPrice" in each["figures"] for each in with_figures)

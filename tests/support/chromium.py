@@ -21,4 +21,4 @@ def chromium_or_skip() -> Path:
     reason = reason_to_skip(os.environ, here)
     if must_have_browser(os.environ, here):
         pytest.fail(reason)
-    pytest.skip(reason)
+    pytest.skip(reason)  # the platform has no Chromium that the set-up can install

@@ -1,4 +1,4 @@
-"""What a Prometheus scraped over a time from an operator and an engine: their own pages, minute by minute.
+"""The samples that a Prometheus scraped from an operator and an engine: their own pages, minute by minute.
 
 The operator's page is made by its own class, from reports and figures. The engine's page is the one of played engines.
 """

@@ -1,4 +1,4 @@
-"""What the commands of the console have in common: their options, and the extra that they need."""
+"""The options that the commands of the console share, and the extra that they need."""
 
 from __future__ import annotations
 

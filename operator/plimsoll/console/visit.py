@@ -1,4 +1,4 @@
-"""What a page gets and what it gives: every handler has the same shape."""
+"""The input and the output of a page: every handler has the same shape."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from plimsoll.console.views.world import World
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """What all visits of one process share: its settings, commands of the command line, and where live use is read."""
+    """The parts that all visits share: settings, commands of the command line, and where live use is read."""
 
     settings: ConsoleSettings
     commands: Commands = field(default_factory=Commands)

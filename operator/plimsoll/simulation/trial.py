@@ -24,7 +24,7 @@ allows. The live loop then reads half as many samples, and a run takes half as l
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What is simulated.
+    """The subject of a simulation.
 
     Attributes:
         kind: one replica.

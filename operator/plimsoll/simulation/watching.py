@@ -20,7 +20,7 @@ _HIGH = 0.95
 
 @dataclass(slots=True)
 class Watching:
-    """What was seen up to the last moment, so that each request is counted once."""
+    """The counts up to the last moment, so that each request is counted once."""
 
     fleet: Fleet[Limits]
     gateway: Gateway

@@ -1,4 +1,4 @@
-"""What may a browser do with an answer of the console?
+"""The headers that say how a browser may use an answer of the console.
 
 The policy forbids everything that the console does not need: inline scripts and styles, other origins, frames. Every
 answer carries it, errors and event streams included.

@@ -1,4 +1,4 @@
-"""What does the console hold for each person, and for how long?
+"""The sessions of people: each holds one person's view of the cluster for a limited time.
 
 Strangers choose tokens, so a map by token must have bounds: people who ask for nothing are forgotten after a while, and
 the map never holds more than a fixed number.

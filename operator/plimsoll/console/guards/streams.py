@@ -42,7 +42,7 @@ class Budget:
         """Hold one place as long as the stream is open. It does not wait for a place.
 
         Args:
-            person: any key that tells people apart. It is forgotten with the person's last stream.
+            person: any key that differs between people. It is forgotten with the person's last stream.
 
         Raises:
             Refusal: 503, all places are taken.

@@ -10,7 +10,7 @@ from plimsoll.console.visit import Page, Visit
 
 
 async def inbox(visit: Visit) -> Page:
-    """What needs a person, by kind of trouble."""
+    """The things that need a person, by kind of trouble."""
     items = inbox_of(visit.world, visit.now).items
     part = part_of(items, visit.path, visit.query)
     values = {"part": part, "groups": groups_of(part.items, items), "summary": summary_of(visit.world)}

@@ -55,7 +55,7 @@ class LiveReader(Protocol):
 
 @dataclass(slots=True)
 class _Kept:
-    """What is known of one pod: when it was last asked about, and its last figures."""
+    """One pod: when it was last asked about, and its last figures."""
 
     read_at: float
     last: PodLast | None = None

@@ -1,4 +1,4 @@
-"""What people have answered to a proposal, and what came of it."""
+"""The answers of people to a proposal, and their outcome."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ BAR_LENGTH = 230.0
 """The length of the largest GPU's hull in picture units."""
 
 _DEAR = 2
-"""What costs more than this many times the cheapest is folded."""
+"""A candidate that costs more than this many times the cheapest is folded."""
 
 
 class Shelf(StrEnum):

@@ -154,7 +154,7 @@ def figures_of_rejection(rejection: RejectionStatus) -> Figures | None:
 
 
 def _order(candidate: Candidate) -> tuple[bool, float]:
-    """What fits comes first, by price; then what does not, by what is missing."""
+    """Return the place in the order: candidates that fit by price, then the others by what is missing."""
     figures = candidate.figures
     if candidate.verdict == FITS:
         price = _dollars(candidate.price)

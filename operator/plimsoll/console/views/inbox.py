@@ -1,4 +1,4 @@
-"""What needs a person: no place, over the line, proposals, problems, ignored nodes. Worst first."""
+"""The inbox: no place, over the line, proposals, problems, ignored nodes. Worst first."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ Asked = Mapping[ObjectKey, Sequence[EnginePod]]
 
 @dataclass(frozen=True, slots=True)
 class LiveUse:
-    """What the engines of one deployment report. None stands for a figure without a sample.
+    """The figures that the engines of one deployment report. None stands for a figure without a sample.
 
     Attributes:
         kv: the share of all its KV caches together that requests hold, 0 to 1.

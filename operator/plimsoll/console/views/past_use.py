@@ -1,4 +1,4 @@
-"""What pods did over a time, in columns: the values that a map of the past is drawn from."""
+"""The past use of pods, in columns: the values that a map is drawn from."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class PodPast(NamedTuple):
 
 
 class Past(NamedTuple):
-    """What pods did in a time that ended at ``until``, in POSIX seconds."""
+    """The use of pods in a time that ended at ``until``, in POSIX seconds."""
 
     until: float
     span: Span

@@ -105,7 +105,7 @@ class SpanChoice:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a URL asks for: words to search, and the time that the map shows."""
+    """The question of a URL: words to search, and the time that the map shows."""
 
     search: str
     word: str

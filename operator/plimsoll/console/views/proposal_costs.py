@@ -1,4 +1,4 @@
-"""What the proposals of a list cost, in a few figures each."""
+"""The costs of the proposals of a list, in a few figures each."""
 
 from __future__ import annotations
 
