@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 
 from plimsoll.api.v1alpha1.status import InferenceDeploymentStatus, RejectionStatus
 from plimsoll.app.record.values import split_of
 from plimsoll.console.drawing.bar import Bar, bar_of
 from plimsoll.console.drawing.scale import common_scale
 from plimsoll.console.views.figures import Figures
+from plimsoll.console.views.prices import dollars_of
 from plimsoll.console.views.rows import Row
 from plimsoll.domain.outcomes import Fit, Split
 from plimsoll.domain.reasons import Reason
@@ -71,14 +72,14 @@ class Candidates:
 def candidates_of(status: InferenceDeploymentStatus, row: Row) -> Candidates:
     """Return the candidates of a status, the choice first."""
     chosen = _chosen(status, row)
-    price = _dollars(None if chosen is None else chosen.price)
+    price = dollars_of(None if chosen is None else chosen.price)
     others = [_candidate(each, price) for each in status.rejections or ()]
     return sorted_candidates(chosen, others, status.rejections_omitted or 0)
 
 
 def sorted_candidates(chosen: Candidate | None, others: Sequence[Candidate], omitted: int = 0) -> Candidates:
     """Return candidates in the order of the page, each with its bar on one scale."""
-    price = _dollars(None if chosen is None else chosen.price)
+    price = dollars_of(None if chosen is None else chosen.price)
     drawn = [each for each in others if each.figures is not None]
     dear = [each for each in drawn if each.verdict == FITS and _is_dear(each, price)]
     shown = [*([] if chosen is None else [chosen]), *sorted((each for each in drawn if each not in dear), key=_order)]
@@ -122,7 +123,7 @@ def _candidate(rejection: RejectionStatus, chosen: Decimal | None) -> Candidate:
         rejection.message,
         figures,
         price,
-        _difference(_dollars(price), chosen),
+        _difference(dollars_of(price), chosen),
     )
 
 
@@ -157,22 +158,14 @@ def _order(candidate: Candidate) -> tuple[bool, float]:
     """Return the place in the order: candidates that fit by price, then the others by what is missing."""
     figures = candidate.figures
     if candidate.verdict == FITS:
-        price = _dollars(candidate.price)
+        price = dollars_of(candidate.price)
         return False, float("inf") if price is None else float(price)
     return True, 0.0 if figures is None else float(figures.expected - figures.budget)
 
 
 def _is_dear(candidate: Candidate, chosen: Decimal | None) -> bool:
-    price = _dollars(candidate.price)
+    price = dollars_of(candidate.price)
     return chosen is not None and price is not None and price >= DEAR * chosen > 0
-
-
-def _dollars(text: str | None) -> Decimal | None:
-    try:
-        price = Decimal(text or "NaN")
-    except InvalidOperation:
-        return None
-    return price if price.is_finite() else None
 
 
 def _difference(price: Decimal | None, chosen: Decimal | None) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from plimsoll.console.drawing.bar import Bar, bar_of
 from plimsoll.console.drawing.scale import Scale, common_scale
 from plimsoll.console.views.paging import Part, part_of
+from plimsoll.console.views.query import first_of
 from plimsoll.console.views.rows import Row
 from plimsoll.console.views.states import State, state_of
 from plimsoll.console.views.world import World
@@ -57,7 +58,7 @@ def _worst_first(rows: Iterable[Row]) -> list[tuple[Row, State]]:
 
 def deployments_of(world: World, path: str, query: Mapping[str, tuple[str, ...]]) -> Deployments:
     """Return the page of the list that a URL asks for: ``q`` searches, ``state`` filters, ``page`` counts from 1."""
-    search, chosen = _first(query, "q"), _first(query, "state")
+    search, chosen = first_of(query, "q"), first_of(query, "state")
     found = _worst_first(row for row in world.rows.values() if _matches(row, search))
     counts = Counter(state.word for _, state in found)
     kept = [(row, state) for row, state in found if chosen in ("", state.word)]
@@ -66,11 +67,6 @@ def deployments_of(world: World, path: str, query: Mapping[str, tuple[str, ...]]
     lines = tuple(_line(row, state, scale) for row, state in part.items)
     shown = Part(lines, part.total, part.number, part.pages, part.previous, part.following)
     return Deployments(shown, _choices(counts, chosen), len(world.rows), search, chosen)
-
-
-def _first(query: Mapping[str, tuple[str, ...]], name: str) -> str:
-    values: Sequence[str] = query.get(name) or ("",)
-    return values[0].strip()
 
 
 def _matches(row: Row, search: str) -> bool:

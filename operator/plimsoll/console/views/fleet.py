@@ -12,6 +12,7 @@ from plimsoll.console.drawing.scale import Scale, common_scale
 from plimsoll.console.drawing.strip import Strip, strip_of
 from plimsoll.console.views.paging import Part, part_of
 from plimsoll.console.views.pods import PodRow
+from plimsoll.console.views.query import first_of
 from plimsoll.console.views.rows import Row
 from plimsoll.console.views.states import Severity, State, state_of
 from plimsoll.console.views.words import count
@@ -91,7 +92,7 @@ def fleet_of(
 
     ``live`` is the used share of the KV cache (0 to 1) by deployment, where it is known.
     """
-    chosen, search = _first(query, "type"), _first(query, "q")
+    chosen, search = first_of(query, "type"), first_of(query, "q")
     nodes = [node for node in fleet.nodes if chosen in ("", node.gpu.name) and _matches(node, search)]
     by_node = _pods_by_node(world.pods)
     strips = tuple(_strips(world, fleet.nodes, by_node))
@@ -108,10 +109,6 @@ def strips_of(world: World) -> tuple[TypeStrip, ...]:
     """Return the strips of all GPU types; none where the person may not list nodes."""
     nodes = () if world.fleet is None else world.fleet.nodes
     return tuple(_strips(world, nodes, _pods_by_node(world.pods)))
-
-
-def _first(query: Mapping[str, tuple[str, ...]], name: str) -> str:
-    return (query.get(name) or ("",))[0].strip()
 
 
 def _matches(node: GpuNode, search: str) -> bool:

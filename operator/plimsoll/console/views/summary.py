@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 
+from plimsoll.console.views.prices import dollars_of
 from plimsoll.console.views.states import Severity, state_of
 from plimsoll.console.views.world import World
 from plimsoll.domain.units import format_price
@@ -32,7 +33,7 @@ def summary_of(world: World) -> Summary:
     """Return the figures of everything that the person may see."""
     states = [state_of(row).severity for row in world.rows.values()]
     placed = [row for row in world.rows.values() if row.is_placed]
-    prices = [price for row in placed if (price := _price(row.hourly_price)) is not None]
+    prices = [price for row in placed if (price := dollars_of(row.hourly_price)) is not None]
     nodes = None if world.fleet is None else world.fleet.nodes
     return Summary(
         gpus=None if nodes is None else sum(node.allocatable for node in nodes),
@@ -45,12 +46,3 @@ def summary_of(world: World) -> Summary:
         over=states.count(Severity.OVER),
         homeless=states.count(Severity.NO_PLACE),
     )
-
-
-def _price(text: str | None) -> Decimal | None:
-    """Return the price; None for one that is missing or no number."""
-    try:
-        price = Decimal(text or "NaN")
-    except InvalidOperation:
-        return None
-    return price if price.is_finite() else None

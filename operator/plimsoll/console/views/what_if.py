@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 from plimsoll.app.record.reading import read, whole_status
 from plimsoll.app.review.values import Verdict
 from plimsoll.console.views.candidates import Candidates, candidates_of
+from plimsoll.console.views.prices import dollars_of
 from plimsoll.console.views.rows import row_of
 from plimsoll.console.views.splits import split_words
 from plimsoll.domain.keys import ObjectKey
@@ -142,16 +143,9 @@ def _prices(before: Sequence[Body], after: Sequence[Body]) -> str:
 
 
 def _total(places: Sequence[Body]) -> Decimal | None:
-    prices = [_dollars(each.get("hourlyPrice")) for each in places]
+    prices = [dollars_of(each.get("hourlyPrice")) for each in places]
     known = [price for price in prices if price is not None]
     return sum(known, start=Decimal(0)) if len(known) == len(prices) else None
-
-
-def _dollars(text: str | None) -> Decimal | None:
-    try:
-        return None if text is None else Decimal(text)
-    except InvalidOperation:
-        return None
 
 
 def _bill(bill: Body) -> str:
