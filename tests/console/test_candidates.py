@@ -16,7 +16,7 @@ from plimsoll.domain.outcomes import Fit, Rejection, Split
 from plimsoll.domain.reasons import Reason
 from plimsoll.domain.units import GIB
 from plimsoll.placement.explain import rejection_sentence
-from plimsoll.render.status import _rejections
+from plimsoll.render.rejected import rejected
 from tests.placement.test_explain import REJECTIONS
 from tests.support.console_pages import chat
 from tests.support.planning import H100, L4, fleet, node, placed, request
@@ -32,7 +32,7 @@ PROVED = {Reason.OBSERVED_TOO_SMALL, Reason.START_FAILED}
 
 def status_with(*rejections: Rejection) -> tuple[InferenceDeploymentStatus, dict[str, Any]]:
     body = chat()
-    body["status"]["rejections"] = list(_rejections(rejections))
+    body["status"]["rejections"] = list(rejected(rejections))
     return InferenceDeploymentStatus.model_validate(body["status"]), body
 
 

@@ -255,6 +255,10 @@ class CandidateFigures:
     hourly_price: Decimal | None = None
     price_source: str | None = None
 
+    def __hash__(self) -> int:
+        """Hash a few figures only: all of an estimate's would take longer than to show them."""
+        return hash((self.estimate.expected_bytes, self.estimate.budget_bytes, self.estimate.kv_capacity_tokens))
+
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from plimsoll import __version__
 from plimsoll.domain.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.observations import Seen
-from plimsoll.domain.outcomes import CandidateFigures, MemoryEstimate, Option, Rejection, Remedy, Suggestion
+from plimsoll.domain.outcomes import MemoryEstimate, Option, Remedy, Suggestion
 from plimsoll.domain.precision import KvPrecision
 from plimsoll.domain.proposals import Proposal
 from plimsoll.domain.terms import ACTIVATIONS, ADAPTERS, CUDA_GRAPHS, KV_CACHE, LEARNED, OVERHEAD, WEIGHTS
@@ -17,7 +17,7 @@ from plimsoll.domain.times import to_rfc3339
 from plimsoll.domain.units import GIB, format_price
 from plimsoll.memory.load import replica_tokens
 from plimsoll.performance.cost import cost
-from plimsoll.placement.explain import rejection_sentence, remedy_sentence, suggestion_sentence
+from plimsoll.placement.explain import remedy_sentence, suggestion_sentence
 from plimsoll.placement.failed_moves import FailedMove
 from plimsoll.placement.move_clock import MoveClock
 from plimsoll.placement.pools import Decision, PlannedPool, PoolState
@@ -31,14 +31,11 @@ from plimsoll.render.conditions import Since, conditions
 from plimsoll.render.decisions import DecisionNote
 from plimsoll.render.names import node_terms, pod_selector, service_url, stages
 from plimsoll.render.proposal_words import proposal_sentence
+from plimsoll.render.rejected import rejected
 from plimsoll.render.report import RebalancingReport, Report
 
 MAX_REJECTIONS = 40
 """The most rejections in a status: four splits on ten GPU types. The rest is only counted."""
-
-LARGEST_FIGURE = 2**53
-"""Beyond this, readers of JSON round integers, and the API server refuses them. A candidate with such a figure is shown
-without figures, also where the figure is an admin's."""
 
 MAX_REMEDIES = 10
 
@@ -119,7 +116,7 @@ def _decided(report: Report, decision: Decision) -> dict[str, Any]:
     elif not decision.pools:
         document |= {"estimate": None, "placement": None}
     if decision.placed_now:
-        document["rejections"] = list(_rejections(decision.rejections[:MAX_REJECTIONS]))
+        document["rejections"] = list(rejected(decision.rejections[:MAX_REJECTIONS]))
         document["rejectionsOmitted"] = max(0, len(decision.rejections) - MAX_REJECTIONS) or None
         document["remedies"] = [_remedy(remedy) for remedy in decision.remedies[:MAX_REMEDIES]]
         document["suggestions"] = [_suggestion(each) for each in decision.suggestions]
@@ -376,55 +373,6 @@ def _decision(note: DecisionNote) -> dict[str, Any]:
         "replaced": note.replaced or None,
         "solver": note.solver or None,
         "gapPermille": note.gap_permille,
-    }
-
-
-def _rejections(rejections: Sequence[Rejection]) -> Iterator[dict[str, Any]]:
-    """Yield the entries. The source of the prices of a GPU type stands in the first entry with figures of that type."""
-    sourced: set[str] = set()
-    for rejection in rejections:
-        entry, figures = _rejection(rejection), rejection.figures
-        shown = None if figures is None else _figures(figures)
-        if figures is not None and shown is not None and _can_be_written(shown):
-            entry["figures"] = shown
-            if rejection.gpu_type not in sourced:
-                shown["priceSource"] = figures.price_source
-                sourced.add(rejection.gpu_type)
-        yield entry
-
-
-def _can_be_written(figures: Mapping[str, Any]) -> bool:
-    return all(abs(each) <= LARGEST_FIGURE for each in figures.values() if isinstance(each, int))
-
-
-def _rejection(rejection: Rejection) -> dict[str, Any]:
-    return {
-        "gpuType": rejection.gpu_type,
-        "tensorParallel": rejection.split.tensor_parallel,
-        **stages(rejection.split),
-        "reason": rejection.reason.value,
-        "message": rejection_sentence(rejection),
-    }
-
-
-def _figures(figures: CandidateFigures) -> dict[str, Any]:
-    """The figures of a candidate, without those that follow from others: a status has up to forty candidates."""
-    estimate, price = figures.estimate, figures.hourly_price
-    sizes = {term.name.key: term.size_bytes for term in estimate.terms}
-    return {
-        "fit": estimate.fit.value,
-        "weightsBytes": sizes.get(WEIGHTS.key, 0),
-        "kvCacheBytes": sizes.get(KV_CACHE.key, 0),
-        "activationsBytes": sizes.get(ACTIVATIONS.key, 0),
-        "slackBytes": estimate.slack_bytes or None,
-        "expectedBytes": estimate.expected_bytes,
-        "computedBytes": estimate.computed_bytes,
-        "overrideBytes": estimate.forced_bytes,
-        "budgetBytes": estimate.budget_bytes,
-        "usableBytes": estimate.usable_bytes,
-        "kvNeededTokens": estimate.kv_needed_tokens,
-        "kvCapacityTokens": estimate.kv_capacity_tokens,
-        "hourlyPrice": None if price is None else format_price(price),
     }
 
 
