@@ -28,6 +28,9 @@ HARM = "org/harm"
 SECONDS = 0.5
 """The deadline of an answer in these tests."""
 
+LATE_SECONDS = 2.0
+"""How late a busy machine may be. Without a deadline, the answers of these tests never end."""
+
 PATIENT_SECONDS = 30.0
 """The deadline where the time is not what is tested: a busy machine may need a second to connect."""
 
@@ -194,7 +197,7 @@ def test_no_answer_takes_longer_than_its_deadline(
     began = time.monotonic()
     with pytest.raises((SourceUnavailable, InvalidInput)):
         models.facts(HARM, None, None)
-    assert time.monotonic() - began < SECONDS + 1
+    assert time.monotonic() - began < SECONDS + LATE_SECONDS
     assert models.facts(HONEST, None, None).layers == 2
 
 
@@ -209,7 +212,7 @@ def test_a_door_that_opens_to_nobody_takes_no_longer(
         began = time.monotonic()
         with pytest.raises(SourceUnavailable, match="cannot be reached"):
             models.facts(HARM, None, None)
-        assert time.monotonic() - began < SECONDS + 1
+        assert time.monotonic() - began < SECONDS + LATE_SECONDS
     assert hub.url
     assert honest.facts(HONEST, None, None).layers == 2
 
@@ -225,7 +228,7 @@ def test_a_name_that_is_not_resolved_takes_no_longer(
         began = time.monotonic()
         with pytest.raises(SourceUnavailable, match="cannot be reached"):
             models.facts(HARM, None, None)
-        assert time.monotonic() - began < SECONDS + 1
+        assert time.monotonic() - began < SECONDS + LATE_SECONDS
     assert honest.facts(HONEST, None, None).layers == 2
 
 
@@ -241,7 +244,7 @@ def test_trickling_files_together_take_no_longer_than_the_look_up(
     hub.rules.insert(0, ("/api/models", trickle))
     began = time.monotonic()
     assert HubModels(tmp_path, timeout_seconds=SECONDS).facts(HARM, None, None).evidence is Evidence.GENERIC
-    assert time.monotonic() - began < 2 * SECONDS + 1
+    assert time.monotonic() - began < 2 * SECONDS + LATE_SECONDS
 
 
 def test_redirects_end(hub: HostileHub, models: HubModels) -> None:

@@ -236,7 +236,7 @@ def test_a_reading_takes_no_longer_for_a_thousand_pods_that_swallow_packets(scra
     pods = {f"p-{number}": f"198.51.100.{number % 250 + 1}" for number in range(1000)}
     began = time.monotonic()
     ask(scrape, **pods)
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 5, "to wait for all of them takes 15 s: 0.5 s for each, by 32 threads"
 
 
 def test_a_slow_pod_gets_no_thread_of_the_quick_ones(

@@ -23,7 +23,7 @@ from tests.adapters.test_hub_hostile import silent
 CATALOGUED = ModelSpec(name="meta-llama/Llama-3.1-8B-Instruct")
 PUBLISHED = ModelSpec(name="org/published")
 CROWD = [ModelSpec(name=f"crowd/m{number}") for number in range(60)]
-DEADLINE = 1.0
+DEADLINE = 2.0
 
 
 class Desk:
@@ -79,7 +79,7 @@ async def test_a_catalogued_model_does_not_wait_for_sixty_that_hang(desk: Desk) 
 
 
 async def test_another_tenant_s_model_on_the_same_hub_waits_for_one_deadline_at_most(desk: Desk) -> None:
-    assert await desk.seconds_until_known("honest", PUBLISHED) < DEADLINE + 0.5
+    assert await desk.seconds_until_known("honest", PUBLISHED) < 1.5 * DEADLINE
 
 
 async def test_all_sixty_hear_within_a_few_deadlines_that_the_hub_does_not_answer(desk: Desk, hub: HostileHub) -> None:
@@ -88,7 +88,7 @@ async def test_all_sixty_hear_within_a_few_deadlines_that_the_hub_does_not_answe
         while any(getattr(answer, "reason", "") == "ResolvingModel" for answer in desk.ask_for_the_crowd()):
             desk.news.clear()
             await desk.news.wait()
-    assert time.monotonic() - began < 4 * DEADLINE + 1
+    assert time.monotonic() - began < 4 * DEADLINE + 2
     assert len([request for request in hub.requests if "crowd" in request.path]) < 8
     said = [answer.message for answer in desk.ask_for_the_crowd() if isinstance(answer, Problem)]
     assert sum("has not answered since" in message for message in said) > 50

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import fields, is_dataclass
 from itertools import chain
 from typing import Any
 
@@ -36,10 +36,13 @@ inputs was made from the same inputs."""
 def inputs_digest(options: WorkloadOptions, choice: Option) -> str:
     """Hex digits that change with any input of a pod template. Fields that are not set do not affect them."""
     engine = None if options.engine == DEFAULT_ENGINE else options.engine
-    own = asdict(options) | {"images": _images(options), "engine": engine}
     inputs = {
-        "options": {name: value for name, value in own.items() if name not in ("uid", "key")},
-        "settings": asdict(choice.settings),
+        "options": {
+            **{name: value for name, value in _values_of(options).items() if name not in ("uid", "key")},
+            "images": _images(options),
+            "engine": engine,
+        },
+        "settings": choice.settings,
         "split": [
             choice.split.tensor_parallel,
             choice.split.pipeline_parallel,
@@ -152,4 +155,9 @@ def _set(value: Any) -> Any:
         return {key: entry for key, entry in cleaned.items() if entry not in (None, False, "", [], {}, ())}
     if isinstance(value, list | tuple):
         return [_set(entry) for entry in value]
-    return value
+    return _set(_values_of(value)) if is_dataclass(value) else value
+
+
+def _values_of(record: Any) -> dict[str, Any]:
+    """The fields of a dataclass, not copied: a pass makes a digest for each deployment."""
+    return {each.name: getattr(record, each.name) for each in fields(record)}
