@@ -90,6 +90,12 @@ PLACEMENT = Row(
             stacked=True,
         ),
         Panel(
+            "Changes that wait for approval",
+            "Deployments whose live loop has proposed a change that nobody has approved or rejected.",
+            COUNT,
+            (Query(largest(of_objects("plimsoll_waiting_proposals")), OBJECT),),
+        ),
+        Panel(
             "Estimated memory of one GPU",
             "The parts of the estimate and the margin. Choose one deployment.",
             BYTES,

@@ -23,7 +23,7 @@ from plimsoll.facts.prices.remarks import PriceRemark
 from plimsoll.placement.appraisal import Appraisal
 from plimsoll.placement.fleet_record import FleetRecord
 from plimsoll.placement.pools import Decision, PlannedPool, PoolState
-from plimsoll.render.report import PoolView, Problem, Report
+from plimsoll.render.report import PoolView, Problem, RebalancingReport, Report
 from tests.render.workloads import decision
 from tests.support.planning import H100, L4, LLAMA_70B_FP8, fleet, node, request
 
@@ -137,6 +137,8 @@ NOTHING = """\
 # TYPE plimsoll_placement_rejections gauge
 # HELP plimsoll_problems Objects that cannot be planned.
 # TYPE plimsoll_problems gauge
+# HELP plimsoll_waiting_proposals Changes of the live loop that wait for approval.
+# TYPE plimsoll_waiting_proposals gauge
 # HELP plimsoll_predicted_kv_cache_tokens KV tokens of one replica by the estimate.
 # TYPE plimsoll_predicted_kv_cache_tokens gauge
 # HELP plimsoll_reported_kv_cache_tokens KV tokens of one replica by its engine.
@@ -166,6 +168,10 @@ plimsoll_placement_rejections{name="chat",namespace="ns",reason="NodeTooSmall"} 
 # HELP plimsoll_problems Objects that cannot be planned.
 # TYPE plimsoll_problems gauge
 plimsoll_problems{name="toys",namespace="other",reason="InvalidSpec"} 1.0
+# HELP plimsoll_waiting_proposals Changes of the live loop that wait for approval.
+# TYPE plimsoll_waiting_proposals gauge
+plimsoll_waiting_proposals{name="chat",namespace="ns"} 0.0
+plimsoll_waiting_proposals{name="mail",namespace="ns"} 1.0
 # HELP plimsoll_predicted_kv_cache_tokens KV tokens of one replica by the estimate.
 # TYPE plimsoll_predicted_kv_cache_tokens gauge
 plimsoll_predicted_kv_cache_tokens{name="chat",namespace="ns",pool="first"} 1500.0
@@ -181,8 +187,11 @@ plimsoll_estimate_error_ratio{name="chat",namespace="ns",pool="first"} 0.5
 """
 
 
+WAITING = RebalancingReport("AddReplica", "KvPressure", "", proposal="One replica more.")
+
+
 def three_objects() -> dict[ObjectKey, Report]:
-    """One with pools and rejections that share their labels, one with nothing in it, one with a problem."""
+    """One with pools, rejections and an approved change, one whose change waits, one with a problem."""
     first = pool_by_hand(name="first", replicas=2)
     second = pool_by_hand(name="second", replicas=3, state=PoolState.RETIRING)
     third = pool_by_hand(name="third", replicas=0, target=replace(first.target, gpu_type=L4))
@@ -191,8 +200,8 @@ def three_objects() -> dict[ObjectKey, Report]:
     views = (PoolView("first", kv_tokens_reported=1000), PoolView("second", kv_tokens_reported=0))
     chat = by_hand(first, second, third, missing=1, rejections=rejections)
     return {
-        CHAT: Report("chat", 1, 6, chat, pools=views),
-        MAIL: Report("mail", 1, 0, by_hand()),
+        CHAT: Report("chat", 1, 6, chat, pools=views, rebalancing=replace(WAITING, approved=True)),
+        MAIL: Report("mail", 1, 0, by_hand(), rebalancing=WAITING),
         TOYS: Report("toys", 1, 1, problem=Problem(ConditionReason.INVALID_SPEC, "spec.model", permanent=True)),
     }
 

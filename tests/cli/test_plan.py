@@ -220,6 +220,12 @@ def test_on_a_cluster_the_operator_s_node_groups_count_and_others_are_refused(
     assert (status, "--node-groups" in told, "--fleet" in told) == (2, True, True)
 
 
+@pytest.mark.parametrize("source", ["--fleet", "--snapshot"])
+def test_without_an_api_server_there_is_no_dry_run_to_leave_out(run: Run, source: str) -> None:
+    status, _, told = run("plan", "-f", MINIMAL, source, FLEET, "--no-dry-run")
+    assert (status, "--no-dry-run" in told, "Leave it out" in told) == (2, True, True)
+
+
 def test_prices_without_a_config_map_and_bad_prices_are_refused(run: Run, write: Callable[[str], str]) -> None:
     status, _, told = run("plan", "-f", MINIMAL, "--fleet", FLEET, "--prices", write("kind: Secret\n"))
     assert status == 2

@@ -39,6 +39,7 @@ FAULTY = {
     "PlimsollDeploymentNotPlanned": {"a bad field": Story(Scene(problem=ConditionReason.INVALID_SPEC), 20)},
     "PlimsollNodesIgnored": {"no label": Story(Scene(ignored=(NodeReason.NO_PRODUCT_LABEL,)), 35)},
     "PlimsollPriceDoubtful": {"an old price": Story(Scene(doubts=(PriceDoubt.OLD_PRICE,)), 35)},
+    "PlimsollProposalWaits": {"half an hour": Story(Scene(proposes=True), 35)},
     "PlimsollKvCacheOverLine": {
         "full": Story(FULL, 20),
         "full, an old release": Story(replace(FULL, former_names=True)),
@@ -69,6 +70,7 @@ HONEST = {
     "PlimsollDeploymentNotPlanned": {"reads the model": Story(Scene(problem=ConditionReason.RESOLVING_MODEL), 5)},
     "PlimsollNodesIgnored": {"cordoned": Story(Scene(ignored=(NodeReason.CORDONED,)))},
     "PlimsollPriceDoubtful": {"for a short time": Story(Scene(doubts=(PriceDoubt.OLD_PRICE,)), 10)},
+    "PlimsollProposalWaits": {"for 10 minutes": Story(Scene(proposes=True), 10)},
     "PlimsollKvCacheOverLine": {
         "full without a queue": Story(replace(FULL, waiting=0)),
         "for a short time": Story(FULL, 5),
@@ -95,6 +97,7 @@ ALL_AT_ONCE = Scene(
     problem=ConditionReason.INVALID_SPEC,
     ignored=(NodeReason.NO_PRODUCT_LABEL,),
     doubts=(PriceDoubt.OLD_PRICE,),
+    proposes=True,
     reported=0.8,
     reason="MetricsMissing",
     age=1800,

@@ -126,7 +126,7 @@ def test_the_data_source_is_chosen_and_never_fixed() -> None:
 
 def test_the_chosen_deployments_limit_every_query_about_them() -> None:
     about = re.compile(
-        r"(plimsoll_(?:live|unplaced|planned|placement|problems|estimate|predicted|reported)\w*|vllm:\w+)(.?)"
+        r"(plimsoll_(?:live|unplaced|planned|placement|problems|estimate|predicted|reported|waiting)\w*|vllm:\w+)(.?)"
     )
     for title, expression in queries().items():
         for metric, brace in about.findall(expression):

@@ -22,7 +22,7 @@ from plimsoll.facts.prices.remarks import PriceRemark
 from plimsoll.placement.appraisal import Appraisal
 from plimsoll.placement.fleet_record import FleetRecord
 from plimsoll.rebalance.figures import LiveFigures
-from plimsoll.render.report import PoolView, Problem, Report
+from plimsoll.render.report import PoolView, Problem, RebalancingReport, Report
 from testbed.engine_counters import Counters
 from testbed.engine_metrics import Engine
 from testbed.engine_page import exposition
@@ -55,6 +55,7 @@ class Scene:
         missing: replicas without a place.
         problem: why the deployment cannot be planned.
         ignored: why nodes are left out, one for each of them.
+        proposes: a change waits for approval.
         doubts: what may be wrong with a price.
         reported: the KV cache that the engine reports over the predicted one.
         reason: the reason of the live loop's decision.
@@ -74,6 +75,7 @@ class Scene:
     missing: int = 0
     problem: ConditionReason | None = None
     ignored: tuple[NodeReason, ...] = ()
+    proposes: bool = False
     doubts: tuple[PriceDoubt, ...] = ()
     reported: float = 1.0
     reason: str = "WithinBand"
@@ -97,7 +99,10 @@ class Scene:
         view = PoolView(_POOL, 1, 1, kv_tokens_reported=round(self.reported * choice.estimate.kv_capacity_tokens))
         rejected = (Rejection(L4, choice.split, Reason.TOO_LITTLE_VRAM),)
         planned = replace(_PLANNED, missing=self.missing, rejections=rejected)
-        found = {CHAT: Report(CHAT.name, 1, 1, planned, pools=(view,))}
+        live = RebalancingReport(
+            "AddReplica", "KvPressure", "", proposal="One replica more." if self.proposes else None
+        )
+        found = {CHAT: Report(CHAT.name, 1, 1, planned, pools=(view,), rebalancing=live)}
         if self.problem is None:
             return found
         problem = Problem(self.problem, "", permanent=True)

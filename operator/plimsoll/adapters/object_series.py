@@ -94,6 +94,12 @@ def _problem(report: Report) -> Values:
     return {} if report.problem is None else {(report.problem.reason.value,): 1}
 
 
+def _waiting(report: Report) -> Values:
+    """Return 1 while a change of the live loop waits for approval, and 0 while none does; nothing without the loop."""
+    live = report.rebalancing
+    return {} if live is None else {(): live.proposal is not None and not live.approved}
+
+
 def _predicted(report: Report) -> Values:
     found = ((pool.name, report.predicted_tokens(pool)) for pool in _pools(report))
     return {(pool,): tokens for pool, tokens in found if tokens is not None}
@@ -124,6 +130,7 @@ SERIES = (
     Series("plimsoll_unplaced_replicas", "Replicas without a place.", (), _missing),
     Series("plimsoll_placement_rejections", "Candidates not taken.", ("reason",), _rejections),
     Series("plimsoll_problems", "Objects that cannot be planned.", ("reason",), _problem),
+    Series("plimsoll_waiting_proposals", "Changes of the live loop that wait for approval.", (), _waiting),
     Series("plimsoll_predicted_kv_cache_tokens", "KV tokens of one replica by the estimate.", ("pool",), _predicted),
     Series("plimsoll_reported_kv_cache_tokens", "KV tokens of one replica by its engine.", ("pool",), _reported),
     Series(

@@ -118,6 +118,7 @@ def command(
     access = ClusterAccess(kubeconfig, context)
     refuse_two_sources(fleet, snapshot, access)
     _refuse_idle_options(files, namespace, fleet, node_groups, recursive=recursive)
+    _refuse_idle_dry_run(fleet, snapshot, dry_run=dry_run)
     changes = _what_if(what_if, files, fleet, snapshot)
     _refuse_observations(observations, fleet, changes)
     is_asked = fleet is None and (bool(changes) or (not files and bool(snapshot)))
@@ -146,6 +147,13 @@ def _refuse_idle_options(
             node_groups,
             "On a cluster and a snapshot those of the operator count: use it with --fleet.",
         )
+
+
+def _refuse_idle_dry_run(fleet: str | None, snapshot: str | None, *, dry_run: bool) -> None:
+    """Raise :class:`InvalidInput` for ``--no-dry-run`` where no API server would be asked anyway."""
+    if not dry_run and (fleet is not None or snapshot is not None):
+        fix = "Leave it out: a file of --fleet or --snapshot has no API server to ask."
+        raise InvalidInput("--no-dry-run", True, fix)  # noqa: FBT003 - the value of the flag
 
 
 def _refuse_observations(observations: Sequence[str], fleet: str | None, changes: Sequence[WhatIf]) -> None:

@@ -113,6 +113,6 @@ def _slow() -> Refusal:
     return Refusal(
         504,
         "TooSlow",
-        f"The plan took more than {RUN_SECONDS:.0f} s and was stopped.",
-        "Run `plimsoll plan` in a terminal: it has no such limit.",
+        f"The answer took more than {RUN_SECONDS:.0f} s and was stopped.",
+        "Ask plimsoll in a terminal: it has no such limit.",
     )
