@@ -21,7 +21,8 @@ FULL = {
     "kvCacheBytes": 4 * GIB,
     "activationsBytes": 5 * GIB,
     "cudaGraphsBytes": 6 * GIB,
-    "overheadBytes": 7 * GIB,
+    "overheadBytes": 8 * GIB,
+    "learnedBytes": -GIB,
     "marginBytes": 8 * GIB,
     "slackBytes": 9 * GIB,
     "expectedBytes": 27 * GIB,
@@ -55,7 +56,8 @@ def test_an_estimate_is_printed_term_by_term() -> None:
         "KV cache 4.00",
         "activations 5.00",
         "CUDA graphs 6.00",
-        "overhead 7.00",
+        "overhead 8.00",
+        "learned -1.00",
         "margin 8.00",
         "needed 35.00",
         "needed, by override 70.00",
@@ -69,10 +71,10 @@ def test_an_estimate_is_printed_term_by_term() -> None:
 
 
 def test_what_an_estimate_does_not_have_is_left_out_or_follows_from_the_rest() -> None:
-    missing = {"pipelineParallel", "adaptersBytes", "slackBytes", "expectedBytes", "overrideBytes"}
+    missing = {"pipelineParallel", "adaptersBytes", "learnedBytes", "slackBytes", "expectedBytes", "overrideBytes"}
     lines = printed({name: value for name, value in FULL.items() if name not in missing})
     assert lines[0] == "One GPU of h100-sxm-80gb at tensor parallel 1:"
-    assert not [line for line in lines if line.startswith(("LoRA", "needed, by override"))]
+    assert not [line for line in lines if line.startswith(("LoRA", "learned", "needed, by override"))]
     assert "It fits only probably: expected 27.00 GiB, between 27.00 and 35.00." in lines
     unknown = printed({name: value for name, value in FULL.items() if name != "fit"})
     assert not [line for line in unknown if line.startswith("It ")]

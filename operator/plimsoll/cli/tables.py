@@ -151,6 +151,7 @@ def _terms(estimate: EstimateStatus) -> tuple[tuple[str, int | None], ...]:
         ("activations", estimate.activations_bytes),
         ("CUDA graphs", estimate.cuda_graphs_bytes),
         ("overhead", estimate.overhead_bytes),
+        ("learned", estimate.learned_bytes),
         ("margin", estimate.margin_bytes),
     )
 
