@@ -63,12 +63,12 @@ def test_two_layers_at_either_end_keep_16_bits(precision: KvPrecision) -> None:
 
 @pytest.mark.parametrize("precision", [KvPrecision.BF16, KvPrecision.FP8, KvPrecision.INT4])
 def test_other_formats_have_no_such_layers(precision: KvPrecision) -> None:
-    assert with_native_ends(facts_of(QWEN), precision) is facts_of(QWEN)
+    assert with_native_ends(facts_of(QWEN), precision) == facts_of(QWEN)
     assert turboquant_block(facts_of(QWEN), precision) is None
 
 
 def test_models_with_recurrent_states_have_none_either() -> None:
-    assert with_native_ends(facts_of(STATES), KvPrecision.TURBO_3BIT) is facts_of(STATES)
+    assert with_native_ends(facts_of(STATES), KvPrecision.TURBO_3BIT) == facts_of(STATES)
     assert turboquant_block(facts_of(STATES), KvPrecision.TURBO_3BIT) is None
 
 
