@@ -103,3 +103,15 @@ def test_the_server_answers_for_each_probe_and_for_one_that_breaks(port: int) ->
         assert ask(port, "/metrics")[0] == 404
     finally:
         server.close()
+
+
+def test_the_last_pass_is_the_last_one_that_succeeded() -> None:
+    wall = Clock()
+    record = PassRecord(Clock(), wall)
+    record.failed(ValueError("x"))
+    assert record.succeeded_at is None
+    record.succeeded()
+    before = wall.now
+    wall.now += 60
+    record.failed(ValueError("x"))
+    assert record.succeeded_at == before

@@ -289,3 +289,27 @@ async def test_nonsense_in_the_lease_counts_as_the_usual_time(leases: Leases, cl
     assert not await acquired(second)
     clock.now += LEASE_SECONDS
     assert await acquired(second)
+
+
+async def test_the_lease_says_when_the_holder_last_made_a_pass(leases: Leases, clock: Clock) -> None:
+    first, second = elector(leases, clock, "a"), elector(leases, clock, "b")
+    first.last_pass = lambda: 0.0
+    assert await acquired(first)
+    assert marks(leases)["plimsoll.dev/last-pass"] == "1970-01-01T00:00:00Z"
+    first.last_pass = lambda: 60.0
+    await renewed(first)
+    assert marks(leases)["plimsoll.dev/last-pass"] == "1970-01-01T00:01:00Z"
+    await first.release()
+    assert await acquired(second)
+    assert marks(leases)["plimsoll.dev/last-pass"] == "1970-01-01T00:01:00Z"  # nobody has made one since
+
+
+async def test_before_the_first_pass_the_lease_names_none(leases: Leases, clock: Clock) -> None:
+    assert await acquired(elector(leases, clock, "a"))
+    assert "plimsoll.dev/last-pass" not in marks(leases)
+
+
+def marks(leases: Leases) -> dict[str, str]:
+    """The annotations of the lease."""
+    assert leases.lease is not None
+    return dict(leases.lease["metadata"]["annotations"])

@@ -11,6 +11,8 @@ import pytest
 import requests
 import yaml
 
+from plimsoll.app.leadership import LAST_PASS_ANNOTATION
+from plimsoll.domain.times import to_rfc3339
 from testbed.audit import AuditLog
 from testbed.console_process import ConsoleProcess
 from testbed.control_plane import ControlPlane
@@ -175,3 +177,26 @@ def test_reading_writes_nothing(control_plane: ControlPlane, teams: tuple[str, s
     assert not [event for event in log.events(start, user="ada") if event.resource not in QUESTIONS]
     control_plane.kubectl("annotate", "namespace", teams[0], "seen=1")  # the honest neighbour: writes are in the log
     assert log.events(start, resource="namespaces")
+
+
+def test_a_silent_operator_is_named_until_it_is_heard_again(control_plane: ControlPlane, tmp_path: Path) -> None:
+    """No operator runs here: its Lease is written by hand. A tenant may not read it, and sees nothing of it."""
+
+    def last_pass(seconds_ago: float) -> None:
+        marks = {LAST_PASS_ANNOTATION: to_rfc3339(time.time() - seconds_ago)}
+        head = {"name": "silent", "namespace": "default", "annotations": marks}
+        kind = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
+        control_plane.apply([{**kind, "metadata": head, "spec": {"holderIdentity": "operator-0"}}])
+
+    last_pass(3600)
+    words = ("--operator", "default/silent")
+    with (
+        visitor(admin(control_plane, "ada"), tmp_path, *words) as (session, origin),
+        visitor(tenant(control_plane, "bob", "default"), tmp_path, "-n", "default", *words) as (other, beside),
+    ):
+        awaits(session, f"{origin}/", "The operator is silent. Its last pass was 60 min ago")
+        assert "operator is silent" not in awaits(other, f"{beside}/deployments", "no InferenceDeployment yet")
+        last_pass(1)
+        wait_until(
+            lambda: "operator is silent" not in session.get(f"{origin}/", timeout=30).text, SECONDS, "the banner to go"
+        )

@@ -53,9 +53,11 @@ class Beats:
 
 @dataclass(slots=True)
 class PassRecord:
-    """The results of the last passes."""
+    """The results of the last passes. ``succeeded_at`` is when the last one succeeded, in POSIX seconds."""
 
     clock: Clock = time.monotonic
+    wall: Clock = time.time
+    succeeded_at: float | None = None
     failures: int = 0
     failing_since: float | None = None
     last_error: str = ""
@@ -63,6 +65,7 @@ class PassRecord:
     def succeeded(self) -> None:
         """Note that a pass has succeeded."""
         self.failures, self.failing_since, self.last_error = 0, None, ""
+        self.succeeded_at = self.wall()
 
     def failed(self, error: BaseException) -> None:
         """Note that a pass has raised an exception."""

@@ -44,6 +44,9 @@ VERSION_ANNOTATION = f"{GROUP}/version"
 SETTINGS_ANNOTATION = f"{GROUP}/settings"
 """The holder's release and the digest of its settings: a candidate that differs logs it."""
 
+LAST_PASS_ANNOTATION = f"{GROUP}/last-pass"
+"""When a holder last looked at all objects, for people: a Lease that is renewed says only that the process runs."""
+
 logger = logging.getLogger("plimsoll.leadership")
 
 
@@ -86,6 +89,7 @@ class Elector:
         candidate: this process.
         waits: whether to wait as a standby while another process holds the lease; if not, :class:`LeaseHeld` is raised.
         clock: seconds on a steady clock.
+        last_pass: when this process last made a pass, in POSIX seconds; None before its first one.
     """
 
     store: LeaseStore
@@ -93,6 +97,7 @@ class Elector:
     candidate: Candidate
     waits: bool = True
     clock: Callable[[], float] = steady_seconds
+    last_pass: Callable[[], float | None] = lambda: None
     valid_until: float = field(default=float("-inf"), init=False)
     holder: str = field(default="", init=False)
     trouble: str = field(default="", init=False)
@@ -228,6 +233,7 @@ class Elector:
             **(head.get("annotations") or {}),
             VERSION_ANNOTATION: self.candidate.version,
             SETTINGS_ANNOTATION: self.candidate.settings,
+            **self._last_pass(),
         }
         return {
             "apiVersion": LEASES.api_version,
@@ -241,6 +247,11 @@ class Elector:
                 "leaseTransitions": _transitions(before) + (0 if is_mine or not before else 1),
             },
         }
+
+    def _last_pass(self) -> dict[str, str]:
+        """Return the mark of the last pass. Before the first one, that of the process before stays."""
+        at = self.last_pass()
+        return {} if at is None else {LAST_PASS_ANNOTATION: to_rfc3339(at)}
 
     def _report_holder(self, lease: Manifest) -> None:
         annotations = lease["metadata"].get("annotations") or {}

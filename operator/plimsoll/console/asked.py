@@ -5,22 +5,60 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any, Final
+
+import click
 
 from plimsoll.cli.cluster_access import ClusterAccess
 from plimsoll.cli.later import MissingExtra, default_namespace
-from plimsoll.console.settings import ConsoleSettings
+from plimsoll.console.settings import OPERATOR, ConsoleSettings
+from plimsoll.console.views.names import is_name
+from plimsoll.domain.errors import InvalidInput
+from plimsoll.domain.keys import ObjectKey
+
+
+def with_shared_options(command: Any) -> Any:
+    """Add the options that :func:`settings_from` takes, but for those that name the cluster."""
+    for option in reversed(_SHARED):
+        command = option(command)
+    return command
+
+
+_SHARED: Final = (
+    click.option("-n", "--namespace", "namespaces", multiple=True, help="Show this namespace only; may be repeated."),
+    click.option("--prometheus-url", help="Where live use is read. Default: $PLIMSOLL_PROMETHEUS_URL, else nowhere."),
+    click.option(
+        "--operator",
+        default=str(OPERATOR),
+        show_default=True,
+        metavar="NAMESPACE/NAME",
+        help="The operator's Lease, which says when it last looked at all objects.",
+    ),
+)
 
 
 def settings_from(
-    namespaces: tuple[str, ...], prometheus_url: str | None, kubeconfig: str | None, context: str | None
+    namespaces: tuple[str, ...], prometheus_url: str | None, operator: str, kubeconfig: str | None, context: str | None
 ) -> ConsoleSettings:
-    """Return the settings of options that several commands have."""
+    """Return the settings of options that several commands have.
+
+    Raises:
+        InvalidInput: ``operator`` names no Lease.
+    """
     return ConsoleSettings(
         kubeconfig=ClusterAccess(kubeconfig, context).file,
         context=context,
         namespaces=namespaces,
         prometheus_url=prometheus_url or os.environ.get("PLIMSOLL_PROMETHEUS_URL") or None,
+        operator=_lease(operator),
     )
+
+
+def _lease(text: str) -> ObjectKey:
+    namespace, _, name = text.partition("/")
+    if not (is_name(namespace) and is_name(name)):
+        raise InvalidInput("--operator", text, f"Write the Lease's namespace and name, e.g. {OPERATOR}.")
+    return ObjectKey(namespace, name)
 
 
 def fallback_namespace(settings: ConsoleSettings) -> str:

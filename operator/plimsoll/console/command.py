@@ -8,22 +8,22 @@ from typing import Any
 import click
 
 from plimsoll.cli.cluster_options import with_cluster
-from plimsoll.console.asked import fallback_namespace, needing_extra, settings_from
+from plimsoll.console.asked import fallback_namespace, needing_extra, settings_from, with_shared_options
 from plimsoll.console.cluster_mode import check_in_cluster, check_local, with_cluster_mode
 
 
 @click.command("console")
 @click.option("--port", default=8765, show_default=True, type=click.IntRange(0, 65535), help="0 for any free port.")
-@click.option("-n", "--namespace", "namespaces", multiple=True, help="Show this namespace only; may be repeated.")
-@click.option("--prometheus-url", help="Where live use is read. Default: $PLIMSOLL_PROMETHEUS_URL, else no live marks.")
 @click.option("--allow-approvals", is_flag=True, help="Proposals can be answered in the console, under your name.")
+@with_shared_options
 @with_cluster
 @with_cluster_mode
 def command(
     port: int,
+    allow_approvals: bool,  # noqa: FBT001 - a flag of the command line
     namespaces: tuple[str, ...],
     prometheus_url: str | None,
-    allow_approvals: bool,  # noqa: FBT001 - a flag of the command line
+    operator: str,
     kubeconfig: str | None,
     context: str | None,
     in_cluster: bool,  # noqa: FBT001 - a flag of the command line
@@ -32,7 +32,9 @@ def command(
     """Open the console of a cluster on this machine, with your own rights. Read-only by default."""
     (check_in_cluster if in_cluster else check_local)(front)
     settings = replace(
-        settings_from(namespaces, prometheus_url, kubeconfig, context), port=port, allow_approvals=allow_approvals
+        settings_from(namespaces, prometheus_url, operator, kubeconfig, context),
+        port=port,
+        allow_approvals=allow_approvals,
     )
     with needing_extra("plimsoll console"):
         from plimsoll.console.in_cluster import front_of, serve_in_cluster  # noqa: PLC0415 - it needs the extra

@@ -80,7 +80,7 @@ def serve_in_cluster(settings: ConsoleSettings, front: Front) -> None:
 
 
 async def _serve(settings: ConsoleSettings, front: Front) -> None:
-    seats = PeopleSeats(server_of_pod(os.environ), front.ca_file, settings.namespaces)
+    seats = PeopleSeats(server_of_pod(os.environ), front.ca_file, settings.namespaces, settings.operator)
     async with served(seats, settings, front):
         await until_stopped()
 

@@ -17,6 +17,7 @@ from plimsoll.adapters.kinds import INFERENCE_DEPLOYMENTS
 from plimsoll.console.guards.people import People
 from plimsoll.console.guards.person import PERSON, Person
 from plimsoll.console.seats import Seat
+from plimsoll.console.settings import OPERATOR
 from plimsoll.console.sources.reader import Reader
 from plimsoll.domain.keys import ObjectKey
 
@@ -38,12 +39,16 @@ class PeopleSeats:
         server: URL of the API server.
         ca_file: certificates in PEM to verify it with; None for the system's.
         namespaces: the namespaces to show; empty for all. A person sees those of them that they may list.
+        operator: the Lease of the operator's election.
     """
 
-    def __init__(self, server: str, ca_file: str | None, namespaces: Sequence[str] = ()) -> None:
+    def __init__(
+        self, server: str, ca_file: str | None, namespaces: Sequence[str] = (), operator: ObjectKey = OPERATOR
+    ) -> None:
         self._server = server
         self._ca_file = ca_file
         self._namespaces = tuple(namespaces)
+        self._operator = operator
         self.people = People(self._seat_for, most=MOST_PEOPLE)
 
     async def __aenter__(self) -> Self:
@@ -74,7 +79,7 @@ class PeopleSeats:
         access = BearerAccess(self._server, person.token, self._ca_file)
         async with Cluster(bearer=access) as cluster:
             name = await cluster.user_name()
-            async with Reader(cluster, await self._visible(cluster)) as reader:
+            async with Reader(cluster, await self._visible(cluster), operator=self._operator) as reader:
                 yield Seat(name, cluster, reader, access)
 
     async def _visible(self, cluster: Cluster) -> Sequence[str]:

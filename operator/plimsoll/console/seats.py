@@ -57,7 +57,8 @@ class OneSeat:
 
     async def __aenter__(self) -> Self:
         cluster = await self._stack.enter_async_context(Cluster(self._settings.kubeconfig, self._settings.context))
-        reader = Reader(cluster, self._settings.namespaces, (self._fallback,) if self._fallback else ())
+        fallback = (self._fallback,) if self._fallback else ()
+        reader = Reader(cluster, self._settings.namespaces, fallback, self._settings.operator)
         self._seat = Seat("", cluster, await self._stack.enter_async_context(reader))
         naming = asyncio.create_task(self._learn_name())
         self._stack.callback(naming.cancel)

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from plimsoll.domain.keys import ObjectKey
+
+OPERATOR = ObjectKey("plimsoll-system", "plimsoll")
+"""The Lease of an operator that was installed as the README says."""
+
 
 @dataclass(frozen=True, slots=True)
 class ConsoleSettings:
@@ -16,6 +21,7 @@ class ConsoleSettings:
         context: as for kubectl.
         namespaces: the namespaces to show; empty for all that the person may list.
         prometheus_url: where live use is read; None for no live marks.
+        operator: the Lease of the operator's election, which says when the operator last made a pass.
         allow_approvals: whether proposals can be answered here. Everything else is read-only in any case.
     """
 
@@ -25,4 +31,5 @@ class ConsoleSettings:
     context: str | None = None
     namespaces: tuple[str, ...] = ()
     prometheus_url: str | None = None
+    operator: ObjectKey = OPERATOR
     allow_approvals: bool = False

@@ -13,12 +13,14 @@ from plimsoll.adapters.cluster import Cluster
 from plimsoll.adapters.kinds import INFERENCE_DEPLOYMENTS, NODES, PODS, PROPOSALS, Kind
 from plimsoll.app.pruning import node as pruned_node
 from plimsoll.app.pruning import whole
+from plimsoll.console.sources.pulse import Pulse
 from plimsoll.console.sources.shelf import Shelf
 from plimsoll.console.views.gaps import Gap, GapKind
 from plimsoll.console.views.pods import PodRow, pod_of
 from plimsoll.console.views.rows import row_of
 from plimsoll.console.views.world import World
 from plimsoll.domain.fleet import Fleet
+from plimsoll.domain.keys import ObjectKey
 from plimsoll.facts.cluster.fleet_reading import read_fleet
 
 Body = Mapping[str, Any]
@@ -51,15 +53,23 @@ class Reader:
         cluster: the API server, with the person's credentials.
         namespaces: the namespaces to show; empty for all.
         fallback: the namespaces to show of a kind that the person may not list in all namespaces.
+        operator: the Lease of the operator's election; None to show nothing about the operator.
 
     Attributes:
         changed: set at every change. Whoever waits for it clears it.
     """
 
-    def __init__(self, cluster: Cluster, namespaces: Sequence[str] = (), fallback: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        namespaces: Sequence[str] = (),
+        fallback: Sequence[str] = (),
+        operator: ObjectKey | None = None,
+    ) -> None:
         self._cluster = cluster
         self._namespaces = tuple(namespaces)
         self._fallback = tuple(fallback)
+        self._pulse = None if operator is None else Pulse(cluster, operator, self._note)
         self._shelves: list[Shelf] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._revision = 0
@@ -72,6 +82,8 @@ class Reader:
             scopes: Sequence[str | None] = self._namespaces if kind.namespaced and self._namespaces else (None,)
             for scope in scopes:
                 self._add(kind, scope)
+        if self._pulse is not None:
+            self._start(self._pulse.run())
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -128,6 +140,7 @@ class Reader:
             proposals=tuple(self._all(PROPOSALS).values()),
             gaps=tuple(self._gaps()),
             namespaces=self._shown(),
+            operator=None if self._pulse is None else self._pulse.sign,
         )
 
     @property

@@ -39,7 +39,7 @@ def picture(world: World, uses: Mapping[ObjectKey, LiveUse], now: float, rows: i
     lines = lines_of(world)
     return Group(
         _headline(world, now),
-        *_gaps(world),
+        *_gaps(world, now),
         *_strips(world),
         _table(lines[:rows], uses, now),
         Text(_more(len(lines) - rows), style="bright_black"),
@@ -62,7 +62,10 @@ def _summary(summary: Summary) -> str:
     )
 
 
-def _gaps(world: World) -> Iterator[Text]:
+def _gaps(world: World, now: float) -> Iterator[Text]:
+    complaint = "" if world.operator is None else world.operator.complaint(now)
+    if complaint:
+        yield Text(complaint, style="bold red")
     for gap in world.gaps:
         yield Text(gap.sentence, style="yellow")
 

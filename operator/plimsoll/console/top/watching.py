@@ -37,7 +37,7 @@ async def _watch(screen: Console, settings: ConsoleSettings, fallback: str, seco
     fallbacks = (fallback,) if fallback else ()
     async with (
         Cluster(settings.kubeconfig, settings.context) as cluster,
-        Reader(cluster, settings.namespaces, fallbacks) as reader,
+        Reader(cluster, settings.namespaces, fallbacks, settings.operator) as reader,
     ):
         try:
             await _show(screen, reader, live, seconds, is_once=is_once)

@@ -85,6 +85,8 @@ def _banners(world: World, now: float) -> Iterator[Banner]:
         yield Banner("bad", f"{words}{age(now - world.heard)} old. The console asks again by itself.")
     elif world.is_loading:
         yield Banner("note", _loading(world))
+    if world.operator is not None and (complaint := world.operator.complaint(now)):
+        yield Banner("bad" if world.operator.exists else "note", complaint)
     for gap in world.gaps:
         if gap.reason in (GapKind.FORBIDDEN, GapKind.ABSENT) and gap.kind not in ("nodes", "pods"):
             yield Banner("note", gap.sentence)

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from plimsoll.console.views.gaps import Gap, GapKind
+from plimsoll.console.views.operator_sign import OperatorSign
 from plimsoll.console.views.pods import PodRow
 from plimsoll.console.views.rows import Row
 from plimsoll.domain.fleet import Fleet
@@ -29,6 +30,7 @@ class World:
         proposals: the PlacementProposals.
         gaps: what is missing or old.
         namespaces: the namespaces that are shown; empty for all.
+        operator: the operator's last sign of life; None where the person may not read its Lease.
     """
 
     revision: int = 0
@@ -39,6 +41,7 @@ class World:
     proposals: tuple[Body, ...] = ()
     gaps: tuple[Gap, ...] = ()
     namespaces: tuple[str, ...] = ()
+    operator: OperatorSign | None = None
 
     @property
     def is_loading(self) -> bool:
