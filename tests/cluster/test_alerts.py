@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
+from plimsoll.console.sources.prometheus_live import PrometheusLive
+from plimsoll.console.views.fleet_totals import GpuTotal
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.domain.reasons import NodeReason, PriceDoubt
 from testbed import versions
@@ -296,3 +298,11 @@ def test_helm_has_nothing_to_say_about_them() -> None:
 def test_an_address_that_would_break_a_link_is_refused(address: str) -> None:
     with pytest.raises(CommandFailed, match="runbookUrl"):
         helm(*ON, "--set-string", f"metrics.prometheusRule.runbookUrl={address}")
+
+
+def test_the_console_reads_the_totals_of_the_fleet_from_the_operators_own_metrics(past: Past) -> None:
+    now = time.time()
+    found = PrometheusLive(past.prometheus.url).totals(now=now)
+    assert found is not None
+    assert found.types == (GpuTotal("h100-sxm-80gb", 7, 1),)
+    assert 0 <= now - found.at < 600

@@ -179,23 +179,26 @@ def test_reading_writes_nothing(control_plane: ControlPlane, teams: tuple[str, s
     assert log.events(start, resource="namespaces")
 
 
-def test_a_silent_operator_is_named_until_it_is_heard_again(control_plane: ControlPlane, tmp_path: Path) -> None:
+def test_a_silent_operator_is_named_until_it_is_heard_again(
+    control_plane: ControlPlane, teams: tuple[str, str], tmp_path: Path
+) -> None:
     """No operator runs here: its Lease is written by hand. A tenant may not read it, and sees nothing of it."""
+    red, blue = teams
 
     def last_pass(seconds_ago: float) -> None:
         marks = {LAST_PASS_ANNOTATION: to_rfc3339(time.time() - seconds_ago)}
-        head = {"name": "silent", "namespace": "default", "annotations": marks}
+        head = {"name": "plimsoll", "namespace": red, "annotations": marks}
         kind = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
         control_plane.apply([{**kind, "metadata": head, "spec": {"holderIdentity": "operator-0"}}])
 
-    last_pass(3600)
-    words = ("--operator", "default/silent")
+    last_pass(2 * 3600)
+    words = ("--operator", f"{red}/plimsoll")
     with (
         visitor(admin(control_plane, "ada"), tmp_path, *words) as (session, origin),
-        visitor(tenant(control_plane, "bob", "default"), tmp_path, "-n", "default", *words) as (other, beside),
+        visitor(tenant(control_plane, "bob", blue), tmp_path, "-n", blue, *words) as (other, beside),
     ):
-        awaits(session, f"{origin}/", "The operator is silent. Its last pass was 60 min ago")
-        assert "operator is silent" not in awaits(other, f"{beside}/deployments", "no InferenceDeployment yet")
+        awaits(session, f"{origin}/", "The operator is silent. Its last pass was 2 h ago")
+        assert "operator is silent" not in awaits(other, f"{beside}/deployments", "azure-model")
         last_pass(1)
         wait_until(
             lambda: "operator is silent" not in session.get(f"{origin}/", timeout=30).text, SECONDS, "the banner to go"

@@ -18,6 +18,7 @@ from plimsoll.console.pages.pressure import pressure
 from plimsoll.console.settings import ConsoleSettings
 from plimsoll.console.sources.live import LiveSource
 from plimsoll.console.views.figures import Figures
+from plimsoll.console.views.fleet_totals import FleetTotals, GpuTotal
 from plimsoll.console.views.gaps import Gap, GapKind
 from plimsoll.console.views.past_use import Past, PodPast, Span
 from plimsoll.console.views.pods import PodRow
@@ -55,6 +56,11 @@ class Played:
         high = {now - span.step * back: 0.9 for back in range(10)}
         line = PodPast(high, dict.fromkeys(high, 8.0), dict.fromkeys(high, 3.0), 4.0)
         return Past(now, span, dict.fromkeys(pods, line))
+
+    def totals(self, *, now: float) -> FleetTotals | None:
+        if self.is_dead:
+            raise SourceUnavailable("Prometheus cannot be reached (ConnectionError)")
+        return FleetTotals(now - 7, (GpuTotal("l4-24gb", 3, 1), GpuTotal(HOSTILE, 1, 0)))
 
 
 def deployment(name: str = "llama", **more: Any) -> Row:
@@ -244,3 +250,36 @@ async def test_the_map_marks_the_use_of_the_cache_only_while_it_is_known(reader:
     assert ('<path class="live"' in text) is is_live
     assert ("▲</span> 90 %" in text) is is_live
     assert '<path class="weights"' in text
+
+
+def no_nodes(reason: GapKind = GapKind.FORBIDDEN) -> World:
+    return World(heard=NOW, gaps=(Gap("nodes", reason, NOW),))
+
+
+async def fleet_page(seen: World, live: LiveSource, **how: Any) -> str:
+    here = replace(visit(seen, live, "/fleet"), **how)
+    found = await fleet(here)
+    live.close()
+    return page_text(found, here, "/fleet")
+
+
+async def test_without_nodes_the_fleet_has_totals_of_the_operators_metrics_with_their_age() -> None:
+    text = await fleet_page(no_nodes(), source(Played()))
+    seen = words(text)
+    assert "You may not list nodes" in seen
+    assert "as the operator's metrics have them, 7 s old" in seen.replace("&#39;", "'")
+    assert "l4-24gb 3 of 4 1" in seen
+    assert HOSTILE not in text
+
+
+async def test_totals_are_for_whoever_may_ask_prometheus_themselves_and_only_where_nodes_are_hidden() -> None:
+    signed_in = cast("Any", object())
+    for seen, live, how in (
+        (no_nodes(), source(Played()), {"bearer": signed_in}),
+        (no_nodes(), source(Played(is_dead=True)), {}),
+        (no_nodes(), source(None), {}),
+        (no_nodes(GapKind.LOADING), source(Played()), {}),
+    ):
+        text = words(await fleet_page(seen, live, **how))
+        assert "l4-24gb" not in text
+        assert "metrics have them" not in text

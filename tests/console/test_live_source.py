@@ -11,6 +11,7 @@ import pytest
 
 from plimsoll.adapters.bounded_session import QueryRefused
 from plimsoll.console.sources.live import KEPT_SECONDS, MOST_PAST_READINGS, YOUNG_SECONDS, LiveSource, live_source
+from plimsoll.console.views.fleet_totals import FleetTotals, GpuTotal
 from plimsoll.console.views.live_use import STALE_SECONDS, EnginePod, LiveReading, LiveState, use_of
 from plimsoll.console.views.past_use import Past, Span
 from plimsoll.domain.errors import InvalidInput, PlimsollError, SourceUnavailable
@@ -43,6 +44,11 @@ class Played:
         self.past_goes_on.wait()
         self.wait()
         return Past(now, span)
+
+    def totals(self, *, now: float) -> FleetTotals | None:
+        self.asked.append(frozenset())
+        self.wait()
+        return FleetTotals(now, (GpuTotal("l4-24gb", 3, 1),))
 
     def wait(self) -> None:
         self.go_on.wait()
@@ -199,3 +205,25 @@ def test_the_source_has_the_settings_of_the_operator(monkeypatch: pytest.MonkeyP
     with pytest.raises(InvalidInput, match="PLIMSOLL_PROMETHEUS_LABELS"):
         live_source("http://prometheus.invalid")
     assert live_source("").reader is None
+
+
+async def test_totals_are_asked_for_once_in_some_seconds_and_outlive_a_failure(bench: Bench) -> None:
+    first = await bench.source.totals()
+    assert first == await bench.source.totals() == FleetTotals(bench.now, (GpuTotal("l4-24gb", 3, 1),))
+    assert len(bench.reader.asked) == 1
+    bench.now += YOUNG_SECONDS
+    bench.reader.error = SourceUnavailable("down")
+    assert await bench.source.totals() == first  # with its own, older time
+    assert len(bench.reader.asked) == 2
+    bench.now += YOUNG_SECONDS
+    bench.reader.error = None
+    await bench.source.totals()
+    await bench.source.totals_settled()
+    assert (await bench.source.totals() or first) == FleetTotals(bench.now, (GpuTotal("l4-24gb", 3, 1),))
+
+
+async def test_a_page_does_not_wait_for_totals_that_hang(bench: Bench) -> None:
+    bench.reader.go_on.clear()
+    bench.source.patience_seconds = 0.05
+    assert await bench.source.totals() is None
+    assert await live_source("").totals() is None

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from plimsoll.console.sources.prometheus_live import LONGEST_MATCHERS, PrometheusLive, matchers_of
+from plimsoll.console.views.fleet_totals import FleetTotals, GpuTotal
 from plimsoll.console.views.past_use import Past, Span
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.keys import ObjectKey
@@ -187,3 +188,37 @@ def test_an_impossible_growth_is_unknown(odd: str) -> None:
 def test_no_pods_are_no_questions() -> None:
     found, fake = last(engine(), ())
     assert (found, fake.queries) == ({}, [])
+
+
+def gpus(state: str, value: float, at: float = NOW, gpu_type: str = "l4-24gb", pod: str = "operator-0") -> Any:
+    labels = {"__name__": "plimsoll_fleet_gpus", "gpu_type": gpu_type, "state": state, "pod": pod}
+    return {"metric": labels, "values": [[at - 15, "0"], [at, str(value)]]}
+
+
+def totals(*some: Any) -> FleetTotals | None:
+    def answer(request: BaseHTTPRequestHandler, query: Query) -> None:
+        assert query["query"].startswith("plimsoll_fleet_gpus[")
+        send_json(request, matrix(*some))
+
+    with serving(NOW, answer) as fake:
+        return PrometheusLive(fake.url).totals(now=NOW)
+
+
+def test_the_totals_of_the_fleet_are_the_last_samples_of_each_type() -> None:
+    found = totals(gpus("free", 7), gpus("held", 1), gpus("free", 2, at=NOW - 15, gpu_type="h100-sxm-80gb"))
+    assert found == FleetTotals(NOW - 15, (GpuTotal("l4-24gb", 7, 1), GpuTotal("h100-sxm-80gb", 2, 0)))
+
+
+def test_an_operator_that_writes_no_more_does_not_count_twice() -> None:
+    found = totals(gpus("free", 7), gpus("held", 1), gpus("free", 6, at=NOW - 300, pod="operator-1"))
+    assert found == FleetTotals(NOW, (GpuTotal("l4-24gb", 7, 1),))
+
+
+def test_without_an_operators_metrics_there_are_no_totals() -> None:
+    assert totals() is None
+
+
+def test_totals_of_another_shape_are_no_answer() -> None:
+    for odd in ({"metric": {}, "values": [[NOW, "1"]]}, {"metric": {"gpu_type": "a", "state": "free"}, "values": []}):
+        with pytest.raises(SourceUnavailable, match="another shape"):
+            totals(odd)

@@ -6,7 +6,10 @@ from typing import Any
 
 from plimsoll.console.pages.live import live_uses
 from plimsoll.console.views.fleet import FleetMap, fleet_of
+from plimsoll.console.views.fleet_totals import lines_of_totals
+from plimsoll.console.views.gaps import GapKind
 from plimsoll.console.views.summary import summary_of
+from plimsoll.console.views.words import age
 from plimsoll.console.visit import Page, Visit
 from plimsoll.domain.fleet import Fleet
 
@@ -15,9 +18,23 @@ async def fleet(visit: Visit) -> Page:
     """The map of the fleet; without the right to list nodes, which right is missing and what is known without it."""
     seen = visit.world.fleet
     values: dict[str, Any] = {"found": None, "loads": {}, "notice": ""} if seen is None else await _map(visit, seen)
-    values |= {"summary": summary_of(visit.world), "gap": visit.world.gap_of("nodes")}
+    values |= {"summary": summary_of(visit.world), "gap": visit.world.gap_of("nodes"), "totals": (), "totals_age": ""}
+    if seen is None:
+        values |= await _totals(visit)
     values |= {"pods_gap": visit.world.gap_of("pods"), "ignored": () if seen is None else seen.ignored}
     return Page("fleet.html", "Fleet", values)
+
+
+async def _totals(visit: Visit) -> dict[str, Any]:
+    """Return the GPUs by type for a person who may not list nodes, as the operator's metrics have them.
+
+    Prometheus knows no rights. Whoever runs the local console can ask it anyway; people of a cluster's console cannot.
+    """
+    gap = visit.world.gap_of("nodes")
+    if gap is None or gap.reason is not GapKind.FORBIDDEN or visit.bearer is not None:
+        return {}
+    found = await visit.live.totals()
+    return {} if found is None else {"totals": lines_of_totals(found.types), "totals_age": age(visit.now - found.at)}
 
 
 async def _map(visit: Visit, seen: Fleet) -> dict[str, Any]:

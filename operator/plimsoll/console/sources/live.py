@@ -18,6 +18,7 @@ from plimsoll.adapters.bounded_session import QueryRefused
 from plimsoll.adapters.circuit_breaker import CircuitBreaker, Unreached
 from plimsoll.app.settings import Settings
 from plimsoll.console.sources.prometheus_live import PrometheusLive
+from plimsoll.console.views.fleet_totals import FleetTotals
 from plimsoll.console.views.live_use import LiveReading, LiveState, PodLast
 from plimsoll.console.views.past_use import Past, Span
 from plimsoll.domain.errors import PlimsollError
@@ -52,6 +53,9 @@ class LiveReader(Protocol):
     def over_time(self, pods: Collection[ObjectKey], *, now: float, span: Span) -> Past:
         """Return the highest values of each column by pod."""
 
+    def totals(self, *, now: float) -> FleetTotals | None:
+        """Return the GPUs of the fleet by type; None where nobody reports them."""
+
 
 @dataclass(slots=True)
 class _Kept:
@@ -82,6 +86,9 @@ class LiveSource:
     _kept: dict[ObjectKey, _Kept] = field(default_factory=dict)
     _pasts: dict[_PastKey, Past] = field(default_factory=dict)
     _reading: asyncio.Task[None] | None = None
+    _totals: FleetTotals | None = None
+    _totals_reading: asyncio.Task[None] | None = None
+    _totals_read_at: float = float("-inf")
     _past_readings: dict[_PastKey, asyncio.Task[None]] = field(default_factory=dict)
     _silent_since: float | None = None
     _error: str = ""
@@ -118,15 +125,36 @@ class LiveSource:
                 await asyncio.wait(tasks, timeout=0 if self._silent_since is not None else self.patience_seconds)
         return self._pasts.get(key)
 
+    async def totals(self) -> FleetTotals | None:
+        """Return the GPUs of the fleet by type, as the operator's metrics had them last. Never raises.
+
+        They are about all namespaces: whoever shows them makes sure that the person may see so much.
+        """
+        if self.reader is None:
+            return None
+        if self.wall() - self._totals_read_at >= YOUNG_SECONDS:
+            if self._totals_reading is None or self._totals_reading.done():
+                self._totals_reading = asyncio.create_task(self._read_totals(self.reader))
+            await asyncio.wait(
+                {self._totals_reading}, timeout=0 if self._silent_since is not None else self.patience_seconds
+            )
+        return self._totals
+
     async def settled(self) -> None:
         """Wait until the reading that is under way is over."""
         if self._reading is not None:
             await asyncio.wait({self._reading})
 
+    async def totals_settled(self) -> None:
+        """Wait until the reading of totals that is under way is over."""
+        if self._totals_reading is not None:
+            await asyncio.wait({self._totals_reading})
+
     def close(self) -> None:
         """Stop reading. A question that is under way ends by its own time limit."""
-        if self._reading is not None:
-            self._reading.cancel()
+        for reading in (self._reading, self._totals_reading):
+            if reading is not None:
+                reading.cancel()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _begun(self, reader: LiveReader, pods: Collection[ObjectKey]) -> asyncio.Task[None]:
@@ -161,6 +189,18 @@ class LiveSource:
         self._lasted = time.monotonic() - began
         if found is not None:
             self._keep(pods, found, started)
+
+    async def _read_totals(self, reader: LiveReader) -> None:
+        now = self.wall()
+
+        def work() -> tuple[FleetTotals | None]:
+            with self._asking():
+                return (reader.totals(now=now),)
+
+        found = await self._tried(work)
+        self._totals_read_at = now
+        if found is not None:
+            [self._totals] = found
 
     def _begun_past(self, reader: LiveReader, key: _PastKey) -> set[asyncio.Task[None]]:
         """Return the reading of the same question that is under way, or a new one; none while too many are."""

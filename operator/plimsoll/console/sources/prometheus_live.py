@@ -17,6 +17,8 @@ from plimsoll.adapters.bounded_session import QueryAdapter, session_with, unreac
 from plimsoll.adapters.engine_series import Series, parse_series, pod_signals
 from plimsoll.adapters.prometheus import LABEL_PAIRS
 from plimsoll.adapters.prometheus_access import NO_PROOF, PrometheusAccess
+from plimsoll.console.views.fleet_totals import FleetTotals, GpuTotal
+from plimsoll.console.views.live_use import STALE_SECONDS
 from plimsoll.console.views.past_use import Past, PodPast, Span
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.keys import ObjectKey
@@ -30,6 +32,12 @@ MAX_BODY_BYTES = 16 * 1024 * 1024
 LONGEST_MATCHERS = 2000
 """Characters of the matchers of one query, of which a query for the past has two. Common proxies take URLs of 8 kB, and
 a GET needs the right to read only."""
+
+FLEET_GPUS = "plimsoll_fleet_gpus"
+"""The operator's gauge of GPUs, with the labels ``gpu_type`` and ``state`` (free or held)."""
+
+TOTALS_SECONDS = 600
+"""The span of samples in which the last totals are looked for."""
 
 MOST_NAMED_PODS = 50
 """Pods that a question for the last samples names. For more of them it names their namespaces only."""
@@ -93,6 +101,18 @@ class PrometheusLive:
                 missing = [pod for pod in pods if pod not in found]
                 found.update(self._past(ask, pair, missing, _Columns(now, skew, span)))
         return Past(now, span, found)
+
+    def totals(self, *, now: float) -> FleetTotals | None:
+        """Return the GPUs of the fleet by type, as the operator's metrics have them; None where it reports none.
+
+        Raises:
+            SourceUnavailable: Prometheus did not answer in time, or not as it should.
+            InvalidInput: a file of the proof cannot be used.
+        """
+        with self._session() as session:
+            ask = _Question(session, self._url)
+            skew = ask.skew(now, self._timeout_seconds)
+            return _totals(ask.instant(f"{FLEET_GPUS}[{TOTALS_SECONDS}s]"), skew)
 
     def _session(self) -> requests.Session:
         proof = self._access.proof()
@@ -267,6 +287,30 @@ def _is_name(text: str) -> bool:
 
 def _pod(labels: Mapping[str, str], pair: tuple[str, str]) -> ObjectKey:
     return ObjectKey(labels.get(pair[0], ""), labels.get(pair[1], ""))
+
+
+def _totals(result: Any, skew: float) -> FleetTotals | None:
+    """Return the totals of the series that report still: those whose last sample is the newest, or nearly.
+
+    Of several operators only the one that writes reports GPUs. After a change of hands, samples of both are there.
+
+    Raises:
+        SourceUnavailable: the reply has another shape.
+    """
+    try:
+        last = [(each["metric"], float(each["values"][-1][0]), float(each["values"][-1][1])) for each in result]
+        newest = max((at for _, at, _ in last), default=0.0)
+        fresh = [(labels, at, value) for labels, at, value in last if newest - at <= STALE_SECONDS]
+        found: dict[str, dict[str, int]] = {}
+        for labels, _, value in fresh:
+            states = found.setdefault(str(labels["gpu_type"]), {})
+            states[str(labels["state"])] = max(states.get(str(labels["state"]), 0), int(value))
+    except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
+        raise SourceUnavailable("Prometheus answered with another shape than a matrix") from error
+    if not found:
+        return None
+    types = tuple(GpuTotal(name, states.get("free", 0), states.get("held", 0)) for name, states in found.items())
+    return FleetTotals(min(at for _, at, _ in fresh) - skew, types)
 
 
 def _values(result: Any) -> Iterator[tuple[Mapping[str, str], float]]:
