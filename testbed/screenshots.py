@@ -37,9 +37,12 @@ PAGES: Mapping[str, str] = MappingProxyType(
 
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 WIDTH, HEIGHT = 1280, 800
-"""CSS pixels of a picture; a longer page is cut off below."""
+"""CSS pixels of a window. A picture has the whole page."""
 
-LARGEST = 200_000
+TALLEST = 1520
+"""CSS pixels; a longer page is cut off below."""
+
+LARGEST = 300_000
 """Bytes of one picture: everybody who clones the repository fetches all of them."""
 
 _PROPOSAL_SECONDS = 90.0
@@ -113,7 +116,8 @@ def _take(page: Page, url: str, path: Path) -> Path:
     answer = page.goto(url)
     if answer is None or not answer.ok:
         raise NotInTime(f"{url} answered {'nothing' if answer is None else answer.status}")
-    page.screenshot(path=path)
+    tall = min(TALLEST, int(page.evaluate("document.documentElement.scrollHeight")))
+    page.screenshot(path=path, full_page=True, clip={"x": 0, "y": 0, "width": WIDTH, "height": tall})
     if path.stat().st_size > LARGEST:
         raise TooLarge(f"{path} has {path.stat().st_size:,} bytes, more than {LARGEST:,}")
     return path

@@ -194,6 +194,17 @@ def test_what_somebody_has_opened_stays_open_when_the_page_is_fetched_again(ente
     expect(details).to_have_attribute("open", "")
 
 
+def test_a_disputed_place_is_asked_about_with_one_click(enter: Enter) -> None:
+    """The question changes nothing, and its answer is the plan of the real cluster."""
+    tab = enter()
+    tab.go(PLACED)
+    candidate = tab.page.locator("table.candidates details", has=tab.page.get_by_text("What if it were there?")).first
+    candidate.locator("summary").click()
+    candidate.get_by_role("link", name="What if it were there?").click()
+    expect(tab.page.get_by_role("heading", name="1 moves")).to_be_visible()
+    expect(tab.page.get_by_role("region", name="Changes")).to_contain_text(PLACED.rpartition("/")[2])
+
+
 def test_twenty_visible_tabs_do_not_hang_the_console(enter: Enter, console: ConsoleProcess) -> None:
     first = enter().page
     tabs = [first.context.new_page() for _ in range(TABS)]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.console.drawing.bar import bar_of, in_use
+from plimsoll.console.drawing.bar import WIDTH_OF_NEED, bar_of, in_use
 from plimsoll.console.drawing.hulls import Held, hulls_of
 from plimsoll.console.drawing.scale import Scale, common_scale
 from plimsoll.console.drawing.strip import STRIP_LENGTH, strip_of
@@ -118,3 +118,37 @@ def test_a_hull_has_a_stroke_for_the_used_cache_where_it_is_known() -> None:
     assert "live" not in dict(hulls_of(24 * GIB, 1, [replace(known, live=None)], SCALE).paths)
     assert in_use(figures(5), 0.0) == figures(5).weights
     assert in_use(figures(5), 1.0) == figures(5).budget - (figures(5).activations + figures(5).other)
+
+
+WIDE = Scale(24 * GIB, 720.0)
+"""The scale of the large bar: 30 units for each GiB."""
+
+
+def test_a_large_bar_says_its_need_its_line_and_its_live_cache() -> None:
+    bar = bar_of(figures(5), WIDE, 0.5)
+    assert (bar.need.at, bar.need.anchor, bar.need.words) == (330.0, "end", "needs 9.0 to 11.0 GiB")
+    assert (bar.line_label.at, bar.line_label.anchor, bar.line_label.words) == (480.0, "end", "load line 16.0 GiB")
+    assert bar.live is not None
+    assert bar.live.words == "50 % of the KV cache in use"
+
+
+@pytest.mark.parametrize("spare", [9, 5, 0, -1, -3, -7])
+@pytest.mark.parametrize("weights", [1, 6, 12])
+def test_no_label_is_crossed_by_the_load_line_or_leaves_the_drawing(spare: int, weights: int) -> None:
+    found = replace(figures(spare), weights=weights * GIB, budget=(weights + 5 + spare) * GIB)
+    bar = bar_of(found, WIDE)
+    end = bar.need.at + (WIDTH_OF_NEED if bar.need.anchor == "start" else 0)
+    start = end - WIDTH_OF_NEED
+    assert start >= 0 or bar.need.anchor == "start"
+    assert end <= WIDE.length
+    assert not start < bar.line < end
+
+
+def test_a_need_over_the_line_says_by_how_much() -> None:
+    assert bar_of(figures(-3), WIDE).need.words == "needs 9.0 to 11.0 GiB, 3.0 over"
+    same = replace(figures(5), slack=0, margin=0)
+    assert bar_of(same, WIDE).need.words == "needs 10.0 GiB"
+
+
+def test_a_hull_has_the_memory_of_its_gpu_on_its_axis() -> None:
+    assert hulls_of(24 * GIB - 1, 4, [], SCALE).top == "24"

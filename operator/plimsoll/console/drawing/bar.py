@@ -28,13 +28,22 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
+class Label:
+    """Words at a place; ``anchor`` is the end of the text that stands there, as in SVG."""
+
+    at: float
+    anchor: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
 class Bar:
     """A hull on a scale, in picture units along its axis.
 
     ``hull`` is the length of the GPU's memory. ``parts`` are the terms and the spare room, in order. ``band`` is the
     error band. ``over`` is what is beyond the load line, at most up to the end of the scale; ``is_cut`` means that more
-    is beyond that end. ``live`` is the KV cache in use; None where it is not known. ``sentence`` says everything in
-    words.
+    is beyond that end. ``live`` is the KV cache in use; None where it is not known. ``need`` and ``line_label`` are for
+    a large drawing. ``sentence`` says everything in words.
     """
 
     hull: float
@@ -45,6 +54,8 @@ class Bar:
     is_cut: bool
     live: Part | None
     sentence: str
+    need: Label
+    line_label: Label
     ticks: tuple[Tick, ...] = ()
 
 
@@ -65,8 +76,43 @@ def bar_of(figures: Figures, scale: Scale, live: float | None = None) -> Bar:
         is_cut=figures.upper > scale.most,
         live=None if live is None else _live(figures, scale, live),
         sentence=sentence_of(figures, live),
+        need=_need(figures, scale),
+        line_label=_line_label(figures, scale),
         ticks=scale.ticks,
     )
+
+
+WIDTH_OF_NEED = 215.0
+"""Picture units that the longest label of a need takes, as drawn in the large bar."""
+
+
+def _need(figures: Figures, scale: Scale) -> Label:
+    """Return the need in words, on the side of its end where the load line does not cross it."""
+    words = f"needs {_between(figures)} GiB"
+    if figures.spare < 0:
+        words = f"{words}, {gib(-figures.spare)} over"
+    end = min(scale.at(figures.upper), scale.at(figures.budget) - LABEL_GAP)
+    return Label(end, "end", words) if end >= WIDTH_OF_NEED else Label(_beside(figures, scale), "start", words)
+
+
+LABEL_GAP = 6.0
+
+
+def _beside(figures: Figures, scale: Scale) -> float:
+    """Return where a label begins that has no room before the end of the need: before the load line, or after it."""
+    start, line = scale.at(figures.lower), scale.at(figures.budget)
+    return start if start + WIDTH_OF_NEED < line else line + LABEL_GAP
+
+
+def _between(figures: Figures) -> str:
+    low, high = gib(figures.lower), gib(figures.upper)
+    return high if low == high else f"{low} to {high}"
+
+
+def _line_label(figures: Figures, scale: Scale) -> Label:
+    at = scale.at(figures.budget)
+    words = f"load line {gib(figures.budget)} GiB"
+    return Label(at, "end", words) if at > scale.length / 2 else Label(at, "start", words)
 
 
 def _parts(figures: Figures, scale: Scale) -> Iterator[Part]:
@@ -92,7 +138,9 @@ def _over(figures: Figures, scale: Scale) -> Part | None:
 
 def _live(figures: Figures, scale: Scale, share: float) -> Part:
     """Return the KV cache in use, from the end of the weights."""
-    return _stretch("live", figures.weights, in_use(figures, share), scale)
+    return _stretch(
+        "live", figures.weights, in_use(figures, share), scale, f"{100 * share:.0f} % of the KV cache in use"
+    )
 
 
 def in_use(figures: Figures, share: float) -> float:

@@ -10,6 +10,7 @@ from plimsoll.console.drawing.bar import TERMS, in_use
 from plimsoll.console.drawing.scale import Scale
 from plimsoll.console.views.figures import Figures
 from plimsoll.console.views.rows import Row
+from plimsoll.domain.units import GIB
 
 HULL_WIDTH = 16.0
 GAP = 6.0
@@ -46,13 +47,17 @@ class Bracket:
 
 @dataclass(frozen=True, slots=True)
 class Hulls:
-    """The drawing of a node. ``paths`` has one path for each kind of part, by its CSS class."""
+    """The drawing of a node. ``paths`` has one path for each kind of part, by its CSS class.
+
+    ``top`` is the memory of one GPU in whole GiB, which stands at the upper end of the axis.
+    """
 
     width: float
     height: float
     paths: tuple[tuple[str, str], ...]
     brackets: tuple[Bracket, ...]
     sentence: str
+    top: str = ""
 
 
 def hulls_of(usable: int, gpus: int, held: Sequence[Held], scale: Scale) -> Hulls:
@@ -83,6 +88,7 @@ def hulls_of(usable: int, gpus: int, held: Sequence[Held], scale: Scale) -> Hull
         tuple((kind, "".join(parts)) for kind, parts in paths.items()),
         tuple(brackets),
         _words(gpus, held),
+        f"{usable / GIB:.0f}",
     )
 
 

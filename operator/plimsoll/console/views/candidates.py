@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from plimsoll.api.v1alpha1.status import InferenceDeploymentStatus, RejectionStatus
@@ -13,6 +13,7 @@ from plimsoll.console.drawing.scale import common_scale
 from plimsoll.console.views.figures import Figures
 from plimsoll.console.views.prices import dollars_of
 from plimsoll.console.views.rows import Row
+from plimsoll.console.views.spec_change import fixed_place
 from plimsoll.domain.outcomes import Fit, Split
 from plimsoll.domain.reasons import Reason
 
@@ -33,6 +34,8 @@ class Candidate:
     """One GPU type and split. ``bar`` and ``figures`` are None where the status has no figures of it.
 
     ``difference`` is that of its price to the chosen one in percent, with its sign; empty where one is unknown.
+    ``override`` are the fields of a spec that fix this place, as YAML; empty for the choice, for what does not fit, and
+    where a spec cannot say it.
     """
 
     gpu_type: str
@@ -43,6 +46,7 @@ class Candidate:
     figures: Figures | None = None
     price: str | None = None
     difference: str = ""
+    override: str = ""
     bar: Bar | None = None
 
     @property
@@ -89,11 +93,7 @@ def sorted_candidates(chosen: Candidate | None, others: Sequence[Candidate], omi
     )
 
     def with_bar(each: Candidate) -> Candidate:
-        bar = None if each.figures is None else bar_of(each.figures, scale)
-        return Candidate(
-            each.gpu_type, each.split, each.verdict, each.reason, each.message, each.figures, each.price,
-            each.difference, bar,
-        )  # fmt: skip
+        return each if each.figures is None else replace(each, bar=bar_of(each.figures, scale))
 
     return Candidates(
         tuple(map(with_bar, shown)),
@@ -124,6 +124,7 @@ def _candidate(rejection: RejectionStatus, chosen: Decimal | None) -> Candidate:
         figures,
         price,
         _difference(dollars_of(price), chosen),
+        fixed_place(rejection.gpu_type, split_of(rejection)) if fits else "",
     )
 
 

@@ -18,7 +18,9 @@ from plimsoll.app.record.values import split_of
 from plimsoll.console.drawing.bar import Bar, bar_of
 from plimsoll.console.drawing.scale import common_scale
 from plimsoll.console.views.candidates import Candidates, candidates_of
+from plimsoll.console.views.chosen_today import ChosenToday, chosen_today
 from plimsoll.console.views.pods import PodRow
+from plimsoll.console.views.questions import Question, questions_about
 from plimsoll.console.views.rows import Row, row_of
 from plimsoll.console.views.splits import split_words
 from plimsoll.console.views.states import State, state_of
@@ -61,7 +63,9 @@ class Deployment:
     state: State
     bar: Bar | None
     facts: tuple[Fact, ...]
+    questions: tuple[Question, ...]
     candidates: Candidates
+    today: ChosenToday | None
     conditions: tuple[Condition, ...]
     pools: tuple[PoolLine, ...]
     pods: tuple[PodRow, ...]
@@ -82,13 +86,16 @@ def deployment_of(body: Body, world: World, live: float | None = None) -> Deploy
     record, row = read(body.get("status")), row_of(body)
     status = whole_status(record)
     scale = common_scale([row.figures.usable, row.figures.upper] if row.figures is not None else (), BIG_LENGTH)
+    candidates = candidates_of(status, row)
     return Deployment(
         key=row.key,
         row=row,
         state=state_of(row),
         bar=None if row.figures is None else bar_of(row.figures, scale, live),
         facts=tuple(_facts(status, row, body)),
-        candidates=candidates_of(status, row),
+        questions=questions_about(row, body.get("spec") or {}),
+        candidates=candidates,
+        today=chosen_today(candidates),
         conditions=tuple(status.conditions or ()),
         pools=tuple(map(_pool, status.pools or ())),
         pods=tuple(sorted((pod for pod in world.pods if pod.owner == row.key), key=lambda pod: pod.key)),

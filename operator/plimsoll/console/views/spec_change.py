@@ -13,6 +13,9 @@ from plimsoll.api.v1alpha1.base import ApiModel
 from plimsoll.api.v1alpha1.inbox import ProposalContent
 from plimsoll.api.v1alpha1.spec import EngineSpec, OverridesSpec
 from plimsoll.console.views.proposal_lines import replicas_of, split_of
+from plimsoll.domain.gpus import CapacityType
+from plimsoll.domain.outcomes import Split
+from plimsoll.domain.spot import capacity_of
 
 Spec = Mapping[str, Any]
 
@@ -86,7 +89,7 @@ def _place(content: ProposalContent, spec: Spec) -> SpecChange:
         )
     (place,) = content.to
     split = split_of(place)
-    if (split.pipeline_parallel, split.data_parallel, split.expert_parallel) != (1, 1, False) or place.capacity_type:
+    if not _is_plain(split) or place.capacity_type:
         return SpecChange(
             note="The spec can fix a GPU type and a tensor-parallel degree, but no pipeline stages, no several engines "
             "and no spot nodes. So the change cannot be written there. Approve the proposal, or set "
@@ -96,6 +99,17 @@ def _place(content: ProposalContent, spec: Spec) -> SpecChange:
     more = {"replicas": place.replicas} if replicas_of(content.from_) != place.replicas else {}
     fixed = "It fixes the place: the planner does not choose another one until the override is removed."
     return _written({"overrides": overrides} | ({} if "totalConcurrency" in spec else more), fixed)
+
+
+def fixed_place(gpu_type: str, split: Split) -> str:
+    """Return the fields of a spec that fix this place, as YAML; empty where a spec cannot say it."""
+    if not _is_plain(split) or capacity_of(gpu_type) is not CapacityType.ON_DEMAND:
+        return ""
+    return _written({"overrides": {"gpuType": gpu_type, "tensorParallel": split.tensor_parallel}}).yaml
+
+
+def _is_plain(split: Split) -> bool:
+    return (split.pipeline_parallel, split.data_parallel, split.expert_parallel) == (1, 1, False)
 
 
 _CHECKED: Mapping[str, type[ApiModel]] = {"overrides": OverridesSpec, "engine": EngineSpec}

@@ -1,0 +1,91 @@
+"""Links from a deployment to the calculator, the simulator and what-if questions, with its figures filled in."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from plimsoll.cli.what_if import what_if_of
+from plimsoll.console.views.calculator import calculator_of
+from plimsoll.console.views.questions import questions_about
+from plimsoll.console.views.rows import row_of
+from plimsoll.console.views.simulator import form_of
+from plimsoll.domain.reasons import Reason
+from tests.console.test_candidates import rejection, status_with
+from tests.support.console_pages import chat, deployment_page
+
+Query = dict[str, list[str]]
+
+
+def asked(spec: dict[str, Any] | None = None, status: dict[str, Any] | None = None) -> dict[str, Query]:
+    """The questions' parameters by path."""
+    body = chat()
+    body["status"] = body["status"] if status is None else status
+    found = questions_about(row_of(body), body["spec"] if spec is None else spec)
+    return {urlsplit(each.url).path: parse_qs(urlsplit(each.url).query) for each in found}
+
+
+def test_the_calculator_has_the_model_the_load_and_the_gpu() -> None:
+    spec, query = chat()["spec"], asked()["/calculator"]
+    found = calculator_of({name: tuple(values) for name, values in query.items()})
+    assert found.problem is None
+    assert found.answer is not None
+    assert query["model"] == [spec["model"]["name"]]
+    assert query["gpu"] == ["l4-24gb"]
+    assert (query.get("concurrency"), query.get("context")) == (
+        [str(spec["concurrency"])],
+        [str(spec["contextLength"])] if "contextLength" in spec else None,
+    )
+
+
+def test_the_simulator_has_a_whole_question() -> None:
+    query = asked()["/simulator"]
+    form = form_of("/simulator", lambda name: (query.get(name) or [""])[0])
+    assert form.arguments[-1] == chat()["spec"]["model"]["name"]
+    assert "--tp=1" in form.arguments
+
+
+def test_one_more_replica_is_a_question_that_the_plan_reads() -> None:
+    (change,) = asked()["/what-if"]["change"]
+    assert change == "ml/chat.replicas=2"
+    assert what_if_of([change])
+
+
+def test_a_spot_node_has_the_card_of_its_name() -> None:
+    body = chat()
+    body["status"]["placement"]["gpuType"] = "l4-24gb-spot"
+    assert asked(status=body["status"])["/calculator"]["gpu"] == ["l4-24gb"]
+
+
+@pytest.mark.parametrize("spec", [{}, {"totalConcurrency": 64}, {"concurrency": "many", "contextLength": None}])
+def test_what_cannot_be_asked_is_left_out(spec: dict[str, Any]) -> None:
+    found = asked(spec)
+    assert "concurrency" not in found["/calculator"]
+    assert ("/what-if" in found) is ("totalConcurrency" not in spec)
+
+
+def test_without_a_place_only_the_calculator_is_offered() -> None:
+    assert set(asked(status={})) == {"/calculator"}
+
+
+async def test_a_candidate_that_fits_can_be_asked_about_and_fixed() -> None:
+    _, body = status_with(rejection(Reason.LEFT_RECENTLY, {}, measured=True))
+    seen = await deployment_page(body)
+    (link,) = [each["href"] or "" for each in seen.all("a") if "overrides" in (each.get("href") or "")]
+    changes = parse_qs(urlsplit(link).query)["change"]
+    assert changes == ["ml/chat.overrides.gpuType=h100-sxm-80gb", "ml/chat.overrides.tensorParallel=2"]
+    assert len(what_if_of(changes)) == 2
+    assert "spec: overrides: gpuType: h100-sxm-80gb tensorParallel: 2" in seen.text
+
+
+UNSAYABLE: list[dict[str, Any]] = [{"gpuType": "h100-sxm-80gb-spot"}, {"pipelineParallel": 2}]
+
+
+@pytest.mark.parametrize("change", [*UNSAYABLE, {"reason": "StartFailed"}])
+async def test_what_no_spec_can_say_and_what_does_not_fit_is_not_offered(change: dict[str, Any]) -> None:
+    _, body = status_with(rejection(Reason.LEFT_RECENTLY, {}, measured=True))
+    body["status"]["rejections"][0] |= change
+    seen = await deployment_page(body)
+    assert "overrides" not in seen.text
