@@ -19,7 +19,7 @@ from testbed.approvals import install_kinds
 from testbed.binaries import ensure_binaries
 from testbed.console_process import ConsoleProcess
 from testbed.control_plane import ControlPlane
-from testbed.demo_approval import ask_before_a_change
+from testbed.demo_approval import ask_before_a_change, leave_a_proposal
 from testbed.ending import end_on_signals, stay_up
 from testbed.engines import Engines
 from testbed.established import wait_until_established
@@ -92,6 +92,7 @@ def _on_own_control_plane(arguments: argparse.Namespace, console: Console) -> No
         _lose_a_node(control_plane, story)
         _add_pressure(engines, story)
         ask_before_a_change(control_plane, engines, story)
+        leave_a_proposal(engines, story)
         _look_around(
             control_plane,
             story,
@@ -101,10 +102,10 @@ def _on_own_control_plane(arguments: argparse.Namespace, console: Console) -> No
                 "kubectl describe infd llama-70b",
                 "kubectl get placementproposals,placementapprovals -o wide",
                 f"{PLIMSOLL} explain too-big",
-                f"{PLIMSOLL} plan -f examples/06-overrides/deployment.yaml",
+                f"{PLIMSOLL} plan -f examples/13-total-load/deployment.yaml",
             ),
         )
-        _open_console(stack, console, control_plane.admin_kubeconfig, prometheus.url)
+        _open_console(stack, console, control_plane.admin_kubeconfig, prometheus.url, "--allow-approvals")
         _stay(arguments, console)
 
 
@@ -130,6 +131,11 @@ def _place_examples(story: Story) -> None:
     story.wait_serving(story.apply("02-70b-fp8"))
     story.tell("Eight requests of 128 Ki tokens on an 8B: the KV cache decides the tensor-parallel degree")
     story.wait_serving(story.apply("03-long-context"))
+    story.tell("An admin's figure in the place of the computed one: it is placed, and said to be over its line")
+    forced = story.apply("06-overrides")
+    story.wait(lambda: story.status(forced).get("placement"), f"{forced} placed")
+    for warning in story.status(forced)["placement"]["warnings"]:
+        story.say(f"-> {warning}")
     story.tell("A load that fits nowhere: refused with the nearest candidate and what would help")
     refused = story.apply("04-does-not-fit")
     story.wait(lambda: story.condition(refused, "Stalled"), f"{refused} refused")
@@ -169,11 +175,17 @@ def _look_around(cluster: Cluster, story: Story, console: Console, commands: tup
 
 
 def _open_console(
-    stack: contextlib.ExitStack, console: Console, kubeconfig: Path, prometheus_url: str | None = None
+    stack: contextlib.ExitStack,
+    console: Console,
+    kubeconfig: Path,
+    prometheus_url: str | None = None,
+    *arguments: str,
 ) -> None:
-    """Serve the console as long as the demonstration stays up, and print its address."""
+    """Serve the console as long as the demonstration stays up, and print its address. ``arguments`` are options."""
     directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="plimsoll-console-")))
-    served = stack.enter_context(ConsoleProcess(kubeconfig, directory, prometheus_url=prometheus_url))
+    served = stack.enter_context(
+        ConsoleProcess(kubeconfig, directory, prometheus_url=prometheus_url, arguments=arguments)
+    )
     console.print(f"         the same in a browser: {served.entry}", soft_wrap=True, highlight=False)
 
 

@@ -6,10 +6,12 @@ import json
 import shlex
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from plimsoll.api.inbox_schema import STATE_LABEL
+from plimsoll.api.v1alpha1.inbox import ProposalState
 from testbed.approvals import APPROVER
 from testbed.control_plane import ControlPlane
 from testbed.engine_queue import Stream
@@ -82,8 +84,19 @@ def _somebody_may(control_plane: ControlPlane, story: Story) -> None:
     story.does("get", "infd", NAME, "-o", _LAST_CHANGE)
 
 
-def _listed(story: Story, plural: str) -> list[dict[str, Any]]:
-    return list(json.loads(story.kubectl("get", plural, "-o", "json"))["items"])
+def leave_a_proposal(engines: Engines, story: Story) -> None:
+    """Let the load rise once more, and leave the answer to whoever opens the console. Raises NotInTime."""
+    story.tell("The long prompts double, and the next proposal is left to you")
+    engines.stream(f"{NAMESPACE}/{NAME}", replace(LONG_PROMPTS, rate=2 * LONG_PROMPTS.rate))
+    story.wait(lambda: _listed(story, "placementproposals", "-l", _OPEN), "a second proposal")
+    story.does("get", "placementproposals", "-l", _OPEN)
+
+
+_OPEN = f"{STATE_LABEL}={ProposalState.OPEN.value}"
+
+
+def _listed(story: Story, plural: str, *more: str) -> list[dict[str, Any]]:
+    return list(json.loads(story.kubectl("get", plural, *more, "-o", "json"))["items"])
 
 
 def _outcome(story: Story) -> str:

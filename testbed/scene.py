@@ -13,6 +13,7 @@ import yaml
 from testbed.approvals import install_kinds
 from testbed.console_process import ConsoleProcess
 from testbed.control_plane import ControlPlane
+from testbed.demo_approval import LONG_PROMPTS
 from testbed.engines import Engines
 from testbed.established import wait_until_established
 from testbed.fleet import gpu_node, mixed_fleet
@@ -23,7 +24,12 @@ from testbed.story import EXAMPLES
 
 ROOT = Path(__file__).resolve().parent.parent
 TEAM_A, TEAM_B = "team-a", "team-b"
-PLACED_A = {"01-minimal": "llama-8b", "02-70b-fp8": "llama-70b", "05-rebalancing": "qwen-7b"}
+PLACED_A = {
+    "01-minimal": "llama-8b",
+    "02-70b-fp8": "llama-70b",
+    "05-rebalancing": "qwen-7b",
+    "06-overrides": "forced",  # by an admin's figure: it is over its line
+}
 UNPLACED_A = {"04-does-not-fit": "too-big"}
 PLACED_B = {"03-long-context": "long-context"}
 """Folders of ``examples/`` and the names of their deployments, by team."""
@@ -34,6 +40,7 @@ OTHERS_POD = "notebook"
 
 _OPERATOR = {"PLIMSOLL_SIGNALS_SECONDS": "1", "PLIMSOLL_APPROVALS": "true"}
 _SECONDS = 60.0
+_PROPOSAL_SECONDS = 90.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +74,15 @@ class Scene:
         self.control_plane.wait_until(
             lambda: self.condition(namespace, name, kind).get("status") == "True", _SECONDS, f"{name} {kind}"
         )
+
+
+def add_load(running: Scene) -> None:
+    """Let one deployment be near its line, and wait until another one gets a proposal. Raises NotInTime."""
+    running.engines.load(f"{TEAM_A}/qwen-7b", kv_usage=0.9, running=12, waiting=2)
+    running.engines.stream(f"{TEAM_A}/llama-70b", LONG_PROMPTS)
+    path = f"/apis/plimsoll.dev/v1alpha1/namespaces/{TEAM_A}/placementproposals"
+    client = running.control_plane.client
+    running.control_plane.wait_until(lambda: client.get(path)["items"], _PROPOSAL_SECONDS, "a proposal")
 
 
 @contextmanager

@@ -18,9 +18,8 @@ from testbed import people
 from testbed.browser import find_chromium, reason_to_skip, this_platform
 from testbed.chromium import launched
 from testbed.console_process import ConsoleProcess
-from testbed.demo_approval import LONG_PROMPTS
 from testbed.ending import end_on_signals
-from testbed.scene import TEAM_A, UNPLACED_A, Scene, scene
+from testbed.scene import TEAM_A, UNPLACED_A, add_load, scene
 from testbed.waiting import NotInTime
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "screenshots"
@@ -45,7 +44,6 @@ TALLEST = 1520
 LARGEST = 300_000
 """Bytes of one picture: everybody who clones the repository fetches all of them."""
 
-_PROPOSAL_SECONDS = 90.0
 _PAGE_MS = 30_000
 
 
@@ -75,20 +73,11 @@ def main() -> int:
 
 def _take_all(executable: Path, names: Sequence[str]) -> None:
     with scene() as running:
-        _add_load(running)
+        add_load(running)
         kubeconfig = people.admin(running.control_plane, "ada")
         with running.console(kubeconfig, "--allow-approvals") as console, launched(executable) as browser:
             for path in take(browser, console, names, FOLDER):
                 print(f"{path.name}: {path.stat().st_size:,} bytes")
-
-
-def _add_load(running: Scene) -> None:
-    """Let one deployment be near its line and another one get a proposal."""
-    running.engines.load(f"{TEAM_A}/qwen-7b", kv_usage=0.9, running=12, waiting=2)
-    running.engines.stream(f"{TEAM_A}/llama-70b", LONG_PROMPTS)
-    path = f"/apis/plimsoll.dev/v1alpha1/namespaces/{TEAM_A}/placementproposals"
-    client = running.control_plane.client
-    running.control_plane.wait_until(lambda: client.get(path)["items"], _PROPOSAL_SECONDS, "a proposal")
 
 
 def take(browser: Browser, console: ConsoleProcess, names: Sequence[str], folder: Path) -> Iterator[Path]:

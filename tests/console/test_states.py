@@ -9,7 +9,7 @@ import pytest
 
 from plimsoll.console.views.deployments import deployments_of
 from plimsoll.console.views.figures import Figures
-from plimsoll.console.views.inbox import inbox_of
+from plimsoll.console.views.inbox import groups_of, inbox_of
 from plimsoll.console.views.rows import Row, Word, row_of
 from plimsoll.console.views.states import Severity, is_over, state_of
 from plimsoll.console.views.summary import summary_of
@@ -131,19 +131,31 @@ async def test_unknown_figures_are_said_as_unknown_and_never_as_zero() -> None:
 
 
 def test_the_inbox_has_what_needs_a_person_and_nothing_else() -> None:
-    rows = [*ROWS.values(), row("forced", warnings=("placed by an admin's figure",)), row("odd", complaints=("bad",))]
+    rows = [*ROWS.values(), row("odd", complaints=("bad",))]
+    rows += [row("forced", warnings=("a", "b")), row("lies", spare=-7, warnings=("by an admin's figure",))]
     items = inbox_of(World(rows={each.key: each for each in rows}), NOW).items
     assert [(item.key.name, item.word) for item in items if item.key] == [
         ("none", "NoFeasiblePlacement"),
-        ("forced", "override"),
+        ("lies", "over its line"),
         ("over", "over its line"),
         ("starts", "CreatingPods"),
+        ("forced", "warning"),
         ("odd", "status"),
     ]
     assert all(item.symbol and item.word for item in items)
-    assert [item.message for item in items if item.word == "over its line"] == [
-        "One GPU needs 11.0 GiB, and the engine may use 8.0 GiB."
+    assert [(item.message, item.details) for item in items if item.word in ("over its line", "warning")] == [
+        ("One GPU needs 11.0 GiB, and the engine may use 4.0 GiB: 7.0 GiB over.", ("by an admin's figure",)),
+        ("One GPU needs 11.0 GiB, and the engine may use 8.0 GiB: 3.0 GiB over.", ()),
+        ("a", ("b",)),
     ]
+
+
+def test_a_deployment_is_over_its_line_once_however_many_warnings_it_has() -> None:
+    """The number of the group is that of the card on the same page."""
+    world = World(rows={each.key: each for each in (row("over", spare=-7, warnings=("a", "b")), row("fine"))})
+    items = inbox_of(world, NOW).items
+    assert [(group.title, group.total) for group in groups_of(items, items)] == [("Over the load line", 1)]
+    assert summary_of(world).over == 1
 
 
 async def test_gauges_and_verdicts_of_a_deployments_page_have_words() -> None:

@@ -52,6 +52,7 @@ SECONDS: Mapping[str, int] = MappingProxyType(
         "tests/browser/test_pages.py": 90,
         "tests/testbed/test_kubelet.py": 60,
         "tests/browser/test_outages.py": 50,
+        "tests/browser/test_walkthrough.py": 80,
         "tests/testbed/test_engines.py": 40,
         "tests/cluster/test_namespaced.py": 30,
         "tests/testbed/test_command_line.py": 30,

@@ -28,15 +28,17 @@ class Trouble(IntEnum):
     OVER = 1
     NOT_SERVING = 2
     PROPOSAL = 3
-    STATUS = 4
-    NODE = 5
+    WARNING = 4
+    STATUS = 5
+    NODE = 6
 
 
 _TITLES = {
     Trouble.NO_PLACE: "Without a place",
-    Trouble.OVER: "Over the load line, or placed by an admin's figure",
+    Trouble.OVER: "Over the load line",
     Trouble.NOT_SERVING: "Not serving as asked",
     Trouble.PROPOSAL: "Proposals to decide",
+    Trouble.WARNING: "Placed with a warning",
     Trouble.STATUS: "Statuses that cannot be read",
     Trouble.NODE: "Nodes that take no part",
 }
@@ -47,8 +49,8 @@ class Item:
     """One thing that needs a person.
 
     ``order`` sorts, smallest first, and groups. ``word`` is a reason code of docs/reasons.md or a short word.
-    ``actions`` are changes that help, as text. ``proposal`` is the name of the PlacementProposal that the item is
-    about.
+    ``details`` go on from the message. ``actions`` are changes that help, as text. ``proposal`` is the name of the
+    PlacementProposal that the item is about.
     """
 
     order: Trouble
@@ -58,6 +60,7 @@ class Item:
     message: str
     key: ObjectKey | None = None
     subject: str = ""
+    details: tuple[str, ...] = ()
     actions: tuple[str, ...] = ()
     proposal: str = ""
     since: float | None = None
@@ -114,12 +117,13 @@ def _of_row(row: Row) -> Iterator[Item]:
             _TROUBLES[state.severity], state.kind, state.symbol, reason.reason, reason.message, row.key,
             actions=tuple(_new(reason.message, (*row.remedies, *row.proposals))), since=reason.since,
         )  # fmt: skip
-    if state.severity is Severity.OVER and row.figures is not None and not row.warnings:
-        words = f"One GPU needs {gib(row.figures.upper)} GiB, and the engine may use {gib(row.figures.budget)} GiB."
-        yield Item(Trouble.OVER, state.kind, state.symbol, state.word, words, row.key)
-    for warning in row.warnings:
-        kind = "bad" if state.severity is Severity.OVER else "warn"
-        yield Item(Trouble.OVER, kind, "\u25b2", "override", warning, row.key)
+    if state.severity is Severity.OVER and row.figures is not None:
+        need, line, over = (gib(each) for each in (row.figures.upper, row.figures.budget, -row.figures.spare))
+        words = f"One GPU needs {need} GiB, and the engine may use {line} GiB: {over} GiB over."
+        yield Item(Trouble.OVER, state.kind, state.symbol, state.word, words, row.key, details=row.warnings)
+    elif row.warnings:
+        first, *others = row.warnings
+        yield Item(Trouble.WARNING, "warn", "\u25b2", "warning", first, row.key, details=tuple(others))
     for complaint in row.complaints:
         yield Item(Trouble.STATUS, "warn", "\u25b2", "status", complaint, row.key)
 
