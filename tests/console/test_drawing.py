@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.console.drawing.bar import WIDTH_OF_NEED, bar_of, in_use
+from plimsoll.console.drawing.bar import DISC_ARM, WIDTH_OF_NEED, WIDTH_OF_TERM, bar_of, in_use
 from plimsoll.console.drawing.hulls import Held, hulls_of
 from plimsoll.console.drawing.scale import Scale, common_scale
 from plimsoll.console.drawing.strip import STRIP_LENGTH, strip_of
@@ -152,3 +152,17 @@ def test_a_need_over_the_line_says_by_how_much() -> None:
 
 def test_a_hull_has_the_memory_of_its_gpu_on_its_axis() -> None:
     assert hulls_of(24 * GIB - 1, 4, [], SCALE).top == "24"
+
+
+def test_the_words_of_a_term_stand_clear_of_the_load_line() -> None:
+    bar = bar_of(figures(5), WIDE)
+    weights, kv, activations, *_ = bar.parts
+    assert bar.label_at(weights) == 90.0
+    assert bar.label_at(activations) is None  # 30 units have no room for words
+    crossed = bar_of(replace(figures(5), kv_cache=8 * GIB, budget=12 * GIB), WIDE)
+    kv = crossed.parts[1]
+    assert kv.start < crossed.line < kv.end
+    at = crossed.label_at(kv)
+    assert at is not None
+    assert at + WIDTH_OF_TERM / 2 <= crossed.line - DISC_ARM
+    assert crossed.label_at(replace(kv, start=crossed.line - 60)) is None

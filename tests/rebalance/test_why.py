@@ -56,6 +56,9 @@ def test_what_is_not_known_of_the_requests_is_not_said() -> None:
         "3 replicas are needed and 2 replicas wanted so far: nothing is known of the requests yet; 12 requests wait; 1 "
         "of them do not get ready."
     )
+    assert sentence(Keep(DecisionReason.WITHIN_BAND, (("replicas", 1), ("waiting", 0), ("kv_percent", 60)))) == (
+        "Nothing to change for 1 replica: nothing is known of the requests yet; 60 % of the KV cache is in use."
+    )
     lengths = (*unknown, ("prompt_tokens", 10), ("output_tokens", 20))
     assert "requests with prompts of 10 and answers of 20 tokens; 12" in sentence(
         AddReplica(DecisionReason.ARRIVALS_EXCEED_CAPACITY, lengths)

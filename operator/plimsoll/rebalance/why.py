@@ -14,7 +14,7 @@ _KNOWN = "{fresh} of {ready} ready replicas are known"
 _SENTENCES = {
     DecisionReason.MODE_OFF: "Nothing is decided because rebalancing is off.",
     DecisionReason.WITHIN_BAND: (
-        "Nothing to change: {replicas} for {traffic}{waiting}; {kv_percent} % of the KV cache is in use."
+        "Nothing to change for {replicas}: {traffic}{waiting}; {kv_percent} % of the KV cache is in use."
     ),
     DecisionReason.ARRIVALS_EXCEED_CAPACITY: (
         "{needed} are needed and {replicas} wanted so far: {traffic}{gpus}{waiting}{stuck}{tuning}."

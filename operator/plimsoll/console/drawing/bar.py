@@ -58,6 +58,14 @@ class Bar:
     line_label: Label
     ticks: tuple[Tick, ...] = ()
 
+    def label_at(self, part: Part) -> float | None:
+        """Return where the words of a part stand in the large drawing; None where they have no room.
+
+        The disc of the load line lies over a part that goes beyond the line.
+        """
+        end = self.line - DISC_ARM if part.start < self.line < part.end else part.end
+        return part.start + (end - part.start) / 2 if end - part.start > WIDTH_OF_TERM else None
+
 
 def bar_of(figures: Figures, scale: Scale, live: float | None = None) -> Bar:
     """Return the drawing of one GPU.
@@ -81,6 +89,12 @@ def bar_of(figures: Figures, scale: Scale, live: float | None = None) -> Bar:
         ticks=scale.ticks,
     )
 
+
+DISC_ARM = 14.0
+"""Half the width of the load line's disc, with its arms."""
+
+WIDTH_OF_TERM = 78.0
+"""Picture units that the words of a term take."""
 
 WIDTH_OF_NEED = 215.0
 """Picture units that the longest label of a need takes, as drawn in the large bar."""

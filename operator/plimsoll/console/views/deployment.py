@@ -24,7 +24,7 @@ from plimsoll.console.views.questions import Question, questions_about
 from plimsoll.console.views.rows import Row, row_of
 from plimsoll.console.views.splits import split_words
 from plimsoll.console.views.states import State, state_of
-from plimsoll.console.views.words import count
+from plimsoll.console.views.words import count, gib
 from plimsoll.console.views.world import World
 from plimsoll.domain.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.keys import ObjectKey
@@ -165,6 +165,8 @@ def _speed(status: InferenceDeploymentStatus) -> Iterator[Fact]:
 def _decided(status: InferenceDeploymentStatus, row: Row) -> str:
     seen = "not seen yet: this is the state before the last change" if row.is_behind else "seen"
     fit = "" if row.figures is None or row.figures.fit is None else f"; the fit is {row.figures.fit.value}"
+    if fit and row.figures is not None and row.figures.override is not None:
+        fit = f"{fit} by an admin's figure, {gib(row.figures.override)} GiB"
     doubts = () if status.estimate is None else tuple(status.estimate.doubts or ())
     why = f" ({', '.join(doubts)})" if doubts else ""
     return f"generation {count(status.observed_generation)}, {seen}{fit}{why}"
