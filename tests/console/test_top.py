@@ -95,3 +95,4 @@ async def test_one_picture_has_all_deployments_and_ends() -> None:
     await watching._show(screen, cast("Reader", reader), live, 1.0, is_once=True)  # noqa: SLF001 - without a terminal and a cluster
     live.close()
     assert all(f"ml/{row.key.name}" in out.getvalue() for row in ROWS.values())
+    assert "Ctrl-C" not in out.getvalue()

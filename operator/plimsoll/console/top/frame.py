@@ -42,7 +42,7 @@ def picture(world: World, uses: Mapping[ObjectKey, LiveUse], now: float, rows: i
         *_gaps(world, now),
         *_strips(world),
         _table(lines[:rows], uses, now),
-        Text(_more(len(lines) - rows), style="bright_black"),
+        *_more(len(lines) - rows),
     )
 
 
@@ -148,5 +148,6 @@ def _number(sample: Sample | None, now: float) -> Text:
     return Text(f"{sample.value:,.0f}", style="bright_black" if sample.is_stale(now) else "")
 
 
-def _more(left: int) -> str:
-    return f"{left:,} more deployments; Ctrl-C ends" if left > 0 else "Ctrl-C ends"
+def _more(left: int) -> Iterator[Text]:
+    if left > 0:
+        yield Text(f"{left:,} more deployments", style="bright_black")

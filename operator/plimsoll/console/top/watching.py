@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 import time
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
+from rich.text import Text
 
 from plimsoll.adapters.cluster import Cluster
 from plimsoll.console.settings import ConsoleSettings
@@ -21,6 +22,9 @@ from plimsoll.domain.keys import ObjectKey
 
 OVERHEAD_LINES = 12
 """Lines of the terminal that are not deployments: the headline, the GPU types, titles and the legend."""
+
+HOW_TO_END = Text("Ctrl-C ends", style="bright_black")
+"""The last line of a picture that is kept fresh. A single picture ends by itself."""
 
 FIRST_SECONDS = 60.0
 """How long a single picture waits until the cluster is read."""
@@ -55,7 +59,8 @@ async def _show(screen: Console, reader: Reader, live: LiveSource, seconds: floa
         while True:
             world = reader.world
             rows = max(1, screen.height - OVERHEAD_LINES)
-            terminal.update(picture(world, await _uses(world, live), time.time(), rows), refresh=True)
+            shown = picture(world, await _uses(world, live), time.time(), rows)
+            terminal.update(Group(shown, HOW_TO_END), refresh=True)
             await listener.wait(seconds)
             await asyncio.sleep(min(1.0, seconds))
 
