@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from plimsoll.app.leadership import LAST_PASS_ANNOTATION
+from plimsoll.domain.times import from_rfc3339
 from testbed.audit import AuditLog
 from testbed.control_plane import ControlPlane
 from testbed.fleet import mixed_fleet
@@ -89,6 +91,23 @@ def test_one_writes_and_the_other_waits_and_says_so(
     assert says_standby(standby)
     assert standby.healthy()
     assert [line for line in standby.log_lines() if "standby" in line.lower() and ONE in line]
+
+
+@pytest.mark.usefixtures("pair")
+def test_the_lease_says_when_its_holder_last_looked_at_all_objects(control_plane: ControlPlane, here: View) -> None:
+    here.apply("served", **on_gpu("h100-sxm-80gb"))
+    here.wait_ready("served")
+
+    def last_pass() -> float:
+        marks = control_plane.client.get(LEASE)["metadata"].get("annotations") or {}
+        return from_rfc3339(str(marks.get(LAST_PASS_ANNOTATION))) or 0.0
+
+    control_plane.wait_until(last_pass, 20, "a pass")
+    before = last_pass()
+    assert 0 <= time.time() - before < 60
+    here.apply("later", **on_gpu("h100-sxm-80gb"))
+    here.wait_ready("later")
+    control_plane.wait_until(lambda: last_pass() > before, 20, "another pass")
 
 
 def test_after_a_kill_the_other_takes_over_in_time(
