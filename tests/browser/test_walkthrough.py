@@ -56,6 +56,36 @@ def group(tab: Tab, title: str) -> Locator:
     return tab.page.locator(f"h2:has-text('{title}') + ul.items")
 
 
+def test_the_start_page_reads_in_the_order_of_trouble(console: ConsoleProcess, tab_of: OpenTab) -> None:
+    """What a screen reader says, from the heading to the answer of each question."""
+    expect(start(console, tab_of).page.get_by_role("main")).to_match_aria_snapshot(
+        f"""
+        - heading "Inbox" [level=1]
+        - list:
+          - listitem: 1 over the load line
+          - listitem: 1 without a place
+        - heading /Without a place/ [level=2]
+        - list:
+          - listitem:
+            - paragraph:
+              - link "{TEAM_A}/too-big"
+        - heading /Over the load line/ [level=2]
+        - list:
+          - listitem:
+            - paragraph:
+              - link "{TEAM_A}/forced"
+        - heading /Proposals to decide/ [level=2]
+        - list:
+          - listitem:
+            - paragraph:
+              - link "{TEAM_A}/llama-70b"
+            - paragraph:
+              - link /Review/
+        - heading /Nodes that take no part/ [level=2]
+        """
+    )
+
+
 def test_who_is_over_its_line_is_on_the_start_page(console: ConsoleProcess, tab_of: OpenTab) -> None:
     tab = start(console, tab_of)
     expect(tab.page.locator(".cards li", has_text="over the load line")).to_contain_text("1")

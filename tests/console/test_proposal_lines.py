@@ -111,10 +111,34 @@ def test_settings_and_latency_are_said_where_they_change() -> None:
     assert line("first token") is None
 
 
-def test_the_start_up_is_said_only_where_the_proposal_has_it() -> None:
+def startup(**more: Any) -> str:
+    return proposal_of(proposal(**more), None, SPEC, NOW).startup
+
+
+def test_the_start_up_is_the_longest_that_was_seen() -> None:
+    assert startup(startupSeconds=240) == "A new replica serves after about 4 min, the longest start-up that was seen."
     seconds = [{"name": "seconds", "value": "240"}]
-    assert proposal_of(proposal(figures=seconds, touches=[TOUCH]), None, SPEC, NOW).startup == "240 s"
-    assert proposal_of(proposal(figures=seconds), None, SPEC, NOW).startup == ""
+    assert startup(figures=seconds, touches=[TOUCH]) == "A new replica serves after about 240 s."
+
+
+def test_an_unknown_start_up_is_said_and_one_that_does_not_come_is_not() -> None:
+    seconds = [{"name": "seconds", "value": "240"}]
+    assert "is unknown: no start-up was seen yet" in startup()
+    assert "is unknown" in startup(figures=seconds)  # of a forecast, not of a start-up
+    assert startup(change="RemoveReplica") == ""
+
+
+def test_without_nodes_the_free_gpus_are_those_of_when_it_was_proposed() -> None:
+    held: dict[str, Any] = {"gpus": [{"gpuType": A100, "before": 1, "after": 2, "free": 6}]}
+    found = line(f"{A100} free", **held)
+    assert found is not None
+    assert (found.before, found.after) == ("6", "5")
+    assert found.note.startswith("when it was proposed")
+    few = line(f"{A100} free", gpus=[{**held["gpus"][0], "free": 0}])
+    assert few is not None
+    assert (few.before, few.after) == ("0", "too few")
+    assert few.note.startswith("takes 1; when it was proposed")
+    assert line(f"{A100} free", fleet_of(a100_sxm_80gb=3), **held) == Line(f"{A100} free", "3", "2")
 
 
 def written(spec: dict[str, Any], **more: Any) -> Any:

@@ -48,8 +48,8 @@ class Alternative:
 class Proposal:
     """Everything on the page of one proposal that stands.
 
-    ``verdicts`` are the answers that are possible now. ``touches`` are changes of others; ``startup`` says when the new
-    replica serves, where that is known.
+    ``verdicts`` are the answers that are possible now. ``touches`` are changes of others; ``startup`` says in words
+    when a new replica serves; empty where none starts.
     """
 
     content: Content
@@ -107,9 +107,20 @@ def _alternative(each: ProposedAlternative) -> Alternative:
 
 
 def _startup(content: Content) -> str:
-    """Return when the new replica serves. Only proposals that touch others have that figure."""
-    seconds = next((each.value for each in content.fields.figures if each.name == "seconds"), "")
-    return f"{seconds} s" if seconds and content.fields.touches else ""
+    """Return in words when a new replica serves; empty where none starts."""
+    fields = content.fields
+    if fields.startup_seconds is not None:
+        return f"A new replica serves after about {age(fields.startup_seconds)}, the longest start-up that was seen."
+    seconds = next((each.value for each in fields.figures if each.name == "seconds"), "")
+    if seconds and fields.touches:  # the remedies that make room at others count the time until it is there
+        return f"A new replica serves after about {seconds} s."
+    if fields.change == _REMOVES:
+        return ""
+    return "How long a new replica takes until it serves is unknown: no start-up was seen yet."
+
+
+_REMOVES = "RemoveReplica"
+"""The only change after which no engine starts."""
 
 
 def _validity(content: Content, now: float) -> str:

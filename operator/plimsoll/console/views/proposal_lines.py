@@ -76,24 +76,37 @@ def _free(content: ProposalContent, fleet: Fleet | None) -> Iterator[Line]:
     for gpu_type in dict.fromkeys(place.gpu_type for place in (*content.from_, *content.to)):
         taken = _gpus(content.to, gpu_type) - _gpus(content.from_, gpu_type)
         if taken:
-            yield _free_of(gpu_type, taken, fleet, others=bool(content.touches))
+            free = _free_then(content, gpu_type) if fleet is None else sum(n.free for n in fleet.of_type(gpu_type))
+            yield _free_of(gpu_type, taken, free, _FREE_BEFORE if fleet is None else "", others=bool(content.touches))
+
+
+_FREE_BEFORE = "when it was proposed: the GPUs that are free now need the right to list nodes"
+
+
+def _free_then(content: ProposalContent, gpu_type: str) -> int | None:
+    """Return the GPUs of a type that were free when the proposal was made; None where it does not say."""
+    return next((each.free for each in content.gpus if each.gpu_type == gpu_type), None)
 
 
 def _gpus(places: Sequence[ProposedPlace], gpu_type: str) -> int:
     return sum(place.replicas * split_of(place).gpus for place in places if place.gpu_type == gpu_type)
 
 
-def _free_of(gpu_type: str, taken: int, fleet: Fleet | None, *, others: bool) -> Line:
+def _free_of(gpu_type: str, taken: int, free: int | None, since: str, *, others: bool) -> Line:
+    """Return the line of one type. ``since`` says what the free GPUs depend on."""
     name = f"{gpu_type} free"
-    if fleet is None:
+    if free is None:
         words = f"takes {taken:,}" if taken > 0 else f"gives back {-taken:,}"
         return Line(name, UNKNOWN, UNKNOWN, f"{words}; free GPUs are not known here without the right to list nodes")
-    free = sum(node.free for node in fleet.of_type(gpu_type))
     if others:
-        return Line(name, count(free), UNKNOWN, f"takes {taken:,}; others make room first")
+        return Line(name, count(free), UNKNOWN, _notes(f"takes {taken:,}; others make room first", since))
     if taken > free:
-        return Line(name, count(free), "too few", f"takes {taken:,}")
-    return Line(name, count(free), count(free - taken))
+        return Line(name, count(free), "too few", _notes(f"takes {taken:,}", since))
+    return Line(name, count(free), count(free - taken), since)
+
+
+def _notes(*notes: str) -> str:
+    return "; ".join(note for note in notes if note)
 
 
 def _cache(content: ProposalContent) -> Iterator[Line]:
