@@ -65,14 +65,19 @@ def test_the_pod_has_no_token_and_is_hardened(cluster: ControlPlane) -> None:
 
 def test_every_argument_is_an_option_of_the_command(cluster: ControlPlane) -> None:
     known = {option for parameter in command.params for option in parameter.opts}
-    [container] = pod_of(rendered(cluster, f"{WHOLE},console.prometheusUrl=http://p:9090"))["containers"]
+    [container] = pod_of(
+        rendered(cluster, f"{WHOLE},console.prometheusUrl=http://p:9090,console.grafanaUrl=https://g")
+    )["containers"]
     name, *words = container["args"]
     assert name == "console"
     assert {word.partition("=")[0] for word in words} <= known
     assert {"--in-cluster", "--allow-approvals", "--namespace=chat", "--public-host=console.example.org"} <= set(words)
-    assert {"--proxy=10.244.0.0/16", "--tls-cert=/etc/plimsoll/tls/tls.crt", "--prometheus-url=http://p:9090"} <= set(
-        words
-    )
+    assert {
+        "--proxy=10.244.0.0/16",
+        "--tls-cert=/etc/plimsoll/tls/tls.crt",
+        "--prometheus-url=http://p:9090",
+        "--grafana-url=https://g",
+    } <= set(words)
 
 
 def test_it_only_reads_and_shows_what_the_operator_serves_unless_the_chart_says_otherwise(

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from plimsoll.cli.what_if import what_if_of
+from plimsoll.console.asked import grafana_root
+from plimsoll.console.settings import ConsoleSettings
 from plimsoll.console.views.calculator import calculator_of
 from plimsoll.console.views.questions import questions_about
 from plimsoll.console.views.rows import row_of
 from plimsoll.console.views.simulator import form_of
+from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.reasons import Reason
 from tests.console.test_candidates import rejection, status_with
 from tests.support.console_pages import chat, deployment_page
 
 Query = dict[str, list[str]]
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def asked(spec: dict[str, Any] | None = None, status: dict[str, Any] | None = None) -> dict[str, Query]:
@@ -89,3 +96,23 @@ async def test_what_no_spec_can_say_and_what_does_not_fit_is_not_offered(change:
     body["status"]["rejections"][0] |= change
     seen = await deployment_page(body)
     assert "overrides" not in seen.text
+
+
+async def test_grafana_is_linked_where_its_address_is_given_with_the_variables_of_the_charts_dashboard() -> None:
+    settings = ConsoleSettings(grafana_url="https://grafana.example/root")
+    seen = await deployment_page(chat(), settings=settings)
+    (link,) = [each["href"] or "" for each in seen.all("a") if "grafana" in (each.get("href") or "")]
+    assert link == "https://grafana.example/root/d/plimsoll?var-namespace=ml&var-deployment=chat"
+    dashboard = json.loads((ROOT / "charts" / "plimsoll" / "dashboards" / "plimsoll.json").read_text(encoding="utf-8"))
+    names = {each["name"] for each in dashboard["templating"]["list"]}
+    assert dashboard["uid"] == "plimsoll"
+    assert {"namespace", "deployment"} <= names
+    assert "Grafana" not in (await deployment_page(chat())).text
+
+
+def test_the_address_of_grafana_is_one_of_a_web_page() -> None:
+    assert grafana_root("https://grafana.example/") == "https://grafana.example"
+    assert grafana_root(None) is None
+    for wrong in ("grafana", "javascript:alert(1)", "https://", "file:///etc/passwd"):
+        with pytest.raises(InvalidInput, match="--grafana-url"):
+            grafana_root(wrong)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import click
 
@@ -52,6 +53,20 @@ def settings_from(
         prometheus_url=prometheus_url or os.environ.get("PLIMSOLL_PROMETHEUS_URL") or None,
         operator=_lease(operator),
     )
+
+
+def grafana_root(url: str | None) -> str | None:
+    """Return the address without its last slash; None where there is none.
+
+    Raises:
+        InvalidInput: it is no address of a web page.
+    """
+    if not url:
+        return None
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise InvalidInput("--grafana-url", url, "Write the address of Grafana, e.g. https://grafana.example.org.")
+    return url.rstrip("/")
 
 
 def _lease(text: str) -> ObjectKey:

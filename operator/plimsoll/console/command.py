@@ -8,19 +8,21 @@ from typing import Any
 import click
 
 from plimsoll.cli.cluster_options import with_cluster
-from plimsoll.console.asked import fallback_namespace, needing_extra, settings_from, with_shared_options
+from plimsoll.console.asked import fallback_namespace, grafana_root, needing_extra, settings_from, with_shared_options
 from plimsoll.console.cluster_mode import check_in_cluster, check_local, with_cluster_mode
 
 
 @click.command("console")
 @click.option("--port", default=8765, show_default=True, type=click.IntRange(0, 65535), help="0 for any free port.")
 @click.option("--allow-approvals", is_flag=True, help="Proposals can be answered in the console, under your name.")
+@click.option("--grafana-url", help="A Grafana with the chart's dashboard, to link to. Default: no links.")
 @with_shared_options
 @with_cluster
 @with_cluster_mode
 def command(
     port: int,
     allow_approvals: bool,  # noqa: FBT001 - a flag of the command line
+    grafana_url: str | None,
     namespaces: tuple[str, ...],
     prometheus_url: str | None,
     operator: str,
@@ -33,6 +35,7 @@ def command(
     (check_in_cluster if in_cluster else check_local)(front)
     settings = replace(
         settings_from(namespaces, prometheus_url, operator, kubeconfig, context),
+        grafana_url=grafana_root(grafana_url),
         port=port,
         allow_approvals=allow_approvals,
     )

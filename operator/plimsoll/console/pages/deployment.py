@@ -31,7 +31,7 @@ async def deployment(visit: Visit) -> Page:
     use = live.uses[key]
     past = await visit.live.over_time(pods_of(live.asked, [key]), USUAL.span)
     values = {
-        "found": deployment_of(body, visit.world, use.share_now(visit.now)),
+        "found": deployment_of(body, visit.world, use.share_now(visit.now), grafana_url=visit.settings.grafana_url),
         "load": pressure_row(key, live.asked[key], use, past, visit.now, row.live),
         "notice": live.notice,
         "shown": age(USUAL.span.seconds),

@@ -75,13 +75,14 @@ class Deployment:
     complaints: tuple[str, ...]
 
 
-def deployment_of(body: Body, world: World, live: float | None = None) -> Deployment:
+def deployment_of(body: Body, world: World, live: float | None = None, *, grafana_url: str | None = None) -> Deployment:
     """Return the page of one InferenceDeployment as the API server has it.
 
     Args:
         body: the object.
         world: everything else that the person may see.
         live: the used share of its KV cache (0 to 1); None where it is not known.
+        grafana_url: root of a Grafana with the chart's dashboard; None for no link to it.
     """
     record, row = read(body.get("status")), row_of(body)
     status = whole_status(record)
@@ -93,7 +94,7 @@ def deployment_of(body: Body, world: World, live: float | None = None) -> Deploy
         state=state_of(row),
         bar=None if row.figures is None else bar_of(row.figures, scale, live),
         facts=tuple(_facts(status, row, body)),
-        questions=questions_about(row, body.get("spec") or {}),
+        questions=questions_about(row, body.get("spec") or {}, grafana_url),
         candidates=candidates,
         today=chosen_today(candidates),
         conditions=tuple(status.conditions or ()),

@@ -21,9 +21,25 @@ class Question:
     url: str
 
 
-def questions_about(row: Row, spec: Spec) -> tuple[Question, ...]:
-    """Return the links. ``spec`` is as the API server has it, and may hold anything."""
-    return tuple(_questions(row, spec))
+DASHBOARD = "plimsoll"
+"""The uid of the chart's Grafana dashboard, whose variables are ``namespace`` and ``deployment``."""
+
+
+def questions_about(row: Row, spec: Spec, grafana_url: str | None = None) -> tuple[Question, ...]:
+    """Return the links.
+
+    Args:
+        row: the deployment in short.
+        spec: as the API server has it; it may hold anything.
+        grafana_url: root of a Grafana with the chart's dashboard; None for no link to it.
+    """
+    found = tuple(_questions(row, spec))
+    return found if grafana_url is None else (*found, _dashboard(row, grafana_url))
+
+
+def _dashboard(row: Row, root: str) -> Question:
+    chosen = urlencode({"var-namespace": row.key.namespace, "var-deployment": row.key.name})
+    return Question("Over time in Grafana", f"{root}/d/{DASHBOARD}?{chosen}")
 
 
 def _questions(row: Row, spec: Spec) -> Iterator[Question]:
