@@ -10,8 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from plimsoll.api.inbox_schema import STATE_LABEL
-from plimsoll.api.v1alpha1.inbox import ProposalState
 from testbed.approvals import APPROVER
 from testbed.control_plane import ControlPlane
 from testbed.engine_queue import Stream
@@ -92,7 +90,7 @@ def leave_a_proposal(engines: Engines, story: Story) -> None:
     story.does("get", "placementproposals", "-l", _OPEN)
 
 
-_OPEN = f"{STATE_LABEL}={ProposalState.OPEN.value}"
+_OPEN = "plimsoll.dev/state=Open"
 
 
 def _listed(story: Story, plural: str, *more: str) -> list[dict[str, Any]]:
