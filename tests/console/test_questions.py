@@ -113,6 +113,6 @@ async def test_grafana_is_linked_where_its_address_is_given_with_the_variables_o
 def test_the_address_of_grafana_is_one_of_a_web_page() -> None:
     assert grafana_root("https://grafana.example/") == "https://grafana.example"
     assert grafana_root(None) is None
-    for wrong in ("grafana", "javascript:alert(1)", "https://", "file:///etc/passwd"):
+    for wrong in ("grafana", "javascript:alert(1)", "https://", "http://[::1", "file:///etc/passwd"):
         with pytest.raises(InvalidInput, match="--grafana-url"):
             grafana_root(wrong)

@@ -63,10 +63,17 @@ def grafana_root(url: str | None) -> str | None:
     """
     if not url:
         return None
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.netloc:
+    if not _is_web_address(url):
         raise InvalidInput("--grafana-url", url, "Write the address of Grafana, e.g. https://grafana.example.org.")
     return url.rstrip("/")
+
+
+def _is_web_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # e.g. of an IPv6 address without its bracket
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.netloc)
 
 
 def _lease(text: str) -> ObjectKey:
