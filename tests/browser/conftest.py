@@ -17,9 +17,12 @@ from tests.support.tabs import Tab, open_tab
 OpenTab = Callable[..., Tab]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def scene() -> Iterator[Scene]:
-    """A small cluster with something for every page; one a worker. Tests leave it as they find it."""
+    """A small cluster with something for every page. Tests leave it as they find it.
+
+    It ends with the file: its threads would go on under tests of other files, which replace parts of the network.
+    """
     with small_cluster() as running:
         yield running
 

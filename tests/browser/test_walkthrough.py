@@ -31,6 +31,9 @@ MOST_TABS = 60
 def busy() -> Iterator[Scene]:
     """A cluster of its own: the load and the approval change it."""
     with small_cluster() as running:
+        # However the load is measured on a busy machine, it is this one replica that is proposed.
+        bounds = '{"spec": {"rebalancing": {"mode": "Recommend", "maxReplicas": 2}}}'
+        running.control_plane.kubectl("patch", "infd", "llama-70b", "-n", TEAM_A, "--type=merge", "-p", bounds)
         add_load(running)
         yield running
 
@@ -47,7 +50,7 @@ def console(busy: Scene) -> Iterator[ConsoleProcess]:
 def start(console: ConsoleProcess, tab_of: OpenTab, **how: Any) -> Tab:
     tab = tab_of(console.origin, **how)
     assert tab.go(console.entry) == 200
-    tab.page.get_by_role("link", name="Review").wait_for()
+    tab.page.get_by_role("link", name="Review").first.wait_for()
     return tab
 
 

@@ -13,8 +13,11 @@ from plimsoll.console.pages.deployment import deployment
 from plimsoll.console.pages.inbox import inbox
 from plimsoll.console.pages.proposal import answer, proposal
 from plimsoll.console.pages.words import words
+from plimsoll.console.views.inbox import OUTDATED
+from plimsoll.console.views.rows import Live, Row
 from plimsoll.console.views.world import World
 from plimsoll.console.visit import Page, Redirect
+from plimsoll.domain.keys import ObjectKey
 from tests.support.proposals import (
     ID,
     NAME,
@@ -321,3 +324,13 @@ async def test_the_page_of_a_deployment_links_its_open_proposal_only() -> None:
     assert link not in {each.get("href") for each in seen(await deployment(visit), visit).all("a")}
     open_ = replace(visit, world=World(proposals=(body_of(),)))
     assert link in {each.get("href") for each in seen(await deployment(open_), open_).all("a")}
+
+
+async def test_the_page_of_an_older_proposal_says_so_and_the_newest_one_does_not() -> None:
+    key = ObjectKey("ml", "chat")
+    live = Live("Recommend", "ArrivalsExceedCapacity", "3 replicas are needed.", proposal_id=OTHER_ID)
+    for known, is_said in ((OTHER_ID, True), (ID, False)):
+        row = Row(key, "u", "1", "model", is_behind=False, live=replace(live, proposal_id=known))
+        page = await shown(cluster_with(), world=World(rows={key: row}))
+        assert (OUTDATED in page.text) is is_said
+    assert OUTDATED not in (await shown(cluster_with())).text

@@ -9,8 +9,8 @@ import pytest
 
 from plimsoll.console.views.deployments import deployments_of
 from plimsoll.console.views.figures import Figures
-from plimsoll.console.views.inbox import groups_of, inbox_of
-from plimsoll.console.views.rows import Row, Word, row_of
+from plimsoll.console.views.inbox import OUTDATED, groups_of, inbox_of
+from plimsoll.console.views.rows import Live, Row, Word, row_of
 from plimsoll.console.views.states import Severity, is_over, state_of
 from plimsoll.console.views.summary import summary_of
 from plimsoll.console.views.world import World
@@ -18,7 +18,7 @@ from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.units import GIB
 from tests.support.console_pages import H100_NODE, chat, chat_pod, deployment_page, page_of, world_of
-from tests.support.proposals import NOW
+from tests.support.proposals import ID, NAME, NOW, OTHER_ID, proposal
 
 READY, NOT_READY = Word("True", "AllReady", "Serves."), Word("False", "CreatingPods", "0 of 1 pods exist.")
 STALLED = Word("True", "NoFeasiblePlacement", "Nothing fits.", NOW - 60)
@@ -187,3 +187,19 @@ async def test_a_deployment_without_a_place_is_asked_why_nowhere() -> None:
     seen = (await deployment_page(body)).text
     assert "Why nowhere" in seen
     assert "Why here" not in seen
+
+
+def test_of_several_proposals_the_newest_comes_first_and_the_others_say_that_they_are_outdated() -> None:
+    old = proposal(createdAt="2026-11-24T01:00:00Z")
+    new = proposal(createdAt="2026-11-24T01:30:00Z", id=OTHER_ID)
+    new["metadata"] = {**new["metadata"], "name": f"chat-{OTHER_ID}"}
+    live = Live("Recommend", "ArrivalsExceedCapacity", "3 replicas are needed.", proposal_id=OTHER_ID)
+    key = ObjectKey("ml", "chat")
+
+    def shown(*bodies: Any, **more: Any) -> list[tuple[str, bool]]:
+        world = World(rows={key: replace(row("chat"), **more)}, proposals=bodies)
+        return [(item.proposal, OUTDATED in item.details) for item in inbox_of(world, NOW).items if item.proposal]
+
+    assert shown(old, new, live=live) == [(f"chat-{OTHER_ID}", False), (NAME, True)]
+    assert shown(old, live=replace(live, proposal_id=ID)) == [(NAME, False)]
+    assert shown(old) == [(NAME, False)]

@@ -9,6 +9,7 @@ from plimsoll.cli.answering import Answer
 from plimsoll.cli.live import put_answer
 from plimsoll.console.guards.refusals import Refusal
 from plimsoll.console.views.answers import AnswerLine, answers_of
+from plimsoll.console.views.inbox import OUTDATED, is_outdated
 from plimsoll.console.views.names import is_name
 from plimsoll.console.views.proposal import Proposal, badge_of, parts_of, path_of, proposal_of
 from plimsoll.console.views.proposal_content import Body, content_of
@@ -84,6 +85,8 @@ async def _shown(visit: Visit, banner: str = "", status: int = _OK) -> Page:
     missing = () if follows else await _missing(visit, found)
     has_form = visit.settings.allow_approvals and bool(found.verdicts) and not missing and not follows
     values = {"found": found, "answers": answers, "answers_gap": gap, "banner": banner, "missing": missing}
+    outdated = is_outdated(body, visit.world.rows.get(found.content.deployment))
+    values |= {"outdated": OUTDATED if outdated and found.verdicts else ""}
     values |= {"has_form": has_form, "follows": follows, "path": path_of(key), "longest": LONGEST_REASON}
     return Page(
         "proposal.html", f"Proposal for {fields.deployment}", values, status, is_live=not has_form and status == _OK

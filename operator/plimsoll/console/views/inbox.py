@@ -93,7 +93,13 @@ def groups_of(shown: Sequence[Item], items: Sequence[Item]) -> tuple[Group, ...]
 def inbox_of(world: World, now: float) -> Inbox:
     """Return what needs a person at this time (POSIX seconds)."""
     found = [*_of_rows(world), *_of_proposals(world, now), *_of_nodes(world)]
-    return Inbox(tuple(sorted(found, key=lambda item: (item.order, str(item.key), item.subject))))
+    return Inbox(tuple(sorted(found, key=_place)))
+
+
+def _place(item: Item) -> tuple[Trouble, str, str, float]:
+    """Return the place in the order: by trouble and name, and of one deployment the newest proposal first."""
+    newest_first = -(item.since or 0.0) if item.proposal else 0.0
+    return item.order, str(item.key), item.subject, newest_first
 
 
 def _of_rows(world: World) -> Iterator[Item]:
@@ -131,7 +137,7 @@ def _of_row(row: Row) -> Iterator[Item]:
 def _of_proposals(world: World, now: float) -> Iterator[Item]:
     for body in world.proposals:
         if is_open(body, now):
-            yield _proposal(body)
+            yield _proposal(body, world)
 
 
 def is_open(body: Body, now: float) -> bool:
@@ -142,22 +148,33 @@ def is_open(body: Body, now: float) -> bool:
 
 
 def open_proposals_of(world: World, deployment: ObjectKey, now: float) -> tuple[Item, ...]:
-    """Return the proposals for one deployment that can still be answered."""
-    return tuple(item for item in _of_proposals(world, now) if item.key == deployment)
+    """Return the proposals for one deployment that can still be answered, the newest first."""
+    return tuple(sorted((item for item in _of_proposals(world, now) if item.key == deployment), key=_place))
 
 
-def _proposal(body: Body) -> Item:
+def _proposal(body: Body, world: World) -> Item:
     head = body["metadata"]
+    key = ObjectKey(str(head.get("namespace") or ""), str(body.get("deployment") or ""))
     return Item(
         Trouble.PROPOSAL,
         "note",
         "\u25c6",
         str(body.get("reason") or "proposal"),
         str(body.get("summary") or body.get("message") or ""),
-        ObjectKey(str(head.get("namespace") or ""), str(body.get("deployment") or "")),
+        key,
+        details=(OUTDATED,) if is_outdated(body, world.rows.get(key)) else (),
         proposal=str(head["name"]),
         since=from_rfc3339(str(body.get("createdAt") or "")),
     )
+
+
+OUTDATED = "The live loop proposes something else now. This one can still be answered until it is withdrawn."
+
+
+def is_outdated(body: Body, row: Row | None) -> bool:
+    """Whether the live loop makes another proposal for the deployment now."""
+    now = None if row is None or row.live is None else row.live.proposal_id
+    return now is not None and now != body.get("id")
 
 
 def _of_nodes(world: World) -> Iterator[Item]:
