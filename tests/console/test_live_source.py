@@ -218,8 +218,16 @@ async def test_totals_are_asked_for_once_in_some_seconds_and_outlive_a_failure(b
     bench.now += YOUNG_SECONDS
     bench.reader.error = None
     await bench.source.totals()
-    await bench.source.totals_settled()
-    assert (await bench.source.totals() or first) == FleetTotals(bench.now, (GpuTotal("l4-24gb", 3, 1),))
+    await bench.source.settled()
+    assert await bench.source.totals() == FleetTotals(bench.now, (GpuTotal("l4-24gb", 3, 1),))
+
+
+async def test_a_refused_question_about_totals_costs_no_live_figure(bench: Bench) -> None:
+    assert kv(await bench.source.last([A]), bench.now) == (0.5, 0.0)
+    bench.reader.error = QueryRefused("403")
+    assert await bench.source.totals() is None
+    reading = await bench.source.last([A])  # young enough to be given again without a question
+    assert (reading.state, kv(reading, bench.now)) == (LiveState.ANSWERS, (0.5, 0.0))
 
 
 async def test_a_page_does_not_wait_for_totals_that_hang(bench: Bench) -> None:

@@ -218,7 +218,24 @@ def test_without_an_operators_metrics_there_are_no_totals() -> None:
     assert totals() is None
 
 
+ODD_SERIES: list[Any] = [
+    {"metric": {}, "values": [[NOW, "1"]]},
+    {"metric": {"gpu_type": "a", "state": "free"}, "values": []},
+    {"metric": {"gpu_type": "a", "state": "free"}, "values": [[NOW, "NaN"]]},
+    {"metric": None, "values": None},
+    "series",
+]
+
+
+@pytest.mark.parametrize("odd", ODD_SERIES, ids=str)
+def test_a_series_that_cannot_be_used_costs_itself_alone(odd: Any) -> None:
+    assert totals(odd) is None
+    assert totals(gpus("free", 7), odd) == FleetTotals(NOW, (GpuTotal("l4-24gb", 7, 0),))
+
+
 def test_totals_of_another_shape_are_no_answer() -> None:
-    for odd in ({"metric": {}, "values": [[NOW, "1"]]}, {"metric": {"gpu_type": "a", "state": "free"}, "values": []}):
-        with pytest.raises(SourceUnavailable, match="another shape"):
-            totals(odd)
+    def answer(request: BaseHTTPRequestHandler, _: Query) -> None:
+        send_json(request, success({"result": {"metric": {}}}))
+
+    with serving(NOW, answer) as fake, pytest.raises(SourceUnavailable, match="another shape"):
+        PrometheusLive(fake.url).totals(now=NOW)

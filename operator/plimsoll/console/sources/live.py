@@ -141,14 +141,9 @@ class LiveSource:
         return self._totals
 
     async def settled(self) -> None:
-        """Wait until the reading that is under way is over."""
-        if self._reading is not None:
-            await asyncio.wait({self._reading})
-
-    async def totals_settled(self) -> None:
-        """Wait until the reading of totals that is under way is over."""
-        if self._totals_reading is not None:
-            await asyncio.wait({self._totals_reading})
+        """Wait until the readings that are under way are over."""
+        if readings := {each for each in (self._reading, self._totals_reading) if each is not None}:
+            await asyncio.wait(readings)
 
     def close(self) -> None:
         """Stop reading. A question that is under way ends by its own time limit."""
@@ -193,14 +188,13 @@ class LiveSource:
     async def _read_totals(self, reader: LiveReader) -> None:
         now = self.wall()
 
-        def work() -> tuple[FleetTotals | None]:
-            with self._asking():
-                return (reader.totals(now=now),)
+        def work() -> FleetTotals | None:
+            with self._asking(), contextlib.suppress(QueryRefused):  # the samples of pods may be had nevertheless
+                return reader.totals(now=now)
+            return None
 
-        found = await self._tried(work)
+        self._totals = await self._tried(work) or self._totals  # the last ones stay, and grow old
         self._totals_read_at = now
-        if found is not None:
-            [self._totals] = found
 
     def _begun_past(self, reader: LiveReader, key: _PastKey) -> set[asyncio.Task[None]]:
         """Return the reading of the same question that is under way, or a new one; none while too many are."""

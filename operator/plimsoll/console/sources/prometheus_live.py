@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import requests
@@ -76,9 +77,7 @@ class PrometheusLive:
             SourceUnavailable: Prometheus did not answer in time, or not as it should.
             InvalidInput: a file of the proof cannot be used.
         """
-        with self._session() as session:
-            ask = _Question(session, self._url)
-            skew = ask.skew(now, self._timeout_seconds)
+        with self._asking(now) as (ask, skew):
             found: dict[ObjectKey, list[Series]] = {}
             for pair in self._label_pairs:
                 missing = [pod for pod in pods if pod not in found]
@@ -93,9 +92,7 @@ class PrometheusLive:
             SourceUnavailable: Prometheus did not answer in time, or not as it should.
             InvalidInput: a file of the proof cannot be used.
         """
-        with self._session() as session:
-            ask = _Question(session, self._url)
-            skew = ask.skew(now, self._timeout_seconds)
+        with self._asking(now) as (ask, skew):
             found: dict[ObjectKey, PodPast] = {}
             for pair in self._label_pairs:
                 missing = [pod for pod in pods if pod not in found]
@@ -109,10 +106,15 @@ class PrometheusLive:
             SourceUnavailable: Prometheus did not answer in time, or not as it should.
             InvalidInput: a file of the proof cannot be used.
         """
+        with self._asking(now) as (ask, skew):
+            return _totals(ask.instant(f"{FLEET_GPUS}[{TOTALS_SECONDS}s]"), skew)
+
+    @contextmanager
+    def _asking(self, now: float) -> Iterator[tuple[_Question, float]]:
+        """Open the connection of one reading, and ask how far the server's clock is ahead of ``now``, in seconds."""
         with self._session() as session:
             ask = _Question(session, self._url)
-            skew = ask.skew(now, self._timeout_seconds)
-            return _totals(ask.instant(f"{FLEET_GPUS}[{TOTALS_SECONDS}s]"), skew)
+            yield ask, ask.skew(now, self._timeout_seconds)
 
     def _session(self) -> requests.Session:
         proof = self._access.proof()
@@ -295,22 +297,37 @@ def _totals(result: Any, skew: float) -> FleetTotals | None:
     Of several operators only the one that writes reports GPUs. After a change of hands, samples of both are there.
 
     Raises:
-        SourceUnavailable: the reply has another shape.
+        SourceUnavailable: the reply is no list.
     """
-    try:
-        last = [(each["metric"], float(each["values"][-1][0]), float(each["values"][-1][1])) for each in result]
-        newest = max((at for _, at, _ in last), default=0.0)
-        fresh = [(labels, at, value) for labels, at, value in last if newest - at <= STALE_SECONDS]
-        found: dict[str, dict[str, int]] = {}
-        for labels, _, value in fresh:
-            states = found.setdefault(str(labels["gpu_type"]), {})
-            states[str(labels["state"])] = max(states.get(str(labels["state"]), 0), int(value))
-    except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
-        raise SourceUnavailable("Prometheus answered with another shape than a matrix") from error
-    if not found:
+    if not isinstance(result, list):
+        raise SourceUnavailable("Prometheus answered with another shape than a matrix")
+    last = [sample for each in result if (sample := _last_gpus(each)) is not None]
+    newest = max((each.at for each in last), default=0.0)
+    fresh = [each for each in last if newest - each.at <= STALE_SECONDS]
+    if not fresh:
         return None
+    found: dict[str, dict[str, int]] = {}
+    for each in fresh:
+        states = found.setdefault(each.gpu_type, {})
+        states[each.state] = max(states.get(each.state, 0), each.gpus)
     types = tuple(GpuTotal(name, states.get("free", 0), states.get("held", 0)) for name, states in found.items())
-    return FleetTotals(min(at for _, at, _ in fresh) - skew, types)
+    return FleetTotals(min(each.at for each in fresh) - skew, types)
+
+
+class _LastGpus(NamedTuple):
+    gpu_type: str
+    state: str
+    at: float
+    gpus: int
+
+
+def _last_gpus(series: Any) -> _LastGpus | None:
+    """Return the last sample of a series; None where a label or a number cannot be used. It costs itself alone."""
+    try:
+        labels, (at, value) = series["metric"], series["values"][-1]
+        return _LastGpus(str(labels["gpu_type"]), str(labels["state"]), float(at), int(float(value)))
+    except (IndexError, KeyError, OverflowError, TypeError, ValueError):
+        return None
 
 
 def _values(result: Any) -> Iterator[tuple[Mapping[str, str], float]]:
