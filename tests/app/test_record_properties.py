@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
@@ -67,6 +67,7 @@ statuses = json | st.fixed_dictionaries(
 
 
 @given(statuses)
+@example({"move": {**UNDER_WAY, "pools": []}})  # a list that its model requires, and that is empty
 @settings(max_examples=300, deadline=None)
 def test_whatever_a_status_holds_every_reader_of_it_copes(raw: Any) -> None:
     record = record_of(pruning.inference_deployment(inference_deployment_body(status=raw)))

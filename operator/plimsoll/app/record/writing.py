@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic import BaseModel
+
 from plimsoll.api.v1alpha1.status import InferenceDeploymentStatus
 from plimsoll.app.record.reading import Record, shown_parts
 from plimsoll.render.conditions import Since
@@ -26,10 +28,19 @@ def new_status(report: Report, record: Record, now: str) -> InferenceDeploymentS
 
 
 def document_of(status: InferenceDeploymentStatus) -> dict[str, Any]:
-    """The status as it is sent, without None and without empty lists: an absent field means the same."""
-    return _without_empty(status.model_dump(by_alias=True, exclude_none=True))
+    """The status as it is sent, without None and without empty lists: an absent field means the same.
+
+    A list that its model requires is sent, although it is empty: without it the whole entry could not be read again.
+    """
+    return _without_empty(status, status.model_dump(by_alias=True, exclude_none=True))
 
 
-def _without_empty(document: dict[str, Any]) -> dict[str, Any]:
-    full = {key: value for key, value in document.items() if value != []}
-    return {key: _without_empty(value) if isinstance(value, dict) else value for key, value in full.items()}
+def _without_empty(model: BaseModel, document: dict[str, Any]) -> dict[str, Any]:
+    fields = {field.alias or name: (name, field.is_required()) for name, field in type(model).model_fields.items()}
+    written = {}
+    for key, value in document.items():
+        name, is_required = fields[key]
+        part = getattr(model, name)
+        if value != [] or is_required:
+            written[key] = _without_empty(part, value) if isinstance(part, BaseModel) else value
+    return written
