@@ -6,10 +6,13 @@ BIN := .venv/bin
 RUNS := .venv/.runs
 READY := .venv/.ready
 PYTEST := $(BIN)/python -m pytest
-# The longest files come first (tests/support/order.py). Cluster tests mostly wait: two of them leave two cores idle.
+# A file is one worker's alone. Two workers use two cores; tests on a cluster mostly wait, so there four do.
 BY_FILE := --dist loadfile --no-loadscope-reorder
 TWO_AT_A_TIME := -n 2 $(BY_FILE)
 FOUR_AT_A_TIME := -n 4 $(BY_FILE)
+APART := cluster or browser
+ELSEWHERE := engine or live or bench
+WITH_PARTS := tests/cluster tests/browser tests/testbed
 
 ##@ Try it
 try: $(RUNS) ## size and place a 70B model on an example fleet: no cluster, no GPU (a minute on first use)
@@ -24,11 +27,15 @@ calculator: $(READY) ## the calculator as static files in build/calculator, with
 	$(BIN)/python -m calculator $(ARGS)
 
 ##@ Test it
-test: $(READY) build browser ## everything but the real engine: unit, stories, laws, cluster, browser
-	$(PYTEST) -m "not engine and not live" $(FOUR_AT_A_TIME) $(ARGS)
+test: ## everything but the real engine: first what needs no cluster (two minutes), then cluster and browser
+	$(MAKE) --no-print-directory test-unit
+	$(MAKE) --no-print-directory test-apart
 
 test-unit: $(READY) ## the fast part: no cluster, no engine, no browser
-	$(PYTEST) -m "not cluster and not engine and not live and not browser" $(ARGS)
+	$(PYTEST) -m "not ($(APART) or $(ELSEWHERE))" $(TWO_AT_A_TIME) $(ARGS)
+
+test-apart: $(READY) build browser ## the rest: on a real API server, scheduler and Prometheus, and in a real Chromium
+	$(PYTEST) $(WITH_PARTS) -m "($(APART)) and not ($(ELSEWHERE))" $(FOUR_AT_A_TIME) $(ARGS)
 
 test-browser: $(READY) build browser ## the console in a real Chromium
 	$(PYTEST) -m browser $(TWO_AT_A_TIME) $(ARGS)
@@ -60,11 +67,17 @@ test-live: $(READY) build ## real engines as pods of a real control plane, under
 	$(BIN)/python -m testbed.engine install
 	$(PYTEST) tests/live --log-cli-level=INFO $(ARGS)
 
-check: $(READY) ## format, lint, types, import contracts, generated files
+check: check-style check-types check-generated ## format, lint, import contracts, types, generated files ("make -j2 check" is faster)
+
+check-style: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+check-types: $(READY)
+	$(BIN)/mypy
+
+check-generated: $(READY)
 	$(BIN)/python scripts/generate_crd.py --check
 	$(BIN)/python scripts/update_goldens.py --check
 	$(BIN)/python -m scripts.dashboard --check
@@ -129,4 +142,4 @@ $(RUNS): pyproject.toml constraints.txt
 $(READY): pyproject.toml constraints.txt
 	scripts/make_venv.sh all
 
-.PHONY: scale-console try demo test test-unit test-cluster poison chaos scale test-browser browser test-engine test-live check accuracy bench-placement bench-rebalance latency-accuracy latency-fit mutants init format crds dashboard goldens screenshots build constraints clean help
+.PHONY: scale-console try demo test test-unit test-apart check-style check-types check-generated test-cluster poison chaos scale test-browser browser test-engine test-live check accuracy bench-placement bench-rebalance latency-accuracy latency-fit mutants init format crds dashboard goldens screenshots build constraints clean help

@@ -64,14 +64,13 @@ def assemble(directory: Path, binaries: Binaries, reservation: PortReservation, 
     kubeconfig("admin", admin)
     audit_policy = directory / "audit-policy.yaml"
     audit_policy.write_text(AUDIT_POLICY)
-    config = directory / "kwok.yaml"
-    config.write_text(
-        kwok_configuration(kwok_stages=binaries.stages, judged=options.judged, lease_seconds=options.lease_seconds)
-    )
+    audit_log = directory / "audit.log"
+    audit_log.touch()  # the API server appends to a file that it finds; one that it makes could not be emptied later
+    config = write_kwok_configuration(directory, binaries, options)
     commands = {
         "etcd": components.etcd(data=directory / "etcd", ports=ports),
         "kube-apiserver": components.api_server(
-            ports=ports, secrets=secrets, audit_policy=audit_policy, audit_log=directory / "audit.log"
+            ports=ports, secrets=secrets, audit_policy=audit_policy, audit_log=audit_log
         ),
         "kube-controller-manager": components.controller_manager(
             kubeconfig=kubeconfig("controller-manager", authority.client("system:kube-controller-manager")),
@@ -104,3 +103,12 @@ def assemble(directory: Path, binaries: Binaries, reservation: PortReservation, 
         "kwok": f"http://127.0.0.1:{ports.kwok}/healthz",
     }
     return Assembly(server, f"http://127.0.0.1:{ports.etcd}", authority, admin, children, health)
+
+
+def write_kwok_configuration(directory: Path, binaries: Binaries, options: Options) -> Path:
+    """Write what kwok reads when it starts; returns the file."""
+    config = directory / "kwok.yaml"
+    config.write_text(
+        kwok_configuration(kwok_stages=binaries.stages, judged=options.judged, lease_seconds=options.lease_seconds)
+    )
+    return config

@@ -8,13 +8,14 @@ import shutil
 import urllib.request
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from testbed.api_client import ApiClient
 from testbed.applying import Applier
-from testbed.assembly import Assembly, Options, assemble
+from testbed.assembly import Assembly, Options, assemble, write_kwok_configuration
 from testbed.binaries import Binaries, ensure_binaries
 from testbed.commands import run_command
 from testbed.instance_directory import InstanceDirectory
@@ -226,6 +227,16 @@ class ControlPlane:
             authority=self._running.authority.certificate,
             client=self._running.authority.client(user),
         )
+
+    def set_judged(self, *, judged: bool) -> None:
+        """Let engine pods become ready only with a judge's verdict from now on, or without one; kwok starts anew."""
+        if judged == self._options.judged:
+            return
+        self._options = replace(self._options, judged=judged)
+        self.process("kwok").kill()
+        write_kwok_configuration(self.directory, self.binaries, self._options)
+        self.process("kwok").start()
+        self._wait_healthy("kwok", ["kwok"])
 
     def stop_apiserver(self) -> None:
         """Kill the API server; everything else keeps running and finds nobody."""

@@ -25,6 +25,9 @@ SERVICE_ACCOUNT = "plimsoll"
 USER = f"system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}"
 """What the operator is called in the audit log."""
 
+_rendered: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+"""What Helm made of a chart, by the words of its command line: a process of tests asks for the same again and again."""
+
 _RIGHTS = frozenset({"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"})
 
 
@@ -47,9 +50,11 @@ def install_rbac(
     options = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
     # Without a cluster to ask, Helm takes the release it was built against; the chart asks for a newer one.
     options += ["--kube-version", f"v{KUBERNETES}"]
-    rendered = control_plane.helm("template", SERVICE_ACCOUNT, str(chart), "--namespace", NAMESPACE, *options)
+    words = ("template", SERVICE_ACCOUNT, str(chart), "--namespace", NAMESPACE, *options)
+    if words not in _rendered:
+        _rendered[words] = rights_of(control_plane.helm(*words))
     control_plane.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}])
-    control_plane.apply(rights_of(rendered))
+    control_plane.apply(_rendered[words])
 
 
 def rights_of(rendered: str) -> list[dict[str, Any]]:

@@ -16,13 +16,13 @@ from testbed.operator_process import OperatorProcess
 from tests.support.faulty import IMPATIENT
 from tests.support.honest import Honest, honest_nodes
 from tests.support.installed import View, install, namespace_of
+from tests.support.planes import borrowed_plane
 
 
 @pytest.fixture(scope="module")
 def control_plane() -> Iterator[ControlPlane]:
     """A cluster with every GPU type of the example fleet, and nodes that only the honest tenant may use."""
-    with ControlPlane() as running:
-        running.apply([*mixed_fleet(), *honest_nodes()])
+    with borrowed_plane([*mixed_fleet(), *honest_nodes()]) as running:
         install(running)
         yield running
 

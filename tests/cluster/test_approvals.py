@@ -14,6 +14,7 @@ import pytest
 
 from testbed.approvals import install_kinds
 from tests.support.approvals import Person, outcome_of, proposal_of
+from tests.support.installed import CRD_NAME
 from tests.support.live_loop import L4_POOL, L40S_POOL, PRESSURE, TIMING, Bench, bench_of, changes, stays
 
 pytestmark = pytest.mark.cluster
@@ -29,7 +30,7 @@ NAMES = ("adds", "moves", "rejects", "neighbour")
 @pytest.fixture(scope="module")
 def bench() -> Iterator[Bench]:
     """The operator may hear approvals, and the cluster does not have the kinds yet."""
-    with bench_of("inbox", {"PLIMSOLL_APPROVALS": "true"}) as running:
+    with bench_of("inbox", {"PLIMSOLL_APPROVALS": "true"}, knows=[CRD_NAME]) as running:
         yield running
 
 

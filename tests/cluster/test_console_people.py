@@ -36,6 +36,7 @@ from testbed.certificates import Authority
 from testbed.control_plane import ControlPlane
 from tests.support.approvals import Person as Account
 from tests.support.installed import View, inference_deployment, install
+from tests.support.planes import borrowed_plane
 
 pytestmark = pytest.mark.cluster
 
@@ -66,7 +67,7 @@ class Tenant:
 
 @pytest.fixture(scope="module")
 def control_plane() -> Iterator[ControlPlane]:
-    with ControlPlane() as running:
+    with borrowed_plane() as running:
         install(running)
         install_kinds(running)
         yield running

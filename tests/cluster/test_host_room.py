@@ -12,6 +12,7 @@ from testbed.control_plane import ControlPlane
 from testbed.fleet import gpu_node
 from testbed.operator_process import OperatorProcess
 from tests.support.installed import View, condition, install, namespace_of, on_gpu
+from tests.support.planes import borrowed_plane
 
 pytestmark = pytest.mark.cluster
 
@@ -32,10 +33,9 @@ def with_host(node: dict[str, Any], cpu: str, memory: str) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def control_plane() -> Iterator[ControlPlane]:
     """A node whose GPUs outnumber what its cores feed, one with little memory, and one for the neighbour."""
-    with ControlPlane() as running:
-        few_cores = with_host(gpu_node("l4-0", "L4", GPUS), str(CORES), "256Gi")
-        little_memory = with_host(gpu_node("h100-0", "H100-80GB-HBM3", 2), "64", "60Gi")
-        running.apply([few_cores, little_memory, gpu_node("l40s-0", "L40S", 4)])
+    few_cores = with_host(gpu_node("l4-0", "L4", GPUS), str(CORES), "256Gi")
+    little_memory = with_host(gpu_node("h100-0", "H100-80GB-HBM3", 2), "64", "60Gi")
+    with borrowed_plane([few_cores, little_memory, gpu_node("l40s-0", "L40S", 4)]) as running:
         install(running)
         yield running
 

@@ -23,6 +23,7 @@ from tests.support.installed import (
     namespace_of,
     on_gpu,
 )
+from tests.support.planes import borrowed_plane
 
 pytestmark = pytest.mark.cluster
 
@@ -75,8 +76,7 @@ TOO_LARGE: dict[str, tuple[dict[str, Any], str, str]] = {
 
 @pytest.fixture(scope="module")
 def control_plane() -> Iterator[ControlPlane]:
-    with ControlPlane(judged=True) as running:
-        running.apply(mixed_fleet())
+    with borrowed_plane(mixed_fleet(), judged=True) as running:
         install(running)
         with OperatorProcess(running):
             yield running

@@ -21,6 +21,7 @@ from tests.support.installed import (
     on_gpu,
     operator_writes,
 )
+from tests.support.planes import borrowed_plane
 
 pytestmark = pytest.mark.cluster
 
@@ -29,8 +30,7 @@ OWNED = {"inferencedeployments/status", "deployments", "services", "poddisruptio
 
 @pytest.fixture(scope="module")
 def control_plane() -> Iterator[ControlPlane]:
-    with ControlPlane() as running:
-        running.apply(mixed_fleet())
+    with borrowed_plane(mixed_fleet()) as running:
         install(running)
         with OperatorProcess(running):
             yield running

@@ -10,10 +10,10 @@ import pytest
 import yaml
 
 from testbed.control_plane import ControlPlane
-from testbed.established import wait_until_established
 from testbed.fleet import mixed_fleet
 from testbed.operator_process import OperatorProcess, install_rbac
-from tests.support.installed import CHART, CRD, CRD_NAME, View, namespace_of, on_gpu, operator_writes
+from tests.support.installed import CHART, View, install_kind, namespace_of, on_gpu, operator_writes
+from tests.support.planes import borrowed_plane
 
 pytestmark = pytest.mark.cluster
 
@@ -22,13 +22,8 @@ OURS, THEIRS = "team-served", "team-other"
 
 @pytest.fixture(scope="module")
 def control_plane() -> Iterator[ControlPlane]:
-    with ControlPlane() as running:
-        running.apply(mixed_fleet())
-        running.apply([yaml.safe_load(CRD.read_text())])
-        wait_until_established(running.kubectl, CRD_NAME)
-        controllers = running.process("kube-controller-manager")
-        controllers.kill()
-        controllers.start()
+    with borrowed_plane(mixed_fleet()) as running:
+        install_kind(running)
         yield running
 
 

@@ -12,6 +12,7 @@ from testbed.control_plane import ControlPlane
 from testbed.fleet import gpu_node
 from testbed.operator_process import OperatorProcess
 from tests.support.installed import View, condition, inference_deployment, install, namespace_of, on_gpu
+from tests.support.planes import borrowed_plane
 
 pytestmark = pytest.mark.cluster
 
@@ -23,9 +24,8 @@ ALL_BOUND_SECONDS = 120.0
 @pytest.fixture(scope="module")
 def control_plane() -> Iterator[ControlPlane]:
     """Ten nodes for the engines, and one of another GPU type for the neighbour."""
-    with ControlPlane() as running:
-        nodes = [gpu_node(f"h100-{index}", "H100-80GB-HBM3", GPUS_PER_NODE) for index in range(NODES)]
-        running.apply([*nodes, gpu_node("l40s-0", "L40S", 4)])
+    nodes = [gpu_node(f"h100-{index}", "H100-80GB-HBM3", GPUS_PER_NODE) for index in range(NODES)]
+    with borrowed_plane([*nodes, gpu_node("l40s-0", "L40S", 4)]) as running:
         install(running)
         yield running
 

@@ -12,6 +12,7 @@ from testbed.control_plane import ControlPlane
 from testbed.fleet import gpu_node
 from testbed.operator_process import OperatorProcess
 from tests.support.installed import View, condition, install, namespace_of, on_gpu
+from tests.support.planes import borrowed_plane
 
 pytestmark = pytest.mark.cluster
 
@@ -34,9 +35,8 @@ def of_class(name: str) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def control_plane() -> Iterator[ControlPlane]:
     """One H100 for the contest, and an L40S for the neighbour; a second H100 comes later."""
-    with ControlPlane() as running:
-        nodes = [gpu_node("h100-0", "H100-80GB-HBM3", 1), gpu_node("l40s-0", "L40S", 1)]
-        running.apply([*nodes, priority_class("gold", 1000), priority_class("plain", 10)])
+    nodes = [gpu_node("h100-0", "H100-80GB-HBM3", 1), gpu_node("l40s-0", "L40S", 1)]
+    with borrowed_plane([*nodes, priority_class("gold", 1000), priority_class("plain", 10)]) as running:
         install(running)
         yield running
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from testbed.audit import AuditLog
-from testbed.control_plane import ControlPlane
 from testbed.fleet import gpu_node, mixed_fleet
 from testbed.judge import Judge
 from testbed.operator_process import OperatorProcess
 from tests.support.installed import LLAMA_8B, View, condition, install, namespace_of, on_gpu, operator_writes
+from tests.support.planes import borrowed_plane
 
 pytestmark = pytest.mark.cluster
 
@@ -27,9 +27,8 @@ LARGEST_MIB = 256
 
 @pytest.fixture(scope="module")
 def here() -> Iterator[View]:
-    with ControlPlane(judged=True) as control_plane, Judge(control_plane.client):
-        spare = [gpu_node(f"spare-{index}", "L40S", 4) for index in range(10)]
-        control_plane.apply([*mixed_fleet(), *spare])
+    spare = [gpu_node(f"spare-{index}", "L40S", 4) for index in range(10)]
+    with borrowed_plane([*mixed_fleet(), *spare], judged=True) as control_plane, Judge(control_plane.client):
         install(control_plane)
         with namespace_of(control_plane, "quiet") as view:
             yield view

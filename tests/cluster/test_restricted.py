@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from testbed.control_plane import ControlPlane
+from tests.support.planes import borrowed_plane
 from tests.support.rendered import planned_examples
 
 pytestmark = pytest.mark.cluster
@@ -23,7 +24,7 @@ TEMPLATES = {
 
 @pytest.fixture(scope="module")
 def namespace() -> Iterator[tuple[ControlPlane, str]]:
-    with ControlPlane() as cluster:
+    with borrowed_plane() as cluster:
         name = cluster.create_namespace("strict")
         for mode in ("enforce", "warn"):
             cluster.kubectl("label", "namespace", name, f"pod-security.kubernetes.io/{mode}=restricted")

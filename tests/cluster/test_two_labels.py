@@ -12,6 +12,7 @@ from testbed.control_plane import ControlPlane
 from testbed.fleet import gpu_node
 from testbed.operator_process import OperatorProcess
 from tests.support.installed import View, install, namespace_of, on_gpu
+from tests.support.planes import borrowed_plane
 
 pytestmark = pytest.mark.cluster
 
@@ -26,17 +27,15 @@ CLOUD_ONLY = {
 @pytest.fixture(scope="module")
 def control_plane() -> Iterator[ControlPlane]:
     """Three nodes of one card under three labels, two of a card with and without spot, one for the neighbour."""
-    with ControlPlane() as running:
-        running.apply(
-            [
-                gpu_node("h100-new", "H100-80GB-HBM3", 1),
-                gpu_node("h100-old", "H100-80GB-HBM3", 1, labels=OLD_DRIVER),
-                gpu_node("h100-cloud", "H100-80GB-HBM3", 1, labels=CLOUD_ONLY),
-                gpu_node("l40s-0", "L40S", 1),
-                gpu_node("a100-spot", "A100-SXM4-80GB", 2, labels={"eks.amazonaws.com/capacityType": "SPOT"}),
-                gpu_node("a100-stays", "A100-SXM4-80GB", 2),
-            ]
-        )
+    nodes = [
+        gpu_node("h100-new", "H100-80GB-HBM3", 1),
+        gpu_node("h100-old", "H100-80GB-HBM3", 1, labels=OLD_DRIVER),
+        gpu_node("h100-cloud", "H100-80GB-HBM3", 1, labels=CLOUD_ONLY),
+        gpu_node("l40s-0", "L40S", 1),
+        gpu_node("a100-spot", "A100-SXM4-80GB", 2, labels={"eks.amazonaws.com/capacityType": "SPOT"}),
+        gpu_node("a100-stays", "A100-SXM4-80GB", 2),
+    ]
+    with borrowed_plane(nodes) as running:
         install(running)
         yield running
 

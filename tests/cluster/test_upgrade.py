@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from testbed.audit import AuditLog
-from testbed.control_plane import ControlPlane
 from testbed.fleet import mixed_fleet
 from testbed.operator_process import OperatorProcess
 from tests.support.installed import View, install, namespace_of, on_gpu, operator_writes
 from tests.support.other_release import BEFORE_DIGESTS, NEXT, SPREADING
+from tests.support.planes import borrowed_plane
 
 pytestmark = pytest.mark.cluster
 
@@ -22,8 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def here() -> Iterator[View]:
-    with ControlPlane() as control_plane:
-        control_plane.apply(mixed_fleet())
+    with borrowed_plane(mixed_fleet()) as control_plane:
         install(control_plane)
         with namespace_of(control_plane, "upgraded") as view:
             yield view

@@ -9,22 +9,18 @@ import pytest
 
 from testbed.control_plane import ControlPlane
 from testbed.fleet import mixed_fleet
-from testbed.judge import Judge
+from tests.support.planes import borrowed_plane, close
 
 
-@pytest.fixture(scope="session")
-def control_plane() -> Iterator[ControlPlane]:
-    """One control plane with a node of every kind; engines become ready whatever they are told to serve."""
-    with ControlPlane() as running:
-        running.apply(mixed_fleet())
-        yield running
+def pytest_sessionfinish() -> None:
+    """End the control plane that files of tests have borrowed."""
+    close()
 
 
 @pytest.fixture(scope="module")
-def judged_control_plane() -> Iterator[ControlPlane]:
-    """A control plane of the module's own, with a node of every kind, where only engines that fit become ready."""
-    with ControlPlane(judged=True) as running, Judge(running.client):
-        running.apply(mixed_fleet())
+def control_plane() -> Iterator[ControlPlane]:
+    """A control plane with a node of every kind; engines become ready whatever they are told to serve."""
+    with borrowed_plane(mixed_fleet()) as running:
         yield running
 
 

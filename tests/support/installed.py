@@ -44,13 +44,20 @@ _IN_THE_BACKGROUND = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationP
 
 
 def install(control_plane: ControlPlane) -> None:
-    """Bring the CRD and the operator's rights onto a control plane.
+    """Bring the CRD and the operator's rights onto a control plane."""
+    install_kind(control_plane)
+    install_rbac(control_plane, CHART, values={"hub.readTokenSecrets": "true"})
+
+
+def install_kind(control_plane: ControlPlane) -> None:
+    """Bring the CRD onto a control plane that may know it already.
 
     The garbage collector looks for new kinds every 30 s; a controller manager that starts after the CRD knows it.
     """
+    if control_plane.client.exists(f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{CRD_NAME}"):
+        return
     control_plane.apply([yaml.safe_load(CRD.read_text())])
     wait_until_established(control_plane.kubectl, CRD_NAME)
-    install_rbac(control_plane, CHART, values={"hub.readTokenSecrets": "true"})
     controllers = control_plane.process("kube-controller-manager")
     controllers.kill()
     controllers.start()

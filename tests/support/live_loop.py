@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from testbed.audit import AuditEvent, AuditLog
-from testbed.control_plane import ControlPlane
 from testbed.engine_pods import CAPACITY_ANNOTATION
 from testbed.engine_queue import Stream
 from testbed.engines import Engines
@@ -18,6 +17,7 @@ from testbed.operator_process import USER, OperatorProcess
 from testbed.played_past import PlayedPast
 from testbed.prometheus import Prometheus
 from tests.support.installed import PATIENCE_SECONDS, View, install
+from tests.support.planes import OUR_KINDS, borrowed_plane
 
 CAPACITY = 80_000
 """KV tokens of a played engine; the declared load needs 48,000."""
@@ -181,14 +181,16 @@ def bench_of(
     targets: Sequence[str] = (),
     past: PlayedPast | None = None,
     module: str = "plimsoll",
+    knows: Sequence[str] = OUR_KINDS,
 ) -> Iterator[Bench]:
     """Start everything on a control plane without nodes.
 
     ``environment`` holds more settings of the operator, ``targets`` more addresses for Prometheus to scrape. Prometheus
-    has the days of ``past`` before the operator starts. ``module`` is the operator that is run.
+    has the days of ``past`` before the operator starts. ``module`` is the operator that is run. The control plane may
+    know the kinds of ``knows`` from the file before.
     """
     settings = {"PLIMSOLL_SIGNALS_SECONDS": "1", **(environment or {})}
-    with ControlPlane() as control_plane, Engines(control_plane.client) as engines:
+    with borrowed_plane(knows=knows) as control_plane, Engines(control_plane.client) as engines:
         install(control_plane)
         view = View(control_plane, control_plane.create_namespace(namespace))
         directory = control_plane.directory / "prometheus"

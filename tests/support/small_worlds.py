@@ -25,6 +25,7 @@ from tests.support.faulty import fault_proxy, operator_through
 from tests.support.installed import View, condition, inference_deployment, install
 from tests.support.live_loop import L4_POOL, L40S_POOL, PRESSURE, TIMING, engine_spec
 from tests.support.model_configs import config_of
+from tests.support.planes import borrowed_plane
 
 NAME = "model"
 """The deployment of every world has this name, so that worlds can be compared."""
@@ -189,7 +190,7 @@ def begin(stage: Stage, worlds: Iterable[World]) -> None:
 @contextmanager
 def open_stage() -> Iterator[Stage]:
     """Start everything on a control plane without nodes."""
-    with ControlPlane() as plane, Engines(plane.client) as engines, fault_proxy(plane) as proxy:
+    with borrowed_plane() as plane, Engines(plane.client) as engines, fault_proxy(plane) as proxy:
         install(plane)
         install_kinds(plane)
         directory = plane.directory / "prometheus"

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,19 @@ from testbed.binaries import ensure_binaries
 from testbed.commands import CommandFailed
 from testbed.control_plane import ControlPlane
 from testbed.fleet import gpu_node, mixed_fleet
+from testbed.judge import Judge
 from testbed.waiting import wait_until
 from tests.support.workloads import H100, gpu_deployment
 
 pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture(scope="module")
+def control_plane() -> Iterator[ControlPlane]:
+    """A control plane of the file's own: its parts are stopped here."""
+    with ControlPlane() as running:
+        running.apply(mixed_fleet())
+        yield running
 
 
 def pods_of(control_plane: ControlPlane, namespace: str) -> list[dict[str, Any]]:
@@ -210,8 +220,16 @@ def test_the_api_server_can_go_away_and_come_back(control_plane: ControlPlane, n
     )
 
 
-def test_the_judge_lets_through_what_fits_and_crashes_what_does_not(judged_control_plane: ControlPlane) -> None:
-    cluster = judged_control_plane
+@pytest.fixture
+def judged(control_plane: ControlPlane) -> Iterator[ControlPlane]:
+    control_plane.set_judged(judged=True)
+    with Judge(control_plane.client):
+        yield control_plane
+    control_plane.set_judged(judged=False)
+
+
+def test_the_judge_lets_through_what_fits_and_crashes_what_does_not(judged: ControlPlane) -> None:
+    cluster = judged
     large = ["meta-llama/Llama-3.3-70B-Instruct", "--max-model-len=8192"]
     cluster.apply(
         [
