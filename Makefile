@@ -37,6 +37,10 @@ test-unit: $(READY) ## the fast part: no cluster, no engine, no browser
 test-apart: $(READY) build browser ## the rest: on a real API server, scheduler and Prometheus, and in a real Chromium
 	$(PYTEST) $(WITH_PARTS) -m "($(APART)) and not ($(ELSEWHERE))" $(FOUR_AT_A_TIME) $(ARGS)
 
+test-slow: $(READY) build browser ## "make test" next to busy loops, then with half a core (hours; ARGS="--busy 2" or "--cores 0.5" for one)
+	$(BIN)/python -m scripts.slow_machine $(or $(ARGS),--busy 2) -- $(MAKE) test ARGS=
+	$(if $(ARGS),,$(BIN)/python -m scripts.slow_machine --cores 0.5 -- $(MAKE) test)
+
 test-browser: $(READY) build browser ## the console in a real Chromium
 	$(PYTEST) -m browser $(TWO_AT_A_TIME) $(ARGS)
 
@@ -142,4 +146,4 @@ $(RUNS): pyproject.toml constraints.txt
 $(READY): pyproject.toml constraints.txt
 	scripts/make_venv.sh all
 
-.PHONY: scale-console try demo test test-unit test-apart check-style check-types check-generated test-cluster poison chaos scale test-browser browser test-engine test-live check accuracy bench-placement bench-rebalance latency-accuracy latency-fit mutants init format crds dashboard goldens screenshots build constraints clean help
+.PHONY: scale-console try demo test test-unit test-apart test-slow check-style check-types check-generated test-cluster poison chaos scale test-browser browser test-engine test-live check accuracy bench-placement bench-rebalance latency-accuracy latency-fit mutants init format crds dashboard goldens screenshots build constraints clean help

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -86,10 +86,10 @@ def add_load(running: Scene) -> None:
 
 
 @contextmanager
-def scene() -> Iterator[Scene]:
-    """Start everything, and wait until each deployment is placed or refused."""
+def scene(plane: Callable[[], AbstractContextManager[ControlPlane]] = ControlPlane) -> Iterator[Scene]:
+    """Start everything on a control plane without nodes, and wait until each deployment is placed or refused."""
     with ExitStack() as stack:
-        control_plane = stack.enter_context(ControlPlane())
+        control_plane = stack.enter_context(plane())
         _install(control_plane)
         client = control_plane.client
         engines = stack.enter_context(Engines(client, capacity_of=lambda pod: played_capacity(client, pod)))
@@ -105,7 +105,7 @@ def scene() -> Iterator[Scene]:
 
 def _install(control_plane: ControlPlane) -> None:
     control_plane.apply([*mixed_fleet(), gpu_node(CORDONED, "L40S", 4, unschedulable=True)])
-    control_plane.kubectl("apply", "--server-side", "-f", str(ROOT / "crds"))
+    control_plane.apply([yaml.safe_load((ROOT / "crds" / "plimsoll.dev_inferencedeployments.yaml").read_text())])
     wait_until_established(control_plane.kubectl, "inferencedeployments.plimsoll.dev")
     install_rbac(control_plane, ROOT / "charts" / "plimsoll")
     install_kinds(control_plane)

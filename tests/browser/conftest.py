@@ -12,6 +12,7 @@ from testbed.chromium import launched
 from testbed.scene import Scene
 from testbed.scene import scene as small_cluster
 from tests.support.chromium import chromium_or_skip
+from tests.support.planes import borrowed_plane
 from tests.support.tabs import Tab, open_tab
 
 OpenTab = Callable[..., Tab]
@@ -23,7 +24,7 @@ def scene() -> Iterator[Scene]:
 
     It ends with the file: its threads would go on under tests of other files, which replace parts of the network.
     """
-    with small_cluster() as running:
+    with small_cluster(borrowed_plane) as running:
         yield running
 
 

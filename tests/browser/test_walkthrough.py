@@ -18,6 +18,7 @@ from testbed.scene import TEAM_A, Scene, add_load
 from testbed.scene import scene as small_cluster
 from tests.browser.conftest import OpenTab
 from tests.support.keyboard import keyboard_faults
+from tests.support.planes import borrowed_plane
 from tests.support.tabs import NARROW, Tab
 
 pytestmark = [pytest.mark.cluster, pytest.mark.browser]
@@ -30,7 +31,7 @@ MOST_TABS = 60
 @pytest.fixture(scope="module")
 def busy() -> Iterator[Scene]:
     """A cluster of its own: the load and the approval change it."""
-    with small_cluster() as running:
+    with small_cluster(borrowed_plane) as running:
         # However the load is measured on a busy machine, it is this one replica that is proposed.
         bounds = '{"spec": {"rebalancing": {"mode": "Recommend", "maxReplicas": 2}}}'
         running.control_plane.kubectl("patch", "infd", "llama-70b", "-n", TEAM_A, "--type=merge", "-p", bounds)

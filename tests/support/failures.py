@@ -1,4 +1,4 @@
-"""Shows a failure the moment it happens; loaded as a pytest plugin. Several workers report at the end of a run alone."""
+"""Shows a failure the moment it happens; loaded as a pytest plugin. Several workers report only at the end of a run."""
 
 from __future__ import annotations
 
