@@ -1,18 +1,26 @@
-"""A plain HTTP client of the API server: no cache, no retries, safe to use from many threads."""
+"""A plain HTTP client of the API server: no cache, no retries, safe to use from many threads.
+
+Connections are kept: a handshake with certificates on both sides costs more than most requests.
+"""
 
 from __future__ import annotations
 
 import http.client
 import json
 import ssl
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
+
+import urllib3
 
 from testbed.certificates import KeyPair
 
 _TIMEOUT_SECONDS = 30.0
 """Generous for a loaded machine; only a server that is away or stands still takes longer than a moment."""
+_CONNECTIONS = 16
+"""Kept at the same time; a thread more makes one of its own."""
 _TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
 
@@ -36,7 +44,6 @@ def http_text(
     method: str = "GET",
     body: str | None = None,
     content_type: str | None = None,
-    accept: str | None = None,
     timeout: float = _TIMEOUT_SECONDS,
 ) -> str:
     """One request on a connection of its own; the answer's body as text.
@@ -54,8 +61,7 @@ def http_text(
     )
     try:
         path = f"{parts.path}?{parts.query}" if parts.query else parts.path
-        headers = {"Content-Type": content_type, "Accept": accept}
-        connection.request(method, path, body, {name: value for name, value in headers.items() if value})
+        connection.request(method, path, body, {"Content-Type": content_type} if content_type else {})
         answer = connection.getresponse()
         text = answer.read().decode()
     except http.client.HTTPException as error:
@@ -80,6 +86,9 @@ class ApiClient:
         self._server = server
         self._tls = ssl.create_default_context(cafile=str(authority))
         self._tls.load_cert_chain(client.certificate, client.key)
+        self._pool = urllib3.PoolManager(
+            ssl_context=self._tls, retries=False, timeout=_TIMEOUT_SECONDS, maxsize=_CONNECTIONS
+        )
 
     @property
     def tls(self) -> ssl.SSLContext:
@@ -96,12 +105,12 @@ class ApiClient:
 
     def get(self, path: str, **query: str) -> Any:
         """GET a path of the API server and decode JSON. Raises like :func:`http_text`."""
-        return json.loads(http_text(f"{self._server}{path}?{urlencode(query)}", tls=self._tls))
+        return json.loads(self._text("GET", f"{path}?{urlencode(query)}"))
 
     def rows(self, path: str) -> list[dict[str, Any]]:
         """The rows of ``kubectl get``, by column; far smaller than the objects. Raises like :func:`http_text`."""
         query = urlencode({"includeObject": "None", "resourceVersion": "0"})
-        table = json.loads(http_text(f"{self._server}{path}?{query}", tls=self._tls, accept=_TABLE))
+        table = json.loads(self._text("GET", f"{path}?{query}", headers={"Accept": _TABLE}))
         names = [column["name"] for column in table["columnDefinitions"]]
         return [dict(zip(names, row["cells"], strict=True)) for row in table.get("rows") or ()]
 
@@ -122,12 +131,19 @@ class ApiClient:
     def send(self, method: str, path: str, body: Any = None, *, content_type: str = "application/json") -> Any:
         """Any other request, with a JSON body, and its decoded answer. Raises like :func:`http_text`."""
         text = None if body is None else json.dumps(body)
-        kind = None if body is None else content_type
-        return json.loads(
-            http_text(f"{self._server}{path}", tls=self._tls, method=method, body=text, content_type=kind)
-        )
+        return json.loads(self._text(method, path, text, {} if body is None else {"Content-Type": content_type}))
 
     def pods(self, label_selector: str) -> list[dict[str, Any]]:
         """Pods of every namespace that match a label selector. Raises like :func:`http_text`."""
         items: list[dict[str, Any]] = self.get("/api/v1/pods", labelSelector=label_selector)["items"]
         return items
+
+    def _text(self, method: str, path: str, body: str | None = None, headers: Mapping[str, str] | None = None) -> str:
+        try:
+            answer = self._pool.request(method, f"{self._server}{path}", body=body, headers=headers)
+        except urllib3.exceptions.HTTPError as error:
+            raise ConnectionError(f"{method} {path}: {error!r}") from error
+        text = answer.data.decode()
+        if answer.status >= http.client.BAD_REQUEST:
+            raise ApiError(answer.status, text)
+        return text

@@ -234,6 +234,8 @@ class ControlPlane:
             return
         self._options = replace(self._options, judged=judged)
         self.process("kwok").kill()
+        # Another kwok would wait until the leases of this one have run out.
+        self.client.send("DELETE", "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases")
         write_kwok_configuration(self.directory, self.binaries, self._options)
         self.process("kwok").start()
         self._wait_healthy("kwok", ["kwok"])
