@@ -185,10 +185,16 @@ class OperatorProcess:
             return 0, repr(error)
 
     def wait_healthy(self, timeout: float = 60.0) -> Self:
-        """Wait for its health endpoint. Raises NotInTime with the end of its log, at once if the process ended."""
-        answered = wait_until(
-            lambda: "healthy" if self.healthy() else "" if self.is_running else "ended", timeout, "the operator healthy"
-        )
+        """Wait for its health endpoint and its metrics, each a server of its own.
+
+        Raises:
+            NotInTime: one of them does not answer in time, or the process ended; with the end of its log.
+        """
+
+        def answers() -> str:
+            return "healthy" if self.healthy() and self._shows_metrics() else "" if self.is_running else "ended"
+
+        answered = wait_until(answers, timeout, "the operator healthy, with metrics")
         if answered == "ended":
             raise NotInTime(f"the operator ended:\n{self._child.tail()}")
         return self
@@ -196,6 +202,13 @@ class OperatorProcess:
     def metrics(self) -> str:
         """Its own metrics page. Raises ``OSError`` when nobody answers."""
         return http_text(f"http://127.0.0.1:{self.metrics_port}/metrics")
+
+    def _shows_metrics(self) -> bool:
+        try:
+            self.metrics()
+        except OSError:
+            return False
+        return True
 
     def log_lines(self) -> list[str]:
         """Everything it has logged so far."""

@@ -35,7 +35,7 @@ metadata: {name: no-right, namespace: {{ .Release.Namespace }}}
 """
 
 STAND_IN = """
-import os, sys
+import os, sys, threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 print(sys.argv[1:], os.environ["PLIMSOLL_PROMETHEUS_URL"], os.environ["KUBECONFIG"], flush=True)
@@ -43,10 +43,12 @@ print(sys.argv[1:], os.environ["PLIMSOLL_PROMETHEUS_URL"], os.environ["KUBECONFI
 
 class Health(BaseHTTPRequestHandler):
     def do_GET(self):
-        self.send_response(200 if self.path == "/healthz" else 404)
+        self.send_response(200 if self.path in ("/healthz", "/metrics") else 404)
         self.end_headers()
 
 
+metrics = HTTPServer(("127.0.0.1", int(os.environ["PLIMSOLL_METRICS_PORT"])), Health)
+threading.Thread(target=metrics.serve_forever, daemon=True).start()
 HTTPServer(("127.0.0.1", int(os.environ["PLIMSOLL_HEALTH_PORT"])), Health).serve_forever()
 """
 
