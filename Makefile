@@ -6,6 +6,7 @@ BIN := .venv/bin
 RUNS := .venv/.runs
 READY := .venv/.ready
 PYTEST := $(BIN)/python -m pytest
+FAST := -m "not cluster and not engine and not live and not browser"
 # The longest files come first (tests/support/order.py). Cluster tests mostly wait: two of them leave two cores idle.
 BY_FILE := --dist loadfile --no-loadscope-reorder
 TWO_AT_A_TIME := -n 2 $(BY_FILE)
@@ -28,7 +29,12 @@ test: $(READY) build browser ## everything but the real engine: unit, stories, l
 	$(PYTEST) -m "not engine and not live" $(FOUR_AT_A_TIME) $(ARGS)
 
 test-unit: $(READY) ## the fast part: no cluster, no engine, no browser
-	$(PYTEST) -m "not cluster and not engine and not live and not browser" $(ARGS)
+	$(PYTEST) $(FAST) $(ARGS)
+
+# The constraints are what a clean checkout gets; a user's `pip install` gets the newest releases.
+test-newest: ## the fast part and the README's commands on the newest releases that pyproject.toml allows (ARGS=tests/cli)
+	scripts/make_venv.sh newest
+	.venv-newest/bin/python -m pytest $(FAST) $(ARGS)
 
 test-browser: $(READY) build browser ## the console in a real Chromium
 	$(PYTEST) -m browser $(TWO_AT_A_TIME) $(ARGS)
@@ -118,7 +124,7 @@ constraints: ## pin the newest versions of everything
 	scripts/pin_constraints.sh
 
 clean: ## remove .venv and caches of this checkout
-	rm -rf .venv .venv.lock .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-newest .venv*.lock .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 help: ## this
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -129,4 +135,4 @@ $(RUNS): pyproject.toml constraints.txt
 $(READY): pyproject.toml constraints.txt
 	scripts/make_venv.sh all
 
-.PHONY: scale-console try demo test test-unit test-cluster poison chaos scale test-browser browser test-engine test-live check accuracy bench-placement bench-rebalance latency-accuracy latency-fit mutants init format crds dashboard goldens screenshots build constraints clean help
+.PHONY: scale-console try demo test test-unit test-newest test-cluster poison chaos scale test-browser browser test-engine test-live check accuracy bench-placement bench-rebalance latency-accuracy latency-fit mutants init format crds dashboard goldens screenshots build constraints clean help
