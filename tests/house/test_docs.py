@@ -23,14 +23,57 @@ import yaml
 
 from benchmarks.accuracy.predictors import PEERS
 from plimsoll.adapters.catalog import catalogued_models, load_model_facts
+from plimsoll.adapters.cluster import WRITES_AT_ONCE, WRITES_AT_ONCE_PER_NAMESPACE
+from plimsoll.adapters.pod_scrape import LONGEST_PAUSE_SECONDS, MAX_PAGE_BYTES, SCRAPE_SECONDS, SCRAPE_TIMEOUT_SECONDS
+from plimsoll.adapters.prometheus import PAST_TIMEOUT_SECONDS, PODS_PER_QUERY
+from plimsoll.api.v1alpha1.maintenance import MOST_WINDOWS
 from plimsoll.api.v1alpha1.spec import InferenceDeploymentSpec
+from plimsoll.app import prices, season_watch
+from plimsoll.app.live import HISTORY_SECONDS
+from plimsoll.app.sample_memory import WHOLE_SECONDS
+from plimsoll.app.settings import Settings
+from plimsoll.cli.advice import MOST_TIMES
+from plimsoll.cli.changes import LEAST_CONTEXT
 from plimsoll.cli.exits import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED
 from plimsoll.cli.main import COMMANDS
+from plimsoll.cli.start_files import MOST_BYTES, MOST_LINES
+from plimsoll.console.guards import streams
+from plimsoll.console.guards.door import TOKEN_BYTES
+from plimsoll.console.guards.people import IDLE_SECONDS
+from plimsoll.console.people_seats import MOST_PEOPLE
+from plimsoll.console.sources.commands import AT_ONCE, RUN_SECONDS
+from plimsoll.console.sources.shelf import WATCH_SECONDS
+from plimsoll.console.views.candidates import DEAR
+from plimsoll.console.views.fleet import NODES_AT_ONCE
+from plimsoll.console.views.live_use import STALE_SECONDS
+from plimsoll.console.views.operator_sign import SILENT_SECONDS
+from plimsoll.console.views.paging import PAGE_SIZE
+from plimsoll.console.web import LARGEST_FORM
+from plimsoll.domain.units import MIB
+from plimsoll.domain.versions import EngineVersion
+from plimsoll.engines.base import Feature
 from plimsoll.engines.registry import ENGINES
+from plimsoll.engines.vllm.features import SINCE
 from plimsoll.engines.vllm.memory.laws import NEWEST_VERSION, OLDEST_VERSION
+from plimsoll.engines.vllm.releases import served
+from plimsoll.facts.prices.remarks import OLDEST_DAYS
+from plimsoll.placement import suggestions
 from plimsoll.placement.candidates import PIPELINE_STAGES, TENSOR_PARALLEL_DEGREES, splits_for
-from plimsoll.rebalance.headroom import NEEDED_USE
+from plimsoll.placement.draining import LEAST_SECONDS, MOST_SECONDS
+from plimsoll.placement.failed_moves import FIRST_PAUSE_SECONDS
+from plimsoll.placement.proposing.proposals import MOST_WAITING
+from plimsoll.placement.sizes import MOST_SIZES
+from plimsoll.placement.solvers.fleetwide import MOST_CHOICES_OF_SIZES
+from plimsoll.placement.suggestions import MOST_SUGGESTIONS
+from plimsoll.rebalance.cheaper import LEAST_SAVING
+from plimsoll.rebalance.headroom import NEEDED_USE, needed_use
+from plimsoll.rebalance.inbox import GRACE_SECONDS, LIFE_SECONDS, MOST_ANSWERED, MOST_PROPOSALS
 from plimsoll.rebalance.load import LEAST_RECENT_SECONDS
+from plimsoll.rebalance.memory import FIRST_STARTUP_SECONDS
+from plimsoll.rebalance.wishes import NEEDED_KV_USE, TOLERANCE
+from plimsoll.render.decisions import MOST_DECISIONS
+from plimsoll.simulation.trial import MOST_REPLICAS
+from plimsoll.simulation.workload import MOST_MINUTES, MOST_REQUESTS
 from testbed.fleet import mixed_fleet
 from testbed.own_programs import SUITABLE
 from testbed.versions import FAMILIES
@@ -160,6 +203,14 @@ def dependencies() -> str:
     return f"{in_words(count)} dependencies, without any client of Kubernetes: {', '.join(shown[:-1])} and {shown[-1]}"
 
 
+def minor(version: EngineVersion) -> str:
+    return ".".join(map(str, version[:2]))
+
+
+def times(factor: int) -> str:
+    return {2: "twice"}[factor]
+
+
 def in_words(count: int) -> str:
     return ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven")[count]
 
@@ -207,12 +258,12 @@ def statuses() -> str:
 
 def releases() -> str:
     (name,) = ENGINES
-    oldest, newest = (".".join(map(str, version[:2])) for version in (OLDEST_VERSION, NEWEST_VERSION))
-    return f"{name} only. Its memory law is known from release {oldest} to {newest}.".replace("vllm", "vLLM")
+    span = f"{minor(OLDEST_VERSION)} to {minor(NEWEST_VERSION)}"
+    return f"{name} only. Its memory law is known from release {span}.".replace("vllm", "vLLM")
 
 
 def newer_release() -> str:
-    return f"A newer one is counted as {'.'.join(map(str, NEWEST_VERSION[:2]))}"
+    return f"A newer one is counted as {minor(NEWEST_VERSION)}"
 
 
 FROM_CODE: Mapping[str, tuple[Callable[[], str], ...]] = {
@@ -234,6 +285,91 @@ FROM_CODE: Mapping[str, tuple[Callable[[], str], ...]] = {
         lambda: f"Tensor parallel {either(TENSOR_PARALLEL_DEGREES)} are judged",
         lambda: f"Pipeline stages ({either(PIPELINE_STAGES, 'or')})",
         lambda: f"{either([each for each in TENSOR_PARALLEL_DEGREES if each > 1], 'or')} data-parallel engines",
+    ),
+    "ARCHITECTURE.md": (
+        lambda: (
+            f"Up to {WRITES_AT_ONCE} writes are on their way at the same time, {WRITES_AT_ONCE_PER_NAMESPACE} of them"
+        ),
+    ),
+    "docs/calculator.md": (lambda: f"Rows that cost more than {times(DEAR)} the cheapest",),
+    "docs/console.md": (
+        lambda: f"more than {SILENT_SECONDS:.0f} seconds ago, every page says that the operator is silent",
+        lambda: f"With more than {NODES_AT_ONCE} nodes",
+        lambda: f"pages of {PAGE_SIZE}",
+        lambda: f"after {STALE_SECONDS:.0f} seconds they are grey",
+        lambda: f"at most {MOST_PEOPLE} people at the same time",
+        lambda: f"who asked for nothing in {IDLE_SECONDS / 60:.0f} minutes",
+        lambda: f"The token has {8 * TOKEN_BYTES} bits",
+        lambda: f"A watch lasts {WATCH_SECONDS} seconds",
+        lambda: f"At most {streams.MOST} event streams, {streams.MOST_OF_ONE} of one person",
+        lambda: f"A form has at most {LARGEST_FORM // MIB} MiB",
+        lambda: f"at most {in_words(AT_ONCE)} at a time, and is ended after {RUN_SECONDS:.0f} seconds",
+    ),
+    "docs/approvals.md": (
+        lambda: f"it stands for {LIFE_SECONDS / 3600:.0f} hours",
+        lambda: (
+            f"the loop has not made it for {GRACE_SECONDS / 60:.0f} minutes. There are at most {MOST_PROPOSALS} of one"
+        ),
+        lambda: f"The last {MOST_ANSWERED} answered approvals of a deployment are kept",
+    ),
+    "docs/estimate.md": (
+        lambda: f"for at most {in_words(MOST_TIMES)} times the price of the cheapest in servers",
+        lambda: f"a shorter context ({LEAST_CONTEXT} tokens at least)",
+    ),
+    "docs/learn.md": (
+        lambda: f"of release {minor(OLDEST_VERSION)} to {minor(NEWEST_VERSION)}",
+        lambda: (
+            f"At most {MOST_BYTES // MIB} MiB or {'a million' if MOST_LINES == 10**6 else MOST_LINES} lines are read"
+        ),
+    ),
+    "docs/memory-model.md": (
+        lambda: f"read from: {minor(OLDEST_VERSION)} to {minor(NEWEST_VERSION)}.",
+        lambda: (
+            f"which of {len(served._classes())} classes and {len(served._methods())} quantization methods"  # noqa: SLF001
+        ),
+        lambda: f"all releases from {served._OLDEST_READ} to {served.NEWEST_READ}",  # noqa: SLF001
+    ),
+    "docs/placement.md": (
+        lambda: f"Tensor parallelism over {either(TENSOR_PARALLEL_DEGREES)} GPUs",
+        lambda: f"vLLM {minor(SINCE[Feature.DATA_PARALLEL])} or newer (`DataParallelNotSupported`)",
+        lambda: f"at most {in_words(MOST_SIZES)}: the cheapest ones",
+        lambda: f"have more than {MOST_CHOICES_OF_SIZES:,} choices of GPU type and split",
+        lambda: f"There are at most {in_words(MOST_SUGGESTIONS)}.",
+        lambda: f"at most {suggestions.MOST_SEARCHES} different placements",
+        lambda: f"The first {in_words(MOST_WAITING)} deployments that wait get proposals",
+        lambda: f"`status.decisions` has the last {in_words(MOST_DECISIONS)} of a deployment",
+    ),
+    "docs/prices.md": (
+        lambda: f"an edit counts within {in_words(int(prices.PAUSE_SECONDS))} seconds",
+        lambda: f"after {OLDEST_DAYS} days the price is called old",
+    ),
+    "docs/prometheus.md": (
+        lambda: f"all metrics of up to {PODS_PER_QUERY} pods",
+        lambda: f"of those older than {WHOLE_SECONDS} s what is needed to have one a minute",
+        lambda: f"covers {HISTORY_SECONDS // 60} minutes",
+        lambda: f"what is new every {in_words(int(season_watch.EVERY_SECONDS / 60))} minutes",
+        lambda: f"it waits for {season_watch.PATIENCE_SECONDS / 60:.0f} minutes",
+        lambda: f"with a limit of {PAST_TIMEOUT_SECONDS:.0f} s",
+        lambda: f"pods every {SCRAPE_SECONDS:.0f} s itself",
+        lambda: f"A pod has {SCRAPE_TIMEOUT_SECONDS:.0f} s and {MAX_PAGE_BYTES // MIB} MiB for its page",
+        lambda: f"up to every {LONGEST_PAUSE_SECONDS / 60:.0f} minutes",
+    ),
+    "docs/rebalancing.md": (
+        lambda: (
+            f"{needed_use(100):.0%} where a start-up takes 100 s, {needed_use(300):.0%} where it takes 300 s, and "
+            f"{needed_use(600):.0%} where it takes 600 s"
+        ).replace("%", " %"),
+        lambda: f"KV cache in use over {100 * NEEDED_KV_USE:.0f} % of a replica's",
+        lambda: f"a whole number by less than {100 * TOLERANCE:.0f} %",
+        lambda: f"saves at least {100 * LEAST_SAVING:.0f} % of the bill",
+        lambda: f"has up to {in_words(MOST_WINDOWS)} windows",
+        lambda: f"The default is {Settings().rebalancing_moves_per_hour}, one in five minutes",
+        lambda: f"{LEAST_SECONDS} s to {MOST_SECONDS} s",
+        lambda: f"for {FIRST_PAUSE_SECONDS / 3600:.0f} hours, and for twice as long with each further failure",
+    ),
+    "docs/simulator.md": (
+        lambda: f"at most {MOST_REQUESTS:,} requests, {MOST_MINUTES:.0f} minutes and {MOST_REPLICAS} replicas",
+        lambda: f"The default of {FIRST_STARTUP_SECONDS:.0f} s",
     ),
 }
 """By page: what makes the words that must stand on it."""
@@ -352,6 +488,27 @@ def test_a_sentence_of_the_scope_has_its_test(sentence: str) -> None:
     file, name = PROVED_BY[sentence]
     assert sentence in flat(text("SCOPE.md"))
     assert re.search(rf"def {name}\b", text(file))
+
+
+def test_the_table_of_the_operator_s_rights_is_what_the_chart_grants() -> None:
+    rules = re.compile(r"resources: \[(.+)\]\n(?: +resourceNames: .+\n)? *verbs: \[(.+)\]")
+    files = ("_rights.tpl", "role.yaml")
+    granted = [rule for name in files for rule in rules.findall(text(f"charts/plimsoll/templates/{name}"))]
+    table = text("docs/hardening.md").partition("## What the operator may do")[2].partition("\nServed namespaces")[0]
+    shown = re.findall(
+        r"^\|[^|]*\| (?:ConfigMap |Lease )?`([\w/-]+)`(?:, `([\w/-]+)`)?[^|]*\| ([^|]+) \|", table, re.MULTILINE
+    )
+    kinds = {"plimsoll-prices": "configmaps", "plimsoll": "leases"}
+    told = {
+        kinds.get(each, each): set(re.findall(r"[a-z]+", verbs.replace("create of any Lease", "create")))
+        for one, other, verbs in shown
+        for each in (one, other)
+        if each
+    }
+    held: dict[str, set[str]] = {}
+    for resource, verbs in granted:
+        held.setdefault(resource, set()).update(verbs.split(", "))
+    assert told == {resource: verbs for resource, verbs in held.items() if resource != "secrets"}
 
 
 def test_no_manifest_of_the_chart_is_a_webhook() -> None:

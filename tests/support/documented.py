@@ -34,6 +34,7 @@ NEEDS_NOTHING = frozenset({"estimate", "gpus", "models", "prices", "simulate"})
 
 _PROMPT = re.compile(r"^\s*(?:\w*\$ )?")
 _NAME = re.compile(r"(?:^|\| *)(?:\.venv/bin/)?plimsoll(?= |$)")
+_INDENTED = re.compile(r"^ {4}(\S.*)$", re.MULTILINE)
 _SPAN = re.compile(r"`([^`]+)`")
 _OPERATORS = frozenset({"|", ">", ">>", "<", "&&", ";", "&"})
 
@@ -56,7 +57,8 @@ class Written:
 def written(page: str) -> list[Written]:
     """Every call of ``plimsoll`` on a page, in blocks and between backticks."""
     text = (ROOT / page).read_text(encoding="utf-8")
-    inside, outside = parts(text)
+    fenced, outside = parts(text)
+    inside = "\n".join([fenced, *_INDENTED.findall(outside)])
     found = [Written(page, words, is_whole=True) for line in commands(inside) for words in _calls(line)]
     spans = (" ".join(span.split()) for span in _SPAN.findall(outside))
     return found + [Written(page, words, is_whole=False) for span in spans for words in _calls(span)]
