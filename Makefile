@@ -12,6 +12,7 @@ TWO_AT_A_TIME := -n 2 $(BY_FILE)
 FOUR_AT_A_TIME := -n 4 $(BY_FILE)
 APART := cluster or browser
 ELSEWHERE := engine or live or bench
+FAST := not ($(APART) or $(ELSEWHERE))
 WITH_PARTS := tests/cluster tests/browser tests/testbed
 
 ##@ Try it
@@ -32,10 +33,15 @@ test: ## everything but the real engine: first what needs no cluster (two minute
 	$(MAKE) --no-print-directory test-apart
 
 test-unit: $(READY) ## the fast part: no cluster, no engine, no browser
-	$(PYTEST) -m "not ($(APART) or $(ELSEWHERE))" $(TWO_AT_A_TIME) $(ARGS)
+	$(PYTEST) -m "$(FAST)" $(TWO_AT_A_TIME) $(ARGS)
 
 test-apart: $(READY) build browser ## the rest: on a real API server, scheduler and Prometheus, and in a real Chromium
 	$(PYTEST) $(WITH_PARTS) -m "($(APART)) and not ($(ELSEWHERE))" $(FOUR_AT_A_TIME) $(ARGS)
+
+# The constraints are what a clean checkout gets; a user's `pip install` gets the newest releases.
+test-newest: ## the fast part and the README's commands on the newest releases that pyproject.toml allows (ARGS=tests/cli)
+	scripts/make_venv.sh newest
+	.venv-newest/bin/python -m pytest -m "$(FAST)" $(TWO_AT_A_TIME) $(ARGS)
 
 test-slow: $(READY) build browser ## "make test" next to busy loops, then with half a core (hours; ARGS="--busy 2" or "--cores 0.5" for one)
 	$(BIN)/python -m scripts.slow_machine $(or $(ARGS),--busy 2) -- $(MAKE) test ARGS=
@@ -135,7 +141,7 @@ constraints: ## pin the newest versions of everything
 	scripts/pin_constraints.sh
 
 clean: ## remove .venv and caches of this checkout
-	rm -rf .venv .venv.lock .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-newest .venv*.lock .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 help: ## this
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -146,4 +152,4 @@ $(RUNS): pyproject.toml constraints.txt
 $(READY): pyproject.toml constraints.txt
 	scripts/make_venv.sh all
 
-.PHONY: scale-console try demo test test-unit test-apart test-slow check-style check-types check-generated test-cluster poison chaos scale test-browser browser test-engine test-live check accuracy bench-placement bench-rebalance latency-accuracy latency-fit mutants init format crds dashboard goldens screenshots build constraints clean help
+.PHONY: scale-console try demo test test-unit test-apart test-newest test-slow check-style check-types check-generated test-cluster poison chaos scale test-browser browser test-engine test-live check accuracy bench-placement bench-rebalance latency-accuracy latency-fit mutants init format crds dashboard goldens screenshots build constraints clean help

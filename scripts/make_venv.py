@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Make ``.venv``, or finish one that was interrupted. The standard library only: there is nothing else yet.
 
-    python scripts/make_venv.py run   # what the offline commands need
-    python scripts/make_venv.py all   # also what the operator, the tests and the checks need
+    python scripts/make_venv.py run      # what the offline commands need
+    python scripts/make_venv.py all      # also what the operator, the tests and the checks need
+    python scripts/make_venv.py newest   # the same as all into .venv-newest, in the newest releases: every call asks
 
 A second call waits for the first. Pip's work cut off in the middle can look finished, so ``.unfinished`` stands in the
 folder while there is something to do; who finds it there begins anew, from pip's cache.
@@ -18,13 +19,31 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
-GROUPS = {"run": (), "all": ("test", "check")}
-EXTRAS = {"run": "", "all": "[console]"}
-USERS = {"run": "the offline commands", "all": "the operator, the tests and the checks"}
-MARKERS = {"run": ".runs", "all": ".ready"}
-"""Files in ``.venv`` that hold the digest of what was installed; make compares their times."""
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What is installed into which folder, and for whom."""
+
+    users: str
+    marker: str | None
+    """A file in the folder that holds the digest of what was installed; make compares their times.
+
+    None: the newest versions are installed, and every call asks for them. Otherwise those of ``constraints.txt``.
+    """
+
+    extra: str = ""
+    groups: tuple[str, ...] = ()
+    folder: str = ".venv"
+
+
+PARTS = {
+    "run": Part("the offline commands", ".runs"),
+    "all": Part("the operator, the tests and the checks", ".ready", "[console]", ("test", "check")),
+    "newest": Part("the tests on the newest releases", None, "[console]", ("test", "check"), ".venv-newest"),
+}
 
 
 class NotMade(RuntimeError):
@@ -37,24 +56,27 @@ def say(line: str) -> None:
     sys.stderr.flush()
 
 
-def make(root: Path, part: str) -> None:
-    """Make ``root/.venv`` or bring it up to date.
+def make(root: Path, name: str) -> None:
+    """Make the environment of a part, or bring it up to date.
 
     Raises:
         NotMade: a step failed; its own words are on stderr.
     """
-    venv = root / ".venv"
+    part = PARTS[name]
+    venv = root / part.folder
     wanted = digest(root)
-    with only_one(root / ".venv.lock") as lock:
+    with only_one(root / f"{part.folder}.lock") as lock:
         # Everything holds what is needed to run, so its marker stands for both.
-        if is_usable(venv) and wanted in (text_of(venv / MARKERS[each]) for each in ("all", part)):
-            (venv / MARKERS[part]).write_text(wanted)
+        markers = [venv / each for each in (PARTS["all"].marker, part.marker) if each and part.marker]
+        if is_usable(venv) and wanted in map(text_of, markers):
+            markers[-1].write_text(wanted)
             return
         prepare(venv, lock)
-        say(f"Installing what {USERS[part]} need into .venv, once")
+        say(f"Installing what {part.users} need into {part.folder}")
         for arguments in installations(part):
             step([str(venv / "bin" / "python"), "-m", "pip", *arguments], lock, root)
-        (venv / MARKERS[part]).write_text(wanted)
+        for marker in markers[-1:]:
+            marker.write_text(wanted)
         (venv / ".unfinished").unlink()
 
 
@@ -84,7 +106,9 @@ def prepare(venv: Path, lock: int) -> None:
     """An environment with pip in it, marked as unfinished."""
     usable = is_usable(venv)
     if not usable and venv.is_symlink():
-        raise NotMade(f".venv is a link to {venv.resolve()}, which cannot be used: remove the link, or repair it there")
+        raise NotMade(
+            f"{venv.name} is a link to {venv.resolve()}, which cannot be used: remove the link, or repair it there"
+        )
     venv.mkdir(exist_ok=True)
     (venv / ".unfinished").touch()
     if usable:
@@ -96,14 +120,15 @@ def prepare(venv: Path, lock: int) -> None:
     step([sys.executable, "-m", "venv", str(venv)], lock, venv.parent)
 
 
-def installations(part: str) -> Iterator[list[str]]:
+def installations(part: Part) -> Iterator[list[str]]:
     """Pip's arguments, one list a call."""
     # Compiling every module costs more time than what is ever imported.
-    usual = ["install", "--quiet", "--disable-pip-version-check", "--no-compile", "--constraint", "constraints.txt"]
-    groups = [word for group in GROUPS[part] for word in ("--group", group)]
+    usual = ["install", "--quiet", "--disable-pip-version-check", "--no-compile"]
+    usual += ["--constraint", "constraints.txt"] if part.marker else ["--upgrade", "--upgrade-strategy", "eager"]
+    groups = [word for group in part.groups for word in ("--group", group)]
     # The one that comes with Python may be too old to know of groups, and took twice the time where it was measured.
     yield [*usual, "pip"]
-    yield [*usual, "--editable", f".{EXTRAS[part]}", *groups]
+    yield [*usual, "--editable", f".{part.extra}", *groups]
 
 
 def step(command: Sequence[str], lock: int, root: Path, *, quiet: bool = False) -> None:
@@ -121,7 +146,7 @@ def only_one(path: Path) -> Iterator[int]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say("Another make is making .venv: waiting for it")
+            say(f"Another make is making {path.stem}: waiting for it")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield lock
     finally:
@@ -130,8 +155,8 @@ def only_one(path: Path) -> Iterator[int]:
 
 def main(arguments: Sequence[str]) -> int:
     """Make it. Returns the exit status."""
-    if len(arguments) != 1 or arguments[0] not in GROUPS:
-        say("usage: make_venv.py run | all")
+    if len(arguments) != 1 or arguments[0] not in PARTS:
+        say(f"usage: make_venv.py {' | '.join(PARTS)}")
         return 2
     try:
         make(Path(__file__).resolve().parent.parent, arguments[0])
@@ -139,7 +164,7 @@ def main(arguments: Sequence[str]) -> int:
         say(f"error: {error}")
         return 1
     except KeyboardInterrupt:
-        say("Interrupted. The next run begins .venv anew, from pip's cache.")
+        say("Interrupted. The next run begins it anew, from pip's cache.")
         return 130
     return 0
 

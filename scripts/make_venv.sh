@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Make .venv with the first Python >= 3.11 found. "run" installs what the offline
-# commands need, "all" also what the operator, the tests and the checks need.
+# commands need, "all" also what the operator, the tests and the checks need;
+# "newest" installs the same as "all" into .venv-newest, without constraints.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -7,7 +7,7 @@ from hypothesis import settings
 
 from tests.support.order import longest_file_first
 
-pytest_plugins = ["tests.support.cluster", "tests.support.failures"]
+pytest_plugins = ["tests.support.cluster", "tests.support.failures", "tests.support.versions"]
 
 # An example that takes long on a busy machine is no failure of the code.
 settings.register_profile("no-deadline", settings(), deadline=None)

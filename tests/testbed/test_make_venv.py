@@ -75,8 +75,23 @@ def test_everything_is_also_what_is_needed_to_run(checkout: Checkout) -> None:
     [("run", ["."]), ("all", [".[console]", "--group", "test", "--group", "check"])],
 )
 def test_only_the_whole_environment_holds_the_operator(part: str, wanted: list[str]) -> None:
-    *_, package = make_venv.installations(part)
+    *_, package = make_venv.installations(make_venv.PARTS[part])
+    assert package[package.index("--constraint") + 1] == "constraints.txt"
     assert package[package.index("--editable") + 1 :] == wanted
+
+
+def test_the_newest_releases_have_a_folder_of_their_own_and_are_asked_for_by_every_call(checkout: Checkout) -> None:
+    newest = checkout.root / ".venv-newest"
+    make(checkout.root, "newest")
+    assert checkout.calls() == [f"venv {newest}", "pip install", "pip install"]
+
+    make(checkout.root, "newest")
+    assert checkout.calls() == ["pip install", "pip install"]
+    assert not checkout.venv.exists()
+
+    for arguments in make_venv.installations(make_venv.PARTS["newest"]):
+        assert "--constraint" not in arguments
+        assert arguments[arguments.index("--upgrade-strategy") + 1] == "eager"
 
 
 def test_new_versions_are_installed_into_what_is_there(checkout: Checkout) -> None:

@@ -44,7 +44,7 @@ class Highs:
 def _solve(programme: Programme, seconds: float) -> Solution | None:
     import highspy  # noqa: PLC0415 - a fifth of a second that only those pay who solve something
 
-    highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
+    highs: Any = _quiet(highspy)
     for option, value in (_OPTIONS | {"time_limit": seconds}).items():
         highs.setOptionValue(option, value)
     highs.passModel(_model(highspy, programme))
@@ -54,6 +54,22 @@ def _solve(programme: Programme, seconds: float) -> Solution | None:
         return None
     values = tuple(round(value) for value in highs.getSolution().col_value)
     return Solution(values, info.objective_function_value, info.mip_dual_bound)
+
+
+def _quiet(highspy: Any) -> Any:
+    """Return a solver that has printed nothing yet.
+
+    From 1.16 on HiGHS greets on standard output when the first callback is set, which its constructor does before any
+    option could say no. Nothing here needs callbacks.
+    """
+
+    class Quiet(highspy.Highs):  # type: ignore[misc] # a class that is imported when it is needed
+        """A solver without callbacks."""
+
+        def enableCallbacks(self) -> None:  # noqa: N802 - HiGHS' name
+            """Set none."""
+
+    return Quiet()
 
 
 _OPTIONS: dict[str, Any] = {

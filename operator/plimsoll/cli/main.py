@@ -12,6 +12,7 @@ import click
 
 from plimsoll import __version__
 from plimsoll.cli.exits import EXIT_BAD_INPUT
+from plimsoll.cli.own_output import keep_stdout_to_ourselves
 from plimsoll.domain.errors import PlimsollError
 
 COMMANDS = (
@@ -60,6 +61,7 @@ def cli() -> None:
 
 def main() -> None:
     """Entry point: our own errors become one sentence on stderr and exit status 2."""
+    keep_stdout_to_ourselves()
     try:
         cli()
     except PlimsollError as error:

@@ -1,0 +1,526 @@
+"""What the documentation says is what the code does: commands, paths, limits and figures.
+
+A figure of the README or of SCOPE.md is one of these, and a new one without a row is a failure:
+
+- it follows from the code: a row of ``FROM_CODE`` makes the words that must stand on the page;
+- somebody measured it: a row of ``MEASURED`` says when and with which command;
+- it is no figure: ``NO_FIGURES``.
+
+Figures of other pages are free to have rows, too.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from importlib.metadata import requires
+from pathlib import Path
+
+import click
+import pytest
+import yaml
+
+from benchmarks.accuracy.predictors import PEERS
+from plimsoll.adapters.catalog import catalogued_models, load_model_facts
+from plimsoll.adapters.cluster import WRITES_AT_ONCE, WRITES_AT_ONCE_PER_NAMESPACE
+from plimsoll.adapters.pod_scrape import LONGEST_PAUSE_SECONDS, MAX_PAGE_BYTES, SCRAPE_SECONDS, SCRAPE_TIMEOUT_SECONDS
+from plimsoll.adapters.prometheus import PAST_TIMEOUT_SECONDS, PODS_PER_QUERY
+from plimsoll.api.v1alpha1.maintenance import MOST_WINDOWS
+from plimsoll.api.v1alpha1.spec import InferenceDeploymentSpec
+from plimsoll.app import prices, season_watch
+from plimsoll.app.live import HISTORY_SECONDS
+from plimsoll.app.sample_memory import WHOLE_SECONDS
+from plimsoll.app.settings import Settings
+from plimsoll.cli.advice import MOST_TIMES
+from plimsoll.cli.changes import LEAST_CONTEXT
+from plimsoll.cli.exits import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED
+from plimsoll.cli.main import COMMANDS
+from plimsoll.cli.start_files import MOST_BYTES, MOST_LINES
+from plimsoll.console.guards import streams
+from plimsoll.console.guards.door import TOKEN_BYTES
+from plimsoll.console.guards.people import IDLE_SECONDS
+from plimsoll.console.people_seats import MOST_PEOPLE
+from plimsoll.console.sources.commands import AT_ONCE, RUN_SECONDS
+from plimsoll.console.sources.shelf import WATCH_SECONDS
+from plimsoll.console.views.candidates import DEAR
+from plimsoll.console.views.fleet import NODES_AT_ONCE
+from plimsoll.console.views.live_use import STALE_SECONDS
+from plimsoll.console.views.operator_sign import SILENT_SECONDS
+from plimsoll.console.views.paging import PAGE_SIZE
+from plimsoll.console.web import LARGEST_FORM
+from plimsoll.domain.units import MIB
+from plimsoll.domain.versions import EngineVersion
+from plimsoll.engines.base import Feature
+from plimsoll.engines.registry import ENGINES
+from plimsoll.engines.vllm.features import SINCE
+from plimsoll.engines.vllm.memory.laws import NEWEST_VERSION, OLDEST_VERSION
+from plimsoll.engines.vllm.releases import served
+from plimsoll.facts.prices.remarks import OLDEST_DAYS
+from plimsoll.placement import suggestions
+from plimsoll.placement.candidates import PIPELINE_STAGES, TENSOR_PARALLEL_DEGREES, splits_for
+from plimsoll.placement.draining import LEAST_SECONDS, MOST_SECONDS
+from plimsoll.placement.failed_moves import FIRST_PAUSE_SECONDS
+from plimsoll.placement.proposing.proposals import MOST_WAITING
+from plimsoll.placement.sizes import MOST_SIZES
+from plimsoll.placement.solvers.fleetwide import MOST_CHOICES_OF_SIZES
+from plimsoll.placement.suggestions import MOST_SUGGESTIONS
+from plimsoll.rebalance.cheaper import LEAST_SAVING
+from plimsoll.rebalance.headroom import NEEDED_USE, needed_use
+from plimsoll.rebalance.inbox import GRACE_SECONDS, LIFE_SECONDS, MOST_ANSWERED, MOST_PROPOSALS
+from plimsoll.rebalance.load import LEAST_RECENT_SECONDS
+from plimsoll.rebalance.memory import FIRST_STARTUP_SECONDS
+from plimsoll.rebalance.wishes import NEEDED_KV_USE, TOLERANCE
+from plimsoll.render.decisions import MOST_DECISIONS
+from plimsoll.simulation.trial import MOST_REPLICAS
+from plimsoll.simulation.workload import MOST_MINUTES, MOST_REQUESTS
+from testbed.fleet import mixed_fleet
+from testbed.own_programs import SUITABLE
+from testbed.versions import FAMILIES
+from tests.support.documented import ROOT, Written, commands, parts, understood, written
+from tests.support.planning import request
+
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+STATED = ("README.md", "SCOPE.md")
+PAGES = (
+    *STATED,
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    *sorted(str(path.relative_to(ROOT)) for path in [*ROOT.glob("docs/*.md"), *ROOT.glob("examples/*/README.md")]),
+)
+
+
+def text(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def flat(words: str) -> str:
+    """The same words on one line, without marks of emphasis."""
+    return " ".join(words.replace("**", "").split())
+
+
+# Commands and paths
+
+CALLS = [call for page in PAGES for call in written(page)]
+TARGETS = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
+
+
+@pytest.mark.parametrize("call", CALLS, ids=str)
+def test_the_program_understands_every_call_of_itself(call: Written) -> None:
+    try:
+        understood(call)
+    except click.UsageError as error:
+        pytest.fail(error.format_message())
+
+
+def test_a_call_that_nobody_could_type_is_found() -> None:
+    for words in (("estimate", "MODEL", "--gpus", "l4"), ("plans",), ("plan", "-o", "toml"), ("prices", "verify")):
+        with pytest.raises(click.UsageError):
+            understood(Written("page", words, is_whole=True))
+    understood(Written("page", ("plan", "--snapshot"), is_whole=False))
+    with pytest.raises(click.UsageError):
+        understood(Written("page", ("plan", "--snapshot"), is_whole=True))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_target_of_make_exists(page: str) -> None:
+    assert targets(text(page)) - TARGETS == set()
+
+
+def targets(page: str) -> set[str]:
+    """Targets that a page names: at the beginning of a command, or between backticks."""
+    inside, outside = parts(page)
+    lines = [*commands(inside), *re.findall(r"`([^`]+)`", outside)]
+    return {word for line in lines if (found := re.match(r"make ((?:[a-z-]+ ?)+)", line)) for word in found[1].split()}
+
+
+def test_targets_of_pages_are_seen() -> None:
+    assert targets("```\nmake try\n$ make demo ARGS=x\n```\nmake room with `make crds goldens`, `make a`.") == {
+        "try", "demo", "crds", "goldens", "a",
+    }  # fmt: skip
+
+
+PLACES = ("", "operator/plimsoll", "operator/plimsoll/engines/vllm/memory", "operator/plimsoll/rebalance")
+"""Folders that a path of a page may begin in, besides that of the page."""
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_link_within_the_repository_has_an_end(page: str) -> None:
+    broken = []
+    for target in re.findall(r"\]\(([^)\s]+)\)|src(?:set)?=\"([^\"]+)\"", text(page)):
+        path, _, anchor = (target[0] or target[1]).partition("#")
+        if "://" in path or path.startswith("mailto:"):
+            continue
+        end = (ROOT / page).parent / path if path else ROOT / page
+        if not end.exists() or (anchor and anchor not in anchors(end)):
+            broken.append("".join(target))
+    assert broken == []
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that GitHub gives a page's headings."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", re.sub(r"[`*]", "", each)).strip().lower().replace(" ", "-") for each in headings}
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if not page.startswith("examples/")])
+def test_every_path_within_the_repository_exists(page: str) -> None:
+    spans = re.findall(r"`([\w.-]+(?:/[\w.*-]+)+/?)`", parts(text(page))[1])
+    tops = {path.name for path in ROOT.iterdir()} | {path.name for path in (ROOT / "operator/plimsoll").iterdir()}
+    assert [span for span in spans if span.partition("/")[0] in tops - {"build", "dist"} and not exists(span)] == []
+
+
+def exists(span: str) -> bool:
+    return any(next((ROOT / place).glob(span.rstrip("/")), None) is not None for place in PLACES)
+
+
+# The manifest at the top, and tables
+
+
+def test_the_first_manifest_is_one_that_the_api_takes() -> None:
+    manifest = yaml.safe_load(re.search(r"^```yaml\n(.*?)^```", text("README.md"), re.MULTILINE | re.DOTALL)[1])  # type: ignore[index]
+    assert manifest["kind"] == "InferenceDeployment"
+    InferenceDeploymentSpec.model_validate(manifest["spec"])
+
+
+def test_the_table_of_installations_names_extras_and_commands_that_exist() -> None:
+    rows = re.findall(r"^\| `pip install '?\.(?:\[(\w+)\])?'?` \| (.+) \|$", text("README.md"), re.MULTILINE)
+    assert {extra for extra, _ in rows} == {"", *PYPROJECT["project"]["optional-dependencies"]}
+    named = {word.split()[0] for _, what in rows for word in re.findall(r"`([a-z][^`]*)`", what)}
+    assert named - {"config.json"} <= set(COMMANDS)
+    assert set(COMMANDS) - named == {"capacity", "learn", "run"}, "the table says these in other words"
+
+
+# Figures
+
+
+def dependencies() -> str:
+    count = len(PYPROJECT["project"]["dependencies"])
+    names = [re.split(r"[<>=]", each)[0] for each in PYPROJECT["project"]["dependencies"]]
+    assert any(each.startswith("numpy") for each in requires("highspy") or ())
+    shown = [{"highspy": "highspy (which brings NumPy)", "pyyaml": "PyYAML"}.get(name, name) for name in names]
+    return f"{in_words(count)} dependencies, without any client of Kubernetes: {', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def minor(version: EngineVersion) -> str:
+    return ".".join(map(str, version[:2]))
+
+
+def times(factor: int) -> str:
+    return {2: "twice"}[factor]
+
+
+def in_words(count: int) -> str:
+    return ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven")[count]
+
+
+def either(numbers: Iterable[int], word: str = "and") -> str:
+    *others, last = map(str, numbers)
+    return f"{', '.join(others)} {word} {last}"
+
+
+def python_release() -> str:
+    return f"Python {PYPROJECT['project']['requires-python'].removeprefix('>=')} or newer"
+
+
+def fake_nodes() -> str:
+    names = {"h100": "H100", "a100": "A100-80GB", "l40s": "L40S", "l4": "L4", "mi300x": "MI300X"}
+    held = {
+        node["metadata"]["name"].rpartition("-")[0]: int(count)
+        for node in mixed_fleet()
+        for resource, count in node["status"]["capacity"].items()
+        if resource.endswith("/gpu")
+    }
+    nodes = ", ".join(f"{held[name]} x {title}" for name, title in names.items())
+    return f"{in_words(len(held))} fake GPU nodes ({nodes})"
+
+
+def programs() -> str:
+    return f"builds these {in_words(sum(len(family.programs) for family in FAMILIES))} programs"
+
+
+def suitable() -> str:
+    newest = {name: ".".join(map(str, low)) for name, (low, _) in SUITABLE.items()}
+    etcd = [f"{SUITABLE['etcd'][0][0]}.{minor}" for minor in range(SUITABLE["etcd"][0][1], SUITABLE["etcd"][1][1])]
+    return (
+        f"(Kubernetes {newest['kubernetes']}, etcd {' or '.join(etcd)}, Helm {newest['helm']} or a newer Helm "
+        f"{SUITABLE['helm'][0][0]}, Prometheus {newest['prometheus']} or newer, KWOK {newest['kwok']})"
+    )
+
+
+def statuses() -> str:
+    return (
+        f"Exit status {EXIT_PLACED} means that all are placed, {EXIT_UNPLACED} that some cannot be placed, "
+        f"{EXIT_BAD_INPUT} that some input cannot be used"
+    )
+
+
+def releases() -> str:
+    (name,) = ENGINES
+    span = f"{minor(OLDEST_VERSION)} to {minor(NEWEST_VERSION)}"
+    return f"{name} only. Its memory law is known from release {span}.".replace("vllm", "vLLM")
+
+
+def newer_release() -> str:
+    return f"A newer one is counted as {minor(NEWEST_VERSION)}"
+
+
+FROM_CODE: Mapping[str, tuple[Callable[[], str], ...]] = {
+    "README.md": (
+        python_release,
+        dependencies,
+        fake_nodes,
+        programs,
+        suitable,
+        statuses,
+        lambda: f"used up to {NEEDED_USE:.0%} where the next one starts at once".replace("%", " %"),
+        lambda: f"arrivals are counted over {LEAST_RECENT_SECONDS:.0f} seconds",
+        lambda: f"beside {in_words(len(PEERS))} other tools",
+        lambda: PYPROJECT["project"]["license"],
+    ),
+    "SCOPE.md": (
+        releases,
+        newer_release,
+        lambda: f"Tensor parallel {either(TENSOR_PARALLEL_DEGREES)} are judged",
+        lambda: f"Pipeline stages ({either(PIPELINE_STAGES, 'or')})",
+        lambda: f"{either([each for each in TENSOR_PARALLEL_DEGREES if each > 1], 'or')} data-parallel engines",
+    ),
+    "ARCHITECTURE.md": (
+        lambda: (
+            f"Up to {WRITES_AT_ONCE} writes are on their way at the same time, {WRITES_AT_ONCE_PER_NAMESPACE} of them"
+        ),
+    ),
+    "docs/calculator.md": (lambda: f"Rows that cost more than {times(DEAR)} the cheapest",),
+    "docs/console.md": (
+        lambda: f"more than {SILENT_SECONDS:.0f} seconds ago, every page says that the operator is silent",
+        lambda: f"With more than {NODES_AT_ONCE} nodes",
+        lambda: f"pages of {PAGE_SIZE}",
+        lambda: f"after {STALE_SECONDS:.0f} seconds they are grey",
+        lambda: f"at most {MOST_PEOPLE} people at the same time",
+        lambda: f"who asked for nothing in {IDLE_SECONDS / 60:.0f} minutes",
+        lambda: f"The token has {8 * TOKEN_BYTES} bits",
+        lambda: f"A watch lasts {WATCH_SECONDS} seconds",
+        lambda: f"At most {streams.MOST} event streams, {streams.MOST_OF_ONE} of one person",
+        lambda: f"A form has at most {LARGEST_FORM // MIB} MiB",
+        lambda: f"at most {in_words(AT_ONCE)} at a time, and is ended after {RUN_SECONDS:.0f} seconds",
+    ),
+    "docs/approvals.md": (
+        lambda: f"it stands for {LIFE_SECONDS / 3600:.0f} hours",
+        lambda: (
+            f"the loop has not made it for {GRACE_SECONDS / 60:.0f} minutes. There are at most {MOST_PROPOSALS} of one"
+        ),
+        lambda: f"The last {MOST_ANSWERED} answered approvals of a deployment are kept",
+    ),
+    "docs/estimate.md": (
+        lambda: f"for at most {in_words(MOST_TIMES)} times the price of the cheapest in servers",
+        lambda: f"a shorter context ({LEAST_CONTEXT} tokens at least)",
+    ),
+    "docs/learn.md": (
+        lambda: f"of release {minor(OLDEST_VERSION)} to {minor(NEWEST_VERSION)}",
+        lambda: (
+            f"At most {MOST_BYTES // MIB} MiB or {'a million' if MOST_LINES == 10**6 else MOST_LINES} lines are read"
+        ),
+    ),
+    "docs/memory-model.md": (
+        lambda: f"read from: {minor(OLDEST_VERSION)} to {minor(NEWEST_VERSION)}.",
+        lambda: (
+            f"which of {len(served._classes())} classes and {len(served._methods())} quantization methods"  # noqa: SLF001
+        ),
+        lambda: f"all releases from {served._OLDEST_READ} to {served.NEWEST_READ}",  # noqa: SLF001
+    ),
+    "docs/placement.md": (
+        lambda: f"Tensor parallelism over {either(TENSOR_PARALLEL_DEGREES)} GPUs",
+        lambda: f"vLLM {minor(SINCE[Feature.DATA_PARALLEL])} or newer (`DataParallelNotSupported`)",
+        lambda: f"at most {in_words(MOST_SIZES)}: the cheapest ones",
+        lambda: f"have more than {MOST_CHOICES_OF_SIZES:,} choices of GPU type and split",
+        lambda: f"There are at most {in_words(MOST_SUGGESTIONS)}.",
+        lambda: f"at most {suggestions.MOST_SEARCHES} different placements",
+        lambda: f"The first {in_words(MOST_WAITING)} deployments that wait get proposals",
+        lambda: f"`status.decisions` has the last {in_words(MOST_DECISIONS)} of a deployment",
+    ),
+    "docs/prices.md": (
+        lambda: f"an edit counts within {in_words(int(prices.PAUSE_SECONDS))} seconds",
+        lambda: f"after {OLDEST_DAYS} days the price is called old",
+    ),
+    "docs/prometheus.md": (
+        lambda: f"all metrics of up to {PODS_PER_QUERY} pods",
+        lambda: f"of those older than {WHOLE_SECONDS} s what is needed to have one a minute",
+        lambda: f"covers {HISTORY_SECONDS // 60} minutes",
+        lambda: f"what is new every {in_words(int(season_watch.EVERY_SECONDS / 60))} minutes",
+        lambda: f"it waits for {season_watch.PATIENCE_SECONDS / 60:.0f} minutes",
+        lambda: f"with a limit of {PAST_TIMEOUT_SECONDS:.0f} s",
+        lambda: f"pods every {SCRAPE_SECONDS:.0f} s itself",
+        lambda: f"A pod has {SCRAPE_TIMEOUT_SECONDS:.0f} s and {MAX_PAGE_BYTES // MIB} MiB for its page",
+        lambda: f"up to every {LONGEST_PAUSE_SECONDS / 60:.0f} minutes",
+    ),
+    "docs/rebalancing.md": (
+        lambda: (
+            f"{needed_use(100):.0%} where a start-up takes 100 s, {needed_use(300):.0%} where it takes 300 s, and "
+            f"{needed_use(600):.0%} where it takes 600 s"
+        ).replace("%", " %"),
+        lambda: f"KV cache in use over {100 * NEEDED_KV_USE:.0f} % of a replica's",
+        lambda: f"a whole number by less than {100 * TOLERANCE:.0f} %",
+        lambda: f"saves at least {100 * LEAST_SAVING:.0f} % of the bill",
+        lambda: f"has up to {in_words(MOST_WINDOWS)} windows",
+        lambda: f"The default is {Settings().rebalancing_moves_per_hour}, one in five minutes",
+        lambda: f"{LEAST_SECONDS} s to {MOST_SECONDS} s",
+        lambda: f"for {FIRST_PAUSE_SECONDS / 3600:.0f} hours, and for twice as long with each further failure",
+    ),
+    "docs/simulator.md": (
+        lambda: f"at most {MOST_REQUESTS:,} requests, {MOST_MINUTES:.0f} minutes and {MOST_REPLICAS} replicas",
+        lambda: f"The default of {FIRST_STARTUP_SECONDS:.0f} s",
+    ),
+}
+"""By page: what makes the words that must stand on it."""
+
+MEASURED: Mapping[str, Mapping[str, str]] = {
+    "README.md": {
+        "Try it: one minute, no cluster": "the figure below, and time to read",
+        "it took 21 seconds on 2 cores with an empty pip cache": "2026-11-22: time make try, in a fresh clone",
+        "See it live: ten minutes once, then a minute": "the figure below, and the story's own clock in the sample",
+        "about 9 minutes on 2 cores": "2026-11-21: time make build, with an empty $PLIMSOLL_CACHE",
+        "so 24 of the 39 requests were seen then": "2026-11-24: make demo, whose output is the sample above it",
+    },
+    "SCOPE.md": {},
+}
+"""By page: figures that somebody measured, each with the day and the command."""
+
+NO_FIGURES: Mapping[str, tuple[str, ...]] = {
+    "README.md": ("between which two figures the truth lies",),
+    "SCOPE.md": (),
+}
+"""By page: words that look like a figure and are none."""
+
+LOOKS_LIKE_A_FIGURE = re.compile(
+    r"(?<![A-Za-z\d])\d[\d.,]*|\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|dozen|hundred|thousand)\b"
+)
+
+
+@pytest.mark.parametrize(
+    ("page", "words"),
+    [(page, words) for page, rows in FROM_CODE.items() for words in rows],
+    ids=lambda each: each if isinstance(each, str) else each.__name__,
+)
+def test_a_figure_that_follows_from_the_code_is_that_of_the_code(page: str, words: Callable[[], str]) -> None:
+    assert words() in flat(parts(text(page))[1])
+
+
+@pytest.mark.parametrize("page", STATED)
+def test_every_figure_has_a_row_and_every_row_a_figure(page: str) -> None:
+    prose = prose_of(text(page))
+    rows = [*(words() for words in FROM_CODE[page]), *MEASURED[page], *NO_FIGURES[page]]
+    assert [row for row in rows if row not in prose] == []
+    assert without(prose, rows) == []
+
+
+def prose_of(page: str) -> str:
+    """A page's own words: no blocks (they are run, or samples), no comments, no ends of links, no code."""
+    prose = re.sub(r"<!--.*?-->|<picture>.*?</picture>", "", parts(page)[1], flags=re.DOTALL)
+    return flat(re.sub(r"`[^`]*`", "", re.sub(r"\]\([^)]*\)", "]", prose)))
+
+
+def without(prose: str, rows: Iterable[str]) -> list[str]:
+    """Figures that no row covers, each with the words around it."""
+    for row in sorted(rows, key=len, reverse=True):
+        prose = prose.replace(row, "")
+    found = LOOKS_LIKE_A_FIGURE.finditer(prose)
+    return [prose[max(0, each.start() - 40) : each.end() + 40] for each in found]
+
+
+def test_a_figure_without_a_row_is_seen() -> None:
+    assert without(prose_of("It takes **12 minutes**, see [x](docs/7.md) and `-n 4`."), []) == [
+        "It takes 12 minutes, see [x] and ."
+    ]
+    assert without("four small dependencies", []) == ["four small dependencies"]
+    assert without("It takes 12 minutes", ["takes 12 minutes"]) == []
+
+
+# What SCOPE.md grants and denies
+
+PROVED_BY: Mapping[str, tuple[str, str]] = {
+    "recognised and left out": (
+        "tests/facts/test_fleet_reading.py",
+        "test_a_node_that_would_lead_astray_is_left_out_with_its_reason",
+    ),
+    "`spec.slo` is a limit for latency": (
+        "tests/placement/test_speed.py",
+        "test_a_gpu_that_misses_the_limit_is_rejected_with_the_figure_and_the_nearest_that_keeps_it",
+    ),
+    "until an engine of the kind has served": (
+        "tests/engines/test_doubts.py",
+        "test_an_engine_of_the_kind_that_served_removes_all_doubts",
+    ),
+    "A part of a model that no memory law covers is refused by name": (
+        "tests/facts/test_hybrids.py",
+        "test_a_layer_of_another_type_is_refused_by_name",
+    ),
+    "the engines' pods are scraped directly": (
+        "tests/app/test_live.py",
+        "test_nothing_read_yet_is_no_answer_and_no_prometheus_is_one",
+    ),
+    "An older release is refused.": (
+        "tests/memory/test_runtime.py",
+        "test_older_releases_are_refused_by_name",
+    ),
+    "whole experts on each rank where the experts' width does not divide": (
+        "tests/placement/test_whole_experts.py",
+        "test_whole_experts_are_a_candidate_only_where_their_width_does_not_divide",
+    ),
+    "data-parallel engines for models with experts whose KV cache would be copied": (
+        "tests/placement/test_data_parallel.py",
+        "test_the_load_that_tensor_parallelism_copies_to_every_rank_gets_engines_side_by_side",
+    ),
+    "what would make room is proposed, never carried out": (
+        "tests/rebalance/test_room.py",
+        "test_room_at_others_is_never_carried_out_and_is_always_for_an_addition",
+    ),
+    "the status names such flags in a warning": (
+        "tests/placement/test_warnings.py",
+        "test_flags_that_the_estimate_does_not_follow_are_named_without_their_values",
+    ),
+}
+"""Sentences of SCOPE.md that no figure stands for, and a test that fails where they are not true."""
+
+
+@pytest.mark.parametrize("sentence", PROVED_BY)
+def test_a_sentence_of_the_scope_has_its_test(sentence: str) -> None:
+    file, name = PROVED_BY[sentence]
+    assert sentence in flat(text("SCOPE.md"))
+    assert re.search(rf"def {name}\b", text(file))
+
+
+def test_the_table_of_the_operator_s_rights_is_what_the_chart_grants() -> None:
+    rules = re.compile(r"resources: \[(.+)\]\n(?: +resourceNames: .+\n)? *verbs: \[(.+)\]")
+    files = ("_rights.tpl", "role.yaml")
+    granted = [rule for name in files for rule in rules.findall(text(f"charts/plimsoll/templates/{name}"))]
+    table = text("docs/hardening.md").partition("## What the operator may do")[2].partition("\nServed namespaces")[0]
+    shown = re.findall(
+        r"^\|[^|]*\| (?:ConfigMap |Lease )?`([\w/-]+)`(?:, `([\w/-]+)`)?[^|]*\| ([^|]+) \|", table, re.MULTILINE
+    )
+    kinds = {"plimsoll-prices": "configmaps", "plimsoll": "leases"}
+    told = {
+        kinds.get(each, each): set(re.findall(r"[a-z]+", verbs.replace("create of any Lease", "create")))
+        for one, other, verbs in shown
+        for each in (one, other)
+        if each
+    }
+    held: dict[str, set[str]] = {}
+    for resource, verbs in granted:
+        held.setdefault(resource, set()).update(verbs.split(", "))
+    assert told == {resource: verbs for resource, verbs in held.items() if resource != "secrets"}
+
+
+def test_no_manifest_of_the_chart_is_a_webhook() -> None:
+    manifests = [path.read_text(encoding="utf-8") for path in (ROOT / "charts/plimsoll/templates").iterdir()]
+    assert len(manifests) > 5
+    assert [each for each in manifests if "WebhookConfiguration" in each] == []
+
+
+def test_context_parallelism_is_no_split_that_is_chosen() -> None:
+    known = [model for name in catalogued_models() if (model := load_model_facts(name)) is not None]
+    splits = {split for model in known for split in splits_for(request(model))}
+    assert {split.context_parallel for split in splits} == {1}
+    assert any(split.expert_parallel for split in splits)
+    assert {split.data_parallel for split in splits} == {*TENSOR_PARALLEL_DEGREES}
+    assert {split.pipeline_parallel for split in splits} == {1, *PIPELINE_STAGES}
