@@ -95,6 +95,11 @@ class EngineServer:
     ) -> None:
         self.stop()
 
+    @property
+    def exit_status(self) -> int | None:
+        """What the server's first process ended with, negative for a signal; None while it runs."""
+        return self._process.exit_status
+
     def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
         """Start the server, tell how it differs from what was rendered, and wait until ``/health`` says 200.
 
