@@ -80,6 +80,7 @@ def write(root: Path) -> bool:
         return False
     title = f"# A real vLLM {VLLM_VERSION} was asked on {datetime.now(UTC):%Y-%m-%d}, with digest {one_digest(now)}."
     rows = [f"{digest}  {path}" for path, digest in now.items()]
+    (root / LIST).parent.mkdir(parents=True, exist_ok=True)
     (root / LIST).write_text("\n".join([title, *rows]) + "\n", encoding="utf-8")
     print(f"{LIST} is new (digest {one_digest(now)}).\nCommit it with your change: CI then need not ask again.")
     return True
