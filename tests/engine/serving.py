@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -39,6 +41,7 @@ HANGS_SECONDS: Final = 1200.0
 """Far more than a busy machine takes: only what hangs reaches it."""
 
 _CHECKOUT: Final = Path(__file__).parents[2]
+_ADDRESS: Final = re.compile(r"\b(?!127\.0\.0\.1\b|0\.0\.0\.0\b)\d{1,3}(?:\.\d{1,3}){3}\b")
 
 
 class Servers:
@@ -224,19 +227,20 @@ def _log_of(server: EngineServer) -> list[str]:
 
 
 def _as_anywhere(server: EngineServer, answer: Any) -> Any:
-    """The answer without this machine's folders and the port."""
+    """The answer without this machine's folders, its address and the port."""
     places = {
         server.arguments[0]: str(TINY_MODEL),
         str(server.log.parent): "/run",
         str(environment_directory()): "/engine",
         str(cache_directory()): "/cache",
         str(_CHECKOUT): "/checkout",
+        sys.base_prefix: "/python",
         server.url.rpartition(":")[2]: "8000",
     }
     text = json.dumps(answer)
     for place, shown in places.items():
         text = text.replace(place, shown)
-    return json.loads(text)
+    return json.loads(_ADDRESS.sub("10.0.0.1", text))
 
 
 def _joined(lines: Sequence[str]) -> str:
