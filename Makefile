@@ -69,13 +69,26 @@ scale: $(READY) build ## 300 and 1,000 objects on 1,250 nodes, with and without 
 scale-console: $(READY) build ## the console's pages on 5,000 deployments and 1,250 nodes: a table, in minutes; fails where a goal is missed
 	$(BIN)/python -m benchmarks.console $(ARGS)
 
-test-engine: $(READY) build ## on a real vLLM server (CPU build, installed on first use)
+test-engine: $(READY) build ## ask a real vLLM server (CPU build, installed on first use) what `test` reads of recorded answers
 	$(BIN)/python -m testbed.engine install
-	$(PYTEST) tests/engine $(TWO_AT_A_TIME) $(ARGS)
+	PLIMSOLL_ENGINE=ask $(PYTEST) tests/engine $(ARGS)
+	$(if $(ARGS),,$(BIN)/python -m testbed.engine asked)
+
+test-engine-if-changed: $(READY) ## test-engine, if its files, the renderer or the release have changed since it last passed
+	@$(BIN)/python -m testbed.engine unchanged || $(MAKE) test-engine
+
+record-engine: $(READY) build ## record what a real vLLM server answers, for another release or new questions
+	$(BIN)/python -m testbed.engine install
+	PLIMSOLL_ENGINE=record $(PYTEST) tests/engine
+	$(BIN)/python -m testbed.engine asked
 
 test-live: $(READY) build ## real engines as pods of a real control plane, under the operator and a load (eight minutes)
 	$(BIN)/python -m testbed.engine install
 	$(PYTEST) tests/live --log-cli-level=INFO $(ARGS)
+
+test-live-short: $(READY) build ## of test-live, a move, a replica more, and users of both (two minutes)
+	$(BIN)/python -m testbed.engine install
+	$(PYTEST) tests/live -m short --log-cli-level=INFO $(ARGS)
 
 check: check-style check-types check-generated ## format, lint, import contracts, types, generated files ("make -j2 check" is faster)
 
@@ -144,7 +157,7 @@ clean: ## remove .venv and caches of this checkout
 	rm -rf .venv .venv-newest .venv*.lock .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 help: ## this
-	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-22s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(RUNS): pyproject.toml constraints.txt
 	scripts/make_venv.sh run
@@ -152,4 +165,4 @@ $(RUNS): pyproject.toml constraints.txt
 $(READY): pyproject.toml constraints.txt
 	scripts/make_venv.sh all
 
-.PHONY: scale-console try demo test test-unit test-apart test-newest test-slow check-style check-types check-generated test-cluster poison chaos scale test-browser browser test-engine test-live check accuracy bench-placement bench-rebalance latency-accuracy latency-fit mutants init format crds dashboard goldens screenshots build constraints clean help
+.PHONY: scale-console try demo test test-unit test-apart test-newest test-slow check-style check-types check-generated test-cluster poison chaos scale test-browser browser test-engine test-engine-if-changed record-engine test-live test-live-short check accuracy bench-placement bench-rebalance latency-accuracy latency-fit mutants init format crds dashboard goldens screenshots build constraints clean help

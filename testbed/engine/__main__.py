@@ -1,10 +1,12 @@
-"""``python -m testbed.engine``: install the engine, or print the versions it consists of."""
+"""``python -m testbed.engine``: install the engine, print its versions, or say whether it has to be asked again."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 
 from testbed.engine.environment import ensure_engine, freeze
+from testbed.engine.sources import ROOT, check, write
 
 
 def main() -> None:
@@ -13,10 +15,17 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("install", help="install vLLM for CPUs into the per-user cache and print its Python")
     commands.add_parser("freeze", help="print the exact versions, for constraints.txt")
-    if parser.parse_args().command == "install":
-        print(ensure_engine())
-    else:
-        print(freeze(), end="")
+    commands.add_parser("unchanged", help="exit status 0: nothing has changed since the engine was asked; 1: what has")
+    commands.add_parser("asked", help="note that it was asked about everything as it is now")
+    match parser.parse_args().command:
+        case "install":
+            print(ensure_engine())
+        case "freeze":
+            print(freeze(), end="")
+        case "unchanged":
+            sys.exit(0 if check(ROOT) else 1)
+        case _:
+            write(ROOT)
 
 
 if __name__ == "__main__":

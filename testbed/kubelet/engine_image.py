@@ -28,13 +28,13 @@ With ``.<pool>`` behind it, of the pods of that pool only: pods of one template 
 """
 
 _SCRIPT = Path(__file__).parents[1] / "engine" / "serve.py"
+_OF_ENGINES = engine_process_environment()
 _REPLACED = {
-    "OMP_NUM_THREADS": ("1", "two engines share two cores with a control plane"),
-    "VLLM_CACHE_ROOT": (engine_process_environment()["VLLM_CACHE_ROOT"], "what another start learned saves 10 s"),
-    # It is safe with one thread: a forked process has no copy of OpenMP's other threads.
-    "VLLM_WORKER_MULTIPROC_METHOD": ("fork", "its default on a GPU; a CPU's engine takes a third of the time to start"),
+    "OMP_NUM_THREADS": "two engines share two cores with a control plane",
+    "VLLM_CACHE_ROOT": "what another start learned saves 10 s",
+    "VLLM_WORKER_MULTIPROC_METHOD": "its default on a GPU; a CPU's engine takes a third of the time to start",
 }
-"""Variables of the rendered container with another value here, and why."""
+"""Variables of the rendered container that have the value of every engine here, and why."""
 
 
 def engine_image(model_dir: Path) -> Image:
@@ -49,9 +49,9 @@ def engine_image(model_dir: Path) -> Image:
             kv_blocks=_kv_blocks(place),
         )
         root = in_pod_root(place.folder / f"root-{uuid.uuid4().hex[:6]}", model_dir)
-        own = {name: value for name, (value, _) in _REPLACED.items()}
+        own = {name: _OF_ENGINES[name] for name in _REPLACED}
         environment = engine_process_environment(plain_environment(container) | own)
-        differences += [f"{name}={value}: {why}" for name, (value, why) in _REPLACED.items()]
+        differences += [f"{name}={own[name]}: {why}" for name, why in _REPLACED.items()]
         return Program([*root, str(ensure_engine()), "-P", str(_SCRIPT), *arguments], environment, differences)
 
     return program

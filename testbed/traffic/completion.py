@@ -7,8 +7,8 @@ import json
 import time
 from dataclasses import dataclass
 
-REQUEST_SECONDS = 120.0
-"""Patience with one read of an answer; under overload a request waits its turn."""
+REQUEST_SECONDS = 600.0
+"""Patience with one read of an answer; under overload, on a busy machine, a request waits its turn."""
 
 _PREFIX, _DONE = b"data: ", b"[DONE]"
 

@@ -1,54 +1,52 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from testbed.engine.environment import ensure_engine
-from testbed.engine.server import EngineServer
-from testbed.engine.tiny_model import write_tiny_model
-from testbed.ports import PortReservation
-from tests.support.rendered import container_arguments, tiny_twin
+from testbed.engine.environment import VLLM_VERSION
+from tests.engine.recording import RECORDED, Mode, Recording, mode_now
+from tests.engine.serving import TINY_MODEL, Served, Servers, serve
+from tests.support.rendered import container_of, tiny_twin
 
-KV_BLOCKS = 65
-"""8,192 tokens of KV cache and the null block: what a few requests of a thousand tokens fill."""
-
-MakeServer = Callable[..., EngineServer]
+LONGEST_SECONDS = 3600
+"""For one test that asks the real engine: the first of a file waits for all answers of that file."""
 
 
-@pytest.fixture(scope="session")
-def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_tiny_model(tmp_path_factory.mktemp("tiny-model"), engine_python=ensure_engine())
-
-
-@pytest.fixture(scope="session")
-def ports() -> Iterator[PortReservation]:
-    reservation = PortReservation()
-    yield reservation
-    reservation.release()
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give the tests that ask the real engine the time that a busy machine takes."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent) and mode_now() is not Mode.REPLAY:
+            item.add_marker(pytest.mark.timeout(LONGEST_SECONDS))
 
 
 @pytest.fixture(scope="session")
-def rendered_arguments(tiny_model: Path) -> list[str]:
+def recording() -> Iterator[Recording]:
+    """What the pinned release answers."""
+    mode = mode_now()
+    answers = Recording(RECORDED / f"vllm-{VLLM_VERSION}", mode)
+    yield answers
+    if mode is Mode.RECORD:
+        answers.write()
+
+
+@pytest.fixture(scope="session")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    """Real servers, for those who ask the real engine."""
+    made = Servers(tmp_path_factory.mktemp("engine"))
+    yield made
+    made.release()
+
+
+@pytest.fixture(scope="session")
+def container() -> dict[str, Any]:
     """What the operator renders for the first example with the tiny model in the place of its model."""
-    return container_arguments(tiny_twin("01-minimal", tiny_model))
+    return container_of(tiny_twin("01-minimal", TINY_MODEL))
 
 
 @pytest.fixture(scope="session")
-def make_server(tiny_model: Path, ports: PortReservation, tmp_path_factory: pytest.TempPathFactory) -> MakeServer:
-    """Makes servers, not started, for rendered arguments; options are those of ``EngineServer``."""
-
-    def make(arguments: Sequence[str], **options: Any) -> EngineServer:
-        log = tmp_path_factory.mktemp("engine") / "vllm.log"
-        return EngineServer(arguments, model_dir=tiny_model, port=ports.take(), log=log, **options)
-
-    return make
-
-
-@pytest.fixture(scope="session")
-def engine_server(make_server: MakeServer, rendered_arguments: list[str]) -> Iterator[EngineServer]:
-    """A real vLLM that serves the tiny model with the first example's arguments."""
-    with make_server(rendered_arguments, kv_blocks=KV_BLOCKS) as server:
-        yield server
+def served(recording: Recording, servers: Servers, container: dict[str, Any]) -> Served:
+    """What a real vLLM did that served the tiny model with that."""
+    return serve(recording, servers, container)

@@ -13,18 +13,16 @@ from plimsoll.cli.planning import Planned
 from plimsoll.domain.engine_options import DraftMethod
 from plimsoll.domain.workload import ENGINE_PORT
 from plimsoll.engines.vllm import arguments
-from testbed.engine.arguments import Accepted, ParserAnswer, Refused, ask_parser
+from testbed.engine.arguments import Accepted, ParserAnswer, Refused
+from tests.engine.questions import MODEL, parse
+from tests.engine.recording import Recording
 from tests.support.rendered import choice_of, planned_examples, rendered_examples
-
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
 
 PLANNED = planned_examples()
 RENDERED = rendered_examples()
 
 NEVER_PLANNED = {"--pipeline-parallel-size"}
 """Flags that the renderer knows and no plan asks for: replicas are cut by tensor parallelism alone."""
-
-MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 
 WRONG = {
     "an option that does not exist": ([MODEL, "--max-num-sequences", "3"], "unrecognized arguments"),
@@ -104,8 +102,8 @@ MEANT: dict[str, Callable[[Planned], Any]] = {
 
 
 @pytest.fixture(scope="module")
-def answer() -> ParserAnswer:
-    return ask_parser([*RENDERED.values(), *(argv for argv, _ in WRONG.values())])
+def answer(recording: Recording) -> ParserAnswer:
+    return parse(recording, [*RENDERED.values(), *(argv for argv, _ in WRONG.values())])
 
 
 @pytest.mark.parametrize("name", RENDERED)
@@ -136,9 +134,9 @@ def test_every_flag_that_can_be_rendered_is_among_the_rendered() -> None:
     assert known - {word for arguments in RENDERED.values() for word in arguments} == NEVER_PLANNED
 
 
-def test_every_method_of_drafting_is_one_of_the_engine_s() -> None:
+def test_every_method_of_drafting_is_one_of_the_engine_s(recording: Recording) -> None:
     asked = [[MODEL, "--spec-method", method] for method in (*DraftMethod, "guessing")]
-    *known, unknown = ask_parser(asked).results
+    *known, unknown = parse(recording, asked).results
     assert [type(result) for result in known] == [Accepted] * len(DraftMethod)
     assert isinstance(unknown, Refused)
     assert "invalid choice: 'guessing'" in unknown.error

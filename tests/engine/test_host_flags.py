@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from plimsoll.domain.units import GIB
 from plimsoll.engines.vllm.host_flags import SHORTEST, host_use
-from testbed.engine.arguments import Accepted, ask_parser
-
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
-
-MODEL = "meta-llama/Llama-3.1-8B-Instruct"
+from testbed.engine.arguments import Accepted
+from tests.engine.questions import MODEL, parse
+from tests.engine.recording import Recording
 
 SIZES = (
     ("--kv-offloading-size", "16"),
@@ -30,24 +29,24 @@ TRANSFERS = (
 
 
 @pytest.fixture(scope="module")
-def spellings() -> dict[str, str]:
+def spellings(recording: Recording) -> dict[str, str]:
     """Every spelling that the parser registers, by option."""
-    return {name: option for option, names in ask_parser([]).spellings.items() for name in names}
+    return {name: option for option, names in parse(recording).spellings.items() for name in names}
 
 
-def values(arguments: list[tuple[str, ...]]) -> list[dict[str, Any]]:
-    results = ask_parser([[MODEL, *each] for each in arguments]).results
+def values(recording: Recording, arguments: Sequence[tuple[str, ...]]) -> list[dict[str, Any]]:
+    results = parse(recording, [[MODEL, *each] for each in arguments]).results
     assert all(isinstance(each, Accepted) for each in results), results
     return [dict(each.values) for each in results if isinstance(each, Accepted)]
 
 
-def test_sizes_are_read_alike() -> None:
-    for arguments, read in zip(SIZES, values(list(SIZES)), strict=True):
+def test_sizes_are_read_alike(recording: Recording) -> None:
+    for arguments, read in zip(SIZES, values(recording, SIZES), strict=True):
         assert host_use(arguments).kv_bytes == int(read["kv_offloading_size"] * GIB), arguments
 
 
-def test_transfer_configurations_are_read_alike() -> None:
-    for arguments, read in zip(TRANSFERS, values(list(TRANSFERS)), strict=True):
+def test_transfer_configurations_are_read_alike(recording: Recording) -> None:
+    for arguments, read in zip(TRANSFERS, values(recording, TRANSFERS), strict=True):
         assert str(12 * GIB) in str(read["kv_transfer_config"]), arguments
         assert host_use(arguments).kv_bytes == 12 * GIB, arguments
 

@@ -8,20 +8,21 @@ from plimsoll.domain.caches import CacheSpec
 from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.engines.vllm.memory.kv_cache import KvLayout, kv_layout
 from plimsoll.memory.stages import CountedCaches, counted, stage_layers
-from testbed.engine.kv_capacity import KvAnswer, KvRefused, ask_kv_groups
+from testbed.engine.kv_capacity import KvAnswer, KvRefused
 from tests.engine.kv_cases import PRECISIONS, Case, make_cases, make_refused_cases
+from tests.engine.questions import kv_groups
+from tests.engine.recording import Recording
 from tests.memory.sums import max_concurrency
-
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
 
 CASES = make_cases(20_261_121, of_each=3)
 REFUSED = make_refused_cases()
 
 
 @pytest.fixture(scope="module")
-def answers() -> dict[str, KvAnswer | KvRefused]:
+def answers(recording: Recording) -> dict[str, KvAnswer | KvRefused]:
     cases = [*CASES, *REFUSED]
-    return dict(zip((case.name for case in cases), ask_kv_groups([case.question for case in cases]), strict=True))
+    given = kv_groups(recording, [case.question for case in cases])
+    return {case.name: answer for case, answer in zip(cases, given, strict=True)}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from testbed.engine.environment import VLLM_VERSION
-from testbed.engine.oracle.ask import ask
-from testbed.engine.oracle.questions import Question, Server
+from testbed.engine.oracle.questions import Server
+from tests.engine.questions import asked, oracle
+from tests.engine.recording import Recording
 
 HIDDEN, HEADS, KV_HEADS, HEAD, LAYERS = 64, 4, 2, 16, 2
 
@@ -42,14 +40,6 @@ MIXTURE = COMMON | {
     "norm_topk_prob": True,
 }
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
-
-
-def folder(path: Path, config: dict[str, Any]) -> str:
-    path.mkdir()
-    (path / "config.json").write_text(json.dumps(config))
-    return str(path)
-
 
 def outside_layers(tp: int) -> int:
     # The vocabulary is padded to a multiple of 64 and split; the last norm is on every rank.
@@ -62,17 +52,16 @@ def attention(tp: int) -> int:
     return (HEADS // tp + 2 * kv_heads) * HEAD * HIDDEN + HIDDEN * HEADS * HEAD // tp + 2 * HIDDEN
 
 
-def test_ranks_weigh_what_their_layers_come_to(tmp_path: Path) -> None:
-    dense, mixture = folder(tmp_path / "dense", LLAMA), folder(tmp_path / "mixture", MIXTURE)
-    asked = [
-        Question(config="dense", folder=dense),
-        Question(config="dense", folder=dense, tp=4),
-        Question(config="dense", folder=dense, pp=2, stage=1),
-        Question(config="mixture", folder=mixture, tp=2),
-        Question(config="mixture", folder=mixture, tp=3, ep=True),
-        Question(config="mixture", folder=mixture, tp=4, ep=True, tensors=True),
+def test_ranks_weigh_what_their_layers_come_to(recording: Recording) -> None:
+    questions = [
+        asked("dense", LLAMA),
+        asked("dense", LLAMA, tp=4),
+        asked("dense", LLAMA, pp=2, stage=1),
+        asked("mixture", MIXTURE, tp=2),
+        asked("mixture", MIXTURE, tp=3, ep=True),
+        asked("mixture", MIXTURE, tp=4, ep=True, tensors=True),
     ]
-    rows = list(ask(asked))
+    rows = oracle(recording, questions)
 
     mlp = 3 * 128 * HIDDEN
     expert, router, head_norms = 3 * 32 * HIDDEN, 8 * HIDDEN, 2 * HEAD
@@ -92,9 +81,9 @@ def test_ranks_weigh_what_their_layers_come_to(tmp_path: Path) -> None:
     assert {row["engine"] for row in rows} == {VLLM_VERSION}
 
 
-def test_the_cache_is_planned_as_on_a_gpu(tmp_path: Path) -> None:
+def test_the_cache_is_planned_as_on_a_gpu(recording: Recording) -> None:
     server = Server(max_model_len=256, available_bytes=(2**10, 2**20))
-    small, enough = ask([Question(config="dense", folder=folder(tmp_path / "dense", LLAMA), server=server)])
+    small, enough = oracle(recording, [asked("dense", LLAMA, server=server)])
 
     assert "too_small" in small
     page = 2 * KV_HEADS * HEAD * 2 * 16
@@ -105,11 +94,10 @@ def test_the_cache_is_planned_as_on_a_gpu(tmp_path: Path) -> None:
     assert (group["spec"], group["layers"], group["page_size_bytes"]) == ("FullAttentionSpec", LAYERS, page)
 
 
-def test_tables_in_host_memory_are_no_weights_of_a_gpu(tmp_path: Path) -> None:
+def test_tables_in_host_memory_are_no_weights_of_a_gpu(recording: Recording) -> None:
     """DeepSeek-V4.1 and Qwen4-Exp: the figures that the project carries, asked again."""
     carried = json.loads((Path(__file__).parents[1] / "memory" / "data" / "ngram_models.json").read_text())
     rows = [row for row in carried["rows"] if row["tp"] == 2 and row["quantized"] is (row["model"] == "deepseek-v4.1")]
     assert len(rows) == 4
-    folders = {name: folder(tmp_path / name, config) for name, config in carried["configs"].items()}
-    asked = [Question(config=row["model"], folder=folders[row["model"]], tp=row["tp"], ep=row["ep"]) for row in rows]
-    assert [found.get("bytes", found) for found in ask(asked)] == [row["bytes"] for row in rows]
+    questions = [asked(row["model"], carried["configs"][row["model"]], tp=row["tp"], ep=row["ep"]) for row in rows]
+    assert [found.get("bytes", found) for found in oracle(recording, questions)] == [row["bytes"] for row in rows]

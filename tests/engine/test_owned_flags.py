@@ -6,18 +6,16 @@ The engine's own parser says which spellings there are and which abbreviations i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import pytest
 
 from plimsoll.api.schema import crd
 from plimsoll.engines.vllm.owned_flags import OWNED_FLAGS
-from testbed.engine.arguments import Accepted, Refused, ask_parser
+from testbed.engine.arguments import Accepted, Refused
+from tests.engine.questions import MODEL, parse
+from tests.engine.recording import Recording
 from tests.support.vllm_flags import owned_flag
-
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
-
-MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 
 REFUSED_WITH_A_FAMILY = {
     "cpu_offload_params": "spec.engine.cpuOffload says which weights stay in host memory",
@@ -70,8 +68,8 @@ GLUED = {
 class Spellings:
     """The parser's options by spelling, and what it says to abbreviations."""
 
-    def __init__(self, registered: Mapping[str, tuple[str, ...]]) -> None:
-        self.by_option = registered
+    def __init__(self, recording: Recording) -> None:
+        self.by_option = registered = parse(recording).spellings
         self.option_of = {spelling: option for option, names in registered.items() for spelling in names}
         self.owned = {self.option_of[flag.name] for flag in OWNED_FLAGS}
         owned = _abbreviations(spelling for option in self.owned for spelling in registered[option])
@@ -80,7 +78,7 @@ class Spellings:
         self.of_owned = sorted(owned - exact)
         self.of_free = sorted(each for each in free - owned - exact if owned_flag(each))
         asked = [*self.of_owned, *self.of_free, *GLUED]
-        plain, *answers = ask_parser([[MODEL], *([MODEL, each] for each in asked)]).results
+        plain, *answers = parse(recording, [[MODEL], *([MODEL, each] for each in asked)]).results
         self.plain = plain
         self.answers: dict[str, Accepted | Refused] = dict(zip(asked, answers, strict=True))
 
@@ -91,8 +89,8 @@ class Spellings:
 
 
 @pytest.fixture(scope="module")
-def spellings() -> Spellings:
-    return Spellings(ask_parser([]).spellings)
+def spellings(recording: Recording) -> Spellings:
+    return Spellings(recording)
 
 
 def _abbreviations(spellings: Iterable[str]) -> set[str]:

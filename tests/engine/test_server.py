@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from plimsoll.engines.vllm.metrics import (
@@ -13,22 +15,19 @@ from plimsoll.engines.vllm.metrics import (
     KV_CACHE_USAGE_BEFORE_0_12,
     NUM_GPU_BLOCKS_LABEL,
 )
-from testbed.engine.cpu_command import CPU_BLOCK_TOKENS
-from testbed.engine.server import EngineServer
-from tests.engine.conftest import KV_BLOCKS, MakeServer
+from testbed.engine.cpu_command import CPU_BLOCK_TOKENS, for_cpu
 from tests.engine.exposition import labels, samples
+from tests.engine.recording import Recording
+from tests.engine.serving import ANSWER_TOKENS, KV_BLOCKS, TINY_MODEL, Served, Servers, refuse
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
 
-
-def test_only_the_address_and_the_machine_differ_from_what_is_rendered(
-    engine_server: EngineServer, rendered_arguments: list[str]
-) -> None:
-    kept = list(rendered_arguments)
+def test_only_the_address_and_the_machine_differ_from_what_is_rendered(container: dict[str, Any]) -> None:
+    kept = list(container["args"])
+    arguments, replacements = for_cpu(kept, model_dir=TINY_MODEL, port=9000, kv_blocks=KV_BLOCKS)
     port = kept.index("--port")
     del kept[port : port + 2]
-    assert engine_server.arguments[: len(kept)] == kept
-    assert [line.partition(":")[0].split(" ")[:2] for line in engine_server.replacements] == [
+    assert arguments[: len(kept)] == kept
+    assert [line.partition(":")[0].split(" ")[:2] for line in replacements] == [
         ["--port", "8000"],
         ["added", "--host"],
         ["added", "--load-format"],
@@ -37,32 +36,33 @@ def test_only_the_address_and_the_machine_differ_from_what_is_rendered(
     ]
 
 
-def test_it_is_healthy_where_the_probes_ask(engine_server: EngineServer) -> None:
-    assert engine_server.is_healthy()
+def test_it_is_healthy_where_the_probes_ask(served: Served, container: dict[str, Any]) -> None:
+    asked = {container[f"{name}Probe"]["httpGet"]["path"] for name in ("startup", "readiness", "liveness")}
+    assert served.statuses == dict.fromkeys(asked, 200)
 
 
-def test_it_answers_under_the_rendered_name(engine_server: EngineServer, rendered_arguments: list[str]) -> None:
-    answer = engine_server.complete("The load line", max_tokens=16)
-    assert answer["model"] == _rendered(rendered_arguments, "--served-model-name")
-    assert answer["usage"]["completion_tokens"] == 16
+def test_it_answers_under_the_rendered_name(served: Served, container: dict[str, Any]) -> None:
+    answer = served.completion
+    assert answer["model"] == _rendered(container, "--served-model-name")
+    assert answer["usage"]["completion_tokens"] == ANSWER_TOKENS
     assert answer["choices"][0]["text"]
 
 
-def test_it_serves_the_rendered_length(engine_server: EngineServer, rendered_arguments: list[str]) -> None:
-    (model,) = engine_server.models()["data"]
-    assert model["id"] == _rendered(rendered_arguments, "--served-model-name")
-    assert model["max_model_len"] == int(_rendered(rendered_arguments, "--max-model-len"))
+def test_it_serves_the_rendered_length(served: Served, container: dict[str, Any]) -> None:
+    (model,) = served.models["data"]
+    assert model["id"] == _rendered(container, "--served-model-name")
+    assert model["max_model_len"] == int(_rendered(container, "--max-model-len"))
 
 
-def test_it_exports_every_metric_the_operator_reads(engine_server: EngineServer) -> None:
-    exported = {sample.name for sample in samples(engine_server)}
+def test_it_exports_every_metric_the_operator_reads(served: Served) -> None:
+    exported = {sample.name for sample in samples(served.page)}
     assert set(ENGINE_METRICS) - exported == set()
     # The old name is for old engines only; seen here, the adapter would count the same load twice.
     assert KV_CACHE_USAGE_BEFORE_0_12 not in exported
 
 
-def test_the_cache_information_tells_the_size_of_the_kv_cache(engine_server: EngineServer) -> None:
-    information = labels(engine_server, CACHE_CONFIG_INFO)
+def test_the_cache_information_tells_the_size_of_the_kv_cache(served: Served) -> None:
+    information = labels(served.page, CACHE_CONFIG_INFO)
     assert set(CACHE_CONFIG_LABELS) - set(information) == set()
     assert information[NUM_GPU_BLOCKS_LABEL] == str(KV_BLOCKS)
     assert information[BLOCK_SIZE_LABEL] == str(CPU_BLOCK_TOKENS)
@@ -79,13 +79,12 @@ def test_the_cache_information_tells_the_size_of_the_kv_cache(engine_server: Eng
     ids=["its parser refuses an option", "its KV cache is too small for one request"],
 )
 def test_an_engine_that_cannot_start_is_reported_with_its_own_words(
-    make_server: MakeServer, rendered_arguments: list[str], unwanted: list[str], words: str
+    recording: Recording, servers: Servers, container: dict[str, Any], unwanted: list[str], words: str
 ) -> None:
-    server = make_server([*rendered_arguments, *unwanted])
-    with pytest.raises(RuntimeError, match="the engine ended before it was ready"):
-        server.start()
-    assert words in server.log.read_text()
+    log = refuse(recording, servers, [*container["args"], *unwanted])
+    assert words in "\n".join(log)
 
 
-def _rendered(arguments: list[str], option: str) -> str:
-    return arguments[arguments.index(option) + 1]
+def _rendered(container: dict[str, Any], option: str) -> str:
+    arguments = container["args"]
+    return str(arguments[arguments.index(option) + 1])

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from plimsoll.engines.vllm.start_log import read_start_log
 from testbed.engine.cpu_command import CPU_BLOCK_TOKENS
-from testbed.engine.server import EngineServer
-from tests.engine.conftest import KV_BLOCKS
-
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
+from tests.engine.serving import KV_BLOCKS, Served
 
 
-def test_the_log_of_a_real_start_is_read(engine_server: EngineServer, rendered_arguments: list[str]) -> None:
-    lines = engine_server.log.read_text(encoding="utf-8").splitlines()
-    found = read_start_log(lines)
+def test_the_log_of_a_real_start_is_read(served: Served, container: dict[str, Any]) -> None:
+    found = read_start_log(served.log)
     assert found is not None
-    server = read_start_log([line for line in lines if "LLM engine (v" not in line])
+    server = read_start_log([line for line in served.log if "LLM engine (v" not in line])
     assert server is not None
     assert server.version == found.version, "the server's own first lines name it, too"
     assert found.build.startswith(str(found.version))
@@ -24,9 +22,8 @@ def test_the_log_of_a_real_start_is_read(engine_server: EngineServer, rendered_a
     assert found.served
     assert found.failure is None
     assert "without a GPU" in found.complaint
-    context, sequences = (
-        int(rendered_arguments[rendered_arguments.index(flag) + 1]) for flag in ("--max-model-len", "--max-num-seqs")
-    )
+    rendered = container["args"]
+    context, sequences = (int(rendered[rendered.index(flag) + 1]) for flag in ("--max-model-len", "--max-num-seqs"))
     assert (found.options.max_model_len, found.options.max_num_seqs) == (context, sequences)
     assert found.options.enforce_eager, "the CPU build runs without graphs"
     assert found.figures.kv_tokens is not None

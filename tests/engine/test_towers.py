@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,12 +11,10 @@ from plimsoll.domain.outcomes import Split
 from plimsoll.engines.vllm.memory.served import COPIES_ENCODER_SINCE, served_model
 from plimsoll.memory.weights import stage_weights
 from plimsoll.placement.divisibility import divides
-from testbed.engine.oracle.ask import ask
-from testbed.engine.oracle.config_folder import engine_config, write_folder
-from testbed.engine.oracle.questions import Question
+from testbed.engine.oracle.config_folder import engine_config
+from tests.engine.questions import asked, oracle
+from tests.engine.recording import Recording
 from tests.support.model_configs import config_of, facts_from
-
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
 
 COPIED = (
     "Qwen__Qwen2-VL-7B-Instruct",
@@ -33,23 +31,14 @@ RANKS = 4
 
 
 @pytest.fixture(scope="module")
-def parameters(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, bool], int]:
-    folder = tmp_path_factory.mktemp("towers")
-    names = (*COPIED, *SHARED)
-    asked = [
-        Question(
-            config=name,
-            folder=str(write_folder(folder / name / str(copied), config_of(name), quantized=False)),
-            tp=RANKS,
-            copies_encoder=copied,
-        )
-        for name in names
-        for copied in (False, True)
-    ]
-    return {
-        (question.config, question.copies_encoder): row["parameters"]
-        for question, row in zip(asked, ask(asked), strict=True)
-    }
+def parameters(recording: Recording) -> dict[tuple[str, bool], int]:
+    ways = [(name, copied) for name in (*COPIED, *SHARED) for copied in (False, True)]
+    rows = oracle(recording, [_asked(name, RANKS, copied=copied) for name, copied in ways])
+    return {way: row["parameters"] for way, row in zip(ways, rows, strict=True)}
+
+
+def _asked(name: str, ranks: int, *, copied: bool) -> dict[str, Any]:
+    return asked(name, engine_config(config_of(name), quantized=False), tp=ranks, copies_encoder=copied)
 
 
 @pytest.mark.parametrize("name", COPIED)
@@ -72,10 +61,9 @@ def test_the_engine_takes_no_notice_for_other_classes(name: str, parameters: dic
 
 
 @pytest.mark.parametrize(("copied", "is_made"), [(False, False), (True, True)])
-def test_twelve_heads_on_eight_ranks_need_a_copied_tower(*, copied: bool, is_made: bool, tmp_path: Path) -> None:
+def test_twelve_heads_on_eight_ranks_need_a_copied_tower(recording: Recording, *, copied: bool, is_made: bool) -> None:
     name = "Qwen__Qwen3.5-0.8B"
-    folder = str(write_folder(tmp_path / name, config_of(name), quantized=False))
-    (row,) = ask([Question(config=name, folder=folder, tp=8, copies_encoder=copied)])
+    (row,) = oracle(recording, [_asked(name, 8, copied=copied)])
     assert ("error" not in row) is is_made
     model = served_model(facts_from(name, config_of(name)), MediaUse(copies_encoder=copied))
     assert divides(model, model.checkpoint.precision, None, Split(8)) is is_made

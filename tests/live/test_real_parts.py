@@ -32,14 +32,14 @@ from tests.live.conftest import FIRST, NEIGHBOUR
 from tests.support.installed import condition, operator_writes
 from tests.support.live_loop import changes, stays
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.live, pytest.mark.timeout(3600)]
 
-SEES_SECONDS = 60.0
-"""For a change of the load to be seen and decided: several windows, on a machine that is busy."""
+SEES_SECONDS = 600.0
+"""For a change of the load to be seen and decided, which takes a window or two; only what hangs takes so long."""
 
-GOES_SECONDS = 420.0
-"""For a superfluous replica to be decided on, to be left by its users, and to end. The live loop looks at the last two
-minutes of answers to know that requests are shorter now."""
+GOES_SECONDS = 1200.0
+"""For a superfluous replica to be decided on, to be left by its users, and to end, likewise. The live loop looks at the
+last two minutes of answers to know that requests are shorter now."""
 
 BLIND_SECONDS = 1.5 * TIMING["windowSeconds"]
 """The same overload makes the loop want a replica after 10 to 11 s where it has metrics."""
@@ -68,6 +68,7 @@ def test_the_status_shows_the_kv_cache_that_the_engine_really_has(bench: Bench) 
     assert pool["kvTokensPredicted"] == pytest.approx(pool["kvTokensReported"], rel=0.02)
 
 
+@pytest.mark.short
 def test_an_engine_with_too_little_kv_cache_is_moved_while_its_users_go_on(bench: Bench, neighbours: Traffic) -> None:
     began = time.time()
     [new] = bench.wait(lambda: _ready_on(bench, L40S_NODE), f"{NEIGHBOUR} ready on {L40S_NODE}", START_SECONDS)
@@ -130,6 +131,7 @@ def test_without_prometheus_nothing_moves_under_overload_and_both_serve(
         assert traffic.tally.served(began) > 0
 
 
+@pytest.mark.short
 def test_with_prometheus_again_the_overload_brings_a_replica_that_takes_traffic(
     bench: Bench, users: Traffic, neighbours: Traffic
 ) -> None:

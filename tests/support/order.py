@@ -69,16 +69,6 @@ SECONDS: Mapping[str, int] = MappingProxyType(
         "tests/benchmarks/test_rebalance_policies.py": 50,
         "tests/simulation/test_physics.py": 30,
         "tests/console/test_simulator.py": 20,
-        "tests/engine/test_signals.py": 340,
-        "tests/engine/test_server.py": 330,
-        "tests/engine/test_shutdown.py": 280,
-        "tests/engine/test_read_only_root.py": 170,
-        "tests/engine/test_host_flags.py": 140,
-        "tests/engine/test_oracle.py": 100,
-        "tests/engine/test_towers.py": 100,
-        "tests/engine/test_owned_flags.py": 80,
-        "tests/engine/test_arguments.py": 70,
-        "tests/engine/test_kv_groups.py": 30,
     }
 )
 """Seconds that a file takes while several run at a time on two busy cores, by its path; ``--durations=0`` shows them.

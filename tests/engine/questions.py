@@ -1,0 +1,110 @@
+"""Questions to the engine's own code, which need no server: its parser, its KV-cache planner, its model classes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from testbed.engine.arguments import Accepted, ParserAnswer, Refused, ask_parser
+from testbed.engine.kv_capacity import KvAnswer, KvRefused, ask_kv_groups
+from testbed.engine.oracle.ask import ask
+from testbed.engine.oracle.questions import Question
+from tests.engine.recording import Kind, Recording
+
+MODEL: Final = "meta-llama/Llama-3.1-8B-Instruct"
+
+SPELLINGS: Final = "every option's names"
+DEFAULTS: Final = f"what is parsed of {MODEL} alone"
+
+
+def parse(recording: Recording, argument_lists: Sequence[Sequence[str]] = ()) -> ParserAnswer:
+    """What the parser makes of argument lists, and every option's names."""
+    asked = [SPELLINGS, DEFAULTS, *(list(arguments) for arguments in argument_lists)]
+    spellings, defaults, *answers = recording.answers(PARSER, asked)
+    return ParserAnswer(
+        tuple(
+            Refused(answer["error"]) if "error" in answer else Accepted(defaults | answer["differs"])
+            for answer in answers
+        ),
+        {name: tuple(options) for name, options in spellings.items()},
+    )
+
+
+def kv_groups(recording: Recording, cases: Sequence[Mapping[str, Any]]) -> list[KvAnswer | KvRefused]:
+    """What the planner makes of caches."""
+    return [
+        KvRefused(answer["error"])
+        if "error" in answer
+        else KvAnswer(**answer | {"block_bytes": tuple(answer["block_bytes"])})
+        for answer in recording.answers(KV_GROUPS, [dict(case) for case in cases])
+    ]
+
+
+def asked(name: str, config: Mapping[str, Any], **options: Any) -> dict[str, Any]:
+    """A question to the model classes: a name, what is in ``config.json``, and options of ``Question``."""
+    return Question(config=name, folder="", **options).as_json() | {"folder": dict(config)}
+
+
+def oracle(recording: Recording, questions: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What the model classes say, in rows as :func:`testbed.engine.oracle.ask.ask` gives them."""
+    answers = recording.answers(ORACLE, [dict(question) for question in questions])
+    return [row for rows in answers for row in rows]
+
+
+def _ask_parser(questions: Sequence[Any]) -> list[Any]:
+    lists = [question for question in questions if not isinstance(question, str)]
+    answer = ask_parser([[MODEL], *lists])
+    alone, *results = answer.results
+    assert isinstance(alone, Accepted), alone
+    parsed = iter(results)
+    told = {SPELLINGS: answer.spellings, DEFAULTS: alone.values}
+    return [
+        told[question] if isinstance(question, str) else _parsed(next(parsed), alone.values) for question in questions
+    ]
+
+
+def _parsed(result: Accepted | Refused, defaults: Mapping[str, Any]) -> dict[str, Any]:
+    if isinstance(result, Refused):
+        return {"error": _AMBIGUOUS.sub(r"\1", result.error)}
+    return {"differs": {name: value for name, value in result.values.items() if value != defaults[name]}}
+
+
+def _ask_kv_groups(questions: Sequence[Any]) -> list[dict[str, Any]]:
+    return [
+        {"error": answer.error} if isinstance(answer, KvRefused) else asdict(answer)
+        for answer in ask_kv_groups(questions)
+    ]
+
+
+def _ask_oracle(questions: Sequence[Any]) -> list[list[dict[str, Any]]]:
+    with TemporaryDirectory() as scratch:
+        placed = [_placed(question, Path(scratch) / str(number)) for number, question in enumerate(questions)]
+        rows = ask(placed)
+        return [_rows_of(question, rows) for question in placed]
+
+
+def _placed(question: Mapping[str, Any], folder: Path) -> Question:
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(question["folder"]), encoding="utf-8")
+    return Question.from_json({**question, "folder": str(folder)})
+
+
+def _rows_of(question: Question, rows: Iterator[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A refused question has one row, whatever it asks for."""
+    first = next(rows)
+    many = len(question.server.available_bytes) if question.server and "error" not in first else 1
+    return [first, *islice(rows, many - 1)]
+
+
+_AMBIGUOUS: Final = re.compile(r"(ambiguous option: \S+ could match) .*", re.DOTALL)
+"""The options that it could match are not read, and there are up to all of them."""
+
+PARSER: Final = Kind("parser", _ask_parser)
+KV_GROUPS: Final = Kind("kv_groups", _ask_kv_groups)
+ORACLE: Final = Kind("oracle", _ask_oracle)
