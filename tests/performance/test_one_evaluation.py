@@ -12,16 +12,16 @@ from tests.support.work import counted_calls
 FACTS, CARD = facts_of("Qwen__Qwen3-235B-A22B"), gpu(H100)
 
 
-def test_one_evaluation_is_a_few_hundred_calls_at_most() -> None:
+def test_one_evaluation_is_two_hundred_and_fifty_calls_at_most() -> None:
     performance(FACTS, Precision.FP8, KvPrecision.FP8, CARD, Split(8), Load(2048, 512, 200), 8192)
     for running in range(1, 200):
         with counted_calls() as calls:
             performance(FACTS, Precision.FP8, KvPrecision.FP8, CARD, Split(8), Load(2048, 512, running), 8192)
-        assert calls.amount < 400
+        assert calls.amount < 250
 
 
-def test_a_new_split_is_fifty_thousand_calls_at_most() -> None:
+def test_a_new_split_is_thirty_thousand_calls_at_most() -> None:
     for split in [Split(tensor, stages) for tensor in (1, 2, 4, 8) for stages in (1, 2, 3, 4, 5)]:
         with counted_calls() as calls:
             performance(FACTS, Precision.FP8, KvPrecision.BF16, CARD, split, Load(2048, 512, 16), 8192)
-        assert calls.amount < 50_000
+        assert calls.amount < 30_000
