@@ -66,7 +66,7 @@ class FakeHub:
         path = unquote(urlsplit(request.path).path)
         self.requests.append(f"{request.command} {path}")
         if self.silent:
-            self.released.wait(30)
+            self.released.wait()
             return
         if self.down:
             _send(request, 503)

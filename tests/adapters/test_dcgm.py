@@ -85,7 +85,7 @@ def test_a_slow_server_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> Non
     over = Event()
 
     def wait(request: BaseHTTPRequestHandler, query: Query) -> None:
-        over.wait(30)
+        over.wait()
         with suppress(OSError):  # the client has left
             vector(*BOTH)(request, query)
 

@@ -324,10 +324,10 @@ def test_refusals_are_answers_and_close_nothing(hub: FakeHub, models: HubModels)
 
 def test_closing_ends_what_waits_for_the_hub(hub: FakeHub, tmp_path: Path) -> None:
     hub.silent = True
-    models = HubModels(tmp_path, timeout_seconds=60)
+    models = HubModels(tmp_path, timeout_seconds=600)
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(models.facts, NAME, None, None)
-        wait_until(lambda: hub.requests, 10, "the request at the hub")
+        wait_until(lambda: hub.requests, 60, "the request at the hub")
         models.close()
         with pytest.raises(SourceUnavailable, match="stopping"):
-            waiting.result(5)
+            waiting.result(60)

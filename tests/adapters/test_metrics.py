@@ -267,7 +267,7 @@ def test_a_pass_does_not_wait_for_a_scrape_and_the_scrape_shows_only_the_pass_be
         """Publish from another thread, as the planner does."""
         publishing = Thread(target=metrics.show_cases, args=({},))
         publishing.start()
-        publishing.join(10)
+        publishing.join(60)
         waited.append(publishing.is_alive())
 
     metrics.show_cases(Interrupted(reports, next_pass))

@@ -4,7 +4,6 @@ import gzip
 import json
 import math
 import socket
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
@@ -505,14 +504,12 @@ def test_a_server_that_hangs_or_trickles_is_left_at_the_deadline(trickle: bool) 
                 request.end_headers()
                 while not fake.released.wait(0.05):
                     request.wfile.write(b" ")
-            fake.released.wait(10)
+            fake.released.wait()
 
         fake.answer = hang
-        began = time.monotonic()
         reading = PrometheusSignals(fake.url, timeout_seconds=0.3).read(
             "chat", ["llama-0"], window_seconds=300, now=NOW
         )
-        took = time.monotonic() - began
+        assert not fake.released.is_set(), "the server hangs until it is let go"
 
     assert reading == Reading(state=SignalState.UNAVAILABLE, error="Prometheus did not answer within 0.3 s")
-    assert took < 5, "the server hangs for longer"

@@ -14,6 +14,7 @@ from plimsoll.app.creation_order import largest_pods_first
 from testbed.fleet import gpu_node
 from tests.support.bodies import Body, inference_deployment_body
 from tests.support.desk import Desk
+from tests.support.eventually import eventually
 
 H100, L40S = "h100-sxm-80gb", "l40s-48gb"
 
@@ -66,10 +67,10 @@ async def test_a_tenant_whose_large_pods_are_created_slowly_holds_up_no_other(
 ) -> None:
     monkeypatch.setattr("plimsoll.app.writers.PATIENCE_SECONDS", 0.1)
     desk.recorder.hold["large"] = asyncio.Event()
-    made = await served(
+    await served(
         desk, wish("large", 8, namespace="slow"), wish("small", 1), wish("other", 1, namespace="honest", gpu_type=L40S)
     )
-    assert sorted(made) == [f"other-{L40S}-tp1", f"small-{H100}-tp1"]
+    await eventually(lambda: sorted(desk.recorder.made()) == [f"other-{L40S}-tp1", f"small-{H100}-tp1"])
     desk.recorder.hold.pop("large").set()
     await asyncio.gather(*desk.writers.running())
     assert desk.recorder.made()[-1] == f"large-{H100}-tp8"

@@ -18,6 +18,7 @@ from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.placement import transition
 from tests.support.bodies import Body, inference_deployment_body, pod_body
 from tests.support.desk import Desk
+from tests.support.eventually import eventually
 
 POISON, HONEST = "a-poison", "b-honest"
 """The poisoned one comes first in every loop."""
@@ -247,7 +248,7 @@ async def test_a_namespace_whose_writes_hang_holds_up_no_other(desk: Desk, monke
     await desk.planner.one_pass()
     await desk.look_up()
     await desk.planner.one_pass()
-    assert desk.recorder.made() == [f"{HONEST}-h100-sxm-80gb-tp1"]
+    await eventually(lambda: desk.recorder.made() == [f"{HONEST}-h100-sxm-80gb-tp1"])
     for hold in desk.recorder.hold.values():
         hold.set()
     while desk.writers.running():

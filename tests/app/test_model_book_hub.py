@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -19,34 +19,35 @@ from plimsoll.render.report import Problem
 from tests.adapters.hostile_hub import HostileHub, serve_hostile_hub
 from tests.adapters.test_hub import CONFIG
 from tests.adapters.test_hub_hostile import silent
+from tests.support.eventually import HANG_SECONDS
 
 CATALOGUED = ModelSpec(name="meta-llama/Llama-3.1-8B-Instruct")
 PUBLISHED = ModelSpec(name="org/published")
 CROWD = [ModelSpec(name=f"crowd/m{number}") for number in range(60)]
-DEADLINE = 2.0
+SHORT_SECONDS, ENDLESS_SECONDS = 0.5, 3600.0
+"""Deadlines of an answer: one that passes, and one that no test sees the end of."""
 
 
 class Desk:
     """A book that is asked again as soon as it has news, as the planner does."""
 
-    def __init__(self, cache: Path) -> None:
+    def __init__(self, cache: Path, *, timeout_seconds: float = ENDLESS_SECONDS) -> None:
         self.news = asyncio.Event()
-        sources = ModelSources(HubModels(cache, timeout_seconds=DEADLINE))
+        sources = ModelSources(HubModels(cache, timeout_seconds=timeout_seconds))
         self.book = ModelBook(sources, self.no_token, self.news.set)
 
     async def no_token(self, *_: str) -> str:
         raise AssertionError("nobody names a Secret here")
 
-    async def seconds_until_known(self, namespace: str, model: ModelSpec) -> float:
-        began = time.monotonic()
-        async with asyncio.timeout(30):
+    async def known(self, namespace: str, model: ModelSpec) -> ModelFacts:
+        async with asyncio.timeout(HANG_SECONDS):
             while True:
                 self.news.clear()
                 self.ask_for_the_crowd()
                 answer = self.book.look_up(namespace, model)
                 self.book.start_wanted()
                 if isinstance(answer, ModelFacts):
-                    return time.monotonic() - began
+                    return answer
                 await self.news.wait()
 
     def ask_for_the_crowd(self) -> list[ModelFacts | Problem]:
@@ -67,36 +68,37 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[HostileHub]:
 @pytest.fixture
 async def desk(hub: HostileHub, tmp_path: Path) -> AsyncIterator[Desk]:
     assert hub.url
-    made = Desk(tmp_path)
-    made.ask_for_the_crowd()
-    made.book.start_wanted()
-    yield made
-    await made.book.close()
+    async with opened(Desk(tmp_path)) as made:
+        yield made
 
 
-async def test_a_catalogued_model_does_not_wait_for_sixty_that_hang(desk: Desk) -> None:
-    assert await desk.seconds_until_known("honest", CATALOGUED) < DEADLINE
+@asynccontextmanager
+async def opened(desk: Desk) -> AsyncIterator[Desk]:
+    desk.ask_for_the_crowd()
+    desk.book.start_wanted()
+    yield desk
+    await desk.book.close()
 
 
-async def test_another_tenant_s_model_on_the_same_hub_waits_for_one_deadline_at_most(desk: Desk) -> None:
-    assert await desk.seconds_until_known("honest", PUBLISHED) < 1.5 * DEADLINE
+@pytest.mark.parametrize("model", [CATALOGUED, PUBLISHED], ids=["catalogued", "on the same hub"])
+async def test_another_tenants_model_does_not_wait_for_sixty_that_hang(desk: Desk, model: ModelSpec) -> None:
+    assert (await desk.known("honest", model)).layers > 0
 
 
-async def test_all_sixty_hear_within_a_few_deadlines_that_the_hub_does_not_answer(desk: Desk, hub: HostileHub) -> None:
-    began = time.monotonic()
-    async with asyncio.timeout(30):
+async def test_all_sixty_hear_within_a_few_deadlines_that_the_hub_does_not_answer(
+    hub: HostileHub, tmp_path: Path
+) -> None:
+    async with opened(Desk(tmp_path, timeout_seconds=SHORT_SECONDS)) as desk, asyncio.timeout(HANG_SECONDS):
         while any(getattr(answer, "reason", "") == "ResolvingModel" for answer in desk.ask_for_the_crowd()):
             desk.news.clear()
             await desk.news.wait()
-    assert time.monotonic() - began < 4 * DEADLINE + 2
+        said = [answer.message for answer in desk.ask_for_the_crowd() if isinstance(answer, Problem)]
     assert len([request for request in hub.requests if "crowd" in request.path]) < 8
-    said = [answer.message for answer in desk.ask_for_the_crowd() if isinstance(answer, Problem)]
     assert sum("has not answered since" in message for message in said) > 50
 
 
 async def test_closing_the_book_ends_what_hangs(desk: Desk, hub: HostileHub) -> None:
-    await desk.seconds_until_known("honest", PUBLISHED)
+    await desk.known("honest", PUBLISHED)
     assert hub.requests
-    began = time.monotonic()
-    await desk.book.close()
-    assert time.monotonic() - began < DEADLINE / 2
+    async with asyncio.timeout(HANG_SECONDS):
+        await desk.book.close()

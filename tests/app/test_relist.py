@@ -44,7 +44,7 @@ class Lists:
         self.wanted = count
         if len(self.asked) < count:
             self.enough.clear()
-            await asyncio.wait_for(self.enough.wait(), 5)
+            await asyncio.wait_for(self.enough.wait(), 60)
 
 
 @pytest.fixture(autouse=True)
@@ -110,7 +110,7 @@ async def test_lists_that_stay_older_than_one_before_end_it() -> None:
     await lists.reach(2)
     broken.set()
     with pytest.raises(HistoryLost, match="inferencedeployments: version 7 was listed after 10"):
-        await asyncio.wait_for(task, 5)
+        await asyncio.wait_for(task, 60)
 
 
 def test_one_list_that_is_older_is_asked_for_again_and_changes_nothing() -> None:
@@ -254,7 +254,7 @@ async def test_a_dispensable_kind_is_done_without_where_it_may_not_be_read_which
     )
     with caplog.at_level("WARNING", "plimsoll.relist"):
         task = asyncio.create_task(loop.run())
-        await asyncio.wait_for(lists.enough.wait(), 5)
+        await asyncio.wait_for(lists.enough.wait(), 60)
         await end(task)
     assert into.is_complete() == is_complete
     assert [record.getMessage() for record in caplog.records].count(f"pods {words}: go on without.") == (

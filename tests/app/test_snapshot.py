@@ -10,13 +10,14 @@ from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
 from pathlib import Path
-from types import FunctionType, MappingProxyType
+from types import FunctionType, MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pytest
 
 from plimsoll.adapters.metrics import Metrics
 from plimsoll.app import passes as passes_module
+from plimsoll.app import planner as planner_module
 from plimsoll.app.snapshot import Snapshot
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.keys import ObjectKey
@@ -27,6 +28,7 @@ from tests.support.planning import H100, fleet, node
 
 CHAT, MAIL = ObjectKey("ns", "chat"), ObjectKey("ns", "mail")
 POOL = "h100-sxm-80gb-tp1"
+NOW = 1_700_000_000.0
 
 
 @pytest.fixture
@@ -42,12 +44,12 @@ def latest(desk: Desk) -> Snapshot:
     return desk.planner.latest
 
 
-async def test_a_pass_publishes_what_it_saw_and_what_it_decided(desk: Desk) -> None:
+async def test_a_pass_publishes_what_it_saw_and_what_it_decided(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     assert desk.planner.latest is None
-    began = time.time()
+    monkeypatch.setattr(planner_module, "time", SimpleNamespace(time=lambda: NOW, monotonic=time.monotonic))
     await desk.settle("chat", "mail", gpus=1)
     seen = latest(desk)
-    assert began <= seen.at <= time.time()
+    assert seen.at == NOW
     assert [(each.name, each.allocatable) for each in seen.fleet.nodes] == [("h100-0", 1)]
     assert seen.reports.keys() == {CHAT, MAIL}
     placed, waits = seen.reports[CHAT].decision, seen.reports[MAIL].decision

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from plimsoll.cli.yaml_documents import MAX_ALIASED, MAX_DEPTH, Broken, Document, read_documents
+from tests.support.work import measured_effort
 
 
 def values(text: str) -> list[object]:
@@ -74,9 +73,9 @@ BOMBS = {
 
 @pytest.mark.parametrize(("text", "problem"), BOMBS.values(), ids=BOMBS)
 def test_a_text_that_means_harm_is_refused_at_once_and_its_neighbour_is_read(text: str, problem: str) -> None:
-    begun = time.process_time()
-    found = list(read_documents(f"{text}\n---\nhonest: true\n"))
-    assert time.process_time() - begun < 5
+    with measured_effort() as spent:
+        found = list(read_documents(f"{text}\n---\nhonest: true\n"))
+    assert spent.amount < 30
     assert [type(each) for each in found] == [Broken, Document]
     assert isinstance(found[0], Broken)
     assert problem in found[0].why

@@ -6,7 +6,6 @@ The tests build on one another in the order of this file.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -229,9 +228,7 @@ def test_a_changed_spec_withdraws_the_proposal(deployed: Bench) -> None:
     known = proposal_of(deployed.view, "neighbour")["id"]
     deployed.view.patch("neighbour", {"rebalancing": {"windowSeconds": 9}})
     deployed.view.wait(lambda: known not in _ids(deployed, "neighbour"), "the proposal of the old spec withdrawn")
-    started = time.monotonic()
     assert proposal_of(deployed.view, "neighbour")["generation"] == 2
-    assert time.monotonic() - started < 60
 
 
 def test_an_approval_of_a_deployment_that_does_not_exist_is_stale(deployed: Bench, approver: Person) -> None:

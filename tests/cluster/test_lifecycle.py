@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -38,15 +37,12 @@ def control_plane() -> Iterator[ControlPlane]:
 
 def test_apply_brings_estimate_placement_pods_service_and_budget(here: View) -> None:
     since = AuditLog(here.control_plane.audit_log).offset()
-    began = time.monotonic()
     here.apply("llama-8b")
     here.wait(lambda: operator_writes(here.control_plane, since, here.namespace), "the first write")
-    told_after = time.monotonic() - began
     body = here.wait_ready("llama-8b")
 
     first = operator_writes(here.control_plane, since, here.namespace)[0]
     assert (first.resource, first.name) == ("inferencedeployments/status", "llama-8b")
-    assert told_after < 5
     assert body["status"]["placement"]["gpuType"] == "l4-24gb"
     assert body["status"]["estimate"]["computedBytes"] <= body["status"]["estimate"]["budgetBytes"]
     assert body["status"]["replicasSummary"] == "1/1"

@@ -20,6 +20,7 @@ from plimsoll.console.sources.commands import AT_ONCE, Commands, Ran
 from plimsoll.console.views.world import World
 from plimsoll.console.visit import Page
 from tests.support.console_pages import Saying, view_of, visit_of
+from tests.support.eventually import eventually
 
 TOKEN = "secret-of-alex"  # noqa: S105 - a word that a test looks for
 BEARER = BearerAccess("https://127.0.0.1:1", TOKEN)
@@ -63,9 +64,7 @@ def is_alive(process: int) -> bool:
 
 async def started(file: Path) -> int:
     """The id of the process, once it has written it."""
-    async with asyncio.timeout(20):
-        while not (file.exists() and file.read_text().strip()):  # noqa: ASYNC110, ASYNC240 - another process writes it
-            await asyncio.sleep(0.01)
+    await eventually(lambda: file.exists() and file.read_text().strip())
     return int(file.read_text())  # noqa: ASYNC240 - a few bytes
 
 

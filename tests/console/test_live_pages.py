@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -33,6 +32,7 @@ from plimsoll.domain.outcomes import Split
 from plimsoll.domain.units import GIB
 from plimsoll.rebalance.signals import EngineSample, PodSignals
 from tests.support.planning import gpu
+from tests.support.work import counted_calls
 
 NOW = 1_700_000_000.0
 HOSTILE = "<script>alert(1)</script>"
@@ -169,19 +169,15 @@ async def test_an_empty_cluster_shows_the_first_command() -> None:
 
 
 async def test_a_page_of_5000_deployments_has_100_rows() -> None:
-    """The time is the best CPU time of three, because a busy machine makes the same work longer."""
     many = world(*(deployment(f"model-{number}") for number in range(5000)))
     live = source(Played())
     here = visit(many, live)
     await live.last([pod.key for pod in many.pods])
-    lasted = []
-    for _ in range(3):
-        began = time.process_time()
+    with counted_calls() as calls:
         found = await pressure(here)
-        lasted.append(time.process_time() - began)
     assert isinstance(found, Page)
     assert len(found.values["lines"]) == 100
-    assert min(lasted) < 0.3, lasted
+    assert calls.amount < 2_000_000
     text = page_text(found, here, "/pressure")
     live.close()
     assert text.count('scope="rowgroup"') == 100

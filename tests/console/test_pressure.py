@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping
 
 import pytest
@@ -18,6 +17,7 @@ from plimsoll.console.views.rows import PoolRow, Row
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import Split
 from plimsoll.rebalance.signals import EngineSample
+from tests.support.work import counted_calls
 
 NOW = 1_700_000_000.0
 SPAN = SPANS["1h"]
@@ -155,8 +155,7 @@ def test_only_the_pods_of_deployments_that_the_person_sees_are_asked_for() -> No
     assert found == {KEY: (EnginePod(mine.key, 16, 500), EnginePod(bare.key, 99, None))}
 
 
-def test_5000_deployments_are_ranked_and_a_page_of_100_is_built_in_300_ms() -> None:
-    """The time is the best CPU time of three, because a busy machine makes the same work longer."""
+def test_5000_deployments_are_ranked_and_only_a_page_of_100_is_drawn() -> None:
     keys = [ObjectKey(f"ns-{number % 500}", f"model-{number}") for number in range(5000)]
     asked = {key: (EnginePod(ObjectKey(key.namespace, f"{key.name}-0"), 16, 1000),) for key in keys}
     samples = tuple(EngineSample(NOW - 15 * back, kv_usage=0.5, running=3, waiting=0) for back in range(8))
@@ -171,9 +170,6 @@ def test_5000_deployments_are_ranked_and_a_page_of_100_is_built_in_300_ms() -> N
         assert all(each.hold.strip.bands and each.berths.strip.bands for each in drawn)
         return drawn
 
-    lasted = []
-    for _ in range(3):
-        began = time.thread_time()
+    with counted_calls() as calls:
         assert len(built()) == 100
-        lasted.append(time.thread_time() - began)
-    assert min(lasted) < 0.3, lasted
+    assert calls.amount < 2_000_000

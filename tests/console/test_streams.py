@@ -77,7 +77,7 @@ async def served(reader: Changing, budget: Budget | None = None) -> AsyncIterato
 
 async def said(answer: ClientResponse) -> str:
     """The next event or comment, without its end; empty at the end of the stream."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         lines = []
         while (line := (await answer.content.readline()).decode()) not in ("", "\n"):
             lines.append(line)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 
 import pytest
@@ -17,7 +16,7 @@ from plimsoll.engines.start_logs import StartLog
 from plimsoll.engines.vllm.server_defaults import default_sequences, default_step, default_utilization
 from plimsoll.engines.vllm.start_log import read_start_log
 from plimsoll.engines.vllm.start_log_fields import fields_of, integer_in, number_in, text_in
-from plimsoll.engines.vllm.start_log_lines import LONGEST_LINE, MOST_LINES
+from plimsoll.engines.vllm.start_log_lines import LONGEST_LINE, MOST_CHARACTERS, MOST_LINES, lines_of_last_start
 from tests.support.planning import gpu
 from tests.support.start_logs import (
     MODEL,
@@ -31,9 +30,10 @@ from tests.support.start_logs import (
     log_0_32_0,
     logo,
 )
+from tests.support.work import measured_effort
 
-SECONDS = 5.0
-"""The time in which any log of a few MiB is read here, also on a slow machine."""
+MOST_EFFORT = 300.0
+"""Ten times the effort that the longest of the logs below takes: bounds on lines and on their length keep it so."""
 
 
 def read(text: str) -> StartLog:
@@ -236,18 +236,24 @@ HOSTILE = {
     "one line": ["Available KV cache memory: " + "9" * 20_000_000],
     "brackets": ["vLLM API server version 0.11.0", "args: " + "{[(" * 5_000_000],
     "quotes": ["vLLM API server version 0.11.0", "non-default args: {" + "'a': '" * 3_000_000],
-    "digits and blanks": ["vLLM API server version 0.11.0", *(["Free memory on device (" + "1 " * 30_000] * 2_000)],
-    "many starts": ["vLLM API server version 0.11.0"] * 300_000,
-    "many figures": ["vLLM API server version 0.11.0", *(["Model loading took 1.0 GiB and"] * 300_000)],
+    "digits and blanks": ["vLLM API server version 0.11.0", *(["Free memory on device (" + "1 " * 30_000] * 10)],
+    "many starts": ["vLLM API server version 0.11.0"] * 100_000,
+    "many figures": ["vLLM API server version 0.11.0", *(["Model loading took 1.0 GiB and"] * 100_000)],
     "escapes": ["vLLM API server version 0.11.0 " + "\x1b[" * 1_000_000],
 }
 
 
 @pytest.mark.parametrize("lines", HOSTILE.values(), ids=HOSTILE.keys())
 def test_no_content_makes_the_reading_slow(lines: Iterable[str]) -> None:
-    began = time.monotonic()
-    read_start_log(lines)
-    assert time.monotonic() - began < SECONDS
+    with measured_effort() as spent:
+        read_start_log(lines)
+    assert spent.amount < MOST_EFFORT
+
+
+def test_of_many_long_lines_no_more_characters_are_kept_than_the_limit() -> None:
+    line = "Free memory on device (" + "1 " * 30_000
+    kept = lines_of_last_start(["vLLM API server version 0.11.0", *([line] * 2_000)])
+    assert MOST_CHARACTERS - len(line) <= sum(map(len, kept)) <= MOST_CHARACTERS
 
 
 def test_no_more_lines_are_kept_than_the_limit_and_none_longer() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fnmatch
 import re
-import time
 
 import pytest
 from hypothesis import given, settings
@@ -14,6 +13,7 @@ from plimsoll.facts.models.quantization.expressions import TooComplexError
 from plimsoll.facts.models.quantization.module_list import module_list
 from plimsoll.facts.models.quantization.module_path import Module, module_of, parse_name
 from plimsoll.facts.models.quantization.patterns import OutsideSubsetError, regular_expression, wildcard
+from tests.support.work import measured_effort
 
 NAMES = [
     "lm_head",
@@ -110,9 +110,9 @@ def test_what_is_not_translated_is_refused(pattern: str) -> None:
 )
 def test_no_pattern_chooses_how_long_matching_takes(pattern: str, *, answer: bool) -> None:
     """Most of these keep a backtracking matcher busy for longer than anybody waits."""
-    began = time.process_time()
-    assert regular_expression(pattern).matches("a" * 100 + "!") is answer
-    assert time.process_time() - began < 2
+    with measured_effort() as spent:
+        assert regular_expression(pattern).matches("a" * 100 + "!") is answer
+    assert spent.amount < 30
 
 
 def test_a_pattern_that_unfolds_without_end_is_given_up() -> None:
@@ -139,15 +139,17 @@ def test_the_translated_subset_means_the_same(pattern: str, text: str) -> None:
     assert regular_expression(pattern).matches(text) is (re.match(pattern, text) is not None)
 
 
-@settings(max_examples=150, deadline=1000)
+@settings(max_examples=150)
 @given(text=st.text(alphabet="ab.*+?()[]{}|^$\\!=:,0-9d", max_size=60))
-def test_any_text_is_a_pattern_or_refused(text: str) -> None:
-    for read in (regular_expression, wildcard):
-        try:
-            answer = read(text).matches("model.layers.0.self_attn.q_proj")
-        except (OutsideSubsetError, TooComplexError):
-            continue
-        assert answer in {True, False}
+def test_any_text_is_a_pattern_or_refused_and_soon(text: str) -> None:
+    with measured_effort() as spent:
+        for read in (regular_expression, wildcard):
+            try:
+                answer = read(text).matches("model.layers.0.self_attn.q_proj")
+            except (OutsideSubsetError, TooComplexError):
+                continue
+            assert answer in {True, False}
+    assert spent.amount < 1000
 
 
 @pytest.mark.parametrize(

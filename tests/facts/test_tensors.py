@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import statistics
-import time
 from collections.abc import Iterable
 from functools import cache
 from typing import Any
@@ -22,6 +21,7 @@ from plimsoll.facts.models.parameters import count_parameters
 from plimsoll.facts.models.tensors import Tensor
 from plimsoll.memory.weights import rank_shape, stage_weights
 from tests.facts.checkpoints import CLASSES, ROWS, packed, row_of, tensors_of
+from tests.support.work import measured_effort
 
 RANKS = [(row, int(degree)) for row in ROWS for degree in row["bytes"]]
 
@@ -214,16 +214,17 @@ def test_a_list_that_is_no_use_leaves_the_configuration_s_weights(tensors: list[
     assert count_parameters(facts) == count_parameters(_read(LLAMA["config"]))
 
 
-def test_a_hundred_thousand_tensors_are_read_in_seconds() -> None:
+def test_a_hundred_thousand_tensors_are_read_with_an_effort_that_grows_with_their_number_alone() -> None:
+    """A comparison of each with each, even the fastest, would take ten times the bound."""
     many = [
         Tensor(f"model.layers.{layer}.mlp.experts.{expert}.{name}.weight", "BF16", (64, 64))
         for layer in range(32)
         for expert in range(1050)
         for name in ("gate_proj", "up_proj", "down_proj")
     ]
-    started = time.perf_counter()
-    assert _unseen(LLAMA, [*tensors_of(LLAMA), *many]).evidence is Evidence.TENSORS
-    assert time.perf_counter() - started < 20
+    with measured_effort() as spent:
+        assert _unseen(LLAMA, [*tensors_of(LLAMA), *many]).evidence is Evidence.TENSORS
+    assert spent.amount < 4000
 
 
 _PARTS = st.sampled_from(

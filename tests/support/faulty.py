@@ -97,6 +97,6 @@ class Calm:
         tail = "\n".join(log[-30:])
         assert self.operator.is_running, f"it ended with {self.operator.exit_status}:\n{tail}"
         assert self.operator.pid == self.pid, "it was started again"
-        wait_until(self.operator.healthy, 10, "the operator healthy")
+        wait_until(self.operator.healthy, 60, "the operator healthy")
         assert sum("Traceback" in line for line in log) <= tracebacks, tail
         assert len(log) <= lines, f"{len(log)} lines:\n{tail}"

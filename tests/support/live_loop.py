@@ -16,6 +16,7 @@ from testbed.fleet import gpu_node
 from testbed.operator_process import USER, OperatorProcess
 from testbed.played_past import PlayedPast
 from testbed.prometheus import Prometheus
+from testbed.waiting import wait_until
 from tests.support.installed import PATIENCE_SECONDS, View, install
 from tests.support.planes import OUR_KINDS, borrowed_plane
 
@@ -168,9 +169,12 @@ def makes_ready(event: AuditEvent, prefix: str) -> bool:
 def stays(holds: Callable[[], bool], seconds: float, what: str) -> None:
     """Ask again and again for a while, and fail at the first no."""
     end = time.monotonic() + seconds
-    while time.monotonic() < end:
+
+    def is_over() -> bool:
         assert holds(), what
-        time.sleep(0.5)
+        return time.monotonic() >= end
+
+    wait_until(is_over, seconds + 60, what, poll_seconds=0.5)
 
 
 @contextmanager

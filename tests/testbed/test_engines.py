@@ -40,12 +40,12 @@ def test_prometheus_sees_the_load_spread_over_ready_replicas(
     capacity = {"plimsoll.dev/kv-capacity-tokens": "100000"}
     control_plane.apply([gpu_deployment("chat", namespace, annotations=capacity)])
     key = f"{namespace}/chat"
-    wait_until(lambda: len(engines.ready(key)) == 1, 30, "one engine")
+    wait_until(lambda: len(engines.ready(key)) == 1, 60, "one engine")
 
     engines.load(key, kv_usage=0.8)
-    wait_until(lambda: usage(prometheus, namespace) == [0.8], 20, "the load in Prometheus")
+    wait_until(lambda: usage(prometheus, namespace) == [0.8], 60, "the load in Prometheus")
     control_plane.kubectl("scale", "deployment/chat", "--namespace", namespace, "--replicas=2")
-    wait_until(lambda: usage(prometheus, namespace) == [0.4, 0.4], 30, "the load spread over two")
+    wait_until(lambda: usage(prometheus, namespace) == [0.4, 0.4], 60, "the load spread over two")
 
     [info, _] = prometheus.query(f'vllm:cache_config_info{{namespace="{namespace}"}}')
     assert (info.labels["kv_cache_size_tokens"], info.labels["num_gpu_blocks"]) == ("100000", "6250")
@@ -56,7 +56,7 @@ def test_prometheus_can_be_killed_and_comes_back_with_its_data(
     control_plane: ControlPlane, namespace: str, engines: Engines, prometheus: Prometheus
 ) -> None:
     control_plane.apply([gpu_deployment("chat", namespace)])
-    wait_until(lambda: usage(prometheus, namespace) == [0.0], 30, "an idle engine in Prometheus")
+    wait_until(lambda: usage(prometheus, namespace) == [0.0], 60, "an idle engine in Prometheus")
 
     prometheus.kill()
     with pytest.raises((OSError, ApiError)):
@@ -70,7 +70,7 @@ def test_prometheus_can_be_killed_and_comes_back_with_its_data(
 def test_faults_of_the_metrics_page(control_plane: ControlPlane, namespace: str, engines: Engines) -> None:
     control_plane.apply([gpu_deployment("chat", namespace)])
     key = f"{namespace}/chat"
-    [pod] = wait_until(lambda: engines.ready(key), 30, "one engine")
+    [pod] = wait_until(lambda: engines.ready(key), 60, "one engine")
     engines.load(key, kv_usage=2.0)
 
     assert f'pod="{pod}",engine="0",model_name="meta-llama/Llama-3.1-8B-Instruct"}} 1.0' in engines.page()
@@ -91,14 +91,14 @@ def test_faults_of_the_metrics_page(control_plane: ControlPlane, namespace: str,
 def test_counters_count_until_they_are_reset(control_plane: ControlPlane, namespace: str, engines: Engines) -> None:
     control_plane.apply([gpu_deployment("chat", namespace)])
     key = f"{namespace}/chat"
-    wait_until(lambda: engines.ready(key), 30, "one engine")
+    wait_until(lambda: engines.ready(key), 60, "one engine")
     engines.load(key, kv_usage=2.0)
 
     def preemptions() -> float:
         lines = [line for line in engines.page().splitlines() if line.startswith("vllm:num_preemptions_total{")]
         return next((float(line.rsplit(" ", 1)[1]) for line in lines if namespace in line), math.nan)
 
-    wait_until(lambda: preemptions() >= 1, 20, "a preemption")
+    wait_until(lambda: preemptions() >= 1, 60, "a preemption")
     engines.reset_counters()
 
     assert preemptions() == 0

@@ -93,7 +93,7 @@ def test_the_next_run_builds_only_what_was_not_finished(build: Build, end: signa
     killed, compiler = build.start_and_reach_the_gate()
     killed.send_signal(end)
     told, _ = killed.communicate(timeout=60)
-    wait_until(lambda: is_gone(compiler), 30, "no compiler left behind")
+    wait_until(lambda: is_gone(compiler), 60, "no compiler left behind")
     assert f"Building {COUNT} of {COUNT} programs from source" in told
     assert killed.returncode == (-9 if end == signal.SIGKILL else 130)
     assert ("the next run goes on from here" in told) == (end != signal.SIGKILL)

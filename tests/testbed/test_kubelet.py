@@ -20,7 +20,7 @@ from testbed.waiting import wait_until
 
 pytestmark = pytest.mark.cluster
 
-NODE, PORT, PATIENCE_SECONDS = "own-0", 8000, 30.0
+NODE, PORT, PATIENCE_SECONDS = "own-0", 8000, 60.0
 
 
 @pytest.fixture(scope="module")

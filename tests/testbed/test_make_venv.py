@@ -152,14 +152,14 @@ def test_a_second_make_waits_for_the_first_and_installs_nothing(
     monkeypatch.setattr(make_venv, "say", said.append)
     both = [threading.Thread(target=make, args=(checkout.root, "run")) for _ in range(2)]
     both[0].start()
-    wait_until(lambda: "pip" in (checkout.log.read_text() if checkout.log.exists() else ""), 30, "pip at work")
+    wait_until(lambda: "pip" in (checkout.log.read_text() if checkout.log.exists() else ""), 60, "pip at work")
     both[1].start()
-    wait_until(lambda: "Another make is making .venv: waiting for it" in said, 30, "the second waiting")
+    wait_until(lambda: "Another make is making .venv: waiting for it" in said, 60, "the second waiting")
 
     with checkout.gate.open("w"):
         checkout.gate.unlink()
     for each in both:
-        each.join(timeout=30)
+        each.join(timeout=60)
 
     assert checkout.calls() == [f"venv {checkout.venv}", "pip install", "pip install"]
 

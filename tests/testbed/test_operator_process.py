@@ -89,7 +89,7 @@ def test_the_operator_runs_dies_and_comes_back_on_the_same_ports(control_plane: 
         operator.start().wait_healthy()
         assert operator.pid != first
         operator.restart()
-        wait_until(operator.healthy, 20, "healthy after the restart")
+        wait_until(operator.healthy, 60, "healthy after the restart")
 
     assert not operator.is_running
 

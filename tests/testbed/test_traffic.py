@@ -21,7 +21,7 @@ from testbed.traffic.traffic import NOTHING, Load, Traffic
 from testbed.waiting import wait_until
 
 QUESTION = Question("tiny", "prompt", 4)
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 60.0
 
 
 class Server:
@@ -52,7 +52,7 @@ class Server:
             def do_POST(self) -> None:
                 length = int(self.headers["Content-Length"])
                 server.bodies.append(json.loads(self.rfile.read(length)))
-                server.hold.wait(PATIENCE_SECONDS)
+                server.hold.wait()
                 self.send_response(503 if server.manner == "refused" else 200)
                 self.end_headers()
                 self.wfile.write(_answer(server.manner, server.bodies[-1]["max_tokens"]))
