@@ -27,8 +27,8 @@ calculator: $(READY) ## the calculator as static files in build/calculator, with
 test: $(READY) build browser ## everything but the real engine: unit, stories, laws, cluster, browser
 	$(PYTEST) -m "not engine and not live" $(FOUR_AT_A_TIME) $(ARGS)
 
-test-unit: $(READY) ## the fast part: no cluster, no engine, no browser
-	$(PYTEST) -m "not cluster and not engine and not live and not browser" $(ARGS)
+test-unit: $(READY) ## the fast part: no cluster, no Helm, no engine, no browser
+	$(PYTEST) -m "not cluster and not helm and not engine and not live and not browser" $(ARGS)
 
 test-browser: $(READY) build browser ## the console in a real Chromium
 	$(PYTEST) -m browser $(TWO_AT_A_TIME) $(ARGS)
