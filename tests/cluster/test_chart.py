@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -310,7 +311,7 @@ class TestInstalled:
     def test_the_console_passes_the_restricted_profile_and_its_pod_gets_no_token(self, installed: ControlPlane) -> None:
         token = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - where it is mounted
         for name, has_token in (("plimsoll-console", False), ("plimsoll", True)):
-            found = installed.wait_until(lambda name=name: pods_of(installed, name), 30, f"a pod of {name}")
+            found = installed.wait_until(partial(pods_of, installed, name), 30, f"a pod of {name}")
             assert [token in json.dumps(pod["spec"]) for pod in found] == [has_token] * len(found), name
 
     def test_the_service_account_may_do_this_and_not_that(self, installed: ControlPlane) -> None:

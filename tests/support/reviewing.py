@@ -87,7 +87,7 @@ def plan_snapshot(file: Path, manifests: Sequence[Mapping[str, Any]]) -> Said:
 
 def piped(kubeconfig: Path, manifests: Sequence[Mapping[str, Any]]) -> Said:
     """:func:`plan` as a pipeline runs it: a process of its own."""
-    ran = subprocess.run(  # noqa: S603 - our own command
+    ran = subprocess.run(
         [sys.executable, "-m", "plimsoll", "plan", "-f", "-", "-o", "json"],
         input=_list_of(manifests),
         env={**os.environ, **_environment(kubeconfig)},
