@@ -75,7 +75,7 @@ def refusal(*options: str) -> str:
 
 def test_values_against_the_schema_are_refused_each_with_its_place() -> None:
     said = refusal("--set", ",".join(AGAINST_THE_SCHEMA))
-    lines = [line.removeprefix("- at ") for line in said.splitlines() if line.startswith("- at ")]
+    lines = [line.strip() for line in said.splitlines() if line.strip().startswith("- at ")]
     missing = [reason for reason in AGAINST_THE_SCHEMA.values() if not [line for line in lines if reason in line]]
     assert missing == [], said
     assert len(lines) == len(AGAINST_THE_SCHEMA), said

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -222,6 +222,13 @@ GOOD: dict[str, dict[str, Any]] = {
 Body = dict[str, Any]
 
 
+@cache
+def written_crd() -> Body:
+    """The CRD as we hand it out; change nothing."""
+    crd: Body = yaml.safe_load(CRD.read_text())
+    return crd
+
+
 def manifest(spec: Mapping[str, Any], name: str = "llama") -> Body:
     head = {"name": name, "namespace": "default"}
     return {"apiVersion": API_VERSION, "kind": KIND, "metadata": head, "spec": dict(spec)}
@@ -230,7 +237,7 @@ def manifest(spec: Mapping[str, Any], name: str = "llama") -> Body:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[ControlPlane]:
     with ControlPlane() as control_plane:
-        control_plane.apply([yaml.safe_load(CRD.read_text())])
+        control_plane.apply([written_crd()])
         wait_until_established(control_plane.kubectl, "inferencedeployments.plimsoll.dev")
         yield control_plane
 
@@ -349,8 +356,7 @@ def test_a_configuration_keeps_its_nulls_lists_and_numbers(cluster: ControlPlane
 
 def test_what_an_older_crd_let_through_is_named_and_leaves_its_neighbour_alone(cluster: ControlPlane) -> None:
     """An upgrade finds objects that would be refused today. They can be read, and their status can be written."""
-    today = yaml.safe_load(CRD.read_text())
-    older = deepcopy(today)
+    older = deepcopy(written_crd())
     spec = older["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     spec["properties"]["podTemplate"] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     bad = {
@@ -363,7 +369,7 @@ def test_what_an_older_crd_let_through_is_named_and_leaves_its_neighbour_alone(c
     wait_until(lambda: not any(refused(cluster, case) for case in cases), 30, "the older CRD is served")
     cluster.apply([manifest(case, f"old-{index}") for index, case in enumerate(cases)])
     cluster.apply([manifest(MINIMAL, "honest")])
-    replace_crd(cluster, today)
+    replace_crd(cluster, written_crd())
     wait_until(lambda: refused(cluster, cases[2]), 30, "the CRD of today is served")
 
     bodies = {body["metadata"]["name"]: body for body in cluster.client.get(COLLECTION)["items"]}
@@ -404,7 +410,7 @@ def test_a_good_spec_is_taken_and_python_fills_in_the_same_defaults(cluster: Con
 def test_the_api_server_keeps_the_crd_as_it_was_written(cluster: ControlPlane) -> None:
     """Otherwise GitOps tools would see a difference for ever."""
     kept = cluster.client.get(CRD_PATH)
-    written = yaml.safe_load(CRD.read_text())
+    written = written_crd()
     assert kept["spec"]["versions"] == written["spec"]["versions"]
     assert kept["spec"]["names"] == written["spec"]["names"]
 

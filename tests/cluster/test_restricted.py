@@ -13,13 +13,6 @@ from tests.support.rendered import planned_examples
 
 pytestmark = pytest.mark.cluster
 
-TEMPLATES = {
-    f"{name}, {entry['metadata']['name']}": entry["spec"]["template"]
-    for name, planned in planned_examples().items()
-    for entry in planned.objects()
-    if entry["kind"] == "Deployment"
-}
-
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[ControlPlane]:
@@ -28,6 +21,16 @@ def cluster() -> Iterator[ControlPlane]:
         strict = {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}
         running.client.merge_patch("/api/v1/namespaces/strict", {"metadata": strict})
         yield running
+
+
+def templates() -> dict[str, dict[str, Any]]:
+    """The pod templates of every example and variant."""
+    return {
+        f"{name}, {entry['metadata']['name']}": entry["spec"]["template"]
+        for name, planned in planned_examples().items()
+        for entry in planned.objects()
+        if entry["kind"] == "Deployment"
+    }
 
 
 def refused(cluster: ControlPlane, template: dict[str, Any]) -> str:
@@ -41,11 +44,11 @@ def refused(cluster: ControlPlane, template: dict[str, Any]) -> str:
 
 
 def test_every_examples_pod_is_admitted(cluster: ControlPlane) -> None:
-    said = {name: refused(cluster, template) for name, template in TEMPLATES.items()}
+    said = {name: refused(cluster, template) for name, template in templates().items()}
     assert {name: words for name, words in said.items() if words} == {}
 
 
 def test_the_profile_is_in_force(cluster: ControlPlane) -> None:
-    template = next(iter(TEMPLATES.values()))
+    template = next(iter(templates().values()))
     careless = {**template, "spec": {**template["spec"], "securityContext": {}}}
     assert "violates PodSecurity" in refused(cluster, careless)
