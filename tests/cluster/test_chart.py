@@ -6,7 +6,7 @@ import json
 import shutil
 import uuid
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -55,13 +55,36 @@ def empty(cluster: ControlPlane) -> Iterator[ControlPlane]:
     uninstall(cluster)
 
 
-@pytest.fixture(scope="class")
-def installed(cluster: ControlPlane) -> Iterator[ControlPlane]:
-    """One install with the console for the questions that change nothing of it."""
-    install(cluster, "--set", CONSOLE)
+@contextmanager
+def released(cluster: ControlPlane, *options: str) -> Iterator[ControlPlane]:
+    install(cluster, *options)
     wait_until_established(cluster.kubectl, CRD)
     yield cluster
     uninstall(cluster)
+
+
+@pytest.fixture(scope="class")
+def installed(cluster: ControlPlane) -> Iterator[ControlPlane]:
+    """One install with the console for the questions that change nothing of it."""
+    with released(cluster, "--set", CONSOLE) as found:
+        yield found
+
+
+@pytest.fixture(scope="class")
+def replaced(cluster: ControlPlane) -> Iterator[ControlPlane]:
+    """An install that is upgraded and taken away."""
+    with released(cluster) as found:
+        yield found
+
+
+@pytest.fixture(scope="class")
+def served(cluster: ControlPlane) -> Iterator[ControlPlane]:
+    """An install that serves one namespace."""
+    for name in ("served", "foreign"):
+        cluster.create_namespace(name)
+    options = "watchNamespaces={served},hub.tokenSecretNamespaces={served},hub.tokenSecretNames={hugging-face}"
+    with released(cluster, "--set", options) as found:
+        yield found
 
 
 def install(cluster: ControlPlane, *options: str) -> None:
@@ -364,16 +387,9 @@ class TestInstalled:
 
 
 class TestReplaced:
-    """An install that is upgraded and taken away; after each of these tests there is one again."""
+    """After each of these tests there is a release again."""
 
-    @pytest.fixture(scope="class")
-    def release(self, cluster: ControlPlane) -> Iterator[ControlPlane]:
-        install(cluster)
-        wait_until_established(cluster.kubectl, CRD)
-        yield cluster
-        uninstall(cluster)
-
-    def test_an_upgrade_brings_new_values_and_a_newer_crd(self, release: ControlPlane, tmp_path: Path) -> None:
+    def test_an_upgrade_brings_new_values_and_a_newer_crd(self, replaced: ControlPlane, tmp_path: Path) -> None:
         newer = tmp_path / "plimsoll"
         shutil.copytree(CHART, newer)
         template = newer / "templates" / "crd.yaml"
@@ -384,31 +400,31 @@ class TestReplaced:
         template.write_text(text.replace(added, new_field + added))
 
         values = ("--set-string", "prices.l4-24gb=0.71", "--set", "logLevel=debug,hub.readTokenSecrets=true")
-        release.helm("upgrade", RELEASE[0], str(newer), *RELEASE[2:], *values)
+        replaced.helm("upgrade", RELEASE[0], str(newer), *RELEASE[2:], *values)
 
-        schema = release.client.get(CRD_PATH)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        schema = replaced.client.get(CRD_PATH)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
         assert schema["properties"]["spec"]["properties"]["newField"] == {"type": "string"}
-        assert own(release, "/api/v1", "configmaps/plimsoll-prices")["data"] == {"l4-24gb": "0.71"}
-        deployment = own(release, "/apis/apps/v1", "deployments/plimsoll")
+        assert own(replaced, "/api/v1", "configmaps/plimsoll-prices")["data"] == {"l4-24gb": "0.71"}
+        deployment = own(replaced, "/apis/apps/v1", "deployments/plimsoll")
         environment = {
             each["name"]: each.get("value") for each in deployment["spec"]["template"]["spec"]["containers"][0]["env"]
         }
         assert environment["PLIMSOLL_LOG_LEVEL"] == "debug"
         expected = rows("default", "get secrets")
-        assert granted(release, USER, expected | rows("default", "list secrets"), expected) == expected
+        assert granted(replaced, USER, expected | rows("default", "list secrets"), expected) == expected
 
     def test_an_uninstall_keeps_the_crd_and_its_objects_and_a_new_install_takes_them_over(
-        self, release: ControlPlane
+        self, replaced: ControlPlane
     ) -> None:
         head = {"name": "llama", "namespace": "default"}
-        release.apply([{"apiVersion": API_VERSION, "kind": KIND, "metadata": head, "spec": SPEC}])
-        uninstall(release)
-        assert release.client.get(LLAMA)["spec"]["contextLength"] == 8192
-        assert own(release, "/apis/apps/v1", "deployments")["items"] == []
-        assert own(release, "/api/v1", "services")["items"] == []
+        replaced.apply([{"apiVersion": API_VERSION, "kind": KIND, "metadata": head, "spec": SPEC}])
+        uninstall(replaced)
+        assert replaced.client.get(LLAMA)["spec"]["contextLength"] == 8192
+        assert own(replaced, "/apis/apps/v1", "deployments")["items"] == []
+        assert own(replaced, "/api/v1", "services")["items"] == []
 
-        install(release)
-        assert release.client.get(LLAMA)["spec"]["contextLength"] == 8192
+        install(replaced)
+        assert replaced.client.get(LLAMA)["spec"]["contextLength"] == 8192
 
 
 def test_without_keep_an_uninstall_takes_the_crd_along(empty: ControlPlane) -> None:
@@ -515,15 +531,6 @@ def test_every_option_at_once_is_taken_by_the_api_server(empty: ControlPlane, tm
 
 class TestNamespaced:
     """``watchNamespaces``: Roles where it serves, and next to nothing elsewhere."""
-
-    @pytest.fixture(scope="class")
-    def served(self, cluster: ControlPlane) -> Iterator[ControlPlane]:
-        for name in ("served", "foreign"):
-            cluster.create_namespace(name)
-        options = "watchNamespaces={served},hub.tokenSecretNamespaces={served},hub.tokenSecretNames={hugging-face}"
-        install(cluster, "--set", options)
-        yield cluster
-        uninstall(cluster)
 
     def test_it_may_do_its_work_where_it_serves_and_nowhere_else_and_other_secrets_stay_closed(
         self, served: ControlPlane
