@@ -10,10 +10,10 @@ PYTEST := $(BIN)/python -m pytest
 BY_FILE := --dist loadfile --no-loadscope-reorder
 TWO_AT_A_TIME := -n 2 $(BY_FILE)
 FOUR_AT_A_TIME := -n 4 $(BY_FILE)
-APART := cluster or browser
+APART := cluster or helm or browser
 ELSEWHERE := engine or live or bench
 FAST := not ($(APART) or $(ELSEWHERE))
-WITH_PARTS := tests/cluster tests/browser tests/testbed
+WITH_PARTS := tests/chart tests/cluster tests/browser tests/testbed
 
 ##@ Try it
 try: $(RUNS) ## size and place a 70B model on an example fleet: no cluster, no GPU (a minute on first use)
@@ -32,7 +32,7 @@ test: ## everything but the real engine: first what needs no cluster (two minute
 	$(MAKE) --no-print-directory test-unit
 	$(MAKE) --no-print-directory test-apart
 
-test-unit: $(READY) ## the fast part: no cluster, no engine, no browser
+test-unit: $(READY) ## the fast part: no cluster, no Helm, no engine, no browser
 	$(PYTEST) -m "$(FAST)" $(TWO_AT_A_TIME) $(ARGS)
 
 test-apart: $(READY) build browser ## the rest: on a real API server, scheduler and Prometheus, and in a real Chromium

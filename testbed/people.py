@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from testbed.control_plane import ControlPlane
+from testbed.rights import may
 
 _SECONDS = 30.0
 _GROUP = "rbac.authorization.k8s.io"
@@ -24,14 +24,14 @@ def admin(control_plane: ControlPlane, user: str) -> Path:
             _bound("ClusterRoleBinding", f"{user}-view", "view", user),
         ]
     )
-    _wait_allowed(control_plane, user, ("--all-namespaces",))
+    _wait_allowed(control_plane, user)
     return control_plane.user_kubeconfig(user)
 
 
 def tenant(control_plane: ControlPlane, user: str, namespace: str) -> Path:
     """A kubeconfig of somebody who may read one namespace: the role ``view`` there, and nothing elsewhere."""
     control_plane.apply([_bound("RoleBinding", f"{user}-view", "view", user, namespace)])
-    _wait_allowed(control_plane, user, ("--namespace", namespace))
+    _wait_allowed(control_plane, user, namespace)
     return control_plane.user_kubeconfig(user)
 
 
@@ -50,9 +50,7 @@ def _bound(kind: str, name: str, role: str, user: str, namespace: str = "") -> d
     }
 
 
-def _wait_allowed(control_plane: ControlPlane, user: str, where: Sequence[str]) -> None:
+def _wait_allowed(control_plane: ControlPlane, user: str, namespace: str = "") -> None:
     """The chart's role is part of ``view`` only a moment after it was created."""
-    words = ("auth", "can-i", "list", "inferencedeployments.plimsoll.dev", "--as", user, *where)
-    control_plane.wait_until(
-        lambda: control_plane.kubectl(*words, check=False).strip() == "yes", _SECONDS, f"{user} may list deployments"
-    )
+    row = ("list", "inferencedeployments.plimsoll.dev", namespace)
+    control_plane.wait_until(lambda: may(control_plane.client, user, *row), _SECONDS, f"{user} may list deployments")

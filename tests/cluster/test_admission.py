@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +13,25 @@ import pytest
 import yaml
 
 from plimsoll.api.convert import check_without_model
+from plimsoll.api.defaults import with_defaults
 from plimsoll.api.parse import parse_inference_deployment
+from plimsoll.api.rules import check_rules
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
+from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.names import API_VERSION, KIND
+from testbed.api_client import ApiError, http_text
 from testbed.control_plane import ControlPlane
 from testbed.established import wait_until_established
 from testbed.waiting import wait_until
 from tests.api.poison import BEYOND_THE_CRD, DIGITS, POISON, refusal
+from tests.support.broken_rules import broken_manifests, crd_rules
+from tests.support.planes import borrowed_plane
 from tests.support.vllm_flags import owned_flag
 
 pytestmark = pytest.mark.cluster
 
+COLLECTION = f"/apis/{API_VERSION}/namespaces/default/inferencedeployments"
+CRD_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/inferencedeployments.plimsoll.dev"
 CRD = Path(__file__).resolve().parents[2] / "crds" / "plimsoll.dev_inferencedeployments.yaml"
 MINIMAL: dict[str, Any] = {"model": {"name": "meta-llama/Llama-3.1-8B"}, "contextLength": 8192, "concurrency": 16}
 FULL: dict[str, Any] = MINIMAL | {
@@ -135,18 +145,6 @@ FREE_ARGUMENTS = (
     "--quantization-param-path=/x",
 )
 REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
-    "fp8 permitted for a cache whose precision is fixed": (
-        {"kvCache": {"precision": "bf16", "allowFp8": True}},
-        "kvCache.allowFp8 leaves the choice to auto: set kvCache.precision to auto, or remove allowFp8",
-    ),
-    "one GPU type allowed and denied": (
-        {"gpu": {"allow": ["h100-sxm-80gb", "l4-24gb"], "deny": ["l4-24gb"]}},
-        "gpu.allow and gpu.deny name the same GPU type: remove it from one of them",
-    ),
-    "more replicas at least than at most": (
-        {"rebalancing": {"minReplicas": 4, "maxReplicas": 3}},
-        "rebalancing.minReplicas must not exceed rebalancing.maxReplicas",
-    ),
     "default minimum above the maximum": (
         {"rebalancing": {"maxReplicas": 0}},
         "spec.rebalancing.maxReplicas in body should be greater than or equal to 1",
@@ -155,55 +153,15 @@ REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
         {"engine": {"speculation": {"method": "Eagle", "tokens": 3}}},
         "speculation.method Eagle and Draft need speculation.draftModel: name the head or the small model",
     ),
-    "a draft model for a method without one": (
-        {"engine": {"speculation": {"method": "Ngram", "tokens": 3, "draftModel": {"name": "acme/small"}}}},
-        "speculation.draftModel is for the methods Eagle and Draft: remove it, or change the method",
-    ),
-    "neither images nor videos": (
-        {"engine": {"multimodal": {"imagesPerPrompt": 0, "videosPerPrompt": 0}}},
-        "engine.multimodal takes neither images nor videos: write engine.textOnly instead",
-    ),
-    "images for text alone": (
-        {"engine": {"textOnly": True, "multimodal": {"imagesPerPrompt": 1}}},
-        "engine.textOnly leaves the tower out, which engine.multimodal is about: remove one of them",
-    ),
     "a method of drafting that does not exist": (
         {"engine": {"speculation": {"method": "Medusa", "tokens": 3}}},
         "spec.engine.speculation.method",
-    ),
-    "the load of one replica and that of all": (
-        {"totalConcurrency": 100},
-        "write exactly one of concurrency (requests of one replica) and totalConcurrency (requests of all replicas)",
     ),
     "no load": (
         {"concurrency": None},
         "write exactly one of concurrency (requests of one replica) and totalConcurrency (requests of all replicas)",
     ),
-    "replicas where the planner chooses them": (
-        {"concurrency": None, "totalConcurrency": 100, "replicas": 3},
-        "totalConcurrency lets the planner choose the number of replicas: remove replicas, or write minReplicas",
-    ),
-    "the fewest replicas next to declared ones": (
-        {"minReplicas": 2},
-        "minReplicas belongs to totalConcurrency: with concurrency write replicas",
-    ),
-    "more replicas than requests": (
-        {"concurrency": None, "totalConcurrency": 4, "minReplicas": 5},
-        "minReplicas exceeds totalConcurrency: lower it, or raise totalConcurrency",
-    ),
-    "fewer requests at the same time than declared": (
-        {"engine": {"maxSequences": 15}},
-        "engine.maxSequences is less than concurrency: raise it, lower concurrency, or remove it",
-    ),
-    "Auto without a bound": (
-        {"rebalancing": {"mode": "Auto"}},
-        "rebalancing.mode Auto needs rebalancing.maxReplicas",
-    ),
     "a mode in the wrong case": ({"rebalancing": {"mode": "auto"}}, 'supported values: "Off", "Recommend", "Auto"'),
-    "expected requests longer than the context": (
-        {"expectedTokens": {"prompt": 8000, "output": 193}},
-        "expectedTokens.prompt + expectedTokens.output must not exceed contextLength",
-    ),
     "a negative context": ({"contextLength": -1}, "spec.contextLength in body should be greater than or equal to 1"),
     "a context in words": ({"contextLength": "8k"}, 'spec.contextLength in body must be of type integer: "string"'),
     "half a token": ({"contextLength": 8192.5}, "spec.contextLength in body must be of type int64"),
@@ -211,14 +169,6 @@ REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
     "a price with its currency": ({"gpu": {"maxHourlyPrice": "$12"}}, "spec.gpu.maxHourlyPrice in body should match"),
     "a negative price": ({"gpu": {"maxHourlyPrice": "-1"}}, "spec.gpu.maxHourlyPrice in body should match"),
     "a price as a float": ({"gpu": {"maxHourlyPrice": 12.5}}, "spec.gpu.maxHourlyPrice in body must be of type string"),
-    "an override beyond the bound": (
-        {"gpu": {"maxPerReplica": 4}, "overrides": {"tensorParallel": 8}},
-        "overrides.tensorParallel exceeds gpu.maxPerReplica: raise one or lower the other",
-    ),
-    "an override that is denied": (
-        {"gpu": {"deny": ["l4-24gb"]}, "overrides": {"gpuType": "l4-24gb"}},
-        "overrides.gpuType is in gpu.deny",
-    ),
     "memory without a unit": (
         {"overrides": {"memoryPerGpu": "70"}},
         "spec.overrides.memoryPerGpu in body should match",
@@ -236,10 +186,6 @@ REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
         {"engine": {"gpuMemoryUtilizationPercent": 100}},
         "spec.engine.gpuMemoryUtilizationPercent in body should be less than or equal to 98",
     ),
-    "two kinds of cache": (
-        {"podTemplate": {"modelCache": {"claimName": "weights", "sizeLimit": "1Gi"}}},
-        "modelCache: claimName and sizeLimit exclude each other",
-    ),
     "a model id with three parts": ({"model": {"name": "a/b/c"}}, "spec.model.name in body should match"),
     "a model without a name": ({"model": {}}, "spec.model.name: Required value"),
     "weights at a relative path": ({"model": {"name": "m", "path": "models"}}, "spec.model.path in body should match"),
@@ -253,193 +199,229 @@ BAD_NAMES = {
 }
 
 
-def manifest(spec: dict[str, Any], name: str = "llama") -> str:
-    return json.dumps({"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": spec})
+TEXTS_AND_NUMBERS: dict[str, dict[str, Any]] = {
+    "spec.engine.cpuOffload": {"engine": {"cpuOffload": f"{DIGITS}Gi"}},
+    "spec.overrides.memoryPerGpu": {"overrides": {"memoryPerGpu": f"{DIGITS}Gi"}},
+    "spec.gpu.maxHourlyPrice": {"gpu": {"maxHourlyPrice": DIGITS}},
+    "spec.engine.image": {"engine": {"image": "a b"}},
+    "spec.model.config": {"model": {"name": "m", "config": {f"k{index}": 0 for index in range(1025)}}},
+    "spec.model.tokenSecretRef.name": {"model": {"name": "m", "tokenSecretRef": {"name": "A_B"}}},
+}
+"""Values out of bounds, by the field."""
+
+GOOD: dict[str, dict[str, Any]] = {
+    "minimal": MINIMAL,
+    "full": FULL,
+    "explicit nulls": MINIMAL | {"gpu": None, "overrides": None},
+    "empty objects": MINIMAL | {"rebalancing": {}},
+    "resources that are null": MINIMAL | {"podTemplate": {"resources": None}},
+    "no resources": MINIMAL | {"podTemplate": {"resources": {}}},
+    "requests that are null": MINIMAL | {"podTemplate": {"resources": {"requests": None}}},
+    "arguments of others": MINIMAL | {"engine": {"extraArgs": list(FREE_ARGUMENTS)}},
+}
+
+Body = dict[str, Any]
+
+
+@cache
+def written_crd() -> Body:
+    """The CRD as we hand it out; change nothing."""
+    crd: Body = yaml.safe_load(CRD.read_text())
+    return crd
+
+
+def manifest(spec: Mapping[str, Any], name: str = "llama") -> Body:
+    head = {"name": name, "namespace": "default"}
+    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": head, "spec": dict(spec)}
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[ControlPlane]:
-    with ControlPlane() as control_plane:
-        control_plane.kubectl("create", "-f", str(CRD))
+    with borrowed_plane() as control_plane:
+        control_plane.apply([written_crd()])
         wait_until_established(control_plane.kubectl, "inferencedeployments.plimsoll.dev")
         yield control_plane
 
 
-def answer(cluster: ControlPlane, spec: dict[str, Any], name: str = "llama") -> str:
-    """What the API server says to this object, without keeping it."""
-    return cluster.kubectl("create", "--dry-run=server", "-f", "-", stdin=manifest(spec, name), check=False)
+def words_of(refused: Callable[[], Any]) -> str:
+    """The API server's words where it refuses something; empty where it takes it."""
+    try:
+        refused()
+    except ApiError as error:
+        return str(json.loads(str(error).partition(": ")[2])["message"])
+    return ""
 
 
-@pytest.mark.parametrize("case", REFUSALS)
-def test_a_bad_spec_is_refused_with_a_reason(cluster: ControlPlane, case: str) -> None:
-    change, message = REFUSALS[case]
-    said = answer(cluster, MINIMAL | change)
-    assert message in said
-    assert "created" not in said
+def table(wrong: Mapping[Any, Any]) -> str:
+    """Every row that is wrong, with what was said."""
+    return "".join(f"\n{case}: {said}" for case, said in wrong.items())
 
 
-@pytest.mark.parametrize("case", POISON)
-def test_what_would_break_the_pods_is_refused_by_the_fields_name(cluster: ControlPlane, case: str) -> None:
-    template, message, field = POISON[case]
-    said = answer(cluster, MINIMAL | {"podTemplate": template})
-    assert message in said
-    assert "created" not in said
-    assert refusal(podTemplate=template).field == f"spec.podTemplate.{field}"
+def tried(cluster: ControlPlane, body: Body) -> Body:
+    """Ask as kubectl does, without keeping the object; what the API server would store."""
+    stored: Body = cluster.client.send("POST", f"{COLLECTION}?dryRun=All&fieldValidation=Strict", body)
+    return stored
 
 
-@pytest.mark.parametrize("case", BEYOND_THE_CRD)
-def test_what_a_crd_cannot_say_is_refused_by_the_operator(cluster: ControlPlane, case: str) -> None:
-    template, field = BEYOND_THE_CRD[case]
-    assert "created" in answer(cluster, MINIMAL | {"podTemplate": template})
-    assert refusal(podTemplate=template).field == f"spec.podTemplate.{field}"
+def refused(cluster: ControlPlane, spec: Mapping[str, Any], name: str = "llama") -> str:
+    return words_of(lambda: tried(cluster, manifest(spec, name)))
 
 
-@pytest.mark.parametrize(
-    ("change", "field"),
-    [
-        ({"engine": {"cpuOffload": f"{DIGITS}Gi"}}, "spec.engine.cpuOffload"),
-        ({"overrides": {"memoryPerGpu": f"{DIGITS}Gi"}}, "spec.overrides.memoryPerGpu"),
-        ({"gpu": {"maxHourlyPrice": DIGITS}}, "spec.gpu.maxHourlyPrice"),
-        ({"engine": {"image": "a b"}}, "spec.engine.image"),
-        ({"model": {"name": "m", "config": []}}, "spec.model.config"),
-        ({"model": {"name": "m", "config": {f"k{index}": 0 for index in range(1025)}}}, "spec.model.config"),
-        ({"model": {"name": "m", "tokenSecretRef": {"name": "A_B"}}}, "spec.model.tokenSecretRef.name"),
-    ],
-)
-def test_texts_and_numbers_are_bounded(cluster: ControlPlane, change: dict[str, Any], field: str) -> None:
-    said = answer(cluster, MINIMAL | change)
-    assert field in said
-    assert "created" not in said
-    assert refusal(**change).field == field
+def refused_by_plan(body: Body) -> InvalidInput | None:
+    """What ``plimsoll plan`` says without an API server."""
+    try:
+        parse_inference_deployment(body)
+        check_rules(body)
+    except InvalidInput as error:
+        return error
+    return None
 
 
-@pytest.mark.parametrize("nothing", [None, {}, {"requests": None}])
-def test_no_resources_are_no_harm(cluster: ControlPlane, nothing: Any) -> None:
-    spec = MINIMAL | {"podTemplate": {"resources": nothing}}
-    assert "created" in answer(cluster, spec)
-    check_without_model(parse_inference_deployment(json.loads(manifest(spec))).spec)
+def test_a_bad_spec_and_a_bad_name_are_refused_with_a_reason_and_by_plan_for_the_same_field(
+    cluster: ControlPlane,
+) -> None:
+    rows = {case: (manifest(MINIMAL | change), message) for case, (change, message) in REFUSALS.items()}
+    rows |= {name: (manifest(MINIMAL, name), message) for name, message in BAD_NAMES.items()}
+    wrong = {}
+    for case, (body, message) in rows.items():
+        theirs, ours = words_of(partial(tried, cluster, body)), refused_by_plan(body)
+        if message not in theirs or ours is None or ours.field not in theirs:
+            wrong[case] = theirs, ours
+    assert not wrong, table(wrong)
+
+
+def test_every_rule_says_the_same_on_the_api_server_and_in_plan(cluster: ControlPlane) -> None:
+    rules = {message for _, message in crd_rules()}
+    wrong = {}
+    for part, body in broken_manifests("default"):
+        theirs, ours = words_of(partial(tried, cluster, body)), refused_by_plan(body)
+        if not [rule for rule in rules if part in rule and rule in theirs and rule in str(ours)]:
+            wrong[part, body["metadata"]["name"]] = theirs, ours
+    assert not wrong, table(wrong)
+
+
+def test_what_would_break_the_pods_is_refused_by_the_fields_name(cluster: ControlPlane) -> None:
+    wrong = {}
+    for case, (template, message, field) in POISON.items():
+        theirs, ours = refused(cluster, MINIMAL | {"podTemplate": template}), refusal(podTemplate=template).field
+        if message not in theirs or ours != f"spec.podTemplate.{field}":
+            wrong[case] = theirs, ours
+    assert not wrong, table(wrong)
+
+
+def test_what_a_crd_cannot_say_is_refused_by_the_operator(cluster: ControlPlane) -> None:
+    wrong = {}
+    for case, (template, field) in BEYOND_THE_CRD.items():
+        theirs, ours = refused(cluster, MINIMAL | {"podTemplate": template}), refusal(podTemplate=template).field
+        if theirs or ours != f"spec.podTemplate.{field}":
+            wrong[case] = theirs, ours
+    assert not wrong, table(wrong)
+
+
+def test_texts_and_numbers_are_bounded(cluster: ControlPlane) -> None:
+    rows = [*TEXTS_AND_NUMBERS.items(), ("spec.model.config", {"model": {"name": "m", "config": []}})]
+    wrong = {}
+    for field, change in rows:
+        theirs, ours = refused(cluster, MINIMAL | change), refusal(**change).field
+        if field not in theirs or ours != field:
+            wrong[field] = theirs, ours
+    assert not wrong, table(wrong)
 
 
 DEEP = 5000
 """Levels: an API server reads 10,000, Python's reader about 1,000."""
 
 
-@pytest.mark.parametrize(
-    "config",
-    ['{"a":' * DEEP + "1" + "}" * DEEP, '{"a":' + "[" * DEEP + "1" + "]" * DEEP + "}"],
-    ids=["objects", "lists"],
+NESTED = ('{"a":' * DEEP + "1" + "}" * DEEP, '{"a":' + "[" * DEEP + "1" + "]" * DEEP + "}")
+PLACES = (
+    '"model": {{"name": "a/b", "config": {}}}',
+    '"model": {{"name": "a/b"}}, "podTemplate": {{"volumes": [{{"name": "a", "rbd": {}}}]}}',
+    '"model": {{"name": "a/b"}}, "podTemplate": {{"volumes": [{{"name": "a", "projected": {{"sources": [{}]}}}}]}}',
 )
-@pytest.mark.parametrize(
-    "place",
-    [
-        '"model": {{"name": "a/b", "config": {}}}',
-        '"model": {{"name": "a/b"}}, "podTemplate": {{"volumes": [{{"name": "a", "rbd": {}}}]}}',
-        '"model": {{"name": "a/b"}}, "podTemplate": {{"volumes": [{{"name": "a", "projected": {{"sources": [{}]}}}}]}}',
-    ],
-    ids=["model", "volume", "projection"],
-)
-def test_what_python_could_not_read_is_never_stored(cluster: ControlPlane, place: str, config: str) -> None:
+
+
+def test_what_python_could_not_read_is_never_stored(cluster: ControlPlane) -> None:
     """One object that cannot be read would keep the operator from listing all the others."""
-    spec = f'{place.format(config)}, "contextLength": 1, "concurrency": 1'
-    body = f'{{"apiVersion": "{API_VERSION}", "kind": "{KIND}", "metadata": {{"name": "deep"}}, "spec": {{{spec}}}}}'
-    path = f"/apis/{API_VERSION}/namespaces/default/inferencedeployments"
-    said = cluster.kubectl("create", "--raw", path, "-f", "-", stdin=body, check=False)
-    assert "must have at most 0 items" in said
-    assert "created" in answer(cluster, MINIMAL)
-    assert isinstance(json.loads(cluster.kubectl("get", "--raw", path)), dict)
+    client, url = cluster.client, cluster.server + COLLECTION
+    head = f'"apiVersion": "{API_VERSION}", "kind": "{KIND}", "metadata": {{"name": "deep"}}'
+    for place in PLACES:
+        for nested in NESTED:
+            body = f'{{{head}, "spec": {{{place.format(nested)}, "contextLength": 1, "concurrency": 1}}}}'
+            send = partial(http_text, url, tls=client.tls, method="POST", body=body, content_type="application/json")
+            assert "must have at most 0 items" in words_of(send), (place, nested[:10])
+    assert refused(cluster, MINIMAL) == ""
+    assert isinstance(client.get(COLLECTION), dict)
 
 
 def test_a_configuration_keeps_its_nulls_lists_and_numbers(cluster: ControlPlane) -> None:
     config = {"rope_scaling": None, "a": [None, {"b": [[1, 2.5, "x", True]]}], "c": {"d": {"e": {"f": {"g": 1e-05}}}}}
-    spec = MINIMAL | {"model": {"name": "a/b", "config": config}}
-    told = cluster.kubectl("create", "--dry-run=server", "-o", "json", "-f", "-", stdin=manifest(spec))
-    assert json.loads(told)["spec"]["model"]["config"] == config
+    stored = tried(cluster, manifest(MINIMAL | {"model": {"name": "a/b", "config": config}}))
+    assert stored["spec"]["model"]["config"] == config
 
 
 def test_what_an_older_crd_let_through_is_named_and_leaves_its_neighbour_alone(cluster: ControlPlane) -> None:
     """An upgrade finds objects that would be refused today. They can be read, and their status can be written."""
-    crd = yaml.safe_load(CRD.read_text())
-    spec = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    older = deepcopy(written_crd())
+    spec = older["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     spec["properties"]["podTemplate"] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    cluster.kubectl("replace", "-f", "-", stdin=json.dumps(crd))
     bad = {
         "env": [{"foo": "bar"}],
         "volumes": [{"name": "a", "emptyDir": {}}, {"name": "a", "emptyDir": {}}],
         "labels": {"team": "a b"},
     }
-    cases = [{"podTemplate": {name: value}} for name, value in bad.items()]
+    cases = [MINIMAL | {"podTemplate": {name: value}} for name, value in bad.items()]
+    replace_crd(cluster, older)
+    wait_until(lambda: not any(refused(cluster, case) for case in cases), 30, "the older CRD is served")
+    cluster.apply([manifest(case, f"old-{index}") for index, case in enumerate(cases)])
+    cluster.apply([manifest(MINIMAL, "honest")])
+    replace_crd(cluster, written_crd())
+    wait_until(lambda: "podTemplate.labels" in refused(cluster, cases[2]), 30, "the CRD of today is served")
 
-    def stored() -> bool:
-        said = [
-            cluster.kubectl("apply", "-f", "-", stdin=manifest(MINIMAL | case, f"old-{index}"), check=False)
-            for index, case in enumerate(cases)
-        ]
-        return all("created" in each or "unchanged" in each for each in said)
-
-    wait_until(stored, 30, "the older CRD is served")
-    cluster.kubectl("apply", "-f", "-", stdin=manifest(MINIMAL, "honest"))
-    cluster.kubectl("replace", "-f", str(CRD))
-    wait_until(lambda: "created" not in answer(cluster, MINIMAL | cases[2], "new"), 30, "the CRD of today is served")
-
-    listed = json.loads(cluster.kubectl("get", "infd", "-o", "json"))["items"]
-    bodies = {body["metadata"]["name"]: body for body in listed}
+    bodies = {body["metadata"]["name"]: body for body in cluster.client.get(COLLECTION)["items"]}
     for index, field in enumerate(("env[0].name", "volumes[1].name", "labels.team")):
         assert refusal(**bodies[f"old-{index}"]["spec"]).field == f"spec.podTemplate.{field}"
-        patch = json.dumps({"status": {"observedGeneration": 1}})
-        said = cluster.kubectl("patch", "infd", f"old-{index}", "--subresource=status", "--type=merge", "-p", patch)
-        assert "patched" in said
+        cluster.client.merge_patch(f"{COLLECTION}/old-{index}/status", {"status": {"observedGeneration": 1}})
     check_without_model(parse_inference_deployment(bodies["honest"]).spec)
 
 
-@pytest.mark.parametrize("name", BAD_NAMES)
-def test_a_bad_name_is_refused_with_a_reason(cluster: ControlPlane, name: str) -> None:
-    assert BAD_NAMES[name] in answer(cluster, MINIMAL, name)
+def replace_crd(cluster: ControlPlane, crd: Body) -> None:
+    version = cluster.client.get(CRD_PATH)["metadata"]["resourceVersion"]
+    cluster.client.send("PUT", CRD_PATH, crd | {"metadata": crd["metadata"] | {"resourceVersion": version}})
 
 
-@pytest.mark.parametrize("argument", OWNED_SPELLINGS)
-def test_an_owned_flag_is_refused_however_it_is_spelt(cluster: ControlPlane, argument: str) -> None:
-    assert owned_flag(argument) is not None
-    said = answer(cluster, MINIMAL | {"engine": {"extraArgs": ["--enable-prefix-caching", argument]}})
-    assert "extraArgs holds a flag that the operator owns" in said
-
-
-def test_every_other_argument_is_taken(cluster: ControlPlane) -> None:
+def test_an_owned_flag_is_refused_however_it_is_spelt_and_every_other_argument_is_taken(cluster: ControlPlane) -> None:
+    wrong = {}
+    for argument in OWNED_SPELLINGS:
+        theirs = refused(cluster, MINIMAL | {"engine": {"extraArgs": ["--enable-prefix-caching", argument]}})
+        if "extraArgs holds a flag that the operator owns" not in theirs or owned_flag(argument) is None:
+            wrong[argument] = theirs
+    assert not wrong, table(wrong)
     assert [argument for argument in FREE_ARGUMENTS if owned_flag(argument)] == []
-    assert "created" in answer(cluster, MINIMAL | {"engine": {"extraArgs": list(FREE_ARGUMENTS)}})
 
 
-@pytest.mark.parametrize(
-    ("spec", "name"),
-    [
-        pytest.param(MINIMAL, "llama", id="minimal"),
-        pytest.param(FULL, "llama", id="full"),
-        pytest.param(MINIMAL, "l" * 52, id="longest name"),
-        pytest.param(MINIMAL | {"gpu": None, "overrides": None}, "llama", id="explicit nulls"),
-        pytest.param(MINIMAL | {"rebalancing": {}}, "llama", id="empty objects"),
-    ],
-)
-def test_a_good_spec_is_taken(cluster: ControlPlane, spec: dict[str, Any], name: str) -> None:
-    assert "created" in answer(cluster, spec, name)
-
-
-@pytest.mark.parametrize("spec", [MINIMAL, FULL], ids=["minimal", "full"])
-def test_the_api_server_and_python_fill_in_the_same_defaults(cluster: ControlPlane, spec: dict[str, Any]) -> None:
-    told = cluster.kubectl("create", "--dry-run=server", "-o", "json", "-f", "-", stdin=manifest(spec))
-    parsed = InferenceDeploymentSpec.model_validate(spec)
-    assert json.loads(told)["spec"] == parsed.model_dump(mode="json", by_alias=True, exclude_none=True)
+def test_a_good_spec_is_taken_and_python_fills_in_the_same_defaults(cluster: ControlPlane) -> None:
+    stored = {name: tried(cluster, manifest(spec))["spec"] for name, spec in GOOD.items()}
+    for name, spec in GOOD.items():
+        assert refused_by_plan(manifest(spec)) is None, name
+        check_without_model(parse_inference_deployment(manifest(spec)).spec)
+    for name in ("minimal", "full"):
+        parsed = InferenceDeploymentSpec.model_validate(GOOD[name])
+        assert stored[name] == parsed.model_dump(mode="json", by_alias=True, exclude_none=True)
+    more = {"rebalancing": {"mode": "Off"}, "podTemplate": {"env": [{"name": "A"}]}}
+    assert tried(cluster, manifest(MINIMAL | more))["spec"] == with_defaults(manifest(MINIMAL | more))["spec"]
+    assert refused(cluster, MINIMAL, "l" * 52) == "", "the longest name"
 
 
 def test_the_api_server_keeps_the_crd_as_it_was_written(cluster: ControlPlane) -> None:
     """Otherwise GitOps tools would see a difference for ever."""
-    kept = yaml.safe_load(
-        cluster.kubectl("get", "crd", "inferencedeployments.plimsoll.dev", "-o", "yaml", "--show-managed-fields=false")
-    )
-    written = yaml.safe_load(CRD.read_text())
+    kept = cluster.client.get(CRD_PATH)
+    written = written_crd()
     assert kept["spec"]["versions"] == written["spec"]["versions"]
     assert kept["spec"]["names"] == written["spec"]["names"]
 
 
 def test_kubectl_explains_the_spec(cluster: ControlPlane) -> None:
+    assert "infd" in cluster.kubectl("api-resources", "--api-group=plimsoll.dev")  # it learns of new kinds here
     told = cluster.kubectl("explain", "infd.spec", "--recursive")
     assert "contextLength" in told
     assert "gpuMemoryUtilizationPercent" in told
@@ -447,7 +429,7 @@ def test_kubectl_explains_the_spec(cluster: ControlPlane) -> None:
 
 
 def test_kubectl_shows_waits_for_and_scales_a_deployment(cluster: ControlPlane) -> None:
-    cluster.kubectl("apply", "-f", "-", stdin=manifest(MINIMAL, "shown"))
+    cluster.apply([manifest(MINIMAL, "shown")])
     status = {
         "observedGeneration": 1,
         "replicas": 1,
@@ -482,8 +464,7 @@ def test_kubectl_shows_waits_for_and_scales_a_deployment(cluster: ControlPlane) 
             }
         ],
     }
-    patch = json.dumps({"status": status})
-    cluster.kubectl("patch", "infd", "shown", "--subresource=status", "--type=merge", "--patch", patch)
+    cluster.client.merge_patch(f"{COLLECTION}/shown/status", {"status": status})
 
     cluster.kubectl("wait", "--for=condition=Ready", "--timeout=10s", "infd/shown")
     header, row = cluster.kubectl("get", "infd", "shown", "-o", "wide").splitlines()
@@ -493,17 +474,15 @@ def test_kubectl_shows_waits_for_and_scales_a_deployment(cluster: ControlPlane) 
     assert "shown" in cluster.kubectl("get", "inference")
 
     cluster.kubectl("scale", "infd", "shown", "--replicas=3")
-    scale = cluster.client.get("/apis/plimsoll.dev/v1alpha1/namespaces/default/inferencedeployments/shown/scale")
+    scale = cluster.client.get(f"{COLLECTION}/shown/scale")
     assert scale["spec"]["replicas"] == 3
     assert scale["status"] == {"replicas": 1, "selector": "app=shown"}
 
 
 def test_a_status_with_a_bad_condition_is_refused(cluster: ControlPlane) -> None:
-    cluster.kubectl("apply", "-f", "-", stdin=manifest(MINIMAL, "unwell"))
-    patch = json.dumps({"status": {"conditions": [{"type": "Ready", "status": "Maybe", "reason": ""}]}})
-    said = cluster.kubectl(
-        "patch", "infd", "unwell", "--subresource=status", "--type=merge", "--patch", patch, check=False
-    )
+    cluster.apply([manifest(MINIMAL, "unwell")])
+    bad = {"status": {"conditions": [{"type": "Ready", "status": "Maybe", "reason": ""}]}}
+    said = words_of(lambda: cluster.client.merge_patch(f"{COLLECTION}/unwell/status", bad))
     assert "status.conditions[0].status" in said
     assert "status.conditions[0].reason" in said
     assert "status.conditions[0].lastTransitionTime: Required value" in said

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import time
@@ -18,13 +17,12 @@ from plimsoll.console.sources.prometheus_live import PrometheusLive
 from plimsoll.console.views.fleet_totals import GpuTotal
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.domain.reasons import NodeReason, PriceDoubt
-from testbed import versions
 from testbed.binaries import ensure_binaries
-from testbed.commands import CommandFailed, run_command
 from testbed.played_past import PlayedPast
 from testbed.prometheus import Prometheus
 from testbed.waiting import wait_until
-from tests.support.alerting import CHART, DASHBOARD, RULES, Rule, queries
+from tests.support.alerting import DASHBOARD, RULES, Rule, queries
+from tests.support.helm import all_of
 from tests.support.played_scenes import CHAT, Played, Scene, Story
 
 pytestmark = pytest.mark.cluster
@@ -140,27 +138,14 @@ class Past:
         return [series.labels for series in held if series.value == points]
 
 
-def helm(*options: str) -> str:
-    program = str(ensure_binaries()["helm"])
-    image = ("--set", "image.registry=registry.example", f"--kube-version={versions.KUBERNETES}")
-    return run_command(
-        [program, "template", "plimsoll", str(CHART), "--namespace", "plimsoll-system", *image, *options]
-    )
-
-
-def objects(kind: str, *options: str) -> list[dict[str, Any]]:
-    """The objects of a kind; the others are long, and are not parsed."""
-    return [yaml.safe_load(each) for each in helm(*options).split("\n---\n") if f"\nkind: {kind}\n" in each]
-
-
-ON = ("--set", "metrics.prometheusRule.enabled=true,metrics.dashboard.enabled=true")
+ON = ("--set", "metrics.prometheusRule.enabled=true")
 RUNBOOKS = ("--set", "metrics.prometheusRule.runbookUrl=https://git.example/plimsoll/docs/runbooks.md")
 
 
 @pytest.fixture(scope="module")
 def past(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Past]:
     directory = tmp_path_factory.mktemp("alerts")
-    (rule_object,) = objects("PrometheusRule", *ON, *RUNBOOKS)
+    (rule_object,) = all_of("PrometheusRule", *ON, *RUNBOOKS)
     rules = directory / "rules.yaml"
     rules.write_text(yaml.safe_dump(rule_object["spec"]))
     now = time.time() // 60 * 60
@@ -266,38 +251,6 @@ def test_deployments_can_be_chosen_also_where_they_cannot_be_planned(past: Past)
     selector = variable["query"]["query"].removeprefix("label_values(").removesuffix(", name)")
     found = past.prometheus.query(f"group by (name) ({asked(selector)})", at=past.now)
     assert sorted(each.labels["name"] for each in found) == [CHAT.name, "mail"]
-
-
-def test_the_chart_brings_neither_unless_it_is_asked_to() -> None:
-    assert objects("PrometheusRule") == []
-    assert [each["metadata"]["name"] for each in objects("ConfigMap")] == ["plimsoll-prices"]
-
-
-def test_the_chart_brings_both_with_the_labels_that_others_select_by() -> None:
-    labels = "metrics.prometheusRule.additionalLabels.release=kps,metrics.dashboard.annotations.grafana_folder=LLM"
-    more = ("--set", f"{labels},metrics.dashboard.namespace=grafana")
-    (rule,) = objects("PrometheusRule", *ON, *more)
-    assert rule["metadata"]["labels"]["release"] == "kps"
-    links = [each["annotations"]["runbook_url"] for group in rule["spec"]["groups"] for each in group["rules"]]
-    assert links == [f"docs/runbooks.md#{name.lower()}" for name in RULES]
-    (found,) = [each for each in objects("ConfigMap", *ON, *more) if each["metadata"]["name"] == "plimsoll-dashboard"]
-    assert found["metadata"]["namespace"] == "grafana"
-    assert found["metadata"]["labels"]["grafana_dashboard"] == "1"
-    assert found["metadata"]["annotations"] == {"grafana_folder": "LLM"}
-    assert json.loads(found["data"]["plimsoll.json"]) == DASHBOARD
-
-
-def test_helm_has_nothing_to_say_about_them() -> None:
-    image = ("--set", "image.registry=registry.example")
-    said = run_command([str(ensure_binaries()["helm"]), "lint", "--strict", str(CHART), *image, *ON])
-    assert "0 chart(s) failed" in said
-    assert "WARNING" not in said
-
-
-@pytest.mark.parametrize("address", ["https://git.example/a b", "https://git.example/x#y", "{{ evil }}", ""])
-def test_an_address_that_would_break_a_link_is_refused(address: str) -> None:
-    with pytest.raises(CommandFailed, match="runbookUrl"):
-        helm(*ON, "--set-string", f"metrics.prometheusRule.runbookUrl={address}")
 
 
 def test_the_console_reads_the_totals_of_the_fleet_from_the_operators_own_metrics(past: Past) -> None:

@@ -29,7 +29,7 @@ def prices(control_plane: ControlPlane) -> None:
     control_plane.apply([{"apiVersion": "v1", "kind": "ConfigMap", "metadata": head, "data": PRICES}])
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def neighbour(control_plane: ControlPlane) -> Iterator[View]:
     """Another tenant, whose own pod holds the only L4."""
     with namespace_of(control_plane, f"neighbour-{uuid.uuid4().hex[:6]}") as view:
@@ -68,16 +68,17 @@ def decided(said: Said) -> list[tuple[Any, ...]]:
     ]
 
 
-@pytest.fixture
-def crowded(here: View, neighbour: View, operator: OperatorProcess) -> View:
+@pytest.fixture(scope="module")
+def crowded(control_plane: ControlPlane, neighbour: View, operator: OperatorProcess) -> Iterator[View]:
     """A namespace with an object that serves, its variable secret, and one that waits for the other tenant's GPU."""
     assert operator.is_running
     assert neighbour.exists()
-    here.apply("serves", **on_gpu("l40s-48gb"), **SECRET)
-    here.apply("waits", **on_gpu("l4-24gb"))
-    here.wait_ready("serves")
-    here.wait_condition("waits", "Planned", "False")
-    return here
+    with namespace_of(control_plane, f"crowded-{uuid.uuid4().hex[:6]}") as view:
+        view.apply("serves", **on_gpu("l40s-48gb"), **SECRET)
+        view.apply("waits", **on_gpu("l4-24gb"))
+        view.wait_ready("serves")
+        view.wait_condition("waits", "Planned", "False")
+        yield view
 
 
 def planned_and_exported(here: View, manifests: list[dict[str, Any]], file: Path, *words: str) -> Said:

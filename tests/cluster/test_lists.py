@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import pytest
+
 from plimsoll.adapters.cluster import CONFIG_MAPS, INFERENCE_DEPLOYMENTS, NODES, Cluster, Listing
 from testbed.control_plane import ControlPlane
 from testbed.fleet import gpu_node
-from tests.support.installed import View, install
+from tests.support.installed import View
+
+pytestmark = pytest.mark.cluster
 
 
 async def test_a_list_of_metadata_has_versions_and_no_content(control_plane: ControlPlane, namespace: str) -> None:
-    install(control_plane)
     view = View(control_plane, namespace)
     control_plane.apply([gpu_node("listed", "L4", 1)])
     view.apply("a", gpu={"allow": ["mi300x-192gb"]})

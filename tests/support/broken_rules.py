@@ -35,7 +35,7 @@ Rule = tuple[str, str]
 """The path of the object that a rule is about, and the rule's message."""
 
 SPECS: Mapping[str, tuple[dict[str, Any], ...]] = {
-    "must not exceed contextLength": ({"expectedTokens": {"prompt": 8000, "output": 1000}},),
+    "must not exceed contextLength": ({"expectedTokens": {"prompt": 8000, "output": 193}},),
     "write exactly one of concurrency": ({"totalConcurrency": 64},),
     "totalConcurrency lets the planner choose": ({"concurrency": None, "totalConcurrency": 64, "replicas": 3},),
     "minReplicas belongs to totalConcurrency": ({"minReplicas": 2},),
@@ -56,7 +56,7 @@ SPECS: Mapping[str, tuple[dict[str, Any], ...]] = {
         _engine(speculation={"method": "Ngram", "tokens": 3, "draftModel": _DRAFT}),
     ),
     "weightStreaming.layers must not exceed": (_engine(weightStreaming={"group": 2, "layers": 3, "prefetch": 1}),),
-    "gpu.allow and gpu.deny": ({"gpu": {"allow": ["l4-24gb"], "deny": ["l4-24gb"]}},),
+    "gpu.allow and gpu.deny": ({"gpu": {"allow": ["h100-sxm-80gb", "l4-24gb"], "deny": ["l4-24gb"]}},),
     "overrides.memoryPerGpu must be more than 0": ({"overrides": {"memoryPerGpu": "0Gi"}},),
     "must be the name of a volume": (_pod(volumeMounts=[{"name": "nowhere", "mountPath": "/x"}]),),
     "annotations: a key": (_pod(annotations={"bad key": "x"}),),

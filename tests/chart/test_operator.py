@@ -1,0 +1,183 @@
+"""What the chart makes of its values for the operator, its alerts and its dashboard, as Helm renders it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plimsoll.adapters.prometheus_access import PrometheusAccess
+from plimsoll.adapters.prometheus_gateway import GatewayMetrics
+from plimsoll.app.settings import Settings
+from plimsoll.engines.registry import engine_of
+from plimsoll.render.names import POOL_LABEL
+from tests.support.alerting import DASHBOARD, RULES
+from tests.support.helm import CHART, all_of, helm, named, pod_of
+
+pytestmark = pytest.mark.helm
+
+SECRET = "prometheus.url=http://p,prometheus.auth.existingSecret=s"  # noqa: S105 - the name of one
+USER = "prometheus.auth.username=u,prometheus.auth.passwordKey=p"
+ALERTS = ("--set", "metrics.prometheusRule.enabled=true,metrics.dashboard.enabled=true")
+
+
+def environment_of(*options: str) -> dict[str, str]:
+    """The plain variables of the operator's container."""
+    (container, *_) = pod_of("plimsoll", *options)["containers"]
+    return {each["name"]: each["value"] for each in container["env"] if "value" in each}
+
+
+@pytest.mark.parametrize(
+    "options", [(), ("--set", "image.registry=registry.example", *ALERTS)], ids=["usual", "alerts"]
+)
+def test_helm_finds_nothing_to_complain_about(options: tuple[str, ...]) -> None:
+    said = helm("lint", "--strict", str(CHART), *options)
+    assert "0 chart(s) failed" in said
+    assert "WARNING" not in said
+
+
+def test_what_prometheus_asks_for_is_mounted_and_named() -> None:
+    keys = {"tokenKey": "token", "certificateKey": "tls.crt", "privateKeyKey": "tls.key", "caKey": "ca.crt"}
+    options = ",".join(f"prometheus.auth.{name}={key}" for name, key in (keys | {"headersKey": "headers"}).items())
+    labels = "prometheus.labels[0].namespace=ns,prometheus.labels[0].pod=po"
+    given = ("--set", f"{SECRET},{options},{labels}")
+
+    pod = pod_of("plimsoll", *given)
+    (volume,) = [each for each in pod["volumes"] if "secret" in each]
+    assert volume["secret"]["secretName"] == "s"
+    mounts = pod["containers"][0]["volumeMounts"]
+    assert [each for each in mounts if each["name"] == volume["name"]] == [
+        {"name": volume["name"], "mountPath": "/etc/plimsoll/prometheus", "readOnly": True}
+    ]
+    settings = Settings.from_environment(environment_of(*given))
+    assert settings.prometheus_access == PrometheusAccess(
+        token_file=Path("/etc/plimsoll/prometheus/token"),
+        certificate_file=Path("/etc/plimsoll/prometheus/tls.crt"),
+        key_file=Path("/etc/plimsoll/prometheus/tls.key"),
+        ca_file=Path("/etc/plimsoll/prometheus/ca.crt"),
+        headers_file=Path("/etc/plimsoll/prometheus/headers"),
+    )
+    assert settings.prometheus_labels == (("ns", "po"),)
+
+    access = Settings.from_environment(environment_of("--set", f"{SECRET},{USER}")).prometheus_access
+    assert (access.user, access.password_file) == ("u", Path("/etc/plimsoll/prometheus/p"))
+
+
+def test_the_names_of_a_gateways_queue_are_handed_on() -> None:
+    assert Settings.from_environment(environment_of()).gateway_metrics == GatewayMetrics()
+    options = "prometheus.gatewayQueueMetrics={a_queue,b:queue},prometheus.gatewayPoolLabel=pool"
+    settings = Settings.from_environment(environment_of("--set", options))
+    assert settings.gateway_metrics == GatewayMetrics(("a_queue", "b:queue"), "pool")
+
+
+def test_engines_pods_are_read_directly_unless_the_chart_says_otherwise() -> None:
+    assert not [each for each in pod_of("plimsoll")["volumes"] if "secret" in each]
+    assert Settings.from_environment(environment_of()).direct_scrape is True
+    options = ("--set", "directScrape.enabled=false,scrapeAnnotations=true")
+    settings = Settings.from_environment(environment_of(*options))
+    assert (settings.direct_scrape, settings.scrape_annotations) == (False, True)
+
+
+def test_the_network_policy_lets_the_operator_read_engines_only_where_it_does() -> None:
+    def egress(*options: str) -> list[list[int]]:
+        policy = named("NetworkPolicy", "plimsoll", *options)
+        return [[port["port"] for port in rule["ports"]] for rule in policy["spec"].get("egress", ())]
+
+    bounded = "networkPolicy.egress[0].ports[0].port=53"
+    assert egress() == []
+    assert egress("--set", bounded) == [[53], [8000]]
+    assert egress("--set", f"{bounded},directScrape.enabled=false") == [[53]]
+    assert egress("--set", f"{bounded},prometheus.url=http://p") == [[53]]
+
+
+def test_a_pod_monitor_comes_on_request_where_the_cluster_knows_it() -> None:
+    def monitors(*options: str) -> list[dict[str, Any]]:
+        return all_of("PodMonitor", *options)
+
+    known = "--api-versions=monitoring.coreos.com/v1/PodMonitor"
+    assert monitors(known) == monitors("--set", "podMonitor.enabled=true") == []
+    (monitor,) = monitors(known, "--set", "podMonitor.enabled=true,podMonitor.additionalLabels.release=kps")
+    assert monitor["metadata"]["labels"]["release"] == "kps"
+    assert monitor["spec"] == {
+        "namespaceSelector": {"any": True},
+        "selector": {"matchExpressions": [{"key": POOL_LABEL, "operator": "Exists"}]},
+        "podMetricsEndpoints": [{"port": "http", "path": engine_of().metrics.path, "interval": "15s"}],
+    }
+    (monitor,) = monitors(known, "--set", "podMonitor.enabled=true,watchNamespaces={a,b}")
+    assert monitor["spec"]["namespaceSelector"] == {"matchNames": ["a", "b"]}
+
+
+def test_a_service_monitor_comes_on_request_with_the_labels_prometheus_selects_by() -> None:
+    assert all_of("ServiceMonitor") == []
+    options = ("enabled=true", "additionalLabels.release=stack", "interval=15s")
+    on = ",".join(f"metrics.serviceMonitor.{option}" for option in options)
+    (monitor,) = all_of("ServiceMonitor", "--set", on)
+    (service,) = all_of("Service")
+    assert monitor["metadata"]["labels"]["release"] == "stack"
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    assert monitor["spec"]["endpoints"][0] == {"port": "metrics", "interval": "15s", "honorLabels": True}
+
+
+def test_what_is_not_set_is_left_to_the_operator() -> None:
+    given = {each["name"] for each in pod_of("plimsoll")["containers"][0]["env"]}
+    assert {"PLIMSOLL_LEASE_NAME", "PLIMSOLL_IDENTITY", "PLIMSOLL_NAMESPACE"} <= given
+    left = (
+        "WATCH_NAMESPACES",
+        "READ_ALL_PODS",
+        "FLEET_FILE",
+        "POD_POLICY",
+        "ENGINE_REGISTRY",
+        "ENGINE_IMAGE_NVIDIA",
+        "ENGINE_IMAGE_AMD",
+    )
+    assert given.isdisjoint(f"PLIMSOLL_{name}" for name in left)
+
+
+def test_a_lonely_operator_has_no_budget_that_would_keep_its_node_from_draining() -> None:
+    assert all_of("PodDisruptionBudget")
+    assert not all_of("PodDisruptionBudget", "--set", "replicaCount=1")
+
+
+@pytest.mark.parametrize(
+    ("options", "image", "engines"),
+    [
+        ("image.registry=r.example/team", "r.example/team/plimsoll:0.1.0", None),
+        ("global.imageRegistry=g.example", "g.example/plimsoll:0.1.0", "g.example"),
+        ("image.registry=,image.repository=r.example:5000/line", "r.example:5000/line:0.1.0", None),
+        (
+            "image.repository=own.example/line,image.tag=v7,engine.registry=e.example",
+            "own.example/line:v7",
+            "e.example",
+        ),
+    ],
+)
+def test_the_operators_image_is_a_full_reference(options: str, image: str, engines: str | None) -> None:
+    (container,) = pod_of("plimsoll", "--set", options)["containers"]
+    assert container["image"] == image
+    assert environment_of("--set", options).get("PLIMSOLL_ENGINE_REGISTRY") == engines
+
+
+def test_every_pod_is_seen_on_request() -> None:
+    role = named("ClusterRole", "plimsoll", "--set", "watchNamespaces={served},fleet.readPods=true")
+    assert [rule["resources"] for rule in role["rules"]] == [["priorityclasses"], ["nodes"], ["pods"]]
+
+
+def test_alerts_and_dashboard_come_only_on_request() -> None:
+    assert all_of("PrometheusRule") == []
+    assert [each["metadata"]["name"] for each in all_of("ConfigMap")] == ["plimsoll-prices"]
+
+
+def test_alerts_and_dashboard_have_the_labels_that_others_select_by() -> None:
+    labels = "metrics.prometheusRule.additionalLabels.release=kps,metrics.dashboard.annotations.grafana_folder=LLM"
+    options = (*ALERTS, "--set", f"{labels},metrics.dashboard.namespace=grafana")
+    (rule,) = all_of("PrometheusRule", *options)
+    assert rule["metadata"]["labels"]["release"] == "kps"
+    links = [each["annotations"]["runbook_url"] for group in rule["spec"]["groups"] for each in group["rules"]]
+    assert links == [f"docs/runbooks.md#{name.lower()}" for name in RULES]
+    found = named("ConfigMap", "plimsoll-dashboard", *options)
+    assert found["metadata"]["namespace"] == "grafana"
+    assert found["metadata"]["labels"]["grafana_dashboard"] == "1"
+    assert found["metadata"]["annotations"] == {"grafana_folder": "LLM"}
+    assert json.loads(found["data"]["plimsoll.json"]) == DASHBOARD
