@@ -12,12 +12,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from plimsoll.adapters.api_errors import NotLeading
 from plimsoll.app.leadership import steady_seconds
-from plimsoll.app.lease_times import LONGEST_LEASE_SECONDS, LeaseTimes
+from plimsoll.app.lease_times import LONGEST_LEASE_SECONDS, USUAL, LeaseTimes
 from plimsoll.app.settings import Settings
 from plimsoll.domain.errors import InvalidInput
 from tests.support.lease_world import TRAVEL_SECONDS, Link, Process, World
 
-USUAL = LeaseTimes()
 TIMES = (USUAL, LeaseTimes(15, 14.5), LeaseTimes(6, 5.9, 0.3), LeaseTimes(2, 1.0, 0.5))
 """A deadline that only just ends before the lease is as good as any. Two processes may differ."""
 
@@ -34,9 +33,9 @@ ANY = st.integers(-1, 2)
 class Election(RuleBasedStateMachine):
     """Two or three processes, and what can happen to them and to the lease, in any order.
 
-    Two things are not in it, because nobody could tell them from what is right: a person who writes an empty holder into
-    the lease says that nobody writes, and a process that starts while the lease is deleted cannot know that there was
-    one.
+    Two things are not in it, because nobody could tell them from what is right: a person who writes an empty holder
+    into the lease says that nobody writes, and a process that starts while the lease is deleted cannot know that there
+    was one.
     """
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from plimsoll.adapters.api_errors import ClusterRefused, NotLeading
 from plimsoll.app.leadership import VERSION_ANNOTATION, Candidate, Elector, LeaseHeld
-from plimsoll.app.lease_times import LeaseTimes
+from plimsoll.app.lease_times import USUAL, LeaseTimes
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.workload import Manifest
@@ -96,7 +96,7 @@ class Process:
 
     world: World
     name: str
-    times: LeaseTimes = LeaseTimes()
+    times: LeaseTimes = USUAL
     waits: bool = True
     settings: str = "s"
     origin: float = 0.0
@@ -238,7 +238,11 @@ class World:
     @property
     def is_at_rest(self) -> bool:
         """Whether nothing is wrong: one process leads, and the others stand by."""
-        healthy = [each for each in self.processes if each.life and not each.is_paused and each.link == Link(in_flight=each.link.in_flight)]
+        healthy = [
+            each
+            for each in self.processes
+            if each.life and not each.is_paused and each.link == Link(in_flight=each.link.in_flight)
+        ]
         standing_by = [each for each in healthy if each.waits and each.elector.holder == self.server.holder]
         return bool(self.writer) and len(standing_by) == len(self.processes)
 

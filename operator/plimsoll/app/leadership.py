@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from plimsoll.adapters.api_errors import ClusterRefused, NotLeading
 from plimsoll.adapters.kinds import LEASES
-from plimsoll.app.lease_times import LONGEST_LEASE_SECONDS, LeaseTimes
+from plimsoll.app.lease_times import LONGEST_LEASE_SECONDS, USUAL, LeaseTimes
 from plimsoll.domain.errors import PlimsollError, SourceUnavailable
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.names import GROUP
@@ -84,7 +84,7 @@ class Elector:
     key: ObjectKey
     candidate: Candidate
     waits: bool = True
-    times: LeaseTimes = LeaseTimes()
+    times: LeaseTimes = USUAL
     clock: Callable[[], float] = steady_seconds
     wall_clock: Callable[[], float] = time.time
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep

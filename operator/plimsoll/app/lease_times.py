@@ -59,3 +59,7 @@ class LeaseTimes:
     def request(self) -> float:
         """The time limit of one request."""
         return self.renew_deadline * 0.3
+
+
+USUAL = LeaseTimes()
+"""The times where nothing is set."""

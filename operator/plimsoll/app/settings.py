@@ -14,7 +14,7 @@ from pathlib import Path
 from plimsoll.adapters.prometheus import LABEL_PAIRS
 from plimsoll.adapters.prometheus_access import NO_PROOF, PrometheusAccess
 from plimsoll.adapters.prometheus_gateway import USUAL_METRICS, GatewayMetrics
-from plimsoll.app import lease_times
+from plimsoll.app import lease_times as times
 from plimsoll.app.lease_times import LeaseTimes
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.placement.move_clock import LEAST_SECONDS
@@ -80,7 +80,7 @@ class Settings:
     standby: bool = False
     """Whether to wait while another process holds the lease. If not, the process ends and reports who holds it."""
 
-    lease_times: LeaseTimes = LeaseTimes()
+    lease_times: LeaseTimes = times.USUAL
     """How long the lease lasts, how long its holder writes after a renewal, and how often a standby looks at it."""
 
     prometheus_url: str | None = None
@@ -196,9 +196,9 @@ class Settings:
 def _lease_times(given: Mapping[str, str], default: LeaseTimes) -> LeaseTimes:
     """Read the times of the election. Raises :class:`InvalidInput` naming the variable."""
     return LeaseTimes(
-        _count(given, lease_times.LEASE, default.lease),
-        _seconds(given, lease_times.RENEW_DEADLINE, default.renew_deadline),
-        _seconds(given, lease_times.RETRY, default.retry),
+        _count(given, times.LEASE, default.lease),
+        _seconds(given, times.RENEW_DEADLINE, default.renew_deadline),
+        _seconds(given, times.RETRY, default.retry),
     )
 
 
