@@ -51,7 +51,7 @@ class Election(RuleBasedStateMachine):
         writer = self.world.writer if number < 0 else None
         return writer or self.world.processes[number % len(self.world.processes)]
 
-    @rule(seconds=st.floats(0.01, 20))
+    @rule(seconds=st.floats(0.01, 3) | st.floats(10, 20))
     def time_passes(self, seconds: float) -> None:
         self.world.run(seconds)
 
@@ -84,7 +84,7 @@ class Election(RuleBasedStateMachine):
     def a_wall_clock_jumps(self, number: int, hours: int) -> None:
         self.one(number).wall_error += hours * 3600
 
-    @rule(number=ANY, out=st.floats(0, 6), back=st.floats(0, 6))
+    @rule(number=ANY, out=st.floats(0, 3), back=st.floats(0, 3))
     def a_connection_is_slow(self, number: int, out: float, back: float) -> None:
         self.one(number).link.out, self.one(number).link.back = out, back
 

@@ -229,8 +229,8 @@ def test_such_a_process_ends_with_the_reason_and_an_exit_status(monkeypatch: pyt
 
     shells: list[Shell] = []
     monkeypatch.setattr(operator_module, "Shell", made)
-    monkeypatch.setattr(operator_module.kopf, "run", ran)
-    monkeypatch.setattr(operator_module.sys, "setrecursionlimit", lambda _: None)
+    monkeypatch.setattr("plimsoll.app.operator.kopf.run", ran)
+    monkeypatch.setattr("plimsoll.app.operator.sys.setrecursionlimit", lambda _: None)
     with pytest.raises(SystemExit) as ended:
         operator_module.run(Settings())
     assert ended.value.code == "plimsoll: pod-0 holds the lease"  # what Python prints, with exit status 1
