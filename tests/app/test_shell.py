@@ -229,6 +229,7 @@ def test_such_a_process_ends_with_the_reason_and_an_exit_status(monkeypatch: pyt
 
     shells: list[Shell] = []
     monkeypatch.setattr(operator_module, "Shell", made)
+    monkeypatch.setattr("plimsoll.app.operator.kopf.configure", lambda **_: None)
     monkeypatch.setattr("plimsoll.app.operator.kopf.run", ran)
     monkeypatch.setattr("plimsoll.app.operator.sys.setrecursionlimit", lambda _: None)
     with pytest.raises(SystemExit) as ended:

@@ -6,16 +6,16 @@ server that may be cut, slow, or lose answers. A request that was sent arrives e
 
 from __future__ import annotations
 
-import copy
 import heapq
 import itertools
+import json
 import types
 from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass, field
 from typing import Any
 
 from plimsoll.adapters.api_errors import ClusterRefused, NotLeading
-from plimsoll.app.leadership import VERSION_ANNOTATION, Candidate, Elector, LeaseHeld
+from plimsoll.app.leadership import Candidate, Elector, LeaseHeld
 from plimsoll.app.lease_times import USUAL, LeaseTimes
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.keys import ObjectKey
@@ -32,6 +32,12 @@ def until(at: float) -> Generator[float, None, None]:
     yield at
 
 
+def copied(lease: Manifest) -> Manifest:
+    """Return the same lease, with nothing shared."""
+    found: Manifest = json.loads(json.dumps(lease))
+    return found
+
+
 @dataclass
 class LeaseServer:
     """An API server with one lease, which it replaces only if the writer has read the present version."""
@@ -41,27 +47,22 @@ class LeaseServer:
 
     def read(self) -> Manifest | None:
         """Return the lease; None if it does not exist."""
-        return copy.deepcopy(self.lease)
+        return None if self.lease is None else copied(self.lease)
 
     def write(self, lease: Manifest) -> Manifest:
         """Create or replace it. Raises ClusterRefused with 409 on a conflict."""
         known = None if self.lease is None else self.lease["metadata"]["resourceVersion"]
         if lease["metadata"].get("resourceVersion") != known:
             raise ClusterRefused("renew", 409, "changed since")
-        self.lease = copy.deepcopy(lease)
+        self.lease = copied(lease)
         self._new_version()
-        return copy.deepcopy(self.lease)
+        return copied(self.lease)
 
     def edit(self, **spec: Any) -> None:
         """Change fields by hand, as an admin can."""
         if self.lease is not None:
             self.lease["spec"] |= spec
             self._new_version()
-
-    def marks_of_the_holder(self, version: str) -> None:
-        """Let the holder be of another release."""
-        assert self.lease is not None
-        self.lease["metadata"]["annotations"][VERSION_ANNOTATION] = version
 
     @property
     def holder(self) -> str:
@@ -98,6 +99,7 @@ class Process:
     name: str
     times: LeaseTimes = USUAL
     waits: bool = True
+    version: str = "1.0"
     settings: str = "s"
     origin: float = 0.0
     wall_error: float = 0.0
@@ -113,7 +115,7 @@ class Process:
         self.elector = Elector(
             self,
             KEY,
-            Candidate(self.name, "1.0", self.settings),
+            Candidate(self.name, self.version, self.settings),
             waits=self.waits,
             times=self.times,
             clock=lambda: self.world.now + self.origin,
@@ -170,8 +172,7 @@ class Process:
 
     async def put_lease(self, lease: Manifest, *, timeout_seconds: float) -> Manifest:
         """Ask for a new lease."""
-        sent = copy.deepcopy(lease)
-        stored = await self._ask(lambda: self.world.server.write(sent), timeout_seconds)
+        stored = await self._ask(lambda: self.world.server.write(lease), timeout_seconds)
         assert stored is not None
         return stored
 
