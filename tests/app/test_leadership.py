@@ -34,14 +34,16 @@ ANY = st.integers(-1, 2)
 class Election(RuleBasedStateMachine):
     """Two or three processes, and what can happen to them and to the lease, in any order.
 
-    Two things are not in it, because nobody could tell them from what is right: a person who writes an empty holder
-    into the lease says that nobody writes, and a process that starts while the lease is deleted cannot know that there
-    was one.
+    Three things are not in it, because a process could not tell them from what is right. A person who writes an empty
+    holder into the lease says that nobody writes. A process that starts while the lease is deleted cannot know that
+    there was one. A standby that does not hear how a deleted lease is made again and deleted once more takes both for
+    one.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.world = World()
+        self.deleted_at = float("-inf")
         logger.setLevel(logging.CRITICAL)  # thousands of lines
 
     def teardown(self) -> None:
@@ -106,9 +108,10 @@ class Election(RuleBasedStateMachine):
         self.one(number).link = Link()
 
     @precondition(lambda self: all(process.knows_of_a_holder for process in self.world.processes))
+    @precondition(lambda self: self.world.now > self.deleted_at + 2 * TAKEN_OVER_SECONDS)
     @rule()
     def the_lease_is_deleted(self) -> None:
-        self.world.server.lease = None
+        self.world.server.lease, self.deleted_at = None, self.world.now
 
     @rule()
     def the_lease_is_given_away(self) -> None:
@@ -221,6 +224,16 @@ def test_a_deleted_lease_of_a_dead_holder_is_left_alone_as_long_as_it_asked_for(
     world.server.lease = None
     assert not world.run(29, until_true=lambda: second.may_write)
     assert world.run(3, until_true=lambda: second.may_write)
+
+
+def test_a_standby_that_missed_renewals_counts_from_when_it_finds_the_lease_deleted(world: World) -> None:
+    first, second = world.process("a", times=LeaseTimes(15, 14.5)), world.process("b")
+    world.run(5)
+    second.link.is_cut = True
+    world.run(5)
+    first.link.is_cut, world.server.lease, second.link = True, None, Link()
+    assert first.may_write
+    assert world.run(USUAL.lease + 2, until_true=lambda: second.may_write), "and never both: the world checks that"
 
 
 def test_one_that_does_not_wait_ends_with_the_holders_name_once_it_has_seen_it_alive(world: World) -> None:

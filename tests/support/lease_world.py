@@ -162,8 +162,8 @@ class Process:
 
     @property
     def knows_of_a_holder(self) -> bool:
-        """Whether it would not take a missing lease for one that nobody ever held."""
-        return self.life is None or self.may_write or bool(self.elector.holder)
+        """Whether it knows who holds the lease now: it cannot wait for a holder that it never saw."""
+        return self.life is None or self.may_write or self.elector.holder == self.world.server.holder
 
     async def get_lease(self, key: ObjectKey, *, timeout_seconds: float) -> Manifest | None:
         """Ask for the lease."""

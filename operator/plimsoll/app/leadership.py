@@ -167,7 +167,7 @@ class Elector:
         """
         holder, version = self._seen
         if holder and version:
-            self._seen, self._expires_at = (holder, ""), self.clock() + self._lasts
+            self._seen, self._expires_at = (holder, ""), self.clock() + max(self._lasts, self.times.lease)
         return bool(holder) and self.clock() < self._expires_at
 
     def _is_held_by_another(self, lease: Manifest) -> bool:
