@@ -201,16 +201,16 @@ def test_a_store_that_is_killed_stands_still_or_has_no_space_changes_nothing(
         here.wait(lambda: not is_ready(control_plane), "the API server without its store")
         etcd.start()
         here.wait(lambda: is_ready(control_plane), "the API server ready")
-        operator.start_if_ended()
-        operator.wait_healthy()
 
+        wait_leading(operator)
         etcd.pause()
-        wait_lease_lost(operator)
-        etcd.resume()
+        try:
+            wait_lease_lost(operator)
+        finally:
+            etcd.resume()
         here.wait(lambda: is_ready(control_plane), "the API server ready")
-        operator.start()
-        served_in_the_end(operator, here, "stays")
 
+        wait_leading(operator)
         control_plane.set_storage_alarm(on=True)
         try:
             wait_lease_lost(operator)
@@ -227,6 +227,17 @@ def test_a_store_that_is_killed_stands_still_or_has_no_space_changes_nothing(
 def is_ready(control_plane: ControlPlane) -> bool:
     """Whether the API server says so."""
     return control_plane.kubectl("get", "--raw", "/readyz", check=False) == "ok"
+
+
+def wait_leading(operator: OperatorProcess) -> None:
+    """Start it again where it ended, and wait until it holds the lease."""
+
+    def is_leading() -> bool:
+        operator.start_if_ended()
+        status, body = operator.probe("/readyz")
+        return status == 200 and "leading" in body
+
+    wait_until(is_leading, 2 * MINUTE, "the operator leading")
 
 
 def wait_lease_lost(operator: OperatorProcess) -> None:
