@@ -57,8 +57,8 @@ AREAS = {
         ("tests/app",),
         left_out=frozenset(
             {
-                "executor", "fleet_file", "health", "health_server", "leadership", "model_book", "operator", "planner",
-                "prices", "relist", "settings", "shell", "store", "writers",
+                "executor", "fleet_file", "health", "health_server", "leadership", "lease_times", "model_book",
+                "operator", "planner", "prices", "relist", "settings", "shell", "store", "writers",
             }
         ),
         tests_left_out=tuple(

@@ -10,10 +10,13 @@ from typing import Any, cast
 import pytest
 
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES, PODS, Cluster
+from plimsoll.app import operator as operator_module
 from plimsoll.app import relist as relist_module
 from plimsoll.app import shell as module
 from plimsoll.app import store as store_module
 from plimsoll.app.health import PassRecord
+from plimsoll.app.leadership import LeaseHeld
+from plimsoll.app.lease_times import LeaseTimes
 from plimsoll.app.live import LiveSignals, reader_of
 from plimsoll.app.relist import Relist
 from plimsoll.app.settings import Settings
@@ -191,3 +194,44 @@ def test_proposals_and_approvals_are_listed_often_and_not_too_often(namespaces: 
     assert relist.pause_seconds == pause
     assert relist.dispensable.keys() == relist.kinds.keys()
     assert not set(relist.kinds) & set(watched(settings)), "a watch of a missing kind would end the process"
+
+
+def test_the_election_is_held_with_the_times_the_name_and_the_digest_of_the_settings() -> None:
+    settings = Settings(identity="pod-0", standby=True, lease_times=LeaseTimes(6, 5.0, 0.5))
+    shell = Shell(settings)
+    elector = shell._elector(cast("Cluster", None))  # noqa: SLF001 - made when the process starts, which needs a cluster
+    assert elector.times == LeaseTimes(6, 5.0, 0.5)
+    assert (elector.candidate.identity, elector.candidate.settings) == ("pod-0", settings.digest())
+    assert elector.waits
+    assert elector.last_pass() is None
+    shell.planner = cast("Any", SimpleNamespace(record=SimpleNamespace(succeeded_at=60.0)))
+    assert elector.last_pass() == 60.0
+
+
+async def test_where_another_holds_the_lease_a_process_that_does_not_wait_ends_and_plans_nothing() -> None:
+    async def held() -> None:
+        raise LeaseHeld("pod-0 holds the lease plimsoll-system/plimsoll")
+
+    stopped: list[bool] = []
+    shell = Shell(Settings(), lambda: stopped.append(True))
+    await shell._lead(cast("Any", SimpleNamespace(acquire=held)), cast("Any", None))  # noqa: SLF001 - a task of its own
+    assert stopped == [True]
+    assert "pod-0 holds the lease" in shell.ending
+
+
+def test_such_a_process_ends_with_the_reason_and_an_exit_status(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ran(**_: object) -> None:
+        shells[0].ending = "pod-0 holds the lease"
+
+    def made(*arguments: Any) -> Shell:
+        shells.append(Shell(*arguments))
+        return shells[-1]
+
+    shells: list[Shell] = []
+    monkeypatch.setattr(operator_module, "Shell", made)
+    monkeypatch.setattr("plimsoll.app.operator.kopf.configure", lambda **_: None)
+    monkeypatch.setattr("plimsoll.app.operator.kopf.run", ran)
+    monkeypatch.setattr("plimsoll.app.operator.sys.setrecursionlimit", lambda _: None)
+    with pytest.raises(SystemExit) as ended:
+        operator_module.run(Settings())
+    assert ended.value.code == "plimsoll: pod-0 holds the lease"  # what Python prints, with exit status 1

@@ -3,8 +3,8 @@
 The protocol is that of Kubernetes' own components (client-go's leaderelection). The holder renews the lease. A
 candidate takes it over when it has seen no change for the duration of the lease. Times are measured with a monotonic
 clock that also counts while the machine is suspended; the times in the lease are only for people. The holder may write
-for RENEW_DEADLINE_SECONDS after it *asked* for the last renewal that was granted. This ends before any candidate may
-take over.
+until the renew deadline, which counts from when it *asked* for the last renewal that was granted. This ends before any
+candidate may take over.
 """
 
 from __future__ import annotations
@@ -12,33 +12,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from plimsoll.adapters.api_errors import ClusterRefused, NotLeading
 from plimsoll.adapters.kinds import LEASES
+from plimsoll.app.lease_times import LONGEST_LEASE_SECONDS, USUAL, LeaseTimes
 from plimsoll.domain.errors import PlimsollError, SourceUnavailable
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.names import GROUP
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.domain.workload import Manifest
-
-LEASE_SECONDS = 15
-"""How long a candidate waits for a renewal before it takes over."""
-
-RENEW_DEADLINE_SECONDS = 10.0
-"""How long the holder may write after a granted renewal. The rest of LEASE_SECONDS is for writes in flight."""
-
-RENEW_SECONDS = 2.5
-AFTER_A_FAILURE_SECONDS = 0.5
-"""The pause between two renewals, and the pause after a failed one: two more are tried before the deadline."""
-
-RETRY_SECONDS = 1.0
-"""The pause between two checks of a candidate: it notices a release within this time."""
-
-REQUEST_SECONDS = 3.0
-"""The time limit of one request."""
 
 VERSION_ANNOTATION = f"{GROUP}/version"
 SETTINGS_ANNOTATION = f"{GROUP}/settings"
@@ -88,7 +73,10 @@ class Elector:
         key: the lease's namespace and name.
         candidate: this process.
         waits: whether to wait as a standby while another process holds the lease; if not, :class:`LeaseHeld` is raised.
+        times: how long the lease lasts, and how often it is renewed and looked at.
         clock: seconds on a steady clock.
+        wall_clock: POSIX seconds, for people only. It may jump.
+        sleep: waits for so many seconds of the steady clock.
         last_pass: when this process last made a pass, in POSIX seconds; None before its first one.
     """
 
@@ -96,14 +84,18 @@ class Elector:
     key: ObjectKey
     candidate: Candidate
     waits: bool = True
+    times: LeaseTimes = USUAL
     clock: Callable[[], float] = steady_seconds
+    wall_clock: Callable[[], float] = time.time
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     last_pass: Callable[[], float | None] = lambda: None
     valid_until: float = field(default=float("-inf"), init=False)
     holder: str = field(default="", init=False)
     trouble: str = field(default="", init=False)
     _lease: Manifest | None = field(default=None, init=False)
     _seen: tuple[str, str] = field(default=("", ""), init=False)
-    _seen_at: float = field(default=0.0, init=False)
+    _lasts: float = field(default=0.0, init=False)
+    _expires_at: float = field(default=0.0, init=False)
     _last_message: str = field(default="", init=False)
 
     @property
@@ -125,13 +117,13 @@ class Elector:
         while True:
             if await self._try_to_acquire():
                 break
-            await asyncio.sleep(RETRY_SECONDS)
+            await self.sleep(self.times.retry)
         logger.info("%s holds the lease %s and begins to write", self.candidate.identity, self.key)
 
     async def hold(self) -> None:
         """Renew the lease until it is lost, then return. The caller ends the process."""
         while self.is_leading:
-            await asyncio.sleep(AFTER_A_FAILURE_SECONDS if self.trouble else RENEW_SECONDS)
+            await self.sleep(self.times.after_a_failure if self.trouble else self.times.renewal)
             await self._try_to_renew()
         logger.error("the lease %s is lost (%s): this process ends", self.key, self.trouble or f"held by {self.holder}")
 
@@ -143,7 +135,7 @@ class Elector:
         try:
             lease = self._mine(self._lease)
             lease["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
-            await self.store.put_lease(lease, timeout_seconds=REQUEST_SECONDS)
+            await self.store.put_lease(lease, timeout_seconds=self.times.request)
         except PlimsollError as error:
             logger.warning("the lease could not be given back, it runs out by itself: %s", error)
 
@@ -159,18 +151,24 @@ class Elector:
 
     async def _acquire_once(self) -> bool:
         asked_at = self.clock()
-        lease = await self.store.get_lease(self.key, timeout_seconds=REQUEST_SECONDS)
-        if lease is None and self._was_just_there():
+        lease = await self.store.get_lease(self.key, timeout_seconds=self.times.request)
+        if lease is None and self._may_be_held_unseen():
             return False
         if lease is not None and self._is_held_by_another(lease):
             self._report_holder(lease)
             return False
-        self._granted(asked_at, await self.store.put_lease(self._mine(lease), timeout_seconds=REQUEST_SECONDS))
+        self._granted(asked_at, await self.store.put_lease(self._mine(lease), timeout_seconds=self.times.request))
         return True
 
-    def _was_just_there(self) -> bool:
-        """Whether a missing lease was held a moment ago: its holder may not know of it and may still write."""
-        return bool(self._seen[0]) and self.clock() < self._seen_at + LEASE_SECONDS
+    def _may_be_held_unseen(self) -> bool:
+        """Whether a lease that is missing now was held before: its holder may not know of it and may still write.
+
+        Its last renewal may have been granted after our last look, but not after the lease was deleted.
+        """
+        holder, version = self._seen
+        if holder and version:
+            self._seen, self._expires_at = (holder, ""), self.clock() + max(self._lasts, self.times.lease)
+        return bool(holder) and self.clock() < self._expires_at
 
     def _is_held_by_another(self, lease: Manifest) -> bool:
         """Whether another process holds the lease and has renewed it within its duration, as this process saw it.
@@ -183,21 +181,27 @@ class Elector:
             return False
         was_renewed = self._seen[0] == holder and self._seen[1] not in ("", version)
         if (holder, version) != self._seen:
-            self._seen, self._seen_at = (holder, version), self.clock()
+            self._seen, self._lasts = (holder, version), self._duration(lease)
+            self._expires_at = self.clock() + self._lasts
         self.holder = holder
         if was_renewed and not self.waits:
             raise LeaseHeld(
                 f"{holder} holds the lease {self.key} and writes to this cluster ({_described(lease)}). Stop it first, "
                 "or start this process as a standby with PLIMSOLL_STANDBY=true."
             )
-        return self.clock() < self._seen_at + _lasts(lease)
+        return self.clock() < self._expires_at
+
+    def _duration(self, lease: Manifest) -> float:
+        """The seconds that the holder asks candidates to wait; our own if the lease holds no sensible number."""
+        asked = (lease.get("spec") or {}).get("leaseDurationSeconds")
+        return float(asked if isinstance(asked, int) and 0 < asked <= LONGEST_LEASE_SECONDS else self.times.lease)
 
     async def _try_to_renew(self) -> None:
         """Replace the version that this process wrote last. A conflict means that the lease was changed since."""
         asked_at = self.clock()
         try:
             self._granted(
-                asked_at, await self.store.put_lease(self._mine(self._lease), timeout_seconds=REQUEST_SECONDS)
+                asked_at, await self.store.put_lease(self._mine(self._lease), timeout_seconds=self.times.request)
             )
         except SourceUnavailable as error:
             self.trouble = str(error)  # it may still have arrived: then the next renewal conflicts
@@ -210,7 +214,7 @@ class Elector:
     async def _look_again(self) -> None:
         """Check after a refused renewal if this process still holds the lease. A deleted lease is created again."""
         try:
-            lease = await self.store.get_lease(self.key, timeout_seconds=REQUEST_SECONDS)
+            lease = await self.store.get_lease(self.key, timeout_seconds=self.times.request)
         except PlimsollError:
             return  # the deadline decides
         self._lease = lease
@@ -218,14 +222,14 @@ class Elector:
             self.holder, self.valid_until = _holder(lease), float("-inf")
 
     def _granted(self, asked_at: float, lease: Manifest) -> None:
-        self.valid_until = asked_at + RENEW_DEADLINE_SECONDS
+        self.valid_until = asked_at + self.times.renew_deadline
         self._lease = lease
         self.holder, self.trouble, self._last_message = self.candidate.identity, "", ""
 
     def _mine(self, lease: Manifest | None) -> Manifest:
         """The lease to write: renewed or taken over."""
         before: Mapping[str, Any] = (lease or {}).get("spec") or {}
-        now = to_rfc3339(time.time()).replace("Z", ".000000Z")
+        now = to_rfc3339(self.wall_clock()).replace("Z", ".000000Z")
         is_mine = before.get("holderIdentity") == self.candidate.identity
         head = dict((lease or {}).get("metadata") or {"name": self.key.name, "namespace": self.key.namespace})
         head.pop("managedFields", None)
@@ -241,7 +245,7 @@ class Elector:
             "metadata": head,
             "spec": {
                 "holderIdentity": self.candidate.identity,
-                "leaseDurationSeconds": LEASE_SECONDS,
+                "leaseDurationSeconds": self.times.lease,
                 "acquireTime": before.get("acquireTime") if is_mine and before.get("acquireTime") else now,
                 "renewTime": now,
                 "leaseTransitions": _transitions(before) + (0 if is_mine or not before else 1),
@@ -279,12 +283,6 @@ def _described(lease: Manifest) -> str:
     annotations = lease["metadata"].get("annotations") or {}
     since = (lease.get("spec") or {}).get("acquireTime") or "unknown"
     return f"version {annotations.get(VERSION_ANNOTATION, 'unknown')}, since {since}"
-
-
-def _lasts(lease: Manifest) -> float:
-    """The seconds that the holder asks candidates to wait; the default if the lease holds no sensible number."""
-    asked = (lease.get("spec") or {}).get("leaseDurationSeconds")
-    return float(asked) if isinstance(asked, int) and 0 < asked <= 4 * LEASE_SECONDS else float(LEASE_SECONDS)
 
 
 def _transitions(spec: Mapping[str, Any]) -> int:

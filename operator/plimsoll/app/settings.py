@@ -14,6 +14,8 @@ from pathlib import Path
 from plimsoll.adapters.prometheus import LABEL_PAIRS
 from plimsoll.adapters.prometheus_access import NO_PROOF, PrometheusAccess
 from plimsoll.adapters.prometheus_gateway import USUAL_METRICS, GatewayMetrics
+from plimsoll.app import lease_times as times
+from plimsoll.app.lease_times import LeaseTimes
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.placement.move_clock import LEAST_SECONDS
 
@@ -29,7 +31,9 @@ _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _METRIC = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 """Names of a label and of a metric of Prometheus."""
 
-_OF_ONE_PROCESS = frozenset({"identity", "standby", "metrics_port", "health_port", "log_level", "cache_dir"})
+_OF_ONE_PROCESS = frozenset(
+    {"identity", "standby", "lease_times", "metrics_port", "health_port", "log_level", "cache_dir"}
+)
 """Settings that two processes may set differently and still make the same decisions."""
 
 
@@ -75,6 +79,9 @@ class Settings:
 
     standby: bool = False
     """Whether to wait while another process holds the lease. If not, the process ends and reports who holds it."""
+
+    lease_times: LeaseTimes = times.USUAL
+    """How long the lease lasts, how long its holder writes after a renewal, and how often a standby looks at it."""
 
     prometheus_url: str | None = None
     """Base URL of Prometheus. None: the pods' own metrics are read, unless ``direct_scrape`` is off."""
@@ -163,6 +170,7 @@ class Settings:
             lease_name=given.get("PLIMSOLL_LEASE_NAME") or plain.lease_name,
             identity=given.get("PLIMSOLL_IDENTITY") or f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}",
             standby=_switch(given, "PLIMSOLL_STANDBY", default=in_a_pod),
+            lease_times=_lease_times(given, plain.lease_times),
             prometheus_url=given.get("PLIMSOLL_PROMETHEUS_URL") or None,
             prometheus_access=_access(given),
             prometheus_labels=_label_pairs(given, "PLIMSOLL_PROMETHEUS_LABELS", plain.prometheus_labels),
@@ -183,6 +191,15 @@ class Settings:
             stranded_seconds=_seconds(given, "PLIMSOLL_STRANDED_SECONDS", plain.stranded_seconds),
             move_seconds=_seconds(given, "PLIMSOLL_MOVE_SECONDS", plain.move_seconds),
         )
+
+
+def _lease_times(given: Mapping[str, str], default: LeaseTimes) -> LeaseTimes:
+    """Read the times of the election. Raises :class:`InvalidInput` naming the variable."""
+    return LeaseTimes(
+        _count(given, times.LEASE, default.lease),
+        _seconds(given, times.RENEW_DEADLINE, default.renew_deadline),
+        _seconds(given, times.RETRY, default.retry),
+    )
 
 
 def _access(given: Mapping[str, str]) -> PrometheusAccess:

@@ -210,6 +210,7 @@ class Shell:
             ObjectKey(settings.namespace, settings.lease_name),
             Candidate(settings.identity, __version__, settings.digest()),
             waits=settings.standby,
+            times=settings.lease_times,
             last_pass=lambda: None if self.planner is None else self.planner.record.succeeded_at,
         )
 
