@@ -10,6 +10,9 @@ PYTEST := $(BIN)/python -m pytest
 BY_FILE := --dist loadfile --no-loadscope-reorder
 TWO_AT_A_TIME := -n 2 $(BY_FILE)
 FOUR_AT_A_TIME := -n 4 $(BY_FILE)
+# Bytecode is kept even where a user's shell or a container says otherwise: each worker, and each program that a test
+# starts, would compile the same modules again.
+export PYTHONDONTWRITEBYTECODE :=
 
 ##@ Try it
 try: $(RUNS) ## size and place a 70B model on an example fleet: no cluster, no GPU (a minute on first use)
@@ -25,10 +28,16 @@ calculator: $(READY) ## the calculator as static files in build/calculator, with
 
 ##@ Test it
 test: $(READY) build browser ## everything but the real engine: unit, stories, laws, cluster, browser
-	$(PYTEST) -m "not engine and not live" $(FOUR_AT_A_TIME) $(ARGS)
+	$(PYTEST) -m "not engine and not live and not bench" $(FOUR_AT_A_TIME) $(ARGS)
 
 test-unit: $(READY) ## the fast part: no cluster, no engine, no browser
-	$(PYTEST) -m "not cluster and not engine and not live and not browser" $(ARGS)
+	$(PYTEST) -m "not cluster and not engine and not live and not browser and not bench" $(ARGS)
+
+test-all: $(READY) ## the fast part with every case of the lists that it takes samples of, and the benchmarks' own tests
+	PLIMSOLL_ALL=1 $(PYTEST) -m "not cluster and not engine and not live and not browser" --timeout 3600 $(TWO_AT_A_TIME) $(ARGS)
+
+test-benchmarks: $(READY) ## the benchmarks' own tests: peers' policies, situations, bounds
+	PLIMSOLL_ALL=1 $(PYTEST) -m bench --timeout 3600 $(TWO_AT_A_TIME) $(ARGS)
 
 test-browser: $(READY) build browser ## the console in a real Chromium
 	$(PYTEST) -m browser $(TWO_AT_A_TIME) $(ARGS)
@@ -86,6 +95,8 @@ latency-fit: $(READY) ## fit the constants of operator/plimsoll/catalog/performa
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group latency-fit
 	$(BIN)/python -m benchmarks.latency.fit
 
+# A mutant is often as long as the original, and as old to the second: its bytecode would be taken for that of the other.
+mutants: export PYTHONDONTWRITEBYTECODE := 1
 mutants: $(READY) ## change the decision code in small ways: what do the tests notice? (ARGS="--only placement --sample 100 --seed 7", "--all")
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --group mutants
 	$(BIN)/python -m benchmarks.mutants $(ARGS)
@@ -129,4 +140,4 @@ $(RUNS): pyproject.toml constraints.txt
 $(READY): pyproject.toml constraints.txt
 	scripts/make_venv.sh all
 
-.PHONY: scale-console try demo test test-unit test-cluster poison chaos scale test-browser browser test-engine test-live check accuracy bench-placement bench-rebalance latency-accuracy latency-fit mutants init format crds dashboard goldens screenshots build constraints clean help
+.PHONY: scale-console try demo test test-unit test-all test-benchmarks test-cluster poison chaos scale test-browser browser test-engine test-live check accuracy bench-placement bench-rebalance latency-accuracy latency-fit mutants init format crds dashboard goldens screenshots build constraints clean help

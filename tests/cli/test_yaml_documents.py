@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 
-import pytest
-
 from plimsoll.cli.yaml_documents import MAX_ALIASED, MAX_DEPTH, Broken, Document, read_documents
+from tests.support.tables import every_case
 
 
 def values(text: str) -> list[object]:
@@ -72,7 +71,7 @@ BOMBS = {
 }
 
 
-@pytest.mark.parametrize(("text", "problem"), BOMBS.values(), ids=BOMBS)
+@every_case(("text", "problem"), BOMBS.values(), ids=BOMBS)
 def test_a_text_that_means_harm_is_refused_at_once_and_its_neighbour_is_read(text: str, problem: str) -> None:
     begun = time.process_time()
     found = list(read_documents(f"{text}\n---\nhonest: true\n"))

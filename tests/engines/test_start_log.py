@@ -31,6 +31,7 @@ from tests.support.start_logs import (
     log_0_32_0,
     logo,
 )
+from tests.support.tables import every_case
 
 SECONDS = 5.0
 """The time in which any log of a few MiB is read here, also on a slow machine."""
@@ -243,7 +244,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("lines", HOSTILE.values(), ids=HOSTILE.keys())
+@every_case("lines", HOSTILE.values(), ids=HOSTILE.keys())
 def test_no_content_makes_the_reading_slow(lines: Iterable[str]) -> None:
     began = time.monotonic()
     read_start_log(lines)

@@ -22,6 +22,7 @@ from plimsoll.facts.models.parameters import count_parameters
 from plimsoll.facts.models.tensors import Tensor
 from plimsoll.memory.weights import rank_shape, stage_weights
 from tests.facts.checkpoints import CLASSES, ROWS, packed, row_of, tensors_of
+from tests.support.tables import every_case
 
 RANKS = [(row, int(degree)) for row in ROWS for degree in row["bytes"]]
 
@@ -90,7 +91,7 @@ def _named(value: object) -> str:
     return value["model"] if isinstance(value, dict) else f"tp{value}"
 
 
-@pytest.mark.parametrize(("row", "degree"), RANKS, ids=_named)
+@every_case(("row", "degree"), RANKS, ids=_named)
 def test_a_rank_of_an_unknown_class_holds_what_the_engine_s_modules_hold(row: dict[str, Any], degree: int) -> None:
     facts = _taken_over(row["model"])
     assert facts.evidence is Evidence.TENSORS
@@ -125,8 +126,8 @@ def test_the_tensors_of_nearly_every_class_that_transformers_has_divide_as_in_th
     assert sum(error < 1e-4 for error in errors) >= 0.95 * len(errors)
 
 
-@pytest.mark.parametrize("row", [LLAMA, EXPERTS, row_of("deepseek-ai/DeepSeek-V2-Lite")], ids=_named)
-@pytest.mark.parametrize("method", METHODS)
+@every_case("row", [LLAMA, EXPERTS, row_of("deepseek-ai/DeepSeek-V2-Lite")], ids=_named)
+@every_case("method", METHODS)
 def test_packed_weights_count_as_stored(row: dict[str, Any], method: str) -> None:
     quantization = {"quant_method": method, **METHODS[method]}
     tensors = packed(tensors_of(row), method)
@@ -137,7 +138,7 @@ def test_packed_weights_count_as_stored(row: dict[str, Any], method: str) -> Non
         assert _bytes(unseen, degree) == pytest.approx(_bytes(known, degree), rel=WITHIN_PACKED)
 
 
-@pytest.mark.parametrize("row", ROWS, ids=_named)
+@every_case("row", ROWS, ids=_named)
 def test_the_tensors_of_known_classes_agree_with_their_rows(row: dict[str, Any]) -> None:
     facts = _read(row["config"], tensors_of(row))
     assert (facts.evidence, facts.remarks) == (Evidence.KNOWN, ())

@@ -28,6 +28,7 @@ from plimsoll.placement.solvers import SOLVERS, Fleetwide, Solver
 from plimsoll.placement.solvers.programme import Programme, Solution
 from tests.support.exhaustive_solver import solve_exhaustively
 from tests.support.planning import A100, H100, L4, L40S, LLAMA_70B_FP8, fleet, gpu, node, pool, request, tenant
+from tests.support.tables import every_case
 from tests.support.world_plans import planned
 
 SHARE_OF_SPOT = 0.3
@@ -132,9 +133,7 @@ class TestShortage:
         decisions = plan([mine, theirs], fleet(node("l", L40S, 8)), quotas=quotas, solver=solver)
         assert missing(decisions) == [3, 0]
 
-    @pytest.mark.parametrize(
-        ("resource", "left"), [("requests.cpu", 5999), ("limits.cpu", 5999), ("requests.memory", 24 * GIB - 1)]
-    )
+    @every_case(("resource", "left"), [("requests.cpu", 5999), ("limits.cpu", 5999), ("requests.memory", 24 * GIB - 1)])
     def test_a_quota_on_cpu_or_memory_binds_its_namespace_and_no_other(
         self, solver: Solver, resource: str, left: int
     ) -> None:
@@ -194,7 +193,7 @@ class TestMixing:
 
 
 class TestAgainstEveryWay:
-    @pytest.mark.parametrize("seed", range(25))
+    @every_case("seed", range(25))
     def test_no_way_to_place_small_fleets_is_cheaper(self, solver: Solver, seed: int) -> None:
         where, asking = _small_world(random.Random(seed))  # noqa: S311 - a repeatable world, not a secret
         best = plan(asking, where, solver=solve_exhaustively)
@@ -203,13 +202,13 @@ class TestAgainstEveryWay:
         if sum(missing(mine)) == sum(missing(best)) == 0 and doubts(mine) == doubts(best):
             assert bill(mine) <= bill(best) * Decimal("1.0011")
 
-    @pytest.mark.parametrize("seed", range(15))
+    @every_case("seed", range(15))
     def test_the_same_fleet_gets_the_same_plan_from_a_new_solver(self, seed: int) -> None:
         where, asking = _small_world(random.Random(100 + seed))  # noqa: S311
         for make in MAKERS.values():
             assert plan(asking, where, solver=make()) == plan(asking, where, solver=make())
 
-    @pytest.mark.parametrize("seed", range(40))
+    @every_case("seed", range(40))
     def test_one_more_node_makes_no_plan_worse(self, seed: int) -> None:
         """Nobody older loses a replica, and the same replicas do not cost more."""
         dice = random.Random(300 + seed)  # noqa: S311
@@ -228,7 +227,7 @@ class TestAgainstEveryWay:
         if (missing(after), doubts(after)) == (missing(before), doubts(before)):
             assert bill(after) <= bill(before) * Decimal("1.0011")
 
-    @pytest.mark.parametrize("seed", range(15))
+    @every_case("seed", range(15))
     def test_no_gpu_is_given_twice(self, solver: Solver, seed: int) -> None:
         where, asking = _small_world(random.Random(200 + seed))  # noqa: S311
         ledger = Ledger.of(where)
@@ -333,7 +332,7 @@ class TestWithoutAnswer:
         assert solved > 0
 
 
-@pytest.mark.parametrize("seed", range(40))
+@every_case("seed", range(40))
 def test_replicas_fit_exactly_if_every_size_has_enough_slots(seed: int) -> None:
     """The fact behind the limits of a problem, against a search over all ways to fill the nodes."""
     dice = random.Random(seed)  # noqa: S311 - a repeatable case
@@ -355,7 +354,7 @@ def test_the_solvers_that_need_no_library_are_known_by_name() -> None:
     assert set(SOLVERS) == {"greedy", "search"}
 
 
-@pytest.mark.parametrize(("replicas", "gpus"), [(2, {2: 2}), (3, {2: 1, 1: 2}), (4, {1: 4})])
+@every_case(("replicas", "gpus"), [(2, {2: 2}), (3, {2: 1, 1: 2}), (4, {1: 4})])
 def test_a_lone_deployment_leaves_no_replica_out_for_a_faster_one(
     solver: Fleetwide, replicas: int, gpus: dict[int, int]
 ) -> None:
