@@ -41,6 +41,8 @@ from tests.benchmarks.rebalance_views import (
 )
 from tests.support.tables import every_case
 
+pytestmark = pytest.mark.bench  # nothing of the operator is in it
+
 
 def v1(*pods: PodView, wanted: int | None = None) -> int:
     return WvaV1(Hpa(AT_ONCE))(view(*pods, wanted=wanted))

@@ -38,6 +38,22 @@ EXPERTS = row_of("Qwen/Qwen3-30B-A3B-FP8")
 UNDIVIDED = ("BioGptForCausalLM", "GPTBigCodeForCausalLM", "PersimmonForCausalLM")
 """Served by the engine without a plan for tensor parallelism: whole on every rank, which no tensor tells."""
 
+ERRS = {
+    **dict.fromkeys(("Gemma3nForCausalLM", "Gemma4ForCausalLM"), 0.055),
+    **dict.fromkeys(
+        (
+            *("ApertusForCausalLM", "AXK1ForCausalLM", "DeepseekV3ForCausalLM", "DeepseekV32ForCausalLM"),
+            *("GlmMoeDsaForCausalLM", "HYV4ForCausalLM", "LagunaForCausalLM", "MiMoV2FlashForCausalLM"),
+            *("MiniMaxM2ForCausalLM", "PhiForCausalLM"),
+        ),
+        1e-4,
+    ),
+}
+"""What the parameters of a rank err by at most; those of all other classes are the engine's to the unit.
+
+Projections around the layers of Gemma lie whole on every rank; of the others it is norms and biases.
+"""
+
 OTHER_CACHES = {"compress_ratios"}
 """Fields of caches that no tensor shows: an unknown class with one of them is refused."""
 
@@ -87,6 +103,19 @@ def _bytes(facts: ModelFacts, degree: int, precision: Precision | None = None) -
     return stage_weights(facts, precision or facts.checkpoint.precision, Split(degree)).parameters_bytes
 
 
+def _class(row: dict[str, Any]) -> str:
+    return str(row["config"]["architectures"][0])
+
+
+def _of_four_layers(row: dict[str, Any]) -> dict[str, Any]:
+    """The model with its first layers alone: what is packed in one layer is packed alike in the others."""
+    tensors = [
+        [pattern, dtype, shape, [[[first, min(last, 3)] for first, last in ranges[0]], *ranges[1:]] if ranges else []]
+        for pattern, dtype, shape, ranges in row["tensors"]
+    ]
+    return {**row, "config": {**row["config"], "num_hidden_layers": 4}, "tensors": tensors}
+
+
 def _named(value: object) -> str:
     return value["model"] if isinstance(value, dict) else f"tp{value}"
 
@@ -110,23 +139,22 @@ def test_nearly_all_ranks_agree_within_one_in_ten_thousand() -> None:
     assert sum(error < 1e-4 for error in errors) >= 0.8 * len(errors)
 
 
-def test_the_tensors_of_nearly_every_class_that_transformers_has_divide_as_in_the_engine() -> None:
-    """Most of them unseen when the rules were written. What errs are projections around the layers of Gemma."""
-    errors = [
-        abs(_elements(facts, int(degree)) / expected - 1)
-        for row in CLASSES
-        if not OTHER_CACHES & row["config"].keys()
-        for facts in [_unseen(row, transformers_version="5.0.0")]
-        for degree, expected in row["parameters"].items()
-        if degree == "1" or row["config"]["architectures"][0] not in UNDIVIDED
-    ]
-    assert len(errors) >= 260
-    assert statistics.median(errors) == 0
-    assert max(errors) < 0.055
-    assert sum(error < 1e-4 for error in errors) >= 0.95 * len(errors)
+@every_case(
+    "row",
+    [row for row in CLASSES if not OTHER_CACHES & row["config"].keys()],
+    ids=_class,
+    most=12,
+    always=["Gemma3nForCausalLM", "DeepseekV2ForCausalLM", "GPTBigCodeForCausalLM"],
+)
+def test_the_tensors_of_every_class_that_transformers_has_divide_as_in_the_engine(row: dict[str, Any]) -> None:
+    """Most of them unseen when the rules were written."""
+    facts = _unseen(row, transformers_version="5.0.0")
+    for degree, expected in row["parameters"].items():
+        if degree == "1" or _class(row) not in UNDIVIDED:
+            assert _elements(facts, int(degree)) == pytest.approx(expected, rel=ERRS.get(_class(row), 0), abs=0)
 
 
-@every_case("row", [LLAMA, EXPERTS, row_of("deepseek-ai/DeepSeek-V2-Lite")], ids=_named)
+@every_case("row", map(_of_four_layers, (LLAMA, EXPERTS, row_of("deepseek-ai/DeepSeek-V2-Lite"))), ids=_named)
 @every_case("method", METHODS)
 def test_packed_weights_count_as_stored(row: dict[str, Any], method: str) -> None:
     quantization = {"quant_method": method, **METHODS[method]}
@@ -138,7 +166,7 @@ def test_packed_weights_count_as_stored(row: dict[str, Any], method: str) -> Non
         assert _bytes(unseen, degree) == pytest.approx(_bytes(known, degree), rel=WITHIN_PACKED)
 
 
-@every_case("row", ROWS, ids=_named)
+@every_case("row", ROWS, ids=_named, most=8, always=["Qwen/Qwen3-30B-A3B-FP8"])
 def test_the_tensors_of_known_classes_agree_with_their_rows(row: dict[str, Any]) -> None:
     facts = _read(row["config"], tensors_of(row))
     assert (facts.evidence, facts.remarks) == (Evidence.KNOWN, ())

@@ -133,7 +133,9 @@ class TestShortage:
         decisions = plan([mine, theirs], fleet(node("l", L40S, 8)), quotas=quotas, solver=solver)
         assert missing(decisions) == [3, 0]
 
-    @every_case(("resource", "left"), [("requests.cpu", 5999), ("limits.cpu", 5999), ("requests.memory", 24 * GIB - 1)])
+    @pytest.mark.parametrize(
+        ("resource", "left"), [("requests.cpu", 5999), ("limits.cpu", 5999), ("requests.memory", 24 * GIB - 1)]
+    )
     def test_a_quota_on_cpu_or_memory_binds_its_namespace_and_no_other(
         self, solver: Solver, resource: str, left: int
     ) -> None:
@@ -194,13 +196,14 @@ class TestMixing:
 
 class TestAgainstEveryWay:
     @every_case("seed", range(25))
-    def test_no_way_to_place_small_fleets_is_cheaper(self, solver: Solver, seed: int) -> None:
+    def test_no_way_to_place_small_fleets_is_cheaper(self, seed: int) -> None:
         where, asking = _small_world(random.Random(seed))  # noqa: S311 - a repeatable world, not a secret
         best = plan(asking, where, solver=solve_exhaustively)
-        mine = plan(asking, where, solver=solver)
-        assert sum(missing(mine)) <= sum(missing(best)) or missing(mine) < missing(best)
-        if sum(missing(mine)) == sum(missing(best)) == 0 and doubts(mine) == doubts(best):
-            assert bill(mine) <= bill(best) * Decimal("1.0011")
+        for make in MAKERS.values():
+            mine = plan(asking, where, solver=make())
+            assert sum(missing(mine)) <= sum(missing(best)) or missing(mine) < missing(best)
+            if sum(missing(mine)) == sum(missing(best)) == 0 and doubts(mine) == doubts(best):
+                assert bill(mine) <= bill(best) * Decimal("1.0011")
 
     @every_case("seed", range(15))
     def test_the_same_fleet_gets_the_same_plan_from_a_new_solver(self, seed: int) -> None:
@@ -228,10 +231,11 @@ class TestAgainstEveryWay:
             assert bill(after) <= bill(before) * Decimal("1.0011")
 
     @every_case("seed", range(15))
-    def test_no_gpu_is_given_twice(self, solver: Solver, seed: int) -> None:
+    @every_case("make", MAKERS.values(), ids=MAKERS)
+    def test_no_gpu_is_given_twice(self, make: Callable[[], Fleetwide], seed: int) -> None:
         where, asking = _small_world(random.Random(200 + seed))  # noqa: S311
         ledger = Ledger.of(where)
-        for decision in plan(asking, where, solver=solver):
+        for decision in plan(asking, where, solver=make()):
             for each in decision.pools:
                 nodes = eligible_nodes(decision.request, where, each.gpu_type)
                 ledger = replace(ledger, free=_without(ledger, nodes, each.replicas * each.split.gpus))
@@ -354,7 +358,7 @@ def test_the_solvers_that_need_no_library_are_known_by_name() -> None:
     assert set(SOLVERS) == {"greedy", "search"}
 
 
-@every_case(("replicas", "gpus"), [(2, {2: 2}), (3, {2: 1, 1: 2}), (4, {1: 4})])
+@pytest.mark.parametrize(("replicas", "gpus"), [(2, {2: 2}), (3, {2: 1, 1: 2}), (4, {1: 4})])
 def test_a_lone_deployment_leaves_no_replica_out_for_a_faster_one(
     solver: Fleetwide, replicas: int, gpus: dict[int, int]
 ) -> None:

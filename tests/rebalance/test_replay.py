@@ -114,7 +114,7 @@ def test_after_an_outage_slack_must_be_seen_anew() -> None:
     assert replay.counts[-1] == 1
 
 
-@pytest.mark.parametrize(("restart_every", "allowed"), [(0, 0), (0, 1), (900, 1), (1500, 2)])
+@every_case(("restart_every", "allowed"), [(0, 0), (0, 1), (900, 1), (1500, 2)], most=1, always=["900-1"])
 def test_a_swinging_load_is_followed_within_the_bounds(restart_every: int, allowed: int) -> None:
     """Busy for twenty minutes, idle for twenty: the worst rhythm for a loop that waits ten minutes."""
     policy = RebalancePolicy(max_replicas=10, changes_per_hour=4, reversals_per_hour=allowed, cooldown_seconds=300)

@@ -65,7 +65,7 @@ def test_cache_in_use_is_that_of_the_running_requests() -> None:
         assert each.running <= each.berths
 
 
-@every_case("workload", [LIGHT, HEAVY, LONG])
+@every_case("workload", [LIGHT, HEAVY, LONG], most=4, always=["4-1-workload1", "1-1-workload2"])
 @every_case("seed", [1, 2])
 @every_case("most", [1, 4])
 def test_no_request_is_made_or_lost_from_count(workload: Workload, seed: int, most: int) -> None:

@@ -1,8 +1,9 @@
 """One rule over many cases in one test, which names each case that fails; and a sample of a list that is long to run.
 
-``every_case`` takes what ``pytest.mark.parametrize`` takes, and makes one test of all cases: thousands of tests of a few
-milliseconds cost more to collect, send and report than to run. The usual run takes a sample of a list with ``most``,
-another one each day; ``make test-all`` (``PLIMSOLL_ALL=1``) takes every case. ``PLIMSOLL_SEED`` repeats a sample.
+``every_case`` takes what ``pytest.mark.parametrize`` takes, and makes one test of all cases: thousands of tests of a
+few milliseconds cost more to collect, send and report than to run. The usual run takes a sample of a list with
+``most``, another one each day; ``make test-all`` (``PLIMSOLL_ALL=1``) takes every case. ``PLIMSOLL_SEED`` repeats a
+sample: the report of a run begins with its own.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def every_case(
         names: the arguments that the cases give, as for ``pytest.mark.parametrize``.
         cases: their values.
         ids: what the cases are called, as for ``pytest.mark.parametrize``.
-        most: how many cases the usual run takes, counted over all decorators. None: all of them.
+        most: how many cases the usual run takes, of all combinations. None: all of them; 0: only those in ``always``.
         always: the ids of cases that every run takes, in addition.
     """
     own = _rows(names, cases, ids)
@@ -66,7 +67,7 @@ def every_case(
 
         @wraps(inner)
         def table(*args: Any, **fixtures: Any) -> None:
-            _check(rows if most is None else sampled(rows, most, inner.__qualname__, always), inner, args, fixtures)
+            _check(rows if most is None else sampled(rows, most, always), inner, args, fixtures)
 
         signature = inspect.signature(inner)
         left = [each for name, each in signature.parameters.items() if name not in rows[0].arguments]
@@ -76,11 +77,14 @@ def every_case(
     return decorate
 
 
-def sampled(rows: Sequence[Row], most: int, rule: str, always: Collection[str] = ()) -> Sequence[Row]:
-    """The rows that this run takes, in their order: all of them where everything is asked for."""
+def sampled(rows: Sequence[Row], most: int, always: Collection[str] = ()) -> Sequence[Row]:
+    """The rows that this run takes, in their order: all of them where everything is asked for.
+
+    Rules about the same cases get the same ones, so that they share what a file keeps of a case.
+    """
     if everything() or len(rows) <= most:
         return rows
-    drawn = Random(f"{seed()} {rule}").sample(range(len(rows)), most)  # noqa: S311 - a draw that can be repeated
+    drawn = Random(seed()).sample(range(len(rows)), most)  # noqa: S311 - a draw that can be repeated
     return [row for index, row in enumerate(rows) if index in drawn or row.id in always]
 
 
