@@ -25,7 +25,6 @@ from plimsoll.render.objects import deployment, disruption_budget, service
 from tests.api.manifests import manifest
 from tests.render.workloads import chosen_pool
 from tests.support.planning import model
-from tests.support.tables import every_case
 
 LONGEST_REFUSAL = 2000
 POOL, CHOICE = chosen_pool()
@@ -195,7 +194,7 @@ def test_the_object_that_all_others_are_made_from_is_served() -> None:
     assert engine["resources"]["requests"]["memory"] == "32Gi"
 
 
-@every_case("field", FULL)
+@pytest.mark.parametrize("field", FULL)
 def test_each_nasty_value_at_each_place_is_refused_or_served(field: str) -> None:
     for place in (place for place in PLACES if place[0] == field):
         for value in NASTY:
@@ -230,12 +229,12 @@ def test_anything_as_the_whole_spec_is_refused(spec: Any) -> None:
         served(spec)
 
 
-@every_case(
+@pytest.mark.parametrize(
     "value",
     [ENORMOUS, -ENORMOUS, 1e308, float("nan"), nested(100), nested(5000), None, [nested(900)], {"a": {"b": ENORMOUS}}],
     ids=["5,000 digits", "minus 5,000 digits", "1e308", "NaN", "100 deep", "5,000 deep", "null", "list", "inside"],
 )
-@every_case("field", ["hidden_size", "rope_scaling", "architectures", "quantization_config", "vocab_size"])
+@pytest.mark.parametrize("field", ["hidden_size", "rope_scaling", "architectures", "quantization_config", "vocab_size"])
 def test_a_configuration_with_an_absurd_value_is_refused_or_read(field: str, value: Any) -> None:
     config = {"architectures": ["LlamaForCausalLM"], "hidden_size": 4096, field: value}
     with pytest.raises(PlimsollError):

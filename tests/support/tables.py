@@ -23,6 +23,9 @@ import pytest
 SEED = "PLIMSOLL_SEED"
 ALL = "PLIMSOLL_ALL"
 
+TABLE_SECONDS = 1200
+"""When a table is taken to hang: it has many tests' work to do, perhaps on a machine with no time for it."""
+
 Rule = Callable[..., None]
 Ids = Callable[[Any], object] | Iterable[object] | None
 
@@ -72,7 +75,7 @@ def every_case(
         signature = inspect.signature(inner)
         left = [each for name, each in signature.parameters.items() if name not in rows[0].arguments]
         vars(table).update(rule=inner, rows=rows, __signature__=signature.replace(parameters=left))
-        return table
+        return pytest.mark.timeout(TABLE_SECONDS)(table)
 
     return decorate
 
