@@ -15,6 +15,10 @@ ELSEWHERE := engine or live or bench
 FAST := not ($(APART) or $(ELSEWHERE))
 WITH_PARTS := tests/chart tests/cluster tests/browser tests/testbed
 
+# Bytecode is kept even where a user's shell or a container says otherwise: each worker, and each program that a test
+# starts, would compile the same modules again.
+export PYTHONDONTWRITEBYTECODE :=
+
 ##@ Try it
 try: $(RUNS) ## size and place a 70B model on an example fleet: no cluster, no GPU (a minute on first use)
 	$(BIN)/plimsoll estimate RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic --gpu h100-sxm-80gb
@@ -46,6 +50,12 @@ test-newest: ## the fast part and the README's commands on the newest releases t
 test-slow: $(READY) build browser ## "make test" next to busy loops, then with half a core (hours; ARGS="--busy 2" or "--cores 0.5" for one)
 	$(BIN)/python -m scripts.slow_machine $(or $(ARGS),--busy 2) -- $(MAKE) test ARGS=
 	$(if $(ARGS),,$(BIN)/python -m scripts.slow_machine --cores 0.5 -- $(MAKE) test)
+
+test-all: $(READY) ## the fast part with every case of the lists that it takes samples of, and the benchmarks' own tests
+	PLIMSOLL_ALL=1 $(PYTEST) -m "not ($(APART) or engine or live)" --timeout 3600 $(TWO_AT_A_TIME) $(ARGS)
+
+test-benchmarks: $(READY) ## the benchmarks' own tests: peers' policies, situations, bounds
+	PLIMSOLL_ALL=1 $(PYTEST) -m bench --timeout 3600 $(TWO_AT_A_TIME) $(ARGS)
 
 test-browser: $(READY) build browser ## the console in a real Chromium
 	$(PYTEST) -m browser $(TWO_AT_A_TIME) $(ARGS)
@@ -122,6 +132,8 @@ latency-fit: $(READY) ## fit the constants of operator/plimsoll/catalog/performa
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group latency-fit
 	$(BIN)/python -m benchmarks.latency.fit
 
+# A mutant is often as long as the original, and as old to the second: its bytecode would be taken for that of the other.
+mutants: export PYTHONDONTWRITEBYTECODE := 1
 mutants: $(READY) ## change the decision code in small ways: what do the tests notice? (ARGS="--only placement --sample 100 --seed 7", "--all")
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --group mutants
 	$(BIN)/python -m benchmarks.mutants $(ARGS)
@@ -165,4 +177,4 @@ $(RUNS): pyproject.toml constraints.txt
 $(READY): pyproject.toml constraints.txt
 	scripts/make_venv.sh all
 
-.PHONY: scale-console try demo test test-unit test-apart test-newest test-slow check-style check-types check-generated test-cluster poison chaos scale test-browser browser test-engine test-engine-if-changed record-engine test-live test-live-short check accuracy bench-placement bench-rebalance latency-accuracy latency-fit mutants init format crds dashboard goldens screenshots build constraints clean help
+.PHONY: scale-console try demo test test-unit test-apart test-all test-benchmarks test-newest test-slow check-style check-types check-generated test-cluster poison chaos scale test-browser browser test-engine test-engine-if-changed record-engine test-live test-live-short check accuracy bench-placement bench-rebalance latency-accuracy latency-fit mutants init format crds dashboard goldens screenshots build constraints clean help

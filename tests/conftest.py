@@ -7,6 +7,7 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support import tables
 from tests.support.order import longest_file_first
 
 pytest_plugins = ["tests.support.cluster", "tests.support.failures", "tests.support.versions"]
@@ -28,3 +29,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Let several workers take the longest files first; a run in one process keeps the usual order."""
     if hasattr(config, "workerinput"):
         items[:] = longest_file_first(items)
+
+
+def pytest_report_header() -> str:
+    """Say which samples this run takes, before the workers are started: they inherit it."""
+    return tables.header()

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 
-import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from plimsoll.adapters.apply_text import apply_text
+from tests.support.tables import every_case
 
 
-@pytest.mark.parametrize(
+@every_case(
     "text",
     ["plain", "\U0001f4a5", "\u202e", "\x00\x1f\x7f\x85\x9f", "\u2028\ufeff", "\\ud83d", 'a"b\n', "\ufffe"],
     ids=ascii,

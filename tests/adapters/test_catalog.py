@@ -15,6 +15,7 @@ from plimsoll.domain.model import FactsSource
 from plimsoll.domain.precision import Precision
 from plimsoll.domain.units import MIB
 from plimsoll.facts.models.parameters import count_parameters
+from tests.support.tables import every_case
 
 WANTED = (
     "meta-llama/Llama-3.1-8B-Instruct",
@@ -34,7 +35,7 @@ WANTED = (
 )
 
 
-@pytest.mark.parametrize("name", WANTED)
+@every_case("name", WANTED)
 def test_popular_models_are_catalogued(name: str) -> None:
     facts = catalog.load_model_facts(name)
     assert facts is not None

@@ -14,6 +14,7 @@ from plimsoll.adapters.dcgm import MEMORY, TENSOR_CORES, activity_of, query_of
 from plimsoll.adapters.prometheus import LABEL_PAIRS, PrometheusSignals
 from plimsoll.rebalance.signals import GpuActivity
 from tests.adapters.fake_prometheus import Answer, Query, send_bytes, send_json, serving, success
+from tests.support.tables import every_case
 
 NOW = 1_700_000_000.0
 
@@ -47,7 +48,7 @@ def test_both_shares_are_read_by_one_question() -> None:
     assert f'{{__name__=~"{MEMORY}|{TENSOR_CORES}",namespace="chat",pod=~"llama-0|llama-1"}}' in query
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("entries", "found"),
     [
         ([], None),

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from plimsoll.adapters.hub_index import IndexScan
 from plimsoll.adapters.safetensors_headers import files_of
+from tests.support.tables import every_case
 
 NAMES = [f"weights/model-{number:05}-of-00031.safetensors" for number in range(31)]
 WEIGHTS = {f"model.layers.{number}.mlp.experts.{number}.w.weight": NAMES[number % 31] for number in range(2000)}
 INDEX = {"metadata": {"total_size": 1, "format": "pt"}, "weight_map": WEIGHTS}
 
 
-@pytest.mark.parametrize("indent", [None, 2])
-@pytest.mark.parametrize("piece", [1, 7, 1000, 65536])
+@every_case("indent", [None, 2])
+@every_case("piece", [1, 7, 1000, 65536])
 def test_the_same_files_as_the_parsed_index_names(indent: int | None, piece: int) -> None:
     content = json.dumps(INDEX, indent=indent).encode()
     scan = IndexScan()
@@ -24,7 +23,7 @@ def test_the_same_files_as_the_parsed_index_names(indent: int | None, piece: int
     assert scan.files() == files_of(INDEX) == sorted(NAMES)
 
 
-@pytest.mark.parametrize(
+@every_case(
     "names",
     [
         ["../../x.safetensors", "model.safetensors"],

@@ -7,6 +7,7 @@ import pytest
 from plimsoll.adapters.api_errors import ClusterRefused, retry_after_seconds
 from plimsoll.adapters.patience import IMPATIENT, Patience, patiently
 from plimsoll.domain.errors import SourceUnavailable
+from tests.support.tables import every_case
 
 
 @pytest.fixture(autouse=True)
@@ -85,7 +86,7 @@ async def test_the_impatient_ask_once() -> None:
     assert server.asked == 1
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("header", "seconds"),
     [("1", 1.0), ("30", 30.0), ("-1", None), ("Wed, 21 Oct", None), ("٣", None), ("9" * 400, None)],
 )

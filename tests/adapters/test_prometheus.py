@@ -18,6 +18,7 @@ from plimsoll.engines.vllm.metrics import capacity_tokens
 from plimsoll.rebalance.load import summarize
 from plimsoll.rebalance.signals import EngineSample, SignalState
 from tests.adapters.fake_prometheus import Answer, Query, matrix, send_bytes, send_json, serving, success
+from tests.support.tables import every_case
 
 NOW = 1_700_000_000.0
 TARGET = {"namespace": "chat", "pod": "llama-0", "instance": "10.0.0.7:8000", "job": "chat/llama"}
@@ -331,7 +332,7 @@ def test_an_engine_that_came_to_know_its_blocks_has_a_capacity_from_then_on() ->
     assert [s.kv_capacity_tokens for s in samples(read(replying(*loads, unknown, known)))] == [None, 1600]
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("labels", "tokens"),
     [
         ({"kv_cache_size_tokens": "1500", "num_gpu_blocks": "100", "block_size": "16"}, 1500),
@@ -433,7 +434,7 @@ WRONG_SHAPES: list[Callable[[], Any]] = [
 ]
 
 
-@pytest.mark.parametrize("reply", WRONG_SHAPES)
+@every_case("reply", WRONG_SHAPES)
 def test_another_shape_is_no_answer(reply: Callable[[], Any]) -> None:
     reading = read(lambda request, _: send_json(request, reply()))
 
@@ -441,7 +442,7 @@ def test_another_shape_is_no_answer(reply: Callable[[], Any]) -> None:
     assert "shape" in reading.error
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("answer", "error"),
     [
         (text("<html>Log in</html>"), "Prometheus did not answer with JSON"),

@@ -23,6 +23,7 @@ from plimsoll.rebalance.past import STEP_SECONDS
 from plimsoll.rebalance.trend import Point
 from plimsoll.render.names import workload_name
 from tests.adapters.fake_prometheus import Answer, Query, matrix, send_bytes, send_json, serving
+from tests.support.tables import every_case
 
 NOW = 1_700_000_100.0
 METRICS = engine_of().metrics
@@ -63,7 +64,7 @@ def test_labels_of_ones_own_are_asked_for_alone() -> None:
     assert " or " not in query["query"]
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("pod", "is_one"),
     [
         ("llama-h100-sxm-80gb-tp2-5f6d8c7b9f-x2x4z", True),
@@ -110,7 +111,7 @@ def test_an_engine_that_does_not_name_its_model_has_no_past() -> None:
     assert (found, queries) == (PastReading(error="the engine's metrics do not say whose requests they count"), [])
 
 
-@pytest.mark.parametrize(
+@every_case(
     "odd",
     [None, "x", 5, {}, [], [None], [{}], [{"values": None}], [{"values": [None, [1], ["a", "b"], 5, [NOW, None]]}]],
 )

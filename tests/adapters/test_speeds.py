@@ -6,11 +6,12 @@ import pytest
 
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.domain.gpus import GpuType, Interconnect
+from tests.support.tables import every_case
 
 TYPES = {card.name: card for card in load_gpu_types()}
 
 
-@pytest.mark.parametrize("card", TYPES.values(), ids=lambda card: card.name)
+@every_case("card", TYPES.values(), ids=lambda card: card.name)
 def test_every_type_has_a_speed_with_shares_below_its_peaks(card: GpuType) -> None:
     assert card.speed is not None
     each = card.speed.efficiency

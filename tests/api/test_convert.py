@@ -32,6 +32,7 @@ from plimsoll.domain.versions import EngineVersion
 from plimsoll.domain.workload import SecretKey
 from tests.api.manifests import deployment, manifest
 from tests.support.planning import LLAMA_70B_FP8, model
+from tests.support.tables import every_case
 
 AWQ = "Qwen/Qwen2.5-7B-Instruct-AWQ"
 
@@ -97,7 +98,7 @@ def test_the_live_loops_number_outweighs_the_specs() -> None:
     assert to_request(deployment(replicas=2), model(), replicas=0).replicas == 0
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("facts", "asked", "resolved"),
     [
         (model(), "auto", Precision.BF16),
@@ -161,7 +162,7 @@ REFUSED: list[tuple[dict[str, Any], ModelFacts, str, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("spec", "facts", "field", "value", "fix"), REFUSED, ids=[each[2] for each in REFUSED])
+@every_case(("spec", "facts", "field", "value", "fix"), REFUSED, ids=[each[2] for each in REFUSED])
 def test_a_contradiction_names_its_field_its_value_and_the_way_out(
     spec: dict[str, Any], facts: ModelFacts, field: str, value: Any, fix: str
 ) -> None:
@@ -172,7 +173,7 @@ def test_a_contradiction_names_its_field_its_value_and_the_way_out(
     assert str(caught.value).startswith(f"{field}: {value!r} cannot be used. ")
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("change", "field"),
     [
         ({"contextLength": 0}, "spec.contextLength"),
@@ -237,7 +238,7 @@ def resources(**requests: Any) -> dict[str, Any]:
     return {"podTemplate": {"resources": {"requests": requests}}}
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("spec", "cpu_millis", "memory_bytes"),
     [
         ({}, 2000, 8 * GIB),

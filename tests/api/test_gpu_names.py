@@ -10,11 +10,12 @@ from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.api.gpu_names import check_gpu_names
 from plimsoll.domain.errors import InvalidInput
 from tests.api.manifests import deployment
+from tests.support.tables import every_case
 
 KNOWN = frozenset(gpu.name for gpu in load_gpu_types())
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("change", "field", "offered"),
     [
         ({"gpu": {"allow": ["h100"]}}, "spec.gpu.allow[0]", "h100-nvl-94gb, h100-pcie-80gb or h100-sxm-80gb?"),

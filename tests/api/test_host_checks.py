@@ -12,6 +12,7 @@ from plimsoll.domain.host import USUAL_HOST
 from plimsoll.domain.units import GIB
 from tests.api.manifests import deployment
 from tests.support.planning import LLAMA_70B_FP8, model
+from tests.support.tables import every_case
 
 OFFLOADED: dict[str, Any] = {"engine": {"cpuOffload": "50Gi"}}
 CACHED: dict[str, Any] = {"engine": {"extraArgs": ["--kv-offloading-size", "30"]}}
@@ -40,7 +41,7 @@ def test_less_memory_than_the_engine_keeps_there_is_refused(
         to_request(deployment(**engine, **resources), model(LLAMA_70B_FP8))
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("engine", "resources"),
     [
         (OFFLOADED, {}),

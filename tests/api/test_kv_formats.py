@@ -9,19 +9,20 @@ from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.precision import TURBOQUANT, KvPrecision
 from tests.api.manifests import deployment
 from tests.support.planning import model
+from tests.support.tables import every_case
 
 FIRST = {"nvfp4": "0.20.0", "int8": "0.20.0", "fp8_per_token_head": "0.20.0", "int4": "0.25.0"}
 FIRST |= {each.value: "0.24.0" for each in TURBOQUANT}
 BEFORE = {"0.20.0": "0.19.1", "0.24.0": "0.23.0", "0.25.0": "0.24.0"}
 
 
-@pytest.mark.parametrize("choice", ["bf16", "fp16", "fp8", *FIRST])
+@every_case("choice", ["bf16", "fp16", "fp8", *FIRST])
 def test_every_format_arrives_in_the_newest_release(choice: str) -> None:
     asked = deployment(kvCache={"precision": choice})
     assert to_request(asked, model()).kv_precision is KvPrecision(choice)
 
 
-@pytest.mark.parametrize("choice", sorted(FIRST))
+@every_case("choice", sorted(FIRST))
 def test_a_release_without_the_format_is_refused_with_the_first_that_has_it(choice: str) -> None:
     since = FIRST[choice]
     with pytest.raises(InvalidInput) as refused:
@@ -30,7 +31,7 @@ def test_a_release_without_the_format_is_refused_with_the_first_that_has_it(choi
     assert refused.value.fix == f"vLLM {BEFORE[since]} cannot; use {since} or newer."
 
 
-@pytest.mark.parametrize("choice", sorted(FIRST))
+@every_case("choice", sorted(FIRST))
 def test_the_first_release_with_the_format_is_taken(choice: str) -> None:
     asked = deployment(kvCache={"precision": choice}, engine={"version": FIRST[choice]})
     assert to_request(asked, model()).kv_precision is KvPrecision(choice)

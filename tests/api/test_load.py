@@ -11,6 +11,7 @@ from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.serving import TotalLoad
 from tests.api.manifests import deployment
 from tests.support.planning import model
+from tests.support.tables import every_case
 
 TOTAL: dict[str, Any] = {"concurrency": None, "totalConcurrency": 100}
 
@@ -28,7 +29,7 @@ def test_the_load_of_all_replicas_leaves_the_number_open() -> None:
     assert bounded.total == TotalLoad(100, 1, 6)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("spec", "field", "fix"),
     [
         ({"totalConcurrency": 100}, "spec.totalConcurrency", "Write one of concurrency"),

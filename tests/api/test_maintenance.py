@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from plimsoll.api.maintenance import check_maintenance, windows_of
 from plimsoll.api.v1alpha1 import RebalancingSpec
 from plimsoll.domain.errors import InvalidInput
+from tests.support.tables import every_case
 
 NIGHTLY = {"schedule": "0 2 * * *", "duration": "4h"}
 
@@ -25,7 +26,7 @@ def test_without_windows_there_are_none_and_the_zone_is_utc_unless_one_is_named(
     assert (plain.schedule, plain.zone.key, named.zone.key) == ("0 2 * * *", "UTC", "Europe/Berlin")
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("duration", "seconds"),
     [("1m", 60), ("90m", 5400), ("4h", 14_400), ("4h30m", 16_200), ("4h0m", 14_400), ("999h", 3_596_400)],
 )
@@ -34,7 +35,7 @@ def test_durations_are_hours_and_minutes(duration: str, seconds: int) -> None:
     assert window.seconds == seconds
 
 
-@pytest.mark.parametrize("duration", ["", "0m", "0h", "4", "h", "m", "-1h", "1.5h", "30m4h", "1d", "90s", "4h m", "4H"])
+@every_case("duration", ["", "0m", "0h", "4", "h", "m", "-1h", "1.5h", "30m4h", "1d", "90s", "4h m", "4H"])
 def test_the_crd_refuses_other_durations(duration: str) -> None:
     with pytest.raises(ValidationError, match="duration"):
         spec_of(NIGHTLY | {"duration": duration})
@@ -48,7 +49,7 @@ def test_schedules_as_cron_jobs_have_them_are_taken(schedule: str) -> None:
     check_maintenance(spec_of(NIGHTLY | {"schedule": schedule}))
 
 
-@pytest.mark.parametrize(
+@every_case(
     "schedule",
     ["", "@daily", "0 2 * *", "0 0 2 * * *", "0 2 L * *", "0 2 * * 5L", "0 2 * * 1#2", "0 2 ? * *", "TZ=UTC 0 2 * * *"],
 )
@@ -57,7 +58,7 @@ def test_the_crd_refuses_what_is_no_schedule_of_five_fields(schedule: str) -> No
         spec_of(NIGHTLY | {"schedule": schedule})
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("schedule", "wrong"),
     [
         ("60 2 * * *", "Bad minute"),
@@ -92,7 +93,7 @@ def test_a_zone_that_the_database_does_not_have_is_refused(zone: str) -> None:
     )
 
 
-@pytest.mark.parametrize("zone", ["", "../../etc/passwd", "/etc/localtime", "Europe/", "a/b/c/d", "x" * 65])
+@every_case("zone", ["", "../../etc/passwd", "/etc/localtime", "Europe/", "a/b/c/d", "x" * 65])
 def test_the_crd_refuses_paths_in_place_of_zones(zone: str) -> None:
     with pytest.raises(ValidationError, match="timeZone"):
         spec_of(NIGHTLY | {"timeZone": zone})

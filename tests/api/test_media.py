@@ -14,6 +14,7 @@ from plimsoll.placement.warnings import model_warnings
 from tests.api.manifests import deployment
 from tests.support.model_configs import facts_of
 from tests.support.planning import model
+from tests.support.tables import every_case
 
 QWEN = facts_of("Qwen__Qwen2.5-VL-7B-Instruct")
 GEMMA = facts_of("google__gemma-3-27b-it")
@@ -30,7 +31,7 @@ def test_what_is_said_of_media_arrives_and_shapes_the_model() -> None:
     assert to_request(deployment(), QWEN).model is QWEN
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("engine", "facts", "field", "fix"),
     [
         ({"textOnly": True, "version": "0.16.0"}, QWEN, "spec.engine.textOnly", "use 0.17.0 or newer"),
@@ -77,7 +78,7 @@ def test_what_contradicts_itself_the_model_or_the_release_is_refused(
     assert fix in str(refused.value)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("arguments", "unfollowed"),
     [
         (["--hf-overrides", "{}", "--seed=7"], ("--hf-overrides", "{}")),

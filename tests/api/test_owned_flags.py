@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from plimsoll.engines.vllm.owned_flags import OWNED_FLAGS
+from tests.support.tables import every_case
 from tests.support.vllm_flags import owned_flag
 
 OPTIONS: dict[str, list[str]] = json.loads(
@@ -50,7 +49,7 @@ def test_a_refused_spelling_means_a_decided_option_or_one_that_belongs_to_it() -
     assert refused - DECIDED - kin == {"cpu_offload_params", "quantization_config", "eplb_config"}
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("argument", "name"),
     [
         ("--max-model-len", "--max-model-len"),
@@ -98,7 +97,7 @@ def test_a_spelling_is_refused_by_the_name_that_the_user_knows(argument: str, na
     assert flag.name == name
 
 
-@pytest.mark.parametrize(
+@every_case(
     "argument",
     [
         "--max-num-scheduled-tokens=4096",
@@ -130,7 +129,7 @@ def test_a_neighbour_is_the_users_own(argument: str) -> None:
     assert owned_flag(argument) is None
 
 
-@pytest.mark.parametrize("argument", ["fp8", "8192", "/models/tp", "model", "-1", "", "tp"])
+@every_case("argument", ["fp8", "8192", "/models/tp", "model", "-1", "", "tp"])
 def test_a_value_is_nobodys_flag(argument: str) -> None:
     assert owned_flag(argument) is None
 

@@ -12,11 +12,12 @@ from plimsoll.domain.errors import InvalidInput
 from tests.api.manifests import deployment
 from tests.api.poison import BEYOND_THE_CRD, DIGITS, POISON, refusal
 from tests.render.workloads import container, rendered
+from tests.support.tables import every_case
 
 LONGEST_REFUSAL = 1000
 
 
-@pytest.mark.parametrize("case", POISON)
+@every_case("case", POISON)
 def test_what_would_break_the_pods_is_refused_by_the_fields_name(case: str) -> None:
     template, _, field = POISON[case]
     refused = refusal(podTemplate=template)
@@ -25,7 +26,7 @@ def test_what_would_break_the_pods_is_refused_by_the_fields_name(case: str) -> N
     assert len(str(refused)) < LONGEST_REFUSAL
 
 
-@pytest.mark.parametrize("case", BEYOND_THE_CRD)
+@every_case("case", BEYOND_THE_CRD)
 def test_what_a_crd_cannot_say_is_refused_all_the_same(case: str) -> None:
     template, field = BEYOND_THE_CRD[case]
     assert refusal(podTemplate=template).field == f"spec.podTemplate.{field}"

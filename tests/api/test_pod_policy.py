@@ -10,6 +10,7 @@ import pytest
 from plimsoll.api.pod_policy import PodPolicy, check_pod_policy
 from plimsoll.domain.errors import InvalidInput, NotPermitted
 from tests.api.manifests import deployment
+from tests.support.tables import every_case
 
 DEFAULT = PodPolicy()
 
@@ -141,12 +142,12 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", PERMITTED)
+@every_case("case", PERMITTED)
 def test_what_harms_nobody_is_permitted(case: str) -> None:
     check(**PERMITTED[case])
 
 
-@pytest.mark.parametrize("case", REFUSED)
+@every_case("case", REFUSED)
 def test_what_gives_more_is_refused_with_what_the_admin_would_set(case: str) -> None:
     template, field, value, fix = REFUSED[case]
     with pytest.raises(NotPermitted) as caught:
@@ -156,7 +157,7 @@ def test_what_gives_more_is_refused_with_what_the_admin_would_set(case: str) -> 
     assert "is not permitted" in str(caught.value)
 
 
-@pytest.mark.parametrize("case", REFUSED)
+@every_case("case", REFUSED)
 def test_an_unrestricted_namespace_permits_everything_and_its_neighbour_nothing(case: str) -> None:
     policy = PodPolicy(unrestricted_namespaces=("kube-*", "admins"))
     check(policy, "admins", **REFUSED[case][0])
@@ -165,7 +166,7 @@ def test_an_unrestricted_namespace_permits_everything_and_its_neighbour_nothing(
         check(policy, "ml", **REFUSED[case][0])
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("policy", "template"),
     [
         (PodPolicy(volume_types=("hostPath",)), volume(hostPath={"path": "/"})),
@@ -214,7 +215,7 @@ def test_the_charts_json_is_read_and_what_it_leaves_out_is_as_by_default() -> No
     )
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("text", "field"),
     [
         ("", "podPolicy"),

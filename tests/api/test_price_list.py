@@ -9,6 +9,7 @@ import pytest
 
 from plimsoll.api.price_list import COLUMNS, PriceRows, read_price_list
 from plimsoll.domain.gpus import CapacityType, Market, PriceBasis
+from tests.support.tables import every_case
 
 KNOWN = frozenset({"l4-24gb", "h100-sxm-80gb", "h100-pcie-80gb"})
 HEAD = "gpu_type,capacity_type,usd_per_hour,date_from,date_to,offers,voters,basis,source"
@@ -56,7 +57,7 @@ def test_comments_empty_lines_and_a_byte_order_mark_are_no_rows() -> None:
     assert found.prices["l4-24gb"].usd_per_hour == Decimal("0.71")
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("row", "said"),
     [
         ("h100,,2,,,,,,", "gpu_type: 'h100' is no GPU type; did you mean h100-pcie-80gb or h100-sxm-80gb?"),

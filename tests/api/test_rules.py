@@ -15,6 +15,7 @@ from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.api.rules import check_rules
 from plimsoll.domain.errors import InvalidInput
 from tests.support.broken_rules import NAMES, SPECS, broken_manifests, crd_rules
+from tests.support.tables import every_case
 
 BROKEN = broken_manifests("default")
 
@@ -24,7 +25,7 @@ def minimal(**spec: Any) -> dict[str, Any]:
     return manifest | {"metadata": {"name": "good"}, "spec": manifest["spec"] | spec}
 
 
-@pytest.mark.parametrize(("message", "manifest"), BROKEN, ids=[message for message, _ in BROKEN])
+@every_case(("message", "manifest"), BROKEN, ids=[message for message, _ in BROKEN])
 def test_a_manifest_that_breaks_a_rule_is_refused_with_the_rule_s_message(
     message: str, manifest: dict[str, Any]
 ) -> None:
@@ -86,7 +87,7 @@ EXPRESSIONS: dict[str, object] = {
 }
 
 
-@pytest.mark.parametrize(("text", "value"), EXPRESSIONS.items(), ids=EXPRESSIONS)
+@every_case(("text", "value"), EXPRESSIONS.items(), ids=EXPRESSIONS)
 def test_expressions_have_the_values_of_the_language(text: str, value: object) -> None:
     scope = {"self": {"a": "x", "b": [1, 2]}}
     if value is CelError:

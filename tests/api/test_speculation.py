@@ -17,6 +17,7 @@ from plimsoll.domain.model import LayerKind, ModelFacts
 from tests.api.manifests import deployment
 from tests.support.planning import model
 from tests.support.speculation import EAGLE3_HEAD, EAGLE_HEAD, facts_of
+from tests.support.tables import every_case
 
 DRAFT = {"name": "meta-llama/Llama-3.2-1B-Instruct"}
 HEAD = {"name": "org/head"}
@@ -104,7 +105,7 @@ REFUSED: list[tuple[dict[str, Any], ModelFacts, ModelFacts | None, str, Any, str
 ]
 
 
-@pytest.mark.parametrize(("engine", "facts", "draft", "field", "value", "fix"), REFUSED)
+@every_case(("engine", "facts", "draft", "field", "value", "fix"), REFUSED)
 def test_what_the_engine_would_refuse_names_its_field_its_value_and_the_way_out(
     engine: dict[str, Any], facts: ModelFacts, draft: ModelFacts | None, field: str, value: Any, fix: str
 ) -> None:

@@ -32,6 +32,7 @@ from plimsoll.domain.keys import ObjectKey
 from plimsoll.engines.failures import read_failure
 from plimsoll.facts.cluster.scheduler_words import Obstacle, read_obstacles
 from tests.support.bodies import inference_deployment_body, node_body, pod_body, workload_body
+from tests.support.tables import every_case
 
 SPEC: dict[str, Any] = {"model": {"name": "meta-llama/Llama-3.1-8B-Instruct"}, "contextLength": 4096, "concurrency": 8}
 EXPORT = Export(
@@ -57,7 +58,7 @@ def broken(**changes: Any) -> str:
     return json.dumps({name: value for name, value in {**found, **changes}.items() if value is not None})
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("text", "message"),
     [
         ("kind: List", r"fleet\.json: line 1, column 1: 'kind: List' cannot be used\. It is no JSON, .* Write it"),
@@ -220,7 +221,7 @@ def test_a_record_is_read_from_the_file_as_from_the_cluster_but_for_words() -> N
     assert not read(kept).complaints
 
 
-@pytest.mark.parametrize("obstacle", Obstacle)
+@every_case("obstacle", Obstacle)
 def test_the_words_of_a_hashed_file_name_the_obstacle_of_the_scheduler_s_own(obstacle: Obstacle) -> None:
     message = f"0/1 nodes are available: 1 {PHRASES[obstacle]}."
     assert read_obstacles("Unschedulable", message) == (obstacle,)
@@ -276,7 +277,7 @@ CONSIDERED: dict[type[BaseModel], str] = {
 """Fields of which somebody has decided whether they may leave the cluster, and whether they hold names."""
 
 
-@pytest.mark.parametrize("model", CONSIDERED, ids=lambda model: str(model.__name__))
+@every_case("model", CONSIDERED, ids=lambda model: str(model.__name__))
 def test_a_new_field_of_the_api_needs_a_decision_on_whether_a_snapshot_may_hold_it(model: type[BaseModel]) -> None:
     fields = {field.alias or name for name, field in model.model_fields.items()}
     assert fields == set(CONSIDERED[model].split()), "see app/exports/specs.py, reduction.py and hashing.py"

@@ -305,10 +305,6 @@ async def test_a_hanging_server_is_asked_about_four_objects_at_a_time() -> None:
     assert all(signals.reading(key) == Reading() for key in wanted)
 
 
-def test_a_reading_may_take_ten_seconds() -> None:
-    assert live.READING_DEADLINE_SECONDS == 10
-
-
 async def test_where_nothing_is_wanted_nothing_is_read_and_no_pass_is_made() -> None:
     changed: list[None] = []
     reader = FakeReader()

@@ -5,11 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-import pytest
-
 from plimsoll.api.maintenance import Window
 from plimsoll.app.maintenance import opening_of
 from plimsoll.rebalance.allowance import Opening
+from tests.support.tables import every_case
 
 UTC, BERLIN = ZoneInfo("UTC"), ZoneInfo("Europe/Berlin")
 HOUR = 3600
@@ -31,7 +30,7 @@ def test_without_windows_it_is_always_open() -> None:
     assert opening_of((), at("2026-11-23T12:00Z")) == Opening()
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("moment", "expected"),
     [
         ("2026-11-28T01:59:59+01:00", closed("2026-11-28T02:00+01:00")),
@@ -81,8 +80,8 @@ def test_a_time_that_comes_twice_opens_a_window_once_and_for_its_whole_duration(
     assert opening_of([window], at("2026-10-25T02:30+01:00")) == closed("2026-10-26T02:30+01:00")
 
 
-@pytest.mark.parametrize("schedule", ["* * * * *", "*/5 * * * *", "0 2 * * sat", "0 0 29 2 *", "15 6 1 */3 *"])
-@pytest.mark.parametrize("zone", [UTC, BERLIN, ZoneInfo("Australia/Lord_Howe"), ZoneInfo("Antarctica/Troll")])
+@every_case("schedule", ["* * * * *", "*/5 * * * *", "0 2 * * sat", "0 0 29 2 *", "15 6 1 */3 *"])
+@every_case("zone", [UTC, BERLIN, ZoneInfo("Australia/Lord_Howe"), ZoneInfo("Antarctica/Troll")])
 def test_a_closed_window_is_open_when_it_says_that_it_opens_and_not_a_minute_before(
     schedule: str, zone: ZoneInfo
 ) -> None:

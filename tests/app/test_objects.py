@@ -29,6 +29,7 @@ from plimsoll.placement.pools import Pool, PoolState
 from plimsoll.placement.rehoming import of_last_hour
 from plimsoll.render.names import DEPLOYMENT_LABEL, POOL_LABEL
 from tests.support.bodies import POOL, inference_deployment_body, pod_body, workload_body
+from tests.support.tables import every_case
 
 KEY = ObjectKey("ns", "llama")
 NOW = datetime(2026, 11, 21, 3, 1, tzinfo=UTC).timestamp()
@@ -407,7 +408,7 @@ def test_the_view_of_a_pool_quotes_why_its_pods_are_not_created_while_it_is_true
         assert [view.workload_error for view in pool_views(Surroundings({}, {POOL: body}), Record(), {})] == [""]
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("generation", "observed", "wanted", "updated", "updating"),
     [(2, 2, 3, 3, False), (2, 1, 3, 3, True), (2, 2, 3, 2, True), (2, 3, 3, 4, False), (1, None, 0, None, True),
      (None, None, 0, None, False), (None, None, 1, None, True), (None, None, None, None, False)],

@@ -18,6 +18,7 @@ from plimsoll.app.prices import PriceList
 from plimsoll.domain.gpus import CapacityType, Price
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.facts.prices.repricing import OwnPrices, repriced
+from tests.support.tables import every_case
 
 TYPES = {gpu.name: gpu for gpu in load_gpu_types()}
 SLICE = "h100-sxm-80gb-mig-3g.40gb"
@@ -97,7 +98,7 @@ def test_a_list_that_is_none_leaves_the_catalogue_in_force() -> None:
     assert complaints
 
 
-@pytest.mark.parametrize("text", ["", "free", "-1", "NaN", "Infinity", "2,50"])
+@every_case("text", ["", "free", "-1", "NaN", "Infinity", "2,50"])
 def test_what_is_no_price_is_left_out_and_quoted(text: str) -> None:
     prices, complaints = parse_prices({"l4-24gb": text, "h100-sxm-80gb": "3"}, "ns/prices", KNOWN)
 
@@ -146,7 +147,7 @@ async def test_a_change_wakes_the_planner_and_a_complaint_is_logged_once(caplog:
     ]
 
 
-@pytest.mark.parametrize("text", ["9" * 5000, "1e999999", "1e7", "1" + "0" * 40, "x" * 100_000, "Infinity", "-0.01"])
+@every_case("text", ["9" * 5000, "1e999999", "1e7", "1" + "0" * 40, "x" * 100_000, "Infinity", "-0.01"])
 def test_a_price_beyond_all_cards_is_none_and_is_named_in_few_words(text: str) -> None:
     prices, complaints = parse_prices(
         {"l4-24gb": text, "l40s-48gb": "1.5"}, "ns/prices", [TYPES["l4-24gb"], TYPES["l40s-48gb"]]

@@ -26,6 +26,7 @@ from plimsoll.placement.retune_clock import EarlierSettings, RetuneClock
 from plimsoll.rebalance.history import ChangeHistory, ChangeKind, Mark
 from plimsoll.rebalance.memory import Learned
 from tests.support.bodies import POOL, inference_deployment_body
+from tests.support.tables import every_case
 
 Json = dict[str, Any]
 NOW = 1_800_000_000.0
@@ -236,7 +237,7 @@ POOLS: list[tuple[Json, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("change", "why"), POOLS, ids=str)
+@every_case(("change", "why"), POOLS, ids=str)
 def test_a_pool_that_does_not_hold_together_is_ignored_and_its_neighbour_is_not(change: Json, why: str) -> None:
     other = {**ENTRY, "name": "l4-24gb-tp1", "gpuType": "l4-24gb"}
     record = read({"pools": [{**ENTRY, **change}, other]})
@@ -246,7 +247,7 @@ def test_a_pool_that_does_not_hold_together_is_ignored_and_its_neighbour_is_not(
     assert record.lost_pools
 
 
-@pytest.mark.parametrize(
+@every_case(
     "change",
     [
         {"replicas": 0}, {"replicas": 1000}, {"generation": 0}, {"batchedTokens": 1}, {"state": "Retiring"},
@@ -331,7 +332,7 @@ ENTRIES: list[tuple[str, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "entry", "why"), ENTRIES)
+@every_case(("name", "entry", "why"), ENTRIES)
 def test_so_is_any_other_entry(name: str, entry: Any, why: str) -> None:
     record = read({**GOOD, name: [entry, *GOOD[name]]})
     assert fields(record) == GOOD
@@ -377,7 +378,7 @@ PARTS: list[tuple[str, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "part", "why"), PARTS)
+@every_case(("name", "part", "why"), PARTS)
 def test_a_part_that_nobody_could_have_written_is_forgotten_and_the_others_are_not(
     name: str, part: Any, why: str
 ) -> None:

@@ -21,6 +21,7 @@ from plimsoll.domain.keys import ObjectKey
 from plimsoll.facts.cluster.fleet_reading import read_fleet
 from testbed.fleet import gpu_node
 from tests.support.office import OBJECTS, Office
+from tests.support.tables import every_case
 
 SLICE = "nvidia.com/mig-3g.40gb"
 
@@ -39,7 +40,7 @@ READ = {
 }
 
 
-@pytest.mark.parametrize(("text", "value"), READ.items(), ids=READ)
+@every_case(("text", "value"), READ.items(), ids=READ)
 def test_every_form_is_read(text: str, value: object) -> None:
     assert what_if_of([text]) == (value,)
 

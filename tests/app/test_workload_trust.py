@@ -26,6 +26,7 @@ from plimsoll.domain.outcomes import Split
 from plimsoll.render.names import DEPLOYMENT_LABEL, HASH_ANNOTATION, MANAGED_BY, POOL_ANNOTATION, POOL_LABEL
 from tests.app.test_record_reading import ENTRY
 from tests.support.bodies import POOL, Body, inference_deployment_body, pod_body, service_manifest, workload_body
+from tests.support.tables import every_case
 
 KEY, HONEST = ObjectKey("ns", "llama"), ObjectKey("ns", "honest")
 
@@ -94,7 +95,7 @@ FORGED: list[tuple[str, Callable[[Body], object], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("change", "why"), [each[1:] for each in FORGED], ids=[each[0] for each in FORGED])
+@every_case(("change", "why"), [each[1:] for each in FORGED], ids=[each[0] for each in FORGED])
 def test_what_does_not_agree_with_itself_is_ignored_and_named(change: Callable[[Body], object], why: str) -> None:
     seen = around(changed(change))
     assert seen.workloads == {}

@@ -12,6 +12,7 @@ from benchmarks.accuracy.setups import GPU_TYPE, Setup
 from plimsoll.domain.gpus import Vendor
 from tests.support.accuracy import setup
 from tests.support.planning import gpu
+from tests.support.tables import every_case
 
 
 def types(total_gib: float, name: str | None = None) -> set[str]:
@@ -92,7 +93,7 @@ def test_the_verdict_on_an_unnamed_card_is_that_of_all_types_or_probable(
     assert found == [on_a100, on_h100, said]
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("name", "kind"),
     [
         ("h100-sxm-80gb", "NVIDIA Hopper"),

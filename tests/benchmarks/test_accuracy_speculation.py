@@ -6,8 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from benchmarks.accuracy.loading import Sources, load
 from benchmarks.accuracy.ours import Ours, follows
 from benchmarks.accuracy.reading.records import read_records
@@ -15,6 +13,7 @@ from benchmarks.accuracy.reading.speculation import Drafting, drafting_of
 from benchmarks.accuracy.setups import SPECULATION
 from tests.support.accuracy import LLAMA_8B, setup
 from tests.support.model_configs import config_of
+from tests.support.tables import every_case
 
 CLI = [
     ('--speculative-config \'{"method": "mtp", "num_speculative_tokens": 3}\' --max-num-seqs 8', "mtp", 3, None),
@@ -33,12 +32,12 @@ CLI = [
 ]
 
 
-@pytest.mark.parametrize(("cli", "method", "tokens", "model"), CLI)
+@every_case(("cli", "method", "tokens", "model"), CLI)
 def test_command_lines(cli: str, method: str, tokens: int, model: str | None) -> None:
     assert drafting_of({"cli": f"vllm serve a/b {cli}"}) == Drafting(method, tokens, model)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("flags", "found"),
     [
         ({"speculative": {"method": "mtp", "num_speculative_tokens": 2}}, Drafting("mtp", 2)),
@@ -54,7 +53,7 @@ def test_flags_of_records(flags: dict[str, Any], found: Drafting) -> None:
     assert drafting_of(flags) == found
 
 
-@pytest.mark.parametrize(
+@every_case(
     "flags",
     [
         {},

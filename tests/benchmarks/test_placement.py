@@ -37,6 +37,7 @@ from plimsoll.placement.pools import Decision, Tenant
 from plimsoll.placement.solvers import SOLVERS, Award, Solver, Stock
 from tests.support.exhaustive_solver import cost, solve_exhaustively
 from tests.support.planning import H100, L4, L40S, LLAMA_70B_FP8, fleet, node, request, tenant
+from tests.support.tables import every_case
 
 SIZES = (1, 2, 4, 8)
 TINY = Place("llm", 12)
@@ -106,7 +107,7 @@ def without_doubts(demand: Demand) -> Options:
     return Options(tuple(each for each in verdicts if isinstance(each, Option) and not choice_of(each).doubts))
 
 
-@pytest.mark.parametrize("seed", range(12))
+@every_case("seed", range(12))
 def test_the_optimum_is_the_best_of_all_ways_in_all_orders(seed: int) -> None:
     """Each way packs its replicas in order by best fit, so one of the orders packs the largest first."""
     demands, stock = small_world(seed)
@@ -117,9 +118,9 @@ def test_the_optimum_is_the_best_of_all_ways_in_all_orders(seed: int) -> None:
     assert best.dollars == pytest.approx(float(dollars), abs=1e-4)
 
 
-@pytest.mark.parametrize("name", all_solvers())
-@pytest.mark.parametrize("percent", [50, 95])
-@pytest.mark.parametrize("order", ORDERS)
+@every_case("name", all_solvers(), most=6, always=["mixed-95-exact-mix", "mixed-95-fleetwide", "large-first-50-greedy"])
+@every_case("percent", [50, 95])
+@every_case("order", ORDERS)
 def test_no_solver_gets_below_the_bound(name: str, percent: int, order: str) -> None:
     world = world_of(TINY, percent, "catalogue", order)
     demands, stock = world.demands(), world.stock

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from benchmarks.accuracy.cases import BadRow, Outcome
 from benchmarks.accuracy.loading import LOGS, MODELS, RUNS
 from benchmarks.accuracy.reading.configs import ConfigShelf
 from benchmarks.accuracy.reading.gpus import find_gpu
 from benchmarks.accuracy.reading.oracle import read_oracle
 from benchmarks.accuracy.reading.records import outcome_of, read_records
+from tests.support.tables import every_case
 
 
 def written(folder: Path, text: str, name: str = "rows.json") -> Path:
@@ -61,7 +60,7 @@ def test_records_without_an_id_are_named_by_their_flags_and_never_alike(tmp_path
     assert [each.id for each in found] == ["a/b/H100/tp1pp1", "a/b/H100/tp1pp1#2"]
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("text", "outcome"),
     [
         ("ok", Outcome.OK),
@@ -115,7 +114,7 @@ def test_configurations_by_index_by_file_name_and_derived(tmp_path: Path) -> Non
     assert derived.config["quantization_config"]["quant_method"] == "compressed-tensors"
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("name", "kind"),
     [
         ("H100-80GB", "h100-sxm-80gb"),
@@ -136,7 +135,7 @@ def test_gpus_by_the_names_that_records_write(name: str, kind: str) -> None:
     assert found.gpu.name == kind
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("name", "total", "capability"),
     [
         ("NVIDIA GeForce RTX 4080 16GB", 15.99, (8, 9)),

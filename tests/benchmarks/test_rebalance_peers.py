@@ -39,13 +39,16 @@ from tests.benchmarks.rebalance_views import (
     view,
     wanted_by,
 )
+from tests.support.tables import every_case
+
+pytestmark = pytest.mark.bench  # nothing of the operator is in it
 
 
 def v1(*pods: PodView, wanted: int | None = None) -> int:
     return WvaV1(Hpa(AT_ONCE))(view(*pods, wanted=wanted))
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("load", "replicas"),
     [
         ({"kv": 0.30}, 1),  # alone, one would have 0.20 and 5 to spare
@@ -215,7 +218,7 @@ def test_the_endpoint_pickers_averages() -> None:
     assert answers == [3] * 20 + [2]
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("bounds", "loads", "replicas"),
     [
         (THROUGHPUT, [{"kv": 0.7, "waiting": 35}, {"kv": 0.1}], 3),  # 0.7 + 35 x 1,000 / 100,000

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-import pytest
-
 from benchmarks.rebalance.policies.ours import Ours, ours, reading_of, running_of, surroundings_of
 from benchmarks.rebalance.policies.registry import POLICIES
 from benchmarks.rebalance.policies.static import static
@@ -28,6 +26,7 @@ from tests.benchmarks.rebalance_views import (
     wanted_by,
 )
 from tests.support.hypotheses import room_for_all
+from tests.support.tables import every_case
 
 
 def ours_after(policy: Policy, look: View) -> tuple[int, DecisionReason]:
@@ -98,6 +97,9 @@ def test_ours_has_the_bounds_of_the_api_and_of_the_scenario() -> None:
 
 FIXED = {"static-start", "static-peak"}
 LAWS = sorted(POLICIES.keys() - FIXED)
+OURS = ["ours", "ours-today"]
+every_law = every_case("name", LAWS, most=0, always=OURS)
+"""Those of peers are tried with the benchmark's own tests (make test-benchmarks)."""
 
 
 def test_static_numbers() -> None:
@@ -119,13 +121,13 @@ def answers(name: str, look: Callable[[float], View]) -> list[int]:
     return given
 
 
-@pytest.mark.parametrize("name", LAWS)
+@every_law
 def test_no_law_adds_to_idle_replicas(name: str) -> None:
     given = answers(name, lambda now: view(*pods(2, now=now, kv=0.0, running=0, per_second=0.0), now=now))
     assert max(given) <= 2
 
 
-@pytest.mark.parametrize("name", sorted(set(LAWS) - {"dynamo-sla"}))
+@every_case("name", sorted(set(LAWS) - {"dynamo-sla"}), most=0, always=OURS)
 def test_every_law_adds_to_replicas_that_overflow(name: str) -> None:
     """All but one, which needs to see several loads before it has a model."""
     given = answers(name, lambda now: view(*pods(2, now=now, kv=0.97, running=60, waiting=90), now=now))
@@ -133,13 +135,13 @@ def test_every_law_adds_to_replicas_that_overflow(name: str) -> None:
     assert max(given) > 2
 
 
-@pytest.mark.parametrize("name", LAWS)
+@every_law
 def test_no_law_changes_anything_in_an_outage(name: str) -> None:
     given = answers(name, lambda now: view(*pods(2, now=now, kv=0.97, waiting=90), now=now, has_metrics=False))
     assert set(given) == {2}
 
 
-@pytest.mark.parametrize("name", LAWS)
+@every_law
 def test_every_law_survives_numbers_that_are_none(name: str) -> None:
     def spoiled(now: float) -> View:
         engines = pods(2, now=now, running=20)
@@ -150,7 +152,7 @@ def test_every_law_survives_numbers_that_are_none(name: str) -> None:
     assert all(1 <= count <= 3 for count in given)
 
 
-@pytest.mark.parametrize("name", LAWS)
+@every_law
 def test_every_run_has_a_policy_of_its_own(name: str) -> None:
     first, second = POLICIES[name](SCENARIO), POLICIES[name](SCENARIO)
     assert first is not second

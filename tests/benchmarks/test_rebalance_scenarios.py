@@ -27,6 +27,7 @@ from benchmarks.rebalance.scenarios.tuning import CHEAP_ENGINE, ENGINE
 from benchmarks.rebalance.scenarios.validation import EXPERTS, LARGE, OPEN, SMALL
 from benchmarks.rebalance.traces import DATA, JITTER_SECONDS, TRACES, Replay, requests_of
 from plimsoll.simulation.values import Arrival
+from tests.support.tables import every_case
 
 QWEN = engine_spec("Qwen/Qwen3-32B", "h100-sxm-80gb", 2)
 
@@ -233,10 +234,10 @@ def test_the_engines_own_limit_binds_a_sustained_rate() -> None:
     assert sustained_rate(few, 4000, 1000) < 0.6 * sustained_rate(QWEN, 4000, 1000)
 
 
-EVERY = pytest.mark.parametrize("name", situations())
+EVERY = every_case("name", situations(), most=3, always=["S1", "V-FAULTS", "MORNING300"])
 
 
-@pytest.mark.parametrize("name", ["S1", "S9", "S8", "mooncake", "V-LONG"])
+@every_case("name", ["S1", "S9", "S8", "mooncake", "V-LONG"], most=1, always=["S1"])
 def test_a_seed_gives_the_same_requests_again_and_another_seed_others(name: str) -> None:
     first, second = situations()[name].seeds(2)
     draw = situations()[name].scenario.arrivals

@@ -22,6 +22,7 @@ from benchmarks.rebalance.scoring import FLIP_SECONDS, Score, errors, flips, goo
 from benchmarks.rebalance.table import tables
 from benchmarks.rebalance.values import Change, Maker, Outcome, Policy, Scenario, View
 from plimsoll.simulation.values import Answered, Arrival, Fate
+from tests.support.tables import every_case
 
 S1 = situations()["S1"]
 SCENARIO = replace(S1.scenario, seconds=3600, ttft_seconds=2.0, tpot_seconds=0.1)
@@ -103,7 +104,7 @@ def test_changes_are_counted_by_the_hour_and_only_where_something_changed() -> N
     assert score(half, S1).changes_per_hour == 4
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("levels", "expected"),
     [
         (((0, 3), (600, 2)), 1),

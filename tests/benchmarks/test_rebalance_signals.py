@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from benchmarks.rebalance.policies import keda
 from benchmarks.rebalance.policies.hpa import Behavior, Hpa, Rules, Step, desired_for
 from benchmarks.rebalance.policies.signals import (
@@ -28,6 +26,7 @@ from tests.benchmarks.rebalance_views import (
     starting,
     view,
 )
+from tests.support.tables import every_case
 
 
 def test_figures_of_a_window() -> None:
@@ -64,7 +63,7 @@ def test_who_is_known() -> None:
     assert known(view(*everybody, has_metrics=False)) == ()
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("total", "current", "desired"), [(1.8, 2, 3), (1.7, 2, 2), (1.45, 2, 2), (1.43, 2, 2), (0.7, 2, 1), (0, 3, 0)]
 )
 def test_an_hpa_rounds_up_outside_its_tolerance(total: float, current: int, desired: int) -> None:

@@ -15,6 +15,7 @@ from plimsoll.simulation.request import Request
 from plimsoll.simulation.values import Arrival, Sample
 from tests.benchmarks.rebalance_views import sample
 from tests.support.simulated import SPEC, engine, serve
+from tests.support.tables import every_case
 
 CROWD = [Arrival(0.0, 50 * each, 10 * each) for each in range(1, 30)]
 
@@ -88,7 +89,7 @@ def test_a_preempted_request_does_not_ask_the_prefix_cache_again() -> None:
     assert last(served).prefix_queried_tokens_total == 320
 
 
-@pytest.mark.parametrize("name", [each.name for each in fields(Sample) if each.name != "at"])
+@every_case("name", [each.name for each in fields(Sample) if each.name != "at"])
 def test_a_sample_with_one_figure_that_is_no_number_is_impossible(name: str) -> None:
     honest = sample(60)
     assert is_possible(honest)

@@ -16,6 +16,7 @@ from benchmarks.rebalance.closed_loop import SPREAD, Load, mean_times
 from benchmarks.rebalance.step_seconds import times_of
 from plimsoll.simulation.engine import Engine
 from tests.support.simulated import SPEC, engine
+from tests.support.tables import every_case
 
 ROWS = [row for row in read_rows() if can_be_simulated(row)]
 
@@ -37,7 +38,7 @@ def test_simulated_rows_are_near_the_measured_ones(cases: list[Case]) -> None:
     assert ttft.median < 0.25
 
 
-@pytest.mark.parametrize(
+@every_case(
     "change",
     [
         {"rounds": inf},

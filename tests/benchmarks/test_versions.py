@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.accuracy.versions import is_exact, parse_version
+from tests.support.tables import every_case
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("text", "release"),
     [
         ("0.19.0", (0, 19, 0)),

@@ -13,6 +13,7 @@ from plimsoll.cli.direct import direct_question
 from plimsoll.cli.estimate import question_for
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.outcomes import Split
+from tests.support.tables import every_case
 
 MODEL = "Qwen/Qwen3-8B"
 
@@ -34,19 +35,19 @@ def _answer(ask: Callable[[str, Asked], Question | None], name: str, asked: Aske
         return str(error)
 
 
-@pytest.mark.parametrize("name", catalogued_models())
+@every_case("name", catalogued_models())
 def test_every_catalogued_model_is_asked_for_as_by_a_manifest(name: str) -> None:
     assert direct_question(name, Asked()) == question_for(name, Asked())
 
 
-@pytest.mark.parametrize("asked", PLAIN, ids=str)
-@pytest.mark.parametrize("name", [MODEL, "Qwen/Qwen2.5-VL-7B-Instruct", "deepseek-ai/DeepSeek-V3"])
+@every_case("asked", PLAIN, ids=str)
+@every_case("name", [MODEL, "Qwen/Qwen2.5-VL-7B-Instruct", "deepseek-ai/DeepSeek-V3"])
 def test_every_plain_option_means_what_it_means_in_a_manifest(name: str, asked: Asked) -> None:
     assert name in catalogued_models()
     assert _answer(direct_question, name, asked) == _answer(question_for, name, asked)
 
 
-@pytest.mark.parametrize(
+@every_case(
     "asked",
     [
         Asked(context=100_000_001),

@@ -25,6 +25,7 @@ from tests.adapters.fake_hub import safetensors
 from tests.facts.checkpoints import row_of, tensors_of
 from tests.support.model_configs import CONFIGS
 from tests.support.planning import H100, L4, LLAMA_8B, gpu, request
+from tests.support.tables import every_case
 from tests.support.terms import terms_of
 
 LATENT = "deepseek-ai/DeepSeek-V3"
@@ -426,8 +427,8 @@ def figures(kind: str = H100, context: int = 4096, concurrency: int = 8) -> Memo
     return estimate(wanted, gpu(kind), Split(1), engine_settings(wanted, gpu(kind), Split(1)))
 
 
-@pytest.mark.parametrize("kind", [H100, L4, "t4-16gb", "b200-sxm-180gb"])
-@pytest.mark.parametrize("concurrency", [1, 8, 64, 4096])
+@every_case("kind", [H100, L4, "t4-16gb", "b200-sxm-180gb"])
+@every_case("concurrency", [1, 8, 64, 4096])
 def test_a_bar_is_as_wide_as_the_gpu_and_its_letters_come_in_order(kind: str, concurrency: int) -> None:
     found = figures(kind, concurrency=concurrency)
     plain = bar(found).plain

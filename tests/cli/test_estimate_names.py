@@ -12,11 +12,12 @@ from plimsoll.cli.model_names import named
 from plimsoll.domain.errors import InvalidInput
 from tests.cli.conftest import Run
 from tests.cli.test_estimate import Ran, one
+from tests.support.tables import every_case
 
 MODEL = "Qwen/Qwen3-8B"
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("name", "gpu_type"),
     [
         ("h100-sxm-80gb", "h100-sxm-80gb"),
@@ -52,7 +53,7 @@ def test_names_of_one_type_are_one_answer() -> None:
     assert meant_types(["L4", "l4-24gb", "Tesla T4"]) == ("l4-24gb", "t4-16gb")
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("name", "offered"),
     [
         ("H100", "did you mean h100-nvl-94gb, h100-pcie-80gb or h100-sxm-80gb?"),
@@ -76,7 +77,7 @@ def test_a_gpu_that_nobody_knows_gets_no_suggestion(name: str) -> None:
     assert "There is no such GPU type; `plimsoll gpus` lists them all." in str(refused.value)
 
 
-@pytest.mark.parametrize(
+@every_case(
     "source",
     [
         MODEL,

@@ -11,6 +11,7 @@ from plimsoll.cli.simulation_question import Simulated, trial_of, workload_of
 from plimsoll.simulation.presets import PRESETS
 from plimsoll.simulation.simulate import simulate
 from tests.cli.conftest import Run
+from tests.support.tables import every_case
 
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 QUESTION = ("simulate", MODEL, "--gpu", "L4", "--concurrency", "4", "--context", "4096")
@@ -61,7 +62,7 @@ def test_what_is_given_replaces_the_figure_of_the_preset() -> None:
     assert (found.output_tokens, found.requests_per_second) == (agents.output_tokens, agents.requests_per_second)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("words", "fault"),
     [
         (("--requests-per-second", "0"), "requests-per-second: 0.0 cannot be used. Use a number above 0."),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from plimsoll.cli.yaml_documents import MAX_ALIASED, MAX_DEPTH, Broken, Document, read_documents
+from tests.support.tables import every_case
 from tests.support.work import measured_effort
 
 
@@ -71,7 +70,7 @@ BOMBS = {
 }
 
 
-@pytest.mark.parametrize(("text", "problem"), BOMBS.values(), ids=BOMBS)
+@every_case(("text", "problem"), BOMBS.values(), ids=BOMBS)
 def test_a_text_that_means_harm_is_refused_at_once_and_its_neighbour_is_read(text: str, problem: str) -> None:
     with measured_effort() as spent:
         found = list(read_documents(f"{text}\n---\nhonest: true\n"))

@@ -52,7 +52,7 @@ SETTINGS = {
     "PLIMSOLL_LEASE_SECONDS": "60",
     "PLIMSOLL_LEASE_RENEW_DEADLINE_SECONDS": "50",
 }
-"""A list every second, so that what a watch loses is noticed while a test waits. No fault lasts as long as the lease."""
+"""A list every second: what a watch loses is noticed while a test waits. No fault lasts as long as the lease."""
 
 
 @pytest.fixture(scope="module")

@@ -25,6 +25,7 @@ from plimsoll.console.views.calculator import Calculator, calculator_of
 from plimsoll.console.views.calculator_rows import Shelf
 from plimsoll.console.visit import Page, Visit
 from plimsoll.domain.errors import InvalidInput
+from tests.support.tables import every_case
 
 MODEL = "Qwen/Qwen3-8B"
 GPU = "h100-sxm-80gb"
@@ -73,7 +74,7 @@ def asked(options: dict[str, str], gpu: str = GPU, model: str = MODEL) -> dict[s
     return {"model": model, "gpu": gpu, **options}
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@every_case("options", OPTIONS, ids=str)
 def test_the_copied_command_prints_the_figures_of_the_page(options: dict[str, str]) -> None:
     query = asked(options)
     answer = calculator_of({key: (value,) for key, value in query.items()}).answer
@@ -83,8 +84,8 @@ def test_the_copied_command_prints_the_figures_of_the_page(options: dict[str, st
     assert printed([*words, "-o", "json"]) == f"{document(urlencode(query))}\n"
 
 
-@pytest.mark.parametrize("model", [MODEL, *SHAPES])
-@pytest.mark.parametrize("gpu", ["", "l4-24gb", "NVIDIA A100-SXM4-80GB"], ids=lambda gpu: gpu or "all")
+@every_case("model", [MODEL, *SHAPES])
+@every_case("gpu", ["", "l4-24gb", "NVIDIA A100-SXM4-80GB"], ids=lambda gpu: gpu or "all")
 def test_every_figure_is_that_of_the_command(model: str, gpu: str) -> None:
     query = asked({}, gpu, model)
     text = printed(["estimate", model, *(["--gpu", gpu] if gpu else []), "-o", "json"])
@@ -128,7 +129,7 @@ def test_a_name_is_never_read_as_a_file(tmp_path: Path, monkeypatch: pytest.Monk
         assert found.problem.startswith("model: ")
 
 
-@pytest.mark.parametrize("options", [each for each in OPTIONS if "pp" not in each and "ep" not in each], ids=str)
+@every_case("options", [each for each in OPTIONS if "pp" not in each and "ep" not in each], ids=str)
 def test_the_manifest_is_accepted_and_asks_for_the_same_load(options: dict[str, str]) -> None:
     answer = calculator_of({key: (value,) for key, value in asked(options).items()}).answer
     assert answer is not None
@@ -153,7 +154,7 @@ def test_a_pasted_configuration_stands_in_the_manifest() -> None:
     assert read.spec.model.config == {**LLAMA_8B, "note": "yes: \u00e9 #"}
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("query", "words"),
     [
         ({"tp": "0"}, "--tp: '0' cannot be used. Write a whole number from 1 to 64."),
@@ -186,7 +187,7 @@ def test_a_fault_names_the_field_the_value_and_what_to_write(query: dict[str, st
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
 
 
-@pytest.mark.parametrize("field", ["model", "config", "gpu", "context", "precision", "engine", "draft", "cpu-offload"])
+@every_case("field", ["model", "config", "gpu", "context", "precision", "engine", "draft", "cpu-offload"])
 def test_a_hostile_value_stays_text(field: str) -> None:
     shown = page(urlencode({"model": MODEL, field: HOSTILE}))
     assert "<script" not in shown

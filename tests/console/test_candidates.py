@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from plimsoll.api.v1alpha1.status import InferenceDeploymentStatus
 from plimsoll.console.rendering import environment
 from plimsoll.console.views.candidates import Candidate, Candidates, candidates_of, sorted_candidates
@@ -21,6 +19,7 @@ from tests.placement.test_explain import REJECTIONS
 from tests.support.console_pages import chat
 from tests.support.planning import H100, L4, fleet, node, placed, request
 from tests.support.proposals import Seen, read_html
+from tests.support.tables import every_case
 
 FIGURES = next(
     each.figures for each in placed(request(), fleet(node("a", H100), node("b", L4))).rejections if each.figures
@@ -50,7 +49,7 @@ def rejection(reason: Reason, numbers: dict[str, int | str], *, measured: bool) 
     return Rejection(H100, Split(2), reason, tuple(numbers.items()), FIGURES if measured else None)
 
 
-@pytest.mark.parametrize(("reason", "numbers", "sentence"), REJECTIONS, ids=[each[0].value for each in REJECTIONS])
+@every_case(("reason", "numbers", "sentence"), REJECTIONS, ids=[each[0].value for each in REJECTIONS])
 def test_every_reason_has_a_row_with_code_message_verdict_and_figures(
     reason: Reason, numbers: dict[str, int | str], sentence: str
 ) -> None:
@@ -67,7 +66,7 @@ def test_every_reason_has_a_row_with_code_message_verdict_and_figures(
         assert words in text
 
 
-@pytest.mark.parametrize(("reason", "numbers", "sentence"), REJECTIONS, ids=[each[0].value for each in REJECTIONS])
+@every_case(("reason", "numbers", "sentence"), REJECTIONS, ids=[each[0].value for each in REJECTIONS])
 def test_a_reason_without_figures_stands_in_the_folded_list(
     reason: Reason, numbers: dict[str, int | str], sentence: str
 ) -> None:

@@ -13,6 +13,7 @@ from plimsoll.console.drawing.strip import STRIP_LENGTH, strip_of
 from plimsoll.console.views.figures import Figures
 from plimsoll.domain.units import GIB
 from tests.console.test_states import figures, row
+from tests.support.tables import every_case
 
 SCALE = Scale(24 * GIB, 240.0)
 """10 units for each GiB."""
@@ -25,7 +26,7 @@ def test_a_scale_keeps_proportions_and_ends_at_its_end() -> None:
     assert (nothing.at(5), len(nothing.ticks)) == (0.0, 1)
 
 
-@pytest.mark.parametrize(("top", "step"), [(7, 1), (8, 2), (24, 4), (80, 16), (192, 32), (10_000, 128)])
+@every_case(("top", "step"), [(7, 1), (8, 2), (24, 4), (80, 16), (192, 32), (10_000, 128)])
 def test_ticks_stand_at_round_numbers(top: int, step: int) -> None:
     ticks = Scale(top * GIB, 100.0).ticks
     assert [tick.words for tick in ticks[:2]] == ["0", str(step)]
@@ -132,8 +133,8 @@ def test_a_large_bar_says_its_need_its_line_and_its_live_cache() -> None:
     assert bar.live.words == "50 % of the KV cache in use"
 
 
-@pytest.mark.parametrize("spare", [9, 5, 0, -1, -3, -7])
-@pytest.mark.parametrize("weights", [1, 6, 12])
+@every_case("spare", [9, 5, 0, -1, -3, -7])
+@every_case("weights", [1, 6, 12])
 def test_no_label_is_crossed_by_the_load_line_or_leaves_the_drawing(spare: int, weights: int) -> None:
     found = replace(figures(spare), weights=weights * GIB, budget=(weights + 5 + spare) * GIB)
     bar = bar_of(found, WIDE)

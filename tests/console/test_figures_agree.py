@@ -30,6 +30,7 @@ from tests.support.console_pages import (
 )
 from tests.support.proposals import Seen
 from tests.support.rendered import VARIANTS, choice_of, example, fleet_of, plan_one
+from tests.support.tables import every_case
 
 
 def gib(size: int) -> str:
@@ -152,7 +153,7 @@ async def test_the_what_if_page_has_the_figures_of_the_plans_document() -> None:
         assert words in seen.text, words
 
 
-@pytest.mark.parametrize("verdict", Verdict)
+@every_case("verdict", Verdict)
 def test_every_verdict_of_a_plan_has_a_symbol_and_a_word(verdict: Verdict) -> None:
     change: dict[str, Any] = {
         "namespace": "ml", "name": "a", "change": verdict.value, "reason": "r", "message": "m", "before": [],

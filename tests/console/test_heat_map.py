@@ -8,9 +8,10 @@ import pytest
 
 from plimsoll.console.drawing.heat_map import BARS_HEIGHT, HEIGHT, key_of, strip_of
 from plimsoll.console.views.load_steps import LoadStep, step_of
+from tests.support.tables import every_case
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("share", "step"),
     [
         (0.0, LoadStep.BELOW_30),

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-import pytest
-
 from plimsoll.console.views.prices import dollars_of
+from tests.support.tables import every_case
 
 
-@pytest.mark.parametrize("text", [None, "", "free", "NaN", "Infinity", "-Infinity"])
+@every_case("text", [None, "", "free", "NaN", "Infinity", "-Infinity"])
 def test_a_price_that_is_no_number_is_unknown(text: str | None) -> None:
     assert dollars_of(text) is None
 

@@ -15,6 +15,7 @@ from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.rebalance.signals import PodSignals
 from tests.adapters.fake_prometheus import FakePrometheus, Query, matrix, send_bytes, send_json, serving, success
+from tests.support.tables import every_case
 
 NOW = 1_700_000_100.0
 PAIR = ("namespace", "pod")
@@ -98,7 +99,7 @@ def test_many_pods_are_one_query_for_each_metric_and_not_one_for_each_pod() -> N
     assert all('namespace=~"chat",pod!=""' in query for query in asked)
 
 
-@pytest.mark.parametrize("hostile", ['a"} or vector(1) #', "a|.*", "a\\", "A", "ä", "", "a\nb", "a{b}"])
+@every_case("hostile", ['a"} or vector(1) #', "a|.*", "a\\", "A", "ä", "", "a\nb", "a{b}"])
 def test_a_name_that_kubernetes_would_not_take_never_gets_into_a_query(hostile: str) -> None:
     keys = [ObjectKey(hostile, "llama-0"), ObjectKey("chat", hostile)]
     assert list(matchers_of(PAIR, keys, by_name=True)) == []

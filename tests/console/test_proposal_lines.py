@@ -15,6 +15,7 @@ from plimsoll.console.views.proposal_lines import Line, lines_of
 from plimsoll.console.views.spec_change import spec_change_of
 from plimsoll.domain.fleet import Fleet, GpuNode
 from tests.support.proposals import ID, NOW, place, proposal
+from tests.support.tables import every_case
 
 A100, L4 = "a100-sxm-80gb", "l4-24gb"
 TOUCH = {"deployment": "embed", "gpuType": A100, "replicas": 1, "action": "moves from a to b"}
@@ -82,7 +83,7 @@ def test_the_cache_after_the_change_is_only_said_for_equal_replicas() -> None:
     assert line("KV cache in use", figures=[{"name": "kv_percent", "value": "lots"}]) is None
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("bill", "expected"),
     [
         ({"before": "3.43", "after": "6.86"}, Line("price per hour", "$3.43", "$6.86", "+$3.43/h")),

@@ -19,6 +19,7 @@ from plimsoll.domain.outcomes import Split
 from plimsoll.domain.units import GIB
 from tests.support.console_pages import H100_NODE, chat, chat_pod, deployment_page, page_of, world_of
 from tests.support.proposals import ID, NAME, NOW, OTHER_ID, proposal
+from tests.support.tables import every_case
 
 READY, NOT_READY = Word("True", "AllReady", "Serves."), Word("False", "CreatingPods", "0 of 1 pods exist.")
 STALLED = Word("True", "NoFeasiblePlacement", "Nothing fits.", NOW - 60)
@@ -49,7 +50,7 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize("severity", Severity)
+@every_case("severity", Severity)
 def test_each_state_has_a_symbol_a_word_and_a_class(severity: Severity) -> None:
     state = state_of(ROWS[severity])
     assert state.severity is severity

@@ -13,6 +13,7 @@ from plimsoll.console.rendering import STATIC, asset
 from plimsoll.console.visit import View
 from tests.support.console_pages import Answering, chat, chat_pod, opened, visit_of, world_of
 from tests.support.proposals import Seen, proposal
+from tests.support.tables import every_case
 
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATES = sorted((ROOT / "operator" / "plimsoll" / "console" / "templates").rglob("*.html"))
@@ -32,7 +33,7 @@ def test_the_vendored_files_are_those_of_their_package(name: str, digest: str) -
     assert asset(name) == f"/static/{digest[:12]}/{name}"
 
 
-@pytest.mark.parametrize("path", TEMPLATES, ids=[path.name for path in TEMPLATES])
+@every_case("path", TEMPLATES, ids=[path.name for path in TEMPLATES])
 def test_a_template_has_no_style_no_handler_and_no_inline_script(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert not re.search(r"\sstyle\s*=", text)

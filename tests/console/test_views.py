@@ -25,6 +25,7 @@ from plimsoll.domain.units import GIB
 from testbed.fleet import gpu_node
 from tests.support.console_pages import H100_NODE, L4_NODE, chat, chat_pod, page_of, world_of
 from tests.support.proposals import NOW, read_html
+from tests.support.tables import every_case
 
 
 def test_figures_are_words_and_what_nobody_knows_is_unknown() -> None:
@@ -37,7 +38,7 @@ def test_figures_are_words_and_what_nobody_knows_is_unknown() -> None:
     assert [words.clock(at) for at in (0.0, None)] == ["1970-01-01 00:00:00 UTC", "unknown"]
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("seconds", "said"),
     [
         (None, "unknown"), (-5, "0 s"), (4.9, "4 s"), (60, "1 min"), (90, "90 s"), (120, "2 min"), (3600, "1 h"),
@@ -125,7 +126,7 @@ def test_every_gap_is_one_sentence_about_its_kind(reason: GapKind) -> None:
         assert "in all namespaces" in replace(gap, namespace="").sentence
 
 
-@pytest.mark.parametrize(("name", "good"), [
+@every_case(("name", "good"), [
     ("a", True), ("chat-1.b", True), ("", False), ("-a", False), ("a-", False), ("A", False), ("a/b", False),
     ("..", False), ("a\n", False), ("\u0430", False), ("a" * 253, True), ("a" * 254, False), ("a%2f", False),
 ])  # fmt: skip
@@ -133,7 +134,7 @@ def test_only_names_of_kubernetes_are_names(name: str, good: bool) -> None:  # n
     assert is_name(name) is good
 
 
-@pytest.mark.parametrize(("asked", "number"), [
+@every_case(("asked", "number"), [
     ((), 1), (("2",), 2), (("3",), 3), (("9",), 3), (("0",), 1), (("-1",), 1), (("x",), 1), (("\u0662",), 1),
     (("9" * 5000,), 1),
 ])  # fmt: skip

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from plimsoll.domain.doubts import DoubtKind
 from plimsoll.domain.engine_choice import EngineChoice
 from plimsoll.domain.model import Evidence, ModelFacts, Sharding, Task, Weight
@@ -22,6 +20,7 @@ from plimsoll.engines.vllm.memory.laws import NEWEST_VERSION
 from plimsoll.engines.vllm.settings import engine_settings
 from plimsoll.placement.doubt_words import doubt_sentence
 from tests.support.planning import H100, gpu, model, request
+from tests.support.tables import every_case
 
 QWEN3 = "Qwen/Qwen3-8B"
 GPT_OSS = "openai/gpt-oss-20b"
@@ -71,7 +70,7 @@ def test_every_kind_is_looked_at() -> None:
     assert set(DOUBTFUL) == set(DoubtKind)
 
 
-@pytest.mark.parametrize(("kind", "pair"), DOUBTFUL.items(), ids=DOUBTFUL)
+@every_case(("kind", "pair"), DOUBTFUL.items(), ids=DOUBTFUL)
 def test_a_doubt_makes_a_sure_fit_probable_and_its_neighbour_stays_sure(
     kind: DoubtKind, pair: tuple[Request, Request]
 ) -> None:
@@ -82,7 +81,7 @@ def test_a_doubt_makes_a_sure_fit_probable_and_its_neighbour_stays_sure(
     assert fit(neighbour) is Fit.SURE
 
 
-@pytest.mark.parametrize("pair", DOUBTFUL.values(), ids=DOUBTFUL)
+@every_case("pair", DOUBTFUL.values(), ids=DOUBTFUL)
 def test_an_engine_of_the_kind_that_served_removes_all_doubts(pair: tuple[Request, Request]) -> None:
     doubtful, _ = pair
     kind = doubtful.engine_kind(H100, Split(1))

@@ -20,6 +20,7 @@ from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.host import LOADING_BYTES, RANK_BYTES, host
 from plimsoll.memory.pinned import host_weights, power_of_two
 from tests.support.planning import LLAMA_8B, LLAMA_70B, LLAMA_70B_FP8, request
+from tests.support.tables import every_case
 
 NVIDIA, AMD = Vendor.NVIDIA, Vendor.AMD
 
@@ -82,7 +83,7 @@ def test_streamed_layers_are_in_the_need_on_every_stage() -> None:
         assert terms(found)["weights"] == terms(whole)["weights"] // 4
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("version", "vendor", "keeper", "in_shm", "added"),
     [
         ((0, 32), NVIDIA, KvKeeper.NATIVE, 20, 20),

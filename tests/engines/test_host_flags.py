@@ -10,6 +10,7 @@ from plimsoll.domain.engine_options import HostUse, KvKeeper
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.units import GIB
 from plimsoll.engines.vllm.host_flags import host_use
+from tests.support.tables import every_case
 
 TRANSFER = {
     "kv_connector": "OffloadingConnector",
@@ -24,7 +25,7 @@ SEVERAL = {
 }
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("arguments", "use"),
     [
         ((), HostUse()),
@@ -62,7 +63,7 @@ def test_what_arguments_take_of_the_host_is_read(arguments: tuple[str, ...], use
     assert host_use(arguments) == use
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("arguments", "field", "value"),
     [
         (("--seed", "1", "--kv-offloading-size", "much"), r"extraArgs\[3\]", "much"),

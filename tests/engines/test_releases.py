@@ -16,6 +16,7 @@ from plimsoll.engines.vllm.releases.transformers_backend import may_load
 from plimsoll.facts.models.architectures import ARCHITECTURES
 from plimsoll.facts.models.composites import COMPOSITES
 from tests.support.planning import model
+from tests.support.tables import every_case
 
 V = EngineVersion
 NEWEST = V(0, 32)
@@ -38,12 +39,12 @@ def is_draft(name: str) -> bool:
     return "Eagle" in name
 
 
-@pytest.mark.parametrize("name", sorted({*ARCHITECTURES, *COMPOSITES}))
+@every_case("name", sorted({*ARCHITECTURES, *COMPOSITES}))
 def test_every_class_with_a_row_has_a_first_release(name: str) -> None:
     assert (first_release(name) is None) == (name in NOT_IN_A_REGISTRY or is_draft(name))
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("name", "first"),
     [
         ("LlamaForCausalLM", V(0, 8)),
@@ -105,7 +106,7 @@ def test_newer_and_older_releases_than_any_that_was_read_have_what_the_nearest_o
     assert class_gap("BaichuanForCausalLM", V(9, 9, 9)) == Gap(None, V(0, 25))
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("method", "release", "missing"),
     [
         ("fp8", V(0, 8), None),
@@ -140,7 +141,7 @@ PLAIN = AttentionCache(8, 128, 128)
 TOWER = EncoderFacts(weights=(), layers=1, hidden=8, intermediate=8, item_tokens=1, output_tokens=1)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("facts", "since"),
     [
         (with_cache(PLAIN), V(0, 8)),

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.server_defaults import default_sequences, default_step, default_utilization
 from tests.support.planning import gpu
+from tests.support.tables import every_case
 
 BEFORE, SINCE = EngineVersion(0, 20, 2), EngineVersion(0, 28)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("version", "total_gib", "name", "sequences", "tokens"),
     [
         (BEFORE, 79.2, "h100-sxm-80gb", 1024, 8192),

@@ -30,6 +30,7 @@ from tests.support.start_logs import (
     log_0_32_0,
     logo,
 )
+from tests.support.tables import every_case
 from tests.support.work import measured_effort
 
 MOST_EFFORT = 300.0
@@ -243,7 +244,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("lines", HOSTILE.values(), ids=HOSTILE.keys())
+@every_case("lines", HOSTILE.values(), ids=HOSTILE.keys())
 def test_no_content_makes_the_reading_slow(lines: Iterable[str]) -> None:
     with measured_effort() as spent:
         read_start_log(lines)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
-
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.domain.gpus import CapacityType
 from plimsoll.facts.cluster.capacity_type import capacity_type
 from plimsoll.facts.cluster.fleet_reading import read_fleet
 from tests.facts.nodes import nvidia_node
+from tests.support.tables import every_case
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("label", "value"),
     [
         ("karpenter.sh/capacity-type", "spot"),
@@ -28,7 +27,7 @@ def test_every_cloud_s_label_for_spot_is_read(label: str, value: str) -> None:
     assert capacity_type({label: value, "zone": "a"}) is CapacityType.SPOT
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("label", "value"),
     [
         ("zone", "spot"),

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from plimsoll.facts.models.checkpoint_method import quantization_method
 from plimsoll.facts.models.fields import Fields
 from tests.support.planning import model
+from tests.support.tables import every_case
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("section", "method"),
     [
         ({"quant_method": "fp8"}, "fp8"),

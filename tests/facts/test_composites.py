@@ -17,6 +17,7 @@ from plimsoll.facts.models.composites import COMPOSITES
 from plimsoll.facts.models.config_json import read_model_facts
 from plimsoll.facts.models.parameters import count_parameters
 from plimsoll.memory.weights import rank_shape
+from tests.support.tables import every_case
 
 _DATA = Path(__file__).parent / "data" / "engine_composites.json"
 _ROWS: list[dict[str, Any]] = json.loads(_DATA.read_text(encoding="utf-8"))["rows"]
@@ -47,7 +48,7 @@ def _of_rank(facts: ModelFacts, degree: int) -> int:
     return total
 
 
-@pytest.mark.parametrize(("config", "degree", "counted"), _COUNTS)
+@every_case(("config", "degree", "counted"), _COUNTS)
 def test_a_rank_holds_the_parameters_that_the_engine_creates(config: dict[str, Any], degree: int, counted: int) -> None:
     assert _of_rank(_read(config), degree) == pytest.approx(counted, rel=2e-4)
 

@@ -18,6 +18,7 @@ from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.storage import FP32
 from plimsoll.facts.models.config_json import read_model_facts
 from plimsoll.facts.models.parameters import count_parameters
+from tests.support.tables import every_case
 
 LLAMA: dict[str, Any] = {
     "architectures": ["LlamaForCausalLM"],
@@ -102,7 +103,7 @@ def test_head_dim_is_the_files_where_it_differs_from_the_quotient() -> None:
     assert caches(read(LLAMA, head_dim=96))[0] == (AttentionCache(8, 96, 96),)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("architecture", "changes", "expected"),
     [
         ("MistralForCausalLM", {"sliding_window": 4096}, {4096: 32}),
@@ -238,7 +239,7 @@ def test_glm_moe_starts_with_dense_layers_and_drops_totals_with_prediction_layer
     assert facts.parameters is None
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("changes", "missing"),
     [
         ({"vision_config": {}}, "vision tower"),
@@ -414,7 +415,7 @@ def test_sizes_that_pass_alone_and_make_no_model_together_are_refused(changes: d
     assert refusal.value.field == f"config.json: {field}"
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("field", "value"),
     [
         ("num_hidden_layers", None),

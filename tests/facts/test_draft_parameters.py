@@ -7,14 +7,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from plimsoll.domain.engine_options import DraftMethod
 from plimsoll.domain.model import FactsSource, ModelFacts, Weight
 from plimsoll.domain.outcomes import Split
 from plimsoll.facts.models.config_json import read_model_facts
 from plimsoll.facts.models.eagle import as_engine_head
 from plimsoll.memory.weights import rank_shape
+from tests.support.tables import every_case
 
 ROWS: dict[str, dict[str, Any]] = {
     row["name"]: row
@@ -48,7 +47,7 @@ def _elements(weight: Weight, degree: int) -> int:
     return count * outputs * inputs
 
 
-@pytest.mark.parametrize(("name", "degree"), RANKS)
+@every_case(("name", "degree"), RANKS)
 def test_a_rank_holds_of_the_draft_what_the_engine_s_modules_hold(name: str, degree: int) -> None:
     row = ROWS[name]
     assert sum(_elements(weight, degree) for weight in _own_weights(row)) == row["parameters"][str(degree)]

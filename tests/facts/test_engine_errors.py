@@ -7,6 +7,7 @@ import pytest
 
 from plimsoll.domain.engine_failures import EngineFailure, StartFailure
 from plimsoll.engines.failures import read_failure
+from tests.support.tables import every_case
 
 TEXTS: list[tuple[str, StartFailure, str]] = [
     (
@@ -125,7 +126,7 @@ TEXTS: list[tuple[str, StartFailure, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("reason", "text"), [each[1:] for each in TEXTS], ids=[each[0] for each in TEXTS])
+@every_case(("reason", "text"), [each[1:] for each in TEXTS], ids=[each[0] for each in TEXTS])
 def test_the_engines_words_are_understood_and_quoted(reason: StartFailure, text: str) -> None:
     log = f"(EngineCore pid=63) INFO loading\n(EngineCore pid=63) {text}\n[rank0]: destroy_process_group()\n"
     seen = read_failure(log)

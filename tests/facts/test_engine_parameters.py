@@ -19,6 +19,7 @@ from plimsoll.facts.models import model_class
 from plimsoll.facts.models.architectures import ARCHITECTURES
 from plimsoll.facts.models.config_json import read_model_facts
 from plimsoll.memory.weights import rank_shape
+from tests.support.tables import every_case
 
 ROWS: list[dict[str, Any]] = json.loads((Path(__file__).parent / "data" / "engine_parameters.json").read_text())["rows"]
 RANKS = [(row, int(degree)) for row in ROWS for degree in row["parameters"]]
@@ -51,9 +52,7 @@ def _on_one_rank(facts: ModelFacts, degree: int) -> int:
     return outside + sum(kinds[kind] for kind in facts.order)
 
 
-@pytest.mark.parametrize(
-    ("row", "degree"), RANKS, ids=lambda value: _class(value) if isinstance(value, dict) else f"tp{value}"
-)
+@every_case(("row", "degree"), RANKS, ids=lambda value: _class(value) if isinstance(value, dict) else f"tp{value}")
 def test_a_rank_holds_what_the_engine_s_modules_hold(row: dict[str, Any], degree: int) -> None:
     expected = row["parameters"][str(degree)]
     assert _on_one_rank(_read(row), degree) == pytest.approx(expected, rel=LARGEST_DIFFERENCE)

@@ -16,6 +16,7 @@ from plimsoll.facts.cluster import cloud_labels, fleet_reading
 from plimsoll.facts.cluster.fleet_reading import gpus_held, holds_gpus, read_fleet
 from testbed.fleet import gpu_node
 from tests.facts.nodes import Body, node, nvidia_node, pod
+from tests.support.tables import every_case
 
 TYPES = load_gpu_types()
 BY_NAME = {gpu.name: gpu for gpu in TYPES}
@@ -144,7 +145,7 @@ TRAPS: list[tuple[str, Body, NodeReason, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("body", "reason", "detail"), [trap[1:] for trap in TRAPS], ids=[trap[0] for trap in TRAPS])
+@every_case(("body", "reason", "detail"), [trap[1:] for trap in TRAPS], ids=[trap[0] for trap in TRAPS])
 def test_a_node_that_would_lead_astray_is_left_out_with_its_reason(body: Body, reason: NodeReason, detail: str) -> None:
     seen = ignored(body)
     assert seen.reason is reason

@@ -9,6 +9,7 @@ import pytest
 from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.facts.models.generic import WEIGHTS_ERROR
 from tests.facts.hidden_rows import Reading, read, readings
+from tests.support.tables import every_case
 
 CACHE_EXACT_SHARE = 0.95
 ANSWERED_SHARE = 0.75
@@ -53,7 +54,7 @@ def test_classes_with_other_caches_are_refused_and_not_guessed(monkeypatch: pyte
     assert {"Mamba2ForCausalLM", "BailingMoeV2_5ForCausalLM", "DeepseekV4ForCausalLM"} <= set(refused)
 
 
-@pytest.mark.parametrize(
+@every_case(
     "field",
     [
         {"state_size": 128},

@@ -12,6 +12,7 @@ from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.units import MIB
 from plimsoll.facts.cluster.gpu_match import SLICE_TOLERANCE, match_gpu, usable_bytes_from_label
+from tests.support.tables import every_case
 
 TYPES = load_gpu_types()
 BY_NAME = {gpu.name: gpu for gpu in TYPES}
@@ -22,7 +23,7 @@ def matched(label: str, memory_mib: int | None = None, capability: tuple[int, in
     return None if gpu is None else gpu.name
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("label", "memory_mib", "name"),
     [
         ("NVIDIA-H100-80GB-HBM3", 81559, "h100-sxm-80gb"),
@@ -72,7 +73,7 @@ def test_labels_of_the_labellers_match(label: str, memory_mib: int | None, name:
     assert matched(label, memory_mib) == name
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("label", "memory_mib", "name"),
     [
         ("NVIDIA-A100-80GB-PCIe-MIG-1g.10gb", 9728, "a100-pcie-80gb-mig-1g.10gb"),
@@ -89,7 +90,7 @@ def test_the_label_of_a_slice_is_its_cards_and_the_profile(label: str, memory_mi
     assert matched(label, memory_mib) == name
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("label", "memory_mib", "name"),
     [
         ("NVIDIA-A100-PCIE-80GB", 81920, "a100-pcie-80gb"),
@@ -109,7 +110,7 @@ def test_labels_written_by_hand_match_where_they_are_clear(label: str, memory_mi
     assert matched(label, memory_mib) == name
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("label", "memory_mib"),
     [
         ("NVIDIA-A100-80GB", 81920),  # two forms with this memory
@@ -162,7 +163,7 @@ def test_an_h100_is_never_taken_for_an_a100() -> None:
         assert name.startswith("h100")
 
 
-@pytest.mark.parametrize("gpu", TYPES, ids=lambda gpu: gpu.name)
+@every_case("gpu", TYPES, ids=lambda gpu: gpu.name)
 def test_every_label_of_the_catalogue_matches_its_own_type(gpu: object) -> None:
     own = next(known for known in TYPES if known is gpu)
     for label in own.product_labels:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.app import pruning
 from plimsoll.domain.host import UNKNOWN_HOST, HostNeed, HostRoom
@@ -13,6 +11,7 @@ from plimsoll.domain.units import GIB
 from plimsoll.facts.cluster.fleet_reading import read_fleet
 from plimsoll.facts.cluster.host_reading import host_room, pod_need
 from tests.facts.nodes import nvidia_node
+from tests.support.tables import every_case
 
 Body = dict[str, Any]
 
@@ -56,12 +55,12 @@ NEEDS = [
 ]
 
 
-@pytest.mark.parametrize(("body", "need"), [each[1:] for each in NEEDS], ids=[each[0] for each in NEEDS])
+@every_case(("body", "need"), [each[1:] for each in NEEDS], ids=[each[0] for each in NEEDS])
 def test_a_pod_takes_what_the_scheduler_counts(body: Body, need: tuple[int, int]) -> None:
     assert pod_need(body) == HostNeed(*need)
 
 
-@pytest.mark.parametrize("body", [each[1] for each in NEEDS], ids=[each[0] for each in NEEDS])
+@every_case("body", [each[1] for each in NEEDS], ids=[each[0] for each in NEEDS])
 def test_a_pod_that_was_cut_down_takes_the_same(body: Body) -> None:
     kept = pruning.pod(body)
     assert kept is not None
@@ -97,7 +96,7 @@ def test_every_pod_of_a_node_takes_its_share_whether_it_holds_gpus_or_not() -> N
     assert node.held == 1
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("room", "need", "pods"),
     [
         (UNKNOWN_HOST, HostNeed(900_000, 0), 5),

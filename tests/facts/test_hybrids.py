@@ -15,6 +15,7 @@ from plimsoll.domain.outcomes import Split
 from plimsoll.domain.storage import FP32
 from plimsoll.facts.models.config_json import read_model_facts
 from plimsoll.memory.weights import rank_shape
+from tests.support.tables import every_case
 
 ENGINE: dict[str, Any] = json.loads((Path(__file__).parent / "data" / "engine_hybrids.json").read_text())
 ROWS: list[dict[str, Any]] = ENGINE["rows"]
@@ -57,7 +58,7 @@ def _case(value: object) -> str:
     return f"tp{value}" if isinstance(value, int) else str(value["name"]) if isinstance(value, dict) else ""
 
 
-@pytest.mark.parametrize(("row", "degree"), RANKS, ids=_case)
+@every_case(("row", "degree"), RANKS, ids=_case)
 def test_parameters_and_bytes_of_a_rank_are_the_engines(row: dict[str, Any], degree: int) -> None:
     facts = _facts(row["config"])
     split = Split(tensor_parallel=degree)
@@ -68,13 +69,13 @@ def test_parameters_and_bytes_of_a_rank_are_the_engines(row: dict[str, Any], deg
     assert in_bytes == pytest.approx(expected["bytes"], rel=ROUNDING)
 
 
-@pytest.mark.parametrize(("row", "degree"), RANKS, ids=_case)
+@every_case(("row", "degree"), RANKS, ids=_case)
 def test_the_state_of_a_request_in_one_layer_is_the_engines(row: dict[str, Any], degree: int) -> None:
     sizes = {_state_bytes(cache, degree) for cache in _states(_facts(row["config"]))}
     assert sizes == ({row["ranks"][str(degree)]["stateBytes"]} - {0})
 
 
-@pytest.mark.parametrize("row", ROWS, ids=_case)
+@every_case("row", ROWS, ids=_case)
 def test_as_many_layers_keep_a_state_as_in_the_engine(row: dict[str, Any]) -> None:
     facts = _facts(row["config"])
     recurrent = [kind for kind in facts.order if any(isinstance(it, StateCache) for it in facts.kinds[kind].caches)]

@@ -13,6 +13,7 @@ from plimsoll.facts.models.quantization.expressions import TooComplexError
 from plimsoll.facts.models.quantization.module_list import module_list
 from plimsoll.facts.models.quantization.module_path import Module, module_of, parse_name
 from plimsoll.facts.models.quantization.patterns import OutsideSubsetError, regular_expression, wildcard
+from tests.support.tables import every_case
 from tests.support.work import measured_effort
 
 NAMES = [
@@ -46,7 +47,7 @@ PATTERNS = [
 ]
 
 
-@pytest.mark.parametrize("pattern", PATTERNS)
+@every_case("pattern", PATTERNS)
 def test_regular_expressions_match_what_the_engine_s_matcher_matches(pattern: str) -> None:
     compiled = regular_expression(pattern)
     expected = [name for name in NAMES if re.match(pattern, name)]
@@ -68,7 +69,7 @@ def test_a_wildcard_for_a_module_takes_what_is_below_it() -> None:
     assert not compiled.matches("model.layers.0.self_attention")
 
 
-@pytest.mark.parametrize(
+@every_case(
     "pattern",
     [
         r"(a)\1",
@@ -97,7 +98,7 @@ def test_what_is_not_translated_is_refused(pattern: str) -> None:
         regular_expression(pattern)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("pattern", "answer"),
     [
         ("(a+)+$", False),
@@ -152,7 +153,7 @@ def test_any_text_is_a_pattern_or_refused_and_soon(text: str) -> None:
     assert spent.amount < 1000
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("name", "module"),
     [
         ("model.layers.3.self_attn.q_proj", Module(3, ("self_attn", "q_proj"))),

@@ -16,6 +16,7 @@ from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import Precision
 from plimsoll.memory.weights import stage_weights
 from tests.support.model_configs import config_of, facts_from
+from tests.support.tables import every_case
 
 PER_ROW = {"_type": "PerRow", "_version": 1, "_data": {"dim": -1}}
 INT8 = {"_type": "Int8WeightOnlyConfig", "_version": 2, "_data": {"group_size": None, "granularity": PER_ROW}}
@@ -52,7 +53,7 @@ FP8_BLOCKS = auto_round(bits=8, data_type="fp", group_size=[128, 128], packing_f
 MX = {"data_type": "mx_fp", "group_size": 32, "packing_format": "auto_round:llm_compressor"}
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("section", "whole", "quarter"),
     [
         (auto_round(packing_format="auto_round:auto_gptq"), 6_098_479_104, 1_525_082_112),
@@ -93,7 +94,7 @@ def test_weights_are_the_engines(section: dict[str, Any], whole: int, quarter: i
         assert found.parameters_bytes == expected
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("section", "precision", "least"),
     [
         (auto_round(), Precision.GPTQ, None),
@@ -133,7 +134,7 @@ def test_blocks_may_be_one_text_with_commas_or_lists_of_lists() -> None:
         assert qwen3_8b(auto_round(to_quant_block_names=blocks)).kinds == plain.kinds
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("section", "missing"),
     [
         (auto_round(bits=2), "AutoRound's 2-bit 'int' weights"),
@@ -199,7 +200,7 @@ def test_llama_3_2_vision_is_refused_with_the_releases_that_served_it() -> None:
         qwen3_8b(None, architectures=["MllamaForConditionalGeneration"])
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("name", "word"),
     [
         ("own/Qwen3-8B-NVFP4", "NVFP4"),
@@ -219,7 +220,7 @@ def test_a_name_that_promises_a_format_which_is_not_there_is_remarked(name: str,
     assert "counted in bf16" in remark
 
 
-@pytest.mark.parametrize(
+@every_case(
     "name",
     [
         "own/Qwen3-8B",

@@ -11,6 +11,7 @@ from plimsoll.domain.fleet import Taint
 from plimsoll.domain.node_groups import NodeGroup
 from plimsoll.facts.cluster.machines import MACHINES
 from plimsoll.facts.cluster.node_pools import read_node_pools
+from tests.support.tables import every_case
 
 TYPES = load_gpu_types()
 CAPACITY = "karpenter.sh/capacity-type"
@@ -48,7 +49,7 @@ def only(body: dict[str, Any]) -> NodeGroup:
     return group
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("body", "expected"),
     [
         (pool(machine=["p5.48xlarge"]), [("h100-sxm-80gb", 8)]),

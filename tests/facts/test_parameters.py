@@ -12,6 +12,7 @@ from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.domain.model import FactsSource, ModelFacts, Sharding, Weight
 from plimsoll.facts.models.config_json import read_model_facts
 from plimsoll.facts.models.parameters import count_parameters
+from tests.support.tables import every_case
 
 PUBLISHED: list[dict[str, Any]] = json.loads((Path(__file__).parent / "data" / "parameter_totals.json").read_text())
 PLAIN = [row for row in PUBLISHED if "stored_otherwise" not in row]
@@ -39,7 +40,7 @@ def _expert_matrices(facts: ModelFacts) -> int:
     return sum(per_kind[kind] for kind in facts.order)
 
 
-@pytest.mark.parametrize("row", PLAIN, ids=lambda row: row["name"])
+@every_case("row", PLAIN, ids=lambda row: row["name"])
 def test_the_count_is_within_a_thousandth_of_the_published_total(row: dict[str, Any]) -> None:
     assert count_parameters(_facts(row)) == pytest.approx(row["total"], rel=0.001)
 

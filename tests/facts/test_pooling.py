@@ -15,6 +15,7 @@ from plimsoll.domain.outcomes import Split
 from plimsoll.domain.storage import FP32
 from plimsoll.facts.models.config_json import read_model_facts
 from plimsoll.memory.weights import rank_shape
+from tests.support.tables import every_case
 
 ROWS: list[dict[str, Any]] = json.loads((Path(__file__).parent / "data" / "engine_pooling.json").read_text())["rows"]
 RANKS = [(row["name"], int(degree)) for row in ROWS for degree in row["parameters"]]
@@ -42,20 +43,20 @@ def _on_one_rank(facts: ModelFacts, degree: int) -> int:
     return outside + sum(kinds[kind] for kind in facts.order)
 
 
-@pytest.mark.parametrize(("name", "degree"), RANKS)
+@every_case(("name", "degree"), RANKS)
 def test_a_rank_holds_what_the_engine_s_modules_hold(name: str, degree: int) -> None:
     expected = _row(name)["parameters"][str(degree)]
     assert _on_one_rank(_facts(name), degree) == pytest.approx(expected, rel=WITHIN)
 
 
-@pytest.mark.parametrize("name", [row["name"] for row in ROWS])
+@every_case("name", [row["name"] for row in ROWS])
 def test_all_of_them_pool_and_have_no_output_projection(name: str) -> None:
     facts = _facts(name)
     assert facts.task is Task.POOL
     assert "lm_head" not in {weight.name for weight in facts.head}
 
 
-@pytest.mark.parametrize("name", [row["name"] for row in ROWS])
+@every_case("name", [row["name"] for row in ROWS])
 def test_only_those_that_read_in_both_directions_keep_no_cache(name: str) -> None:
     assert _facts(name).keeps_cache is (name not in ENCODERS)
 

@@ -15,6 +15,7 @@ from plimsoll.domain.reasons import PriceDoubt
 from plimsoll.facts.prices.order import is_better
 from plimsoll.facts.prices.remarks import OLDEST_DAYS, PriceRemark, remarks_on
 from plimsoll.facts.prices.repricing import repriced
+from tests.support.tables import every_case
 
 TYPES = {gpu.name: gpu for gpu in load_gpu_types()}
 TODAY = date(2026, 11, 22)
@@ -31,7 +32,7 @@ def doubts(*types: GpuType, capacities: Sequence[CapacityType] = tuple(CapacityT
     return [(each.doubt.value, each.gpu_type) for each in remarks_on(types, TODAY, capacities)]
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("better", "lesser"),
     [
         ("h200-sxm-141gb", "h100-sxm-80gb"),

@@ -16,6 +16,7 @@ from plimsoll.domain.storage import BF16, FP16, FP32, Storage
 from plimsoll.facts.models.fields import Fields
 from plimsoll.facts.models.quantization import ONLINE, StorageRule, storage_rule
 from tests.support.model_configs import config_of, facts_from
+from tests.support.tables import every_case
 from tests.support.work import measured_effort
 
 DYNAMIC = {"num_bits": 8, "type": "float", "strategy": "token", "dynamic": True}
@@ -61,7 +62,7 @@ def test_no_quantization_stores_in_the_dtype(config: dict[str, Any], dtype: Prec
     assert storage(plain, Q_PROJ) == stored
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("section", "stored", "group_size"),
     [
         (
@@ -185,7 +186,7 @@ def test_only_linear_weights_are_quantized() -> None:
     assert of.storage_of(0, router) == of.storage_of(0, bias) == BF16
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("section", "expected"),
     [
         ({"quant_method": "fp8"}, Precision.BF16),
@@ -201,7 +202,7 @@ def test_the_output_projection_is_quantized_by_some_methods_only(section: dict[s
     assert precision(rule(section), "lm_head", None) is expected
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("ignored", "left"),
     [
         ([], ""),
@@ -361,7 +362,7 @@ def test_a_method_that_asks_for_more_of_the_gpu_says_so() -> None:
     assert rule({"quant_method": "fp8"}).checkpoint.min_capability is None
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("section", "kv_precision"),
     [
         ({"quant_method": "modelopt", "quant_algo": "FP8", "kv_cache_quant_algo": "FP8"}, KvPrecision.FP8),
@@ -390,7 +391,7 @@ def test_methods_without_a_law_are_named(method: str) -> None:
         rule({"quant_method": method})
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("section", "missing"),
     [
         ({"quant_method": "fp8", "quant_algo": "MIXED_PRECISION"}, "several precisions"),
@@ -481,7 +482,7 @@ GPTQ_ACT_ORDER = {"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_ac
 AWQ = {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True}
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("shape", "section", "measured", "tolerance"),
     [
         # vLLM 0.19.0 on an H100 80 GB (llm-d-planner PR 205) and 0.11.0 for the 70B model (llm-d).

@@ -11,6 +11,7 @@ import pytest
 from plimsoll.domain.model import FactsSource
 from plimsoll.facts.models.config_json import read_model_facts
 from tests.support.model_configs import config_of, facts_of
+from tests.support.tables import every_case
 
 ORACLE = Path(__file__).resolve().parents[2] / "benchmarks" / "accuracy" / "data" / "oracle.jsonl"
 
@@ -47,7 +48,7 @@ def test_qwen3_vl_interleaves_whether_its_file_says_so_or_not() -> None:
     assert facts.older_rotary_bytes == 3 * facts.rotary_bytes == 3 * 262_144 * 128 * 2
 
 
-@pytest.mark.parametrize("stem", sorted(set(ENGINE) - set(OTHER_BUFFERS)))
+@every_case("stem", sorted(set(ENGINE) - set(OTHER_BUFFERS)))
 def test_tables_are_as_large_as_the_engine_s(stem: str) -> None:
     assert facts_of(stem).rotary_bytes == pytest.approx(ENGINE[stem], rel=0.02, abs=SMALL_BUFFERS)
 
@@ -69,7 +70,7 @@ def tables(**changes: Any) -> int:
     return read_model_facts("m", config, revision=None, source=FactsSource.INLINE).rotary_bytes
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("changes", "rows"),
     [
         ({}, 8192),

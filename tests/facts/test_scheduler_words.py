@@ -13,6 +13,7 @@ from plimsoll.facts.cluster.scheduler_words import (
     obstacle_words,
     read_obstacles,
 )
+from tests.support.tables import every_case
 
 PREEMPTION = (
     " preemption: 0/6 nodes are available: 1 No preemption victims found for incoming pod, 5 Preemption is not "
@@ -64,14 +65,14 @@ STAYS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("message", "chief"), MOVES)
+@every_case(("message", "chief"), MOVES)
 def test_where_only_gpus_or_nodes_are_missing_other_gpus_may_help(message: str, chief: Obstacle) -> None:
     seen = read_obstacles("Unschedulable", message)
     assert may_go_elsewhere(seen)
     assert chief_obstacle(seen) is chief
 
 
-@pytest.mark.parametrize(("message", "found"), STAYS)
+@every_case(("message", "found"), STAYS)
 def test_whatever_else_a_pod_waits_for_keeps_it_where_it_is(message: str, found: Obstacle) -> None:
     seen = read_obstacles("Unschedulable", message)
     assert found in seen

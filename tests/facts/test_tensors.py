@@ -21,6 +21,7 @@ from plimsoll.facts.models.parameters import count_parameters
 from plimsoll.facts.models.tensors import Tensor
 from plimsoll.memory.weights import rank_shape, stage_weights
 from tests.facts.checkpoints import CLASSES, ROWS, packed, row_of, tensors_of
+from tests.support.tables import every_case
 from tests.support.work import measured_effort
 
 RANKS = [(row, int(degree)) for row in ROWS for degree in row["bytes"]]
@@ -36,6 +37,22 @@ EXPERTS = row_of("Qwen/Qwen3-30B-A3B-FP8")
 
 UNDIVIDED = ("BioGptForCausalLM", "GPTBigCodeForCausalLM", "PersimmonForCausalLM")
 """Served by the engine without a plan for tensor parallelism: whole on every rank, which no tensor tells."""
+
+ERRS = {
+    **dict.fromkeys(("Gemma3nForCausalLM", "Gemma4ForCausalLM"), 0.055),
+    **dict.fromkeys(
+        (
+            *("ApertusForCausalLM", "AXK1ForCausalLM", "DeepseekV3ForCausalLM", "DeepseekV32ForCausalLM"),
+            *("GlmMoeDsaForCausalLM", "HYV4ForCausalLM", "LagunaForCausalLM", "MiMoV2FlashForCausalLM"),
+            *("MiniMaxM2ForCausalLM", "PhiForCausalLM"),
+        ),
+        1e-4,
+    ),
+}
+"""What the parameters of a rank err by at most; those of all other classes are the engine's to the unit.
+
+Projections around the layers of Gemma lie whole on every rank; of the others it is norms and biases.
+"""
 
 OTHER_CACHES = {"compress_ratios"}
 """Fields of caches that no tensor shows: an unknown class with one of them is refused."""
@@ -86,11 +103,24 @@ def _bytes(facts: ModelFacts, degree: int, precision: Precision | None = None) -
     return stage_weights(facts, precision or facts.checkpoint.precision, Split(degree)).parameters_bytes
 
 
+def _class(row: dict[str, Any]) -> str:
+    return str(row["config"]["architectures"][0])
+
+
+def _of_four_layers(row: dict[str, Any]) -> dict[str, Any]:
+    """The model with its first layers alone: what is packed in one layer is packed alike in the others."""
+    tensors = [
+        [pattern, dtype, shape, [[[first, min(last, 3)] for first, last in ranges[0]], *ranges[1:]] if ranges else []]
+        for pattern, dtype, shape, ranges in row["tensors"]
+    ]
+    return {**row, "config": {**row["config"], "num_hidden_layers": 4}, "tensors": tensors}
+
+
 def _named(value: object) -> str:
     return value["model"] if isinstance(value, dict) else f"tp{value}"
 
 
-@pytest.mark.parametrize(("row", "degree"), RANKS, ids=_named)
+@every_case(("row", "degree"), RANKS, ids=_named)
 def test_a_rank_of_an_unknown_class_holds_what_the_engine_s_modules_hold(row: dict[str, Any], degree: int) -> None:
     facts = _taken_over(row["model"])
     assert facts.evidence is Evidence.TENSORS
@@ -109,24 +139,23 @@ def test_nearly_all_ranks_agree_within_one_in_ten_thousand() -> None:
     assert sum(error < 1e-4 for error in errors) >= 0.8 * len(errors)
 
 
-def test_the_tensors_of_nearly_every_class_that_transformers_has_divide_as_in_the_engine() -> None:
-    """Most of them unseen when the rules were written. What errs are projections around the layers of Gemma."""
-    errors = [
-        abs(_elements(facts, int(degree)) / expected - 1)
-        for row in CLASSES
-        if not OTHER_CACHES & row["config"].keys()
-        for facts in [_unseen(row, transformers_version="5.0.0")]
-        for degree, expected in row["parameters"].items()
-        if degree == "1" or row["config"]["architectures"][0] not in UNDIVIDED
-    ]
-    assert len(errors) >= 260
-    assert statistics.median(errors) == 0
-    assert max(errors) < 0.055
-    assert sum(error < 1e-4 for error in errors) >= 0.95 * len(errors)
+@every_case(
+    "row",
+    [row for row in CLASSES if not OTHER_CACHES & row["config"].keys()],
+    ids=_class,
+    most=12,
+    always=["Gemma3nForCausalLM", "DeepseekV2ForCausalLM", "GPTBigCodeForCausalLM"],
+)
+def test_the_tensors_of_every_class_that_transformers_has_divide_as_in_the_engine(row: dict[str, Any]) -> None:
+    """Most of them unseen when the rules were written."""
+    facts = _unseen(row, transformers_version="5.0.0")
+    for degree, expected in row["parameters"].items():
+        if degree == "1" or _class(row) not in UNDIVIDED:
+            assert _elements(facts, int(degree)) == pytest.approx(expected, rel=ERRS.get(_class(row), 0), abs=0)
 
 
-@pytest.mark.parametrize("row", [LLAMA, EXPERTS, row_of("deepseek-ai/DeepSeek-V2-Lite")], ids=_named)
-@pytest.mark.parametrize("method", METHODS)
+@every_case("row", map(_of_four_layers, (LLAMA, EXPERTS, row_of("deepseek-ai/DeepSeek-V2-Lite"))), ids=_named)
+@every_case("method", METHODS)
 def test_packed_weights_count_as_stored(row: dict[str, Any], method: str) -> None:
     quantization = {"quant_method": method, **METHODS[method]}
     tensors = packed(tensors_of(row), method)
@@ -137,7 +166,7 @@ def test_packed_weights_count_as_stored(row: dict[str, Any], method: str) -> Non
         assert _bytes(unseen, degree) == pytest.approx(_bytes(known, degree), rel=WITHIN_PACKED)
 
 
-@pytest.mark.parametrize("row", ROWS, ids=_named)
+@every_case("row", ROWS, ids=_named, most=8, always=["Qwen/Qwen3-30B-A3B-FP8"])
 def test_the_tensors_of_known_classes_agree_with_their_rows(row: dict[str, Any]) -> None:
     facts = _read(row["config"], tensors_of(row))
     assert (facts.evidence, facts.remarks) == (Evidence.KNOWN, ())

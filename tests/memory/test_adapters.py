@@ -10,6 +10,7 @@ from plimsoll.engines.vllm.memory.adapter_classes import adapters_refusal
 from plimsoll.engines.vllm.memory.adapters import adapters_bytes
 from tests.support.model_configs import facts_of
 from tests.support.planning import LLAMA_8B, model
+from tests.support.tables import every_case
 
 ENGINE = [
     ("CohereForAI__aya-23-8B", 1, 1, 16, 92_209_152),
@@ -72,7 +73,7 @@ Counted on vLLM 0.32.0 by building each model on the meta device and handing it 
 """
 
 
-@pytest.mark.parametrize(("stem", "degree", "slots", "rank", "engine_bytes"), ENGINE)
+@every_case(("stem", "degree", "slots", "rank", "engine_bytes"), ENGINE)
 def test_slots_take_what_the_engine_allocates(stem: str, degree: int, slots: int, rank: int, engine_bytes: int) -> None:
     assert adapters_bytes(facts_of(stem), LoraSlots(slots, rank), Split(degree)) == engine_bytes
 

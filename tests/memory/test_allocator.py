@@ -26,6 +26,7 @@ from plimsoll.facts.models.quantization.formats import FP8_TENSOR
 from plimsoll.memory.weights import weights_bytes
 from tests.support.model_configs import config_of, facts_of
 from tests.support.planning import A100, H100, gpu
+from tests.support.tables import every_case
 
 LOGGED = [
     ("Qwen__Qwen2.5-14B", EngineVersion(0, 9, 2), 4, 32_768, 6.9461, 0.05),
@@ -55,7 +56,7 @@ def test_weights_are_what_the_engine_logged(
     assert logged - tensors >= missing
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("mebibytes", "splits_large", "end"),
     [
         (9.5, True, 0),  # shares a segment
@@ -106,8 +107,8 @@ def test_what_an_indexer_picks_has_a_buffer() -> None:
     assert step_buffer_bytes(facts_of("Qwen__Qwen3-8B"), 8192) == 0
 
 
-@pytest.mark.parametrize("kind", ["r9700-32gb", "mi300x-192gb"])
-@pytest.mark.parametrize(("minor", "share"), [(12, ROCM_LIBRARY_BYTES), (19, ROCM_LIBRARY_BYTES), (20, 0), (28, 0)])
+@every_case("kind", ["r9700-32gb", "mi300x-192gb"])
+@every_case(("minor", "share"), [(12, ROCM_LIBRARY_BYTES), (19, ROCM_LIBRARY_BYTES), (20, 0), (28, 0)])
 def test_amd_s_gpus_have_a_library_s_share_until_0_19(kind: str, minor: int, share: int) -> None:
     model = facts_of("meta-llama__Llama-3.1-8B-Instruct")
     law, precision = law_for(EngineVersion(0, minor)), model.checkpoint.precision
@@ -115,7 +116,7 @@ def test_amd_s_gpus_have_a_library_s_share_until_0_19(kind: str, minor: int, sha
     assert there - here == share
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("kind", "minor", "gib"),
     [
         (H100, 14, 64.38),

@@ -24,6 +24,7 @@ from plimsoll.facts.models.config_json import read_model_facts
 from plimsoll.memory.stages import stage_caches
 from tests.memory.sums import blocks_in, max_concurrency
 from tests.support.model_configs import facts_of
+from tests.support.tables import every_case
 
 Row = dict[str, Any]
 
@@ -112,13 +113,13 @@ def _specs(group: dict[str, Any]) -> list[dict[str, Any]]:
     return [group, *group.get("specs", ())]
 
 
-@pytest.mark.parametrize("name", sorted(ROWS))
+@every_case("name", sorted(ROWS))
 def test_blocks_and_tokens_are_the_engines(name: str) -> None:
     config = json.loads((SURVEY / "model-configs" / f"{name}.json").read_text())
     assert list(_differences(_facts(name, config), ROWS[name])) == []
 
 
-@pytest.mark.parametrize("name", sorted(FORMATS))
+@every_case("name", sorted(FORMATS))
 def test_so_are_those_of_smaller_caches(name: str) -> None:
     assert list(_differences(facts_of(name), FORMATS[name])) == []
 
@@ -129,7 +130,7 @@ def test_every_smaller_format_is_asked_for_with_full_attention_and_with_states()
         assert asked == {*SCALED_BY_TOKEN, *TURBOQUANT}
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("name", "missing"),
     [
         ("deepseek-ai__DeepSeek-V2-Lite", "latent (or cross )?attention"),
@@ -140,7 +141,7 @@ def test_every_smaller_format_is_asked_for_with_full_attention_and_with_states()
         ("XiaomiMiMo__MiMo-V2-Flash", "values that are not as wide as keys"),
     ],
 )
-@pytest.mark.parametrize("precision", [*SCALED_BY_TOKEN, *TURBOQUANT])
+@every_case("precision", [*SCALED_BY_TOKEN, *TURBOQUANT])
 def test_models_whose_kernels_read_no_such_cache_are_refused(name: str, missing: str, precision: KvPrecision) -> None:
     """The engine finds no backend for the first three; the others' kernels raise, or keep formats of their own."""
     facts = facts_of(name)

@@ -20,11 +20,12 @@ from plimsoll.facts.models.generic import WEIGHTS_ERROR
 from plimsoll.memory.weights import stage_weights
 from tests.memory.measured import RUNS, Run
 from tests.support.planning import H100, gpu, request
+from tests.support.tables import every_case
 
 WITH_TOKENS = [run for run in RUNS if run.tokens is not None]
 
 
-@pytest.mark.parametrize("run", WITH_TOKENS, ids=lambda run: run.label)
+@every_case("run", WITH_TOKENS, ids=lambda run: run.label)
 def test_kv_tokens_are_within_one_percent_of_the_engines_and_inside_the_band(run: Run) -> None:
     assert run.tokens is not None
     figures = run.estimate()
@@ -32,7 +33,7 @@ def test_kv_tokens_are_within_one_percent_of_the_engines_and_inside_the_band(run
     assert figures.kv_capacity_low_tokens <= run.tokens <= figures.kv_capacity_high_tokens
 
 
-@pytest.mark.parametrize("run", WITH_TOKENS, ids=lambda run: run.label)
+@every_case("run", WITH_TOKENS, ids=lambda run: run.label)
 def test_the_band_is_no_wider_than_one_gib_and_one_and_a_half_percent_of_the_card(run: Run) -> None:
     figures = run.estimate()
     assert figures.margin_bytes + figures.slack_bytes <= GIB + 0.015 * figures.usable_bytes
@@ -82,10 +83,10 @@ def test_an_admins_figure_replaces_the_need_and_leaves_the_working_readable() ->
     assert figures.fit is Fit.NO
 
 
-@pytest.mark.parametrize("version", [EngineVersion(0, 19), EngineVersion(0, 32)])
-@pytest.mark.parametrize("percent", [50, 92, 98])
-@pytest.mark.parametrize("name", ["t4-16gb", "l4-24gb", "h100-sxm-80gb", "mi300x-192gb"])
-@pytest.mark.parametrize("degree", [1, 2])
+@every_case("version", [EngineVersion(0, 19), EngineVersion(0, 32)])
+@every_case("percent", [50, 92, 98])
+@every_case("name", ["t4-16gb", "l4-24gb", "h100-sxm-80gb", "mi300x-192gb"])
+@every_case("degree", [1, 2])
 def test_what_cuda_takes_always_finds_room_beside_the_budget(
     version: EngineVersion, percent: int, name: str, degree: int
 ) -> None:

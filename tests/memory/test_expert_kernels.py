@@ -16,6 +16,7 @@ from plimsoll.engines.vllm.memory.expert_scratch import Scratch, expert_scratch
 from plimsoll.engines.vllm.memory.laws import law_for
 from tests.support.model_configs import config_of, facts_from, facts_of
 from tests.support.planning import gpu
+from tests.support.tables import every_case
 
 R1 = facts_of("deepseek-ai__DeepSeek-R1")
 KIMI = facts_of("moonshotai__Kimi-K2.5")
@@ -61,7 +62,7 @@ def test_releases_left_so_much_more(
     assert kept == pytest.approx(gib, abs=0.15)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("model", "minor", "split", "card", "expected"),
     [
         (R1, 13, TP8, H200, Kernel.FUSED),

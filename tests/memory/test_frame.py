@@ -15,6 +15,7 @@ from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.memory.frame import Frame, frame_of
 from tests.support.planning import ENGINE, H100, L4, LLAMA_8B, gpu, model, request
+from tests.support.tables import every_case
 
 USUAL, ALONE = request(LLAMA_8B), Split(1)
 
@@ -29,7 +30,7 @@ def test_every_load_has_the_same_frame(shape: ServingShape) -> None:
     assert frame(replace(USUAL, shape=shape, replicas=7)) is frame(USUAL)
 
 
-@pytest.mark.parametrize(
+@every_case(
     "changed",
     [
         request("Qwen/Qwen2.5-7B-Instruct"),

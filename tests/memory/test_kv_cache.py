@@ -19,6 +19,7 @@ from plimsoll.engines.vllm.memory.kv_cache import KvLayout, kv_layout
 from plimsoll.engines.vllm.memory.kv_cache.blocks import BLOCK_TOKENS
 from plimsoll.memory.load import needed_blocks
 from tests.memory.sums import blocks_in, max_concurrency
+from tests.support.tables import every_case
 
 Caches = tuple[tuple[CacheSpec, int], ...]
 
@@ -69,7 +70,7 @@ def measured_starts() -> list[Any]:
     return [pytest.param(run, id=f"{run['model'].split('/')[1]}-{number}") for number, run in enumerate(runs)]
 
 
-@pytest.mark.parametrize("run", measured_starts())
+@every_case("run", measured_starts())
 def test_measured_memory_gives_the_measured_concurrency(run: dict[str, Any]) -> None:
     """vLLM 0.19.0 on H100 80GB. Its log rounds memory to 0.01 GiB and concurrency to 0.01 requests."""
     name = run["model"].split("/")[1]

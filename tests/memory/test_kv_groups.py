@@ -19,6 +19,7 @@ from plimsoll.domain.precision import KvPrecision
 from plimsoll.domain.units import GIB
 from plimsoll.engines.vllm.memory.kv_cache import KvLayout, kv_layout
 from tests.memory.sums import max_concurrency
+from tests.support.tables import every_case
 
 Caches = tuple[tuple[CacheSpec, int], ...]
 
@@ -89,7 +90,7 @@ def test_the_windows_of_gpt_oss_hold_the_tokens_of_two_running_steps() -> None:
     assert seen.blocks_of_request(131_072) == 8_192 + 1_033
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("caches", "degree", "batched", "gib", "tokens", "concurrency"),
     ONE_STEP_STARTS,
 )

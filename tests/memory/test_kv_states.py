@@ -10,6 +10,7 @@ from plimsoll.domain.precision import KvPrecision
 from plimsoll.domain.units import GIB
 from plimsoll.engines.vllm.memory.kv_cache import KvLayout, kv_layout
 from tests.memory.sums import max_concurrency
+from tests.support.tables import every_case
 
 Caches = tuple[tuple[CacheSpec, int], ...]
 
@@ -55,7 +56,7 @@ def test_attention_blocks_grow_until_a_state_fits_in_a_page(caches: Caches, degr
     assert layout(caches, degree).block_tokens == block_tokens
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("caches", "degree", "gib", "tokens", "concurrency"),
     [
         pytest.param(QWEN3_NEXT, 2, 7.09, 16_384, 33.47, id="qwen3-next, vLLM 0.13, R9700"),

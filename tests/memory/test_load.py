@@ -11,11 +11,12 @@ from plimsoll.engines.vllm.memory.kv_cache import kv_layout
 from plimsoll.memory.load import needed_blocks, needed_tokens
 from plimsoll.memory.stages import stage_caches
 from tests.support.planning import model
+from tests.support.tables import every_case
 
 LAYOUT = kv_layout(stage_caches(model(), 0, 1), KvPrecision.BF16, Split(1), batched_tokens=2048)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("shape", "tokens"),
     [
         pytest.param(ServingShape(4096, 16), 65_536, id="guaranteed: every request at full length"),

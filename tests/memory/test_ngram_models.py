@@ -19,6 +19,7 @@ from plimsoll.engines.vllm.memory.forward import residual_streams
 from plimsoll.facts.models.config_json import read_model_facts
 from plimsoll.memory.weights import stage_weights
 from plimsoll.placement.divisibility import split_refusal
+from tests.support.tables import every_case
 
 DATA: dict[str, Any] = json.loads((Path(__file__).parent / "data" / "ngram_models.json").read_text())
 DEEPSEEK, QWEN = "deepseek-v4.1", "qwen4-exp"
@@ -33,7 +34,7 @@ def facts(name: str, text: dict[str, object] | None = None, *, quantized: bool =
     return read_model_facts(name, config, revision=None, source=FactsSource.INLINE)
 
 
-@pytest.mark.parametrize("row", DATA["rows"], ids=lambda row: "-".join(str(value) for value in row.values()))
+@every_case("row", DATA["rows"], ids=lambda row: "-".join(str(value) for value in row.values()))
 def test_a_rank_holds_what_the_engines_modules_hold(row: dict[str, Any]) -> None:
     model = facts(row["model"], quantized=row["quantized"])
     split = Split(row["tp"], row["pp"], expert_parallel=row["ep"])
@@ -117,7 +118,7 @@ def test_borrowed_keys_and_values_keep_layers_together() -> None:
     assert model.inseparable == ((13, 35),)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("name", "text", "field"),
     [
         (DEEPSEEK, {"compress_ratios": [4] * 43}, "compress_ratios"),

@@ -14,6 +14,7 @@ from plimsoll.engines.vllm.memory.laws import law_for
 from plimsoll.engines.vllm.memory.rocm_attention import spills_attention
 from tests.memory.overhead_rows import ROWS, Row
 from tests.memory.sums import width_bytes
+from tests.support.tables import every_case
 
 PLANNER = [row for row in ROWS if row.of_planner]
 LOGS = [row for row in ROWS if not row.of_planner]
@@ -28,7 +29,7 @@ def errors(rows: Sequence[Row]) -> tuple[float, float, float]:
     return median(sizes), sizes[int(0.9 * (len(sizes) - 1) + 0.5)], sizes[-1]
 
 
-@pytest.mark.parametrize("row", PLANNER, ids=lambda row: row.id)
+@every_case("row", PLANNER, ids=lambda row: row.id)
 def test_activations_of_fully_measured_starts_are_met_within_a_tenth_of_a_gib(row: Row) -> None:
     assert row.activations_gib == pytest.approx(row.activation_gib, abs=0.08)
 
@@ -117,7 +118,7 @@ def test_the_last_pipeline_stage_is_short_first_because_it_samples(stages: int, 
     assert measured == pytest.approx(alone.computed_gib, abs=0.06)
 
 
-@pytest.mark.parametrize("row", [row for row in PLANNER if row.pp == 1], ids=lambda row: row.id)
+@every_case("row", [row for row in PLANNER if row.pp == 1], ids=lambda row: row.id)
 def test_captured_graphs_are_those_of_the_log(row: Row) -> None:
     assert row.graphs_gib is not None
     assert row.graphs.actual_bytes / GIB == pytest.approx(row.graphs_gib, abs=0.42)

@@ -11,6 +11,7 @@ from plimsoll.domain.model import LayerKind, ModelFacts
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.memory.rocm_attention import SPILL_BYTES, chosen_attention, spilled_bytes, spills_attention
 from tests.support.planning import gpu, model
+from tests.support.tables import every_case
 
 LLAMA = model("meta-llama/Llama-3.1-8B-Instruct")
 GPT_OSS = model("openai/gpt-oss-20b")
@@ -20,7 +21,7 @@ def with_cache(cache: AttentionCache | LatentCache) -> ModelFacts:
     return replace(LLAMA, kinds=(LayerKind((), (cache,)),), order=(0,) * LLAMA.layers)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("arguments", "chosen"),
     [
         (("--attention-backend=ROCM_ATTN",), "ROCM_ATTN"),

@@ -32,6 +32,7 @@ from tests.memory.overhead_rows import ROWS
 from tests.memory.sums import activations_bytes, non_torch_bytes, width_bytes
 from tests.support import planning
 from tests.support.model_configs import facts_of
+from tests.support.tables import every_case
 
 
 def facts(name: str) -> ModelFacts:
@@ -219,7 +220,7 @@ def test_amd_samples_as_others_do_until_the_second_runner_leaves_it_out() -> Non
     assert 0 <= activations(MOE, 29, gpu=H100) - activations(MOE, 29, gpu=MI300X) <= workspace
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("largest", "count"), [(1, 1), (2, 2), (4, 3), (8, 4), (16, 5), (255, 34), (256, 35), (512, 51), (1024, 83)]
 )
 def test_captured_sizes_follow_the_engines_list(largest: int, count: int) -> None:
@@ -238,7 +239,7 @@ def test_graphs_grow_with_the_batch_until_the_engines_largest_capture() -> None:
     assert cuda_graphs_bytes(LLAMA, Split(1), law(24), sequences=64, batched_tokens=8192, enforce_eager=True) == (0, 0)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("architecture", "first"),
     [
         ("Qwen3ForCausalLM", 22),
@@ -293,7 +294,7 @@ def test_the_second_runner_copies_logits_until_0_27_and_sends_nothing_through_to
     assert activations(GEMMA, 27) > activations(text_alone(GEMMA), 27)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("minor", "dense", "experts"),
     [(19, False, False), (20, True, True), (22, True, True), (23, False, True), (28, False, True), (29, True, True)],
 )
@@ -432,8 +433,8 @@ def test_the_band_widens_where_less_is_known() -> None:
     assert band(LLAMA, H100, Split(1), law(10)).low_bytes < band(LLAMA, H100, Split(1), law(11)).low_bytes
 
 
-@pytest.mark.parametrize("minor", [10, 11, 19, 22])
-@pytest.mark.parametrize("gib", [14.5, 23.6, 44.3, 79.2, 139.8, 178.3])
+@every_case("minor", [10, 11, 19, 22])
+@every_case("gib", [14.5, 23.6, 44.3, 79.2, 139.8, 178.3])
 def test_an_ordinary_band_reaches_down_as_far_as_its_usual_width_allows(minor: int, gib: float) -> None:
     card = replace(A100, usable_bytes=int(gib * GIB))
     ordinary = band(LLAMA, card, Split(1), law(minor))

@@ -18,6 +18,7 @@ from plimsoll.engines.vllm.memory.engine_law import (
 from plimsoll.engines.vllm.memory.libraries import multiprocessors, workspace_bytes
 from plimsoll.engines.vllm.memory.sampler import Sampling, sampling
 from tests.memory.overhead_rows import ROWS, Row
+from tests.support.tables import every_case
 
 H100 = GpuType("h100", Vendor.NVIDIA, (), 80 * GIB, 80 * GIB, (9, 0), None, Interconnect.NVLINK, 8, 3350)
 A10G = replace(H100, name="a10g", compute_capability=(8, 6), interconnect=Interconnect.PCIE)
@@ -112,7 +113,7 @@ def _samples(row: Row) -> bool:
 SAMPLED = [row for row in ROWS if _samples(row)]
 
 
-@pytest.mark.parametrize("row", SAMPLED, ids=lambda row: row.id)
+@every_case("row", SAMPLED, ids=lambda row: row.id)
 def test_logged_peaks_of_sampling_are_met_within_a_hundredth_of_a_gib(row: Row) -> None:
     """The log prints two digits. No figure of the sampler was fitted to these rows."""
     assert row.activations_gib == pytest.approx(row.activation_gib, abs=0.0075)

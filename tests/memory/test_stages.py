@@ -18,6 +18,7 @@ from plimsoll.engines.vllm.settings import engine_settings
 from plimsoll.memory.stages import other_caches, stage_caches, stage_layers
 from tests.memory.measured import VISIBLE
 from tests.support.planning import request
+from tests.support.tables import every_case
 
 FULL = AttentionCache(8, 128, 128)
 SLIDING = AttentionCache(8, 128, 128, window_tokens=1024)
@@ -40,7 +41,7 @@ MODEL = ModelFacts(
 )
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("layers", "stages", "sizes"),
     [
         (32, 1, [32]),

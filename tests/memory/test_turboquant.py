@@ -21,6 +21,7 @@ from plimsoll.memory.stages import stage_caches
 from plimsoll.placement.speed import speed_of
 from tests.support.model_configs import facts_of
 from tests.support.planning import H100, gpu, request
+from tests.support.tables import every_case
 
 QWEN, STATES = "Qwen__Qwen3-8B", "Qwen__Qwen3-Next-80B-A3B-Instruct"
 
@@ -34,7 +35,7 @@ def asked(precision: KvPrecision = KvPrecision.TURBO_4BIT, *, context: int = 819
     return request(facts_of(QWEN), context=context, kv_precision=precision)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("precision", "width", "slot"),
     [
         (KvPrecision.TURBO_K8V4, 128, 196),

@@ -15,18 +15,19 @@ from plimsoll.facts.models.config_json import read_model_facts
 from plimsoll.memory.weights import stage_weights, weights_bytes
 from tests.memory.measured import RUNS, Run
 from tests.support.planning import LLAMA_8B, LLAMA_70B, model
+from tests.support.tables import every_case
 
 NOT_MARLIN = "openai/gpt-oss-20b"
 """On an H100 its experts run with Triton's kernels, which pad less than Marlin's: 7.01 GiB at TP 2, 1.2 % below."""
 
 
-@pytest.mark.parametrize("run", RUNS, ids=lambda run: run.label)
+@every_case("run", RUNS, ids=lambda run: run.label)
 def test_the_weights_are_those_that_the_engine_loaded_within_half_a_percent(run: Run) -> None:
     computed = weights_bytes(model(run.model), run.precision, Split(run.tensor_parallel)) / GIB
     assert computed == pytest.approx(run.weights_gib, rel=0.0125 if run.model == NOT_MARLIN else 0.005)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("name", "precision", "degree", "gib"),
     [
         (LLAMA_8B, Precision.BF16, 1, 14.99),
@@ -96,7 +97,7 @@ def test_padded_mxfp4_experts_are_larger_than_the_checkpoint_and_more_so_when_cu
 SURVEYED = Path(__file__).parents[2] / "benchmarks" / "accuracy" / "data" / "model-configs"
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("name", "degree", "stages"),
     [
         ("Qwen__Qwen2.5-VL-7B-Instruct", 1, (8_968_713_216, 8_968_720_384)),

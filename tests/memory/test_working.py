@@ -24,6 +24,7 @@ from plimsoll.engines.vllm.settings import engine_settings
 from plimsoll.placement.sizing import Sized
 from tests.support.model_configs import facts_of
 from tests.support.planning import H100, gpu, request
+from tests.support.tables import every_case
 
 KINDS = {
     "dense": "meta-llama__Llama-3.1-8B-Instruct",
@@ -112,32 +113,30 @@ def check(wanted: Request, split: Split, card: str = H100) -> None:
     assert total(rows, "left for KV") == figures.available_kv_bytes
 
 
-@pytest.mark.parametrize("split", SPLITS, ids=str)
-@pytest.mark.parametrize("kind", KINDS)
+@every_case("split", SPLITS, ids=str)
+@every_case("kind", KINDS)
 def test_lines_add_up_for_every_kind_of_model(kind: str, split: Split) -> None:
     check(request(facts_of(KINDS[kind])), split)
 
 
-@pytest.mark.parametrize("split", [Split(1), Split(4), Split(2, 2), Split(4, 1, 2, expert_parallel=True)], ids=str)
-@pytest.mark.parametrize(
-    ("kind", "minor"), [each for each in product(KINDS, RELEASES) if each not in product(STATES, RELEASES[:1])]
-)
+@every_case("split", [Split(1), Split(4), Split(2, 2), Split(4, 1, 2, expert_parallel=True)], ids=str)
+@every_case(("kind", "minor"), [each for each in product(KINDS, RELEASES) if each not in product(STATES, RELEASES[:1])])
 def test_lines_add_up_in_every_release(kind: str, minor: int, split: Split) -> None:
     plain = request(facts_of(KINDS[kind]), concurrency=256)
     check(in_release(plain, minor), split)
     check(in_release(replace(plain, shape=replace(plain.shape, concurrency=4)), minor), split)
 
 
-@pytest.mark.parametrize("card", ["b200-sxm-180gb", "rtx-pro-6000-bse-96gb"])
-@pytest.mark.parametrize("kind", ["experts", "latent", "nvfp4"])
-@pytest.mark.parametrize("minor", [12, 14, 16, 21, 24, 32])
+@every_case("card", ["b200-sxm-180gb", "rtx-pro-6000-bse-96gb"])
+@every_case("kind", ["experts", "latent", "nvfp4"])
+@every_case("minor", [12, 14, 16, 21, 24, 32])
 def test_lines_of_experts_add_up_on_other_gpus(minor: int, kind: str, card: str) -> None:
     wanted = request(facts_of(KINDS[kind]), concurrency=4)
     check(in_release(replace(wanted, engine=replace(wanted.engine, max_batched_tokens=8192)), minor), Split(4), card)
 
 
-@pytest.mark.parametrize("kind", ["l4-24gb", "mi300x-192gb", "b200-sxm-180gb", "rx-9070-xt-16gb", "gb10-128gb"])
-@pytest.mark.parametrize("minor", RELEASES)
+@every_case("kind", ["l4-24gb", "mi300x-192gb", "b200-sxm-180gb", "rx-9070-xt-16gb", "gb10-128gb"])
+@every_case("minor", RELEASES)
 def test_lines_add_up_on_other_gpus(minor: int, kind: str) -> None:
     wanted = in_release(request(facts_of(KINDS["dense"])), minor)
     settings = engine_settings(wanted, gpu(kind), Split(2))
@@ -145,9 +144,9 @@ def test_lines_add_up_on_other_gpus(minor: int, kind: str) -> None:
     assert lines_before(steps_of(wanted, Split(2), kind), "overhead") == overhead
 
 
-@pytest.mark.parametrize("split", [Split(1), Split(4)], ids=str)
-@pytest.mark.parametrize("options", ENGINES)
-@pytest.mark.parametrize("kind", ["dense", "tower", "experts"])
+@every_case("split", [Split(1), Split(4)], ids=str)
+@every_case("options", ENGINES)
+@every_case("kind", ["dense", "tower", "experts"])
 def test_lines_add_up_with_every_option(kind: str, options: str, split: Split) -> None:
     plain = request(facts_of(KINDS[kind]))
     engine = replace(plain.engine, **ENGINES[options])

@@ -10,6 +10,7 @@ from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.performance.model import Load, performance
 from tests.support.planning import gpu, model
+from tests.support.tables import every_case
 
 LLAMA_8B, LLAMA_70B, GPT_OSS = "meta-llama/Llama-3.1-8B-Instruct", "meta-llama/Llama-3.1-70B", "openai/gpt-oss-120b"
 INFERENCE_MAX = "ai-dynamo/aiconfigurator @095f58a51, systems/silicon_sample.csv (Apache-2.0)"
@@ -44,7 +45,7 @@ TPOT_WITHIN, TTFT_WITHIN = 0.3, 0.7
 """The widest of them: the first token of long prompts on eight H200, 0.80 s for 0.48. The others are within 0.45."""
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.card}-{row.load.running}x{row.load.prompt_tokens}")
+@every_case("row", ROWS, ids=lambda row: f"{row.card}-{row.load.running}x{row.load.prompt_tokens}")
 def test_a_measured_figure_is_near_and_inside_the_band(row: Golden) -> None:
     batched = 8192 if gpu(row.card).usable_bytes > 70 * 2**30 else 2048
     split = Split(row.tensor_parallel)

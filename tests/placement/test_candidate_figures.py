@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from decimal import Decimal
 
-import pytest
-
 from plimsoll.adapters.highs import fleetwide
 from plimsoll.domain.engine_options import CpuOffload
 from plimsoll.domain.fleet import Fleet, GpuNode
@@ -38,6 +36,7 @@ from tests.support.planning import (
     request,
     tenant,
 )
+from tests.support.tables import every_case
 
 RULED_OUT = frozenset(
     {
@@ -159,7 +158,7 @@ def test_every_code_has_figures_or_is_known_to_have_none() -> None:
     assert RULED_OUT | set(SCENES) == set(Reason)
 
 
-@pytest.mark.parametrize("reason", SCENES, ids=[each.value for each in SCENES])
+@every_case("reason", SCENES, ids=[each.value for each in SCENES])
 def test_a_rejection_has_the_estimate_and_the_price_that_it_was_judged_by(reason: Reason) -> None:
     wanted, where, rejections = SCENES[reason]()
     found = [each for each in rejections if each.reason is reason]

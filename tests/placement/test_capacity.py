@@ -19,6 +19,7 @@ from plimsoll.placement.plan import plan
 from plimsoll.placement.solvers.greedy import solve_greedily
 from plimsoll.render.capacity_words import next_sentence, total_sentence
 from tests.support.planning import H100, L4, L40S, LLAMA_70B, LLAMA_70B_FP8, T4, fleet, node, request, tenant
+from tests.support.tables import every_case
 
 RESOURCE = "nvidia.com/gpu"
 MIXED = fleet(node("h", H100, 8, held=3), node("l", L40S, 4, held=1), node("s1", L4, 1), node("s2", L4, 2, held=1))
@@ -37,8 +38,8 @@ def placed_one_by_one(wanted: Request, where: Fleet, quotas: Quotas | None = Non
     return sum(decision.missing == 0 for decision in plan(each, where, quotas=quotas, solver=solve_greedily))
 
 
-@pytest.mark.parametrize("model", [LLAMA_70B, LLAMA_70B_FP8, "Qwen/Qwen2.5-7B-Instruct"])
-@pytest.mark.parametrize("quotas", [None, {"default": {RESOURCE: 5}}], ids=["no quota", "quota of 5"])
+@every_case("model", [LLAMA_70B, LLAMA_70B_FP8, "Qwen/Qwen2.5-7B-Instruct"])
+@every_case("quotas", [None, {"default": {RESOURCE: 5}}], ids=["no quota", "quota of 5"])
 def test_the_total_is_what_the_planner_places_one_after_the_other(model: str, quotas: Quotas | None) -> None:
     wanted = request(model, context=4096, concurrency=4)
     assert of(wanted, MIXED, quotas).total == placed_one_by_one(wanted, MIXED, quotas) > 0

@@ -48,6 +48,7 @@ from plimsoll.render.names import POOL_ANNOTATION
 from plimsoll.render.report import Report
 from tests.render.workloads import chosen_pool, container, options, rendered
 from tests.support.planning import H100, LLAMA_8B, fleet, gpu, model, node, placed, pool, request
+from tests.support.tables import every_case
 
 LATENT = "deepseek-ai/DeepSeek-V3"
 SMALL_LATENT = "deepseek-ai/DeepSeek-V2-Lite"
@@ -253,10 +254,10 @@ def test_an_engine_logged_the_room_that_the_law_leaves(percent: int, logged_gib:
     assert abs(figures.available_kv_bytes - logged) < GIB
 
 
-@pytest.mark.parametrize("name", [LATENT, SMALL_LATENT, "moonshotai/Kimi-K2-Instruct"])
-@pytest.mark.parametrize("card", [CARD, H100, "b200-sxm-180gb", "b300-sxm-288gb", "mi300x-192gb"])
-@pytest.mark.parametrize("count", [2, 4, 8])
-@pytest.mark.parametrize(("context", "concurrency"), [(8192, 8), (32_768, 8), (LONG, 4)])
+@every_case("name", [LATENT, SMALL_LATENT, "moonshotai/Kimi-K2-Instruct"])
+@every_case("card", [CARD, H100, "b200-sxm-180gb", "b300-sxm-288gb", "mi300x-192gb"])
+@every_case("count", [2, 4, 8])
+@every_case(("context", "concurrency"), [(8192, 8), (32_768, 8), (LONG, 4)])
 def test_where_both_fit_for_sure_engines_side_by_side_hold_more_latents(
     name: str, card: str, count: int, context: int, concurrency: int
 ) -> None:

@@ -9,8 +9,6 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-import pytest
-
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.proposals import Proposal, ProposalReason
@@ -22,6 +20,7 @@ from plimsoll.placement.proposing.preemption import Waiting
 from plimsoll.placement.proposing.running import Running
 from tests.placement.test_preemption import runs, waiting
 from tests.support.planning import H100, fleet, node, request
+from tests.support.tables import every_case
 
 
 def owners(running: Sequence[Running], **changes: Any) -> Mapping[ObjectKey, Request]:
@@ -95,7 +94,7 @@ def test_a_replica_of_one_gpu_needs_no_whole_node() -> None:
     assert found_for(waiting(where, gpus=1), [runs("x", "a", "1")], where) is None
 
 
-@pytest.mark.parametrize("seed", range(80))
+@every_case("seed", range(80))
 def test_no_other_moves_take_fewer_gpus(seed: int) -> None:
     draw = random.Random(seed)  # noqa: S311 - a fixed seed
     names = ["a", "b", "c", "d"][: draw.randint(2, 4)]

@@ -19,6 +19,7 @@ from plimsoll.placement.speed import speed_of
 from plimsoll.rebalance.remedies.retune import with_sequences
 from plimsoll.render.pods import STOP_RESERVE_SECONDS
 from tests.support.planning import H100, L4, L40S, LLAMA_70B_FP8, fleet, node, pool, request
+from tests.support.tables import every_case
 
 PLACE = "h100-sxm-80gb-tp1"
 WHERE = fleet(node("h", H100, 8))
@@ -51,8 +52,8 @@ def at_full_batch(wanted: Request, option: Option) -> float:
 # -- the figure --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mean", [1250, 1500, 2000])
-@pytest.mark.parametrize("slowness", [1.0, 1.5])
+@every_case("mean", [1250, 1500, 2000])
+@every_case("slowness", [1.0, 1.5])
 def test_a_long_answer_has_the_time_that_it_takes_at_a_full_batch(mean: int, slowness: float) -> None:
     option = choice()
     needed = LONGEST_OVER_MEAN * mean * at_full_batch(usual(), option) * slowness

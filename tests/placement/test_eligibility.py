@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from plimsoll.domain.fleet import Fleet, GpuNode, Taint, Toleration
 from plimsoll.domain.host import HostRoom
 from plimsoll.placement.eligibility import eligible_nodes, most_gpus
 from tests.support.planning import H100, L4, fleet, node, request
+from tests.support.tables import every_case
 
 TEAM = Taint("team", "ml", "NoSchedule")
 NODES = fleet(
@@ -23,7 +22,7 @@ NODES = fleet(
 ANY = ("a-large", "a-small", "b-wish", "c-vendor")
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("selector", "tolerations", "names", "most"),
     [
         ({}, (), ANY, 8),

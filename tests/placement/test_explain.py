@@ -13,6 +13,7 @@ from plimsoll.domain.reasons import Reason, RemedyKind, SuggestionKind
 from plimsoll.domain.units import GIB
 from plimsoll.placement.explain import estimate_sentence, rejection_sentence, remedy_sentence, suggestion_sentence
 from tests.support.planning import H100, fleet, node, placed, request
+from tests.support.tables import every_case
 
 Numbers = dict[str, int | str]
 
@@ -289,12 +290,12 @@ REMEDIES: list[tuple[RemedyKind, Numbers, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("reason", "numbers", "sentence"), REJECTIONS, ids=[each[0] for each in REJECTIONS])
+@every_case(("reason", "numbers", "sentence"), REJECTIONS, ids=[each[0] for each in REJECTIONS])
 def test_a_rejection_is_a_sentence_with_its_figures(reason: Reason, numbers: Numbers, sentence: str) -> None:
     assert rejection_sentence(Rejection(H100, Split(1), reason, tuple(numbers.items()))) == sentence
 
 
-@pytest.mark.parametrize(("kind", "numbers", "sentence"), REMEDIES, ids=[each[0] for each in REMEDIES])
+@every_case(("kind", "numbers", "sentence"), REMEDIES, ids=[each[0] for each in REMEDIES])
 def test_a_remedy_is_an_instruction_with_its_figures(kind: RemedyKind, numbers: Numbers, sentence: str) -> None:
     assert remedy_sentence(Remedy(kind, tuple(numbers.items()))) == sentence
 

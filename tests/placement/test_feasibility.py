@@ -37,6 +37,7 @@ from tests.support.planning import (
     request,
     unplaceable,
 )
+from tests.support.tables import every_case
 
 FLEET = fleet(node("h100", H100), node("l4", L4, 1), node("t4", T4, 4))
 
@@ -79,7 +80,7 @@ def test_what_fits_is_a_choice_with_its_working() -> None:
     assert said.estimate.fit is Fit.SURE
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("wanted", "kind", "degree", "reason", "numbers"),
     [
         pytest.param(
@@ -292,7 +293,7 @@ def test_a_gpu_that_cannot_compute_in_the_precision_is_turned_down(
     assert (said.reason, said.number("need")) == (Reason.PRECISION_NOT_SUPPORTED, need)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("precision", "kind"),
     [
         (Precision.FP16, T4),
@@ -328,7 +329,7 @@ def test_an_fp8_cache_has_a_gate_of_its_own(kind: str, refused: bool) -> None:  
 SPOT = Taint("spot", "true", "NoSchedule")
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("taints", "tolerations", "eligible"),
     [
         ((), (), True),

@@ -28,6 +28,7 @@ from plimsoll.placement.solvers import SOLVERS, Fleetwide, Solver
 from plimsoll.placement.solvers.programme import Programme, Solution
 from tests.support.exhaustive_solver import solve_exhaustively
 from tests.support.planning import A100, H100, L4, L40S, LLAMA_70B_FP8, fleet, gpu, node, pool, request, tenant
+from tests.support.tables import every_case
 from tests.support.world_plans import planned
 
 SHARE_OF_SPOT = 0.3
@@ -194,22 +195,23 @@ class TestMixing:
 
 
 class TestAgainstEveryWay:
-    @pytest.mark.parametrize("seed", range(25))
-    def test_no_way_to_place_small_fleets_is_cheaper(self, solver: Solver, seed: int) -> None:
+    @every_case("seed", range(25))
+    def test_no_way_to_place_small_fleets_is_cheaper(self, seed: int) -> None:
         where, asking = _small_world(random.Random(seed))  # noqa: S311 - a repeatable world, not a secret
         best = plan(asking, where, solver=solve_exhaustively)
-        mine = plan(asking, where, solver=solver)
-        assert sum(missing(mine)) <= sum(missing(best)) or missing(mine) < missing(best)
-        if sum(missing(mine)) == sum(missing(best)) == 0 and doubts(mine) == doubts(best):
-            assert bill(mine) <= bill(best) * Decimal("1.0011")
+        for make in MAKERS.values():
+            mine = plan(asking, where, solver=make())
+            assert sum(missing(mine)) <= sum(missing(best)) or missing(mine) < missing(best)
+            if sum(missing(mine)) == sum(missing(best)) == 0 and doubts(mine) == doubts(best):
+                assert bill(mine) <= bill(best) * Decimal("1.0011")
 
-    @pytest.mark.parametrize("seed", range(15))
+    @every_case("seed", range(15))
     def test_the_same_fleet_gets_the_same_plan_from_a_new_solver(self, seed: int) -> None:
         where, asking = _small_world(random.Random(100 + seed))  # noqa: S311
         for make in MAKERS.values():
             assert plan(asking, where, solver=make()) == plan(asking, where, solver=make())
 
-    @pytest.mark.parametrize("seed", range(40))
+    @every_case("seed", range(40))
     def test_one_more_node_makes_no_plan_worse(self, seed: int) -> None:
         """Nobody older loses a replica, and the same replicas do not cost more."""
         dice = random.Random(300 + seed)  # noqa: S311
@@ -228,11 +230,12 @@ class TestAgainstEveryWay:
         if (missing(after), doubts(after)) == (missing(before), doubts(before)):
             assert bill(after) <= bill(before) * Decimal("1.0011")
 
-    @pytest.mark.parametrize("seed", range(15))
-    def test_no_gpu_is_given_twice(self, solver: Solver, seed: int) -> None:
+    @every_case("seed", range(15))
+    @every_case("make", MAKERS.values(), ids=MAKERS)
+    def test_no_gpu_is_given_twice(self, make: Callable[[], Fleetwide], seed: int) -> None:
         where, asking = _small_world(random.Random(200 + seed))  # noqa: S311
         ledger = Ledger.of(where)
-        for decision in plan(asking, where, solver=solver):
+        for decision in plan(asking, where, solver=make()):
             for each in decision.pools:
                 nodes = eligible_nodes(decision.request, where, each.gpu_type)
                 ledger = replace(ledger, free=_without(ledger, nodes, each.replicas * each.split.gpus))
@@ -333,7 +336,7 @@ class TestWithoutAnswer:
         assert solved > 0
 
 
-@pytest.mark.parametrize("seed", range(40))
+@every_case("seed", range(40))
 def test_replicas_fit_exactly_if_every_size_has_enough_slots(seed: int) -> None:
     """The fact behind the limits of a problem, against a search over all ways to fill the nodes."""
     dice = random.Random(seed)  # noqa: S311 - a repeatable case

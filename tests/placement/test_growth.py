@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 
-import pytest
-
 from plimsoll.adapters import highs
 from plimsoll.domain.fleet import Fleet, GpuNode, Taint, Toleration
 from plimsoll.domain.gpus import CapacityType
@@ -24,6 +22,7 @@ from plimsoll.placement.memo import Memo
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision
 from tests.support.planning import A100, H100, L4, L40S, LLAMA_70B_FP8, fleet, gpu, node, request, tenant
+from tests.support.tables import every_case
 
 FULL = fleet(node("full", H100, 8, held=8))
 
@@ -149,7 +148,7 @@ def test_a_memo_changes_no_suggestion() -> None:
             assert kept.remedies == decided(wanted, FULL, groups).remedies
 
 
-@pytest.mark.parametrize("seed", range(40))
+@every_case("seed", range(40))
 def test_who_follows_a_suggestion_gets_the_replicas_at_that_price(seed: int) -> None:
     """The replicas of the suggestion have a place afterwards, nobody else loses one, and the nodes suffice."""
     dice = random.Random(seed)  # noqa: S311

@@ -24,6 +24,7 @@ from plimsoll.placement.remedies import Adviser
 from plimsoll.placement.solvers import Award
 from plimsoll.placement.transition import decision_of
 from tests.support.planning import H100, L4, L40S, LLAMA_70B_FP8, fleet, node, pool, request, tenant
+from tests.support.tables import every_case
 
 NODES = (node("h", H100, 4, held=2, labels={"zone": "a"}), node("l", L40S, 4, held=1, labels={"zone": "a"}))
 
@@ -82,7 +83,7 @@ CHANGES: dict[str, Callable[[GpuNode], GpuNode]] = {
 }
 
 
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+@every_case("change", CHANGES.values(), ids=CHANGES)
 def test_what_changes_about_the_nodes_is_seen_at_once(change: Callable[[GpuNode], GpuNode]) -> None:
     memo, before, after = Memo(), fleet(*NODES), fleet(*map(change, NODES))
     for where in (before, after, before):

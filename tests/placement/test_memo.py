@@ -19,6 +19,7 @@ from plimsoll.placement.memo import Answer, Memo
 from plimsoll.placement.plan import plan
 from plimsoll.placement.rehoming import Rehoming
 from tests.support.planning import H100, L4, L40S, LLAMA_70B_FP8, MI300X, fleet, gpu, node, request, tenant
+from tests.support.tables import every_case
 
 CATALOG = (gpu(H100), gpu(L4), gpu(MI300X))
 ZONE_A = {"zone": "a"}
@@ -56,7 +57,7 @@ def test_the_same_question_on_the_same_basis_is_answered_once() -> None:
     assert (told, asked.times) == (["found"] * 3, 1)
 
 
-@pytest.mark.parametrize(
+@every_case(
     "other",
     [
         request(context=4097),
@@ -153,7 +154,7 @@ CHANGES: dict[str, Callable[[GpuNode], GpuNode]] = {
 }
 
 
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+@every_case("change", CHANGES.values(), ids=CHANGES)
 def test_what_changes_in_the_cluster_changes_the_answer_at_once(change: Callable[[GpuNode], GpuNode]) -> None:
     before, after, memo = fleet(*BASE), fleet(*map(change, BASE)), Memo()
     assert decided(before, memo) == decided(before, Memo())

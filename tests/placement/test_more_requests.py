@@ -25,6 +25,7 @@ from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Tenant
 from plimsoll.placement.speed import speed_of
 from tests.support.planning import A100, H100, L4, L40S, LLAMA_8B, LLAMA_70B_FP8, MI300X, fleet, node, pool, request
+from tests.support.tables import every_case
 
 TYPES = (H100, A100, L40S, L4, MI300X)
 FLEET = fleet(*(node(kind, kind, 8) for kind in TYPES))
@@ -131,8 +132,8 @@ def test_after_an_engine_ran_out_of_memory_there_is_no_more_than_declared() -> N
     assert most(replace(plain, corrections=(Correction(elsewhere, exact=False),))) > 8
 
 
-@pytest.mark.parametrize("name", [LLAMA_8B, LLAMA_70B_FP8, "google/gemma-3-27b-it", "Qwen/Qwen3-30B-A3B"])
-@pytest.mark.parametrize(("context", "concurrency"), [(2048, 4), (16_384, 8), (65_536, 1)])
+@every_case("name", [LLAMA_8B, LLAMA_70B_FP8, "google/gemma-3-27b-it", "Qwen/Qwen3-30B-A3B"])
+@every_case(("context", "concurrency"), [(2048, 4), (16_384, 8), (65_536, 1)])
 def test_the_memory_holds_both_the_declared_load_and_the_larger_number_for_sure(
     name: str, context: int, concurrency: int
 ) -> None:

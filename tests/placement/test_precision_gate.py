@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from plimsoll.domain.gpus import GpuType, Interconnect, Vendor
 from plimsoll.domain.model import CheckpointFacts, FactsSource, ModelFacts
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.units import GIB
 from plimsoll.engines.vllm.capabilities import missing_capability
+from tests.support.tables import every_case
 
 
 def cuda(*capability: int) -> GpuType:
@@ -67,7 +66,7 @@ def need(model: ModelFacts, gpu: GpuType, kv: KvPrecision = KvPrecision.FP16) ->
 W4A8 = checkpoint(Precision.GPTQ, (9, 0), (9, 0))
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("model", "gpu", "kv", "what"),
     [
         (W4A8, cuda(8, 9), KvPrecision.FP16, "compute capability 9.0"),

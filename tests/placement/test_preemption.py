@@ -22,6 +22,7 @@ from plimsoll.placement.options import options
 from plimsoll.placement.proposing.preemption import Waiting, preemption
 from plimsoll.placement.proposing.running import Running
 from tests.support.planning import A100, H100, fleet, gpu, node, request
+from tests.support.tables import every_case
 
 
 def target(kind: str, gpus: int) -> Target:
@@ -118,7 +119,7 @@ def test_the_cpus_of_the_node_must_suffice_too() -> None:
 
 
 class TestAgainstBruteForce:
-    @pytest.mark.parametrize("seed", range(80))
+    @every_case("seed", range(80))
     def test_no_set_that_makes_as_much_room_is_cheaper(self, seed: int) -> None:
         draw = random.Random(seed)  # noqa: S311 - a fixed seed
         names = ["a", "b", "c"][: draw.randint(1, 3)]
@@ -182,7 +183,7 @@ def test_replicas_of_one_owner_with_two_splits_on_one_node_are_named_apart() -> 
     assert [(each.leaving.target.split.gpus, each.leaving.replicas) for each in found.changes] == [(1, 1), (2, 1)]
 
 
-@pytest.mark.parametrize("seed", range(60))
+@every_case("seed", range(60))
 def test_nobody_gives_more_than_it_can_do_without(seed: int) -> None:
     draw = random.Random(seed)  # noqa: S311 - a fixed seed
     running = [

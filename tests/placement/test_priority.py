@@ -18,6 +18,7 @@ from plimsoll.placement.pools import Decision, PoolState, Tenant
 from plimsoll.placement.solvers import Fleetwide, Solver
 from plimsoll.placement.solvers.greedy import solve_greedily
 from tests.support.planning import A100, H100, L4, L40S, fleet, node, pool, request, tenant
+from tests.support.tables import every_case
 
 MAKERS: dict[str, Callable[[], Solver]] = {
     "highs": highs.fleetwide,
@@ -133,17 +134,18 @@ class Case:
                     yield [first.request.replicas - sum(counts), *behind]
 
 
-@pytest.mark.parametrize("seed", range(60))
+@every_case("seed", range(60))
 def test_the_programme_leaves_out_exactly_whom_brute_force_leaves_out(seed: int) -> None:
     case = Case(seed)
     decisions = plan(case.tenants, case.fleet, solver=highs.fleetwide())
     assert [each.missing for each in decisions] == case.fewest_missing()
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_no_solver_leaves_out_the_first_in_the_order_more_than_it_must(seed: int, solver: Solver) -> None:
+@every_case("seed", range(60))
+@every_case("make", MAKERS.values(), ids=MAKERS)
+def test_no_solver_leaves_out_the_first_in_the_order_more_than_it_must(seed: int, make: Callable[[], Solver]) -> None:
     case = Case(seed)
-    first, *_ = plan(case.tenants, case.fleet, solver=solver)
+    first, *_ = plan(case.tenants, case.fleet, solver=make())
     assert first.missing == case.fewest_missing()[0]
 
 

@@ -40,9 +40,6 @@ def places(decision: Decision) -> dict[str, int]:
 
 
 class TestMemory:
-    def test_a_deployment_may_leave_four_places_in_an_hour(self) -> None:
-        assert (MAX_REHOMINGS_PER_HOUR, REMEMBERED_SECONDS) == (4, 3600)
-
     def test_entries_are_in_the_order_of_their_times_and_then_of_their_places(self) -> None:
         entries = (*left(L40S, H100), *left(A100, at=NOW - 90))
         assert [each.gpu_type for each in of_last_hour(entries, NOW)] == [A100, H100, L40S]

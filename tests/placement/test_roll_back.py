@@ -17,6 +17,7 @@ from plimsoll.placement.pools import Decision, Pool, PoolState, Tenant
 from plimsoll.placement.retune_clock import EarlierSettings
 from plimsoll.placement.roll_back import NOT_READY
 from tests.support.planning import A100, H100, L4, L40S, fleet, node, pool, request, tenant
+from tests.support.tables import every_case
 
 CRASH = Delay("EngineCrashed", "no such file")
 RETIRING = PoolState.RETIRING
@@ -62,7 +63,7 @@ def test_an_old_pool_that_fits_is_kept_with_its_choice() -> None:
     assert decision.pools[0].choice is not None
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("who", "why"),
     [
         (overdue(new(), old(), overdue=False), "there is time"),

@@ -14,6 +14,7 @@ from plimsoll.domain.serving import Request
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.settings import engine_settings
 from tests.support.planning import A100, H100, L4, LLAMA_8B, MI300X, T4, gpu, model, request
+from tests.support.tables import every_case
 
 FP8 = "RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic"
 
@@ -22,7 +23,7 @@ def settings(wanted: Request, kind: str = H100, degree: int = 1) -> EngineSettin
     return engine_settings(wanted, gpu(kind), Split(degree))
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("kind", "sequences", "context", "fixed", "step"),
     [
         (H100, 64, 8192, None, 8192),
@@ -73,7 +74,7 @@ def test_before_0_21_the_graphs_must_fit_beside_the_budget_too() -> None:
     assert settings(request(engine=replace(old, enforce_eager=True)), L4).gpu_memory_utilization_percent == 97
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("name", "precision", "kind", "dtype", "quantization"),
     [
         (LLAMA_8B, Precision.BF16, H100, "bfloat16", None),
@@ -92,7 +93,7 @@ def test_only_online_quantization_is_asked_for_and_old_cards_compute_in_fp16(
     assert (seen.dtype, seen.quantization) == (dtype, quantization)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("precision", "kv", "kind", "flag"),
     [
         (Precision.BF16, KvPrecision.BF16, H100, "auto"),

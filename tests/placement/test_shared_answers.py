@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from plimsoll.domain.fleet import Taint, Toleration
 from plimsoll.domain.gpus import Vendor
 from plimsoll.domain.host import HostRoom
@@ -18,6 +16,7 @@ from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.options import options
 from plimsoll.placement.remedies import room_seen
 from tests.support.planning import ENGINE, H100, L4, LLAMA_70B_FP8, MI300X, T4, fleet, node, request
+from tests.support.tables import every_case
 
 HOST = HostRoom(64_000, 2**38, 20)
 NODES = (
@@ -41,7 +40,7 @@ ABOUT_CANDIDATES = {
 }
 
 
-@pytest.mark.parametrize("changed", ABOUT_CANDIDATES.values(), ids=ABOUT_CANDIDATES)
+@every_case("changed", ABOUT_CANDIDATES.values(), ids=ABOUT_CANDIDATES)
 def test_a_request_has_the_options_that_it_would_have_alone(changed: Request) -> None:
     shared, alone = fleet(*NODES), fleet(*NODES)
     usual = options(USUAL, shared).verdicts
@@ -70,7 +69,7 @@ ABOUT_ROOM = {
 }
 
 
-@pytest.mark.parametrize(("changed", "differs"), ABOUT_ROOM.values(), ids=ABOUT_ROOM)
+@every_case(("changed", "differs"), ABOUT_ROOM.values(), ids=ABOUT_ROOM)
 def test_a_request_sees_the_room_that_it_would_see_alone(changed: Request, differs: bool) -> None:  # noqa: FBT001
     where, quota = fleet(*NODES), {"tight": {"nvidia.com/gpu": 1}}
     shared = Ledger.of(where, quota)

@@ -13,6 +13,7 @@ from plimsoll.domain.units import GIB
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.shortage import shortage
 from tests.support.planning import H100, fleet, node, placed, request
+from tests.support.tables import every_case
 
 LARGE = HostRoom(64_000, 512 * GIB, 110)
 ASKED = request(cpu_millis=4000, memory_bytes=16 * GIB)
@@ -30,7 +31,7 @@ def short(*nodes: GpuNode, quota: int | None = None) -> tuple[Reason, dict[str, 
     return reason, dict[str, int | str](numbers)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("nodes", "reason", "numbers"),
     [
         pytest.param(

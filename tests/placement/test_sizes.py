@@ -27,6 +27,7 @@ from plimsoll.placement.solvers.greedy import solve_greedily
 from plimsoll.placement.solvers.sizes import Score, score_of
 from plimsoll.placement.solvers.turn import Turn
 from tests.support.planning import A100, H100, L4, L40S, LLAMA_70B, MI300X, fleet, gpu, node, pool, request, tenant
+from tests.support.tables import every_case
 
 EIGHT = fleet(node("h", H100, 8), node("a", A100, 8), node("l", L40S, 8), node("l4", L4, 8))
 
@@ -156,7 +157,7 @@ def random_fleet(dice: random.Random) -> Fleet:
     )
 
 
-@pytest.mark.parametrize("seed", range(12))
+@every_case("seed", range(12))
 def test_no_other_number_of_replicas_is_better(seed: int) -> None:
     dice = random.Random(seed)  # noqa: S311 - the same fleets in every run
     where, requests, fewest = random_fleet(dice), dice.choice((6, 24, 40)), dice.choice((1, 2))
@@ -170,8 +171,8 @@ def test_no_other_number_of_replicas_is_better(seed: int) -> None:
     assert mine[2] == pytest.approx(best[2])
 
 
-@pytest.mark.parametrize("solver", [DEFAULT_SOLVER, solve_greedily])
-@pytest.mark.parametrize("seed", range(8))
+@every_case("solver", [DEFAULT_SOLVER, solve_greedily])
+@every_case("seed", range(8))
 def test_no_deployment_gains_by_another_size_on_what_the_others_leave(seed: int, solver: Solver) -> None:
     dice = random.Random(100 + seed)  # noqa: S311 - the same fleets in every run
     where = random_fleet(dice)

@@ -17,6 +17,7 @@ from plimsoll.placement.sizes import with_size
 from plimsoll.placement.solvers import SOLVERS, Fleetwide, Solver, fleetwide
 from tests.support.every_size import best_goals, goals_of
 from tests.support.planning import A100, H100, L4, L40S, fleet, gpu, node, pool, request, tenant
+from tests.support.tables import every_case
 
 MAKERS: dict[str, Callable[[], Fleetwide]] = {"highs": highs.fleetwide, "search": Fleetwide}
 
@@ -146,7 +147,7 @@ class TestShortage:
 
 
 class TestAgainstEveryWay:
-    @pytest.mark.parametrize("seed", SEEDS)
+    @every_case("seed", SEEDS)
     def test_no_way_to_size_and_place_small_fleets_is_better(self, seed: int) -> None:
         where, asking = small_world(random.Random(seed))  # noqa: S311 - a repeatable world, not a secret
         best = best_goals(asking, where)
@@ -161,7 +162,7 @@ class TestAgainstEveryWay:
         together = [goals_of(plan(asking, where, solver=highs.fleetwide()), asking, where) for where, asking in worlds]
         assert sum(one > other for one, other in zip(alone, together, strict=True)) > 0
 
-    @pytest.mark.parametrize("seed", range(10))
+    @every_case("seed", range(10))
     def test_the_same_fleet_gets_the_same_plan_from_a_new_solver(self, seed: int) -> None:
         where, asking = small_world(random.Random(500 + seed))  # noqa: S311
         for make in MAKERS.values():

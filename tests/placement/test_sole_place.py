@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 
-import pytest
-
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.serving import GpuConstraints
 from plimsoll.placement.demand import Demand, demand_of
@@ -16,11 +14,12 @@ from plimsoll.placement.rehoming import Rehoming
 from plimsoll.placement.solvers.sole_place import sole_place
 from plimsoll.placement.solvers.turn import Turn
 from tests.support.planning import A100, H100, L4, L40S, LLAMA_70B_FP8, fleet, gpu, node, pool, request, tenant
+from tests.support.tables import every_case
 
 KINDS = (L4, L40S, A100, H100)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@every_case("seed", range(60))
 def test_it_is_what_a_turn_takes(seed: int) -> None:
     dice = random.Random(seed)  # noqa: S311 - the same fleets in every run
     where = fleet(

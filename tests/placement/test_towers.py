@@ -26,6 +26,7 @@ from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.place import place
 from tests.support.model_configs import config_of
 from tests.support.planning import ENGINE, H100, L4, fleet, node, request
+from tests.support.tables import every_case
 
 _DATA = Path(__file__).parents[1] / "facts" / "data"
 
@@ -60,13 +61,13 @@ def sentence(wanted: Request, degree: int) -> str | None:
     return None if refused is None else rejection_sentence(refused)
 
 
-@pytest.mark.parametrize(("name", "degree", "is_made"), _ASKED)
+@every_case(("name", "degree", "is_made"), _ASKED)
 def test_a_degree_is_refused_where_the_engine_s_own_modules_refuse_it(name: str, degree: int, *, is_made: bool) -> None:
     model = facts(name)
     assert (split_refusal(model, model.checkpoint.precision, H100, Split(degree)) is None) is is_made
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("name", "heads", "works", "refused"),
     [
         ("Qwen/Qwen3.5-0.8B", 12, 4, 8),
@@ -88,7 +89,7 @@ def test_the_rejection_names_the_tower_s_heads_and_the_next_degree(
     assert replica_refusal(served(name), H100, Split(works)) is None
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("name", "degree"),
     [
         ("internvl2-26b", 2),  # 25 heads: the class holds the attention whole

@@ -25,6 +25,7 @@ from tests.support.engine_loads import Serves
 from tests.support.live_situations import AUTO
 from tests.support.other_places import DUE, looks, name_of, on, place_after, plan_of, runs, serving
 from tests.support.planning import A100, H100, L4, L40S, fleet, gpu, node, pool, request, tenant
+from tests.support.tables import every_case
 
 CALM = Serves(rate=0.5, running=2, token_seconds=0.01, capacity=100_000)
 BUSY = Serves(rate=2.0, running=4, token_seconds=0.01, capacity=100_000)
@@ -87,7 +88,7 @@ NOT_NOW: dict[str, Situation] = {
 }
 
 
-@pytest.mark.parametrize("situation", NOT_NOW.values(), ids=NOT_NOW)
+@every_case("situation", NOT_NOW.values(), ids=NOT_NOW)
 def test_the_price_moves_nothing_while_anything_else_happens(situation: Situation) -> None:
     assert not isinstance(decide(situation, h100(L40S_NODE)).decision, Move)
 

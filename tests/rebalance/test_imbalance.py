@@ -17,6 +17,7 @@ from plimsoll.rebalance.traffic import PodLoad
 from plimsoll.rebalance.why import sentence
 from tests.support.engine_loads import NOW, Serves, moments, pod, summary
 from tests.support.live_situations import BUSY, situation
+from tests.support.tables import every_case
 
 QUIET = Serves(rate=4, running=150)
 UNEVEN = (0.95, 0.3, 0.2, 0.25)
@@ -35,7 +36,7 @@ def test_a_full_rank_next_to_empty_ones_is_found_with_its_figures() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@every_case(
     "uses",
     [
         (),

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-import pytest
-
 from plimsoll.rebalance.learning import CapacityReading, error_percent_text
+from tests.support.tables import every_case
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("predicted", "reported", "permille", "text"),
     [
         (1000, 1000, 0, "0.0 %"),

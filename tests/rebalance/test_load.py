@@ -11,6 +11,7 @@ import pytest
 from plimsoll.rebalance.load import COUNTS, LARGEST_COUNT, LoadSummary, is_usable
 from plimsoll.rebalance.signals import BY_RANK, EngineSample, PodSignals, PodState, SignalState
 from tests.support.engine_loads import KV_TOKENS, LONG_AGO, NOW, Serves, moments, pod, summary
+from tests.support.tables import every_case
 
 STEADY = Serves(rate=2.0)
 SAMPLE = STEADY.sample(NOW)
@@ -42,7 +43,7 @@ def test_a_pod_that_is_scraped_is_known() -> None:
     assert load.traffic is not None
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("signals", "state"),
     [
         (PodSignals("a"), SignalState.MISSING),
@@ -70,8 +71,8 @@ def test_every_kind_of_not_a_number_has_its_name(signals: PodSignals, state: Sig
     assert (load.traffic is None) is (load.held_tokens == 0) is (state is not SignalState.FRESH)
 
 
-@pytest.mark.parametrize("number", [math.nan, math.inf, -1.0])
-@pytest.mark.parametrize("name", ["kv_usage", "first_tokens_total", "ttft_seconds_total", "prefix_hit_tokens_total"])
+@every_case("number", [math.nan, math.inf, -1.0])
+@every_case("name", ["kv_usage", "first_tokens_total", "ttft_seconds_total", "prefix_hit_tokens_total"])
 def test_a_number_that_cannot_be_costs_its_sample_only(name: str, number: float) -> None:
     load = summary(spoiled(**{name: number}))
     assert load.state is SignalState.FRESH

@@ -11,6 +11,7 @@ from plimsoll.rebalance.capacity import times_of
 from plimsoll.rebalance.memory import FIRST_STARTUP_SECONDS, LONGEST_GAP_SECONDS, MOST_WRONG, Learned, Look, LoopMemory
 from plimsoll.rebalance.traffic import Lengths
 from tests.support.engine_loads import NOW, Serves, replica_model, traffic
+from tests.support.tables import every_case
 
 MODEL = replica_model()
 LOAD = Serves(rate=4.0, running=20, kv_usage=0.05)
@@ -127,7 +128,7 @@ def test_turns_every_five_seconds_take_little_memory(keep: float, most: int) -> 
     assert max(len(memory.looks) for memory in looking(1000, 5.0, keep)) <= most
 
 
-@pytest.mark.parametrize("turn", range(100, 112))
+@every_case("turn", range(100, 112))
 def test_a_need_of_one_turn_counts_for_the_whole_time_and_hardly_longer(turn: int) -> None:
     found = looking(400, 5.0, 600.0, {turn: 4})
     most = [max(look.enough for look in memory.looks) for memory in found]
@@ -222,7 +223,7 @@ def test_the_answers_stay_the_same_whatever_replicas_give_them() -> None:
     assert LoopMemory.of(memory.learned) == memory
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("other", "like"),
     [
         (Learned("p", 1.4, 100.0), True),

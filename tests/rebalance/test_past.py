@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from plimsoll.rebalance.past import DAY_STEPS, DAYS, KEPT_STEPS, STEP_SECONDS, Past, step_of
 from plimsoll.rebalance.trend import Point
+from tests.support.tables import every_case
 
 NOW = 1_700_000_100.0
 HERE = step_of(NOW)
@@ -35,7 +35,7 @@ def test_a_source_whose_steps_begin_elsewhere_is_read_by_the_nearest_step() -> N
     assert past.at(HERE - 5) == 2.0
 
 
-@pytest.mark.parametrize(
+@every_case(
     "odd",
     [
         Point(HERE * STEP_SECONDS, math.nan),

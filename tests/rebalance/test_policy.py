@@ -9,13 +9,14 @@ import pytest
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Move, RemoveReplica, Retune
 from plimsoll.rebalance.policy import Mode, RebalancePolicy
+from tests.support.tables import every_case
 
 
 def test_without_a_word_of_the_user_nothing_is_carried_out() -> None:
     assert RebalancePolicy().mode is Mode.RECOMMEND
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("least", "below", "field"),
     [
         ({"min_replicas": 0}, {"min_replicas": -1}, "minReplicas"),

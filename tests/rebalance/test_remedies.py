@@ -28,6 +28,7 @@ from tests.support.engine_loads import NOW, Serves, replica_model
 from tests.support.hypotheses import no_room, room_for_all
 from tests.support.live_situations import AUTO
 from tests.support.planning import ENGINE, H100, L4, L40S, fleet, node, pool, request, tenant
+from tests.support.tables import every_case
 from tests.support.toy_remedy import one_to_spare
 from tests.support.world_plans import planned
 
@@ -209,7 +210,7 @@ def test_a_pool_that_holds_its_place_with_no_replicas_is_no_share() -> None:
 # -- fewer than needed, where not all have a place ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("free", "added"), [(0, 0), (1, 1), (2, 2), (3, 2), (4, 2), (5, 5), (20, 5)])
+@every_case(("free", "added"), [(0, 0), (1, 1), (2, 2), (3, 2), (4, 2), (5, 5), (20, 5)])
 def test_as_many_replicas_are_added_as_have_a_place(free: int, added: int) -> None:
     """Five are needed. With each try, half as many are asked for; the next turn asks for the rest."""
     six = replace(AUTO, min_replicas=6)

@@ -12,6 +12,7 @@ from plimsoll.rebalance.history import HOUR_SECONDS, REVERSAL_SECONDS, ChangeHis
 from plimsoll.rebalance.policy import RebalancePolicy
 from plimsoll.rebalance.signals import EngineSample
 from tests.rebalance.replay import MOST, STEP_SECONDS, Replay, spoiled
+from tests.support.tables import every_case
 
 HOUR = 3600
 POLICY = RebalancePolicy(min_replicas=1, max_replicas=10)
@@ -60,7 +61,7 @@ def test_after_a_peak_the_replicas_are_given_back_and_then_all_is_calm() -> None
     assert not reversals(replay.changes)
 
 
-@pytest.mark.parametrize("percent", [5, 49, 79, 90, 100, 140, 170])
+@every_case("percent", [5, 49, 79, 90, 100, 140, 170])
 def test_replicas_under_a_constant_load_never_oscillate(percent: int) -> None:
     replay = Replay(POLICY, lambda _: MOST * percent / 100, replicas=2).run(2 * HOUR)
     assert not reversals(replay.changes)
@@ -113,7 +114,7 @@ def test_after_an_outage_slack_must_be_seen_anew() -> None:
     assert replay.counts[-1] == 1
 
 
-@pytest.mark.parametrize(("restart_every", "allowed"), [(0, 0), (0, 1), (900, 1), (1500, 2)])
+@every_case(("restart_every", "allowed"), [(0, 0), (0, 1), (900, 1), (1500, 2)], most=1, always=["900-1"])
 def test_a_swinging_load_is_followed_within_the_bounds(restart_every: int, allowed: int) -> None:
     """Busy for twenty minutes, idle for twenty: the worst rhythm for a loop that waits ten minutes."""
     policy = RebalancePolicy(max_replicas=10, changes_per_hour=4, reversals_per_hour=allowed, cooldown_seconds=300)

@@ -9,6 +9,7 @@ import pytest
 from plimsoll.rebalance import tracks
 from plimsoll.rebalance.signals import EngineSample
 from plimsoll.rebalance.tracks import NEW_SECONDS, Line, Track
+from tests.support.tables import every_case
 
 NOW = 1_700_000_000.0
 
@@ -44,7 +45,7 @@ def test_a_counter_grows_by_what_lies_between_two_moments() -> None:
     assert track.grown(tracks.FIRST_TOKENS, NOW - 7.5, NOW) == pytest.approx(30), "half of the way between scrapes"
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("values", "grown"),
     [
         ((5, 5), 0),

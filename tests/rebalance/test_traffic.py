@@ -12,6 +12,7 @@ import pytest
 from plimsoll.rebalance.signals import PodSignals
 from plimsoll.rebalance.traffic import ENOUGH_FINISHED, FEW_FINISHED, LENGTHS_SECONDS, Traffic
 from tests.support.engine_loads import LONG_AGO, NOW, Serves, moments, pod, summary
+from tests.support.tables import every_case
 
 STEADY = Serves(rate=2.0)
 COUNTERS = (
@@ -259,7 +260,7 @@ def test_long_answers_that_still_run_count_where_few_have_ended() -> None:
     assert lengths.output == pytest.approx(50), "with enough of them, those that ended are the mean"
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("ended", "tokens", "mean"),
     [
         (0, 1000, 20.0),

@@ -9,6 +9,7 @@ from random import Random
 import pytest
 
 from plimsoll.rebalance.trend import FEWEST_POINTS, LEAST_SECONDS, Point, rise_within
+from tests.support.tables import every_case
 
 
 def points(rate: Callable[[float], float], seconds: float = 600, every: float = 15) -> list[Point]:
@@ -26,8 +27,8 @@ def test_a_rise_with_chance_in_it_goes_on_about_as_fast() -> None:
     assert rise_within(points(lambda at: 20 + at / 30 + rng.gauss(0, 1)), 300) == pytest.approx(10, rel=0.2)
 
 
-@pytest.mark.parametrize("step_at", [60, 150, 300, 450, 540, 585])
-@pytest.mark.parametrize("height", [1, 10, 100])
+@every_case("step_at", [60, 150, 300, 450, 540, 585])
+@every_case("height", [1, 10, 100])
 def test_a_step_does_not_go_on(step_at: float, height: float) -> None:
     assert rise_within(points(lambda at: 5 + (height if at >= step_at else 0)), 300) == 0
 

@@ -20,6 +20,7 @@ from plimsoll.rebalance.why import sentence
 from tests.support.engine_loads import NOW, Serves
 from tests.support.hypotheses import no_room, room_for_all
 from tests.support.live_situations import AUTO, BUSY, CAPACITY, loads_of, situation
+from tests.support.tables import every_case
 
 IDLE_SECONDS = 1200
 SLEEPS = replace(AUTO, min_replicas=0, idle_seconds=IDLE_SECONDS, wakes=True)
@@ -66,7 +67,7 @@ def test_a_deployment_without_a_gateway_sleeps_as_well(policy: Any) -> None:
     assert isinstance(made(NOBODY, gateway=None, policy=policy).decision, RemoveReplica)
 
 
-@pytest.mark.parametrize(
+@every_case(
     "changed",
     [
         {"memory": replace(QUIET, quiet_since=NOW - IDLE_SECONDS + 1)},

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from plimsoll.domain.engine_failures import EngineFailure, StartFailure
 from plimsoll.domain.outcomes import Rejection, Split
 from plimsoll.domain.public_words import ConditionReason
@@ -18,6 +16,7 @@ from plimsoll.render.conditions import Since, conditions
 from plimsoll.render.report import PoolView, Problem, Report
 from tests.render.workloads import decision
 from tests.support.planning import H100, L4, LLAMA_70B_FP8, fleet, node, pool, request
+from tests.support.tables import every_case
 
 NOW, EARLIER = "2026-01-01T00:10:00Z", "2026-01-01T00:00:00Z"
 POOL = "h100-sxm-80gb-tp1"
@@ -212,13 +211,13 @@ TABLE: list[tuple[str, Report, dict[str, str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("about", "expected"), [each[1:] for each in TABLE], ids=[each[0] for each in TABLE])
+@every_case(("about", "expected"), [each[1:] for each in TABLE], ids=[each[0] for each in TABLE])
 def test_what_is_known_becomes_conditions(about: Report, expected: dict[str, str]) -> None:
     seen = words(about)
     assert {kind: seen.get(kind) for kind in expected} == expected
 
 
-@pytest.mark.parametrize("about", [each[1] for each in TABLE], ids=[each[0] for each in TABLE])
+@every_case("about", [each[1] for each in TABLE], ids=[each[0] for each in TABLE])
 def test_the_rules_of_kstatus_hold_whatever_is_known(about: Report) -> None:
     seen = shown(about)
     assert {"Ready", "Planned", "Placed", "Available"} <= seen.keys()

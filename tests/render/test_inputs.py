@@ -13,6 +13,7 @@ from plimsoll.render.inputs import INPUTS_ANNOTATION, RENDERING, RENDERING_ANNOT
 from plimsoll.render.objects import deployment
 from tests.render.workloads import decision, options
 from tests.support.planning import LLAMA_70B_FP8, request
+from tests.support.tables import every_case
 
 POOL = decision().pools[0]
 
@@ -46,8 +47,8 @@ def test_engines_of_another_release_are_left_running(*, with_digest: bool) -> No
     assert is_left_running(by_another_release(rendered(), with_digest=with_digest), rendered())
 
 
-@pytest.mark.parametrize("with_digest", [True, False], ids=["newer release", "release before digests"])
-@pytest.mark.parametrize(
+@every_case("with_digest", [True, False], ids=["newer release", "release before digests"])
+@every_case(
     "changed",
     [
         {"pod": with_env("b")},

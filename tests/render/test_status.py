@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.api.v1alpha1 import InferenceDeploymentStatus
 from plimsoll.api.v1alpha1.status import CandidateFiguresStatus
@@ -27,6 +25,7 @@ from plimsoll.render.report import PoolView, Problem, RebalancingReport, Report
 from plimsoll.render.status import MAX_REJECTIONS
 from tests.render.workloads import decision
 from tests.support.planning import H100, L4, L40S, LLAMA_70B, LLAMA_70B_FP8, fleet, gpu, model, node, request
+from tests.support.tables import every_case
 
 NOW = "2026-01-01T00:10:00Z"
 POOL = "h100-sxm-80gb-tp1"
@@ -81,21 +80,21 @@ def values(node: Any) -> Iterator[Any]:
         yield node
 
 
-@pytest.mark.parametrize("about", REPORTS.values(), ids=REPORTS)
+@every_case("about", REPORTS.values(), ids=REPORTS)
 def test_the_document_is_one_that_the_crd_takes(about: Report) -> None:
     document = written(about)
     parsed = InferenceDeploymentStatus.model_validate(document)
     assert parsed.model_dump(by_alias=True, exclude_none=True, mode="json") == document
 
 
-@pytest.mark.parametrize("about", REPORTS.values(), ids=REPORTS)
+@every_case("about", REPORTS.values(), ids=REPORTS)
 def test_there_is_no_float_no_null_and_no_empty_list(about: Report) -> None:
     document = written(about)
     assert {type(value) for value in values(document)} <= {str, int, bool}
     assert "[]" not in str(document)
 
 
-@pytest.mark.parametrize("about", REPORTS.values(), ids=REPORTS)
+@every_case("about", REPORTS.values(), ids=REPORTS)
 def test_writing_it_again_changes_nothing(about: Report) -> None:
     first = written(about)
     again = written(replace(about, decision=about.decision and replace(about.decision, placed_now=False)), first)

@@ -20,6 +20,7 @@ from plimsoll.simulation.room import open_room
 from plimsoll.simulation.simulate import simulate
 from plimsoll.simulation.trial import MOST_REPLICAS
 from plimsoll.simulation.workload import Workload
+from tests.support.tables import every_case
 from tests.support.trials import HEAVY, LIGHT, kind, policy, trial
 
 RISE = replace(
@@ -133,7 +134,7 @@ def test_additions_are_the_numbers_of_the_decisions() -> None:
             wanted = decided.answer.tenant.request.replicas
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("field", "changes"),
     [
         ("replicas", {"replicas": MOST_REPLICAS + 1}),

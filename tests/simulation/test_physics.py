@@ -11,6 +11,7 @@ from plimsoll.simulation.decoding import BLOCK_TOKENS, blocks_of
 from plimsoll.simulation.kind import Kind, Limits
 from plimsoll.simulation.simulate import simulate
 from plimsoll.simulation.workload import Workload, arrivals
+from tests.support.tables import every_case
 from tests.support.trials import HEAVY, LIGHT, kind, policy, trial, with_limits
 
 LONG = Workload(1.0, 800, 1200, minutes=10)
@@ -64,9 +65,9 @@ def test_cache_in_use_is_that_of_the_running_requests() -> None:
         assert each.running <= each.berths
 
 
-@pytest.mark.parametrize("workload", [LIGHT, HEAVY, LONG])
-@pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.parametrize("most", [1, 4])
+@every_case("workload", [LIGHT, HEAVY, LONG], most=4, always=["4-1-workload1", "1-1-workload2"])
+@every_case("seed", [1, 2])
+@every_case("most", [1, 4])
 def test_no_request_is_made_or_lost_from_count(workload: Workload, seed: int, most: int) -> None:
     asked = trial(workload, policy(most), seed=seed)
     totals = simulate(asked).totals
@@ -74,8 +75,8 @@ def test_no_request_is_made_or_lost_from_count(workload: Workload, seed: int, mo
     assert totals.arrived == totals.served + totals.gave_up + totals.lost + totals.under_way
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-@pytest.mark.parametrize("rate", [0.2, 1.0])
+@every_case("seed", [1, 2, 3])
+@every_case("rate", [0.2, 1.0])
 def test_twice_the_cache_serves_no_less(seed: int, rate: float) -> None:
     workload = replace(LONG, requests_per_second=rate)
     once, twice = (simulate(trial(workload, found=with_cache(tokens), seed=seed)) for tokens in (16_384, 32_768))

@@ -10,6 +10,7 @@ import pytest
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.simulation.presets import PRESETS, preset
 from plimsoll.simulation.workload import MOST_REQUESTS, Workload, arrivals
+from tests.support.tables import every_case
 
 STEADY = Workload(5.0, 1000, 200, minutes=30)
 ROOM = 1_000_000
@@ -52,7 +53,7 @@ def test_the_shared_prefix_is_part_of_every_prompt_and_never_all_of_it() -> None
     assert any(each.cached_tokens < 900 for each in found)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("field", "changes"),
     [
         ("prompt", {"prompt_tokens": 0}),

@@ -11,12 +11,13 @@ from click.testing import CliRunner
 
 from plimsoll.cli.main import cli
 from scripts.update_goldens import EXAMPLES, ROOT, STORIES, WORDS_OF_THE_CONSOLE, goldens, main
+from tests.support.tables import every_case
 
 GOLDENS = dict(goldens())
 FOLDERS = sorted(path.parent for path in EXAMPLES.glob("*/deployment.yaml"))
 
 
-@pytest.mark.parametrize("path", GOLDENS, ids=lambda path: str(path.relative_to(ROOT)))
+@every_case("path", GOLDENS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_what_is_expected_is_what_comes_out(path: Path) -> None:
     assert path.read_text(encoding="utf-8") == GOLDENS[path]
 

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from scripts.update_goldens import STORIES
+from tests.support.tables import every_case
 
 LARGE = "what-engineers-sign-for-large-loads"
 
@@ -53,7 +54,7 @@ def outcome(story: str, name: str) -> dict[str, Any]:
     return next(each for each in found if each["name"] == name)
 
 
-@pytest.mark.parametrize(("story", "name", "pool", "others"), SIGNED, ids=[each[1] for each in SIGNED])
+@every_case(("story", "name", "pool", "others"), SIGNED, ids=[each[1] for each in SIGNED])
 def test_the_place_is_the_one_that_engineers_sign_and_the_others_are_refused_with_figures(
     story: str, name: str, pool: str, others: dict[str, str]
 ) -> None:

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 
-import pytest
+from tests.support.tables import every_case
 
 _COMMAND = """
 from testbed.ending import end_on_signals, stay_up
@@ -20,8 +20,8 @@ except KeyboardInterrupt:
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("busy", ["pass", "import time; time.sleep(60)", "while True: print(end='')"])
+@every_case("number", [signal.SIGINT, signal.SIGTERM])
+@every_case("busy", ["pass", "import time; time.sleep(60)", "while True: print(end='')"])
 def test_clean_up_runs_whatever_the_command_was_at(number: signal.Signals, busy: str) -> None:
     command = [sys.executable, "-c", _COMMAND.format(busy=busy)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:  # noqa: S603 -- this very interpreter

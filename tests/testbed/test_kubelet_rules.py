@@ -17,6 +17,7 @@ from testbed.kubelet.node import not_played
 from testbed.kubelet.pod_status import Conditions, pod_status
 from testbed.kubelet.probes import Probe, Probes
 from testbed.kubelet.scraping import targets_of
+from tests.support.tables import every_case
 
 PROBE = {"httpGet": {"path": "/health", "port": "http"}, "periodSeconds": 5, "failureThreshold": 3}
 PORTS = [{"name": "metrics", "containerPort": 9000}, {"name": "http", "containerPort": 8000}]
@@ -80,7 +81,7 @@ def test_a_container_without_probes_is_ready_as_soon_as_it_runs() -> None:
     assert probed(Answers("-")).ready
 
 
-@pytest.mark.parametrize(("ends", "seconds"), [(1, 0), (2, 10), (3, 20), (4, 40), (7, 300), (50, 300)])
+@every_case(("ends", "seconds"), [(1, 0), (2, 10), (3, 20), (4, 40), (7, 300), (50, 300)])
 def test_restarts_come_after_longer_and_longer_times(ends: int, seconds: float) -> None:
     assert backoff_seconds(ends) == seconds
 

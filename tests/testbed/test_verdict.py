@@ -9,6 +9,7 @@ import pytest
 
 import testbed.verdict
 from testbed.verdict import FITS, judge, read_arguments
+from tests.support.tables import every_case
 
 H100, L4, L40S, MI300X = "NVIDIA-H100-80GB-HBM3", "NVIDIA-L4", "NVIDIA-L40S", "AMD_Instinct_MI300X_OAM"
 LLAMA_8B, LLAMA_70B = "meta-llama/Llama-3.1-8B-Instruct", "meta-llama/Llama-3.3-70B-Instruct"
@@ -37,7 +38,7 @@ def test_takes_the_engines_defaults_for_flags_that_are_missing() -> None:
     assert arguments.max_num_seqs is None
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("words", "product"),
     [
         ([LLAMA_8B, "--max-model-len=8192"], H100),

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from testbed.audit import AuditEvent
 from testbed.operator_process import USER
+from tests.support.tables import every_case
 from tests.support.witness import Witness
 
 GPUS = {"world-l4": 1, "world-l40s": 1}
@@ -70,7 +69,7 @@ def test_an_honest_log_has_no_offence() -> None:
     assert PEACE.most_pods() == PEACE.most_wanted() == GPUS
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("events", "offence"),
     [
         ((*MOVE[:5], gone("old"), *MOVE[5:]), "there was a moment when nobody served"),
