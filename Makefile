@@ -60,7 +60,7 @@ test-live: $(READY) build ## real engines as pods of a real control plane, under
 	$(BIN)/python -m testbed.engine install
 	$(PYTEST) tests/live --log-cli-level=INFO $(ARGS)
 
-check: $(READY) ## format, lint, types, import contracts, generated files
+check: $(READY) ## format, lint, types, import contracts, generated files, mutants of the decision lines that changed
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -68,6 +68,7 @@ check: $(READY) ## format, lint, types, import contracts, generated files
 	$(BIN)/python scripts/generate_crd.py --check
 	$(BIN)/python scripts/update_goldens.py --check
 	$(BIN)/python -m scripts.dashboard --check
+	$(BIN)/python -m benchmarks.mutants --changed
 
 ##@ Measure it
 accuracy: $(READY) ## our estimate and its peers against measured starts, one table (ARGS="--peers none", "--logs FILE")
@@ -86,8 +87,7 @@ latency-fit: $(READY) ## fit the constants of operator/plimsoll/catalog/performa
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group latency-fit
 	$(BIN)/python -m benchmarks.latency.fit
 
-mutants: $(READY) ## change the decision code in small ways: what do the tests notice? (ARGS="--only placement --sample 100 --seed 7", "--all")
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --group mutants
+mutants: $(READY) ## change the decision code in small ways: what do the tests notice? (ARGS="--only placement --sample 100 --seed 7", "--changed main", "--all")
 	$(BIN)/python -m benchmarks.mutants $(ARGS)
 
 ##@ Work on it
