@@ -88,7 +88,10 @@ async def test_a_number_that_others_decide_is_contested_by_nobody(
         there.change("asks", generation, replicas=replicas)
         there.carry_out(there.result().cases)
     there.load(there.make()["asks"], PRESSURE)
-    assert live_part(there.make()["asks"])["reason"] == reason
+    case = there.make()["asks"]
+    assert live_part(case)["reason"] == reason
+    assert case.turn is not None
+    assert any("spec.replicas was changed" in hint for hint in case.turn.hints) is (reason == "ScaleContested")
 
 
 async def test_two_that_ask_for_the_last_gpu_do_not_both_get_it(opened: Open) -> None:
