@@ -100,7 +100,7 @@ test-live-short: $(READY) build ## of test-live, a move, a replica more, and use
 	$(BIN)/python -m testbed.engine install
 	$(PYTEST) tests/live -m short --log-cli-level=INFO $(ARGS)
 
-check: check-style check-types check-generated ## format, lint, import contracts, types, generated files ("make -j2 check" is faster)
+check: check-style check-types check-generated check-mutants ## format, lint, imports, types, generated files, mutants of changed decisions (-j2 is faster)
 
 check-style: $(READY)
 	$(BIN)/ruff format --check .
@@ -114,6 +114,9 @@ check-generated: $(READY)
 	$(BIN)/python scripts/generate_crd.py --check
 	$(BIN)/python scripts/update_goldens.py --check
 	$(BIN)/python -m scripts.dashboard --check
+
+check-mutants: $(READY)
+	$(BIN)/python -m benchmarks.mutants --changed
 
 ##@ Measure it
 accuracy: $(READY) ## our estimate and its peers against measured starts, one table (ARGS="--peers none", "--logs FILE")
@@ -133,9 +136,8 @@ latency-fit: $(READY) ## fit the constants of operator/plimsoll/catalog/performa
 	$(BIN)/python -m benchmarks.latency.fit
 
 # A mutant is often as long as the original, and as old to the second: its bytecode would be taken for that of the other.
-mutants: export PYTHONDONTWRITEBYTECODE := 1
-mutants: $(READY) ## change the decision code in small ways: what do the tests notice? (ARGS="--only placement --sample 100 --seed 7", "--all")
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --group mutants
+mutants check-mutants: export PYTHONDONTWRITEBYTECODE := 1
+mutants: $(READY) ## change the decision code in small ways: what do the tests notice? (ARGS="--only placement --sample 100 --seed 7", "--changed main", "--all")
 	$(BIN)/python -m benchmarks.mutants $(ARGS)
 
 ##@ Work on it
@@ -177,4 +179,4 @@ $(RUNS): pyproject.toml constraints.txt
 $(READY): pyproject.toml constraints.txt
 	scripts/make_venv.sh all
 
-.PHONY: scale-console try demo test test-unit test-apart test-all test-benchmarks test-newest test-slow check-style check-types check-generated test-cluster poison chaos scale test-browser browser test-engine test-engine-if-changed record-engine test-live test-live-short check accuracy bench-placement bench-rebalance latency-accuracy latency-fit mutants init format crds dashboard goldens screenshots build constraints clean help
+.PHONY: scale-console try demo test test-unit test-apart test-all test-benchmarks test-newest test-slow check-style check-types check-generated check-mutants test-cluster poison chaos scale test-browser browser test-engine test-engine-if-changed record-engine test-live test-live-short check accuracy bench-placement bench-rebalance latency-accuracy latency-fit mutants init format crds dashboard goldens screenshots build constraints clean help

@@ -6,7 +6,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 python3 -m venv "$scratch/venv"
 "$scratch/venv/bin/python" -m pip install --quiet --upgrade pip hatchling
-"$scratch/venv/bin/python" -m pip install --quiet ".[console]" --group test --group check --group mutants
+"$scratch/venv/bin/python" -m pip install --quiet ".[console]" --group test --group check
 {
   echo "# Exact versions of everything the project installs, direct or not. Regenerate with \`make constraints\`."
   "$scratch/venv/bin/python" -m pip freeze --all --exclude plimsoll --exclude setuptools | sort -f

@@ -12,12 +12,13 @@ EQUIVALENTS = Path(__file__).parent / "data" / "equivalents.json"
 
 
 class Verdict(StrEnum):
-    """The result of a mutant."""
+    """The result of a mutant. ``UNDECIDED`` means that the time was up before its tests had run."""
 
     KILLED = "killed"
     TIMED_OUT = "timed out"
     SURVIVED = "survived"
     EQUIVALENT = "equivalent"
+    UNDECIDED = "undecided"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ cosmic-ray changes files in place. The checkout is not touched.
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import shlex
@@ -13,20 +14,25 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import chdir, contextmanager
+from compileall import compile_file
+from contextlib import ExitStack, chdir, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from cosmic_ray.commands.init import init
+from cosmic_ray.ast import ast_nodes, get_ast_from_path
+from cosmic_ray.ast.ast_query import ASTQuery
 from cosmic_ray.mutating import mutate_and_test, mutate_code
 from cosmic_ray.plugins import get_operator
-from cosmic_ray.work_db import WorkDB, use_db
+from cosmic_ray.work_item import MutationSpec
 
+from benchmarks.mutants import noting
 from benchmarks.mutants.areas import Area
+from benchmarks.mutants.changed import Lines
 from benchmarks.mutants.choosing import OPERATORS, is_left_alone, spans_left_alone
 from benchmarks.mutants.mutant import Equivalent, Mutant, Verdict, changed_lines
+from benchmarks.mutants.reach import Position, Reach, marked
 
 TIMES_THE_ORIGINAL = 4
 """A mutant has timed out when its tests take this many times as long as those of the original: it loops."""
@@ -39,6 +45,9 @@ PLUGINS = tuple(
 )
 """Without these plugins the tests run as well, and each run starts in two thirds of the time."""
 
+INTERRUPTED = 2
+"""Pytest's exit status where a plugin has ended the run before all tests: no test has failed until then."""
+
 
 class NotGreen(RuntimeError):
     """The tests fail without any mutation; the message is their output."""
@@ -46,44 +55,70 @@ class NotGreen(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A mutation run over one area: ``sample`` mutants at most (None: all), chosen by ``seed``."""
+    """A mutation run over one area: ``sample`` mutants at most (None: all), chosen by ``seed``.
+
+    ``changed`` are the lines to mutate, by file; None: all lines.
+    """
 
     area: Area
     modules: tuple[str, ...]
     sample: int | None
     seed: int
     known: list[Equivalent]
+    changed: Lines | None = None
 
-    def results(self, say: Callable[[str], None]) -> Iterator[tuple[Mutant, Verdict]]:
+    def results(self, say: Callable[[str], None], seconds: float = math.inf) -> Iterator[tuple[Mutant, Verdict]]:
         """Yield each mutant with its verdict, as soon as it is known. Must run in :func:`copied_tree`.
+
+        ``seconds`` bound it: half of them are for the tests without any mutation. A mutant counts as survived only if
+        all of these had time.
 
         Raises:
             NotGreen: the tests fail already before any mutation.
         """
-        root = Path.cwd()
-        limit = max(LEAST_SECONDS, TIMES_THE_ORIGINAL * _seconds(_command(self.area.arguments)))
-        specs = self._chosen()
-        for number, spec in enumerate(specs, 1):
-            mutant = _mutant(spec)
-            if any(entry.is_of(mutant) for entry in self.known):
-                yield mutant, Verdict.EQUIVALENT
-                continue
-            verdict = self._tested(spec, root, limit)
+        end, specs = time.monotonic() + seconds, self._chosen()
+        if not specs:
+            return
+        reach, marks = self._reach(specs, seconds / 2)
+        limit = max(LEAST_SECONDS, TIMES_THE_ORIGINAL * sum(reach.seconds.values()))
+        for number, (spec, mark) in enumerate(zip(specs, marks, strict=True), 1):
+            mutant, left = _mutant(spec), end - time.monotonic()
+            if left <= 0:
+                say(f"{len(specs) - number + 1} of {len(specs)} were not tried in this time")
+                return
+            verdict = Verdict.EQUIVALENT
+            if not any(entry.is_of(mutant) for entry in self.known):
+                files = reach.files(mark, self.area.nearest(Path.cwd(), mutant.file))
+                verdict = _tested(spec, files, min(limit, left))
+            is_cut_off = verdict is Verdict.TIMED_OUT and left < limit
+            if is_cut_off or (verdict is Verdict.SURVIVED and not reach.complete):
+                verdict = Verdict.UNDECIDED
             say(f"{number}/{len(specs)} {verdict.value}: {mutant.file}:{mutant.line} {mutant.after}")
             yield mutant, verdict
 
     def _chosen(self) -> list[Any]:
-        specs = sorted(_sensible(self.modules), key=lambda spec: (str(spec.module_path), spec.start_pos, *_kind(spec)))
-        if self.sample is None or self.sample >= len(specs):
-            return specs
-        return random.Random(self.seed).sample(specs, self.sample)  # noqa: S311 - a sample, no secret
+        modules = self.modules if self.changed is None else tuple(each for each in self.modules if each in self.changed)
+        specs = [
+            spec for spec in _sensible(modules) if self.changed is None or _lines(spec) & self.changed[_file(spec)]
+        ]
+        specs.sort(key=lambda spec: (_file(spec), spec.start_pos, *_kind(spec)))
+        count = len(specs) if self.sample is None else min(self.sample, len(specs))
+        return random.Random(self.seed).sample(specs, count)  # noqa: S311 - a sample, no secret
 
-    def _tested(self, spec: Any, root: Path, limit: float) -> Verdict:
-        verdict = Verdict.SURVIVED
-        for arguments in self.area.stages(root, str(spec.module_path)):
-            if verdict is Verdict.SURVIVED:
-                verdict = _verdict(mutate_and_test([spec], _command(arguments), limit))
-        return verdict
+    def _reach(self, specs: Sequence[Any], seconds: float) -> tuple[Reach, list[int | None]]:
+        """Run the tests once on marked modules, for the given time at most. Return also the mark of each mutation."""
+        root, marks, count = Path.cwd(), dict[tuple[str, Position], int | None](), 0
+        files = list(dict.fromkeys(_file(spec) for spec in specs))
+        with ExitStack() as stack:
+            for file in files:
+                positions = [tuple(spec.start_pos) for spec in specs if _file(spec) == file]
+                source, found = marked((root / file).read_text(encoding="utf-8"), positions, count)
+                marks |= {(file, position): mark for position, mark in zip(positions, found, strict=True)}
+                count += len(positions)
+                stack.enter_context(_replaced(root / file, source))
+            near = [test for file in files for test in self.area.nearest(root, file)]
+            reach = _noted([*dict.fromkeys([*near, *self.area.files(root)])], seconds)
+        return reach, [marks[_file(spec), tuple(spec.start_pos)] for spec in specs]
 
 
 @contextmanager
@@ -103,32 +138,47 @@ def copied_tree(root: Path) -> Iterator[None]:
 
 
 def _sensible(modules: tuple[str, ...]) -> Iterator[Any]:
-    spans = {module: spans_left_alone(Path(module).read_text(encoding="utf-8")) for module in modules}
-    with TemporaryDirectory() as folder, use_db(Path(folder) / "session.sqlite", WorkDB.Mode.create) as session:
-        init([Path(module) for module in modules], session, {})
-        for item in session.work_items:
-            (spec,) = item.mutations
-            position = (tuple(spec.start_pos), tuple(spec.end_pos))
-            if spec.operator_name in OPERATORS and not is_left_alone(*position, spans[str(spec.module_path)]):
-                yield spec
+    """Yield what cosmic-ray's own list has of the operators that tell something: to make all of it takes minutes."""
+    operators = [(name, get_operator(name)()) for name in sorted(OPERATORS)]
+    for module in modules:
+        spans = spans_left_alone(Path(module).read_text(encoding="utf-8"))
+        nodes = list(ast_nodes(get_ast_from_path(Path(module))))
+        for name, operator in operators:
+            found = ((node, *each) for node in nodes for each in operator.mutation_positions(node))
+            for number, (node, start, end) in enumerate(found):
+                if not is_left_alone(start, end, spans):
+                    function = ASTQuery(node).get_definition_name()
+                    yield MutationSpec(module, name, number, start, end, definition_name=function)
 
 
-def _command(arguments: Sequence[str]) -> str:
-    return shlex.join([sys.executable, "-m", "pytest", "-x", "-q", *PLUGINS, *arguments])
+def _command(arguments: Sequence[str]) -> list[str]:
+    return [sys.executable, "-m", "pytest", "-x", "-q", *PLUGINS, *arguments]
 
 
 def _kind(spec: Any) -> tuple[str, int]:
     return spec.operator_name, spec.occurrence
 
 
+def _file(spec: Any) -> str:
+    return str(spec.module_path)
+
+
+def _lines(spec: Any) -> set[int]:
+    return set(range(spec.start_pos[0], spec.end_pos[0] + 1))
+
+
 def _mutant(spec: Any) -> Mutant:
     original = Path(spec.module_path).read_text(encoding="utf-8")
     operator = get_operator(spec.operator_name)(**spec.operator_args)
     before, after = changed_lines(original, mutate_code(original, operator, spec.occurrence))
-    return Mutant(str(spec.module_path), spec.definition_name or "", spec.start_pos[0], before, after)
+    return Mutant(_file(spec), spec.definition_name or "", spec.start_pos[0], before, after)
 
 
-def _verdict(result: Any) -> Verdict:
+def _tested(spec: Any, files: Sequence[str], limit: float) -> Verdict:
+    """Return whether the tests that run the statement notice its mutation. Where none runs it, none can."""
+    if not files:
+        return Verdict.SURVIVED
+    result = mutate_and_test([spec], shlex.join(_command(files)), limit)
     if result.test_outcome not in ("survived", "killed"):
         raise RuntimeError(f"cosmic-ray ran no test: {result.worker_outcome}\n{result.output}")
     if not result.is_killed:
@@ -136,9 +186,33 @@ def _verdict(result: Any) -> Verdict:
     return Verdict.TIMED_OUT if result.output == "timeout" else Verdict.KILLED
 
 
-def _seconds(command: str) -> float:
-    begun = time.monotonic()
-    done = subprocess.run(shlex.split(command), check=False, capture_output=True, text=True)  # noqa: S603
-    if done.returncode != 0:
-        raise NotGreen(f"the tests fail without any mutation: {command}\n{done.stdout}{done.stderr}")
-    return time.monotonic() - begun
+@contextmanager
+def _replaced(path: Path, text: str) -> Iterator[None]:
+    """Write another text into a file for a time. Then its time is the earlier one, so that Python reads it anew."""
+    original, times = path.read_text(encoding="utf-8"), path.stat()
+    path.write_text(text, encoding="utf-8")
+    try:
+        yield
+    finally:
+        path.write_text(original, encoding="utf-8")
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+        compile_file(path, quiet=2)  # mutants' tests write no bytecode, and would compile it again each time
+
+
+def _noted(files: Sequence[str], seconds: float) -> Reach:
+    """Run tests that must be green, and return what they have run. Bytecode is written for the runs that follow."""
+    with TemporaryDirectory() as folder:
+        result, longest = Path(folder) / "reach.json", None if seconds == math.inf else 2 * seconds
+        usual = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        given = {noting.RESULT: str(result), noting.SECONDS: str(seconds)}
+        command = _command(["-p", noting.__name__, *files])
+        try:
+            done = subprocess.run(  # noqa: S603 - our own tests
+                command, check=False, capture_output=True, text=True, env=usual | given, timeout=longest
+            )
+        except subprocess.TimeoutExpired:
+            return Reach({}, {}, frozenset(), complete=False)
+        reach = Reach.read(result) if result.exists() else None
+        if reach is None or done.returncode != (0 if reach.complete else INTERRUPTED):
+            raise NotGreen(f"the tests fail without any mutation: {shlex.join(command)}\n{done.stdout}{done.stderr}")
+        return reach

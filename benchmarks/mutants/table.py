@@ -11,7 +11,7 @@ Results = Sequence[tuple[Mutant, Verdict]]
 
 
 def score(results: Results) -> float | None:
-    """Return the share of mutants that tests noticed, equivalent ones apart; None where there are none."""
+    """Return the share that tests noticed, without equivalent and undecided ones; None where none is left."""
     counts = Counter(verdict for _, verdict in results)
     noticed = counts[Verdict.KILLED] + counts[Verdict.TIMED_OUT]
     counted = noticed + counts[Verdict.SURVIVED]
@@ -20,12 +20,12 @@ def score(results: Results) -> float | None:
 
 def table(found: Mapping[str, Results]) -> str:
     """Return one row for each area, in Markdown."""
-    lines = ["| area | mutants | killed | timed out | survived | equivalent | score |", "|---|---|---|---|---|---|---|"]
+    lines = [f"| area | mutants | {' | '.join(Verdict)} | score |", "|---|---|---|---|---|---|---|---|"]
     for name, results in found.items():
         counts = Counter(verdict for _, verdict in results)
         shares = score(results)
         shown = "-" if shares is None else f"{shares:.1%}"
-        columns = [counts[each] for each in (Verdict.KILLED, Verdict.TIMED_OUT, Verdict.SURVIVED, Verdict.EQUIVALENT)]
+        columns = [counts[each] for each in Verdict]
         lines.append(f"| {name} | {len(results)} | {' | '.join(map(str, columns))} | {shown} |")
     return "\n".join(lines)
 

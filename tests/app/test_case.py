@@ -167,8 +167,10 @@ def test_an_object_that_cannot_be_read_shows_the_replicas_that_it_declares(decla
     assert report_of(Case(body, ObjectKey("ns", "chat"), Surroundings({}, {})), 0.0).replicas == shown
 
 
-def running(*, pools: list[dict[str, Any]], observed: int = 1, concurrency: int = 8) -> tuple[Case, tuple[Pool, ...]]:
-    """A deployment whose status says that its engines run 8 requests at the same time."""
+def running(
+    *, pools: list[dict[str, Any]], observed: int = 1, concurrency: int = 8, says_number: bool = True
+) -> tuple[Case, tuple[Pool, ...]]:
+    """A deployment whose status says that its engines run 8 requests at the same time, or says nothing of it."""
     spec = {"model": {"name": "a/b"}, "contextLength": 4096, "concurrency": concurrency}
     engine = {
         "maxModelLen": 4096, "maxNumSeqs": 8, "maxNumBatchedTokens": 2048, "gpuMemoryUtilizationPercent": 92,
@@ -179,7 +181,7 @@ def running(*, pools: list[dict[str, Any]], observed: int = 1, concurrency: int 
         "pipelineParallel": 1, "gpusPerReplica": 1, "engine": engine,
     }  # fmt: skip
     body = inference_deployment_body("chat", spec=spec)
-    body["status"] = {"observedGeneration": observed, "placement": placement, "pools": pools}
+    body["status"] = {"observedGeneration": observed, "placement": placement if says_number else None, "pools": pools}
     case = Case(body, ObjectKey("ns", "chat"), Surroundings({}, {}))
     case.pools = case.record.pools
     return case, with_sequences(case)
@@ -195,6 +197,11 @@ def test_engines_of_an_earlier_release_keep_the_number_that_they_were_started_wi
 def test_a_load_that_changed_since_then_is_judged_anew() -> None:
     _, [changed] = running(pools=[POOL], observed=0, concurrency=12)
     assert (changed.max_sequences, changed.spec) == (None, "")
+
+
+def test_engines_of_an_unknown_number_are_not_taken_for_those_of_this_spec() -> None:
+    _, [unknown] = running(pools=[POOL], says_number=False)
+    assert (unknown.max_sequences, unknown.spec) == (None, "")
 
 
 def test_a_pool_that_has_its_own_number_keeps_it() -> None:

@@ -55,6 +55,45 @@ async def test_an_accepted_wish_is_what_is_rendered_counted_and_planned_from_the
     assert (pools(after), live_part(after)["targetReplicas"]) == ({(L40S, "Active"): 2}, 2)
 
 
+async def test_a_change_whose_status_was_not_written_is_decided_anew(opened: Open) -> None:
+    there = opened(l40s=2)
+    there.put("asks", L40S, rebalancing=AUTO)
+    await there.settle()
+    there.load(there.make()["asks"], PRESSURE)
+    for _ in range(2):
+        case = there.make()["asks"]
+        assert (pools(case), live_part(case)["targetReplicas"]) == ({(L40S, "Active"): 2}, 2)
+    there.put("honest", L40S)
+    cases = there.make()
+    assert (pools(cases["asks"]), pools(cases["honest"])) == ({(L40S, "Active"): 1}, {(L40S, "Active"): 1})
+    assert live_part(cases["asks"])["reason"] == "NoPlaceFound", "its GPU was given away in between"
+
+
+@pytest.mark.parametrize(
+    ("rebalancing", "reason"),
+    [
+        ({}, "ScaleContested"),
+        ({"scale": "External"}, "ScaledExternally"),
+        ({"mode": "Recommend"}, "SustainedKvPressure"),
+    ],
+    ids=["the loop decides the number", "another controller does", "people do"],
+)
+async def test_a_number_that_others_decide_is_contested_by_nobody(
+    opened: Open, rebalancing: dict[str, Any], reason: str
+) -> None:
+    there = opened(l40s=4)
+    there.put("asks", L40S, rebalancing=AUTO | rebalancing, replicas=1)
+    await there.settle()
+    for generation, replicas in enumerate((2, 1, 2), 2):
+        there.change("asks", generation, replicas=replicas)
+        there.carry_out(there.result().cases)
+    there.load(there.make()["asks"], PRESSURE)
+    case = there.make()["asks"]
+    assert live_part(case)["reason"] == reason
+    assert case.turn is not None
+    assert any("spec.replicas was changed" in hint for hint in case.turn.hints) is (reason == "ScaleContested")
+
+
 async def test_two_that_ask_for_the_last_gpu_do_not_both_get_it(opened: Open) -> None:
     there = opened(l40s=3)
     there.put("younger", L40S, created="04:00:00", rebalancing=AUTO)

@@ -1,14 +1,24 @@
-"""The mutation run: what it changes, what it leaves alone, and how it counts. No mutant is made here."""
+"""The mutation run: what it changes, what it leaves alone, which tests it runs, how it counts, and when it fails."""
 
 from __future__ import annotations
 
+import builtins
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from benchmarks.mutants import __main__ as command
+from benchmarks.mutants import noting
 from benchmarks.mutants.areas import AREAS
+from benchmarks.mutants.changed import base_of, changed_since
 from benchmarks.mutants.choosing import is_left_alone, spans_left_alone
 from benchmarks.mutants.mutant import Equivalent, Mutant, Verdict, changed_lines, equivalents, stale
+from benchmarks.mutants.reach import Reach, marked
+from benchmarks.mutants.running import INTERRUPTED, PLUGINS
 from benchmarks.mutants.table import score, survivors, table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,23 +58,213 @@ def test_values_beside_an_annotation_are_changed() -> None:
 
 @pytest.mark.parametrize("area", AREAS)
 def test_an_area_names_modules_and_tests_that_exist(area: str) -> None:
-    found = list(AREAS[area].modules(ROOT))
+    found, tests = list(AREAS[area].modules(ROOT)), AREAS[area].files(ROOT)
     assert len(found) > 5
-    assert all((ROOT / each.removeprefix("--ignore=")).exists() for each in AREAS[area].arguments)
-    assert AREAS[area].left_out <= {path.stem for path in (ROOT / "operator/plimsoll" / AREAS[area].source).iterdir()}
+    assert len(tests) > 5
+    assert all((ROOT / each).exists() for each in AREAS[area].tests_left_out)
+    assert not set(AREAS[area].tests_left_out) & set(tests)
+    stems = {path.stem for folder in AREAS[area].sources for path in (ROOT / "operator/plimsoll" / folder).iterdir()}
+    assert AREAS[area].left_out <= stems
     assert not AREAS[area].left_out & {Path(each).stem for each in found}
 
 
-def test_the_tests_named_after_a_module_run_first() -> None:
-    own, everything = AREAS["placement"].stages(ROOT, "operator/plimsoll/placement/plan.py")
-    assert own == [f"tests/placement/test_plan{rest}.py" for rest in ("", "_failure", "_recovery")]
-    assert everything == ["tests/placement", "tests/stories"]
-    assert AREAS["placement"].stages(ROOT, "operator/plimsoll/placement/first_fit.py") == [everything]
+def test_tests_named_after_a_module_and_tests_that_import_it_are_near() -> None:
+    near = AREAS["placement"].nearest(ROOT, "operator/plimsoll/placement/plan.py")
+    assert {f"tests/placement/test_plan{rest}.py" for rest in ("", "_failure", "_recovery")} <= set(near)
+    assert "tests/placement/test_speed.py" in near
+    assert "tests/placement/test_ledger.py" not in near
+    assert "tests/app/test_contests.py" in AREAS["loop"].nearest(ROOT, "operator/plimsoll/app/contests.py")
 
 
-def test_tests_that_take_long_run_at_no_stage() -> None:
-    (everything,) = AREAS["rebalance"].stages(ROOT, "operator/plimsoll/rebalance/properties.py")
-    assert everything == ["tests/rebalance", "--ignore=tests/rebalance/test_properties.py"]
+MARKED = """\
+LIMIT = 3
+def read(text, limit=LIMIT + 1):
+    if not text:
+        return 0
+    elif len(text) > limit:
+        text = text[:limit]
+    return max(len(each) - 1 for each in text)
+"""
+
+
+def test_a_statement_is_marked_where_it_runs_and_what_runs_at_import_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The positions: constant, default, first condition, ``return 0``, second condition, its body, last line."""
+    source, marks = marked(MARKED, [(1, 8), (2, 29), (3, 7), (4, 15), (5, 19), (6, 15), (7, 26)], first=10)
+    assert marks[:2] == [None, None]
+    seen: list[int] = []
+    monkeypatch.setattr(builtins, "mutant_reached", seen.append, raising=False)
+    space: dict[str, object] = {}
+    exec(source, space)  # noqa: S102 - the text above
+    assert seen == []
+
+    def run(text: str) -> list[int | None]:
+        seen.clear()
+        eval(f"read({text!r})", space)  # noqa: S307 - as above
+        return [None if mark is None else seen.count(mark) for mark in marks[2:]]
+
+    assert run("") == [1, 1, 0, 0, 0]
+    assert run("ab") == [1, 0, 1, 0, 1]
+    assert run("abcdef") == [1, 0, 1, 1, 1]
+
+
+def test_the_nearest_tests_run_first_and_then_the_quickest_of_those_that_run_the_statement() -> None:
+    reach = Reach(
+        seconds={"slow": 9.0, "quick": 1.0, "own": 5.0, "other": 0.1},
+        reached={"slow": frozenset({1}), "quick": frozenset({1, 2}), "own": frozenset({1}), "other": frozenset()},
+        everywhere=frozenset({3}),
+        complete=True,
+    )
+    assert reach.files(1, ["own"]) == ["own", "quick", "slow"]
+    assert reach.files(2, ["own"]) == ["quick"]
+    assert reach.files(4, ["own"]) == []
+    assert reach.files(3, ["own"]) == reach.files(None, ["own"]) == ["own", "other", "quick", "slow"]
+
+
+LAW = """\
+import functools
+def table():
+    mutant_reached(1)
+    return {}
+TABLE = table()
+@functools.cache
+def known():
+    mutant_reached(2)
+def plain():
+    mutant_reached(3)
+"""
+
+
+@pytest.mark.parametrize(("seconds", "ran"), [(1e6, {"test_a.py", "test_b.py"}), (0.0, {"test_a.py"})])
+def test_the_tests_of_a_file_run_what_the_file_would_run_alone(tmp_path: Path, seconds: float, ran: set[str]) -> None:
+    """Both files ask for a cached value, and one asks for another one while it is imported."""
+    (tmp_path / "plimsoll").mkdir()
+    (tmp_path / "plimsoll/__init__.py").touch()
+    (tmp_path / "plimsoll/law.py").write_text(LAW)
+    (tmp_path / "test_a.py").write_text("from plimsoll.law import known, plain\nplain()\ndef test_a():\n    known()\n")
+    (tmp_path / "test_b.py").write_text("from plimsoll.law import known\ndef test_b():\n    known()\n")
+    environment = os.environ | {noting.RESULT: str(tmp_path / "reach.json"), noting.SECONDS: str(seconds)}
+    environment |= {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    command = [sys.executable, "-m", "pytest", "-q", *PLUGINS, "-p", noting.__name__, f"--rootdir={tmp_path}", "."]
+    done = subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, text=True, env=environment)  # noqa: S603
+    found = Reach.read(tmp_path / "reach.json")
+    assert (done.returncode, found.complete) == ((0, True) if len(ran) == 2 else (INTERRUPTED, False))
+    assert set(found.seconds) == ran
+    assert found.everywhere == {1}
+    assert {file: {2, 3} & found.reached[file] for file in ran} == {
+        file: {2, 3} if file == "test_a.py" else {2} for file in ran
+    }
+
+
+class Repository:
+    """A repository with decision code, whose commits have the times that a test gives them."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.git("init", "--quiet", "--initial-branch", "main")
+
+    def git(self, *arguments: str, hour: int = 0) -> str:
+        at = f"2026-11-{1 + hour // 24:02}T{hour % 24:02}:00:00Z"
+        who = {f"GIT_{role}_{name}": "a" for role in ("AUTHOR", "COMMITTER") for name in ("NAME", "EMAIL")}
+        times = {"GIT_AUTHOR_DATE": at, "GIT_COMMITTER_DATE": at, "HOME": str(self.root), "PATH": os.environ["PATH"]}
+        command = ["git", *arguments]
+        told = subprocess.run(command, cwd=self.root, check=True, capture_output=True, text=True, env=who | times)  # noqa: S603
+        return told.stdout.strip()
+
+    def write(self, path: str, text: str) -> None:
+        (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / path).write_text(text)
+
+    def commit(self, *, hour: int, path: str = "operator/plimsoll/placement/a.py", text: str = "") -> str:
+        self.write(path, text or f"HOUR = {hour}\n")
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--message", "a", hour=hour)
+        return self.git("rev-parse", "HEAD")
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    return Repository(tmp_path)
+
+
+def test_on_main_the_commits_of_a_day_are_compared_with_the_one_before_them(repository: Repository) -> None:
+    assert base_of(repository.root) is None, "nothing at all"
+    first = repository.commit(hour=0)
+    assert base_of(repository.root) is None, "a single commit"
+    repository.commit(hour=23)
+    assert base_of(repository.root) == first, "there is none that is a day older"
+    second = repository.commit(hour=30)
+    repository.commit(hour=40)
+    repository.commit(hour=54)
+    assert base_of(repository.root) == second
+
+
+def test_a_branch_is_compared_with_where_it_has_left_main(repository: Repository) -> None:
+    repository.commit(hour=0)
+    left = repository.commit(hour=100)
+    repository.git("switch", "--quiet", "--create", "mine")
+    for hour in (101, 190):
+        repository.commit(hour=hour)
+        assert base_of(repository.root) == left
+
+
+def test_changes_that_are_not_committed_are_all_that_counts_on_main(repository: Repository) -> None:
+    repository.commit(hour=0)
+    newest = repository.commit(hour=50, path="README.md")
+    repository.write("README.md", "changed\n")
+    assert base_of(repository.root) != newest, "no decision code"
+    repository.write("operator/plimsoll/placement/b.py", "B = 1\n")
+    assert base_of(repository.root) == newest
+
+
+def test_changed_lines_are_those_of_commits_of_the_working_tree_and_of_new_files(repository: Repository) -> None:
+    path, gone, new = (f"operator/plimsoll/placement/{name}.py" for name in ("a", "gone", "new"))
+    repository.commit(hour=0, path=gone, text="1\n")
+    base = repository.commit(hour=0, path=path, text="1\n2\n3\n4\n5\n6\n")
+    repository.commit(hour=1, path=path, text="1\ntwo\n3\n4\n5\n6\n")
+    repository.write(path, "1\ntwo\n3\n5\n6\nseven\neight\n")
+    (repository.root / gone).unlink()
+    repository.write(new, "1\n2\n")
+    repository.write("tests/placement/test_a.py", "1\n")
+    assert changed_since(repository.root, base) == {path: {2, 6, 7}, new: {1, 2}}
+
+
+def test_the_gate_names_the_survivor_on_changed_lines_and_fails(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Equality is tested for one of two limits; the limit that has not changed is tested by nothing."""
+    folder = "operator/plimsoll/placement"
+    for name in ("noting", "__init__"):
+        repository.write(f"benchmarks/mutants/{name}.py", (ROOT / f"benchmarks/mutants/{name}.py").read_text())
+    for path in ("operator/plimsoll/__init__.py", f"{folder}/__init__.py", "benchmarks/__init__.py"):
+        repository.write(path, "")
+    old = "def old(have, want):\n    return have > want\n"
+    repository.commit(hour=0, path=f"{folder}/limits.py", text=old)
+    new = "def {name}(have, want):\n    return have >= want\n"
+    test = "from plimsoll.placement.limits import exact, loose\ndef test_limits():\n    assert exact(2, 2)\n"
+    test += "".join(f"    assert {name}(3, 2) and not {name}(1, 2)\n" for name in ("exact", "loose"))
+    repository.write("tests/placement/test_limits.py", test)
+    changed = old + new.format(name="loose") + new.format(name="exact")
+    repository.commit(hour=1, path=f"{folder}/limits.py", text=changed)
+    monkeypatch.setattr(command, "ROOT", repository.root)
+    monkeypatch.setattr(command, "equivalents", list)
+    assert command.main(["--changed", "--seed", "7", "--seconds", "100000"]) == 1
+    said = capsys.readouterr()
+    assert "--seed 7, in placement" in said.err
+    assert said.out.endswith(
+        f"Survivors:\n{folder}/limits.py:4 loose\n  - return have >= want\n  + return have > want\n"
+    )
+    assert "| placement | 4 | 3 | 0 | 1 | 0 | 0 | 75.0% |" in said.out
+    assert command.main(["--changed", "--seconds", "0"]) == 0
+    assert "4 of 4 were not tried in this time" in capsys.readouterr().err
+    repository.write("tests/placement/test_limits.py", "def test_limits():\n    assert False\n")
+    assert command.main(["--changed"]) == 2
+    assert "error: the tests fail without any mutation" in capsys.readouterr().err
+    repository.commit(hour=99, path="README.md")
+    assert command.main(["--changed"]) == 0
+    assert capsys.readouterr().err.endswith("no line of the decision code has changed.\n")
+    shutil.rmtree(repository.root / ".git")
+    assert command.main(["--changed"]) == 0
+    assert "nothing to compare with" in capsys.readouterr().err
 
 
 def test_a_change_is_known_by_its_lines_without_their_indentation() -> None:
@@ -96,8 +296,9 @@ def test_each_known_equivalent_has_a_reason() -> None:
     assert all(entry.reason.endswith(".") and entry.before != entry.after for entry in equivalents())
 
 
-def test_the_score_counts_timeouts_as_noticed_and_equivalents_not_at_all() -> None:
-    results = [(MUTANT, verdict) for verdict in (Verdict.KILLED, Verdict.TIMED_OUT, Verdict.EQUIVALENT)]
+def test_the_score_counts_timeouts_as_noticed_and_equivalent_and_undecided_ones_not_at_all() -> None:
+    verdicts = Verdict.KILLED, Verdict.TIMED_OUT, Verdict.EQUIVALENT, Verdict.UNDECIDED
+    results = [(MUTANT, verdict) for verdict in verdicts]
     assert score(results) == 1.0
     assert score([*results, (MUTANT, Verdict.SURVIVED)]) == pytest.approx(2 / 3)
     assert score(results[2:]) is None
@@ -105,5 +306,8 @@ def test_the_score_counts_timeouts_as_noticed_and_equivalents_not_at_all() -> No
 
 def test_the_report_has_a_row_for_each_area_and_shows_each_survivor() -> None:
     found = {"one": [(MUTANT, Verdict.SURVIVED), (MUTANT, Verdict.KILLED)], "two": []}
-    assert table(found).splitlines()[2:] == ["| one | 2 | 1 | 0 | 1 | 0 | 50.0% |", "| two | 0 | 0 | 0 | 0 | 0 | - |"]
+    assert table(found).splitlines()[2:] == [
+        "| one | 2 | 1 | 0 | 1 | 0 | 0 | 50.0% |",
+        "| two | 0 | 0 | 0 | 0 | 0 | 0 | - |",
+    ]
     assert survivors(found) == "operator/a.py:7 read\n  - b = 1\n  + b = 0"

@@ -35,6 +35,7 @@ from tests.support.planning import (
 )
 
 HALF = "h100-sxm-80gb-mig-3g.40gb"
+ONE_GPU = GpuConstraints(max_per_replica=1)
 
 
 class TestLedger:
@@ -132,6 +133,25 @@ def test_a_type_that_takes_more_of_the_replicas_goes_before_a_cheaper_one_and_th
     assert (chosen(outcome.choice), outcome.replicas) == ((H100, 1), 3)
     said = refusal(outcome, L40S, 1)
     assert (said.reason, said.number("room"), said.number("best_room")) == (Reason.ROOM_FOR_FEWER, 1, 3)
+
+
+def test_one_replica_on_fast_gpus_goes_before_all_of_them_on_slow_ones() -> None:
+    wanted = request(LLAMA_70B_FP8, context=8192, concurrency=16, replicas=3)
+    slow = [node(f"l{number}", L4) for number in range(3)]
+    outcome = placed(wanted, fleet(node("h", H100, 2), *slow))
+    assert (chosen(outcome.choice), outcome.replicas) == ((H100, 2), 1)
+    assert refusal(outcome, L4, 8).reason is Reason.SLOWER_THAN_USUAL
+    assert placed(wanted, fleet(*slow)).replicas == 3, "the slow ones have room for all of them"
+
+
+def test_one_replica_that_fits_for_sure_goes_before_all_that_fit_probably() -> None:
+    """28,000 tokens fit on an L4 only probably."""
+    wanted = request(context=28_000, concurrency=2, may_narrow_cache=True, replicas=3, constraints=ONE_GPU)
+    probable = node("l4", gpu(L4, price="0.40"), 3)
+    outcome = placed(wanted, fleet(node("h", H100, 1), probable))
+    assert (chosen(outcome.choice), outcome.replicas) == ((H100, 1), 1)
+    assert refusal(outcome, L4, 1).reason is Reason.FITS_ONLY_PROBABLY
+    assert placed(wanted, fleet(probable)).replicas == 3, "all of them have room there"
 
 
 def test_zero_replicas_are_placed_even_where_everything_is_taken() -> None:

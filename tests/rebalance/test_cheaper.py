@@ -145,6 +145,19 @@ def test_a_long_start_must_pay_back() -> None:
     assert not kept(slow_start, h100(node("l", gpu(L40S, price="0.50"), 4)))
 
 
+def test_the_move_of_every_replica_must_pay_back() -> None:
+    """Half an hour of an L40S at 2.50 costs 1.25. A replica saves 0.58 in the first hour, and four save 2.31."""
+    four, at_least = runs(H100, 4), replace(AUTO, min_replicas=4)
+    where = node("h", H100, 4, held=4), node("l", gpu(L40S, price="2.50"), 4)
+
+    def after(startup_seconds: float) -> Situation:
+        seen = calm(replicas=4, policy=at_least, enough=4)
+        return replace(seen, memory=replace(seen.memory, startup_seconds=startup_seconds))
+
+    assert kept(after(1800.0), on(four, *where))
+    assert place_after(decide(after(300.0), on(four, *where))) == {(L40S, 1): 4}
+
+
 def test_while_another_deployment_waits_for_gpus_nothing_moves_for_the_price() -> None:
     one = runs(H100)
     waits = tenant(request(name="other", node_selector=(("no", "such"),)))

@@ -127,6 +127,16 @@ def test_a_sample_without_a_real_time_has_no_age_and_disturbs_no_other() -> None
     assert summary(PodSignals("a", (*samples[5:], lost, *samples[:5]))).traffic == summary(steady()).traffic
 
 
+@pytest.mark.parametrize(
+    ("changes", "state"), [({"waiting": -1}, SignalState.INVALID), ({"waiting": None}, SignalState.MISSING)]
+)
+def test_the_age_of_numbers_that_cannot_be_used_is_that_of_the_newest(
+    changes: dict[str, Any], state: SignalState
+) -> None:
+    assert summary(steady(times=moments(phase=20.0), **changes)).pods == (PodState("a", state, 20.0),)
+    assert summary(steady(times=[NOW + 60], **changes)).pods == (PodState("a", SignalState.INVALID, 0.0),)
+
+
 @pytest.mark.parametrize("every", [5, 15, 30, 60])
 def test_scrapes_that_are_far_apart_decide_with_a_short_window(every: float) -> None:
     load = summary(steady(times=moments(900, every=every, phase=every - 1)), window=60)

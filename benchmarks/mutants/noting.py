@@ -1,0 +1,88 @@
+"""A plugin of pytest: which test files run which marked statements (:mod:`benchmarks.mutants.reach`), in what time."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import gc
+import json
+import os
+import sys
+import time
+from collections.abc import Generator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+RESULT, SECONDS = "MUTANTS_RESULT", "MUTANTS_SECONDS"
+"""The environment's variables with the file to write, and with the time after which no further test is begun."""
+
+OURS = ("benchmarks.", "plimsoll.", "testbed.", "tests.")
+"""Modules whose caches are emptied. Those of others hold nothing of a mutated module, and some take long to fill."""
+
+_everywhere: set[int] = set()
+_reached: dict[str, set[int]] = {}
+_took: dict[str, float] = {}
+_at: list[str] = [""]
+_stopped: list[str] = []
+_begun = time.monotonic()
+
+
+def _reach(statement: int) -> None:
+    """Note that a marked statement runs. What runs while the operator's modules are imported matters to every test."""
+    seen = _reached.setdefault(_at[0], set())
+    if statement not in seen:
+        seen.add(statement)
+        if _is_importing(sys._getframe()):  # noqa: SLF001 - the only way to see who calls
+            _everywhere.add(statement)
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_name == "<module>" and str(frame.f_globals.get("__name__")).startswith("plimsoll."):
+            return True
+        frame = frame.f_back
+    return False
+
+
+setattr(builtins, "mutant_reached", _reach)  # noqa: B010 - builtins have no such name for the type checker
+
+
+def _enter(file: str) -> None:
+    """Begin with a file of tests. Caches are emptied: the file may run alone, and computes everything then."""
+    if _at[0] != file:
+        _at[0] = file
+        for each in gc.get_objects():
+            if isinstance(each, functools._lru_cache_wrapper) and each.__module__.startswith(OURS):  # noqa: SLF001
+                each.cache_clear()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, Any]:
+    """Note what runs while a file of tests is imported."""
+    if isinstance(collector, pytest.Module):
+        _at[0] = collector.nodeid
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Note what a test runs, and how long it takes."""
+    file = item.nodeid.split("::", 1)[0]
+    _enter(file)
+    began = time.monotonic()
+    result = yield
+    _took[file] = _took.get(file, 0.0) + time.monotonic() - began
+    if time.monotonic() - _begun > float(os.environ[SECONDS]):
+        _stopped.append(file)
+        item.session.shouldstop = "no time for more tests"
+    return result
+
+
+def pytest_sessionfinish() -> None:
+    """Write what was found, and whether there was time for all tests."""
+    files = {file: {"seconds": took, "reached": sorted(_reached.get(file, ()))} for file, took in _took.items()}
+    result = {"files": files, "everywhere": sorted(_everywhere), "complete": not _stopped}
+    Path(os.environ[RESULT]).write_text(json.dumps(result), encoding="utf-8")
