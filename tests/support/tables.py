@@ -75,7 +75,8 @@ def every_case(
         signature = inspect.signature(inner)
         left = [each for name, each in signature.parameters.items() if name not in rows[0].arguments]
         vars(table).update(rule=inner, rows=rows, __signature__=signature.replace(parameters=left))
-        return pytest.mark.timeout(TABLE_SECONDS)(table)
+        timed: Rule = pytest.mark.timeout(TABLE_SECONDS)(table)
+        return timed
 
     return decorate
 
