@@ -90,6 +90,11 @@ class ApiInMemory:
     _applied: dict[str, Body] = field(default_factory=dict)
     _statuses: dict[str, Body] = field(default_factory=dict)
 
+    def copy(self) -> ApiInMemory:
+        """Return the same cluster, which goes its own way from now on."""
+        copied = {name: getattr(self, name).copy() for name in ("objects", "writes", "makers", "_births", "_applied", "_statuses")}
+        return ApiInMemory(self.clock, version=self.version, **copied)
+
     def get(self, kind: Kind, key: ObjectKey) -> Body | None:
         """Return one object; None if it does not exist."""
         return self.objects.get((kind, key))
@@ -135,6 +140,10 @@ class ApiInMemory:
         merged = _merged(before.get("status") or {}, self._statuses.get(uid, {}), dict(status), schema)
         self._statuses[uid] = dict(status)
         return self._store(kind, key, {**before, "status": merged}, user, "status")
+
+    def applied_status(self, uid: str) -> Body:
+        """Return the status that the operator applied last; empty before it did."""
+        return self._statuses.get(uid, {})
 
     def patch(self, kind: Kind, key: ObjectKey, uid: str | None, patch: Mapping[str, Any], user: str = PERSON) -> Body:
         """Merge a patch into an object."""
@@ -200,6 +209,10 @@ class ApiInMemory:
         before = self.objects.get((kind, key))
         if not subresource and kind not in _OF_PEOPLE:
             self._look_who_writes(before, user, "write")
+        resource = f"{kind.plural}/{subresource}" if subresource else kind.plural
+        if before is not None and before == body:
+            self._note(user, "patch", resource, key, 200, before)
+            return before
         self.version += 1
         head = {name: value for name, value in body["metadata"].items() if name != "managedFields"}
         if before is None:
@@ -215,7 +228,6 @@ class ApiInMemory:
         stored = {**body, "metadata": head}
         self.objects[kind, key] = stored
         self.changes.append((kind, "ADDED" if before is None else "MODIFIED", stored))
-        resource = f"{kind.plural}/{subresource}" if subresource else kind.plural
         verb, status = ("create", 201) if before is None else ("patch", 200)
         self._note(user, verb, resource, key, status, stored)
         return stored
@@ -267,16 +279,17 @@ class ApiInMemory:
 
     def _pod(self, workload: Body, digest: str) -> Body:
         template, key = workload["spec"]["template"], key_of(workload)
+        head = template.get("metadata") or {}
         self.version += 1
         reference = {"kind": "ReplicaSet", "name": f"{key.name}-{digest}", "uid": uid_of(workload), "controller": True}
         return {
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {
-                **(template.get("metadata") or {}),
+                **head,
                 "name": f"{key.name}-{digest}-{self.version}",
                 "namespace": key.namespace,
-                "annotations": {"template": digest, "made": str(self.version)},
+                "annotations": {**(head.get("annotations") or {}), "template": digest, "made": str(self.version)},
                 "ownerReferences": [reference],
             },
             "spec": template["spec"],
