@@ -25,7 +25,7 @@ calculator: $(READY) ## the calculator as static files in build/calculator, with
 
 ##@ Test it
 test: $(READY) build browser ## everything but the real engine: unit, stories, laws, cluster, browser
-	$(PYTEST) -m "not engine and not live" $(FOUR_AT_A_TIME) $(ARGS)
+	$(PYTEST) -m "not engine and not live and not at_length" $(FOUR_AT_A_TIME) $(ARGS)
 
 test-unit: $(READY) ## the fast part: no cluster, no engine, no browser
 	$(PYTEST) -m "not cluster and not engine and not live and not browser" $(ARGS)
@@ -34,15 +34,17 @@ test-browser: $(READY) build browser ## the console in a real Chromium
 	$(PYTEST) -m browser $(TWO_AT_A_TIME) $(ARGS)
 
 test-cluster: $(READY) build ## on a real API server, scheduler and Prometheus
-	$(PYTEST) -m "cluster and not browser" $(FOUR_AT_A_TIME) $(ARGS)
+	$(PYTEST) -m "cluster and not browser and not at_length" $(FOUR_AT_A_TIME) $(ARGS)
 
-poison: $(READY) build ## many fuzzed objects against the operator (PLIMSOLL_POISON_OBJECTS, PLIMSOLL_POISON_SEED)
-	PLIMSOLL_POISON_OBJECTS=$${PLIMSOLL_POISON_OBJECTS:-2000} $(PYTEST) tests/cluster/test_poison.py --log-cli-level=INFO $(ARGS)
+poison: $(READY) build ## all poison and forgeries on a real API server (PLIMSOLL_POISON_OBJECTS, PLIMSOLL_POISON_SEED)
+	PLIMSOLL_POISON_OBJECTS=$${PLIMSOLL_POISON_OBJECTS:-2000} $(PYTEST) tests/cluster/test_poison.py \
+	  tests/cluster/test_poison_past_validation.py tests/cluster/test_forgery.py --log-cli-level=INFO $(ARGS)
 
 kills: $(READY) build ## kill the operator at every write of a scale-out, a move and an approved change (minutes)
 	PLIMSOLL_KILLS_AT_ALL=1 $(PYTEST) tests/cluster/test_killed_while_rebalancing.py --log-cli-level=INFO $(ARGS)
 
-chaos: $(READY) build ## chains of faults over 50 objects, many seeds (PLIMSOLL_CHAOS_OBJECTS, PLIMSOLL_CHAOS_SEEDS)
+chaos: $(READY) build ## chains of faults, in memory and over 50 real objects (PLIMSOLL_STORIES, PLIMSOLL_CHAOS_OBJECTS, _SEEDS)
+	PLIMSOLL_STORIES=$${PLIMSOLL_STORIES:-1000} $(PYTEST) tests/app/test_poison_and_faults.py $(ARGS)
 	PLIMSOLL_CHAOS_OBJECTS=$${PLIMSOLL_CHAOS_OBJECTS:-50} PLIMSOLL_CHAOS_SEEDS=$${PLIMSOLL_CHAOS_SEEDS:-20} \
 	  $(PYTEST) tests/cluster/test_chains.py --log-cli-level=INFO $(ARGS)
 

@@ -166,7 +166,10 @@ async def test_in_peace_the_decision_is_written_first_and_nothing_is_asked_for_t
     prepared = await theatre.prepared(STORIES[name])
     peace = await in_peace(theatre, prepared)
     writes, witness = peace.writes(len(prepared.api.writes)), peace.witness()
-    assert list(dict.fromkeys((verb, resource, _GENERATED.sub("", each)) for verb, resource, each in writes)) == KINDS[name]
+    assert (
+        list(dict.fromkeys((verb, resource, _GENERATED.sub("", each)) for verb, resource, each in writes))
+        == KINDS[name]
+    )
     assert witness.asked_replicas() == ASKED[name]
     assert witness.outcomes() == ({"CarriedOut": 1} if name == "approved" else {})
     assert list(witness.broken_by(witness)) == []

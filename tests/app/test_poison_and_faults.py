@@ -58,9 +58,10 @@ TENANTS = (HONEST, VICTIM)
 POISONED: Mapping[str, Mapping[str, Any]] = {**POISONED_SPECS, **FAR_FROM_THE_TYPE}
 STATUSES: Mapping[str, Mapping[str, Any]] = {**EDITED_STATUSES, **STATUSES_OF_WORDS}
 FUZZERS = [SpecFuzzer(seed, inference_deployment("x", "y")["spec"], wild=wild) for seed, wild in enumerate((0.3, 0.9))]
-PRICES = ("cheap", "-1", "1e999999", "NaN", "9" * 5000, "x" * 100_000)
+NONSENSE = {"none": "", "open": "{", "list": "[]", "null": "null", "number": "7", "long": "x" * 10_000}
+PRICES = {"word": "cheap", "less": "-1", "more": "1e999999", "NaN": "NaN", "long": "9" * 5000, "huge": "x" * 100_000}
 
-_REST_SECONDS = 130.0
+_REST_SECONDS = 310.0
 """Longer than any pause of the operator."""
 
 names = st.sampled_from(["a", "b", "c"])
@@ -70,7 +71,7 @@ numbers = st.integers(0, 100_000)
 poisons = st.sampled_from(sorted(POISONED)) | st.tuples(st.sampled_from([0, 1]), numbers)
 troubles = st.lists(st.sampled_from([None, None, *Trouble]), min_size=1, max_size=8)
 nodes = st.sampled_from([f"{tenant}-{index}" for tenant in TENANTS for index in range(2)])
-nonsense = st.sampled_from(["", "{", "[]", "null", "7", "x" * 10_000])
+nonsense = st.sampled_from(sorted(NONSENSE))
 
 
 @dataclass
@@ -138,9 +139,10 @@ class World:
             [
                 (pool["name"], pool["gpuType"], pool["state"], pool["replicas"], pool["readyReplicas"])
                 for pool in status.get("pools") or ()
-                if pool["name"] in own_pools
+                if isinstance(pool, Mapping) and pool.get("name") in own_pools
             ],
         )
+
 
 class TwoWorlds(RuleBasedStateMachine):
     """The rules say what people and chance may do. After every rule both operators make one pass."""
@@ -186,8 +188,8 @@ class TwoWorlds(RuleBasedStateMachine):
         """Create or change an object of nonsense; a pair of numbers is a spec of a fuzzer."""
         spec = POISONED[poison] if isinstance(poison, str) else FUZZERS[poison[0]].spec(poison[1])[1]
         body = inference_deployment(f"p{number}", POISON, **spec)
-        body["metadata"]["labels"] = {"plimsoll.dev/deployment": label}
-        body["metadata"]["annotations"] = {"plimsoll.dev/pool-record": note, "plimsoll.dev/rendered": label}
+        body["metadata"]["labels"] = {"plimsoll.dev/deployment": NONSENSE[label]}
+        body["metadata"]["annotations"] = {"plimsoll.dev/pool-record": NONSENSE[note], "plimsoll.dev/rendered": "x"}
         self.world.api.put(body)
         self._pass()
 
@@ -223,10 +225,15 @@ class TwoWorlds(RuleBasedStateMachine):
     def forge_an_approval(self, number: int, proposal: str, name: str) -> None:
         """Make a proposal that claims to belong to an object, and approve it and another one that nobody made."""
         version = {"apiVersion": APPROVALS.api_version}
-        content = {"deployment": name, "id": "0123456789ab", "reason": proposal}
+        content = {"deployment": name, "id": "0123456789ab", "reason": NONSENSE[proposal]}
         for namespace in (VICTIM, POISON):
             head: dict[str, Any] = {"name": f"forged-{number % 3}", "namespace": namespace}
-            spec = {"deployment": name, "proposal": proposal or "0123456789ab", "decision": "approve", "by": "mallory"}
+            spec = {
+                "deployment": name,
+                "proposal": NONSENSE[proposal] or "0123456789ab",
+                "decision": "approve",
+                "by": "mallory",
+            }
             self.world.api.put({**version, "kind": APPROVALS.kind, "metadata": head, "spec": spec})
             if owner := self.world.api.get(INFERENCE_DEPLOYMENTS, ObjectKey(namespace, name)):
                 forged = forged_deployment("x", owner, None, 1)["metadata"]
@@ -236,20 +243,24 @@ class TwoWorlds(RuleBasedStateMachine):
 
     @rule(number=numbers, replicas=st.integers(0, 3))
     def tamper_with_a_workload(self, number: int, replicas: int) -> None:
-        """Scale a Deployment of the operator, and take its record, its labels or its owner away."""
-        workloads = [body for body in self.world.api.all(DEPLOYMENTS, VICTIM) if self.world.api.makers[uid_of(body)] == USER]
+        """Scale a Deployment of the operator, and take its record or its labels away."""
+        workloads = [
+            body for body in self.world.api.all(DEPLOYMENTS, VICTIM) if self.world.api.makers[uid_of(body)] == USER
+        ]
         if workloads:
             body = workloads[number % len(workloads)]
             head = {**body["metadata"]}
-            head.pop(("annotations", "ownerReferences", "labels", "x")[number % 4], None)
+            head.pop(("annotations", "labels", "nothing")[number % 3], None)
             spec = {**body["spec"], "replicas": replicas}
             self.world.api.put({**body, "metadata": head, "spec": spec})
         self._pass()
 
-    @rule(price=st.sampled_from(PRICES), key=st.sampled_from(["l4-24gb", "h100-sxm-80gb", "", "no-such-gpu"]))
+    @rule(price=st.sampled_from(sorted(PRICES)), key=st.sampled_from(["l4-24gb", "h100-sxm-80gb", "", "no-such-gpu"]))
     def misprice(self, price: str, key: str) -> None:
         head = {"name": "plimsoll-prices", "namespace": NAMESPACE}
-        self.world.api.put({"apiVersion": "v1", "kind": CONFIG_MAPS.kind, "metadata": head, "data": {key: price}})
+        self.world.api.put(
+            {"apiVersion": "v1", "kind": CONFIG_MAPS.kind, "metadata": head, "data": {key: PRICES[price]}}
+        )
         self._pass()
 
     # What chance does.

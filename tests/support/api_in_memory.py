@@ -92,7 +92,10 @@ class ApiInMemory:
 
     def copy(self) -> ApiInMemory:
         """Return the same cluster, which goes its own way from now on."""
-        copied = {name: getattr(self, name).copy() for name in ("objects", "writes", "makers", "_births", "_applied", "_statuses")}
+        copied = {
+            name: getattr(self, name).copy()
+            for name in ("objects", "writes", "makers", "_births", "_applied", "_statuses")
+        }
         return ApiInMemory(self.clock, version=self.version, **copied)
 
     def get(self, kind: Kind, key: ObjectKey) -> Body | None:
@@ -203,9 +206,7 @@ class ApiInMemory:
             raise ClusterRefused(f"{kind.plural} {key}", _CONFLICT, "another uid")
         return found
 
-    def _store(
-        self, kind: Kind, key: ObjectKey, body: Mapping[str, Any], user: str, subresource: str = ""
-    ) -> Body:
+    def _store(self, kind: Kind, key: ObjectKey, body: Mapping[str, Any], user: str, subresource: str = "") -> Body:
         before = self.objects.get((kind, key))
         if not subresource and kind not in _OF_PEOPLE:
             self._look_who_writes(before, user, "write")
@@ -233,9 +234,7 @@ class ApiInMemory:
         return stored
 
     def _note(self, user: str, verb: str, resource: str, key: ObjectKey, status: int, body: Any) -> None:
-        self.writes.append(
-            AuditEvent(user, verb, resource, key.namespace, key.name, status, self.clock.text, body)
-        )
+        self.writes.append(AuditEvent(user, verb, resource, key.namespace, key.name, status, self.clock.text, body))
 
     def _collect_garbage(self) -> None:
         """Remove what belongs to objects that are gone, and in turn what belongs to that."""
@@ -360,9 +359,7 @@ class ApiInMemory:
     def _bind(self, pod: Body, node: str) -> None:
         """Bind a pod, and let its engine serve at once."""
         key, now = key_of(pod), self.clock.text
-        conditions = [
-            {"type": each, "status": "True", "lastTransitionTime": now} for each in ("PodScheduled", "Ready")
-        ]
+        conditions = [{"type": each, "status": "True", "lastTransitionTime": now} for each in ("PodScheduled", "Ready")]
         status = {"phase": "Running", "conditions": conditions, "startTime": now}
         self._store(PODS, key, {**pod, "spec": {**pod["spec"], "nodeName": node}}, CLUSTER)
         self._note(CLUSTER, "create", "pods/binding", key, 201, {"target": {"name": node}})
@@ -452,7 +449,7 @@ def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
     return is_same_key and is_any and toleration.get("effect") in (None, "", taint["effect"])
 
 
-def _merged(live: Any, known: Any, wanted: Any, schema: Mapping[str, Any] = {}) -> Any:  # noqa: B006 - never changed
+def _merged(live: Any, known: Any, wanted: Any, schema: Mapping[str, Any] = {}) -> Any:
     """The live value with the wanted one applied. ``known`` is what the same user applied before.
 
     Lists are replaced as a whole, except where their schema gives the keys of their entries.
@@ -462,8 +459,7 @@ def _merged(live: Any, known: Any, wanted: Any, schema: Mapping[str, Any] = {}) 
         kept = {name: value for name, value in live.items() if name in wanted or name not in known}
         parts = schema.get("properties") or {}
         return kept | {
-            name: _merged(live.get(name), known.get(name), value, parts.get(name, {}))
-            for name, value in wanted.items()
+            name: _merged(live.get(name), known.get(name), value, parts.get(name, {})) for name, value in wanted.items()
         }
     keys = schema.get("x-kubernetes-list-map-keys")
     if keys and isinstance(live, Sequence) and isinstance(wanted, list):
@@ -506,4 +502,3 @@ class InMemoryView:
     def get(self, name: str) -> Body:
         """Return an InferenceDeployment; empty where there is none."""
         return self.api.get(INFERENCE_DEPLOYMENTS, ObjectKey(self.namespace, name)) or {}
-

@@ -7,12 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Any, NoReturn, cast
+from typing import Any, cast
 
 from benchmarks.planning.passes import new_passes
 from plimsoll.adapters.api_errors import ClusterRefused
 from plimsoll.adapters.cluster import (
-    CONFIG_MAPS,
     PRIORITY_CLASSES,
     RESOURCE_QUOTAS,
     Cluster,
@@ -33,7 +32,7 @@ from plimsoll.app.prices import PriceList
 from plimsoll.app.relist import Relist
 from plimsoll.app.settings import Settings
 from plimsoll.app.shell import INBOX, OWNED_SELECTOR, PRUNERS, kept
-from plimsoll.app.store import Store, key_of
+from plimsoll.app.store import Store
 from plimsoll.app.writers import Writers
 from plimsoll.domain.errors import ModelNotFound, SourceUnavailable
 from plimsoll.domain.keys import ObjectKey
@@ -139,12 +138,8 @@ class Client:
             return do()
         if trouble in _DONE:
             do()
-        self.is_dead = trouble in KILLS
-        self._fail(trouble)
-
-    @staticmethod
-    def _fail(trouble: Trouble) -> NoReturn:
         if trouble in KILLS:
+            self.is_dead = True
             raise asyncio.CancelledError
         if isinstance(trouble.value, int):
             raise ClusterRefused("write", trouble.value, trouble.name)
@@ -271,6 +266,3 @@ def is_labelled(body: Mapping[str, Any]) -> bool:
     """Whether an object has the label of the operator's own objects."""
     labels = body["metadata"].get("labels") or {}
     return isinstance(labels, Mapping) and labels.get(MANAGED_BY) == FIELD_MANAGER
-
-
-_ = CONFIG_MAPS, key_of

@@ -31,7 +31,7 @@ from plimsoll.domain.public_words import PublicWord
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.domain.workload import Manifest
 from plimsoll.render.inputs import INPUTS_ANNOTATION, is_left_running
-from plimsoll.render.names import HASH_ANNOTATION, POOL_ANNOTATION
+from plimsoll.render.names import DEPLOYMENT_LABEL, HASH_ANNOTATION, MANAGED_BY, POOL_ANNOTATION, POOL_LABEL
 
 FREE_SECONDS = 5.0
 """How long a name counts as free after no object of this name was found."""
@@ -130,12 +130,13 @@ class Executor:
     async def _leave_running(self, owner: Body, live: Body, manifest: Manifest) -> bool:
         """Set the number of replicas of a Deployment that another release rendered; keep its template.
 
-        The digest of the template's inputs and the owner reference are added if they are missing, and so is a pool
-        record that can be read: without one the Deployment would never be removed.
+        The digest of the template's inputs and the owner reference are added if they are missing, and so are our labels
+        and a pool record that can be read: without them the Deployment would never be removed.
         """
         head, replicas = manifest["metadata"], manifest["spec"]["replicas"]
         added = [INPUTS_ANNOTATION, *([POOL_ANNOTATION] if record_doubt(live, str(owner["metadata"]["name"])) else [])]
         wanted = {
+            "labels": {name: head["labels"][name] for name in (MANAGED_BY, DEPLOYMENT_LABEL, POOL_LABEL)},
             "annotations": {name: head["annotations"][name] for name in added},
             "ownerReferences": head["ownerReferences"],
         }
