@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from benchmarks.planning.passes import new_passes
 from plimsoll.adapters.api_errors import ClusterRefused
@@ -41,6 +41,8 @@ from plimsoll.render.names import FIELD_MANAGER, MANAGED_BY
 from testbed.operator_process import NAMESPACE, USER
 from tests.support.api_in_memory import ApiInMemory
 from tests.support.bodies import Body
+
+T = TypeVar("T")
 
 PRICES = ObjectKey(NAMESPACE, "plimsoll-prices")
 _CONFLICT, _GONE = 409, 404
@@ -131,7 +133,7 @@ class Client:
         if self.is_dead:
             raise asyncio.CancelledError
 
-    async def _write(self, do: Callable[[], Any]) -> Any:
+    async def _write(self, do: Callable[[], T]) -> T:
         await self._go_on()
         trouble = self.trouble()
         if trouble is None:
