@@ -11,7 +11,7 @@ BY_FILE := --dist loadfile --no-loadscope-reorder
 TWO_AT_A_TIME := -n 2 $(BY_FILE)
 FOUR_AT_A_TIME := -n 4 $(BY_FILE)
 APART := cluster or helm or browser
-ELSEWHERE := engine or live or bench
+ELSEWHERE := engine or live or bench or at_length
 FAST := not ($(APART) or $(ELSEWHERE))
 WITH_PARTS := tests/chart tests/cluster tests/browser tests/testbed
 
@@ -61,15 +61,17 @@ test-browser: $(READY) build browser ## the console in a real Chromium
 	$(PYTEST) -m browser $(TWO_AT_A_TIME) $(ARGS)
 
 test-cluster: $(READY) build ## on a real API server, scheduler and Prometheus
-	$(PYTEST) -m "cluster and not browser" $(FOUR_AT_A_TIME) $(ARGS)
+	$(PYTEST) -m "cluster and not browser and not at_length" $(FOUR_AT_A_TIME) $(ARGS)
 
-poison: $(READY) build ## many fuzzed objects against the operator (PLIMSOLL_POISON_OBJECTS, PLIMSOLL_POISON_SEED)
-	PLIMSOLL_POISON_OBJECTS=$${PLIMSOLL_POISON_OBJECTS:-2000} $(PYTEST) tests/cluster/test_poison.py --log-cli-level=INFO $(ARGS)
+poison: $(READY) build ## all poison and forgeries on a real API server (PLIMSOLL_POISON_OBJECTS, PLIMSOLL_POISON_SEED)
+	PLIMSOLL_POISON_OBJECTS=$${PLIMSOLL_POISON_OBJECTS:-2000} $(PYTEST) tests/cluster/test_poison.py \
+	  tests/cluster/test_poison_past_validation.py tests/cluster/test_forgery.py --log-cli-level=INFO $(ARGS)
 
 kills: $(READY) build ## kill the operator at every write of a scale-out, a move and an approved change (minutes)
 	PLIMSOLL_KILLS_AT_ALL=1 $(PYTEST) tests/cluster/test_killed_while_rebalancing.py --log-cli-level=INFO $(ARGS)
 
-chaos: $(READY) build ## chains of faults over 50 objects, many seeds (PLIMSOLL_CHAOS_OBJECTS, PLIMSOLL_CHAOS_SEEDS)
+chaos: $(READY) build ## chains of faults, in memory and over 50 real objects (PLIMSOLL_STORIES, PLIMSOLL_CHAOS_OBJECTS, _SEEDS)
+	PLIMSOLL_STORIES=$${PLIMSOLL_STORIES:-1000} $(PYTEST) tests/app/test_poison_and_faults.py $(ARGS)
 	PLIMSOLL_CHAOS_OBJECTS=$${PLIMSOLL_CHAOS_OBJECTS:-50} PLIMSOLL_CHAOS_SEEDS=$${PLIMSOLL_CHAOS_SEEDS:-20} \
 	  $(PYTEST) tests/cluster/test_chains.py --log-cli-level=INFO $(ARGS)
 

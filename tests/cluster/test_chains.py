@@ -1,4 +1,7 @@
-"""Random chains of faults, by seed: in the end everything is as if nothing had happened."""
+"""Random chains of faults, by seed: in the end everything is as if nothing had happened.
+
+Run by ``make chaos``. ``tests/app/test_poison_and_faults.py`` has chains of faults in memory.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from tests.support.faulty import fault_proxy, operator_through
 from tests.support.honest import Honest, honest_nodes
 from tests.support.installed import View, inference_deployment, install, namespace_of, operator_writes
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.cluster, pytest.mark.at_length, pytest.mark.timeout(1200)]
 
 OBJECTS = int(os.environ.get("PLIMSOLL_CHAOS_OBJECTS", "12"))
 SEEDS = range(int(os.environ.get("PLIMSOLL_CHAOS_SEEDS", "2")))

@@ -1,101 +1,32 @@
-"""What looks like ours and is not, and what others do to what is ours: the tenant next door is served as usual."""
+"""What looks like ours and is not, and what others do to what is ours: the tenant next door is served as usual.
+
+Run by ``make poison``. ``test_poison_and_faults.py`` and ``test_forgery.py`` in ``tests/app`` have the same in memory.
+"""
 
 from __future__ import annotations
 
 import itertools
-import json
 import uuid
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from testbed.api_client import ApiError
 from testbed.background import BackgroundLoop
 from testbed.control_plane import ControlPlane
 from testbed.operator_process import OperatorProcess
 from tests.support.faulty import Calm, sampled_health
+from tests.support.forgery import EDITED_STATUSES, RECORDS, edit_status, forged_deployment, forged_pod
 from tests.support.honest import Honest
 from tests.support.installed import View, condition, namespace_of, on_gpu
 from tests.support.poison import assert_explained, create
 from tests.support.workloads import gpu_deployment
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.at_length]
 
 TRACEBACKS = 3
 EXPIRED_SECONDS = 100.0
 """Promises of GPUs to pods that cannot be made end after a bounded time; this is that time on a loaded machine."""
-
-
-RECORDS: dict[str, str | None] = {
-    "without-a-record": None,
-    "record-is-no-json": "{",
-    "record-is-a-list": "[]",
-    "record-is-a-number": "7",
-    "record-is-null": "null",
-    "record-without-fields": "{}",
-    "record-of-wrong-types": json.dumps(
-        {"gpuType": 7, "nodeSelector": "x", "resource": [], "tensorParallel": "many", "pipelineParallel": {}}
-    ),
-    "record-of-two-labels": json.dumps(
-        {"gpuType": "h100-sxm-80gb", "nodeSelector": {"a": "b", "c": "d"}, "resource": "x", "tensorParallel": 1}
-    ),
-    "record-of-no-gpus": json.dumps(
-        {"gpuType": "h100-sxm-80gb", "nodeSelector": {"a": "b"}, "resource": "nvidia.com/gpu", "tensorParallel": 0}
-    ),
-    "record-of-endless-gpus": json.dumps(
-        {
-            "gpuType": "h100-sxm-80gb",
-            "nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"},
-            "resource": "nvidia.com/gpu",
-            "tensorParallel": 10**18,
-        }
-    ),
-    "record-that-could-be-ours": json.dumps(
-        {
-            "gpuType": "h100-sxm-80gb",
-            "nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"},
-            "resource": "nvidia.com/gpu",
-            "tensorParallel": 8,
-        }
-    ),
-}
-
-
-def forged_deployment(name: str, owner: dict[str, Any], record: str | None, replicas: int) -> dict[str, Any]:
-    """A Deployment as an editor of the namespace may write one: our labels, and a real object as its controller."""
-    head = owner["metadata"]
-    manifest = gpu_deployment(name, head["namespace"], replicas=replicas)
-    labels = {
-        "app.kubernetes.io/managed-by": "plimsoll",
-        "plimsoll.dev/deployment": head["name"],
-        "plimsoll.dev/pool": name,
-    }
-    reference = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": head["name"], "uid": head["uid"]}
-    manifest["metadata"] |= {
-        "labels": labels,
-        "annotations": {} if record is None else {"plimsoll.dev/pool-record": record},
-        "ownerReferences": [reference | {"controller": True}],
-    }
-    manifest["spec"]["paused"] = True  # no controller makes two million pods of it
-    return manifest
-
-
-def forged_pod(name: str, owner: dict[str, Any]) -> dict[str, Any]:
-    """A pod with the labels of a pool."""
-    head = owner["metadata"]
-    labels = {
-        "app.kubernetes.io/managed-by": "plimsoll",
-        "plimsoll.dev/deployment": head["name"],
-        "plimsoll.dev/pool": "h100-sxm-80gb-tp1",
-    }
-    container = {"name": "engine", "image": "x", "args": ["--max-model-len", "lots"]}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": head["namespace"], "labels": labels},
-        "spec": {"containers": [container], "nodeSelector": {"nobody": "has"}},
-    }
 
 
 def test_forged_workloads_and_pods_enter_no_plan(operator: OperatorProcess, honest: Honest, here: View) -> None:
@@ -128,57 +59,21 @@ def named_in_the_log(calm: Calm) -> bool:
     return all(name in log for name in RECORDS if name != "record-that-could-be-ours")
 
 
-STATUSES: dict[str, Any] = {
-    "no-selector": {"nodeSelector": {}},
-    "two-labels": {"nodeSelector": {"a": "b", "c": "d"}},
-    "gpu-of-nobody": {"gpuType": "\u202e", "resource": "no.such/thing"},
-    "less-than-nothing": {"replicas": -5, "tensorParallel": 0, "readyReplicas": -1, "generation": -1},
-    "more-than-everything": {"replicas": 2**62, "tensorParallel": 2**62, "batchedTokens": 2**62},
-    "name-of-a-path": {"name": "../../x"},
-}
-
-
 def test_a_status_edited_by_hand_hurts_only_its_object(operator: OperatorProcess, honest: Honest, here: View) -> None:
-    pool = {
-        "name": "h100-sxm-80gb-tp1",
-        "gpuType": "h100-sxm-80gb",
-        "tensorParallel": 1,
-        "nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"},
-        "resource": "nvidia.com/gpu",
-        "state": "Active",
-        "generation": 1,
-        "replicas": 1,
-        "readyReplicas": 0,
-    }
-    for name in STATUSES:
+    for name in EDITED_STATUSES:
         here.apply(name, **on_gpu("mi300x-192gb"))
-    for name in STATUSES:
+    for name in EDITED_STATUSES:
         here.wait_ready(name)
     calm = Calm.now(operator)
     with sampled_health(operator) as health, honest.standing():
-        taken = [
-            patched
-            for name, nonsense in STATUSES.items()
-            if (patched := edited(here, name, {"pools": [pool | nonsense], "replicasSummary": "9/9"}))
-        ]
+        taken = [name for name, status in EDITED_STATUSES.items() if edit_status(here, name, status)]
         honest.assert_served()
-        for name in STATUSES:
+        for name in EDITED_STATUSES:
             here.wait_ready(name)
-        assert_explained(here, STATUSES)
+        assert_explained(here, EDITED_STATUSES)
     assert taken
     assert health.bad == []
     calm.assert_kept(tracebacks=TRACEBACKS)
-
-
-def edited(view: View, name: str, status: dict[str, Any]) -> bool:
-    """Write a status as somebody with too many rights would; False if the API server refuses it."""
-    try:
-        view.patch_object("inferencedeployments", f"{name}/status", {"status": status})
-    except ApiError as error:
-        if error.status != 422:
-            raise
-        return False
-    return True
 
 
 @pytest.fixture

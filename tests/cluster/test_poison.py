@@ -1,4 +1,8 @@
-"""One tenant's nonsense in the fields of the API: another tenant is placed, updated and deleted as usual."""
+"""One tenant's nonsense and forgeries, and a killed operator: another tenant is placed, updated and deleted as usual.
+
+``tests/app/test_poison_and_faults.py`` tries every order of them in memory. Here is one short mixture on a real API
+server; ``make poison`` has the long ones.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +16,14 @@ import pytest
 from testbed.control_plane import ControlPlane
 from testbed.operator_process import NAMESPACE, OperatorProcess
 from tests.support.faulty import Calm, sampled_health
+from tests.support.forgery import EDITED_STATUSES, edit_status, forged_deployment
 from tests.support.fuzz import SpecFuzzer
 from tests.support.honest import Honest
-from tests.support.installed import LLAMA_8B, View
+from tests.support.installed import LLAMA_8B, View, on_gpu
 from tests.support.poison import POISONED_SPECS, assert_explained, clear, create
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(7200)]
+at_length = pytest.mark.at_length
 
 OBJECTS = int(os.environ.get("PLIMSOLL_POISON_OBJECTS", "60"))
 SEED = int(os.environ.get("PLIMSOLL_POISON_SEED", "20261122"))
@@ -29,6 +35,35 @@ TRACEBACKS = 3
 logger = logging.getLogger(__name__)
 
 
+MIXTURE = ("env-of-numbers", "volume-twice", "quantity-is-endless", "a-thousand-replicas", "config-very-deep")
+
+
+def test_a_mixture_of_poison_forgeries_and_a_kill_hurts_no_other_tenant(
+    operator: OperatorProcess, honest: Honest, here: View
+) -> None:
+    here.apply("real", **on_gpu("mi300x-192gb"))
+    owner = here.wait_ready("real")
+    calm = Calm.now(operator)
+    with honest.standing():
+        admitted = [name for name in MIXTURE if create(here, name, POISONED_SPECS[name])]
+        here.control_plane.apply([forged_deployment("record-is-a-list", owner, "[]", 2_000_000)])
+        edited = [name for name, status in EDITED_STATUSES.items() if edit_status(here, "real", status)]
+        honest.assert_served()
+        assert_explained(here, admitted)
+        calm.assert_kept(tracebacks=TRACEBACKS)
+        operator.kill()
+        here.patch("real", {"contextLength": 8192})
+        operator.start()
+        here.wait_ready("real", timeout=120)  # a new process waits for the lease of the dead one
+        honest.assert_served()
+    assert [pool["name"] for pool in here.pools("real") if pool["replicas"] == pool["readyReplicas"]] == [
+        "mi300x-192gb-tp1"
+    ]
+    assert admitted, "nothing was admitted, so nothing was tried"
+    assert edited, "no status was edited"
+
+
+@at_length
 def test_no_spec_that_is_admitted_hurts_another_tenant(operator: OperatorProcess, honest: Honest, here: View) -> None:
     calm = Calm.now(operator)
     with sampled_health(operator) as health, honest.standing():
@@ -42,6 +77,7 @@ def test_no_spec_that_is_admitted_hurts_another_tenant(operator: OperatorProcess
     assert admitted, "nothing was admitted, so nothing was tried"
 
 
+@at_length
 def test_nonsense_in_the_price_list_hurts_nobody(
     control_plane: ControlPlane, operator: OperatorProcess, honest: Honest
 ) -> None:
@@ -59,8 +95,9 @@ def test_nonsense_in_the_price_list_hurts_nobody(
     calm.assert_kept(tracebacks=0)
 
 
+@at_length
 def test_no_fuzzed_object_hurts_another_tenant(operator: OperatorProcess, honest: Honest, here: View) -> None:
-    """Run longer by ``make poison``; the numbers of the specs in a failure make it repeatable with its seed."""
+    """The numbers of the specs in a failure make it repeatable with its seed."""
     calm, fuzzer, admitted = Calm.now(operator), SpecFuzzer(SEED, MINIMAL), 0
     with sampled_health(operator) as health:
         for first in range(0, OBJECTS, BATCH):

@@ -1,4 +1,7 @@
-"""Nonsense that no schema refuses, as under an older or an edited CRD: the tenant next door is served as usual."""
+"""Nonsense that no schema refuses, as under an older or an edited CRD: the tenant next door is served as usual.
+
+Run by ``make poison``. ``tests/app/test_poison_and_faults.py`` has the same nonsense in memory.
+"""
 
 from __future__ import annotations
 
@@ -11,35 +14,17 @@ from testbed.control_plane import ControlPlane
 from testbed.fleet import mixed_fleet
 from testbed.operator_process import OperatorProcess
 from tests.support.faulty import Calm, sampled_health
+from tests.support.forgery import STATUSES_OF_WORDS
 from tests.support.fuzz import SpecFuzzer
 from tests.support.honest import Honest, honest_nodes
 from tests.support.installed import LLAMA_8B, View, install, on_gpu
-from tests.support.poison import POISONED_SPECS, assert_explained, clear, create, opened_crd
+from tests.support.poison import FAR_FROM_THE_TYPE, POISONED_SPECS, assert_explained, clear, create, opened_crd
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.at_length]
 
 TRACEBACKS = 3
 WILD = 20
 MINIMAL = {"model": {"name": LLAMA_8B}, "contextLength": 4096, "concurrency": 6}
-FAR_FROM_THE_TYPE: dict[str, dict[str, Any]] = {
-    "template-of-words": {"podTemplate": {"env": "x", "volumes": 7, "tolerations": {"a": 1}}},
-    "template-is-empty": {"podTemplate": {}},
-    "unknown-fields": {"podTemplate": {"hostNetwork": True, "nobody": {"knows": "it"}}},
-    "entries-are-words": {"podTemplate": {"env": ["A=1"], "volumeMounts": [None], "imagePullSecrets": ["x"]}},
-    "labels-of-numbers": {"podTemplate": {"labels": {"a": 1}, "annotations": {"b": None}, "nodeSelector": {"c": []}}},
-    "engine-of-words": {"engine": {"version": 32, "extraArgs": "--x", "gpuMemoryUtilizationPercent": "most"}},
-    "engine-beyond-bounds": {"engine": {"gpuMemoryUtilizationPercent": 10**30, "maxBatchedTokens": -1}},
-    "engine-of-lists": {"engine": {"image": ["x"], "lora": [], "multimodal": "all", "speculation": 3}},
-}
-STATUSES: dict[str, dict[str, Any]] = {
-    "pools-is-a-word": {"pools": "many"},
-    "pools-of-words": {"pools": ["x", None, 7]},
-    "pools-of-nothing": {"pools": [{}]},
-    "pool-of-wrong-types": {"pools": [{"name": 7, "nodeSelector": [], "replicas": "x", "tensorParallel": None}]},
-    "conditions-of-words": {"conditions": ["x", {"type": 7}]},
-    "observations-of-words": {"observations": [{"pool": 7}, "x"], "rebalancing": "x", "placement": [1]},
-    "figures-of-words": {"observedGeneration": "x", "readyReplicas": "x", "estimate": 7, "model": [], "tooSmall": 3},
-}
 
 
 @pytest.fixture(scope="module")
@@ -73,17 +58,17 @@ def test_no_nonsense_that_reaches_the_operator_hurts_another_tenant(
 def test_no_status_that_reaches_the_operator_hurts_another_tenant(
     operator: OperatorProcess, honest: Honest, here: View
 ) -> None:
-    for name in STATUSES:
+    for name in STATUSES_OF_WORDS:
         here.apply(name, **on_gpu("mi300x-192gb"))
-    for name in STATUSES:
+    for name in STATUSES_OF_WORDS:
         here.wait_ready(name)
     calm = Calm.now(operator)
     with sampled_health(operator) as health, honest.standing():
-        for name, status in STATUSES.items():
+        for name, status in STATUSES_OF_WORDS.items():
             here.patch_object("inferencedeployments", f"{name}/status", {"status": status})
         honest.assert_served()
-        here.wait(lambda: all(is_repaired(here, name) for name in STATUSES), "every status as it should be")
-    for name in STATUSES:
+        here.wait(lambda: all(is_repaired(here, name) for name in STATUSES_OF_WORDS), "every status as it should be")
+    for name in STATUSES_OF_WORDS:
         here.wait_ready(name)
         assert len(here.pods(name)) == 1
     assert health.bad == []

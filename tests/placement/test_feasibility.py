@@ -396,9 +396,8 @@ def test_every_reason_can_be_met_in_a_placement() -> None:
         *CUT_REASONS,
     }
     here = {
-        case.values[3]
-        for mark in test_every_reason_is_given_with_its_numbers.pytestmark  # type: ignore[attr-defined]
-        for case in mark.args[1]
+        row.arguments["reason"]
+        for row in test_every_reason_is_given_with_its_numbers.rows  # type: ignore[attr-defined]
     }
     assert here | elsewhere | {Reason.PRICE_UNKNOWN} == set(Reason)
 

@@ -22,25 +22,25 @@ _LOADING_SECONDS = 60.0
 _serial = itertools.count(1)
 
 
-def honest_nodes(count: int = 2) -> list[dict[str, Any]]:
-    """Nodes that only the honest tenant may use: what others lawfully take is not taken from it."""
+def honest_nodes(count: int = 2, tenant: str = "honest") -> list[dict[str, Any]]:
+    """Nodes that only one tenant may use: what others lawfully take is not taken from it."""
     taints = [
         {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"},
-        {"key": _TENANT, "value": "honest", "effect": "NoSchedule"},
+        {"key": _TENANT, "value": tenant, "effect": "NoSchedule"},
     ]
     return [
-        gpu_node(f"honest-{index}", "H100-80GB-HBM3", 8, labels={_TENANT: "honest"}, taints=taints)
+        gpu_node(f"{tenant}-{index}", "H100-80GB-HBM3", 8, labels={_TENANT: tenant}, taints=taints)
         for index in range(count)
     ]
 
 
-def honest_spec(**more: Any) -> dict[str, Any]:
-    """The spec of an object that is served on the honest tenant's nodes and nowhere else."""
+def honest_spec(tenant: str = "honest", **more: Any) -> dict[str, Any]:
+    """The spec of an object that is served on the nodes of that tenant and nowhere else."""
     return {
         "overrides": {"gpuType": "h100-sxm-80gb", "tensorParallel": 1},
         "podTemplate": {
-            "nodeSelector": {_TENANT: "honest"},
-            "tolerations": [{"key": _TENANT, "operator": "Equal", "value": "honest", "effect": "NoSchedule"}],
+            "nodeSelector": {_TENANT: tenant},
+            "tolerations": [{"key": _TENANT, "operator": "Equal", "value": tenant, "effect": "NoSchedule"}],
         },
         **more,
     }

@@ -70,10 +70,9 @@ class Undisturbed:
     witness: Witness
 
     def points(self, *, of_all: bool) -> tuple[Write, ...]:
-        """The writes at which the operator is killed: all, or the decision, its first effect, and what comes last."""
-        always = tuple(write for write in self.writes if write.comes_always)
-        effect = next(write for write in always if write.path != STATUS)
-        return self.writes if of_all else tuple(dict.fromkeys((always[0], effect, always[-1])))
+        """The writes at which the operator is killed: all, or the first effect of the decision."""
+        effect = next(write for write in self.writes if write.comes_always and write.path != STATUS)
+        return self.writes if of_all else (effect,)
 
     @property
     def kinds(self) -> list[tuple[str, str]]:

@@ -14,7 +14,7 @@ from testbed.control_plane import ControlPlane
 from tests.support.installed import CRD, GROUP, View, condition, inference_deployment
 
 _FIVE_THOUSAND = "9" * 5000
-_NOT_YET = {"", "Pending"}
+NOT_YET = {"", "Pending"}
 _EXPLAINED_SECONDS = 60.0
 
 
@@ -85,6 +85,19 @@ POISONED_SPECS: Mapping[str, Mapping[str, Any]] = {
 """By name: what a spec of nonsense holds besides the minimal example. Validation may refuse any of them."""
 
 
+FAR_FROM_THE_TYPE: Mapping[str, Mapping[str, Any]] = {
+    "template-of-words": {"podTemplate": {"env": "x", "volumes": 7, "tolerations": {"a": 1}}},
+    "template-is-empty": {"podTemplate": {}},
+    "unknown-fields": {"podTemplate": {"hostNetwork": True, "nobody": {"knows": "it"}}},
+    "entries-are-words": {"podTemplate": {"env": ["A=1"], "volumeMounts": [None], "imagePullSecrets": ["x"]}},
+    "labels-of-numbers": {"podTemplate": {"labels": {"a": 1}, "annotations": {"b": None}, "nodeSelector": {"c": []}}},
+    "engine-of-words": {"engine": {"version": 32, "extraArgs": "--x", "gpuMemoryUtilizationPercent": "most"}},
+    "engine-beyond-bounds": {"engine": {"gpuMemoryUtilizationPercent": 10**30, "maxBatchedTokens": -1}},
+    "engine-of-lists": {"engine": {"image": ["x"], "lora": [], "multimodal": "all", "speculation": 3}},
+}
+"""By name: what no CRD of this release admits, but an older or an edited one may."""
+
+
 def opened_crd() -> dict[str, Any]:
     """The CRD with everything admitted below podTemplate, engine and status, as an older or edited one would."""
     crd: dict[str, Any] = copy.deepcopy(yaml.safe_load(CRD.read_text()))
@@ -116,7 +129,7 @@ def unexplained(view: View, names: Iterable[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for name in names:
         ready = condition(view.get(name), "Ready")
-        if ready.get("reason", "") in _NOT_YET:
+        if ready.get("reason", "") in NOT_YET:
             found[name] = str(ready)
     return found
 

@@ -25,13 +25,13 @@ from plimsoll.adapters.cluster import (
 )
 from plimsoll.app.contests import Contests
 from plimsoll.app.store import Body, Store, key_of
-from plimsoll.app.workload_trust import is_adoptable
+from plimsoll.app.workload_trust import is_adoptable, record_doubt
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.public_words import PublicWord
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.domain.workload import Manifest
 from plimsoll.render.inputs import INPUTS_ANNOTATION, is_left_running
-from plimsoll.render.names import HASH_ANNOTATION
+from plimsoll.render.names import DEPLOYMENT_LABEL, HASH_ANNOTATION, MANAGED_BY, POOL_ANNOTATION, POOL_LABEL
 
 FREE_SECONDS = 5.0
 """How long a name counts as free after no object of this name was found."""
@@ -121,20 +121,23 @@ class Executor:
         if live is not None and (self._is_settled(live, manifest) or self._is_left_to_others(live, manifest)):
             return False
         if live is not None and kind_of(manifest) == DEPLOYMENTS and is_left_running(live, manifest):
-            return await self._leave_running(live, manifest)
+            return await self._leave_running(owner, live, manifest)
         answer = await self.cluster.apply(manifest)
         self.store.observe(kind_of(manifest), "MODIFIED", answer)
         self._remember(answer, manifest)
         return True
 
-    async def _leave_running(self, live: Body, manifest: Manifest) -> bool:
+    async def _leave_running(self, owner: Body, live: Body, manifest: Manifest) -> bool:
         """Set the number of replicas of a Deployment that another release rendered; keep its template.
 
-        The digest of the template's inputs and the owner reference are added if they are missing.
+        The digest of the template's inputs and the owner reference are added if they are missing, and so are our labels
+        and a pool record that can be read: without them the Deployment would never be removed.
         """
         head, replicas = manifest["metadata"], manifest["spec"]["replicas"]
+        added = [INPUTS_ANNOTATION, *([POOL_ANNOTATION] if record_doubt(live, str(owner["metadata"]["name"])) else [])]
         wanted = {
-            "annotations": {INPUTS_ANNOTATION: head["annotations"][INPUTS_ANNOTATION]},
+            "labels": {name: head["labels"][name] for name in (MANAGED_BY, DEPLOYMENT_LABEL, POOL_LABEL)},
+            "annotations": {name: head["annotations"][name] for name in added},
             "ownerReferences": head["ownerReferences"],
         }
         if (live.get("spec") or {}).get("replicas") == replicas and _shown(live["metadata"], wanted) == wanted:

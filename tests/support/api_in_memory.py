@@ -1,0 +1,504 @@
+"""An API server in memory, with the controllers, the scheduler and the kubelets that a small cluster needs.
+
+Bodies are never changed in place: a reader may keep what it was given.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import yaml
+
+from plimsoll.adapters.api_errors import ClusterRefused
+from plimsoll.adapters.cluster import (
+    APPROVALS,
+    DEPLOYMENTS,
+    EVENTS,
+    INFERENCE_DEPLOYMENTS,
+    NODES,
+    PODS,
+    PROPOSALS,
+    RESOURCE_QUOTAS,
+    Kind,
+    kind_of,
+)
+from plimsoll.app.store import key_of, uid_of
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.times import to_rfc3339
+from plimsoll.facts.cluster.host_reading import pod_need
+from testbed.audit import AuditEvent
+from testbed.operator_process import USER
+from tests.support.bodies import Body
+from tests.support.installed import CRD
+
+CLUSTER = "cluster"
+"""The user name of everything that is part of Kubernetes."""
+
+PERSON = "person"
+
+_OF_PEOPLE = (PROPOSALS, APPROVALS)
+"""Kinds whose objects the operator may delete whoever made them: it withdraws proposals, and answered approvals."""
+
+_GPUS = ("nvidia.com/gpu", "amd.com/gpu")
+_NO_SCHEDULE = ("NoSchedule", "NoExecute")
+_NOT_FOUND, _CONFLICT, _INVALID = 404, 409, 422
+
+
+@dataclass
+class Clock:
+    """The time of a test in POSIX seconds; it passes when the test says so."""
+
+    now: float = 1_795_300_000.0
+
+    def read(self) -> float:
+        """Return the time."""
+        return self.now
+
+    @property
+    def text(self) -> str:
+        """The time as Kubernetes writes it."""
+        return to_rfc3339(self.now)
+
+
+@dataclass
+class ApiInMemory:
+    """The objects of a cluster.
+
+    Attributes:
+        clock: the time.
+        objects: by kind and key.
+        writes: every accepted write, in order.
+        changes: what no watch has delivered yet.
+        makers: who created each object, by its uid.
+        trespasses: writes of the operator to objects that it did not create.
+    """
+
+    clock: Clock
+    objects: dict[tuple[Kind, ObjectKey], Body] = field(default_factory=dict)
+    writes: list[AuditEvent] = field(default_factory=list)
+    changes: list[tuple[Kind, str, Body]] = field(default_factory=list)
+    makers: dict[str, str] = field(default_factory=dict)
+    trespasses: list[str] = field(default_factory=list)
+    version: int = 100
+    _births: Counter[tuple[Kind, ObjectKey]] = field(default_factory=Counter)
+    _applied: dict[str, Body] = field(default_factory=dict)
+    _statuses: dict[str, Body] = field(default_factory=dict)
+
+    def copy(self) -> ApiInMemory:
+        """Return the same cluster, which goes its own way from now on."""
+        copied = {
+            name: getattr(self, name).copy()
+            for name in ("objects", "writes", "makers", "_births", "_applied", "_statuses")
+        }
+        return ApiInMemory(self.clock, version=self.version, **copied)
+
+    def get(self, kind: Kind, key: ObjectKey) -> Body | None:
+        """Return one object; None if it does not exist."""
+        return self.objects.get((kind, key))
+
+    def all(self, kind: Kind, namespace: str | None = None) -> list[Body]:
+        """Return the objects of a kind, by key."""
+        found = sorted(key for each, key in self.objects if each == kind and namespace in (None, key.namespace))
+        return [self.objects[kind, key] for key in found]
+
+    def put(self, body: Mapping[str, Any], user: str = PERSON) -> Body:
+        """Create an object, or replace everything but its status."""
+        kind, key = kind_of(body), key_of(body)
+        before = self.objects.get((kind, key))
+        whole = {**body, "metadata": {**body["metadata"]}}
+        if before is not None and kind is not NODES:
+            whole["status"] = before.get("status") or {}
+        return self._store(kind, key, whole, user)
+
+    def put_status(self, kind: Kind, key: ObjectKey, status: Mapping[str, Any], user: str = PERSON) -> Body:
+        """Merge something into the status of an object, as a person with too many rights may do."""
+        before = self._existing(kind, key)
+        merged = {**(before.get("status") or {}), **status}
+        return self._store(kind, key, {**before, "status": merged}, user, "status")
+
+    def apply(self, manifest: Body, user: str) -> Body:
+        """Server-side apply: what the same user applied before and not now is removed, everything else stays."""
+        kind, key = kind_of(manifest), key_of(manifest)
+        before = self.objects.get((kind, key))
+        if kind is DEPLOYMENTS:
+            _check_template(manifest)
+        if before is None:
+            stored = self._store(kind, key, manifest, user)
+        else:
+            known = self._applied.get(uid_of(before), {})
+            stored = self._store(kind, key, _merged(before, known, manifest), user)
+        self._applied[uid_of(stored)] = manifest
+        return stored
+
+    def apply_status(self, kind: Kind, key: ObjectKey, uid: str, status: Mapping[str, Any], user: str) -> Body:
+        """The same for a status."""
+        before = self._existing(kind, key, uid)
+        schema = _status_schema() if kind is INFERENCE_DEPLOYMENTS else {}
+        merged = _merged(before.get("status") or {}, self._statuses.get(uid, {}), dict(status), schema)
+        self._statuses[uid] = dict(status)
+        return self._store(kind, key, {**before, "status": merged}, user, "status")
+
+    def applied_status(self, uid: str) -> Body:
+        """Return the status that the operator applied last; empty before it did."""
+        return self._statuses.get(uid, {})
+
+    def patch(self, kind: Kind, key: ObjectKey, uid: str | None, patch: Mapping[str, Any], user: str = PERSON) -> Body:
+        """Merge a patch into an object."""
+        before = self._existing(kind, key, uid)
+        return self._store(kind, key, _merged(before, {}, patch), user)
+
+    def delete(self, kind: Kind, key: ObjectKey, uid: str | None = None, user: str = PERSON) -> None:
+        """Delete an object; what belongs to it goes when the controllers run."""
+        before = self._existing(kind, key, uid)
+        if kind not in _OF_PEOPLE:
+            self._look_who_writes(before, user, "delete")
+        del self.objects[kind, key]
+        self.version += 1
+        gone = {**before, "metadata": {**before["metadata"], "resourceVersion": str(self.version)}}
+        self.changes.append((kind, "DELETED", gone))
+        self._note(user, "delete", kind.plural, key, 200, None)
+
+    def create_event(self, event: Body, user: str) -> None:
+        """Record an event."""
+        key = key_of(event)
+        if (EVENTS, key) in self.objects:
+            raise ClusterRefused("record event", _CONFLICT, "already exists")
+        self.objects[EVENTS, key] = event
+        self._note(user, "create", "events", key, 201, event)
+
+    def take_changes(self) -> list[tuple[Kind, str, Body]]:
+        """Return what a watch that was never interrupted would deliver now."""
+        taken, self.changes = self.changes, []
+        return taken
+
+    def run_controllers(self) -> None:
+        """Let Kubernetes do what is left to do: remove orphans, make pods, bind them, and let their engines serve."""
+        self._collect_garbage()
+        self._lose_pods()
+        for body in self.all(DEPLOYMENTS):
+            if not body["spec"].get("paused"):
+                self._make_pods(body)
+        self._schedule()
+        for body in self.all(DEPLOYMENTS):
+            self._report(body)
+        self._count_quotas()
+
+    def pods_of(self, workload: Mapping[str, Any]) -> list[Body]:
+        """Return the pods of a Deployment, in the order in which they were made."""
+        found = [body for body in self.all(PODS, key_of(workload).namespace) if _is_of(body, workload)]
+        return sorted(found, key=lambda body: int(body["metadata"]["annotations"]["made"]))
+
+    def _look_who_writes(self, before: Mapping[str, Any] | None, user: str, what: str) -> None:
+        if before is not None and user == USER and self.makers[uid_of(before)] != USER:
+            self.trespasses.append(f"{what} {before['kind']} {key_of(before)}")
+
+    def _existing(self, kind: Kind, key: ObjectKey, uid: str | None = None) -> Body:
+        found = self.objects.get((kind, key))
+        if found is None:
+            raise ClusterRefused(f"{kind.plural} {key}", _NOT_FOUND, "not found")
+        if uid not in (None, uid_of(found)):
+            raise ClusterRefused(f"{kind.plural} {key}", _CONFLICT, "another uid")
+        return found
+
+    def _store(self, kind: Kind, key: ObjectKey, body: Mapping[str, Any], user: str, subresource: str = "") -> Body:
+        before = self.objects.get((kind, key))
+        if not subresource and kind not in _OF_PEOPLE:
+            self._look_who_writes(before, user, "write")
+        resource = f"{kind.plural}/{subresource}" if subresource else kind.plural
+        if before is not None and before == body:
+            self._note(user, "patch", resource, key, 200, before)
+            return before
+        self.version += 1
+        head = {name: value for name, value in body["metadata"].items() if name != "managedFields"}
+        if before is None:
+            self._births[kind, key] += 1
+            head["uid"] = f"{kind.plural}/{key.namespace}/{key.name}/{self._births[kind, key]}"
+            head |= {"creationTimestamp": self.clock.text, "generation": 1}
+            self.makers[head["uid"]] = user
+        else:
+            known = before["metadata"]
+            head |= {name: known[name] for name in ("uid", "creationTimestamp")}
+            head["generation"] = known["generation"] + (before.get("spec") != body.get("spec"))
+        head["resourceVersion"] = str(self.version)
+        stored = {**body, "metadata": head}
+        self.objects[kind, key] = stored
+        self.changes.append((kind, "ADDED" if before is None else "MODIFIED", stored))
+        verb, status = ("create", 201) if before is None else ("patch", 200)
+        self._note(user, verb, resource, key, status, stored)
+        return stored
+
+    def _note(self, user: str, verb: str, resource: str, key: ObjectKey, status: int, body: Any) -> None:
+        self.writes.append(AuditEvent(user, verb, resource, key.namespace, key.name, status, self.clock.text, body))
+
+    def _collect_garbage(self) -> None:
+        """Remove what belongs to objects that are gone, and in turn what belongs to that."""
+        removed = True
+        while removed:
+            uids = {uid_of(body) for body in self.objects.values() if "uid" in body["metadata"]}
+            orphans = [
+                (kind, key)
+                for (kind, key), body in self.objects.items()
+                if any(each.get("uid") not in uids for each in body["metadata"].get("ownerReferences") or ())
+            ]
+            for kind, key in orphans:
+                self.delete(kind, key, user=CLUSTER)
+            removed = bool(orphans)
+
+    def _lose_pods(self) -> None:
+        nodes = {body["metadata"]["name"] for body in self.all(NODES)}
+        for body in self.all(PODS):
+            if body["spec"].get("nodeName") and body["spec"]["nodeName"] not in nodes:
+                self.delete(PODS, key_of(body), user=CLUSTER)
+
+    def _make_pods(self, workload: Body) -> None:
+        """Make and remove pods until there are as many of the newest template as wanted."""
+        digest = _digest(workload["spec"]["template"])
+        pods = self.pods_of(workload)
+        for body in pods:
+            if body["metadata"]["annotations"]["template"] != digest:
+                self.delete(PODS, key_of(body), user=CLUSTER)
+        kept = [body for body in pods if body["metadata"]["annotations"]["template"] == digest]
+        wanted = int(workload["spec"].get("replicas") or 0)
+        for body in kept[wanted:]:
+            self.delete(PODS, key_of(body), user=CLUSTER)
+        refusal = ""
+        for _ in range(len(kept), wanted):
+            pod = self._pod(workload, digest)
+            refusal = self._beyond_quota(pod)
+            if refusal:
+                break
+            self._store(PODS, key_of(pod), pod, CLUSTER)
+        self._note_refusal(workload, refusal)
+
+    def _pod(self, workload: Body, digest: str) -> Body:
+        template, key = workload["spec"]["template"], key_of(workload)
+        head = template.get("metadata") or {}
+        self.version += 1
+        reference = {"kind": "ReplicaSet", "name": f"{key.name}-{digest}", "uid": uid_of(workload), "controller": True}
+        return {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                **head,
+                "name": f"{key.name}-{digest}-{self.version}",
+                "namespace": key.namespace,
+                "annotations": {**(head.get("annotations") or {}), "template": digest, "made": str(self.version)},
+                "ownerReferences": [reference],
+            },
+            "spec": template["spec"],
+            "status": {"phase": "Pending"},
+        }
+
+    def _note_refusal(self, workload: Body, refusal: str) -> None:
+        status = workload.get("status") or {}
+        known = [each for each in status.get("conditions") or () if each["type"] == "ReplicaFailure"]
+        if refusal and not known:
+            failed = {"type": "ReplicaFailure", "status": "True", "lastTransitionTime": self.clock.text}
+            self.put_status(DEPLOYMENTS, key_of(workload), {"conditions": [failed | {"message": refusal}]}, CLUSTER)
+        elif known and not refusal:
+            self.put_status(DEPLOYMENTS, key_of(workload), {"conditions": []}, CLUSTER)
+
+    def _beyond_quota(self, pod: Body) -> str:
+        """Return why a ResourceQuota forbids a pod; empty where none does."""
+        namespace = pod["metadata"]["namespace"]
+        for quota in self.all(RESOURCE_QUOTAS, namespace):
+            used = self._used(namespace)
+            for name, asked in _asked(pod).items():
+                limit = (quota["spec"].get("hard") or {}).get(name)
+                if limit is not None and used[name] + asked > _number(limit):
+                    return f"exceeded quota: {quota['metadata']['name']}, requested: {name}={asked}"
+        return ""
+
+    def _used(self, namespace: str) -> Counter[str]:
+        used: Counter[str] = Counter()
+        for pod in self.all(PODS, namespace):
+            used.update(_asked(pod))
+        return used
+
+    def _count_quotas(self) -> None:
+        for quota in self.all(RESOURCE_QUOTAS):
+            used = self._used(key_of(quota).namespace)
+            counts = {name: str(used[name]) for name in quota["spec"].get("hard") or {}}
+            if (quota.get("status") or {}).get("used") != counts:
+                self.put_status(RESOURCE_QUOTAS, key_of(quota), {"used": counts}, CLUSTER)
+
+    def _schedule(self) -> None:
+        free = {body["metadata"]["name"]: _allocatable(body) for body in self.all(NODES)}
+        waiting = []
+        for pod in self.all(PODS):
+            if pod["spec"].get("nodeName"):
+                free[pod["spec"]["nodeName"]].subtract(_gpus(pod))
+            else:
+                waiting.append(pod)
+        for pod in sorted(waiting, key=lambda body: int(body["metadata"]["resourceVersion"])):
+            fitting = (
+                body["metadata"]["name"]
+                for body in self.all(NODES)
+                if _admits(body, pod) and all(free[body["metadata"]["name"]][n] >= c for n, c in _gpus(pod).items())
+            )
+            node = next(fitting, None)
+            if node is None:
+                self._cannot_bind(pod)
+            else:
+                free[node].subtract(_gpus(pod))
+                self._bind(pod, node)
+
+    def _cannot_bind(self, pod: Body) -> None:
+        if (pod.get("status") or {}).get("conditions"):
+            return
+        words = {"status": "False", "reason": "Unschedulable", "message": "0/1 nodes are available: 1 Insufficient"}
+        listed = [{"type": "PodScheduled", "lastTransitionTime": self.clock.text, **words}]
+        self.put_status(PODS, key_of(pod), {"conditions": listed}, CLUSTER)
+
+    def _bind(self, pod: Body, node: str) -> None:
+        """Bind a pod, and let its engine serve at once."""
+        key, now = key_of(pod), self.clock.text
+        conditions = [{"type": each, "status": "True", "lastTransitionTime": now} for each in ("PodScheduled", "Ready")]
+        status = {"phase": "Running", "conditions": conditions, "startTime": now}
+        self._store(PODS, key, {**pod, "spec": {**pod["spec"], "nodeName": node}}, CLUSTER)
+        self._note(CLUSTER, "create", "pods/binding", key, 201, {"target": {"name": node}})
+        self.put_status(PODS, key, status, CLUSTER)
+
+    def _report(self, workload: Body) -> None:
+        pods = self.pods_of(workload)
+        counts = {
+            "observedGeneration": workload["metadata"]["generation"],
+            "replicas": len(pods),
+            "updatedReplicas": len(pods),
+            "readyReplicas": sum(1 for body in pods if body["spec"].get("nodeName")),
+        }
+        if any((workload.get("status") or {}).get(name) != count for name, count in counts.items()):
+            self.put_status(DEPLOYMENTS, key_of(workload), counts, CLUSTER)
+
+
+def _is_of(pod: Mapping[str, Any], workload: Mapping[str, Any]) -> bool:
+    references = pod["metadata"].get("ownerReferences") or ()
+    return any(each.get("uid") == uid_of(workload) for each in references) and "template" in (
+        pod["metadata"].get("annotations") or {}
+    )
+
+
+def _digest(part: Any) -> str:
+    return hashlib.sha256(json.dumps(part, sort_keys=True).encode()).hexdigest()[:10]
+
+
+def _check_template(manifest: Mapping[str, Any]) -> None:
+    """Refuse a Deployment whose pods could not be made. The real API server checks much more."""
+    try:
+        pod = {"metadata": {}, **manifest["spec"]["template"]}
+        json.dumps(_asked(pod)), _gpus(pod), pod_need(pod)
+    except Exception as error:
+        raise ClusterRefused("apply deployments", _INVALID, f"spec.template: Invalid value: {error}") from error
+
+
+def _gpus(pod: Mapping[str, Any]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for container in pod["spec"].get("containers") or ():
+        limits = (container.get("resources") or {}).get("limits") or {}
+        found.update({name: int(limits[name]) for name in _GPUS if name in limits})
+    return found
+
+
+def _asked(pod: Mapping[str, Any]) -> dict[str, int]:
+    """What a pod takes from quotas, in whole units and bytes."""
+    need = pod_need(pod)
+    gpus = {f"requests.{name}": count for name, count in _gpus(pod).items()}
+    return gpus | {"requests.memory": need.memory_bytes}
+
+
+def _number(quantity: str) -> int:
+    units = {"Gi": 2**30, "Mi": 2**20}
+    return int(quantity[:-2]) * units[quantity[-2:]] if quantity[-2:] in units else int(quantity)
+
+
+def _allocatable(node: Mapping[str, Any]) -> Counter[str]:
+    allocatable = (node.get("status") or {}).get("allocatable") or {}
+    return Counter({name: int(allocatable[name]) for name in _GPUS if name in allocatable})
+
+
+def _admits(node: Mapping[str, Any], pod: Mapping[str, Any]) -> bool:
+    labels, spec = node["metadata"].get("labels") or {}, pod["spec"]
+    if any(labels.get(name) != value for name, value in (spec.get("nodeSelector") or {}).items()):
+        return False
+    required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    )
+    if required and not any(_matches(labels, term) for term in required["nodeSelectorTerms"]):
+        return False
+    taints = [taint for taint in (node.get("spec") or {}).get("taints") or () if taint["effect"] in _NO_SCHEDULE]
+    return all(any(_tolerates(each, taint) for each in spec.get("tolerations") or ()) for taint in taints)
+
+
+def _matches(labels: Mapping[str, str], term: Mapping[str, Any]) -> bool:
+    for each in term.get("matchExpressions") or ():
+        is_in = labels.get(each["key"]) in (each.get("values") or ())
+        if is_in != (each["operator"] == "In"):
+            return False
+    return True
+
+
+def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
+    is_same_key = toleration.get("key") in (None, "", taint["key"])
+    is_any = toleration.get("operator") == "Exists" or toleration.get("value") == taint.get("value")
+    return is_same_key and is_any and toleration.get("effect") in (None, "", taint["effect"])
+
+
+def _merged(live: Any, known: Any, wanted: Any, schema: Mapping[str, Any] = {}) -> Any:
+    """The live value with the wanted one applied. ``known`` is what the same user applied before.
+
+    Lists are replaced as a whole, except where their schema gives the keys of their entries.
+    """
+    if isinstance(live, Mapping) and isinstance(wanted, Mapping):
+        known = known if isinstance(known, Mapping) else {}
+        kept = {name: value for name, value in live.items() if name in wanted or name not in known}
+        parts = schema.get("properties") or {}
+        return kept | {
+            name: _merged(live.get(name), known.get(name), value, parts.get(name, {})) for name, value in wanted.items()
+        }
+    keys = schema.get("x-kubernetes-list-map-keys")
+    if keys and isinstance(live, Sequence) and isinstance(wanted, list):
+        return _merged_list(live, known, wanted, lambda entry: tuple(str(entry.get(key)) for key in keys))
+    return wanted
+
+
+def _merged_list(live: Any, known: Any, wanted: list[Any], name: Callable[[Any], tuple[str, ...]]) -> list[Any]:
+    there = {name(entry): entry for entry in live if isinstance(entry, Mapping)}
+    before = {name(entry): entry for entry in known or () if isinstance(entry, Mapping)}
+    ours = {name(entry): entry for entry in wanted}
+    foreign = [entry for key, entry in there.items() if key not in before and key not in ours]
+    return [_merged(there.get(key), before.get(key), entry) for key, entry in ours.items()] + foreign
+
+
+@cache
+def _status_schema() -> Mapping[str, Any]:
+    crd = yaml.safe_load(CRD.read_text())
+    schema: Mapping[str, Any] = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]
+    return schema
+
+
+@dataclass(frozen=True)
+class InMemoryView:
+    """One namespace, as its administrator sees it."""
+
+    api: ApiInMemory
+    namespace: str
+
+    def all(self, plural: str, owner: str | None = None) -> list[Body]:
+        """Objects of a kind, or only those of one InferenceDeployment."""
+        found = [self.api.objects[each] for each in self._keys(plural)]
+        label = "plimsoll.dev/deployment"
+        return [body for body in found if owner in (None, (body["metadata"].get("labels") or {}).get(label))]
+
+    def _keys(self, plural: str) -> Iterator[tuple[Kind, ObjectKey]]:
+        mine = (each for each in self.api.objects if each[0].plural == plural and each[1].namespace == self.namespace)
+        return iter(sorted(mine, key=lambda each: each[1]))
+
+    def get(self, name: str) -> Body:
+        """Return an InferenceDeployment; empty where there is none."""
+        return self.api.get(INFERENCE_DEPLOYMENTS, ObjectKey(self.namespace, name)) or {}

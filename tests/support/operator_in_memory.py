@@ -1,0 +1,270 @@
+"""The operator's own loop on an API server in memory: it can be disturbed, killed at any request, and started again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from benchmarks.planning.passes import new_passes
+from plimsoll.adapters.api_errors import ClusterRefused
+from plimsoll.adapters.cluster import (
+    PRIORITY_CLASSES,
+    RESOURCE_QUOTAS,
+    Cluster,
+    Kind,
+    Listing,
+)
+from plimsoll.adapters.models import ModelSources
+from plimsoll.adapters.secrets import read_entry
+from plimsoll.api.v1alpha1 import ModelSpec
+from plimsoll.app import pruning
+from plimsoll.app.executor import Executor
+from plimsoll.app.inbox import Inbox
+from plimsoll.app.model_book import ModelBook
+from plimsoll.app.passes import Passes
+from plimsoll.app.planner import Planner
+from plimsoll.app.postman import Postman
+from plimsoll.app.prices import PriceList
+from plimsoll.app.relist import Relist
+from plimsoll.app.settings import Settings
+from plimsoll.app.shell import INBOX, OWNED_SELECTOR, PRUNERS, kept
+from plimsoll.app.store import Store
+from plimsoll.app.writers import Writers
+from plimsoll.domain.errors import ModelNotFound, SourceUnavailable
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.model import ModelFacts
+from plimsoll.render.names import FIELD_MANAGER, MANAGED_BY
+from testbed.operator_process import NAMESPACE, USER
+from tests.support.api_in_memory import ApiInMemory
+from tests.support.bodies import Body
+
+T = TypeVar("T")
+
+PRICES = ObjectKey(NAMESPACE, "plimsoll-prices")
+_CONFLICT, _GONE = 409, 404
+
+
+class Trouble(Enum):
+    """What becomes of one request of the operator."""
+
+    CONFLICT = 409
+    INVALID = 422
+    TOO_MANY = 429
+    ERROR = 500
+    LOST_REQUEST = "it does not arrive"
+    LOST_ANSWER = "it is carried out, and nobody hears of it"
+    KILLED_BEFORE = "the operator ends before it arrives"
+    KILLED_AFTER = "it is carried out, and the operator ends before it hears of it"
+
+
+KILLS = frozenset({Trouble.KILLED_BEFORE, Trouble.KILLED_AFTER})
+_DONE = frozenset({Trouble.LOST_ANSWER, Trouble.KILLED_AFTER})
+
+
+@dataclass
+class Client:
+    """The operator's way to the API server. ``trouble`` is asked about each write."""
+
+    api: ApiInMemory
+    trouble: Callable[[], Trouble | None]
+    is_dead: bool = False
+
+    async def list(
+        self,
+        kind: Kind,
+        *,
+        labels: str | None = None,
+        namespace: str | None = None,
+        name: str | None = None,
+        metadata_only: bool = False,
+        keep: Callable[[Body], Body] = lambda body: body,
+    ) -> Listing:
+        """List as :meth:`plimsoll.adapters.cluster.Cluster.list` does."""
+        found = [
+            keep({name: body[name] for name in ("apiVersion", "kind", "metadata")} if metadata_only else body)
+            for body in self.api.all(kind, namespace)
+            if (labels is None or is_labelled(body)) and name in (None, body["metadata"]["name"])
+        ]
+        return Listing(found, self.api.version)
+
+    async def get(self, kind: Kind, key: ObjectKey) -> Body | None:
+        """Return one object; None if it does not exist."""
+        await self._go_on()
+        return self.api.get(kind, key)
+
+    async def apply(self, manifest: Body) -> Body:
+        """Server-side apply."""
+        return await self._write(lambda: self.api.apply(manifest, USER))
+
+    async def apply_status(self, kind: Kind, key: ObjectKey, uid: str, status: Mapping[str, Any]) -> Body:
+        """Write the whole status."""
+        return await self._write(lambda: self.api.apply_status(kind, key, uid, status, USER))
+
+    async def scale(
+        self, kind: Kind, key: ObjectKey, uid: str, replicas: int, metadata: Mapping[str, Any] | None = None
+    ) -> Body:
+        """Set the number of replicas, and fields of the metadata."""
+        patch = {"metadata": dict(metadata or {}), "spec": {"replicas": replicas}}
+        return await self._write(lambda: self.api.patch(kind, key, uid, patch, USER))
+
+    async def delete(self, kind: Kind, key: ObjectKey, uid: str) -> None:
+        """Delete exactly this object; it is no error if it is gone."""
+        try:
+            await self._write(lambda: self.api.delete(kind, key, uid, USER))
+        except ClusterRefused as refusal:
+            if refusal.status not in (_GONE, _CONFLICT):
+                raise
+
+    async def create_event(self, event: Body) -> None:
+        """Record an event; it is no error if it was recorded before."""
+        try:
+            await self._write(lambda: self.api.create_event(event, USER))
+        except ClusterRefused as refusal:
+            if refusal.status != _CONFLICT:
+                raise
+
+    async def _go_on(self) -> None:
+        """Let other writers go on, unless the process has ended."""
+        await asyncio.sleep(0)
+        if self.is_dead:
+            raise asyncio.CancelledError
+
+    async def _write(self, do: Callable[[], T]) -> T:
+        await self._go_on()
+        trouble = self.trouble()
+        if trouble is None:
+            return do()
+        if trouble in _DONE:
+            do()
+        if trouble in KILLS:
+            self.is_dead = True
+            raise asyncio.CancelledError
+        if isinstance(trouble.value, int):
+            raise ClusterRefused("write", trouble.value, trouble.name)
+        raise SourceUnavailable(f"write: {trouble.value}")
+
+
+class NoHub:
+    """A hub without models."""
+
+    def facts(self, name: str, revision: str | None, token: str | None, *, asker: str = "") -> ModelFacts:
+        """Know no model."""
+        raise ModelNotFound(f"{asker}: {name} {revision} {token is None}")
+
+    def close(self) -> None:
+        """End nothing."""
+
+
+@dataclass
+class OperatorInMemory:
+    """One operator after the other on the same API server. Use within a running event loop, and close it.
+
+    Args:
+        api: the API server.
+        cache: a folder.
+        warm: namespaces with the models that are looked up at the start, so that no pass waits for them.
+        trouble: is asked about each write.
+    """
+
+    api: ApiInMemory
+    cache: Path
+    warm: Sequence[tuple[str, str]] = ()
+    trouble: Callable[[], Trouble | None] = lambda: None
+    settings: Settings = field(default_factory=Settings)
+    client: Client = field(init=False)
+    store: Store = field(init=False)
+    passes: Passes = field(init=False)
+    planner: Planner = field(init=False)
+    prices: PriceList = field(init=False)
+    relist: Relist = field(init=False)
+    before_pass: Callable[[], None] = lambda: None
+
+    async def start(self) -> None:
+        """Start a process that knows nothing, and let it list everything."""
+        client = self.client = Client(self.api, self.trouble)
+        cluster, wake = cast("Cluster", client), asyncio.Event()
+        self.store = Store({**PRUNERS, **INBOX}, wake.set, optional={RESOURCE_QUOTAS}, is_quiet=pruning.is_plain)
+        executor = Executor(cluster, self.store)
+        passes = self.passes = new_passes(self.cache)
+        self.prices = PriceList(cluster, PRICES, wake.set, passes.gpu_types)
+        passes.settings, passes.prices, passes.contests = self.settings, self.prices, executor.contests
+        passes.inbox = Inbox(lambda: all(map(self.store.was_listed, INBOX)))
+        passes.models = ModelBook(ModelSources(NoHub()), self._read_token, wake.set)
+        writers = Writers(executor, passes.faults, passes.refusals, passes.metrics, wake)
+        writers.postman = Postman(cluster, self.store)
+        self.planner = Planner(self.store, passes, writers, passes.metrics, wake=wake)
+        self.relist = Relist(cluster, self.store, kept(self.settings), 60.0, asyncio.Event())
+        await self.list_again()
+        for namespace, model in self.warm:
+            passes.models.look_up(namespace, ModelSpec(name=model))
+        await self._look_up()
+
+    async def list_again(self) -> None:
+        """List every kind, as at the start and after a watch was interrupted."""
+        self.api.take_changes()
+        assert await self.relist.once() or await self.relist.once()
+        await self._list_the_unwatched()
+
+    async def hear(self) -> None:
+        """Deliver what the watches have, and list the kinds without a watch."""
+        for kind, event, body in self.api.take_changes():
+            selector = kept(self.settings).get(kind, "unwatched")
+            if selector is None:
+                self.store.observe(kind, event, body)
+            elif selector == OWNED_SELECTOR:
+                self.store.observe(kind, event if is_labelled(body) else "DELETED", body)
+        await self._list_the_unwatched()
+
+    async def break_watches(self) -> None:
+        """Lose what the watches had. Kopf lists again and reports all objects, but none that was deleted."""
+        self.api.take_changes()
+        for kind, selector in kept(self.settings).items():
+            for body in self.api.all(kind):
+                if selector is None or is_labelled(body):
+                    self.store.observe(kind, None, body)
+        await self.list_again()
+
+    async def one_pass(self) -> None:
+        """Make one pass with all its writes. A process that dies in it is replaced by another one."""
+        await self.prices.refresh()
+        self.before_pass()
+        await self.planner.one_pass()
+        await self._look_up()
+        if self.client.is_dead:
+            await self.restart()
+
+    async def restart(self) -> None:
+        """End the process without a word, and start another one."""
+        self.client.is_dead = True
+        await self.close()
+        await self.start()
+
+    async def close(self) -> None:
+        """End the process."""
+        await self.planner.writers.close()
+        await self.passes.models.close()
+        self.planner.close()
+
+    async def _look_up(self) -> None:
+        """Wait for the look-ups and answers that a pass began."""
+        self.passes.models.start_wanted()
+        while tasks := asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _list_the_unwatched(self) -> None:
+        for kind in (PRIORITY_CLASSES, RESOURCE_QUOTAS, *INBOX):
+            listing = await self.client.list(kind)
+            self.store.replace(kind, listing.items)
+
+    async def _read_token(self, namespace: str, name: str, key: str) -> str:
+        return await read_entry(self.client.get, ObjectKey(namespace, name), key)
+
+
+def is_labelled(body: Mapping[str, Any]) -> bool:
+    """Whether an object has the label of the operator's own objects."""
+    labels = body["metadata"].get("labels") or {}
+    return isinstance(labels, Mapping) and labels.get(MANAGED_BY) == FIELD_MANAGER
