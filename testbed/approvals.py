@@ -33,7 +33,9 @@ def install_kinds(control_plane: ControlPlane) -> None:
         NotInTime: the API server does not serve the kinds.
     """
     for plural in KINDS:
-        control_plane.apply([yaml.safe_load((_ROOT / "crds" / f"plimsoll.dev_{plural}.yaml").read_text())])
+        control_plane.apply(
+            [yaml.load((_ROOT / "crds" / f"plimsoll.dev_{plural}.yaml").read_text(), Loader=yaml.CSafeLoader)]
+        )
         wait_until_established(control_plane.kubectl, f"{plural}.plimsoll.dev")
         control_plane.wait_until(
             partial(_is_served, control_plane, f"{_GROUP}/{plural}"), _SERVED_SECONDS, f"{plural} served"
@@ -53,6 +55,6 @@ def _is_served(control_plane: ControlPlane, path: str) -> bool:
 def _policies(control_plane: ControlPlane) -> list[dict[str, Any]]:
     chart = str(_ROOT / "charts" / "plimsoll")
     words = ("--namespace", NAMESPACE, "--set", "image.registry=registry.example", "--kube-version", f"v{KUBERNETES}")
-    rendered = yaml.safe_load_all(control_plane.helm("template", "plimsoll", chart, *words))
+    rendered = yaml.load_all(control_plane.helm("template", "plimsoll", chart, *words), Loader=yaml.CSafeLoader)
     policies = [each for each in rendered if each and each["kind"] in _POLICIES]
     return [each for each in policies if each["metadata"]["name"].endswith("-approvals")]

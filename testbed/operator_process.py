@@ -59,7 +59,7 @@ def install_rbac(
 
 def rights_of(rendered: str) -> list[dict[str, Any]]:
     """The manifests about rights, out of everything a chart renders."""
-    documents = yaml.safe_load_all(rendered)
+    documents = yaml.load_all(rendered, Loader=yaml.CSafeLoader)  # ten times as fast as the loader in Python
     return [document for document in documents if document and document["kind"] in _RIGHTS]
 
 

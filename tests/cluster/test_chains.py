@@ -24,6 +24,7 @@ from tests.support.chains import Stage, Watchman, bench_nodes, bench_spec, end_s
 from tests.support.faulty import fault_proxy, operator_through
 from tests.support.honest import Honest, honest_nodes
 from tests.support.installed import View, inference_deployment, install, namespace_of, operator_writes
+from tests.support.planes import borrowed_plane
 
 pytestmark = [pytest.mark.cluster, pytest.mark.at_length, pytest.mark.timeout(1200)]
 
@@ -38,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 @pytest.fixture(scope="module")
 def control_plane() -> Iterator[ControlPlane]:
-    with ControlPlane() as running:
+    with borrowed_plane() as running:
         running.apply([*mixed_fleet(), *honest_nodes(), *bench_nodes(OBJECTS)])
         install(running)
         yield running

@@ -40,6 +40,7 @@ from tests.support.installed import (
     on_gpu,
     operator_writes,
 )
+from tests.support.planes import borrowed_plane
 
 pytestmark = pytest.mark.cluster
 
@@ -57,7 +58,7 @@ SETTINGS = {
 
 @pytest.fixture(scope="module")
 def control_plane() -> Iterator[ControlPlane]:
-    with ControlPlane() as running:
+    with borrowed_plane() as running:
         spare = [gpu_node(f"spare-{index}", "H100-80GB-HBM3", 8) for index in range(MANY // 8)]
         running.apply([*mixed_fleet(), *honest_nodes(), *spare])
         install(running)

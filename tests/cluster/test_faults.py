@@ -24,6 +24,7 @@ from tests.support.installed import (
     operator_writes,
     secret_reads,
 )
+from tests.support.planes import borrowed_plane
 from tests.support.workloads import H100, gpu_deployment
 
 pytestmark = pytest.mark.cluster
@@ -36,7 +37,7 @@ NO_LEASE = "^(?!.*/leases)"
 
 @pytest.fixture(scope="module")
 def control_plane() -> Iterator[ControlPlane]:
-    with ControlPlane() as running:
+    with borrowed_plane() as running:
         running.apply(mixed_fleet())
         install(running)
         yield running

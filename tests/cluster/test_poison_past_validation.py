@@ -18,6 +18,7 @@ from tests.support.forgery import STATUSES_OF_WORDS
 from tests.support.fuzz import SpecFuzzer
 from tests.support.honest import Honest, honest_nodes
 from tests.support.installed import LLAMA_8B, View, install, on_gpu
+from tests.support.planes import borrowed_plane
 from tests.support.poison import FAR_FROM_THE_TYPE, POISONED_SPECS, assert_explained, clear, create, opened_crd
 
 pytestmark = [pytest.mark.cluster, pytest.mark.at_length]
@@ -29,7 +30,7 @@ MINIMAL = {"model": {"name": LLAMA_8B}, "contextLength": 4096, "concurrency": 6}
 
 @pytest.fixture(scope="module")
 def control_plane() -> Iterator[ControlPlane]:
-    with ControlPlane() as running:
+    with borrowed_plane() as running:
         running.apply([*mixed_fleet(), *honest_nodes()])
         install(running)
         running.apply([opened_crd()])

@@ -22,6 +22,7 @@ from tests.support import disguised
 from tests.support.faulty import fault_proxy
 from tests.support.honest import Honest, honest_nodes
 from tests.support.installed import View, inference_deployment, install, on_gpu
+from tests.support.planes import borrowed_plane
 from tests.support.two_operators import LEASE, holder, lease, operator_as, share_rights, writes_of
 
 pytestmark = pytest.mark.cluster
@@ -42,7 +43,7 @@ LONG = {"PLIMSOLL_LEASE_SECONDS": "60", "PLIMSOLL_LEASE_RENEW_DEADLINE_SECONDS":
 
 @pytest.fixture(scope="module")
 def control_plane() -> Iterator[ControlPlane]:
-    with ControlPlane() as running:
+    with borrowed_plane() as running:
         running.apply([*mixed_fleet(), *honest_nodes()])
         install(running)
         share_rights(running, (ONE, OTHER))

@@ -56,7 +56,7 @@ def install_kind(control_plane: ControlPlane) -> None:
     """
     if control_plane.client.exists(f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{CRD_NAME}"):
         return
-    control_plane.apply([yaml.safe_load(CRD.read_text())])
+    control_plane.apply([yaml.load(CRD.read_text(), Loader=yaml.CSafeLoader)])
     wait_until_established(control_plane.kubectl, CRD_NAME)
     controllers = control_plane.process("kube-controller-manager")
     controllers.kill()
