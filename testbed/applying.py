@@ -15,7 +15,7 @@ _OPTIONS = urlencode({"fieldManager": "kubectl", "fieldValidation": "Strict", "f
 _CONTENT_TYPE = "application/apply-patch+yaml"
 """Its body may be JSON, which is YAML."""
 
-_SECONDS = 30.0
+_SECONDS = 120.0
 """For a kind that was defined a moment ago, until the API server lists it and takes its objects."""
 
 _NOT_YET = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.TOO_MANY_REQUESTS})

@@ -21,7 +21,7 @@ APPROVER = "plimsoll-approver"
 _ROOT = Path(__file__).resolve().parent.parent
 _GROUP = "/apis/plimsoll.dev/v1alpha1"
 _POLICIES = frozenset({"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"})
-_SERVED_SECONDS = 40.0
+_SERVED_SECONDS = 120.0
 
 
 def install_kinds(control_plane: ControlPlane) -> None:

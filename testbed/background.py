@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-_JOIN_SECONDS = 15.0
+_JOIN_SECONDS = 60.0
 
 
 class BackgroundLoop:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from testbed.processes import Child
 from testbed.waiting import NotInTime, wait_until
 
-_START_SECONDS = 30.0
+_START_SECONDS = 120.0
 _ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+/\S*")
 
 

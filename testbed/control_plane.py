@@ -28,7 +28,7 @@ from testbed.waiting import wait_until
 T = TypeVar("T")
 
 _START_ATTEMPTS = 3
-_HEALTH_SECONDS = 60.0
+_HEALTH_SECONDS = 180.0
 
 
 class StartFailed(RuntimeError):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from testbed.commands import CommandFailed
 from testbed.waiting import wait_until
 
-SECONDS = 30.0
+SECONDS = 120.0
 
 
 def wait_until_established(kubectl: Callable[..., str], crd: str) -> None:

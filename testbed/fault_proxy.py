@@ -44,7 +44,7 @@ from testbed.last_writes import Fate, LastWrite
 _WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _HOP_BY_HOP = frozenset({"connection", "transfer-encoding", "content-length", "host", "accept-encoding", "keep-alive"})
 _NO_LIMIT = aiohttp.ClientTimeout(total=None, sock_connect=10)
-_START_SECONDS = 10.0
+_START_SECONDS = 60.0
 
 
 @dataclass(slots=True)

@@ -184,7 +184,7 @@ class OperatorProcess:
         except OSError as error:
             return 0, repr(error)
 
-    def wait_healthy(self, timeout: float = 60.0) -> Self:
+    def wait_healthy(self, timeout: float = 180.0) -> Self:
         """Wait for its health endpoint and its metrics, each a server of its own.
 
         Raises:

@@ -18,7 +18,7 @@ BUILD_ALL = "PLIMSOLL_BUILD_ALL"
 
 ASSETS = "KUBEBUILDER_ASSETS"
 
-_ANSWER_SECONDS = 15.0
+_ANSWER_SECONDS = 60.0
 _VERSION = re.compile(r"(?<![\w.])v?(\d+)\.(\d+)\.(\d+)")
 
 Minor = tuple[int, int]

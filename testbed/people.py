@@ -8,7 +8,7 @@ from typing import Any
 from testbed.control_plane import ControlPlane
 from testbed.rights import may
 
-_SECONDS = 30.0
+_SECONDS = 120.0
 _GROUP = "rbac.authorization.k8s.io"
 _API = f"{_GROUP}/v1"
 _NODE_READER = "testbed-node-reader"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import ClassVar
 
 _LAUNCHER = Path(__file__).with_name("launcher.py")
-_KILL_WAIT_SECONDS = 15.0
+_KILL_WAIT_SECONDS = 60.0
 
 # Linux sends the death signal when the *thread* that made the child ends, so every child is made by this one thread,
 # which lives as long as the interpreter.

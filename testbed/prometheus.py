@@ -19,7 +19,7 @@ from testbed.ports import PortReservation
 from testbed.processes import Child
 from testbed.waiting import NotInTime, wait_until
 
-_READY_SECONDS = 30.0
+_READY_SECONDS = 120.0
 
 
 @dataclass(frozen=True, slots=True)

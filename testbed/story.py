@@ -17,7 +17,7 @@ from testbed.existing_cluster import ExistingCluster
 from testbed.waiting import wait_until
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
-STEP_SECONDS = 40.0
+STEP_SECONDS = 120.0
 
 Cluster = ControlPlane | ExistingCluster
 

@@ -371,11 +371,11 @@ def test_what_an_older_crd_let_through_is_named_and_leaves_its_neighbour_alone(c
     }
     cases = [MINIMAL | {"podTemplate": {name: value}} for name, value in bad.items()]
     replace_crd(cluster, older)
-    wait_until(lambda: not any(refused(cluster, case) for case in cases), 30, "the older CRD is served")
+    wait_until(lambda: not any(refused(cluster, case) for case in cases), 60, "the older CRD is served")
     cluster.apply([manifest(case, f"old-{index}") for index, case in enumerate(cases)])
     cluster.apply([manifest(MINIMAL, "honest")])
     replace_crd(cluster, written_crd())
-    wait_until(lambda: "podTemplate.labels" in refused(cluster, cases[2]), 30, "the CRD of today is served")
+    wait_until(lambda: "podTemplate.labels" in refused(cluster, cases[2]), 60, "the CRD of today is served")
 
     bodies = {body["metadata"]["name"]: body for body in cluster.client.get(COLLECTION)["items"]}
     for index, field in enumerate(("env[0].name", "volumes[1].name", "labels.team")):
@@ -466,7 +466,7 @@ def test_kubectl_shows_waits_for_and_scales_a_deployment(cluster: ControlPlane) 
     }
     cluster.client.merge_patch(f"{COLLECTION}/shown/status", {"status": status})
 
-    cluster.kubectl("wait", "--for=condition=Ready", "--timeout=10s", "infd/shown")
+    cluster.kubectl("wait", "--for=condition=Ready", "--timeout=120s", "infd/shown")
     header, row = cluster.kubectl("get", "infd", "shown", "-o", "wide").splitlines()
     assert header.split("  ")[0] == "NAME"
     for shown in ("True", "Serving", "meta-llama/Llama-3.1-8B", "h100-sxm-80gb", "2", "1/1", "8192", "16", "5.90"):

@@ -122,7 +122,7 @@ def check_rights(cluster: ControlPlane, user: str, yes: set[Row], no: set[Row]) 
         return {row for row in yes | no if may(cluster.client, user, row[1], row[2], row[0]) != (row in yes)}
 
     with suppress(NotInTime):
-        cluster.wait_until(lambda: not wrong(), 30, f"the rights of {user}")
+        cluster.wait_until(lambda: not wrong(), 60, f"the rights of {user}")
     found = wrong()
     assert not found, f"{user} may: {sorted(found & no)}, and may not: {sorted(found & yes)}"
 
@@ -330,13 +330,13 @@ class TestInstalled:
         assert own(installed, "/api/v1", "configmaps/plimsoll-prices").get("data", {}) == {}
         assert own(installed, "/api/v1", "services/plimsoll-metrics")["spec"]["ports"][0]["port"] == 8080
 
-        pod, *_ = installed.wait_until(lambda: pods_of(installed, "plimsoll"), 30, "a pod that Pod Security admits")
+        pod, *_ = installed.wait_until(lambda: pods_of(installed, "plimsoll"), 60, "a pod that Pod Security admits")
         assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
 
     def test_the_console_passes_the_restricted_profile_and_its_pod_gets_no_token(self, installed: ControlPlane) -> None:
         token = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - where it is mounted
         for name, has_token in (("plimsoll-console", False), ("plimsoll", True)):
-            found = installed.wait_until(partial(pods_of, installed, name), 30, f"a pod of {name}")
+            found = installed.wait_until(partial(pods_of, installed, name), 60, f"a pod of {name}")
             assert [token in json.dumps(pod["spec"]) for pod in found] == [has_token] * len(found), name
 
     def test_the_service_account_may_do_this_and_not_that(self, installed: ControlPlane) -> None:
@@ -359,7 +359,7 @@ class TestInstalled:
         def is_refused(part: str) -> bool:
             return WAY in made.patch(ENGINE, {"spec": {"replicas": 9}}, part, "?dryRun=All")
 
-        made.cluster.wait_until(lambda: is_refused("") and is_refused("/scale"), 30, "the policies in force")
+        made.cluster.wait_until(lambda: is_refused("") and is_refused("/scale"), 60, "the policies in force")
         yield made
         installed.client.send("DELETE", f"/api/v1/namespaces/{made.namespace}")
 
@@ -432,7 +432,7 @@ def test_without_keep_an_uninstall_takes_the_crd_along(empty: ControlPlane) -> N
     install(empty, "--set", "crds.keep=false")
     assert empty.client.exists(CRD_PATH)
     uninstall(empty)
-    empty.wait_until(lambda: not empty.client.exists(CRD_PATH), 30, "the CRD is gone")
+    empty.wait_until(lambda: not empty.client.exists(CRD_PATH), 60, "the CRD is gone")
 
 
 EVERYTHING: dict[str, Any] = {

@@ -28,7 +28,7 @@ class Pages:
     origin: str
 
     def html(self, path: str = "/pressure") -> str:
-        answer = self.session.get(self.origin + path, timeout=30)
+        answer = self.session.get(self.origin + path, timeout=60)
         assert answer.status_code == 200
         return answer.text
 
@@ -62,7 +62,7 @@ def pages(bench: Bench) -> Iterator[Pages]:
         ConsoleProcess(plane.admin_kubeconfig, plane.directory, prometheus_url=bench.prometheus.url) as console,
         requests.Session() as session,
     ):
-        assert session.get(console.entry, timeout=30).status_code == 200
+        assert session.get(console.entry, timeout=60).status_code == 200
         yield Pages(session, console.origin)
 
 
@@ -93,7 +93,7 @@ def test_figures_are_those_of_the_engines_and_grow_old_without_prometheus(bench:
     assert "stale-figure" not in pages.html()
 
     bench.prometheus.kill()
-    bench.view.wait(lambda: "No Prometheus since" in pages.html(), "the console says that Prometheus is gone", 30.0)
+    bench.view.wait(lambda: "No Prometheus since" in pages.html(), "the console says that Prometheus is gone", 60.0)
     bench.view.wait(lambda: pages.row("full").count("stale-figure") == 2, "both gauges are stale", STALE_PATIENCE)
     dead = words(pages.row("full"))
     assert all(part in dead for part in full[:3]), dead

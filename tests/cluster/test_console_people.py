@@ -5,7 +5,6 @@ The guards stand before a small application that lists deployments and creates a
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 import os
@@ -35,6 +34,7 @@ from testbed.audit import AuditEvent, AuditLog
 from testbed.certificates import Authority
 from testbed.control_plane import ControlPlane
 from tests.support.approvals import Person as Account
+from tests.support.eventually import eventually
 from tests.support.installed import View, inference_deployment, install
 from tests.support.planes import borrowed_plane
 
@@ -326,13 +326,16 @@ async def page(url: str, path: str, headers: dict[str, str]) -> tuple[int, str]:
 
 async def page_with(url: str, path: str, who: Tenant, text: str) -> str:
     """The page as soon as it has this text: the console reads the cluster while it serves."""
-    async with asyncio.timeout(60):
-        while True:
-            status, found = await page(url, path, who.headers)
-            assert status == 200, found
-            if text in found:
-                return found
-            await asyncio.sleep(0.1)
+    found = ""
+
+    async def has_text() -> bool:
+        nonlocal found
+        status, found = await page(url, path, who.headers)
+        assert status == 200, found
+        return text in found
+
+    await eventually(has_text)
+    return found
 
 
 async def test_two_people_see_their_own_namespaces_and_no_word_of_the_others(

@@ -40,7 +40,7 @@ def visitor(kubeconfig: Path, folder: Path, *arguments: str) -> Iterator[Visit]:
     """Somebody who has opened the address that a console printed."""
     with ConsoleProcess(kubeconfig, folder, arguments=arguments) as console, requests.Session() as session:
         session.headers["Accept"] = "text/html"
-        assert session.get(console.entry, timeout=30).status_code == 200
+        assert session.get(console.entry, timeout=60).status_code == 200
         yield session, console.origin
 
 
@@ -48,7 +48,7 @@ def awaits(session: requests.Session, url: str, words: str) -> str:
     """Return the page as soon as it has these words."""
 
     def page() -> str:
-        text = session.get(url, timeout=30).text
+        text = session.get(url, timeout=60).text
         return text if words in text else ""
 
     return wait_until(page, SECONDS, f"{words!r} on {url}")
@@ -102,10 +102,10 @@ def test_a_tenant_sees_neither_names_nor_counts_of_another_namespace(bob: Visit,
     listed = awaits(session, f"{origin}/deployments", "azure-model")
     assert 'Deployments <span class="badge">1</span>' in listed
     for page in PAGES:
-        text = session.get(origin + page, timeout=30).text
+        text = session.get(origin + page, timeout=60).text
         assert "crimson-model" not in text
         assert red not in text
-    foreign = session.get(f"{origin}/deployments/{red}/crimson-model", timeout=30)
+    foreign = session.get(f"{origin}/deployments/{red}/crimson-model", timeout=60)
     assert foreign.status_code == 403
     assert "Ask an admin" in foreign.text
 
@@ -140,7 +140,7 @@ def test_a_stranger_sees_only_which_right_is_missing(control_plane: ControlPlane
     with visitor(stranger(control_plane, "nobody-at-all"), tmp_path) as (session, origin):
         assert "You may not list inferencedeployments" in awaits(session, f"{origin}/deployments", "You may not list")
         for page in PAGES:
-            text = session.get(origin + page, timeout=30).text
+            text = session.get(origin + page, timeout=60).text
             assert "crimson-model" not in text
             assert "azure-model" not in text
 
@@ -158,8 +158,8 @@ def test_a_right_that_is_taken_away_ends_the_stream_and_the_names_within_a_minut
             said = b"".join(stream.iter_content(None))
         assert b"plimsoll" in said
         assert said.count(b": still here") <= 60 / COMMENT_SECONDS, "a minute as the stream itself counts it"
-        assert "azure-model" not in session.get(f"{origin}/deployments", timeout=30).text
-        assert "azure-model" in other.get(f"{other_origin}/deployments", timeout=30).text
+        assert "azure-model" not in session.get(f"{origin}/deployments", timeout=60).text
+        assert "azure-model" in other.get(f"{other_origin}/deployments", timeout=60).text
 
 
 @pytest.mark.usefixtures("teams")
@@ -176,7 +176,7 @@ def test_a_broken_api_server_leaves_the_last_state_with_its_age_and_comes_back_b
                 assert "crimson-model" in broken
                 assert "last state, " in broken
             awaits(session, f"{origin}/deployments", "● live")
-            assert "The API server does not answer" not in session.get(f"{origin}/deployments", timeout=30).text
+            assert "The API server does not answer" not in session.get(f"{origin}/deployments", timeout=60).text
 
 
 def test_reading_writes_nothing(control_plane: ControlPlane, teams: tuple[str, str], ada: Visit) -> None:
@@ -212,5 +212,5 @@ def test_a_silent_operator_is_named_until_it_is_heard_again(
     assert "operator is silent" not in awaits(other, f"{beside}/deployments", "azure-model")
     last_pass(1)
     wait_until(
-        lambda: "operator is silent" not in session.get(f"{origin}/", timeout=30).text, SECONDS, "the banner to go"
+        lambda: "operator is silent" not in session.get(f"{origin}/", timeout=60).text, SECONDS, "the banner to go"
     )

@@ -120,7 +120,7 @@ def webhook_to_nobody(control_plane: ControlPlane, namespace: str) -> Iterator[N
     control_plane.apply([kind | {"metadata": {"name": "nobody"}, "webhooks": [webhook]}])
     try:
         control_plane.wait_until(
-            lambda: "failed calling webhook" in dry_run(control_plane, namespace), 30, "the webhook in force"
+            lambda: "failed calling webhook" in dry_run(control_plane, namespace), 60, "the webhook in force"
         )
         yield
     finally:
@@ -183,7 +183,7 @@ def sidecars_added(control_plane: ControlPlane, namespace: str) -> Iterator[None
         ]
     )
     try:
-        control_plane.wait_until(lambda: "mesh:1" in dry_run(control_plane, namespace), 30, "the policy in force")
+        control_plane.wait_until(lambda: "mesh:1" in dry_run(control_plane, namespace), 60, "the policy in force")
         yield
     finally:
         control_plane.kubectl("delete", "mutatingadmissionpolicybinding,mutatingadmissionpolicy", "mesh")

@@ -64,7 +64,7 @@ def test_apply_brings_estimate_placement_pods_service_and_budget(here: View) -> 
 def test_kubectl_wait_and_the_printer_columns_work(here: View) -> None:
     here.apply("llama-8b", **on_gpu("h100-sxm-80gb"))
     where = ("--namespace", here.namespace)
-    here.control_plane.kubectl("wait", "--for=condition=Ready", "--timeout=30s", "infd/llama-8b", *where)
+    here.control_plane.kubectl("wait", "--for=condition=Ready", "--timeout=120s", "infd/llama-8b", *where)
     [header, row] = here.control_plane.kubectl("get", "infd", *where).splitlines()
 
     assert header.split()[0] == "NAME"

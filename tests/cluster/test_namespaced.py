@@ -47,14 +47,14 @@ def test_it_serves_its_namespace_with_nodes_from_a_file_and_leaves_the_other_alo
         served.apply("mine", **on_gpu("h100-sxm-80gb"))
         other.apply("theirs", **on_gpu("h100-sxm-80gb"))
         served.wait_ready("mine")
-        control_plane.wait_until(operator.ready, 20, "readiness")
+        control_plane.wait_until(operator.ready, 60, "readiness")
         served.patch("mine", {"replicas": 2})
         served.wait(lambda: len(served.pods("mine")) == 2, "the second replica")
 
         fleet = yaml.safe_load(file.read_text())
         fleet["items"] = [node for node in fleet["items"] if node["metadata"]["name"] != "l4-0"]
         file.write_text(yaml.safe_dump(fleet))
-        control_plane.wait_until(lambda: 'gpu_type="l4-24gb"' not in operator.metrics(), 40, "the file read again")
+        control_plane.wait_until(lambda: 'gpu_type="l4-24gb"' not in operator.metrics(), 60, "the file read again")
         served.apply("small", gpu={"allow": ["l4-24gb"]})
         served.wait_condition("small", "Planned", "False")
         served.delete("inferencedeployments", "mine")

@@ -152,7 +152,7 @@ def begun(bench: Bench, crasher: Crasher) -> Begun:
 
 def test_a_killed_operator_keeps_the_clock_and_the_old_engines_serve_meanwhile(begun: Begun, bench: Bench) -> None:
     bench.operator.kill()
-    bench.operator.start().wait_healthy(50.0)
+    bench.operator.start().wait_healthy()
     assert status(bench)["retune"] == begun.clock
     [before] = begun.clock["pools"]
     assert (before["name"], before["maxSequences"]) == (L4_POOL, DECLARED)

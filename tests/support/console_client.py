@@ -10,7 +10,7 @@ from urllib.request import HTTPCookieProcessor, OpenerDirector, Request, build_o
 
 from tests.support.proposals import Seen, read_html
 
-_SECONDS = 30
+_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True)

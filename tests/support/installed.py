@@ -24,8 +24,8 @@ CHART = ROOT / "charts" / "plimsoll"
 
 GROUP = "/apis/plimsoll.dev/v1alpha1"
 LLAMA_8B = "meta-llama/Llama-3.1-8B-Instruct"
-PATIENCE_SECONDS = 40.0
-"""Generous for a loaded machine of two cores; an idle one needs a tenth."""
+PATIENCE_SECONDS = 120.0
+"""Only what hangs takes so long: an idle machine of two cores needs four."""
 
 _COLLECTIONS = {
     "inferencedeployments": GROUP,

@@ -22,6 +22,6 @@ def test_up_prints_a_kubeconfig_and_goes_without_a_trace(end: signal.Signals) ->
         assert config.is_file()
 
         running.send_signal(end)
-        assert running.wait(timeout=30) == 0
+        assert running.wait(timeout=60) == 0
 
     assert not config.parent.exists()

@@ -28,7 +28,7 @@ def test_clean_up_runs_whatever_the_command_was_at(number: signal.Signals, busy:
         assert running.stdout is not None
         assert running.stdout.readline() == "up\n"
         running.send_signal(number)
-        rest, _ = running.communicate(timeout=30)
+        rest, _ = running.communicate(timeout=60)
 
     assert (running.returncode, rest) == (0, "removed\n")
 
@@ -39,6 +39,6 @@ def test_an_ignored_interrupt_is_heard_again() -> None:
         assert running.stdout is not None
         running.stdout.readline()
         running.send_signal(signal.SIGINT)
-        rest, _ = running.communicate(timeout=30)
+        rest, _ = running.communicate(timeout=60)
 
     assert (running.returncode, rest) == (0, "removed\n")
