@@ -46,11 +46,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 @contextmanager
-def busy_loops(count: int) -> Iterator[None]:
+def busy_loops(count: int) -> Iterator[list[subprocess.Popen[bytes]]]:
     """Processes that take whatever processor time they get, for the length of a block."""
     loops = [subprocess.Popen([sys.executable, "-c", _LOOP]) for _ in range(count)]  # noqa: S603 -- this interpreter
     try:
-        yield
+        yield loops
     finally:
         for loop in loops:
             loop.kill()

@@ -17,6 +17,7 @@ pytest_plugins = ["tests.support.cluster", "tests.support.failures", "tests.supp
 settings.register_profile(
     "plimsoll",
     settings.get_profile("default"),
+    max_examples=tables.examples(100),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
     print_blob=True,

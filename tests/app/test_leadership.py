@@ -17,6 +17,7 @@ from plimsoll.app.lease_times import LONGEST_LEASE_SECONDS, USUAL, LeaseTimes
 from plimsoll.app.settings import Settings
 from plimsoll.domain.errors import InvalidInput
 from tests.support.lease_world import TRAVEL_SECONDS, Link, Process, World
+from tests.support.tables import examples
 
 TIMES = (USUAL, LeaseTimes(15, 14.5), LeaseTimes(6, 5.9, 0.3), LeaseTimes(2, 1.0, 0.5))
 """A deadline that only just ends before the lease is as good as any. Two processes may differ."""
@@ -155,7 +156,7 @@ class Election(RuleBasedStateMachine):
 
 
 TestElection = Election.TestCase
-TestElection.settings = settings(max_examples=100, stateful_step_count=40, deadline=None, print_blob=True)
+TestElection.settings = settings(max_examples=examples(100), stateful_step_count=40, deadline=None, print_blob=True)
 
 
 @pytest.fixture

@@ -34,6 +34,7 @@ from tests.app.test_record_reading import (
     Json,
 )
 from tests.support.bodies import inference_deployment_body
+from tests.support.tables import examples
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8)
 json = st.recursive(
@@ -68,7 +69,7 @@ statuses = json | st.fixed_dictionaries(
 
 @given(statuses)
 @example({"move": {**UNDER_WAY, "pools": []}})  # a list that its model requires, and that is empty
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_whatever_a_status_holds_every_reader_of_it_copes(raw: Any) -> None:
     record = record_of(pruning.inference_deployment(inference_deployment_body(status=raw)))
     around = Surroundings({}, {})

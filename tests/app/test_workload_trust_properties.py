@@ -13,6 +13,7 @@ from plimsoll.app.record.reading import Record
 from plimsoll.render.names import DEPLOYMENT_LABEL, HASH_ANNOTATION, MANAGED_BY, POOL_ANNOTATION, POOL_LABEL
 from tests.app.test_workload_trust import around, changed
 from tests.support.bodies import POOL, Body, pod_body
+from tests.support.tables import examples
 
 any_annotations = st.dictionaries(
     st.sampled_from([POOL_ANNOTATION, HASH_ANNOTATION, "x"]),
@@ -30,7 +31,7 @@ any_references: st.SearchStrategy[list[Any]] = st.lists(
 
 
 @given(any_labels, any_annotations, any_references)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_no_labels_annotations_or_references_harm_anybody(
     labelled: dict[str, str], annotated: dict[str, str], referred: list[Any]
 ) -> None:

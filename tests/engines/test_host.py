@@ -20,7 +20,7 @@ from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.host import LOADING_BYTES, RANK_BYTES, host
 from plimsoll.memory.pinned import host_weights, power_of_two
 from tests.support.planning import LLAMA_8B, LLAMA_70B, LLAMA_70B_FP8, request
-from tests.support.tables import every_case
+from tests.support.tables import every_case, examples
 
 NVIDIA, AMD = Vendor.NVIDIA, Vendor.AMD
 
@@ -130,7 +130,7 @@ residencies = st.none() | st.integers(0, 200).map(lambda gib: CpuOffload(gib * G
 keepers = st.sampled_from(KvKeeper)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     name=st.sampled_from([LLAMA_8B, LLAMA_70B, LLAMA_70B_FP8]),
     residency=residencies,

@@ -18,7 +18,7 @@ from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.storage import FP32
 from plimsoll.facts.models.config_json import read_model_facts
 from plimsoll.facts.models.parameters import count_parameters
-from tests.support.tables import every_case
+from tests.support.tables import every_case, examples
 
 LLAMA: dict[str, Any] = {
     "architectures": ["LlamaForCausalLM"],
@@ -509,7 +509,7 @@ CLASSES = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(changes=st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=6), architecture=CLASSES)
 def test_any_json_gives_facts_or_a_named_refusal(changes: dict[str, Any], architecture: str) -> None:
     config = {**DEEPSEEK, **MIXTRAL, "num_experts": 8, "architectures": [architecture], **changes}
@@ -519,7 +519,7 @@ def test_any_json_gives_facts_or_a_named_refusal(changes: dict[str, Any], archit
     assert facts is None or count_parameters(facts) > 0
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(config=JSON)
 def test_any_document_gives_facts_or_a_named_refusal(config: Any) -> None:
     with pytest.raises((InvalidInput, UnsupportedModel)):

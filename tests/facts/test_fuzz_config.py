@@ -16,6 +16,7 @@ from plimsoll.facts.models.config_json import read_model_facts
 from plimsoll.placement.sizing import Sized, size_on
 from tests.support.model_configs import config_of
 from tests.support.planning import H100, L4, T4, gpu, request
+from tests.support.tables import examples
 from tests.support.work import measured_effort
 
 MOST_BYTES = 10**15
@@ -50,7 +51,7 @@ JSON = st.recursive(
     max_leaves=8,
 )
 PATIENT = settings(
-    max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=examples(250), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 
 

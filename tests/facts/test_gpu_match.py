@@ -12,7 +12,7 @@ from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.units import MIB
 from plimsoll.facts.cluster.gpu_match import SLICE_TOLERANCE, match_gpu, usable_bytes_from_label
-from tests.support.tables import every_case
+from tests.support.tables import every_case, examples
 
 TYPES = load_gpu_types()
 BY_NAME = {gpu.name: gpu for gpu in TYPES}
@@ -188,7 +188,7 @@ def test_two_types_with_one_label_have_no_answer() -> None:
     assert match_gpu("NVIDIA-L4", 23034, None, (BY_NAME["l4-24gb"], twin)) is None
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(label=st.text(max_size=40), memory=st.none() | st.integers())
 def test_any_label_has_an_answer_that_agrees_in_memory(label: str, memory: int | None) -> None:
     gpu = match_gpu(label, memory, None, TYPES)

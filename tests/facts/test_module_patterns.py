@@ -13,7 +13,7 @@ from plimsoll.facts.models.quantization.expressions import TooComplexError
 from plimsoll.facts.models.quantization.module_list import module_list
 from plimsoll.facts.models.quantization.module_path import Module, module_of, parse_name
 from plimsoll.facts.models.quantization.patterns import OutsideSubsetError, regular_expression, wildcard
-from tests.support.tables import every_case
+from tests.support.tables import every_case, examples
 from tests.support.work import measured_effort
 
 NAMES = [
@@ -134,13 +134,13 @@ EXPRESSIONS = st.lists(
 ).map("|".join)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(pattern=EXPRESSIONS, text=st.text(alphabet="abc.1", max_size=7))
 def test_the_translated_subset_means_the_same(pattern: str, text: str) -> None:
     assert regular_expression(pattern).matches(text) is (re.match(pattern, text) is not None)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(text=st.text(alphabet="ab.*+?()[]{}|^$\\!=:,0-9d", max_size=60))
 def test_any_text_is_a_pattern_or_refused_and_soon(text: str) -> None:
     with measured_effort() as spent:

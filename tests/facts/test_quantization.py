@@ -16,7 +16,7 @@ from plimsoll.domain.storage import BF16, FP16, FP32, Storage
 from plimsoll.facts.models.fields import Fields
 from plimsoll.facts.models.quantization import ONLINE, StorageRule, storage_rule
 from tests.support.model_configs import config_of, facts_from
-from tests.support.tables import every_case
+from tests.support.tables import every_case, examples
 from tests.support.work import measured_effort
 
 DYNAMIC = {"num_bits": 8, "type": "float", "strategy": "token", "dynamic": True}
@@ -532,7 +532,7 @@ VALUES = st.recursive(
 SECTIONS = st.dictionaries(KEYS, VALUES, max_size=6)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(section=SECTIONS, method=WORDS)
 def test_any_section_is_a_rule_or_refused_by_name_and_soon(section: dict[str, Any], method: str) -> None:
     with measured_effort() as spent:

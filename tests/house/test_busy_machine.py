@@ -222,7 +222,7 @@ AROUND = "import asyncio, time\nfrom time import monotonic\nfrom statistics impo
         "def test():\n    time.sleep(0.1)",
         "async def test():\n    await asyncio.sleep(0.1)",
         "@pytest.mark.timeout(10)\ndef test():\n    work()",
-        "@settings(max_examples=150, deadline=1000)\ndef test():\n    work()",
+        "@settings(max_examples=examples(150), deadline=1000)\ndef test():\n    work()",
     ],
 )
 def test_what_a_busy_machine_would_turn_red_is_found(source: str) -> None:
@@ -239,7 +239,7 @@ def test_what_a_busy_machine_would_turn_red_is_found(source: str) -> None:
         "def test():\n    with counted_calls() as calls:\n        work()\n    assert calls.amount < 5",
         "def test(clock):\n    began = clock.monotonic()\n    assert clock.monotonic() - began < 5",
         "def one():\n    began = time.time()\ndef test():\n    began = read()\n    assert began < 5",
-        "@settings(max_examples=150, deadline=None)\ndef test():\n    work()",
+        "@settings(max_examples=examples(150), deadline=None)\ndef test():\n    work()",
         "async def test():\n    await asyncio.sleep(0)",
         "async def test():\n    async with asyncio.timeout(60):\n        await it",
         "@pytest.mark.timeout(900)\ndef test():\n    script = 'time.sleep(5)'",

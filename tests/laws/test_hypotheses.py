@@ -28,6 +28,7 @@ from plimsoll.rebalance.traffic import Rate, Traffic
 from tests.laws.room import is_within
 from tests.support.live_situations import enough_for
 from tests.support.planning import H100, L4, L40S, LLAMA_8B, LLAMA_70B_FP8, fleet, node, request
+from tests.support.tables import examples
 from tests.support.world_plans import planned
 
 NOW = 1_700_000_000.0
@@ -105,7 +106,7 @@ wishes = st.lists(st.sampled_from(WISHES), min_size=4, max_size=4)
 
 
 @given(worlds(), wishes)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_every_accepted_wish_has_its_place_and_nobody_loses_one(
     world: tuple[list[Tenant], Fleet], wished: list[str]
 ) -> None:
@@ -137,7 +138,7 @@ def test_every_accepted_wish_has_its_place_and_nobody_loses_one(
 
 
 @given(worlds())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_to_ask_for_what_one_has_gives_what_one_has(world: tuple[list[Tenant], Fleet]) -> None:
     tenants, where = world
     base = planned(tenants, where)
@@ -149,7 +150,7 @@ def test_to_ask_for_what_one_has_gives_what_one_has(world: tuple[list[Tenant], F
 
 
 @given(worlds())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_without_a_wish_the_turns_leave_the_plan_as_it_is(world: tuple[list[Tenant], Fleet]) -> None:
     tenants, where = world
     after, _ = turns(planned(tenants, where), {each.request.key: "nothing" for each in tenants})

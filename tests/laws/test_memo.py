@@ -30,6 +30,7 @@ from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState, Ten
 from plimsoll.placement.rehoming import Rehoming
 from plimsoll.placement.remedies import remedies
 from tests.laws.strategies import KINDS, fleets, requests, shapes
+from tests.support.tables import examples
 
 CATALOG = load_gpu_types()
 ZONES = ("a", "b")
@@ -186,7 +187,7 @@ changes = st.lists(
     changes,
     st.sampled_from([0, 3, 60, 10**6]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_plans_with_one_memo_for_all_of_them_are_those_without(
     wanted: tuple[Request, ...],
     where: Fleet,
@@ -253,7 +254,7 @@ def running(pool: PlannedPool, fate: Fate) -> Pool:
 
 
 @given(picky_requests(), zoned_fleets(), quotas)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_the_first_that_fits_is_chosen_for_one_replica_among_what_fits_for_sure(
     wanted: Request, where: Fleet, limits: Quotas
 ) -> None:
@@ -262,7 +263,7 @@ def test_the_first_that_fits_is_chosen_for_one_replica_among_what_fits_for_sure(
 
 
 @given(picky_requests(), zoned_fleets(), quotas)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_remedies_are_those_that_placing_every_proposal_finds(wanted: Request, where: Fleet, limits: Quotas) -> None:
     ledger = Ledger.of(where, limits)
     assert remedies(wanted, where, ledger, ()) == tuple(found_by_placing(wanted, where, ledger))

@@ -14,6 +14,7 @@ from plimsoll.engines.vllm.memory.estimate import estimate, least_bytes
 from plimsoll.engines.vllm.settings import engine_settings
 from plimsoll.placement.feasibility import may_fit, sized
 from tests.laws.strategies import any_gpu, requests
+from tests.support.tables import examples
 
 degrees = st.sampled_from([1, 2, 4, 8])
 splits = st.sampled_from([Split(1), Split(4), Split(1, 2), Split(2, 2)])
@@ -25,7 +26,7 @@ def figures(wanted: Request, kind: GpuType, degree: int) -> MemoryEstimate:
 
 
 @given(requests(), any_gpu, degrees)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_no_term_is_negative_and_all_are_whole_bytes(wanted: Request, kind: GpuType, degree: int) -> None:
     seen = figures(wanted, kind, degree)
     others = ("terms", "forced_bytes", "max_sequences", "doubts")
@@ -36,7 +37,7 @@ def test_no_term_is_negative_and_all_are_whole_bytes(wanted: Request, kind: GpuT
 
 
 @given(requests(), any_gpu, degrees, st.integers(1, 100_000), st.integers(0, 512))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_more_context_or_more_requests_never_need_less(
     wanted: Request, kind: GpuType, degree: int, longer: int, wider: int
 ) -> None:
@@ -50,7 +51,7 @@ def test_more_context_or_more_requests_never_need_less(
 
 
 @given(requests(), any_gpu, degrees, st.integers(0, 64 * 1024))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_what_fits_a_gpu_fits_one_of_the_same_kind_with_more_memory(
     wanted: Request, kind: GpuType, degree: int, more_mib: int
 ) -> None:
@@ -62,7 +63,7 @@ def test_what_fits_a_gpu_fits_one_of_the_same_kind_with_more_memory(
 
 
 @given(requests(), any_gpu, degrees)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_a_rank_of_a_wider_split_never_holds_more_weights(wanted: Request, kind: GpuType, degree: int) -> None:
     seen, wider = figures(wanted, kind, degree), figures(wanted, kind, 2 * degree)
     # Kernels for MXFP4 round the expert width of a rank up: a narrower rank can round further than it shrinks.
@@ -72,7 +73,7 @@ def test_a_rank_of_a_wider_split_never_holds_more_weights(wanted: Request, kind:
 
 
 @given(requests(), any_gpu, splits)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_an_estimate_never_needs_less_than_its_quick_bound(wanted: Request, kind: GpuType, split: Split) -> None:
     chosen = engine_settings(wanted, kind, split)
     tokens = chosen.max_num_batched_tokens
@@ -83,7 +84,7 @@ def test_an_estimate_never_needs_less_than_its_quick_bound(wanted: Request, kind
 
 
 @given(requests(), any_gpu, splits)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_what_fits_for_sure_is_never_left_out_by_the_quick_bound(wanted: Request, kind: GpuType, split: Split) -> None:
     _, seen = sized(wanted, kind, split)
     assert may_fit(wanted, kind, split) or seen.fit is not Fit.SURE

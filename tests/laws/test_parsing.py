@@ -14,6 +14,7 @@ from plimsoll.api.v1alpha1 import InferenceDeployment, InferenceDeploymentSpec
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.names import API_VERSION, KIND
 from tests.support.planning import model
+from tests.support.tables import examples
 
 scalars = st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.floats() | st.text(max_size=12)
 anything = st.recursive(
@@ -59,7 +60,7 @@ bodies = st.fixed_dictionaries(
 
 
 @given(bodies | st.dictionaries(st.text(max_size=8), anything, max_size=4))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_an_object_is_taken_or_a_field_of_it_is_named(body: dict[str, Any]) -> None:
     resource = parsed(body)
     if isinstance(resource, InvalidInput):

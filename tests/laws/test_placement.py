@@ -16,6 +16,7 @@ from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState, Tenant
 from tests.laws.room import is_within
 from tests.laws.strategies import fleets, nodes, requests
+from tests.support.tables import examples
 
 pairs = st.tuples(requests("a"), requests("b"), requests("c"))
 
@@ -27,7 +28,7 @@ def replicas_placed(wanted: Request, where: Fleet) -> int:
 
 
 @given(requests(), fleets(), nodes("new"))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_one_node_more_never_places_less(wanted: Request, where: Fleet, new: GpuNode) -> None:
     known = {each.gpu.name: each.gpu for each in where.nodes}
     new = replace(new, gpu=known.get(new.gpu.name, new.gpu))
@@ -35,7 +36,7 @@ def test_one_node_more_never_places_less(wanted: Request, where: Fleet, new: Gpu
 
 
 @given(requests(), fleets(), st.integers(1, 200))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_more_memory_on_every_gpu_never_places_less(wanted: Request, where: Fleet, more_gib: int) -> None:
     def larger(each: GpuNode) -> GpuNode:
         return replace(each, gpu=replace(each.gpu, usable_bytes=each.gpu.usable_bytes + more_gib * 2**30))
@@ -45,14 +46,14 @@ def test_more_memory_on_every_gpu_never_places_less(wanted: Request, where: Flee
 
 
 @given(requests(), fleets())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_gpus_that_are_freed_never_hurt(wanted: Request, where: Fleet) -> None:
     empty = where.with_nodes(replace(each, held=0) for each in where.nodes)
     assert replicas_placed(wanted, empty) >= replicas_placed(wanted, where)
 
 
 @given(pairs, fleets())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_a_plan_never_promises_a_gpu_twice(wanted: tuple[Request, ...], where: Fleet) -> None:
     decisions = plan([Tenant(each, 1) for each in wanted], where)
     assert is_within(decisions, where)
@@ -61,7 +62,7 @@ def test_a_plan_never_promises_a_gpu_twice(wanted: tuple[Request, ...], where: F
 
 
 @given(pairs, fleets())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_a_second_pass_over_what_the_first_decided_changes_nothing(wanted: tuple[Request, ...], where: Fleet) -> None:
     first = plan([Tenant(each, 1) for each in wanted], where)
     again = plan([Tenant(each.request, 1, tuple(map(waiting, each.pools))) for each in first], where)
@@ -71,7 +72,7 @@ def test_a_second_pass_over_what_the_first_decided_changes_nothing(wanted: tuple
 
 
 @given(pairs, fleets(), st.randoms(use_true_random=False))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_the_order_of_the_input_is_no_part_of_the_answer(
     wanted: tuple[Request, ...], where: Fleet, dice: random.Random
 ) -> None:

@@ -25,6 +25,7 @@ from plimsoll.render.objects import deployment, disruption_budget, service
 from tests.api.manifests import manifest
 from tests.render.workloads import chosen_pool
 from tests.support.planning import model
+from tests.support.tables import examples
 
 LONGEST_REFUSAL = 2000
 POOL, CHOICE = chosen_pool()
@@ -203,7 +204,7 @@ def test_each_nasty_value_at_each_place_is_refused_or_served(field: str) -> None
             check(spec)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=examples(300), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(changes=st.lists(st.tuples(st.sampled_from(PLACES), ANYTHING), min_size=1, max_size=4))
 def test_several_changes_at_once_are_refused_or_served(changes: list[tuple[tuple[Any, ...], Any]]) -> None:
     spec = copy.deepcopy(FULL)
@@ -212,7 +213,7 @@ def test_several_changes_at_once_are_refused_or_served(changes: list[tuple[tuple
     check(spec)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(place=st.sampled_from(PLACES), key=st.text(max_size=8) | st.just("x" * 5000), value=ANYTHING)
 def test_a_field_that_does_not_exist_is_refused_or_served(place: tuple[Any, ...], key: str, value: Any) -> None:
     spec = copy.deepcopy(FULL)
@@ -220,7 +221,7 @@ def test_a_field_that_does_not_exist_is_refused_or_served(place: tuple[Any, ...]
     check(spec)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(spec=ANYTHING)
 @example(spec=None)
 @example(spec=[])

@@ -15,6 +15,7 @@ from plimsoll.domain.precision import KvPrecision
 from plimsoll.performance.decode_time import decode_floor
 from plimsoll.performance.model import Load, performance
 from tests.support.model_configs import facts_of
+from tests.support.tables import examples
 
 CARDS = st.sampled_from([card for card in load_gpu_types() if not card.is_slice])
 MODELS = st.sampled_from(
@@ -42,7 +43,7 @@ def found(stem: str, card: GpuType, split: Split, load: Load, batched: int) -> P
     return performance(facts, facts.checkpoint.precision, KvPrecision.BF16, card, split, load, batched)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(MODELS, CARDS, SPLITS, LOADS, BATCHED, st.integers(1, 400))
 def test_more_users_never_make_a_token_faster(
     stem: str, card: GpuType, split: Split, load: Load, batched: int, more: int
@@ -52,7 +53,7 @@ def test_more_users_never_make_a_token_faster(
     assert few.tpot_seconds <= many.tpot_seconds * A_LITTLE
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(MODELS, CARDS, SPLITS, LOADS, BATCHED, st.integers(1, 30_000))
 def test_a_longer_prompt_never_makes_anything_faster(
     stem: str, card: GpuType, split: Split, load: Load, batched: int, more: int
@@ -63,7 +64,7 @@ def test_a_longer_prompt_never_makes_anything_faster(
     assert short.ttft_seconds <= long.ttft_seconds * A_LITTLE
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(MODELS, CARDS, SPLITS, LOADS, BATCHED, st.integers(1, 4))
 def test_more_bandwidth_is_never_slower(
     stem: str, card: GpuType, split: Split, load: Load, batched: int, times: int
@@ -77,7 +78,7 @@ def test_more_bandwidth_is_never_slower(
     assert fast.ttft_seconds <= usual.ttft_seconds * A_LITTLE
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(MODELS, CARDS, SPLITS, LOADS, BATCHED)
 def test_no_token_is_faster_than_one_read_of_its_weights(
     stem: str, card: GpuType, split: Split, load: Load, batched: int

@@ -48,7 +48,7 @@ from plimsoll.render.names import POOL_ANNOTATION
 from plimsoll.render.report import Report
 from tests.render.workloads import chosen_pool, container, options, rendered
 from tests.support.planning import H100, LLAMA_8B, fleet, gpu, model, node, placed, pool, request
-from tests.support.tables import every_case
+from tests.support.tables import every_case, examples
 
 LATENT = "deepseek-ai/DeepSeek-V3"
 SMALL_LATENT = "deepseek-ai/DeepSeek-V2-Lite"
@@ -284,7 +284,7 @@ def test_the_comparison_above_has_cases_for_every_model() -> None:
     st.integers(1, 512),
     st.integers(0, 64),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_more_requests_never_need_less_and_never_fit_better(
     name: str, card: str, count: int, context: int, concurrency: int, more: int
 ) -> None:

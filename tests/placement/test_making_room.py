@@ -27,6 +27,7 @@ from plimsoll.placement.proposing.making_room import Neighbours, room_for
 from plimsoll.placement.proposing.running import Running
 from plimsoll.placement.room import Room
 from tests.support.planning import H100, fleet, node, pool, request, tenant
+from tests.support.tables import examples
 from tests.support.world_plans import planned
 
 GOLD, LOW = ObjectKey("ns", "gold"), ObjectKey("ns", "low")
@@ -219,7 +220,7 @@ def plan_of(world: World) -> tuple[Plan, list[Running]]:
     return planned([gold, *others.values()], fleet(*nodes, home)), [replica(gold, "home"), *running]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(worlds())
 def test_room_that_is_found_is_room_and_takes_from_nobody_who_must_not_give(world: World) -> None:
     plan, running = plan_of(world)

@@ -41,6 +41,7 @@ from tests.support.planning import (
     request,
     unplaceable,
 )
+from tests.support.tables import examples
 
 CARDS = fleet(node("a", L4, 1), node("b", L40S, 4), node("c", H100, 8))
 WIDE = request(context=8192, concurrency=6)
@@ -160,7 +161,7 @@ def test_a_place_where_an_fp8_engine_ran_out_of_memory_is_not_tried_again() -> N
     assert chosen(again.choice) == (L40S, 1)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     context=st.sampled_from([2048, 8192, 16384, 65536]),
     concurrency=st.integers(1, 48),

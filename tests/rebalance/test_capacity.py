@@ -13,6 +13,7 @@ from plimsoll.domain.latency import Slo
 from plimsoll.rebalance.capacity import Limit, ReplicaModel, capacity_of, times_of
 from plimsoll.rebalance.traffic import Lengths
 from tests.support.engine_loads import replica_model
+from tests.support.tables import examples
 
 MODEL = replica_model()
 NO_PROMISE = Slo(None, None)
@@ -111,7 +112,7 @@ def test_small_differences_of_the_lengths_are_answered_alike() -> None:
     assert capacity_of(model, lengths(1000.0)) is capacity_of(model, lengths(1001.0))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     st.floats(0, 200_000),
     st.floats(0, 50_000),

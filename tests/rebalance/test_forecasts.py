@@ -21,6 +21,7 @@ from plimsoll.rebalance.why import sentence
 from tests.support.engine_loads import NOW, Serves, replica_model
 from tests.support.hypotheses import room_for_all
 from tests.support.live_situations import AUTO, CAPACITY, EASY, enough_for, loads_of, situation
+from tests.support.tables import examples
 
 MEMORY = replace(enough_for(1, 3000), startup_seconds=600.0)
 
@@ -139,7 +140,7 @@ courses = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(courses, st.integers(1, 5), st.sampled_from([0.1, 0.5, 1.0, 3.0]), st.integers(1, 9))
 def test_every_course_adds_only_at_most_twice_the_need_and_within_the_maximum(
     course: Season, pods: int, share: float, most: int

@@ -21,6 +21,7 @@ from tests.support.engine_loads import Serves
 from tests.support.live_situations import AUTO
 from tests.support.other_places import DUE, looks, place_after, plan_of
 from tests.support.planning import A100, H100, L4, L40S, fleet, gpu, node, pool, request, tenant
+from tests.support.tables import examples
 
 KINDS = (H100, A100, L40S, L4)
 MOST = replace(AUTO, max_replicas=40)
@@ -129,13 +130,13 @@ def situation(world: World, one: Tenant, memory: LoopMemory) -> Situation:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(worlds, starts)
 def test_a_move_for_the_price_is_followed_by_no_other_one(world: World, start: tuple[str, int, int]) -> None:
     assert len(list(moves(world, start))) <= 1
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(rough_worlds, starts)
 def test_no_move_for_the_price_leads_back_whatever_is_learned_after_it(
     world: World, start: tuple[str, int, int]

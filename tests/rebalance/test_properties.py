@@ -26,6 +26,7 @@ from plimsoll.rebalance.why import sentence
 from tests.support.engine_loads import KV_TOKENS, LONG_AGO, NOW, Serves, moments, pod, replica_model, summary
 from tests.support.hypotheses import room_for_all
 from tests.support.live_situations import NEED, enough_for, placed
+from tests.support.tables import examples
 
 PODS = ("a", "b", "c")
 CHANGES = AddReplica | RemoveReplica | Move | Retune
@@ -107,7 +108,7 @@ def decided(
     return decide(situation, room_for_all(replicas)).decision
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(all_pods, st.integers(1, 7), st.integers(0, 3), histories, policies, memories, models)
 def test_every_decision_is_within_bounds_repeatable_and_can_be_said(
     pods: list[PodSignals],
@@ -132,7 +133,7 @@ def test_every_decision_is_within_bounds_repeatable_and_can_be_said(
     assert "{" not in sentence(decision)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(plausible_pods(), st.integers(1, 3), policies, models, st.randoms(use_true_random=False))
 def test_the_order_in_which_samples_were_read_does_not_matter(
     pods: list[PodSignals], ready: int, policy: RebalancePolicy, model: Any, dice: Random
@@ -143,7 +144,7 @@ def test_the_order_in_which_samples_were_read_does_not_matter(
     assert first == second
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(all_pods, st.integers(1, 3), policies, memories, models, st.floats(200, 2000))
 def test_nothing_is_done_on_stale_data(
     pods: list[PodSignals], ready: int, policy: RebalancePolicy, memory: LoopMemory, model: Any, too_old: float
@@ -161,7 +162,7 @@ def test_nothing_is_done_on_stale_data(
         assert not isinstance(decision, CHANGES)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(plausible_pods(), st.integers(1, 3), policies, memories, models)
 def test_no_replica_is_removed_while_a_pod_is_unknown(
     pods: list[PodSignals], ready: int, policy: RebalancePolicy, memory: LoopMemory, model: Any
@@ -270,7 +271,7 @@ def most_in_an_hour(times: list[float]) -> int:
     return max((sum(start <= at < start + HOUR_SECONDS for at in times) for start in times), default=0)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(policies, st.lists(steps, min_size=5, max_size=60))
 def test_no_sequence_of_turns_breaks_a_bound(policy: RebalancePolicy, taken: list[Step]) -> None:
     """Whatever the signals say, in whatever order, and however often the operator restarts."""
@@ -316,7 +317,7 @@ def test_sequences_of_turns_do_move_and_retune_and_a_restart_repeats_neither() -
     assert [index for index, each in enumerate(found) if each is Move] == [7, 17]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.floats(0, 100), st.integers(1, 4))
 def test_a_load_that_adds_replicas_does_not_take_them_back(rate: float, replicas: int) -> None:
     policy = RebalancePolicy(Mode.AUTO, 1, 40, cooldown_seconds=0)

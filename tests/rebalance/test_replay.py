@@ -61,7 +61,7 @@ def test_after_a_peak_the_replicas_are_given_back_and_then_all_is_calm() -> None
     assert not reversals(replay.changes)
 
 
-@every_case("percent", [5, 49, 79, 90, 100, 140, 170])
+@every_case("percent", [5, 49, 79, 90, 100, 140, 170], most=2, always=["100"])
 def test_replicas_under_a_constant_load_never_oscillate(percent: int) -> None:
     replay = Replay(POLICY, lambda _: MOST * percent / 100, replicas=2).run(2 * HOUR)
     assert not reversals(replay.changes)

@@ -26,6 +26,7 @@ from tests.support.engine_loads import Serves
 from tests.support.hypotheses import no_room, room_for_all
 from tests.support.live_situations import AUTO, BUSY, EASY
 from tests.support.planning import L40S, pool
+from tests.support.tables import examples
 
 ADVICE = replace(AUTO, mode=Mode.RECOMMEND)
 THERE = Target(L40S, Split(1), ("k", "v"), "nvidia.com/gpu")
@@ -163,7 +164,7 @@ def test_who_lacks_a_replica_already_is_answered_by_the_plan() -> None:
     assert (asked, decided.decision.reason) == ([], DecisionReason.NO_PLACE_FOUND)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     replicas=st.integers(1, 4),
     mode=st.sampled_from([Mode.AUTO, Mode.RECOMMEND, Mode.OFF]),

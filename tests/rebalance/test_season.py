@@ -21,6 +21,7 @@ from plimsoll.rebalance.season import (
     season_of,
 )
 from plimsoll.rebalance.trend import Point
+from tests.support.tables import examples
 
 DAY = 86_400.0
 MIDNIGHT = 19_700 * DAY
@@ -171,7 +172,7 @@ rates = st.one_of(st.just(math.nan), st.just(math.inf), st.floats(-10, 1e6), st.
 moments = st.one_of(st.floats(EIGHT - 8 * DAY, EIGHT + DAY), st.floats(-1e3, 1e3))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(rates, min_size=1, max_size=40), st.integers(1, 9), moments, st.floats(0, 7200), st.floats(0, 1e6))
 def test_no_series_is_an_error_and_what_is_expected_is_more_than_now(
     pattern: list[float], days: int, now: float, startup: float, current: float

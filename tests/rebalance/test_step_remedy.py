@@ -31,6 +31,7 @@ from tests.support import live_situations as live
 from tests.support.engine_loads import NOW, Serves
 from tests.support.live_situations import AUTO
 from tests.support.planning import ENGINE, H100, L40S, fleet, gpu, node, pool, request, tenant
+from tests.support.tables import examples
 from tests.support.world_plans import planned
 
 SMALLER, LARGER = DecisionReason.PROMPT_STEP_TOO_LARGE, DecisionReason.PROMPT_STEP_TOO_SMALL
@@ -247,7 +248,7 @@ turns = st.tuples(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.sampled_from([L40S, H100]), st.lists(turns, min_size=2, max_size=12))
 def test_no_sequence_of_signals_changes_the_step_to_and_fro(kind: str, taken_turns: list[tuple[Any, ...]]) -> None:
     """Whatever the load is, and whether or not the operator restarts in between."""
@@ -277,7 +278,7 @@ def test_sequences_of_signals_do_change_the_step() -> None:
     assert is_restep(back)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     st.lists(st.tuples(st.floats(0, 3e6), st.sampled_from([*STEP_REASONS, DecisionReason.BATCH_LIMIT_BINDS]))),
     st.sampled_from(STEP_REASONS),

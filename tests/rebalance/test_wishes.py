@@ -13,6 +13,7 @@ from plimsoll.rebalance.capacity import ReplicaModel, capacity_of
 from plimsoll.rebalance.season import Expected
 from plimsoll.rebalance.wishes import LONG_QUEUE, MOST_FORECAST, NORMAL_QUEUE, Load, Need, Wish, wish_of, with_forecast
 from tests.support.engine_loads import KV_TOKENS, NOW, Serves, moments, pod, replica_model, summary, traffic
+from tests.support.tables import examples
 
 MODEL = replica_model()
 USUAL = Serves()
@@ -140,7 +141,7 @@ def test_a_long_queue_needs_more_where_the_speed_is_not_known() -> None:
     assert wish_of(load(short, short, is_settled=True), None).replicas < 3
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(
     st.floats(0, 500),
     st.floats(0, 1),
