@@ -105,6 +105,14 @@ def _rows_of(question: Question, rows: Iterator[dict[str, Any]]) -> list[dict[st
 _AMBIGUOUS: Final = re.compile(r"(ambiguous option: \S+ could match) .*", re.DOTALL)
 """The options that it could match are not read, and there are up to all of them."""
 
-PARSER: Final = Kind("parser", _ask_parser)
+_DRAWN: Final = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
+"""An id that the engine draws anew for every parsed configuration."""
+
+
+def _without_drawn_ids(answer: Any) -> Any:
+    return json.loads(_DRAWN.sub("", json.dumps(answer)))
+
+
+PARSER: Final = Kind("parser", _ask_parser, lasting=_without_drawn_ids)
 KV_GROUPS: Final = Kind("kv_groups", _ask_kv_groups)
 ORACLE: Final = Kind("oracle", _ask_oracle)
