@@ -57,8 +57,8 @@ test-all: $(READY) ## the fast part with every case of the lists that it takes s
 test-benchmarks: $(READY) ## the benchmarks' own tests: peers' policies, situations, bounds
 	PLIMSOLL_ALL=1 $(PYTEST) -m bench --timeout 3600 $(TWO_AT_A_TIME) $(ARGS)
 
-test-browser: $(READY) build browser ## the console in a real Chromium
-	$(PYTEST) -m browser $(TWO_AT_A_TIME) $(ARGS)
+test-browser: $(READY) build browser ## the console in a real Chromium: every page in every way
+	PLIMSOLL_ALL=1 $(PYTEST) -m browser $(TWO_AT_A_TIME) $(ARGS)
 
 test-cluster: $(READY) build ## on a real API server, scheduler and Prometheus
 	$(PYTEST) -m "cluster and not browser and not at_length" $(FOUR_AT_A_TIME) $(ARGS)

@@ -100,6 +100,14 @@ def sampled(rows: Sequence[Row], most: int, always: Collection[str] = ()) -> Seq
     return [row for index, row in enumerate(rows) if index in drawn or row.id in always]
 
 
+def drawn(cases: Sequence[str], most: int, rule: str) -> list[str]:
+    """The cases that this run takes for a rule, in their order; other rules get others, so that all are seen soon."""
+    if everything() or len(cases) <= most:
+        return list(cases)
+    taken = Random(f"{seed()} {rule}").sample(cases, most)  # noqa: S311 - a draw that can be repeated
+    return [case for case in cases if case in taken]
+
+
 def everything() -> bool:
     """Whether this run takes every case of every list."""
     return os.environ.get(ALL) == "1"
