@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.order import ROOT, SECONDS, longest_file_first
 
-LONGEST, SHORTER = "tests/cluster/test_two_operators.py", "tests/cluster/test_zero.py"
+LONGEST, SHORTER = "tests/cluster/test_live_loop.py", "tests/cluster/test_zero.py"
 
 
 @dataclass(frozen=True, slots=True)
