@@ -1,8 +1,7 @@
 """One control plane for each process of tests: a file borrows it, and gives it back empty.
 
-A control plane costs ten seconds of a processor before the first test. So the next file gets the one that runs
-already, without nodes, namespaces, rights and objects of the file before. A file that breaks the control plane itself
-(its store, its API server, its data) starts one of its own instead.
+A control plane takes seconds to start and to learn our kinds. So the next file gets the one that runs already, without
+nodes, namespaces, rights and objects of the file before. One that a file leaves broken is ended instead.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ OUR_KINDS = (CRD_NAME, *(f"{plural}.plimsoll.dev" for plural in APPROVAL_KINDS))
 """Kinds that stay from file to file: it takes the API server seconds to learn one."""
 
 CLEAR_SECONDS = 120.0
-"""Until everything is gone. Two to six seconds are usual; only a controller that hangs takes longer."""
+"""Until everything is gone. Some seconds are usual; only a controller that hangs takes so long."""
 
 _SYSTEM_NAMESPACES = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -79,12 +78,12 @@ def borrowed_plane(
         knows: custom resources that may be there from the file before; all others are gone.
     """
     plane = _running_plane()
-    for name in set(OUR_KINDS) - set(knows):
-        _forget(plane, f"{_CRDS}/{name}")
-    os.truncate(plane.audit_log, 0)
-    plane.set_judged(judged=judged)
-    plane.apply(nodes)
     try:
+        for name in set(OUR_KINDS) - set(knows):
+            _forget(plane, f"{_CRDS}/{name}")
+        os.truncate(plane.audit_log, 0)
+        plane.set_judged(judged=judged)
+        plane.apply(nodes)
         yield plane
     finally:
         _give_back(plane)
