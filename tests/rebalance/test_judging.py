@@ -117,6 +117,11 @@ def test_replicas_that_start_quickly_need_no_forecast(startup: float | None) -> 
     assert wish_in(look).kept == wish_in(look).replicas
 
 
+def test_replicas_that_start_no_quicker_than_that_need_a_forecast() -> None:
+    memory = LoopMemory(startup_seconds=LEAST_STARTUP_SECONDS)
+    assert wish_in(judged(situation(EASY, EASY, load=rising(), memory=memory))).coming is not None
+
+
 def test_a_forecast_takes_no_removal_back() -> None:
     memory = LoopMemory(startup_seconds=600.0)
     for age, is_provided in ((599, False), (601, True)):

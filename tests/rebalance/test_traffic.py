@@ -111,6 +111,11 @@ def test_a_removal_of_this_moment_leaves_some_time_to_count() -> None:
     assert found.steady.per_second == pytest.approx(2.0)
 
 
+@pytest.mark.parametrize("seconds", [1.0, 1.5, 30.0])
+def test_what_was_served_since_a_removal_is_a_rate_of_that_time(seconds: float) -> None:
+    assert seen(pod("a", STEADY), removed_at=NOW - seconds).served == pytest.approx(2.0)
+
+
 def test_prompts_count_where_first_tokens_are_not_reported() -> None:
     samples = tuple(
         replace(each, first_tokens_total=None, ttft_seconds_total=None) for each in pod("a", STEADY).samples
