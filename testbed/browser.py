@@ -1,7 +1,8 @@
 """The Chromium of the browser tests: ``python -m testbed.browser install``.
 
-A browser of the system is used where there is one. Else Debian's package is installed, if we may do that. Else the
-browser tests are skipped, with the reason that this module gives.
+A browser of the system is used where there is one; one that has no windows at all comes first, because it takes a third
+less processor time. Else Debian's package is installed, if we may do that. Else the browser tests are skipped, with the
+reason that this module gives.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from testbed.cache import cache_directory
 CHOSEN = "PLIMSOLL_CHROMIUM"
 """The environment variable that names another Chromium."""
 
-_NAMES = ("chromium", "chromium-headless-shell", "google-chrome", "google-chrome-stable")
-_PACKAGE = "chromium"
+_NAMES = ("chromium-headless-shell", "chromium", "google-chrome", "google-chrome-stable")
+_PACKAGES = ("chromium-headless-shell", "chromium")
+"""Debian's, the one to be preferred first; releases before 12 have the second only."""
 _APT = ("apt-get", "--quiet=2", "--option=DPkg::Lock::Timeout=300")
 """Another program that installs something may hold dpkg's lock: wait for it, 300 s at most."""
 
@@ -119,12 +121,19 @@ def _only_one() -> Iterator[None]:
 def _install_package() -> None:
     if find_chromium() is not None:
         return  # the set-up that we waited for has installed it
-    print(f"Installing Debian's package {_PACKAGE} for the browser tests (about 120 MB), once", flush=True)
-    for words in (("update",), ("install", "--yes", "--no-install-recommends", _PACKAGE)):
-        environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-        if subprocess.run([*_APT, *words], env=environment, check=False).returncode != 0:
-            print(f"apt-get {words[0]} failed: see above", file=sys.stderr)
-            return
+    print("Installing Debian's package of Chromium for the browser tests (about 100 MB), once", flush=True)
+    installing = (("install", "--yes", "--no-install-recommends", package) for package in _PACKAGES)
+    if _apt("update") and not any(_apt(*words) for words in installing):
+        print("Debian offers none of these packages", file=sys.stderr)
+
+
+def _apt(*words: str) -> bool:
+    """Whether apt-get has done it; it says itself why not."""
+    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    if subprocess.run([*_APT, *words], env=environment, check=False).returncode == 0:
+        return True
+    print(f"apt-get {' '.join(words)} failed: see above", file=sys.stderr)
+    return False
 
 
 def main() -> int:

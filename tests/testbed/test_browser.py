@@ -50,6 +50,8 @@ def test_a_chromium_of_the_path_is_found_in_the_order_of_the_names(tmp_path: Pat
     assert find_chromium(environment) == chrome
     chromium = program(tmp_path / "chromium")
     assert find_chromium(environment) == chromium
+    shell = program(tmp_path / "chromium-headless-shell")
+    assert find_chromium(environment) == shell
 
 
 def test_a_named_program_comes_first_and_must_exist(tmp_path: Path) -> None:
@@ -94,15 +96,30 @@ def apt(folder: Path, body: str) -> Path:
     return words
 
 
+def has(bare: Path, package: str) -> str:
+    """What an apt-get does that has this package only."""
+    program = f"{bare}/{package}"
+    made = f'echo "#!/bin/sh" > {program}; /bin/chmod +x {program}'
+    return f'case "$*" in *update) ;; *" {package}") {made};; *) exit 100;; esac'
+
+
 def test_the_set_up_installs_the_package_once(bare: Path) -> None:
-    words = apt(
-        bare, f'case "$*" in *install*) echo "#!/bin/sh" > {bare}/chromium; /bin/chmod +x {bare}/chromium;; esac'
-    )
-    assert install() == f"Browser tests use {bare}/chromium"
-    assert install() == f"Browser tests use {bare}/chromium"
+    words = apt(bare, has(bare, "chromium-headless-shell"))
+    assert install() == f"Browser tests use {bare}/chromium-headless-shell"
+    assert install() == f"Browser tests use {bare}/chromium-headless-shell"
     update, installed = words.read_text().splitlines()
     assert update.endswith("update")
-    assert installed.endswith("install --yes --no-install-recommends chromium")
+    assert installed.endswith("install --yes --no-install-recommends chromium-headless-shell")
+
+
+def test_an_older_release_gets_the_package_with_windows(bare: Path) -> None:
+    words = apt(bare, has(bare, "chromium"))
+    assert install() == f"Browser tests use {bare}/chromium"
+    assert [line.split()[-1] for line in words.read_text().splitlines()] == [
+        "update",
+        "chromium-headless-shell",
+        "chromium",
+    ]
 
 
 def test_a_set_up_that_cannot_install_says_so_and_fails_in_ci(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
