@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import functools
+import re
 import threading
 from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Page
 
 from plimsoll.console.alone import document, page
+from tests.support import tables
 from tests.support.static_calculator import built_or_skip
 from tests.support.tabs import Tab, open_tab
 
@@ -31,10 +33,11 @@ GPUS = ("", "l4-24gb", "h100-sxm-80gb", "mi300x-192gb")
 CHECKED = ("&lora=4 16", "&prompt=900&output-tokens=100", "&cpu-offload=4Gi", "&speculate=Ngram 4")
 """Options that need pydantic."""
 
-QUERIES = (
-    *(f"?model={model}{'&gpu=' if gpu else ''}{gpu}" for model in MODELS for gpu in GPUS),
-    *(f"?model={MODELS[0]}&gpu=h100-sxm-80gb{options}" for options in CHECKED),
-)
+PLAIN = tuple(f"?model={model}{'&gpu=' if gpu else ''}{gpu}" for model in MODELS for gpu in GPUS)
+WITH_OPTIONS = tuple(f"?model={MODELS[0]}&gpu=h100-sxm-80gb{options}" for options in CHECKED)
+
+MOST_PLAIN = 8
+"""Of the plain questions, in the usual run; ``make test-browser`` asks all."""
 
 _ASK = """
 async (queries) => {
@@ -70,29 +73,36 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     server.server_close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def tab(chromium: Browser, site: str) -> Iterator[Tab]:
+    """A page that has loaded Python, which takes most of the time of these tests. Each of them fills in the form."""
     with open_tab(chromium, site) as opened:
         opened.page.set_default_timeout(PATIENCE_MS)
+        opened.go("/some/place/")
         yield opened
 
 
+def calculate(shown: Page, model: str, gpu: str, context: str = "") -> str:
+    """Fill in the form, send it, and return the command of the answer."""
+    shown.get_by_label("Model", exact=True).fill(model)
+    shown.get_by_label("GPU", exact=True).select_option(gpu)
+    shown.get_by_label("Context").fill(context)
+    shown.get_by_role("button", name="Calculate").press("Enter")
+    shown.locator("#command", has_text=re.compile(f"estimate {model} .*--gpu {gpu}")).wait_for()
+    return shown.locator("#command").inner_text()
+
+
 def test_the_worker_gives_the_bytes_of_the_command(tab: Tab) -> None:
-    tab.go("/some/place/")
-    answers = tab.page.evaluate(_ASK, list(QUERIES))
-    for query, answer in zip(QUERIES, answers, strict=True):
+    queries = [*tables.drawn(PLAIN, MOST_PLAIN, "the worker"), *WITH_OPTIONS]
+    answers = tab.page.evaluate(_ASK, queries)
+    for query, answer in zip(queries, answers, strict=True):
         assert answer == document(query), query
 
 
 def test_a_form_is_an_address_and_the_page_is_the_consoles(tab: Tab) -> None:
-    tab.go("/some/place/")
     shown = tab.page
-    shown.get_by_label("Model", exact=True).fill("Qwen/Qwen3-8B")
-    shown.get_by_label("GPU", exact=True).select_option("l4-24gb")
-    shown.get_by_role("button", name="Calculate").press("Enter")
-    shown.locator("#command").wait_for()
+    assert calculate(shown, "Qwen/Qwen3-8B", "l4-24gb") == "plimsoll estimate Qwen/Qwen3-8B --gpu l4-24gb"
     assert shown.url.endswith("/some/place/?model=Qwen%2FQwen3-8B&gpu=l4-24gb")
-    assert shown.locator("#command").inner_text() == "plimsoll estimate Qwen/Qwen3-8B --gpu l4-24gb"
     parsed = "(html) => { const div = document.createElement('div'); div.innerHTML = html; return div.innerHTML; }"
     wanted = shown.evaluate(parsed, page("?model=Qwen/Qwen3-8B&gpu=l4-24gb"))
     assert shown.locator("#main").inner_html() == wanted
@@ -100,13 +110,12 @@ def test_a_form_is_an_address_and_the_page_is_the_consoles(tab: Tab) -> None:
 
 
 def test_it_answers_without_a_network_once_it_is_loaded(tab: Tab) -> None:
-    tab.go("/some/place/?model=Qwen/Qwen3-8B&gpu=l4-24gb")
-    tab.page.locator("#command").wait_for()
+    calculate(tab.page, "openai/gpt-oss-20b", "h100-sxm-80gb")
     tab.page.context.set_offline(True)
-    tab.page.get_by_label("Context").fill("4096")
-    tab.page.get_by_role("button", name="Calculate").click()
-    tab.page.locator("#command", has_text="--context 4096").wait_for()
-    assert "--context 4096" in tab.page.locator("#command").inner_text()
+    try:
+        assert "--context 4096" in calculate(tab.page, "Qwen/Qwen3-8B", "h100-sxm-80gb", context="4096")
+    finally:
+        tab.page.context.set_offline(False)
 
 
 def test_a_fault_is_said_in_the_page(tab: Tab) -> None:
