@@ -1,6 +1,7 @@
-"""A plain HTTP client of the API server: no cache, no retries, safe to use from many threads.
+"""A plain HTTP client of the API server: no cache, safe to use from many threads.
 
-Connections are kept: a handshake with certificates on both sides costs more than most requests.
+Connections are kept: a handshake with certificates on both sides costs more than most requests. It tries again only
+where the server asks for that with ``Retry-After``, e.g. while it learns a kind that has changed.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ _TIMEOUT_SECONDS = 30.0
 """Generous for a loaded machine; only a server that is away or stands still takes longer than a moment."""
 _CONNECTIONS = 16
 """Kept at the same time; a thread more makes one of its own."""
+_AS_THE_SERVER_ASKS = urllib3.Retry(
+    total=60, connect=0, read=0, redirect=0, other=0, allowed_methods={"GET"}, raise_on_status=False
+)
+"""Reads only: who writes wants to see the first answer."""
 _TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
 
@@ -87,7 +92,7 @@ class ApiClient:
         self._tls = ssl.create_default_context(cafile=str(authority))
         self._tls.load_cert_chain(client.certificate, client.key)
         self._pool = urllib3.PoolManager(
-            ssl_context=self._tls, retries=False, timeout=_TIMEOUT_SECONDS, maxsize=_CONNECTIONS
+            ssl_context=self._tls, retries=_AS_THE_SERVER_ASKS, timeout=_TIMEOUT_SECONDS, maxsize=_CONNECTIONS
         )
 
     @property

@@ -93,7 +93,8 @@ UNSAYABLE: list[dict[str, Any]] = [{"gpuType": "h100-sxm-80gb-spot"}, {"pipeline
 @pytest.mark.parametrize("change", [*UNSAYABLE, {"reason": "StartFailed"}])
 async def test_what_no_spec_can_say_and_what_does_not_fit_is_not_offered(change: dict[str, Any]) -> None:
     _, body = status_with(rejection(Reason.LEFT_RECENTLY, {}, measured=True))
-    body["status"]["rejections"][0] |= change
+    (usual,) = body["status"]["rejections"]
+    body["status"]["rejections"] = [usual | change]
     seen = await deployment_page(body)
     assert "overrides" not in seen.text
 

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 from plimsoll.domain.errors import UnsupportedModel
+from plimsoll.domain.fleet import Fleet
 from plimsoll.placement import demand, options, transition
 from plimsoll.placement.eligibility import eligible_nodes
 from plimsoll.placement.feasibility import judge, judge_all
 from plimsoll.placement.place import pick
-from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Decision
+from plimsoll.placement.plan import plan as plan_with
+from plimsoll.placement.pools import Decision, Tenant
+from plimsoll.placement.solvers import Fleetwide
 from tests.support.planning import H100, L40S, fleet, node, pool, request, tenant
 
 POISON = "poison"
+
+
+def plan(tenants: Sequence[Tenant], where: Fleet) -> tuple[Decision, ...]:
+    """A plan by a new solver: one that has seen these deployments without an error would remember their places."""
+    return plan_with(tenants, where, solver=Fleetwide())
 
 
 @pytest.fixture(params=[ValueError("nonsense"), RecursionError("too deep"), UnsupportedModel("m", "a law")], ids=repr)
