@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support import tables
-from tests.support.order import longest_file_first
+from tests.support.order import longest_file_first, number, stories_in_order
 
 pytest_plugins = ["tests.support.cluster", "tests.support.failures", "tests.support.versions"]
 
@@ -26,8 +26,14 @@ settings.register_profile(
 settings.load_profile("plimsoll")
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Remember the order of a file, which a plugin may shuffle."""
+    number(item)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Let several workers take the longest files first; a run in one process keeps the usual order."""
+    """Keep the steps of a story in order, and let several workers take the longest files first."""
+    items[:] = stories_in_order(items)
     if hasattr(config, "workerinput"):
         items[:] = longest_file_first(items)
 

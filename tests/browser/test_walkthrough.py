@@ -21,7 +21,7 @@ from tests.support.keyboard import keyboard_faults
 from tests.support.planes import borrowed_plane
 from tests.support.tabs import NARROW, Tab
 
-pytestmark = [pytest.mark.cluster, pytest.mark.browser]
+pytestmark = [pytest.mark.cluster, pytest.mark.browser, pytest.mark.story]
 
 ADMIN = "lena"
 MOST_TABS = 60

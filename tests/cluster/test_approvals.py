@@ -16,7 +16,7 @@ from tests.support.approvals import Person, outcome_of, proposal_of
 from tests.support.installed import CRD_NAME
 from tests.support.live_loop import L4_POOL, L40S_POOL, PRESSURE, TIMING, Bench, bench_of, changes, stays
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.story]
 
 ADVICE = {key: value for key, value in TIMING.items() if key != "changesPerHour"}
 MOVES = {"mode": "Auto", "moves": "Recommend", "maxReplicas": 3, **TIMING}

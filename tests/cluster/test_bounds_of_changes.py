@@ -37,7 +37,7 @@ from tests.support.live_loop import (
     makes_ready,
 )
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.story]
 
 HURRIED = "tests.support.hurried_operator"
 ENVIRONMENT = {

@@ -19,7 +19,7 @@ from tests.support.approvals import Person, proposal_of
 from tests.support.console_client import ConsoleClient
 from tests.support.live_loop import L4_POOL, PRESSURE, TIMING, Bench, bench_of, changes
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.story]
 
 ADVICE = {key: value for key, value in TIMING.items() if key != "changesPerHour"}
 KINDS = ["inferencedeployments", "placementproposals", "placementapprovals"]

@@ -30,7 +30,7 @@ from tests.support.live_loop import (
     stays,
 )
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.story]
 
 AUTO = {"mode": "Auto", "maxReplicas": 3, **TIMING}
 ADVICE = {key: value for key, value in TIMING.items() if key != "changesPerHour"}

@@ -22,7 +22,7 @@ from testbed.verdict import read_arguments
 from tests.support.installed import condition
 from tests.support.live_loop import L4_POOL, TIMING, Bench, bench_of, stays
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.story]
 
 HONEST, TUNED = "honest", "tuned"
 REPLICAS = 2

@@ -19,7 +19,7 @@ from testbed.kwok_config import CRASH_ANNOTATION, LOAD_TIME_ANNOTATION
 from tests.support.installed import condition
 from tests.support.live_loop import CAPACITY, L4_POOL, L40S_POOL, TIMING, Bench, bench_of, changes
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.story]
 
 AUTO = {"mode": "Auto", "maxReplicas": 2, **TIMING}
 LAST_WORDS = "RuntimeError: the driver of this node is too old"

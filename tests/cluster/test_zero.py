@@ -16,7 +16,7 @@ from testbed.gateway_metrics import PlayedGateway
 from tests.support.installed import GROUP, condition
 from tests.support.live_loop import L4_POOL, TIMING, Bench, bench_of, changes, stays
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.story]
 
 IDLE_SECONDS = 30
 SLEEP_WITHIN_SECONDS = 150.0

@@ -1,14 +1,14 @@
-"""The order in which several workers take files: does the table speak of files that exist, and does it count?"""
+"""The order of tests: does the table speak of files that exist, does it count, and do stories keep their order?"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
 import pytest
 
-from tests.support.order import ROOT, SECONDS, longest_file_first
+from tests.support.order import ROOT, SECONDS, longest_file_first, number, stories_in_order
 
 LONGEST, SHORTER = "tests/cluster/test_live_loop.py", "tests/cluster/test_zero.py"
 
@@ -20,9 +20,12 @@ class FakeItem:
     path: Path
     name: str
     on_cluster: bool = False
+    is_step: bool = False
+    stash: pytest.Stash = field(default_factory=pytest.Stash)
 
     def get_closest_marker(self, name: str) -> str | None:
-        return name if name == "cluster" and self.on_cluster else None
+        has = {"cluster": self.on_cluster, "story": self.is_step}
+        return name if has[name] else None
 
 
 def test_every_row_is_a_file_of_tests() -> None:
@@ -44,3 +47,20 @@ def test_a_file_is_long_or_new_if_one_of_its_tests_needs_a_cluster() -> None:
     items = [FakeItem(quick, "a"), FakeItem(mixed, "plain"), FakeItem(mixed, "clustered", on_cluster=True)]
     ordered = longest_file_first(cast("list[pytest.Item]", items))
     assert [item.name for item in ordered] == ["plain", "clustered", "a"]
+
+
+def test_a_story_keeps_the_order_of_its_file_and_others_that_of_the_shuffle() -> None:
+    story, other = ROOT / "tests/cluster/test_zero.py", ROOT / "tests/cluster/test_chart.py"
+    found = [FakeItem(path, name, is_step=path == story) for path in (story, other) for name in ("a", "b", "c")]
+    for item in found:
+        number(cast("pytest.Item", item))
+    shuffled = [found[index] for index in (5, 2, 0, 4, 1, 3)]
+    ordered = stories_in_order(cast("list[pytest.Item]", shuffled))
+    assert [(item.path == story, item.name) for item in ordered] == [
+        (False, "c"),
+        (True, "a"),
+        (True, "b"),
+        (False, "b"),
+        (True, "c"),
+        (False, "a"),
+    ]

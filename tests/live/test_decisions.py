@@ -21,7 +21,7 @@ from testbed.traffic.traffic import Load, Traffic
 from tests.live.bench import L4_NODE, L4_POOL, LLAMA, LLAMA_BLOCKS, START_SECONDS, TIMING, Bench, bench_of
 from tests.support.approvals import Person
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.live, pytest.mark.story, pytest.mark.timeout(3600)]
 
 BATCH, ASKED = "batch", "asked"
 APPROVER_ROLE = "plimsoll-approver"

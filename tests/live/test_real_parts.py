@@ -32,7 +32,7 @@ from tests.live.conftest import FIRST, NEIGHBOUR
 from tests.support.installed import condition, operator_writes
 from tests.support.live_loop import changes, stays
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.live, pytest.mark.story, pytest.mark.timeout(3600)]
 
 SEES_SECONDS = 600.0
 """For a change of the load to be seen and decided, which takes a window or two; only what hangs takes so long."""

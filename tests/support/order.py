@@ -1,12 +1,16 @@
-"""The order in which several workers take the files of tests.
+"""The order of tests: which files several workers take first, and which tests keep the order of their file.
 
-The longest come first. A file is one worker's alone, and the others have nothing to do while it ends a run.
+The longest files come first. A file is one worker's alone, and the others have nothing to do while it ends a run.
+A file with the marker ``story`` is one long course of events, and each test of it a step. Every other test must pass in
+any order and alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
+from itertools import count
 from pathlib import Path
 from types import MappingProxyType
 
@@ -84,3 +88,27 @@ def longest_file_first(items: Iterable[pytest.Item]) -> list[pytest.Item]:
 
 def _rank(clustered: frozenset[Path], item: pytest.Item) -> int:
     return -SECONDS.get(item.path.relative_to(ROOT).as_posix(), NEW_SECONDS if item.path in clustered else 0)
+
+
+STORY = "story"
+
+_NUMBER = pytest.StashKey[int]()
+_numbers = count()
+
+
+def number(item: pytest.Item) -> None:
+    """Note that an item is the next one of its file. Must see all items as they are found."""
+    item.stash[_NUMBER] = next(_numbers)
+
+
+def stories_in_order(items: Iterable[pytest.Item]) -> list[pytest.Item]:
+    """The same tests. Where a plugin has shuffled them, the steps of a story go back into the order of their file."""
+    items = list(items)
+    steps: dict[Path, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker(STORY):
+            steps[item.path].append(item)
+    ordered: dict[Path, Iterator[pytest.Item]] = {
+        path: iter(sorted(found, key=lambda item: item.stash[_NUMBER])) for path, found in steps.items()
+    }
+    return [next(ordered[item.path]) if item.get_closest_marker(STORY) else item for item in items]
