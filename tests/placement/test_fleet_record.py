@@ -39,6 +39,8 @@ def test_what_has_no_place_is_counted_and_a_settled_fleet_has_no_appraisal() -> 
 def test_replicas_that_found_no_node_count_as_moved_and_new_ones_do_not() -> None:
     stranded = tenant(request(name="lost", created="1", replicas=3), pool(H100, replicas=3, bound=1, stranded=2))
     assert record_of(plan_of(stranded)).moved == 2
+    one = tenant(request(name="lost", created="1"), pool(H100, bound=0, stranded=1))
+    assert record_of(plan_of(one)).moved == 1
     grows = tenant(request(name="grows", created="1", replicas=3), pool(L40S))
     assert record_of(plan_of(grows)).moved == 0
 

@@ -10,6 +10,7 @@ from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.domain.outcomes import Fit, Rejection, Split
 from plimsoll.domain.precision import KvPrecision
 from plimsoll.domain.reasons import Reason
+from plimsoll.domain.units import GIB
 from plimsoll.engines.vllm.memory.estimate import estimate
 from plimsoll.engines.vllm.settings import engine_settings, with_a_small_step
 from plimsoll.placement.candidates import splits_for
@@ -67,6 +68,14 @@ def test_the_best_split_is_the_first_that_fits_for_sure(name: str, expected: Spl
     answer = best_on(wanted, gpu(H100), splits_for(wanted))
     assert isinstance(answer, Sized)
     assert (answer.split, answer.figures.fit) == (expected, Fit.SURE)
+
+
+def test_a_slice_of_a_gpu_serves_one_rank_and_no_group_of_them() -> None:
+    mig = next(each for each in load_gpu_types() if each.is_slice and each.usable_bytes > 30 * GIB)
+    assert isinstance(size_on(request(), mig, ONE), Sized)
+    refused = size_on(request(), mig, Split(2))
+    assert isinstance(refused, Rejection)
+    assert (refused.reason, refused.number("largest")) == (Reason.NODE_TOO_SMALL, 1)
 
 
 def test_no_split_beyond_the_gpus_that_reach_each_other() -> None:

@@ -50,7 +50,8 @@ class ServingShape:
 class TotalLoad:
     """The load of all replicas together, where the planner chooses their number.
 
-    ``requests`` run at the same time. ``min_replicas`` are wanted for availability, and ``max_replicas`` are allowed.
+    ``requests`` run at the same time. ``min_replicas``, one at least, are wanted for availability, and
+    ``max_replicas`` are allowed.
     """
 
     requests: int
