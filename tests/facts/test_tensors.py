@@ -19,6 +19,7 @@ from plimsoll.domain.precision import Precision
 from plimsoll.facts.models.config_json import read_model_facts
 from plimsoll.facts.models.parameters import count_parameters
 from plimsoll.facts.models.tensors import Tensor
+from plimsoll.facts.models.tensors.names import of_any_expert
 from plimsoll.memory.weights import rank_shape, stage_weights
 from tests.facts.checkpoints import CLASSES, ROWS, packed, row_of, tensors_of
 from tests.support.tables import every_case
@@ -195,6 +196,20 @@ def test_experts_are_experts_whether_numbered_or_stacked() -> None:
         ]
         assert [weight.count for weight in experts] == [count] * 3
         assert {weight.sharding for weight in experts} == {Sharding.EXPERT_INPUTS, Sharding.EXPERT_OUTPUTS}
+
+
+@every_case(
+    ("name", "other"),
+    [
+        ("mlp.experts.17.up_proj.weight", "mlp.experts.0.up_proj.weight"),
+        ("experts.17.w1.weight_scale", "experts.0.w1.weight_scale"),
+        ("mlp.shared_experts.17.up_proj.weight", "mlp.shared_experts.17.up_proj.weight"),
+        ("mlp.blocks.17.up_proj.weight", "mlp.blocks.17.up_proj.weight"),
+        ("mlp.experts.17", "mlp.experts.17"),
+    ],
+)
+def test_only_the_number_of_a_routed_expert_says_nothing(name: str, other: str) -> None:
+    assert of_any_expert(name) == other
 
 
 def test_what_the_engine_does_not_load_is_left_out() -> None:

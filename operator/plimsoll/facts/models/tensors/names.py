@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 _NUMBER = re.compile(r"\.(\d{1,6})(?=\.)")
+_EXPERT = re.compile(r"((?:^|\.)(?!share)[^.]*experts\.)[0-9]+(?=\.)")
 _WORDS = re.compile(r"[a-z]+|[A-Z][a-z]*")
 
 _SUFFIXES = frozenset(
@@ -78,6 +79,11 @@ def expert_of(module: str) -> tuple[str, bool]:
     parts = module.split(".")
     routed = any(part.endswith("experts") and not part.startswith("share") for part in parts[:-1])
     return (".".join(part for part in parts if not part.isdigit()), True) if routed else (module, False)
+
+
+def of_any_expert(name: str) -> str:
+    """The name with 0 for the number of its routed expert. Experts are alike, so this name says as much."""
+    return _EXPERT.sub(r"\g<1>0", name) if "experts." in name else name
 
 
 def is_dropped(name: str, dimensions: int) -> bool:

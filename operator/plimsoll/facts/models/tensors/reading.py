@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from plimsoll.domain.model import CheckpointFacts, Sharding, Weight
 from plimsoll.facts.models.tensors.matrices import Context, layer_weights, tower_weight, whole_weight
-from plimsoll.facts.models.tensors.names import place
+from plimsoll.facts.models.tensors.names import of_any_expert, place
 from plimsoll.facts.models.tensors.stack import grouped
 from plimsoll.facts.models.tensors.tensor import FLOATS, Tensor
 
@@ -75,22 +75,26 @@ def weights_from_tensors(
         layers=layers,
         embedding=tuple(_outside(tensor, checkpoint) for tensor in outside if not _is_behind(tensor)),
         head=tuple(_outside(tensor, checkpoint) for tensor in outside if _is_behind(tensor)),
-        tower=_alike(tower_weight(tensor, checkpoint, tower_heads) for tensor in groups.tower),
+        tower=_alike((tower_weight(tensor, checkpoint, tower_heads), 1) for tensor in groups.tower),
         tied=is_tied or not stored_head,
         elements=sum(tensor.elements for tensor in loaded) if all(t.dtype in FLOATS for t in loaded) else None,
     )
 
 
 def _layer(tensors: Iterable[Tensor], context: Context) -> tuple[Weight, ...]:
-    return _alike(weight for tensor in tensors for weight in layer_weights(tensor, context))
+    """Return the weights of a layer. It may have a thousand experts: tensors that are alike are read once."""
+    alike = Counter((of_any_expert(tensor.name), tensor.dtype, tensor.shape) for tensor in tensors)
+    return _alike(
+        (weight, times) for tensor, times in alike.items() for weight in layer_weights(Tensor(*tensor), context)
+    )
 
 
-def _alike(weights: Iterable[Weight]) -> tuple[Weight, ...]:
-    """Merge equal weights into one with their count, in the order of their names."""
+def _alike(weights: Iterable[tuple[Weight, int]]) -> tuple[Weight, ...]:
+    """Merge equal weights, each given with how often it is there, into one with their count, by their names."""
     counts: Counter[Weight] = Counter()
-    for weight in weights:
+    for weight, times in weights:
         if weight.parameters:
-            counts[replace(weight, count=1)] += weight.count
+            counts[replace(weight, count=1)] += weight.count * times
     return tuple(sorted((replace(weight, count=count) for weight, count in counts.items()), key=_order))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from plimsoll.domain.units import ceil_div
 
@@ -39,11 +40,16 @@ class Tensor:
     @property
     def bits(self) -> int:
         """Bits of one element: the number in the type's name."""
-        figure = _BITS.match(self.dtype)
-        bits = int(figure[1][:4]) if figure is not None else 0
-        return bits if bits in _POSSIBLE_BITS else _BITS_OF_OTHERS
+        return _bits(self.dtype)
 
     @property
     def bytes(self) -> int:
         """Bytes in the file."""
         return ceil_div(self.elements * self.bits, 8)
+
+
+@lru_cache(maxsize=64)
+def _bits(dtype: str) -> int:
+    figure = _BITS.match(dtype)
+    bits = int(figure[1][:4]) if figure is not None else 0
+    return bits if bits in _POSSIBLE_BITS else _BITS_OF_OTHERS
