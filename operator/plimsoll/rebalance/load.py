@@ -39,10 +39,10 @@ LARGEST_COUNT = 2**53
 """The largest count that a float holds exactly (IEEE 754 doubles, the only number type of Prometheus)."""
 
 
-COUNTS: tuple[Callable[[EngineSample], float | None], ...] = tuple(
-    attrgetter(each.name) for each in fields(EngineSample) if each.name not in ("at", "kv_capacity_tokens", *BY_RANK)
-)
+COUNTS = tuple(each.name for each in fields(EngineSample) if each.name not in ("at", "kv_capacity_tokens", *BY_RANK))
 """Every number of a sample that must be possible. One that is not would spoil every sum and mean that it is part of."""
+
+_COUNTS_OF: Callable[[EngineSample], tuple[float | None, ...]] = attrgetter(*COUNTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,11 +190,12 @@ def is_usable(sample: EngineSample, now: float) -> bool:
 
 def is_possible(sample: EngineSample, now: float) -> bool:
     """Whether all numbers of a sample can be. A lone impossible one is left out when the sample is read."""
-    counts = [read(sample) for read in COUNTS]
+    for count in _COUNTS_OF(sample):  # a loop, because this is asked of every sample in every turn
+        if count is not None and not 0 <= count <= LARGEST_COUNT:
+            return False
     return (
         math.isfinite(sample.at)
         and sample.at <= now + CLOCK_TOLERANCE_SECONDS
-        and all(count is None or 0 <= count <= LARGEST_COUNT for count in counts)
         and (sample.kv_usage is None or sample.kv_usage <= 1)
         and (sample.kv_capacity_tokens is None or 0 < sample.kv_capacity_tokens <= LARGEST_COUNT)
     )
