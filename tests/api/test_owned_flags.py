@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 
 from plimsoll.engines.vllm.owned_flags import OWNED_FLAGS
@@ -16,6 +17,7 @@ OPTION_OF = {name: option for option, names in OPTIONS.items() for name in names
 DECIDED = {OPTION_OF[flag.name] for flag in OWNED_FLAGS if flag.name in OPTION_OF}
 
 
+@cache
 def meanings(word: str) -> set[str]:
     """The options that argparse may mean by a word: itself, or all that begin so."""
     if word in OPTION_OF:
@@ -23,14 +25,11 @@ def meanings(word: str) -> set[str]:
     return {option for name, option in OPTION_OF.items() if name.startswith(word) and name[:2] != word}
 
 
-SPELLINGS = sorted(
-    {
-        name[:length]
-        for name in OPTION_OF
-        for length in range(2, len(name) + 1)
-        if name[:length] != "--" and len(meanings(name[:length]) or {"-", "--"}) == 1
-    }
-)
+@cache
+def spellings() -> list[str]:
+    """Every word that can mean one option alone."""
+    words = {name[:length] for name in OPTION_OF for length in range(2, len(name) + 1)}
+    return sorted(word for word in words if word != "--" and len(meanings(word)) == 1)
 
 
 def test_every_flag_of_the_table_is_one_of_the_engines() -> None:
@@ -38,12 +37,12 @@ def test_every_flag_of_the_table_is_one_of_the_engines() -> None:
 
 
 def test_every_unambiguous_abbreviation_of_a_decided_option_is_refused() -> None:
-    missed = [word for word in SPELLINGS if meanings(word) <= DECIDED and owned_flag(word) is None]
+    missed = [word for word in spellings() if meanings(word) <= DECIDED and owned_flag(word) is None]
     assert missed == []
 
 
 def test_a_refused_spelling_means_a_decided_option_or_one_that_belongs_to_it() -> None:
-    refused = {option for word in SPELLINGS if owned_flag(word) for option in meanings(word)}
+    refused = {option for word in spellings() if owned_flag(word) for option in meanings(word)}
     kin = {option for option in refused if option.startswith(("data_parallel_", "grpc_", "offload_", "ssl_"))}
     # --ep means --eplb-config to the parser, and expert parallelism (-ep) to whoever writes it.
     assert refused - DECIDED - kin == {"cpu_offload_params", "quantization_config", "eplb_config"}

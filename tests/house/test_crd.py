@@ -47,7 +47,7 @@ def test_the_committed_files_are_what_the_models_say(capsys: pytest.CaptureFixtu
 
 
 def test_the_plain_file_is_the_crd() -> None:
-    assert yaml.safe_load(PLAIN.read_text()) == crd()
+    assert yaml.load(PLAIN.read_text(), Loader=yaml.CSafeLoader) == crd()
 
 
 def test_the_charts_copy_is_the_same_crd_in_a_wrapper() -> None:
@@ -55,7 +55,7 @@ def test_the_charts_copy_is_the_same_crd_in_a_wrapper() -> None:
     assert lines[1] == "{{- if .Values.crds.install }}"
     assert lines[-1] == "{{- end }}"
     bare = "\n".join(line for line in lines if not line.strip().startswith("{{-")).replace(BRACES, "{{")
-    loaded = yaml.safe_load(bare)
+    loaded = yaml.load(bare, Loader=yaml.CSafeLoader)
     assert loaded["metadata"].pop("annotations") == {"helm.sh/resource-policy": "keep"}
     loaded["metadata"].pop("labels")
     assert loaded == crd()

@@ -477,7 +477,7 @@ def _merged_list(live: Any, known: Any, wanted: list[Any], name: Callable[[Any],
 
 @cache
 def _status_schema() -> Mapping[str, Any]:
-    crd = yaml.safe_load(CRD.read_text())
+    crd = yaml.load(CRD.read_text(), Loader=yaml.CSafeLoader)
     schema: Mapping[str, Any] = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]
     return schema
 

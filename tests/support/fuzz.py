@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any
 
 import yaml
@@ -31,9 +32,10 @@ _NUMBERS: tuple[Any, ...] = (0, -1, 1, 2**31, 2**53, 2**63 - 1, -(2**63), 10**30
 _WRONG: tuple[Any, ...] = (None, "", 0, [], {}, [[]], [None], {"": None}, True, 1.5)
 
 
+@cache
 def spec_schema() -> dict[str, Any]:
     """The schema of ``spec``, as the CRD in the repository has it."""
-    crd = yaml.safe_load(CRD.read_text())
+    crd = yaml.load(CRD.read_text(), Loader=yaml.CSafeLoader)  # ten times as fast as the loader in Python
     schema: dict[str, Any] = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     return schema
 
