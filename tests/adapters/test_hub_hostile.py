@@ -36,6 +36,8 @@ PATIENT_SECONDS = 60.0
 
 TOO_LATE = r"gave no whole answer within 0\.5 s|Timeout"
 """The deadline of the whole answer, or that of the connection, which is half of it."""
+UNREACHED = rf"cannot be reached|{TOO_LATE}"
+"""On a busy machine the whole time may be up before it is noticed that the half of it is."""
 
 ANY = "."
 
@@ -221,7 +223,7 @@ def test_a_door_that_opens_to_nobody_takes_no_longer(
     with socket.create_server(("127.0.0.1", 0)) as door:
         monkeypatch.setenv("HF_ENDPOINT", f"https://127.0.0.1:{door.getsockname()[1]}")
         models = HubModels(tmp_path, timeout_seconds=SECONDS)
-        with pytest.raises(SourceUnavailable, match="cannot be reached"):
+        with pytest.raises(SourceUnavailable, match=UNREACHED):
             models.facts(HARM, None, None)
     assert hub.url
     assert patient.facts(HONEST, None, None).layers == 2
@@ -234,7 +236,7 @@ def test_a_name_that_is_not_resolved_takes_no_longer(
     models = HubModels(tmp_path, timeout_seconds=SECONDS)
     with monkeypatch.context() as patch:
         patch.setattr("socket.getaddrinfo", lambda *_, **__: hub.over.wait())
-        with pytest.raises(SourceUnavailable, match="cannot be reached"):
+        with pytest.raises(SourceUnavailable, match=UNREACHED):
             models.facts(HARM, None, None)
     assert patient.facts(HONEST, None, None).layers == 2
 
