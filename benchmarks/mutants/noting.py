@@ -54,6 +54,7 @@ def _enter(file: str) -> None:
     """Begin with a file of tests. Caches are emptied: the file may run alone, and computes everything then."""
     if _at[0] != file:
         _at[0] = file
+        gc.unfreeze()  # a frozen object would not be listed
         for each in gc.get_objects():
             if isinstance(each, functools._lru_cache_wrapper) and each.__module__.startswith(OURS):  # noqa: SLF001
                 each.cache_clear()
