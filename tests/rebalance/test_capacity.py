@@ -48,6 +48,15 @@ def test_a_replica_carries_less_of_longer_requests_and_on_a_slower_engine(
     assert capacity_of(replace(model, slowness=1.5), usual).per_second < now
 
 
+@pytest.mark.parametrize("output", [1, 2, 200])
+def test_a_request_takes_its_first_token_and_one_time_per_token_after_it(output: int) -> None:
+    """The first token comes with the prefill, so that an answer of one token has no time per token."""
+    carried = capacity_of(MODEL, lengths(output=output))
+    times = times_of(MODEL, lengths(output=output), carried.running)
+    seconds = times.first_token + (output - 1) * times.token
+    assert carried.per_second == pytest.approx(carried.running / seconds, rel=0.02), "lengths are rounded"
+
+
 @EVERY_LIMIT
 def test_more_of_what_limits_carries_more(limit: Limit, case: tuple[ReplicaModel, Lengths]) -> None:
     model, usual = case

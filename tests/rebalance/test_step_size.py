@@ -133,6 +133,14 @@ def test_full_steps_carry_what_their_tokens_and_their_time_say() -> None:
     assert 0 < most_per_second(few, DOCUMENTS) < rate, "the KV cache holds fewer than a step could serve"
 
 
+def test_every_engine_of_a_replica_fills_its_own_steps() -> None:
+    """Of several engines, data or pipeline parallel, each generates for its share of the requests that run."""
+    for split in (Split(1, pipeline_parallel=2), Split(1, data_parallel=2)):
+        found = model_of(request(slo=FAST), gpu(H100), split, KV_TOKENS)
+        assert found is not None
+        assert most_per_second(found, DOCUMENTS) > most_per_second(SMALL_STEP, DOCUMENTS)
+
+
 def test_nothing_is_found_where_a_time_is_not_known() -> None:
     unknown = replace(seen(DOCUMENTS, 0.06), token_seconds=None)
     assert token_times(LARGE_STEP, DOCUMENTS, unknown) is None

@@ -70,6 +70,11 @@ def test_requests_that_only_wait_have_arrived_as_well() -> None:
     assert seen(PodSignals("a", draining)).steady.per_second == pytest.approx(1.0), "1 of those that begin has waited"
 
 
+def test_a_pod_without_a_queue_has_no_load_but_what_runs() -> None:
+    (load,) = seen(pod("a", replace(STEADY, waiting=0.0, running=3.0))).loads
+    assert (load.waiting, load.running) == (0.0, 3.0)
+
+
 def test_there_are_never_fewer_than_no_arrivals() -> None:
     idle = Serves(rate=0.0)
     emptied = tuple(replace(idle.sample(at), waiting=max(0.0, NOW - at)) for at in moments())
