@@ -30,15 +30,15 @@ def seen(*live: dict[str, Any]) -> Look:
     return Look(cast("Picture", None), dict(zip(keys, live, strict=True)))
 
 
-class Forbidding:
+class Refusing:
     """An API server that counts what it is asked, and refuses it."""
 
-    def __init__(self) -> None:
-        self.asked = 0
+    def __init__(self, status: int = 403, says: str = 'User "a" cannot create resource "x"') -> None:
+        self.refusal, self.asked = ClusterRefused("create", status, says), 0
 
     async def checked(self, *_: object) -> NoReturn:
         self.asked += 1
-        raise ClusterRefused("create", 403, 'User "a" cannot create resource "inferencedeployments"')
+        raise self.refusal
 
 
 def test_an_object_that_keeps_the_rules_is_stored_and_the_note_says_that_nobody_was_asked() -> None:
@@ -73,9 +73,29 @@ def test_what_runs_keeps_its_identity_and_an_equal_spec_its_generation() -> None
 
 @pytest.mark.parametrize("spec", [{}, AGAINST_A_RULE], ids=["keeps the rules", "against a rule"])
 async def test_whoever_may_not_ask_gets_the_same_answer_with_another_note(spec: dict[str, Any]) -> None:
-    cluster, wishes = Forbidding(), [wish("a", **spec)]
+    cluster, wishes = Refusing(), [wish("a", **spec)]
     asked = await admitted(cast("Cluster", cluster), wishes, seen(), 0.0)
     here = checked_here(wishes, seen(), 0.0)
     assert cluster.asked == 1
     assert (asked.bodies, asked.problems) == (here.bodies, here.problems)
     assert asked.notes != here.notes or not here.bodies
+
+
+@pytest.mark.parametrize(
+    ("status", "says"),
+    [
+        (422, 'InferenceDeployment "a" is invalid'),
+        (403, 'admission webhook "w" denied the request: a tenant cannot use this model'),
+        (403, "exceeded quota: objects"),
+    ],
+)
+async def test_an_answer_about_the_object_is_a_problem_whatever_its_code(status: int, says: str) -> None:
+    found = await admitted(cast("Cluster", Refusing(status, says)), [wish("a")], seen(), 0.0)
+    assert (found.bodies, found.notes) == ({}, [])
+    assert found.problems == [f"a.yaml, InferenceDeployment a: The API server would refuse it: {says}"]
+
+
+async def test_an_object_of_a_namespace_that_is_still_to_come_is_checked_here() -> None:
+    found = await admitted(cast("Cluster", Refusing(404, 'namespaces "ns" not found')), [wish("a")], seen(), 0.0)
+    assert [key.name for key in found.bodies] == ["a"]
+    assert len(found.notes) == 1
