@@ -9,11 +9,12 @@ import urllib.request
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from testbed.api_client import ApiClient
+from testbed.api_client import AT_ONCE, ApiClient, ApiError, absence_is_fine
 from testbed.applying import Applier
 from testbed.assembly import Assembly, Options, assemble, write_kwok_configuration
 from testbed.binaries import Binaries, ensure_binaries
@@ -29,6 +30,8 @@ T = TypeVar("T")
 
 _START_ATTEMPTS = 3
 _HEALTH_SECONDS = 180.0
+_DAY = 86_400
+"""Seconds for which a token is good."""
 
 
 class StartFailed(RuntimeError):
@@ -40,11 +43,12 @@ class ControlPlane:
 
     Args:
         judged: engine pods (label ``plimsoll.dev/deployment``) become ready only with a verdict; needs a ``Judge``.
-        lease_seconds: node lease; kwok renews about 30 leases a second, so 1,000 nodes need 200.
+        lease_seconds: node lease, which kwok renews four times in its length: most writes where nothing happens are
+            renewals. It renews about 30 leases a second, so 1,000 nodes need 200.
         keep: leave the instance directory behind at the end, to read its logs.
     """
 
-    def __init__(self, *, judged: bool = False, lease_seconds: int = 40, keep: bool = False) -> None:
+    def __init__(self, *, judged: bool = False, lease_seconds: int = 120, keep: bool = False) -> None:
         self._options = Options(judged=judged, lease_seconds=lease_seconds)
         self._keep = keep
         self._reservation = PortReservation()
@@ -108,6 +112,7 @@ class ControlPlane:
         for name in names[:2]:
             self.process(name).start()
         self._wait_healthy("kube-apiserver", names[:2])
+        self._forget_node_leases()
         for name in names[2:]:
             self.process(name).start()
         for name in names[2:]:
@@ -193,9 +198,12 @@ class ControlPlane:
             _started(self._applier).apply(manifest)
 
     def create_namespace(self, name: str) -> str:
-        """Make a namespace in which pods can be made at once; returns its name."""
+        """Make a namespace in which pods can be made at once; returns its name.
+
+        An earlier one of that name that is on its way out is waited for.
+        """
         manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-        self.client.send("POST", "/api/v1/namespaces", manifest)
+        wait_until(lambda: self._is_made(manifest), _HEALTH_SECONDS, f"an earlier namespace {name} gone")
         self._wait_for_service_account(name)
         return name
 
@@ -208,16 +216,21 @@ class ControlPlane:
             server: another URL to write down, e.g. of a proxy in between.
 
         Raises:
-            CommandFailed: there is no such service account.
+            ApiError: there is no such service account.
         """
-        token = self.kubectl("create", "token", name, "--namespace", namespace, "--duration=24h").strip()
         return write_kubeconfig(
             self.directory / f"{namespace}.{name}.kubeconfig",
             server=server or self.server,
             authority=self._running.authority.certificate,
-            token=token,
+            token=self.service_account_token(namespace, name),
             namespace=namespace,
         )
+
+    def service_account_token(self, namespace: str, name: str) -> str:
+        """A fresh token of a service account, as ``kubectl create token`` gets it. Raises ApiError."""
+        asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": _DAY}}
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
+        return str(self.client.send("POST", path, asked)["status"]["token"])
 
     def user_kubeconfig(self, user: str) -> Path:
         """A kubeconfig of a person, who has only the rights that somebody grants to this user name."""
@@ -234,11 +247,14 @@ class ControlPlane:
             return
         self._options = replace(self._options, judged=judged)
         self.process("kwok").kill()
-        # Another kwok would wait until the leases of this one have run out.
-        self.client.send("DELETE", "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases")
+        self._forget_node_leases()
         write_kwok_configuration(self.directory, self.binaries, self._options)
         self.process("kwok").start()
         self._wait_healthy("kwok", ["kwok"])
+
+    def _forget_node_leases(self) -> None:
+        """Another kwok would leave every node alone until the leases of the one before have run out."""
+        self.client.send("DELETE", "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases")
 
     def stop_apiserver(self) -> None:
         """Kill the API server; everything else keeps running and finds nobody."""
@@ -281,19 +297,30 @@ class ControlPlane:
 
     def lose_node(self, name: str) -> None:
         """Delete a node and its pods as if the machine had burnt: the pod garbage collector alone takes about 54 s."""
-        self.kubectl("delete", "node", name, "--wait=false")
-        where = ("--all-namespaces", f"--field-selector=spec.nodeName={name}")
-        self.kubectl("delete", "pods", *where, "--force", "--grace-period=0", "--wait=false")
+        self.client.send("DELETE", f"/api/v1/nodes/{name}")
+        for pod in self.client.get("/api/v1/pods", fieldSelector=f"spec.nodeName={name}")["items"]:
+            head = pod["metadata"]
+            with absence_is_fine():
+                self.client.send("DELETE", f"/api/v1/namespaces/{head['namespace']}/pods/{head['name']}", AT_ONCE)
 
     def set_node_ready(self, name: str, *, ready: bool) -> None:
         """Make a fake node NotReady or Ready again, within a second or two; its pods stay."""
-        self.kubectl(
-            "label", "node", name, f"{NOT_READY_LABEL}-" if ready else f"{NOT_READY_LABEL}=true", "--overwrite"
-        )
+        labels = {NOT_READY_LABEL: None if ready else "true"}
+        self.client.merge_patch(f"/api/v1/nodes/{name}", {"metadata": {"labels": labels}})
 
     def wait_until(self, predicate: Callable[[], T], timeout: float, what: str) -> T:
         """See :func:`testbed.waiting.wait_until`."""
         return wait_until(predicate, timeout, what)
+
+    def _is_made(self, namespace: Mapping[str, Any]) -> bool:
+        """Create a namespace. False where one of that name is being deleted."""
+        try:
+            self.client.send("POST", "/api/v1/namespaces", namespace)
+        except ApiError as error:
+            if error.status != HTTPStatus.CONFLICT or "being deleted" not in str(error):
+                raise
+            return False
+        return True
 
     def _wait_for_service_account(self, namespace: str) -> None:
         """Until then the API server turns down every pod of the namespace."""

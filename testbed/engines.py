@@ -195,7 +195,7 @@ class Engines:
 
     def refresh(self) -> None:
         """Look which pods are ready now; counters of those that stay go on. Raises OSError or ApiError."""
-        pods = [pod for pod in self._client.pods(DEPLOYMENT_LABEL) if is_ready(pod)]
+        pods = [pod for pod in self._client.cached_pods(DEPLOYMENT_LABEL) if is_ready(pod)]
         with self._lock:
             self._advance()
             before, self._engines = self._engines, {}

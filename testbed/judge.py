@@ -43,7 +43,7 @@ class Judge:
 
     def judge_once(self) -> None:
         """Judge every scheduled engine pod that has no verdict yet."""
-        for pod in self._client.pods(DEPLOYMENT_LABEL):
+        for pod in self._client.cached_pods(DEPLOYMENT_LABEL):
             annotations = pod["metadata"].get("annotations") or {}
             is_judged = VERDICT_ANNOTATION in annotations or CRASH_ANNOTATION in annotations
             if pod["spec"].get("nodeName") and not is_judged and "deletionTimestamp" not in pod["metadata"]:

@@ -29,4 +29,4 @@ def namespace(control_plane: ControlPlane) -> Iterator[str]:
     """A namespace of the test's own on ``control_plane``; what it holds is deleted afterwards."""
     name = control_plane.create_namespace(f"test-{uuid.uuid4().hex[:8]}")
     yield name
-    control_plane.kubectl("delete", "namespace", name, "--wait=false")
+    control_plane.client.send("DELETE", f"/api/v1/namespaces/{name}")

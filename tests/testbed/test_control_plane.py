@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from testbed.binaries import ensure_binaries
 from testbed.commands import CommandFailed
 from testbed.control_plane import ControlPlane
 from testbed.fleet import gpu_node, mixed_fleet
+from testbed.instance_directory import InstanceDirectory
 from testbed.judge import Judge
 from testbed.waiting import wait_until
 from tests.support.workloads import H100, gpu_deployment
@@ -246,6 +248,7 @@ def test_the_judge_lets_through_what_fits_and_crashes_what_does_not(judged: Cont
 
 def test_nothing_survives_a_parent_that_is_killed() -> None:
     script = """
+import time
 from testbed.control_plane import ControlPlane
 with ControlPlane() as running:
     print(running.directory, flush=True)
@@ -261,8 +264,8 @@ with ControlPlane() as running:
 
     wait_until(lambda: not processes_of(directory), 60, "every process gone")
     assert directory.exists()
-    with ControlPlane() as following:
-        assert following.directory != directory
+    with closing(InstanceDirectory(keep=False)) as following:
+        assert following.path != directory
         assert not directory.exists()
 
 
