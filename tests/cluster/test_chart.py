@@ -43,9 +43,8 @@ CONSOLE = (
 def cluster() -> Iterator[ControlPlane]:
     """A cluster without the chart; its namespace admits only pods of the strictest profile."""
     with borrowed_plane(knows=()) as control_plane:
-        control_plane.create_namespace(NAMESPACE)
-        strict = {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}
-        control_plane.client.merge_patch(f"/api/v1/namespaces/{NAMESPACE}", {"metadata": strict})
+        strict = {"name": NAMESPACE, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}
+        control_plane.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": strict}])
         yield control_plane
 
 

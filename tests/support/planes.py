@@ -14,9 +14,10 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from testbed.api_client import ApiError
+from testbed.api_client import AT_ONCE, ApiError, absence_is_fine
 from testbed.approvals import KINDS as APPROVAL_KINDS
 from testbed.control_plane import ControlPlane
+from testbed.operator_process import NAMESPACE
 from testbed.waiting import NotInTime
 from tests.support.installed import CRD_NAME
 
@@ -44,23 +45,32 @@ _OF_THE_CLUSTER = (
 )
 """Collections without a namespace in which tests make objects."""
 
-_OF_DEFAULT = (
-    *("/apis/plimsoll.dev/v1alpha1", "inferencedeployments"),
-    *("/apis/apps/v1", "deployments"),
-    *("/apis/apps/v1", "replicasets"),
-    *("/apis/policy/v1", "poddisruptionbudgets"),
-    *("/apis/coordination.k8s.io/v1", "leases"),
-    *(_RBAC, "rolebindings"),
-    *(_RBAC, "roles"),
-    *("/api/v1", "pods"),
-    *("/api/v1", "services"),
-    *("/api/v1", "configmaps"),
-    *("/api/v1", "secrets"),
-    *("/api/v1", "serviceaccounts"),
+_EVERYWHERE = (
+    ("/apis/plimsoll.dev/v1alpha1", "inferencedeployments"),
+    ("/apis/plimsoll.dev/v1alpha1", "placementproposals"),
+    ("/apis/plimsoll.dev/v1alpha1", "placementapprovals"),
+    ("/apis/apps/v1", "deployments"),
+    ("/apis/apps/v1", "replicasets"),
+    ("/apis/policy/v1", "poddisruptionbudgets"),
+    ("/api/v1", "services"),
+    ("/api/v1", "pods"),
 )
-"""Group and kind, in turn, of what tests make in the namespace that cannot be deleted."""
+"""What an operator of the next file would see, or what holds a GPU. Owners come before what they would make again."""
 
-_AT_ONCE = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0, "propagationPolicy": "Background"}
+_IN_WHAT_STAYS = (
+    ("/apis/coordination.k8s.io/v1", "leases"),
+    ("/apis/networking.k8s.io/v1", "networkpolicies"),
+    (_RBAC, "rolebindings"),
+    (_RBAC, "roles"),
+    ("/api/v1", "configmaps"),
+    ("/api/v1", "secrets"),
+    ("/api/v1", "serviceaccounts"),
+    ("/api/v1", "resourcequotas"),
+)
+"""What else tests make in the namespaces that stay."""
+
+_STAYING = ("default", NAMESPACE)
+"""The one cannot be deleted. The other one is the operator's: a deleted one would be in the way for some seconds."""
 
 _standing: list[ControlPlane] = []
 """The control plane of this process, while it has one."""
@@ -110,30 +120,43 @@ def _give_back(plane: ControlPlane) -> None:
 
 
 def clear(plane: ControlPlane) -> None:
-    """Delete everything that a new control plane does not have, but for the kinds that stay.
+    """Delete everything that a new control plane does not have, but for the kinds and the namespace that stay.
+
+    The namespaces of tests are empty then, and go some seconds later: their controller pauses for five before it looks.
 
     Raises:
         NotInTime: something is still there.
         ApiError, OSError: the API server refuses, or is away.
     """
-    own = [name for name in _names(plane, "/api/v1/namespaces") if name not in _SYSTEM_NAMESPACES]
-    for name in own:
-        plane.client.send("DELETE", f"/api/v1/namespaces/{name}")
-    # The namespace controller waits for half of a pod's grace period before it looks again.
-    for name in own:
-        plane.client.send("DELETE", f"/api/v1/namespaces/{name}/pods", _AT_ONCE)
-    for group, plural in zip(_OF_DEFAULT[::2], _OF_DEFAULT[1::2], strict=True):
-        _empty(plane, f"{group}/namespaces/default/{plural}", but=_BUILT_IN.get(plural, frozenset()))
+    for namespace in _items(plane, "/api/v1/namespaces"):
+        _let_go(plane, namespace["metadata"])
     for collection in _OF_THE_CLUSTER:
         _empty(plane, collection)
     for definition in _items(plane, _CRDS):
         meta = definition["metadata"]
         if meta["name"] not in OUR_KINDS or meta["generation"] != 1:
             _forget(plane, f"{_CRDS}/{meta['name']}")
-    for name in own:
-        gone = partial(_is_gone, plane, f"/api/v1/namespaces/{name}")
-        plane.wait_until(gone, CLEAR_SECONDS, f"namespace {name} gone")
-    shutil.rmtree(plane.directory / "kubectl-cache", ignore_errors=True)
+    plane.wait_until(partial(_is_swept, plane), CLEAR_SECONDS, "every object of the file gone")
+
+
+def _let_go(plane: ControlPlane, namespace: Mapping[str, Any]) -> None:
+    """Delete a namespace, or take away what a file has written on one that stays."""
+    path = f"/api/v1/namespaces/{namespace['name']}"
+    if namespace["name"] == NAMESPACE:
+        labels = {name: None for name in namespace["labels"] if name != "kubernetes.io/metadata.name"}
+        plane.client.merge_patch(path, {"metadata": {"labels": labels, "annotations": None}})
+    elif namespace["name"] not in _SYSTEM_NAMESPACES and "deletionTimestamp" not in namespace:
+        plane.client.send("DELETE", path)
+
+
+def _is_swept(plane: ControlPlane) -> bool:
+    """Delete what is there. Whether nothing was: controllers may make some things again while they learn."""
+    collections = [
+        *((f"{group}/{plural}", plural) for group, plural in _EVERYWHERE),
+        *((f"{group}/namespaces/{name}/{plural}", plural) for name in _STAYING for group, plural in _IN_WHAT_STAYS),
+    ]
+    left = [_empty(plane, collection, _BUILT_IN.get(plural, frozenset())) for collection, plural in collections]
+    return not any(left)
 
 
 _BUILT_IN: Mapping[str, frozenset[str]] = {
@@ -143,37 +166,50 @@ _BUILT_IN: Mapping[str, frozenset[str]] = {
 }
 
 
-def _empty(plane: ControlPlane, collection: str, but: frozenset[str] = frozenset()) -> None:
-    for item in _items(plane, collection):
-        if item["metadata"]["name"] not in but and not _is_built_in(item["metadata"]):
-            plane.client.send("DELETE", f"{collection}/{item['metadata']['name']}", _AT_ONCE)
+def _empty(plane: ControlPlane, collection: str, but: frozenset[str] = frozenset()) -> int:
+    """Delete what a collection holds, in all namespaces of tests; returns how much that is."""
+    group, _, plural = collection.rpartition("/")
+    found = [item["metadata"] for item in _items(plane, collection)]
+    found = [meta for meta in found if meta["name"] not in but and not _is_built_in(meta)]
+    for meta in found:
+        where = (
+            group if "/namespaces/" in group or "namespace" not in meta else f"{group}/namespaces/{meta['namespace']}"
+        )
+        with absence_is_fine():
+            plane.client.send("DELETE", f"{where}/{plural}/{meta['name']}", AT_ONCE)
+    return len(found)
 
 
 def _is_built_in(meta: Mapping[str, Any]) -> bool:
     """Whether a control plane makes it by itself."""
-    is_labelled = "kubernetes.io/bootstrapping" in (meta.get("labels") or {})
+    is_of_the_system = meta.get("namespace") in _SYSTEM_NAMESPACES - {"default"}
+    is_labelled = is_of_the_system or "kubernetes.io/bootstrapping" in (meta.get("labels") or {})
     return is_labelled or str(meta["name"]).startswith("system:") or str(meta["name"]).startswith("system-")
 
 
 def _items(plane: ControlPlane, collection: str) -> list[dict[str, Any]]:
-    """What a collection holds; nothing where its kind is unknown."""
-    try:
-        items: list[dict[str, Any]] = plane.client.get(collection)["items"]
-    except ApiError as error:
-        if error.status == http.client.NOT_FOUND:
-            return []
-        raise
-    return items
+    """What a collection holds; nothing where its kind is unknown. One whose definition is new is waited for."""
+    found: list[dict[str, Any]] = []
 
+    def is_listed() -> bool:
+        try:
+            found[:] = plane.client.get(collection)["items"]
+        except ApiError as error:
+            if error.status not in (http.client.NOT_FOUND, http.client.TOO_MANY_REQUESTS):
+                raise
+            return error.status == http.client.NOT_FOUND
+        return True
 
-def _names(plane: ControlPlane, collection: str) -> list[str]:
-    return [str(item["metadata"]["name"]) for item in _items(plane, collection)]
+    plane.wait_until(is_listed, CLEAR_SECONDS, f"a list of {collection}")
+    return found
 
 
 def _forget(plane: ControlPlane, path: str) -> None:
     if plane.client.exists(path):
         plane.client.send("DELETE", path)
         plane.wait_until(partial(_is_gone, plane, path), CLEAR_SECONDS, f"{path} gone")
+        # kubectl keeps a list of kinds.
+        shutil.rmtree(plane.directory / "kubectl-cache", ignore_errors=True)
 
 
 def _is_gone(plane: ControlPlane, path: str) -> bool:
