@@ -27,6 +27,7 @@ class ConsoleProcess:
         directory: for its log.
         prometheus_url: where it reads live use; None for no live marks.
         arguments: more words of the command line.
+        module: what is run; a test wraps the real one.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class ConsoleProcess:
         *,
         prometheus_url: str | None = None,
         arguments: Sequence[str] = (),
+        module: str = "plimsoll",
     ) -> None:
         words = ("console", "--port", "0", "--kubeconfig", str(kubeconfig), *arguments)
         live = ("--prometheus-url", prometheus_url) if prometheus_url else ()
@@ -43,7 +45,7 @@ class ConsoleProcess:
         self.log = directory / f"console-{uuid.uuid4().hex[:8]}.log"
         self._child = Child(
             "console",
-            [sys.executable, "-m", "plimsoll", *words, *live],
+            [sys.executable, "-m", module, *words, *live],
             log=self.log,
             environment=environment | {"PYTHONUNBUFFERED": "1"},
         )

@@ -24,7 +24,8 @@ from testbed.audit import AuditLog
 from testbed.engine_queue import Stream
 from testbed.fleet import gpu_node
 from testbed.operator_process import OperatorProcess
-from tests.support.installed import ROOT, View, inference_deployment
+from tests.support.hurried_operator import MODULE, Wait, environment
+from tests.support.installed import View, inference_deployment
 from tests.support.live_loop import (
     L4_POOL,
     L40S_POOL,
@@ -39,12 +40,8 @@ from tests.support.live_loop import (
 
 pytestmark = [pytest.mark.cluster, pytest.mark.story]
 
-HURRIED = "tests.support.hurried_operator"
-ENVIRONMENT = {
-    "PYTHONPATH": f"{ROOT}:{ROOT / 'operator'}",
-    # A scheduler that is late on a busy machine must not send a replica to the place that it is to move to later.
-    "PLIMSOLL_STRANDED_SECONDS": "120",
-}
+# A scheduler that is late on a busy machine must not send a replica to the place that it is to move to later.
+ENVIRONMENT = environment(Wait.PROMISE, Wait.CHEAPER_PLACE) | {"PLIMSOLL_STRANDED_SECONDS": "120"}
 MOVES_PER_HOUR = 8
 """A namespace makes half of them at most."""
 
@@ -170,7 +167,7 @@ def _label(series: str, name: str) -> str:
 def _operator(bench: Bench, settings: dict[str, str]) -> OperatorProcess:
     own = {"PLIMSOLL_SIGNALS_SECONDS": "1", "PLIMSOLL_REBALANCING_MOVES_PER_HOUR": str(MOVES_PER_HOUR)}
     url, environment = bench.prometheus.url, ENVIRONMENT | own | settings
-    return OperatorProcess(bench.view.control_plane, prometheus_url=url, environment=environment, module=HURRIED)
+    return OperatorProcess(bench.view.control_plane, prometheus_url=url, environment=environment, module=MODULE)
 
 
 def _deploy(scene: Scene) -> None:
@@ -237,7 +234,7 @@ def autoscale(bench: Bench, name: str, *, least: int, most: int) -> None:
 @pytest.fixture(scope="module")
 def scene() -> Iterator[Scene]:
     suspended = ENVIRONMENT | {"PLIMSOLL_REBALANCING_SUSPENDED": "true"}
-    with bench_of("windows", suspended, module=HURRIED) as windows:
+    with bench_of("windows", suspended, module=MODULE) as windows:
         control_plane = windows.view.control_plane
         full, other = (
             replace(windows, view=View(control_plane, control_plane.create_namespace(name)))

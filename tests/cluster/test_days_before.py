@@ -2,6 +2,7 @@
 
 Prometheus has the days before as late samples. Each deployment has the same requests today, lives on nodes of its own,
 and starts in ten minutes as far as the operator can see. Only one of them has days with a climb.
+:mod:`tests.support.hurried_operator` reads one day after the other without long pauses.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import pytest
 
 from testbed.engine_queue import Stream
 from testbed.played_past import PastSeries, PlayedPast
+from tests.support.hurried_operator import MODULE, Wait, environment
 from tests.support.live_loop import L4_POOL, TIMING, Bench, bench_of, stays
 
 pytestmark = pytest.mark.cluster
@@ -38,8 +40,8 @@ CLIMB_AFTER_SECONDS, CLIMB_SECONDS = 12 * MINUTE, 10 * MINUTE
 AROUND_SECONDS = 2.5 * HOUR
 """So much of a day before is played, earlier and later than this time of day."""
 
-READING_SECONDS = 240.0
-"""Eight questions about days, one each 15 s, twice over."""
+READING_SECONDS = 120.0
+"""Eight questions about days for each deployment, and some scrapes of today."""
 
 QUIET_SECONDS = 15.0
 
@@ -106,7 +108,10 @@ def past_at(now: float) -> Iterator[PastSeries]:
 @pytest.fixture(scope="module")
 def bench() -> Iterator[Bench]:
     """All deployments under the same load, and Prometheus with their past."""
-    with PlayedPast(past_at(time.time()), days=3) as past, bench_of(NAMESPACE, past=past) as running:
+    with (
+        PlayedPast(past_at(time.time()), days=3) as past,
+        bench_of(NAMESPACE, environment(Wait.DAYS), past=past, module=MODULE) as running,
+    ):
         _wait_for_past(running)
         for name in NAMES:
             running.add_nodes(name, L4=6)

@@ -14,7 +14,7 @@ from testbed.control_plane import ControlPlane
 from testbed.fault_proxy import FaultProxy
 from testbed.fleet import gpu_node, mixed_fleet
 from testbed.operator_process import OperatorProcess
-from tests.support.faulty import IMPATIENT, fault_proxy, operator_through
+from tests.support.faulty import IMPATIENT, fault_proxy, operator_through, passes
 from tests.support.installed import (
     View,
     condition,
@@ -109,16 +109,6 @@ def killed(victim: OperatorProcess, proxy: FaultProxy, here: View) -> bool:
             f"{error}; {proxy.killed_at}; running: {victim.is_running}; {victim.log_lines()[-25:]}"
         ) from error
     return len(proxy.killed_at) > deaths
-
-
-def passes(operator: OperatorProcess) -> int:
-    """Planning passes that it has completed, by its own metrics."""
-    try:
-        page = operator.metrics()
-    except OSError:
-        return 0
-    counts = [line.split()[1] for line in page.splitlines() if line.startswith("plimsoll_pass_duration_seconds_count")]
-    return int(float(counts[0])) if counts else 0
 
 
 def test_what_happens_while_it_is_down_is_put_right_at_its_start(operator: OperatorProcess, here: View) -> None:

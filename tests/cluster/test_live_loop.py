@@ -1,7 +1,8 @@
 """The live loop on a real API server, scheduler and Prometheus: what it does, and above all what it leaves alone.
 
 All deployments are made at once and each lives on nodes of its own, so that their waits pass together.
-The tests build on one another in the order of this file.
+The tests build on one another in the order of this file. :mod:`tests.support.hurried_operator` lets a pod count as
+silent, and a queue as news, within seconds.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 
 from testbed.audit import AuditEvent, AuditLog
+from tests.support.hurried_operator import MODULE, Wait, environment
 from tests.support.installed import condition
 from tests.support.live_loop import (
     CAPACITY,
@@ -36,8 +38,6 @@ AUTO = {"mode": "Auto", "maxReplicas": 3, **TIMING}
 ADVICE = {key: value for key, value in TIMING.items() if key != "changesPerHour"}
 TOO_SMALL = {L4_POOL: 30_000}
 QUIET_SECONDS = 12.0
-CALM_WITHIN_SECONDS = 90.0
-"""A queue is news after 45 s of service by all, and a pod is silent after 60 s."""
 QUIET = {
     "spill": "WithinBand",
     "queue": "WithinBand",
@@ -72,7 +72,7 @@ class Quiet:
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[Bench]:
-    with bench_of("live") as running:
+    with bench_of("live", environment(Wait.SILENCE, Wait.SERVICE), module=MODULE) as running:
         yield running
 
 
@@ -128,7 +128,7 @@ def _silence_one_of_two(bench: Bench, name: str) -> None:
 def quiet(beginning: Beginning) -> Quiet:
     """A while after everything has come to rest."""
     bench = beginning.bench
-    bench.wait_reasons(QUIET, CALM_WITHIN_SECONDS)
+    bench.wait_reasons(QUIET)
     names = (*QUIET, "off")
     before, since = {name: bench.view.get(name) for name in names}, bench.now()
     calm = {"full", "move", "spill", "queue", "budget", "cooling", "half"}

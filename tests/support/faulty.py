@@ -30,7 +30,7 @@ def fault_proxy(control_plane: ControlPlane) -> Iterator[FaultProxy]:
 
 def kubeconfig_of(control_plane: ControlPlane, name: str, *, server: str, account: str = SERVICE_ACCOUNT) -> Path:
     """A kubeconfig of a service account in the operator's namespace for another URL, in a file of its own."""
-    token = control_plane.kubectl("create", "token", account, "--namespace", NAMESPACE, "--duration=24h").strip()
+    token = control_plane.service_account_token(NAMESPACE, account)
     path = control_plane.directory / f"{name}.kubeconfig"
     authority = control_plane.directory / "ca.crt"
     return write_kubeconfig(path, server=server, authority=authority, token=token, namespace=NAMESPACE)
@@ -42,6 +42,16 @@ def operator_through(
     """An operator, not started yet, whose every request passes the proxy."""
     kubeconfig = kubeconfig_of(control_plane, f"proxy-{proxy.url.rpartition(':')[2]}", server=proxy.url)
     return OperatorProcess(control_plane, kubeconfig=kubeconfig, environment=IMPATIENT | dict(environment or {}))
+
+
+def passes(operator: OperatorProcess) -> int:
+    """Planning passes that it has completed, by its own metrics."""
+    try:
+        page = operator.metrics()
+    except OSError:
+        return 0
+    counts = [line.split()[1] for line in page.splitlines() if line.startswith("plimsoll_pass_duration_seconds_count")]
+    return int(float(counts[0])) if counts else 0
 
 
 @dataclass(slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -88,18 +88,18 @@ class Bench:
 
     def rebalancing(self, name: str) -> dict[str, Any]:
         """The live loop's part of the status."""
-        return dict((self.view.get(name).get("status") or {}).get("rebalancing") or {})
+        return _rebalancing(self.view.get(name))
 
     def replicas(self, name: str) -> dict[str, int]:
         """Ready replicas by pool, of pools that want any."""
-        return {pool["name"]: pool["readyReplicas"] for pool in self.view.pools(name) if pool["replicas"]}
+        return _ready(self.view.pools(name))
 
     def settled(self, name: str) -> dict[str, int]:
         """The same once every wanted replica serves and no pod is left over; empty before."""
         pools = self.view.pools(name)
         wanted = {pool["name"]: pool["replicas"] for pool in pools if pool["replicas"]}
-        done = wanted == self.replicas(name) and len(self.view.pods(name)) == sum(wanted.values())
-        return wanted if done and all(pool["state"] == "Active" for pool in pools) else {}
+        serves = wanted == _ready(pools) and all(pool["state"] == "Active" for pool in pools)
+        return wanted if serves and len(self.view.pods(name)) == sum(wanted.values()) else {}
 
     def wait_reason(self, name: str, reason: str, timeout: float = PATIENCE_SECONDS) -> dict[str, Any]:
         """Wait until the live loop gives this reason; returns its part of the status."""
@@ -110,7 +110,9 @@ class Bench:
         seen: dict[str, dict[str, Any]] = {}
 
         def all_said() -> bool:
-            seen.update({name: self.rebalancing(name) for name in wanted})
+            # One question: the objects of a namespace cost little more than one of them.
+            bodies = {body["metadata"]["name"]: body for body in self.view.all("inferencedeployments")}
+            seen.update({name: _rebalancing(bodies.get(name, {})) for name in wanted})
             return all(seen[name].get("reason") == reason for name, reason in wanted.items())
 
         try:
@@ -146,6 +148,14 @@ class Bench:
         """What the operator wrote, all of it or about one deployment."""
         events = AuditLog(self.view.control_plane.audit_log).events(since, user=USER)
         return [event for event in events if name is None or _is_about(event, name)]
+
+
+def _rebalancing(body: Mapping[str, Any]) -> dict[str, Any]:
+    return dict((body.get("status") or {}).get("rebalancing") or {})
+
+
+def _ready(pools: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    return {pool["name"]: pool["readyReplicas"] for pool in pools if pool["replicas"]}
 
 
 def _is_about(event: AuditEvent, name: str) -> bool:
