@@ -25,6 +25,9 @@ LIGHT = Stream(rate=0.6, prompt=1500, output=100, first_token_seconds=0.35, toke
 """The performance model lets one L4 carry 1.15 of these requests a second; the promised time per token limits it."""
 
 HEAVY, FLOOD, TRICKLE = replace(LIGHT, rate=5.0), replace(LIGHT, rate=10.0), replace(LIGHT, rate=0.4)
+RUSH = replace(LIGHT, rate=60.0)
+"""A long queue comes within seconds."""
+
 LONG_QUEUE, SHORT_QUEUE = 360, 12
 """Waiting requests. A replica serves about two a second: it would take three minutes for the first, and seconds for the
 second."""
@@ -45,7 +48,7 @@ def bench() -> Iterator[Bench]:
 
 @pytest.fixture(scope="module")
 def loaded(bench: Bench) -> Bench:
-    """Light load everywhere, then a step for one, and queues for two others while they may not grow."""
+    """Light load, then a step for one, and queues for two others while they may not grow."""
     for name in ("step", "steady"):
         bench.add_nodes(name, L4=8)
         bench.deploy(name, AUTO)
@@ -55,13 +58,13 @@ def loaded(bench: Bench) -> Bench:
     for name in ("step", "steady", "backlog", "leftover"):
         bench.view.wait_ready(name)
         bench.stream(name, LIGHT)
-    for name in ("step", "steady"):
+    for name in ("step", "steady", "backlog", "leftover"):
         _wait_value(bench, "request_generation_tokens_count", name, ENOUGH_ENDED)
-    bench.stream("step", HEAVY)
-    for name, length in {"leftover": SHORT_QUEUE, "backlog": LONG_QUEUE}.items():
-        bench.stream(name, FLOOD)
+    for name, flood, length in (("leftover", FLOOD, SHORT_QUEUE), ("backlog", RUSH, LONG_QUEUE)):
+        bench.stream(name, flood)
         _wait_value(bench, "num_requests_waiting", name, length)
         bench.stream(name, TRICKLE)
+    bench.stream("step", HEAVY)
     return bench
 
 
