@@ -10,11 +10,10 @@ import pytest
 
 from testbed.control_plane import ControlPlane
 from testbed.fleet import gpu_node
-from testbed.operator_process import OperatorProcess
 from tests.support.installed import View, condition, install, namespace_of, on_gpu
 from tests.support.planes import borrowed_plane
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("operator")]
 
 GPUS, CORES = 8, 8
 ENGINES = 4
@@ -54,10 +53,9 @@ def requests_of(pod: dict[str, Any]) -> dict[str, str]:
 def test_eight_gpus_on_eight_cores_run_four_engines_as_planned(here: View, neighbour: View) -> None:
     neighbour.apply("served", **on_gpu("l40s-48gb", 2))
     here.apply("small", replicas=GPUS, **on_gpu("l4-24gb"))
-    with OperatorProcess(here.control_plane):
-        neighbour.wait_ready("served")
-        here.wait(lambda: len(here.nodes_of("small")) == ENGINES, "nodes for the engines")
-        body = here.wait_condition("small", "Planned", "False", "WaitingForNodeResources")
+    neighbour.wait_ready("served")
+    here.wait(lambda: len(here.nodes_of("small")) == ENGINES, "nodes for the engines")
+    body = here.wait_condition("small", "Planned", "False", "WaitingForNodeResources")
     assert [pool["replicas"] for pool in here.pools("small")] == [ENGINES], "the plan promises what the scheduler binds"
     assert len(here.pods("small")) == ENGINES, "no pod waits for a core that no node has"
     rejected = {each["reason"]: each["message"] for each in body["status"]["rejections"] if each["tensorParallel"] == 1}
@@ -83,10 +81,9 @@ def test_weights_in_host_memory_are_requested_and_refused_where_no_node_has_them
     here.apply("large", **offloaded, **patient, engine={"cpuOffload": "50Gi"})
     too_low = {"resources": {"limits": {"memory": "16Gi"}}}
     here.apply("killed", **offloaded, **patient, engine={"cpuOffload": "50Gi"}, podTemplate=too_low)
-    with OperatorProcess(here.control_plane):
-        neighbour.wait_ready("served")
-        large = here.wait_condition("large", "Planned", "False", "WaitingForNodeResources")
-        killed = here.wait_condition("killed", "Ready", "False", "InvalidSpec")
+    neighbour.wait_ready("served")
+    large = here.wait_condition("large", "Planned", "False", "WaitingForNodeResources")
+    killed = here.wait_condition("killed", "Ready", "False", "InvalidSpec")
     assert neighbour.nodes_of("served") == ["h100-0"]
     (pod,) = neighbour.pods("served")
     assert int(requests_of(pod)["memory"].removesuffix("Gi")) >= 20 + 8

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import uuid
 from collections.abc import Iterator
 from dataclasses import replace
@@ -23,14 +20,13 @@ from plimsoll.domain.versions import EngineVersion
 from plimsoll.render.status import observation_entry
 from testbed.control_plane import ControlPlane
 from tests.support.installed import GROUP, LLAMA_8B, View, inference_deployment, namespace_of, on_gpu
-from tests.support.reviewing import plan
+from tests.support.reviewing import plan, run_here
 
 pytestmark = pytest.mark.cluster
 
 GPU = "h100-sxm-80gb"
 PREDICTED = 50 * GIB
 MORE = 3 * GIB
-PATIENCE_SECONDS = 60
 OLDER = EngineVersion(0, 31)
 
 
@@ -68,13 +64,9 @@ def neighbour(control_plane: ControlPlane) -> Iterator[View]:
 
 
 def estimate(kubeconfig: Path, *words: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", "plimsoll", "estimate", LLAMA_8B, "--gpu", GPU, "-o", "json", *words]
-    environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
-    ran = subprocess.run(  # noqa: S603 - our own command
-        command, env=environment, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
-    )
-    assert ran.returncode == 0, ran.stderr
-    (answer,) = json.loads(ran.stdout)
+    ran = run_here(kubeconfig, "estimate", LLAMA_8B, "--gpu", GPU, "-o", "json", *words)
+    assert ran.status == 0, ran.errors
+    (answer,) = json.loads(ran.text)
     return dict(answer)
 
 

@@ -30,6 +30,13 @@ def control_plane() -> Iterator[ControlPlane]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def operator(control_plane: ControlPlane) -> Iterator[OperatorProcess]:
+    """The operator, as patient with the scheduler as usual."""
+    with OperatorProcess(control_plane) as running:
+        yield running
+
+
 @pytest.fixture
 def neighbour(control_plane: ControlPlane) -> Iterator[View]:
     with namespace_of(control_plane, f"neighbour-{uuid.uuid4().hex[:8]}") as view:
@@ -56,35 +63,40 @@ def bound(here: View, prefix: str) -> list[dict[str, Any]]:
     return [pod for pod in pods if pod["spec"].get("nodeName")]
 
 
+@pytest.mark.usefixtures("operator")
 @pytest.mark.parametrize("small_engines", [thirty_deployments, thirty_replicas])
 def test_engines_of_a_whole_node_find_one_after_thirty_small_engines(
     here: View, neighbour: View, small_engines: Callable[[View], None]
 ) -> None:
-    with OperatorProcess(here.control_plane):
-        small_engines(here)
-        here.wait(lambda: len(bound(here, "small")) == SMALL, "nodes for the small engines", ALL_BOUND_SECONDS)
-        whole_nodes(here)
-        here.wait(lambda: len(bound(here, "large")) == LARGE, "nodes for the large engines", ALL_BOUND_SECONDS)
-        neighbour.apply("served", **on_gpu("l40s-48gb"))
-        neighbour.wait_ready("served")
+    small_engines(here)
+    here.wait(lambda: len(bound(here, "small")) == SMALL, "nodes for the small engines", ALL_BOUND_SECONDS)
+    whole_nodes(here)
+    here.wait(lambda: len(bound(here, "large")) == LARGE, "nodes for the large engines", ALL_BOUND_SECONDS)
+    neighbour.apply("served", **on_gpu("l40s-48gb"))
+    neighbour.wait_ready("served")
 
     assert len(bound(here, "small")) == SMALL, "no small engine lost its node"
     assert len({pod["spec"]["nodeName"] for pod in bound(here, "large")}) == LARGE
     assert neighbour.nodes_of("served") == ["l40s-0"]
 
 
-def test_small_and_large_engines_of_one_burst_all_find_nodes(here: View, neighbour: View) -> None:
+def test_small_and_large_engines_of_one_burst_all_find_nodes(
+    here: View, neighbour: View, operator: OperatorProcess
+) -> None:
+    """They are all there when the operator starts."""
+    operator.stop()
     small, large = on_gpu("h100-sxm-80gb"), on_gpu("h100-sxm-80gb", GPUS_PER_NODE)
     burst = [inference_deployment(f"small-{i}", here.namespace, **small) for i in range(SMALL)]
     burst += [inference_deployment(f"large-{i}", here.namespace, **large) for i in range(LARGE)]
     here.control_plane.apply(burst)
     neighbour.apply("served", **on_gpu("l40s-48gb"))
-    with OperatorProcess(here.control_plane):
-        here.wait(lambda: len(bound(here, "large")) == LARGE, "nodes for the large engines", ALL_BOUND_SECONDS)
-        here.wait(lambda: len(bound(here, "small")) == SMALL, "nodes for the small engines", ALL_BOUND_SECONDS)
-        neighbour.wait_ready("served")
+    operator.start().wait_healthy()
+    here.wait(lambda: len(bound(here, "large")) == LARGE, "nodes for the large engines", ALL_BOUND_SECONDS)
+    here.wait(lambda: len(bound(here, "small")) == SMALL, "nodes for the small engines", ALL_BOUND_SECONDS)
+    neighbour.wait_ready("served")
 
 
+@pytest.mark.usefixtures("operator")
 def test_a_quota_that_forbids_affinity_across_namespaces_is_quoted(here: View, neighbour: View) -> None:
     scope = {"matchExpressions": [{"scopeName": "CrossNamespacePodAffinity", "operator": "Exists"}]}
     quota = {
@@ -96,9 +108,8 @@ def test_a_quota_that_forbids_affinity_across_namespaces_is_quoted(here: View, n
     here.control_plane.apply([quota])
     where = ("quota", "no-affinity", "-n", here.namespace, "-o", "jsonpath={.status}")
     here.wait(lambda: "hard" in here.control_plane.kubectl("get", *where), "the quota counted")
-    with OperatorProcess(here.control_plane):
-        here.apply("refused", **on_gpu("h100-sxm-80gb"))
-        body = here.wait_condition("refused", "Ready", "False", "PodsNotCreated")
-        neighbour.apply("served", **on_gpu("l40s-48gb"))
-        neighbour.wait_ready("served")
+    here.apply("refused", **on_gpu("h100-sxm-80gb"))
+    body = here.wait_condition("refused", "Ready", "False", "PodsNotCreated")
+    neighbour.apply("served", **on_gpu("l40s-48gb"))
+    neighbour.wait_ready("served")
     assert "exceeded quota: no-affinity" in condition(body, "Placed")["message"]

@@ -14,7 +14,7 @@ from testbed.operator_process import OperatorProcess
 from tests.support.installed import View, condition, install, namespace_of, on_gpu
 from tests.support.planes import borrowed_plane
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("operator")]
 
 H100 = on_gpu("h100-sxm-80gb")
 
@@ -47,37 +47,37 @@ def neighbour(control_plane: ControlPlane) -> Iterator[View]:
         yield view
 
 
-def test_the_higher_class_gets_the_last_gpu_and_a_running_lower_one_stays(here: View, neighbour: View) -> None:
-    with OperatorProcess(here.control_plane) as operator:
-        here.apply("runs", **of_class("plain"))
-        here.wait_ready("runs")
-        running = here.pod_uids("runs")
-        here.apply("older", **of_class("plain"))
-        here.wait_condition("older", "Planned", "False", "WaitingForGpus")
-        here.apply("younger", **of_class("gold"))
-        here.wait_condition("younger", "Planned", "False", "WaitingForGpus")
-        neighbour.apply("served", **on_gpu("l40s-48gb"))
-        neighbour.wait_ready("served")
-        assert here.pod_uids("runs") == running, "nobody is evicted for a higher priority"
+def test_the_higher_class_gets_the_last_gpu_and_a_running_lower_one_stays(
+    here: View, neighbour: View, operator: OperatorProcess
+) -> None:
+    here.apply("runs", **of_class("plain"))
+    here.wait_ready("runs")
+    running = here.pod_uids("runs")
+    here.apply("older", **of_class("plain"))
+    here.wait_condition("older", "Planned", "False", "WaitingForGpus")
+    here.apply("younger", **of_class("gold"))
+    here.wait_condition("younger", "Planned", "False", "WaitingForGpus")
+    neighbour.apply("served", **on_gpu("l40s-48gb"))
+    neighbour.wait_ready("served")
+    assert here.pod_uids("runs") == running, "nobody is evicted for a higher priority"
 
-        here.control_plane.apply([gpu_node("h100-1", "H100-80GB-HBM3", 1)])
-        here.wait(lambda: here.pods("younger") or here.pods("older"), "a pod for the new GPU")
-        assert not here.pods("older"), operator.log_lines()
-        here.wait_ready("younger")
-        assert here.nodes_of("younger") == ["h100-1"]
-        assert not here.pods("older")
-        assert here.pod_uids("runs") == running
-        assert condition(here.get("runs"), "Ready")["status"] == "True"
+    here.control_plane.apply([gpu_node("h100-1", "H100-80GB-HBM3", 1)])
+    here.wait(lambda: here.pods("younger") or here.pods("older"), "a pod for the new GPU")
+    assert not here.pods("older"), operator.log_lines()
+    here.wait_ready("younger")
+    assert here.nodes_of("younger") == ["h100-1"]
+    assert not here.pods("older")
+    assert here.pod_uids("runs") == running
+    assert condition(here.get("runs"), "Ready")["status"] == "True"
     assert neighbour.nodes_of("served") == ["l40s-0"]
 
 
 def test_a_class_that_does_not_exist_is_named_until_somebody_creates_it(here: View, neighbour: View) -> None:
-    with OperatorProcess(here.control_plane):
-        here.apply("mistaken", **of_class(f"silver-{here.namespace}"))
-        body = here.wait_condition("mistaken", "Ready", "Unknown", "PriorityClassMissing")
-        assert "spec.podTemplate.priorityClassName" in condition(body, "Ready")["message"]
-        neighbour.apply("served", **on_gpu("l40s-48gb"))
-        neighbour.wait_ready("served")
-        assert not here.workloads("mistaken")
-        here.control_plane.apply([priority_class(f"silver-{here.namespace}", 20)])
-        here.wait_ready("mistaken")
+    here.apply("mistaken", **of_class(f"silver-{here.namespace}"))
+    body = here.wait_condition("mistaken", "Ready", "Unknown", "PriorityClassMissing")
+    assert "spec.podTemplate.priorityClassName" in condition(body, "Ready")["message"]
+    neighbour.apply("served", **on_gpu("l40s-48gb"))
+    neighbour.wait_ready("served")
+    assert not here.workloads("mistaken")
+    here.control_plane.apply([priority_class(f"silver-{here.namespace}", 20)])
+    here.wait_ready("mistaken")

@@ -10,11 +10,10 @@ import pytest
 
 from testbed.control_plane import ControlPlane
 from testbed.fleet import gpu_node
-from testbed.operator_process import OperatorProcess
 from tests.support.installed import View, install, namespace_of, on_gpu
 from tests.support.planes import borrowed_plane
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("operator")]
 
 OLD_DRIVER = {"nvidia.com/gpu.product": "H100-SXM5"}
 CLOUD_ONLY = {
@@ -47,11 +46,10 @@ def neighbour(control_plane: ControlPlane) -> Iterator[View]:
 
 
 def test_three_replicas_serve_on_nodes_of_one_card_under_three_labels(here: View, neighbour: View) -> None:
-    with OperatorProcess(here.control_plane):
-        here.apply("spread", replicas=3, **on_gpu("h100-sxm-80gb"))
-        neighbour.apply("served", **on_gpu("l40s-48gb"))
-        body = here.wait_ready("spread")
-        neighbour.wait_ready("served")
+    here.apply("spread", replicas=3, **on_gpu("h100-sxm-80gb"))
+    neighbour.apply("served", **on_gpu("l40s-48gb"))
+    body = here.wait_ready("spread")
+    neighbour.wait_ready("served")
 
     assert sorted(here.nodes_of("spread")) == ["h100-cloud", "h100-new", "h100-old"]
     (pool,) = body["status"]["pools"]
@@ -67,23 +65,20 @@ def test_a_running_engine_is_not_restarted_by_another_label_and_the_next_replica
     """A pod that finds no node with the pool's labels makes the pool take up the others."""
     running = here.control_plane
     running.kubectl("delete", "node", "h100-old", "h100-cloud")
-    with OperatorProcess(running):
-        here.apply("grows", **on_gpu("h100-sxm-80gb"))
-        neighbour.apply("served", **on_gpu("l40s-48gb"))
-        here.wait_ready("grows")
-        neighbour.wait_ready("served")
-        before = {pod["metadata"]["uid"] for pod in (*here.all("pods"), *neighbour.all("pods"))}
+    here.apply("grows", **on_gpu("h100-sxm-80gb"))
+    neighbour.apply("served", **on_gpu("l40s-48gb"))
+    here.wait_ready("grows")
+    neighbour.wait_ready("served")
+    before = {pod["metadata"]["uid"] for pod in (*here.all("pods"), *neighbour.all("pods"))}
 
-        running.apply([gpu_node("h100-old", "H100-80GB-HBM3", 1, labels=OLD_DRIVER)])
-        here.wait(lambda: "h100-old" in running.kubectl("get", "nodes"), "the node with another label")
-        neighbour.patch("served", {"rebalancing": {"mode": "Off"}})
-        neighbour.wait(
-            lambda: neighbour.get("served")["status"]["observedGeneration"] == 2, "a pass after the node came"
-        )
-        assert {pod["metadata"]["uid"] for pod in (*here.all("pods"), *neighbour.all("pods"))} == before
+    running.apply([gpu_node("h100-old", "H100-80GB-HBM3", 1, labels=OLD_DRIVER)])
+    here.wait(lambda: "h100-old" in running.kubectl("get", "nodes"), "the node with another label")
+    neighbour.patch("served", {"rebalancing": {"mode": "Off"}})
+    neighbour.wait(lambda: neighbour.get("served")["status"]["observedGeneration"] == 2, "a pass after the node came")
+    assert {pod["metadata"]["uid"] for pod in (*here.all("pods"), *neighbour.all("pods"))} == before
 
-        here.patch("grows", {"replicas": 2})
-        here.wait(lambda: sorted(here.nodes_of("grows")) == ["h100-new", "h100-old"], "both nodes used", 120.0)
+    here.patch("grows", {"replicas": 2})
+    here.wait(lambda: sorted(here.nodes_of("grows")) == ["h100-new", "h100-old"], "both nodes used", 120.0)
     assert {pod["metadata"]["uid"] for pod in neighbour.all("pods")} <= before, "the neighbour was left alone"
 
 
@@ -91,13 +86,12 @@ def test_engines_run_on_nodes_of_the_capacity_type_that_is_allowed(here: View, n
     def on_a100(*capacities: str) -> dict[str, Any]:
         return {**on_gpu("a100-sxm-80gb"), "gpu": {"capacityTypes": list(capacities)}}
 
-    with OperatorProcess(here.control_plane):
-        here.apply("stays", replicas=2, **on_a100("OnDemand"))
-        here.apply("cheap", **on_a100())
-        neighbour.apply("spot", **on_a100("Spot"))
-        for name in ("stays", "cheap"):
-            here.wait_ready(name)
-        body = neighbour.wait_ready("spot")
+    here.apply("stays", replicas=2, **on_a100("OnDemand"))
+    here.apply("cheap", **on_a100())
+    neighbour.apply("spot", **on_a100("Spot"))
+    for name in ("stays", "cheap"):
+        here.wait_ready(name)
+    body = neighbour.wait_ready("spot")
 
     assert here.nodes_of("stays") == ["a100-stays", "a100-stays"]
     assert (here.nodes_of("cheap"), neighbour.nodes_of("spot")) == (["a100-spot"], ["a100-spot"])

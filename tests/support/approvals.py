@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tests.support.installed import View
+from tests.support.reviewing import run_here
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +62,8 @@ class Person:
     def runs(self, *words: str) -> tuple[int, str]:
         """Run the command line as this person: its exit status, and everything that it prints."""
         config: Path = self.view.control_plane.service_account_kubeconfig(self.view.namespace, self.name)
-        command = [sys.executable, "-m", "plimsoll", *words, "-n", self.view.namespace, "--kubeconfig", str(config)]
-        ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)  # noqa: S603 - our own
-        return ran.returncode, ran.stdout + ran.stderr
+        ran = run_here(config, *words, "-n", self.view.namespace, "--kubeconfig", str(config))
+        return ran.status, ran.text + ran.errors
 
     def creates(self, name: str, **spec: Any) -> str:
         """Create an approval with kubectl, and return what it prints."""

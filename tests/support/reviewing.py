@@ -99,6 +99,11 @@ def piped(kubeconfig: Path, manifests: Sequence[Mapping[str, Any]]) -> Said:
     return _said(Shown(ran.returncode, ran.stdout, ran.stderr))
 
 
+def run_here(kubeconfig: Path, name: str, *words: str) -> Shown:
+    """Run a command without standard input."""
+    return _run(kubeconfig, words, "", name)
+
+
 def _run(kubeconfig: Path, words: Sequence[str], text: str, name: str = "plan") -> Shown:
     """Run a command in this process: a process of its own takes 2 s of CPU time to import everything."""
     printed, errors = io.StringIO(), io.StringIO()
