@@ -156,7 +156,7 @@ def test_nan_hits_gauges_and_spares_counters() -> None:
 class Ready:
     """An API server with one ready pod of an engine."""
 
-    def pods(self, _: str) -> list[dict[str, Any]]:
+    def cached_pods(self, _: str) -> list[dict[str, Any]]:
         return [
             {
                 "metadata": {"name": "a", "namespace": "ns", "labels": {"plimsoll.dev/deployment": "model"}},
