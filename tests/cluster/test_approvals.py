@@ -71,12 +71,13 @@ def stranger(deployed: Bench) -> Person:
     return person
 
 
-def test_without_the_kinds_everything_is_served_and_it_is_said_once(deployed: Bench) -> None:
+def test_without_the_kinds_everything_is_served_and_it_is_said_once(deployed: Bench, stranger: Person) -> None:
     deployed.wait_reason("adds", "SustainedKvPressure")
     assert "proposalId" not in deployed.rebalancing("adds")
     log = deployed.operator.log.read_text()
     assert log.count("placementproposals do not exist: proposals are in the status only") == 1
     install_kinds(deployed.view.control_plane)
+    stranger.wait_bound()
 
 
 def test_a_proposal_appears_with_everything_that_a_decision_needs(deployed: Bench) -> None:

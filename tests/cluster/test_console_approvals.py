@@ -55,13 +55,7 @@ def person_of(bench: Bench, name: str, *rules: dict[str, Any]) -> Person:
 @pytest.fixture(scope="module")
 def approver(bench: Bench) -> Person:
     person = person_of(bench, "approver", READS, CREATES, APPROVES)
-    bench.view.wait(  # the policy takes some moments to be in force
-        lambda: (
-            "nobody approves in the name of another"
-            in person.creates("probe", deployment="adds", proposal="0" * 12, by="somebody")
-        ),
-        "the policy in force",
-    )
+    person.wait_bound()
     return person
 
 

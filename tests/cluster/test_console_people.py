@@ -87,15 +87,7 @@ def tenant(control_plane: ControlPlane, name: str, *rules: dict[str, Any]) -> Te
 def approver(control_plane: ControlPlane) -> Tenant:
     """May list, create approvals, and approve."""
     found = tenant(control_plane, "approver", READS, CREATES, APPROVES)
-    # The policy takes some moments to be in force.
-    control_plane.wait_until(
-        lambda: (
-            "nobody approves in the name of another"
-            in found.account.creates("probe", deployment="x", proposal=PROPOSAL, by="somebody")
-        ),
-        60,
-        "the policy in force",
-    )
+    found.account.wait_bound()
     return found
 
 

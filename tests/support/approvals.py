@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,15 +66,28 @@ class Person:
         ran = run_here(config, *words, "-n", self.view.namespace, "--kubeconfig", str(config))
         return ran.status, ran.text + ran.errors
 
+    def wait_bound(self) -> None:
+        """Wait until the policy about approvals is in force, which takes some moments after its creation."""
+        asked = {"deployment": "x", "proposal": "0" * 12, "by": "somebody"}
+        self.view.wait(
+            lambda: (
+                "nobody approves in the name of another" in self._kubectl_create("probe", asked, "--dry-run=server")
+            ),
+            "the policy in force",
+        )
+
     def creates(self, name: str, **spec: Any) -> str:
         """Create an approval with kubectl, and return what it prints."""
+        return self._kubectl_create(name, spec)
+
+    def _kubectl_create(self, name: str, spec: Mapping[str, Any], *options: str) -> str:
         body = {
             "apiVersion": "plimsoll.dev/v1alpha1",
             "kind": "PlacementApproval",
             "metadata": {"name": name, "namespace": self.view.namespace},
             "spec": {"decision": "approve", "by": self.user, **spec},
         }
-        words = (f"--as={self.user}", "create", "-f", "-")
+        words = (f"--as={self.user}", "create", "-f", "-", *options)
         return self.view.control_plane.kubectl(*words, stdin=json.dumps(body), check=False)
 
 
