@@ -311,6 +311,19 @@ def test_a_change_of_settings_leaves_the_cluster_without_digests_of_templates() 
     assert other != digest
 
 
+def test_a_chosen_size_holds_for_the_spec_of_the_snapshot_where_it_held_for_that_of_the_cluster() -> None:
+    def digest(body: Any) -> str:
+        return Case(body, ObjectKey("ns", "llama"), Surroundings({}, {})).size_digest
+
+    secret = {"podTemplate": {"env": [{"name": "A", "value": "secret"}]}}
+    body = inference_deployment_body(spec=SPEC | secret)
+    for spec, holds in ((digest(body), True), ("0123456789ab", False)):
+        real = {**body, "status": {"size": {"replicas": 2, "concurrency": 4, "spec": spec}}}
+        found = with_digests(real, reduced(INFERENCE_DEPLOYMENTS, real), "salt")
+        assert (found["status"]["size"]["spec"] == digest(found)) is holds
+        assert found["status"]["size"]["spec"] != "0123456789ab"
+
+
 def test_without_names_a_snapshot_does_not_say_who_approved_or_rejected_anything() -> None:
     refusal = {"proposal": "1" * 12, "by": "alex", "reason": "no budget", "until": "", "generation": 1}
     loop = {"decision": "Keep", "reason": "WithinBand", "message": "for alex", "approved": True, "targetReplicas": 2}

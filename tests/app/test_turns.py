@@ -220,6 +220,7 @@ async def test_a_wish_that_cannot_be_planned_stays_with_its_object(
     poison = cases["a-poison"]
     assert poison.problem is not None
     assert (poison.problem.reason, poison.decision, poison.manifests) == (reason, None, [])
+    assert poison.problem.permanent, "nothing comes of waiting"
     assert (pools(cases["b-honest"]), live_part(cases["b-honest"])["decision"]) == ({(L40S, "Active"): 2}, "AddReplica")
 
 
