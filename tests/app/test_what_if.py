@@ -18,6 +18,7 @@ from plimsoll.app.store import key_of
 from plimsoll.cli.what_if import what_if_of
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.units import parse_quantity
 from plimsoll.facts.cluster.fleet_reading import read_fleet
 from testbed.fleet import gpu_node
 from tests.support.office import OBJECTS, Office
@@ -125,6 +126,12 @@ def test_more_nodes_are_there_whether_the_cluster_has_an_example_or_not(office: 
     larger = passes.reading.fleet(other, passes.gpu_types, {})
     added = [node for node in larger.of_type(gpu_type) if node not in fleet.of_type(gpu_type)]
     assert [(node.allocatable, node.held) for node in added] == [(8, 0), (8, 0)]
+    announced = [
+        body["status"]["allocatable"]
+        for body in other.all(NODES)
+        if body["metadata"]["name"] in {node.name for node in added}
+    ]
+    assert [parse_quantity(each["cpu"]) >= 8 for each in announced] == [True, True], "for each GPU one at least"
     assert len(larger.nodes) == len(fleet.nodes) + 2
     assert larger.ignored == fleet.ignored
 
