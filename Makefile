@@ -6,10 +6,10 @@ BIN := .venv/bin
 RUNS := .venv/.runs
 READY := .venv/.ready
 PYTEST := $(BIN)/python -m pytest
-# A file is one worker's alone. Two workers use two cores; tests on a cluster mostly wait, so there four do.
+# A file is one worker's alone. Two workers use two cores; tests on a cluster mostly wait, so there six do.
 BY_FILE := --dist loadfile --no-loadscope-reorder
 TWO_AT_A_TIME := -n 2 $(BY_FILE)
-FOUR_AT_A_TIME := -n 4 $(BY_FILE)
+SIX_AT_A_TIME := -n 6 $(BY_FILE)
 APART := cluster or helm or browser
 ELSEWHERE := engine or live or bench or at_length
 FAST := not ($(APART) or $(ELSEWHERE))
@@ -40,7 +40,7 @@ test-unit: $(READY) ## the fast part: no cluster, no Helm, no engine, no browser
 	$(PYTEST) -m "$(FAST)" $(TWO_AT_A_TIME) $(ARGS)
 
 test-apart: $(READY) build browser ## the rest: on a real API server, scheduler and Prometheus, and in a real Chromium
-	$(PYTEST) $(WITH_PARTS) -m "($(APART)) and not ($(ELSEWHERE))" $(FOUR_AT_A_TIME) $(ARGS)
+	$(PYTEST) $(WITH_PARTS) -m "($(APART)) and not ($(ELSEWHERE))" $(SIX_AT_A_TIME) $(ARGS)
 
 # The constraints are what a clean checkout gets; a user's `pip install` gets the newest releases.
 test-newest: ## the fast part and the README's commands on the newest releases that pyproject.toml allows (ARGS=tests/cli)
@@ -61,7 +61,7 @@ test-browser: $(READY) build browser ## the console in a real Chromium: every pa
 	PLIMSOLL_ALL=1 $(PYTEST) -m browser $(TWO_AT_A_TIME) $(ARGS)
 
 test-cluster: $(READY) build ## on a real API server, scheduler and Prometheus
-	$(PYTEST) -m "cluster and not browser and not at_length" $(FOUR_AT_A_TIME) $(ARGS)
+	$(PYTEST) -m "cluster and not browser and not at_length" $(SIX_AT_A_TIME) $(ARGS)
 
 poison: $(READY) build ## all poison and forgeries on a real API server (PLIMSOLL_POISON_OBJECTS, PLIMSOLL_POISON_SEED)
 	PLIMSOLL_POISON_OBJECTS=$${PLIMSOLL_POISON_OBJECTS:-2000} $(PYTEST) tests/cluster/test_poison.py \

@@ -75,7 +75,7 @@ def _with(request: Request, total: TotalLoad, replicas: int) -> Request:
 def _bounds(request: Request, total: TotalLoad) -> tuple[int, int]:
     """Return the fewest and the most replicas. A replica has at least one request, and at most what the user allows."""
     most = request.engine.max_sequences
-    fewest = max(total.min_replicas, 1 if most is None else ceil_div(total.requests, most))
+    fewest = total.min_replicas if most is None else max(total.min_replicas, ceil_div(total.requests, most))
     return fewest, max(fewest, min(total.max_replicas, total.requests))
 
 
