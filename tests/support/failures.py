@@ -22,6 +22,7 @@ class AtOnce:
             self._terminal.write_line(f"FAILED now ({report.when}): {report.nodeid}: {_headline(report)}", red=True)
 
 
+@pytest.hookimpl(trylast=True)  # the reporter comes first
 def pytest_configure(config: pytest.Config) -> None:
     """Add it, unless this is a worker, whose reports go to the process that started it."""
     terminal = config.pluginmanager.get_plugin("terminalreporter")
