@@ -89,12 +89,12 @@ def shows(bench: Bench, pages: Pages, name: str, *parts: str, timeout: float = 6
 def test_figures_are_those_of_the_engines_and_grow_old_without_prometheus(bench: Bench, pages: Pages) -> None:
     places = bench.view.get("full")["status"]["placement"]["maxNumSeqs"]
     full = (f"{TOKENS:,} of {CAPACITY:,} tokens", "90 %", f"5 of {places:,} requests, waiting 3", "1 of 1 pods report")
-    live = shows(bench, pages, "full", *full, "over 80 %")
-    assert "unknown" not in live
+    shows(bench, pages, "full", *full, "over 80 %")
+    bench.view.wait(lambda: "unknown" not in words(pages.row("full")), "the live loop knows the pod, too", 60.0)
     idle = shows(bench, pages, "idle", f"0 of {CAPACITY:,} tokens", "waiting 0")
     assert "over 80 %" not in idle
     assert pages.html().index("/full") < pages.html().index("/idle"), "the worst comes first"
-    assert "stale-figure" not in pages.html()
+    bench.view.wait(lambda: "stale-figure" not in pages.html(), "no figure is old", 60.0)
 
     bench.prometheus.kill()
     bench.view.wait(lambda: "No Prometheus since" in pages.html(), "the console says that Prometheus is gone", 60.0)
