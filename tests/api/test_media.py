@@ -28,7 +28,7 @@ def test_what_is_said_of_media_arrives_and_shapes_the_model() -> None:
     assert tower is not None
     assert (tower.is_copied, tower.most_images, tower.video) == (True, 4, None)
     assert to_request(deployment(engine={"textOnly": True}), QWEN).model.encoder is None
-    assert to_request(deployment(), QWEN).model is QWEN
+    assert to_request(deployment(), QWEN).model == QWEN
 
 
 @every_case(
