@@ -9,10 +9,14 @@ from collections.abc import Generator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from testbed.waiting import PATIENCE
 from tests.support import tables
 from tests.support.order import longest_file_first, number, stories_in_order
 
 pytest_plugins = ["tests.support.cluster", "tests.support.failures", "tests.support.versions"]
+
+# Half a core is a twelfth of one for each of six workers.
+os.environ.setdefault(PATIENCE, "6")
 
 # An example that takes long on a busy machine is no failure of the code. A failing draw is printed with the line that
 # draws it again, and kept in .hypothesis. In CI the draws follow from the test alone: what is red there was changed.

@@ -218,6 +218,6 @@ def _terminate(child: Child) -> None:
 
 def _await(question: Callable[[], bool], seconds: float) -> None:
     try:
-        wait_until(question, seconds, "the end of a container")
+        wait_until(question, seconds, "the end of a container", exactly=True)
     except NotInTime:
         return

@@ -6,14 +6,16 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 
 from testbed.chromium import launched
 from testbed.scene import Scene
 from testbed.scene import scene as small_cluster
 from tests.support.chromium import chromium_or_skip
 from tests.support.planes import borrowed_plane
-from tests.support.tabs import Tab, open_tab
+from tests.support.tabs import TIMEOUT_MS, Tab, open_tab
+
+expect.set_options(timeout=TIMEOUT_MS)  # what is expected of a page is waited for, as everything else is
 
 OpenTab = Callable[..., Tab]
 

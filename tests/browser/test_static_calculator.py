@@ -19,9 +19,6 @@ from tests.support.tabs import Tab, open_tab
 
 pytestmark = pytest.mark.browser
 
-PATIENCE_MS = 120_000
-"""Python is loaded in about three seconds; a busy machine takes many times as long."""
-
 MODELS = (
     "Qwen/Qwen3-8B",
     "openai/gpt-oss-20b",
@@ -77,7 +74,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def tab(chromium: Browser, site: str) -> Iterator[Tab]:
     """A page that has loaded Python, which takes most of the time of these tests. Each of them fills in the form."""
     with open_tab(chromium, site) as opened:
-        opened.page.set_default_timeout(PATIENCE_MS)
         opened.go("/some/place/")
         yield opened
 

@@ -26,7 +26,7 @@ ALL = "PLIMSOLL_ALL"
 LEAST_EXAMPLES = 30
 """Draws of a property in the usual run, where a third of all would be fewer."""
 
-TABLE_SECONDS = 1200
+TABLE_SECONDS = 3600
 """When a table is taken to hang: it has many tests' work to do, perhaps on a machine with no time for it."""
 
 Rule = Callable[..., None]

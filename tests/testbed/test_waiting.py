@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from testbed import waiting
-from testbed.waiting import NotInTime, wait_until
+from testbed.waiting import PATIENCE, NotInTime, wait_until
 
 
 @dataclass(slots=True)
@@ -50,7 +50,13 @@ def test_longer_pauses_can_be_asked_for(clock: Clock) -> None:
     assert clock.pauses == [5] * 12
 
 
-def test_a_wait_ends_with_the_last_answer(clock: Clock) -> None:
-    with pytest.raises(NotInTime, match=r"rain: not within 60 s; the last answer was \[\]"):
+@pytest.mark.parametrize(("patience", "seconds"), [(None, 60), ("1", 60), ("6", 360)])
+def test_a_wait_ends_with_the_last_answer(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, patience: str | None, seconds: int
+) -> None:
+    monkeypatch.delenv(PATIENCE)
+    if patience is not None:
+        monkeypatch.setenv(PATIENCE, patience)
+    with pytest.raises(NotInTime, match=rf"rain: not within {seconds} s; the last answer was \[\]"):
         wait_until(list, 60, "rain")
-    assert 1060 <= clock.now <= 1060.3
+    assert 1000 + seconds <= clock.now <= 1000.3 + seconds
