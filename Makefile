@@ -114,7 +114,7 @@ check-types: $(READY)
 
 check-generated: $(READY)
 	$(BIN)/python scripts/generate_crd.py --check
-	$(BIN)/python scripts/update_goldens.py --check
+	$(BIN)/python -m scripts.update_goldens --check
 	$(BIN)/python -m scripts.dashboard --check
 
 check-mutants: $(READY)
@@ -155,7 +155,7 @@ dashboard: $(READY) ## regenerate the chart's Grafana dashboard
 	$(BIN)/python -m scripts.dashboard
 
 goldens: $(READY) ## regenerate examples/*/expected
-	$(BIN)/python scripts/update_goldens.py
+	$(BIN)/python -m scripts.update_goldens
 
 screenshots: $(READY) build browser ## take docs/screenshots anew, in both colour schemes (two minutes)
 	$(BIN)/python -m testbed.screenshots $(ARGS)

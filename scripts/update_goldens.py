@@ -4,8 +4,8 @@
 The console's copy of the documentation's words is written as well, and the estimate for every start that was measured:
 whoever changes a memory law sees which starts it moves, and by how much.
 
-    python scripts/update_goldens.py           # write every file
-    python scripts/update_goldens.py --check   # write nothing; exit 1 where a file is not what the code says
+    python -m scripts.update_goldens           # write every file
+    python -m scripts.update_goldens --check   # write nothing; exit 1 where a file is not what the code says
 
 Read the difference before you commit it: each of these files is a promise to a user.
 """
@@ -134,7 +134,7 @@ def main(arguments: list[str]) -> int:
     stale = [(path, text) for path, text in wanted if not path.exists() or path.read_text(encoding="utf-8") != text]
     if "--check" in arguments:
         for path, _ in stale:
-            sys.stderr.write(f"{path.relative_to(ROOT)} is not what the code says: run scripts/update_goldens.py\n")
+            sys.stderr.write(f"{path.relative_to(ROOT)} is not what the code says: run make goldens\n")
         return 1 if stale else 0
     for path, text in stale:
         path.parent.mkdir(exist_ok=True)
