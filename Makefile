@@ -154,7 +154,7 @@ crds: $(READY) ## regenerate the CRD and the chart's copy
 dashboard: $(READY) ## regenerate the chart's Grafana dashboard
 	$(BIN)/python -m scripts.dashboard
 
-goldens: $(READY) ## regenerate examples/*/expected
+goldens: $(READY) ## regenerate what is expected of examples, stories and measured starts
 	$(BIN)/python -m scripts.update_goldens
 
 screenshots: $(READY) build browser ## take docs/screenshots anew, in both colour schemes (two minutes)
