@@ -121,7 +121,7 @@ def _only_one() -> Iterator[None]:
 def _install_package() -> None:
     if find_chromium() is not None:
         return  # the set-up that we waited for has installed it
-    print("Installing Debian's package of Chromium for the browser tests (about 100 MB), once", flush=True)
+    print("Installing Debian's package of Chromium for the browser tests, once", flush=True)
     installing = (("install", "--yes", "--no-install-recommends", package) for package in _PACKAGES)
     if _apt("update") and not any(_apt(*words) for words in installing):
         print("Debian offers none of these packages", file=sys.stderr)

@@ -15,7 +15,7 @@ from tests.support.order import longest_file_first, number, stories_in_order
 
 pytest_plugins = ["tests.support.cluster", "tests.support.failures", "tests.support.versions"]
 
-# Half a core is a twelfth of one for each of six workers.
+# Waits are as long as they need to be on a quiet machine, and some. A busy one may need several times as long.
 os.environ.setdefault(PATIENCE, "6")
 
 # An example that takes long on a busy machine is no failure of the code. A failing draw is printed with the line that
