@@ -23,8 +23,8 @@ NARROW = 320
 """CSS pixels of the narrowest window that WCAG 2.2 asks for (1.4.10, reflow)."""
 HEIGHT = 800
 TIMEOUT_MS = 600_000
-"""Only a page that hangs is meant to take so long. Next to two suites of tests and four busy loops, two minutes were too
-few for Python to load."""
+"""Only a page that hangs is meant to take so long. Next to two suites of tests and four busy loops, two minutes were
+too few for Python to load."""
 
 _REPORT_VIOLATIONS = """
 document.addEventListener('securitypolicyviolation', event =>
