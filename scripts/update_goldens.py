@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Write what is expected of the examples and of the stories of the tests, from what the code says now.
 
-The console's copy of the documentation's words is written as well, and the estimate for every start that was measured:
+The console's copy of the documentation's words is written as well, and the estimates of ``benchmarks.accuracy.kept``:
 whoever changes a memory law sees which starts it moves, and by how much.
 
     python -m scripts.update_goldens           # write every file
@@ -12,7 +12,6 @@ Read the difference before you commit it: each of these files is a promise to a 
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from itertools import chain
@@ -21,9 +20,7 @@ from typing import Any
 
 import yaml
 
-from benchmarks.accuracy.loading import DATA, LOGS, RUNS, Sources, load
-from benchmarks.accuracy.ours import Ours
-from benchmarks.accuracy.prediction import Prediction
+from benchmarks.accuracy.kept import estimated_kinds, estimated_starts
 from plimsoll.app.record.values import split_of
 from plimsoll.cli.context import prices_from
 from plimsoll.cli.documents import load_deployments
@@ -39,7 +36,6 @@ ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
 STORIES = ROOT / "tests" / "stories"
 WORDS_OF_THE_CONSOLE = ROOT / "operator" / "plimsoll" / "console" / "reasons.md"
-ESTIMATED_STARTS = ROOT / "tests" / "memory" / "data" / "estimated_starts.jsonl"
 
 
 def goldens() -> Iterator[tuple[Path, str]]:
@@ -51,29 +47,6 @@ def goldens() -> Iterator[tuple[Path, str]]:
     for folder in sorted(path.parent for path in STORIES.glob("*/request.yaml")):
         yield folder / "expected.yaml", story(folder)
     yield WORDS_OF_THE_CONSOLE, (ROOT / "docs" / "reasons.md").read_text(encoding="utf-8")
-
-
-def estimated_starts() -> Iterator[tuple[Path, str]]:
-    """The file with the estimate for every measured start, a line each, with its text."""
-    found = (load(Sources(runs, logs, oracle=None)) for runs, logs in ((RUNS, LOGS), (None, DATA / "later_logs.json")))
-    scored = [each for loaded in found for each in loaded.scored]
-    predicted = Ours().predict([each.setup for each in scored])
-    lines = (_estimated(each.case.id, said) for each, said in zip(scored, predicted, strict=True))
-    yield ESTIMATED_STARTS, "".join(f"{line}\n" for line in lines)
-
-
-def _estimated(start: str, said: Prediction) -> str:
-    """Sizes are KiB of one GPU."""
-    sizes = {
-        "weights": said.weights_gib,
-        "kvCache": said.kv_gib,
-        "kvCacheLow": said.kv_low_gib,
-        "kvCacheHigh": said.kv_high_gib,
-    }
-    written: dict[str, Any] = {"start": start, "fit": said.verdict}
-    written |= {name: None if gib is None else round(gib * 2**20) for name, gib in sizes.items()}
-    written |= {"kvTokens": [said.tokens_low, said.kv_tokens, said.tokens_high]}
-    return json.dumps(written | ({"note": said.note} if said.note else {}))
 
 
 def story(folder: Path) -> str:
@@ -130,7 +103,7 @@ def _written(document: Any) -> str:
 
 def main(arguments: list[str]) -> int:
     """Write the files, or with ``--check`` only compare them. Returns the exit status."""
-    wanted = chain(goldens(), estimated_starts())
+    wanted = chain(goldens(), estimated_starts(), estimated_kinds())
     stale = [(path, text) for path, text in wanted if not path.exists() or path.read_text(encoding="utf-8") != text]
     if "--check" in arguments:
         for path, _ in stale:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path, PurePosixPath
 
 SOURCE = "operator/plimsoll"
@@ -18,13 +19,14 @@ class Area:
         sources: its folders below ``operator/plimsoll``.
         tests: folders with its tests.
         left_out: modules that do I/O: other tests than these cover them.
-        tests_left_out: files of tests that take long, e.g. of properties, or that test modules in ``left_out``.
+        late: files of tests that take long, e.g. of properties, or that test more than the area, and folders of them.
+            They are run for samples, after all others. Changed lines have no time for them.
     """
 
     sources: tuple[str, ...]
     tests: tuple[str, ...]
     left_out: frozenset[str] = frozenset()
-    tests_left_out: tuple[str, ...] = ()
+    late: tuple[str, ...] = ()
 
     def modules(self, root: Path) -> Iterator[str]:
         """Yield the paths of the modules to mutate, relative to ``root``."""
@@ -40,28 +42,41 @@ class Area:
         imports = re.compile(rf"^from {parent}(\.{path.stem} import|.* import .*\b{path.stem}\b)", re.MULTILINE)
         return [
             file
-            for file in self.files(root)
+            for file in self.files(root, late=False)
             if any(PurePosixPath(file).match(name) for name in names)
             or imports.search((root / file).read_text(encoding="utf-8"))
         ]
 
-    def files(self, root: Path) -> list[str]:
-        """Return the files of all tests of the area."""
-        found = (each for folder in self.tests for each in sorted((root / folder).rglob("test_*.py")))
-        names = (each.relative_to(root).as_posix() for each in found)
-        return [name for name in names if name not in self.tests_left_out]
+    def files(self, root: Path, *, late: bool) -> list[str]:
+        """Return the files of all tests of the area, with the late ones at the end, or without them."""
+        later = _files(root, self.late)
+        return [*(each for each in _files(root, self.tests) if each not in later), *(later if late else ())]
 
+
+def _files(root: Path, places: Iterable[str]) -> list[str]:
+    """Return the files of tests in folders, and files that are named themselves."""
+    found = ([root / place] if place.endswith(".py") else sorted((root / place).rglob("test_*.py")) for place in places)
+    return [each.relative_to(root).as_posix() for each in chain.from_iterable(found)]
+
+
+_LAWS = tuple(
+    f"tests/laws/test_{name}.py" for name in ("memo", "placement", "rehoming", "rolled_back", "whole_objects")
+)
+"""What must be true of any cluster: of the placement, and of the loop around it."""
 
 AREAS = {
-    "placement": Area(("placement",), ("tests/placement", "tests/stories")),
+    "placement": Area(("placement",), ("tests/placement", "tests/stories"), late=_LAWS),
     "rebalance": Area(
         ("rebalance",),
         ("tests/rebalance",),
-        tests_left_out=tuple(
-            f"tests/rebalance/test_{name}.py" for name in ("price_properties", "properties", "replay")
+        late=(
+            *(f"tests/rebalance/test_{name}.py" for name in ("price_properties", "properties", "replay")),
+            "tests/simulation",
         ),
     ),
-    "memory": Area(("memory", "engines/vllm/memory"), ("tests/memory",)),
+    "memory": Area(
+        ("memory", "engines/vllm/memory"), ("tests/memory",), late=("tests/engines", "tests/laws/test_memory.py")
+    ),
     "loop": Area(
         ("app",),
         ("tests/app",),
@@ -71,12 +86,15 @@ AREAS = {
                 "operator", "planner", "prices", "relist", "settings", "shell", "store", "writers",
             }
         ),
-        tests_left_out=tuple(
-            f"tests/app/test_{name}.py"
-            for name in (
-                "executor", "health", "leadership", "model_book", "model_book_hub", "prices", "relist", "shell",
-                "store", "record_properties", "workload_trust_properties",
-            )
+        late=(
+            *(
+                f"tests/app/test_{name}.py"
+                for name in (
+                    "executor", "health", "leadership", "model_book", "model_book_hub", "prices", "relist", "shell",
+                    "store", "record_properties", "workload_trust_properties",
+                )
+            ),
+            *_LAWS,
         ),
     ),
 }  # fmt: skip

@@ -116,8 +116,9 @@ class Run:
                 marks |= {(file, position): mark for position, mark in zip(positions, found, strict=True)}
                 count += len(positions)
                 stack.enter_context(_replaced(root / file, source))
+            late = self.changed is None
             near = [test for file in files for test in self.area.nearest(root, file)]
-            reach = _noted([*dict.fromkeys([*near, *self.area.files(root)])], seconds)
+            reach = _noted([*dict.fromkeys([*near, *self.area.files(root, late=late)])], seconds)
         return reach, [marks[_file(spec), tuple(spec.start_pos)] for spec in specs]
 
 

@@ -1,0 +1,199 @@
+"""The estimates that are kept: of every measured start, and of starts of every kind of model with every kind of option.
+
+Nobody measured the latter. They are kept so that a change of a law shows each kind of start that it moves.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from benchmarks.accuracy.loading import DATA, LOGS, RUNS, Sources, load
+from benchmarks.accuracy.ours import Ours
+from benchmarks.accuracy.prediction import Prediction
+from plimsoll.adapters.catalog import catalogued_models, load_gpu_types, load_model_facts
+from plimsoll.domain.engine_choice import EngineChoice, Speculation
+from plimsoll.domain.engine_options import CpuOffload, LoraSlots, MediaUse, WeightStreaming
+from plimsoll.domain.errors import InvalidInput, UnsupportedModel
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.model import FactsSource, ModelFacts
+from plimsoll.domain.outcomes import Split
+from plimsoll.domain.precision import KvPrecision
+from plimsoll.domain.serving import Request, ServingShape
+from plimsoll.domain.units import GIB, KIB
+from plimsoll.domain.versions import EngineVersion
+from plimsoll.engines.vllm.memory.estimate import estimate
+from plimsoll.engines.vllm.memory.laws import OLDEST_VERSION
+from plimsoll.engines.vllm.memory.served import served_model
+from plimsoll.engines.vllm.settings import engine_settings
+from plimsoll.facts.models.config_json import read_model_facts
+
+ROOT = Path(__file__).resolve().parents[2]
+ESTIMATED_STARTS = ROOT / "tests" / "memory" / "data" / "estimated_starts.jsonl"
+ESTIMATED_KINDS = ROOT / "tests" / "memory" / "data" / "estimated_kinds.jsonl"
+
+RELEASE = EngineVersion(0, 32)
+NEWEST_MINOR = 33
+ONE_GPU, USUAL_LOAD = Split(1), ServingShape(8192, 16)
+OLDEST_PATCHES = (EngineVersion(0, 8, 5), EngineVersion(0, 10, 2), EngineVersion(0, 11, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a start differs in from a usual one: one H100, the release of the constant, the model's own formats."""
+
+    gpu: str = "h100-sxm-80gb"
+    split: Split = ONE_GPU
+    kv: KvPrecision | None = None
+    shape: ServingShape = USUAL_LOAD
+    engine: dict[str, Any] = field(default_factory=dict)
+
+
+KINDS = {
+    "usual": Kind(),
+    "two GPUs, fp8 cache": Kind(split=Split(2), kv=KvPrecision.FP8),
+    "two stages": Kind(split=Split(1, 2)),
+    "four stages of two": Kind(split=Split(2, 4), shape=ServingShape(32768, 64)),
+    "experts over two engines": Kind(gpu="h200-sxm-141gb", split=Split(1, 1, 2, expert_parallel=True)),
+    "eight GPUs share tokens": Kind(gpu="b200-sxm-180gb", split=Split(8, context_parallel=8)),
+    "adapters": Kind(engine={"lora": LoraSlots(3, 24)}),
+    "adapters on two GPUs": Kind(split=Split(2), engine={"lora": LoraSlots(1, 64)}),
+    "offload": Kind(gpu="l4-24gb", engine={"residency": CpuOffload(5 * GIB)}),
+    "streamed": Kind(gpu="l40s-48gb", split=Split(2), engine={"residency": WeightStreaming(4, 2, 1)}),
+    "eager": Kind(gpu="a100-sxm-80gb", engine={"enforce_eager": True}),
+    "n-grams": Kind(engine={"speculation": Speculation(4)}),
+    "own predictor": Kind(split=Split(2), engine={"speculation": Speculation(3, uses_predictor=True)}),
+    "Instinct": Kind(gpu="mi300x-192gb", split=Split(2)),
+    "graphics card": Kind(gpu="r9700-32gb"),
+    "old graphics card": Kind(gpu="r9700-32gb", engine={"version": EngineVersion(0, 11)}),
+    "graphics card, another attention": Kind(
+        gpu="rx-9070-xt-16gb", engine={"unfollowed": ("--attention-backend=TRITON_ATTN",)}
+    ),
+    "T4": Kind(gpu="t4-16gb", split=Split(4), engine={"version": EngineVersion(0, 9, 2)}),
+    "Blackwell, nvfp4 cache": Kind(gpu="b200-sxm-180gb", kv=KvPrecision.NVFP4),
+    "int8 cache": Kind(gpu="rtx-4090-24gb", kv=KvPrecision.INT8),
+    "turboquant": Kind(gpu="a100-sxm-80gb", kv=KvPrecision.TURBO_K3V4),
+    "towers copied": Kind(split=Split(2), engine={"media": MediaUse(copies_encoder=True, images=2)}),
+    "text only": Kind(engine={"media": MediaUse(text_only=True)}),
+    "small steps": Kind(shape=ServingShape(2048, 3), engine={"max_batched_tokens": 1536}),
+    "one request": Kind(gpu="l40s-48gb", shape=ServingShape(4096, 1), engine={"max_sequences": 1}),
+    "many requests": Kind(shape=ServingShape(1024, 700), engine={"gpu_memory_utilization_percent": 95}),
+    "long requests": Kind(gpu="h200-sxm-141gb", split=Split(4), shape=ServingShape(131072, 4)),
+}
+"""Every kind of start, by its name."""
+
+EACH = 6
+"""The kinds of start of every architecture: others for the next one, so that each kind meets every sort of model."""
+
+BY_RELEASE = (
+    "meta-llama/Llama-3.1-8B-Instruct",
+    "deepseek-ai/DeepSeek-V4-Flash",
+    "nvidia/DeepSeek-V3.2-NVFP4",
+    "google/gemma-3-27b-it",
+    "openai/gpt-oss-120b",
+    "Qwen/Qwen3-Next-80B-A3B-Instruct",
+    "Qwen/Qwen2.5-VL-7B-Instruct",
+    "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-NVFP4",
+)
+"""Models of different caches, which are estimated for every release."""
+
+
+def estimated_starts() -> Iterator[tuple[Path, str]]:
+    """The file with the estimate for every measured start, a line each, with its text."""
+    found = (load(Sources(runs, logs, oracle=None)) for runs, logs in ((RUNS, LOGS), (None, DATA / "later_logs.json")))
+    scored = [each for loaded in found for each in loaded.scored]
+    predicted = Ours().predict([each.setup for each in scored])
+    yield ESTIMATED_STARTS, _lines(_measured(each.case.id, said) for each, said in zip(scored, predicted, strict=True))
+
+
+def estimated_kinds() -> Iterator[tuple[Path, str]]:
+    """The file with the estimate for starts of every kind, a line each, with its text."""
+    yield ESTIMATED_KINDS, _lines(map(_asked, questions()))
+
+
+def questions() -> Iterator[tuple[str, str, Kind]]:
+    """Yield a name, a model and what its start differs in."""
+    names = list(KINDS)
+    for number, facts in enumerate(_one_of_each()):
+        for step in range(EACH):
+            name = names[(number * EACH + step) % len(names)]
+            yield f"{facts.name}: {name}", facts.name, KINDS[name]
+    releases = [EngineVersion(0, minor) for minor in range(OLDEST_VERSION.minor + 1, NEWEST_MINOR + 1)]
+    for model in BY_RELEASE:
+        for version in sorted((*releases, *OLDEST_PATCHES)):
+            yield f"{model}: {version}", model, Kind(gpu="h200-sxm-141gb", split=Split(4), engine={"version": version})
+
+
+@cache
+def _models() -> dict[str, ModelFacts]:
+    """Every catalogued model, and those of the measured starts."""
+    catalogued = (load_model_facts(name) for name in catalogued_models())
+    found = {facts.name: facts for facts in catalogued if facts is not None}
+    for path in sorted((DATA / "model-configs").glob("*.json")):
+        config = json.loads(path.read_text(encoding="utf-8"))
+        try:
+            facts = read_model_facts(path.stem.replace("__", "/"), config, revision=None, source=FactsSource.INLINE)
+        except (InvalidInput, UnsupportedModel):
+            continue
+        found.setdefault(facts.name, facts)
+    return found
+
+
+def _one_of_each() -> list[ModelFacts]:
+    """The first model of every architecture and weight format."""
+    first = dict[tuple[object, ...], ModelFacts]()
+    for facts in _models().values():
+        first.setdefault((facts.architecture, facts.checkpoint.precision), facts)
+    return list(first.values())
+
+
+def _measured(start: str, said: Prediction) -> dict[str, Any]:
+    """Sizes are KiB of one GPU."""
+    sizes = {
+        "weights": said.weights_gib,
+        "kvCache": said.kv_gib,
+        "kvCacheLow": said.kv_low_gib,
+        "kvCacheHigh": said.kv_high_gib,
+    }
+    written: dict[str, Any] = {"start": start, "fit": said.verdict}
+    written |= {name: None if gib is None else round(gib * 2**20) for name, gib in sizes.items()}
+    written |= {"kvTokens": [said.tokens_low, said.kv_tokens, said.tokens_high]}
+    return written | ({"note": said.note} if said.note else {})
+
+
+def _asked(question: tuple[str, str, Kind]) -> dict[str, Any]:
+    """Sizes are KiB of one GPU."""
+    start, model, kind = question
+    engine = EngineChoice(**{"version": RELEASE} | kind.engine)
+    facts = served_model(_models()[model], engine.media)
+    gpu = next(each for each in load_gpu_types() if each.name == kind.gpu)
+    request = Request(
+        key=ObjectKey("golden", "start"),
+        model=facts,
+        precision=facts.checkpoint.precision,
+        kv_precision=kind.kv or facts.checkpoint.kv_precision or KvPrecision.BF16,
+        shape=replace(kind.shape, context_tokens=min(kind.shape.context_tokens, facts.max_context_tokens)),
+        engine=engine,
+    )
+    try:
+        found = estimate(request, gpu, kind.split, engine_settings(request, gpu, kind.split))
+    except (InvalidInput, UnsupportedModel, ValueError) as error:
+        return {"start": start, "note": f"{type(error).__name__}: {error}"}
+    optional = {"host": found.host_bytes // KIB, "maxSequences": found.max_sequences}
+    return {
+        "start": start,
+        "fit": found.fit,
+        "terms": {term.name.key: term.size_bytes // KIB for term in found.terms if term.size_bytes},
+        "band": [found.slack_bytes // KIB, found.margin_bytes // KIB],
+        "outside": found.outside_bytes // KIB,
+        "kvTokens": [found.kv_capacity_low_tokens, found.kv_capacity_tokens, found.kv_capacity_high_tokens],
+        "reported": found.kv_reported_tokens,
+    } | {name: figure for name, figure in optional.items() if figure}
+
+
+def _lines(written: Iterator[dict[str, Any]]) -> str:
+    return "".join(f"{json.dumps(each)}\n" for each in written)
