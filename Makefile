@@ -114,7 +114,6 @@ check-types: $(READY)
 
 check-generated: $(READY)
 	$(BIN)/python scripts/generate_crd.py --check
-	$(BIN)/python -m scripts.update_goldens --check
 	$(BIN)/python -m scripts.dashboard --check
 
 check-mutants: $(READY)

@@ -24,7 +24,8 @@ from plimsoll.domain.model import FactsSource, ModelFacts
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import KvPrecision
 from plimsoll.domain.serving import Request, ServingShape
-from plimsoll.domain.units import GIB, KIB
+from plimsoll.domain.terms import Term
+from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.memory.estimate import estimate
 from plimsoll.engines.vllm.memory.laws import OLDEST_VERSION
@@ -74,6 +75,8 @@ KINDS = {
         gpu="rx-9070-xt-16gb", engine={"unfollowed": ("--attention-backend=TRITON_ATTN",)}
     ),
     "T4": Kind(gpu="t4-16gb", split=Split(4), engine={"version": EngineVersion(0, 9, 2)}),
+    "Blackwell": Kind(gpu="b200-sxm-180gb", split=Split(1)),
+    "experts over Blackwell": Kind(gpu="b300-sxm-288gb", split=Split(1, 1, 4, expert_parallel=True)),
     "Blackwell, nvfp4 cache": Kind(gpu="b200-sxm-180gb", kv=KvPrecision.NVFP4),
     "int8 cache": Kind(gpu="rtx-4090-24gb", kv=KvPrecision.INT8),
     "turboquant": Kind(gpu="a100-sxm-80gb", kv=KvPrecision.TURBO_K3V4),
@@ -86,8 +89,11 @@ KINDS = {
 }
 """Every kind of start, by its name."""
 
-EACH = 6
+EACH = 8
 """The kinds of start of every architecture: others for the next one, so that each kind meets every sort of model."""
+
+OF_ANY_RELEASE = 4
+"""So many of them are for other releases than the usual one."""
 
 BY_RELEASE = (
     "meta-llama/Llama-3.1-8B-Instruct",
@@ -117,15 +123,24 @@ def estimated_kinds() -> Iterator[tuple[Path, str]]:
 
 def questions() -> Iterator[tuple[str, str, Kind]]:
     """Yield a name, a model and what its start differs in."""
-    names = list(KINDS)
+    names, releases = list(KINDS), _releases()
     for number, facts in enumerate(_one_of_each()):
         for step in range(EACH):
-            name = names[(number * EACH + step) % len(names)]
-            yield f"{facts.name}: {name}", facts.name, KINDS[name]
-    releases = [EngineVersion(0, minor) for minor in range(OLDEST_VERSION.minor + 1, NEWEST_MINOR + 1)]
+            at = number * EACH + step
+            name = names[at % len(names)]
+            kind, said = KINDS[name], f"{facts.name}: {name}"
+            if step >= EACH - OF_ANY_RELEASE and "version" not in kind.engine:
+                version = releases[at % len(releases)]
+                kind, said = replace(kind, engine={**kind.engine, "version": version}), f"{said}, {version}"
+            yield said, facts.name, kind
     for model in BY_RELEASE:
-        for version in sorted((*releases, *OLDEST_PATCHES)):
+        for version in releases:
             yield f"{model}: {version}", model, Kind(gpu="h200-sxm-141gb", split=Split(4), engine={"version": version})
+
+
+def _releases() -> list[EngineVersion]:
+    minor = (EngineVersion(0, each) for each in range(OLDEST_VERSION.minor + 1, NEWEST_MINOR + 1))
+    return sorted((*minor, *OLDEST_PATCHES))
 
 
 @cache
@@ -166,7 +181,7 @@ def _measured(start: str, said: Prediction) -> dict[str, Any]:
 
 
 def _asked(question: tuple[str, str, Kind]) -> dict[str, Any]:
-    """Sizes are KiB of one GPU."""
+    """Sizes are bytes of one GPU."""
     start, model, kind = question
     engine = EngineChoice(**{"version": RELEASE} | kind.engine)
     facts = served_model(_models()[model], engine.media)
@@ -183,16 +198,24 @@ def _asked(question: tuple[str, str, Kind]) -> dict[str, Any]:
         found = estimate(request, gpu, kind.split, engine_settings(request, gpu, kind.split))
     except (InvalidInput, UnsupportedModel, ValueError) as error:
         return {"start": start, "note": f"{type(error).__name__}: {error}"}
-    optional = {"host": found.host_bytes // KIB, "maxSequences": found.max_sequences}
+    words = [_words(term) for term in found.terms if term.size_bytes] if kind == KINDS["usual"] else []
+    optional = {"host": found.host_bytes, "maxSequences": found.max_sequences, "words": words}
     return {
         "start": start,
         "fit": found.fit,
-        "terms": {term.name.key: term.size_bytes // KIB for term in found.terms if term.size_bytes},
-        "band": [found.slack_bytes // KIB, found.margin_bytes // KIB],
-        "outside": found.outside_bytes // KIB,
+        "terms": {term.name.key: term.size_bytes for term in found.terms if term.size_bytes},
+        "band": [found.slack_bytes, found.margin_bytes],
+        "outside": found.outside_bytes,
         "kvTokens": [found.kv_capacity_low_tokens, found.kv_capacity_tokens, found.kv_capacity_high_tokens],
         "reported": found.kv_reported_tokens,
     } | {name: figure for name, figure in optional.items() if figure}
+
+
+def _words(term: Term) -> str:
+    """How the bytes of a term come about, in one line."""
+    derived = term.derive()
+    parts = (f"{line.label}: {line.formula} = {line.size_bytes}" for line in derived.lines)
+    return "; ".join((f"{term.name.title}: {derived.formula}", *parts))
 
 
 def _lines(written: Iterator[dict[str, Any]]) -> str:

@@ -34,7 +34,7 @@ class Outside(NamedTuple):
 
     fixed_bytes: int
     unprofiled: Sampling | None
-    sequence_bytes: int = 0
+    sequence_bytes: int
 
     def total_bytes(self, graphs: GraphMemory | GraphParts, sequences: int) -> int:
         """Return all of it: also uncharged graphs, and what the profiling run does not include."""
