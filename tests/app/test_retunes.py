@@ -214,6 +214,22 @@ async def test_each_replica_that_gets_ready_begins_the_time_anew(opened: Open) -
     assert limit(later(there, EACH)) < limit(case)
 
 
+async def test_a_replica_from_before_the_change_that_is_ready_again_gives_no_more_time(opened: Open) -> None:
+    there = opened(l4=3)
+    _, case = await begun(there)
+    due = status(case)["retune"]["dueAt"]
+    there.now += 100
+    roll(there, case)
+    [old, _] = [body for body in there.store.all(PODS) if "-new-" not in body["metadata"]["name"]]
+    again = {"type": "Ready", "status": "True", "lastTransitionTime": to_rfc3339(there.now)}
+    others = [each for each in old["status"]["conditions"] if each["type"] != "Ready"]
+    head = {**old["metadata"], "resourceVersion": str(there.version + 1)}
+    there.store.observe(
+        PODS, "MODIFIED", {**old, "metadata": head, "status": {**old["status"], "conditions": [*others, again]}}
+    )
+    assert status(later(there, 10))["retune"]["dueAt"] == due
+
+
 async def test_a_change_whose_deployment_was_never_written_did_not_come_up(opened: Open) -> None:
     """All pods serve, and none of them has the new settings."""
     there = opened(l4=3)

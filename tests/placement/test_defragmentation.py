@@ -49,6 +49,7 @@ def test_the_node_with_the_fewest_gpus_in_use_is_emptied() -> None:
     found = proposed(waiting(TWO_NODES, gpus=8), running, TWO_NODES)
     assert found.reason is ProposalReason.DEFRAGMENT_NODE
     assert moves(found) == {"one": ("a", "b")}
+    assert [share.replicas for share in found.after] == [*(share.replicas for share in found.before), 1]
     numbers = dict(found.numbers)
     assert (numbers["moved"], numbers["gpus"], numbers["replicas"]) == (1, 1, 1)
     assert Decimal(str(numbers["charge"])) == Decimal(3) * LEAST_SECONDS / 3600

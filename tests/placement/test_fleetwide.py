@@ -281,6 +281,36 @@ class TestTheRecord:
         assert (appraisal.solver, appraisal.deployments) == ("programme", 2)
         assert appraisal.gap == pytest.approx(0, abs=0.002)
 
+    def test_nodes_that_not_everybody_accepts_cost_the_same(self) -> None:
+        picky = tenant(request(name="picky", created="2", node_selector=(("zone", "a"),)))
+        asking = [tenant(request(name="any", created="1")), picky, tenant(request(name="last", created="3"))]
+        nodes = (("l", L40S, 1, "b", "2"), ("m", L40S, 1, "a", "2"), ("h", H100, 8, "b", "6"))
+        where = fleet(*(priced(*each[:3], each[4], labels=(("zone", each[3]),)) for each in nodes))
+        appraisal = planned(asking, where, solver=highs.fleetwide()).appraisal
+        assert appraisal is not None
+        assert (appraisal.solver, appraisal.deployments) == ("programme", 3)
+        assert (appraisal.bill, appraisal.bound) == (pytest.approx(2 + 2 + 6), pytest.approx(2 + 2 + 6))
+
+    def test_only_as_many_programmes_are_solved_as_the_plan_needs(self) -> None:
+        """None where everybody gets the cheapest place in turn; one where all have a place without doubts."""
+        solved: list[Programme] = []
+
+        def counting() -> Callable[[Programme], Solution | None]:
+            milp = highs.Highs()
+
+            def solve(programme: Programme) -> Solution | None:
+                solved.append(programme)
+                return milp(programme)
+
+            return solve
+
+        asking = [tenant(request(name=name, created=name, replicas=2)) for name in "ab"]
+        for room, solver, programmes in ((4, "in turn", 0), (3, "programme", 1)):
+            where = fleet(priced("l", L40S, room, "2"), priced("h", H100, 8, "6"))
+            appraisal = planned(asking, where, solver=Fleetwide(counting)).appraisal
+            assert appraisal is not None
+            assert (appraisal.solver, len(solved)) == (solver, programmes)
+
     def test_a_plan_without_new_replicas_has_no_record(self) -> None:
         runs = tenant(request(), pool(L40S))
         assert planned([runs], fleet(node("l", L40S, 1, held=1)), solver=highs.fleetwide()).appraisal is None

@@ -213,6 +213,11 @@ def test_a_request_whose_answers_all_raise_takes_up_no_room_for_ever() -> None:
         with pytest.raises(ValueError, match="no law"):
             memo.recall(request(context=context), "q", None, _raises)
     assert memo.requests <= 4
+    asked, others = Question(), Question()
+    for _ in range(3):
+        memo.recall(request(context=50), "q", None, asked.find)
+        memo.recall(request(context=51), "q", None, others.find)
+    assert (asked.times, others.times) == (1, 1), "the oldest went, and not the newest"
 
 
 def _raises() -> str:

@@ -85,6 +85,8 @@ def test_an_option_that_saves_too_little_is_named_with_both_prices() -> None:
     assert rejected.reason is Reason.NARROW_CACHE_SAVES_LITTLE
     assert dict(rejected.numbers) == {"price": "0.95", "best_price": "1.00"}
     assert refusal(placed(WIDE, where), L4, 1).reason is Reason.KV_CACHE_TOO_SMALL
+    dearer = fleet(node("a", gpu(L4, price="1.05"), 1), node("b", gpu(L40S, price="1.00"), 4))
+    assert refusal(placed(PERMITTED, dearer), L4, 1).reason is Reason.COSTS_MORE
 
 
 def test_fp8_is_taken_where_it_is_the_only_way() -> None:

@@ -125,6 +125,7 @@ def test_a_sample_without_a_real_time_has_no_age_and_disturbs_no_other() -> None
     assert summary(PodSignals("a", (lost,))).pods == (PodState("a", SignalState.INVALID, None),)
     samples = steady().samples
     assert summary(PodSignals("a", (*samples[5:], lost, *samples[:5]))).traffic == summary(steady()).traffic
+    assert summary(PodSignals("a", (*samples, lost, lost, lost))) == summary(steady())
 
 
 @pytest.mark.parametrize(
