@@ -6,10 +6,9 @@ BIN := .venv/bin
 RUNS := .venv/.runs
 READY := .venv/.ready
 PYTEST := $(BIN)/python -m pytest
-# A file is one worker's alone. Two workers use two cores; tests on a cluster mostly wait, so there six do.
-BY_FILE := --dist loadfile --no-loadscope-reorder
-TWO_AT_A_TIME := -n 2 $(BY_FILE)
-SIX_AT_A_TIME := -n 6 $(BY_FILE)
+# A file is one worker's alone. One worker uses one core; tests on a cluster mostly wait, so there three share a core.
+WAITING := PLIMSOLL_WORKERS_PER_CORE=3
+AT_ONCE := -n auto --dist loadfile --no-loadscope-reorder
 APART := cluster or helm or browser
 ELSEWHERE := engine or live or bench or at_length
 FAST := not ($(APART) or $(ELSEWHERE))
@@ -37,31 +36,31 @@ test: ## everything but the real engine: first what needs no cluster (two minute
 	$(MAKE) --no-print-directory test-apart
 
 test-unit: $(READY) ## the fast part: no cluster, no Helm, no engine, no browser
-	$(PYTEST) -m "$(FAST)" $(TWO_AT_A_TIME) $(ARGS)
+	$(PYTEST) -m "$(FAST)" $(AT_ONCE) $(ARGS)
 
 test-apart: $(READY) build browser ## the rest: on a real API server, scheduler and Prometheus, and in a real Chromium
-	$(PYTEST) $(WITH_PARTS) -m "($(APART)) and not ($(ELSEWHERE))" $(SIX_AT_A_TIME) $(ARGS)
+	$(WAITING) $(PYTEST) $(WITH_PARTS) -m "($(APART)) and not ($(ELSEWHERE))" $(AT_ONCE) $(ARGS)
 
 # The constraints are what a clean checkout gets; a user's `pip install` gets the newest releases.
 test-newest: ## the fast part and the README's commands on the newest releases that pyproject.toml allows (ARGS=tests/cli)
 	scripts/make_venv.sh newest
-	.venv-newest/bin/python -m pytest -m "$(FAST)" $(TWO_AT_A_TIME) $(ARGS)
+	.venv-newest/bin/python -m pytest -m "$(FAST)" $(AT_ONCE) $(ARGS)
 
 test-slow: $(READY) build browser ## "make test" next to busy loops, then with half a core (hours; ARGS="--busy 2" or "--cores 0.5" for one)
 	$(BIN)/python -m scripts.slow_machine $(or $(ARGS),--busy 2) -- $(MAKE) test ARGS=
 	$(if $(ARGS),,$(BIN)/python -m scripts.slow_machine --cores 0.5 -- $(MAKE) test)
 
 test-all: $(READY) ## the fast part with every case of the lists that it takes samples of, and the benchmarks' own tests
-	PLIMSOLL_ALL=1 $(PYTEST) -m "not ($(APART) or engine or live)" --timeout 3600 $(TWO_AT_A_TIME) $(ARGS)
+	PLIMSOLL_ALL=1 $(PYTEST) -m "not ($(APART) or engine or live)" --timeout 3600 $(AT_ONCE) $(ARGS)
 
 test-benchmarks: $(READY) ## the benchmarks' own tests: peers' policies, situations, bounds
-	PLIMSOLL_ALL=1 $(PYTEST) -m bench --timeout 3600 $(TWO_AT_A_TIME) $(ARGS)
+	PLIMSOLL_ALL=1 $(PYTEST) -m bench --timeout 3600 $(AT_ONCE) $(ARGS)
 
 test-browser: $(READY) build browser ## the console in a real Chromium: every page in every way
-	PLIMSOLL_ALL=1 $(PYTEST) -m browser $(TWO_AT_A_TIME) $(ARGS)
+	PLIMSOLL_ALL=1 $(PYTEST) -m browser $(AT_ONCE) $(ARGS)
 
 test-cluster: $(READY) build ## on a real API server, scheduler and Prometheus
-	$(PYTEST) -m "cluster and not browser and not at_length" $(SIX_AT_A_TIME) $(ARGS)
+	$(WAITING) $(PYTEST) -m "cluster and not browser and not at_length" $(AT_ONCE) $(ARGS)
 
 poison: $(READY) build ## all poison and forgeries on a real API server (PLIMSOLL_POISON_OBJECTS, PLIMSOLL_POISON_SEED)
 	PLIMSOLL_POISON_OBJECTS=$${PLIMSOLL_POISON_OBJECTS:-2000} $(PYTEST) tests/cluster/test_poison.py \

@@ -13,7 +13,7 @@ from testbed.waiting import PATIENCE
 from tests.support import tables
 from tests.support.order import longest_file_first, number, stories_in_order
 
-pytest_plugins = ["tests.support.cluster", "tests.support.failures", "tests.support.versions"]
+pytest_plugins = ["tests.support.cluster", "tests.support.failures", "tests.support.versions", "tests.support.workers"]
 
 # Waits are as long as they need to be on a quiet machine, and some. A busy one may need several times as long.
 os.environ.setdefault(PATIENCE, "6")
