@@ -11,6 +11,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 PER_CORE = "PLIMSOLL_WORKERS_PER_CORE"
 """The environment variable with the number of workers for each core; 1 without it."""
 
@@ -20,6 +22,7 @@ MOST_WORKERS = 16
 _CGROUPS = Path("/sys/fs/cgroup")
 
 
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist, which a run may leave out
 def pytest_xdist_auto_num_workers() -> int:
     """Return the number for ``-n auto``."""
     return workers(cores(), float(os.environ.get(PER_CORE, "1")))
