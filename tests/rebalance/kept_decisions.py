@@ -21,10 +21,10 @@ from plimsoll.rebalance.decisions import Keep, Wait
 from plimsoll.rebalance.history import ChangeHistory, ChangeKind, Mark
 from plimsoll.rebalance.load import LoadSummary
 from plimsoll.rebalance.memory import LoopMemory
-from plimsoll.rebalance.past import STEP_SECONDS, Past
+from plimsoll.rebalance.past import STEP_SECONDS, Past, step_of
 from plimsoll.rebalance.policy import Mode, RebalancePolicy
-from plimsoll.rebalance.season import expected_within, season_of
-from plimsoll.rebalance.signals import PodSignals
+from plimsoll.rebalance.season import Season, expected_within, season_of
+from plimsoll.rebalance.signals import EngineSample, PodSignals
 from plimsoll.rebalance.situation import DeclaredNeed, Situation
 from plimsoll.rebalance.trend import Point
 from tests.support.engine_loads import LONG_AGO, NOW, Serves, moments, replica_model, summary, track
@@ -48,9 +48,10 @@ def kept_decisions() -> Iterator[tuple[Path, str]]:
 def _course(seed: int) -> Iterator[dict[str, Any]]:
     """Play some turns of one deployment. Its load changes once, and what it decides is carried out."""
     dice = Random(seed)  # noqa: S311 - a simulation
-    replicas, model, policy = dice.randint(1, 3), _model(dice), _policy(dice)
-    loads, later = _loads(dice), _loads(dice)
-    change, memory, history = dice.randint(1, TURNS), LoopMemory(), _history(dice)
+    replicas, model, policy = dice.randint(1, 4), _model(dice), _policy(dice)
+    loads = _loads(dice)
+    later = dice.choice((_loads(dice), [_easy(load) for load in loads]))
+    change, memory, history = dice.randint(0, 3), LoopMemory(), _history(dice)
     startup, new, now = dice.choice((30.0, 240.0, 900.0)), dice.choice((0.0, 0.0, 100.0, 700.0)), NOW
     what_if = dice.choice((room_for_all, room_for_all, no_room))
     for turn in range(TURNS):
@@ -79,7 +80,7 @@ def _loads(dice: Random) -> list[Serves]:
     usual = Serves(
         rate=dice.choice((0.0, dice.uniform(0, 2), dice.uniform(0, 6) ** 2)),
         prompt=dice.uniform(20, 6000),
-        output=dice.uniform(2, 900),
+        output=dice.choice((dice.uniform(0.3, 3), dice.uniform(2, 900), dice.uniform(2, 900))),
         cached=dice.choice((0.0, 0.0, 0.6)),
         token_seconds=dice.uniform(0.01, 0.09),
         first_token_seconds=dice.uniform(0.05, 3.0),
@@ -89,6 +90,10 @@ def _loads(dice: Random) -> list[Serves]:
     )
     odd = replace(usual, rate=usual.rate * dice.uniform(0, 3), waiting=usual.waiting + dice.uniform(0, 30))
     return [usual, dice.choice((usual, usual, odd)), usual, usual]
+
+
+def _easy(load: Serves) -> Serves:
+    return replace(load, rate=load.rate / 20, waiting=0.0, running=load.running / 20, kv_usage=load.kv_usage / 20)
 
 
 def _summed(
@@ -105,13 +110,37 @@ def _summed(
             steady = at - LONG_AGO
             return load.rate * (steady + swing * period * math.sin(steady / period) / 2)
 
-        ranks = dice.choice(((), (), (load.kv_usage, load.kv_usage / 3)))
         times = [at for at in moments(end=now, phase=phase) if at >= began]
         served = replace(load, capacity=dice.choice((model.kv_tokens, None)))
-        samples = track(served, times, came=came, pod=name).samples
-        pods.append(PodSignals(name, tuple(replace(each, rank_usages=ranks) for each in samples)))
+        changed, longer, ranks = now - dice.uniform(0, 900), dice.choice((0.0, 0.0, 1.5)), dice.choice((1, 1, 2))
+        samples = [
+            _over_ranks(_after(each, changed, longer * load.output * (came(each.at) - came(changed))), ranks)
+            for each in track(served, times, came=came, pod=name).samples
+        ]
+        pods.append(PodSignals(name, tuple(samples)))
         since[name] = began
-    return summary(*pods, now=now, window=policy.window_seconds, ready_since=since, capacity=model.kv_tokens)
+    summed = summary(*pods, now=now, window=policy.window_seconds, ready_since=since, capacity=model.kv_tokens)
+    rates = tuple(sum(load.rate for load in serving) * dice.uniform(0.5, 3) for _ in range(8))
+    season = Season(step_of(now) - 1, rates, dice.uniform(0.5, 1.5), dice.randint(2, 7), dice.uniform(0, 0.3))
+    return replace(summed, season=dice.choice((None, season)))
+
+
+def _after(sample: EngineSample, changed: float, tokens: float) -> EngineSample:
+    """The sample where answers have been longer since a moment, by so many tokens together."""
+    if sample.at <= changed or not tokens:
+        return sample
+    totals = ("generation_tokens_total", "finished_output_tokens_total", "token_gaps_total")
+    return replace(sample, **{name: getattr(sample, name) + tokens for name in totals})
+
+
+def _over_ranks(sample: EngineSample, ranks: int) -> EngineSample:
+    """The sample of an engine with so many data-parallel ranks, whose use goes up and down."""
+    if ranks == 1:
+        return sample
+    use, queue = sample.kv_usage or 0.0, sample.waiting or 0.0
+    swing = 1 + 0.3 * math.sin(sample.at / 40)
+    uses = (min(1.0, use * swing), *(use / 3 for _ in range(ranks - 1)))
+    return replace(sample, rank_usages=uses, rank_queues=(queue * swing, *(0.0 for _ in range(ranks - 1))))
 
 
 def _model(dice: Random) -> ReplicaModel:
@@ -129,7 +158,7 @@ def _policy(dice: Random) -> RebalancePolicy:
         changes_per_hour=dice.choice((2, 6, 60)),
         reversals_per_hour=dice.choice((0, 2, 20)),
         window_seconds=dice.choice((60, 120, 300)),
-        cooldown_seconds=dice.choice((0, 30, 300)),
+        cooldown_seconds=dice.choice((0, 10, 60)),
     )
 
 

@@ -71,6 +71,12 @@ def test_a_morning_of_all_days_is_expected_before_it_comes() -> None:
     assert expected_at(7 * [morning], now=EIGHT - 7200) is None
 
 
+def test_a_season_is_known_from_the_middle_of_its_first_step_to_that_of_its_last() -> None:
+    season = Season(0, (1.0, 2.0, 4.0), 1.0, 3, 0.0)
+    at = {middle: season.at((middle - 0.5) * STEP_SECONDS) for middle in (-0.1, 0, 0.5, 1, 2, 2.1)}
+    assert at == {-0.1: None, 0: 1.0, 0.5: 1.5, 1: 2.0, 2: 4.0, 2.1: None}
+
+
 def test_the_largest_arrivals_until_then_are_expected_and_not_the_last_ones() -> None:
     season = Season(0, tuple([1.0] * 10 + [9.0] + [1.0] * 20), 1.0, 3, 0.0)
     found = expected_within(season, 8 * STEP_SECONDS, 1500.0, 1.0)
