@@ -227,6 +227,24 @@ def test_the_words_of_a_hashed_file_name_the_obstacle_of_the_scheduler_s_own(obs
     assert read_obstacles("Unschedulable", message) == (obstacle,)
 
 
+def test_what_is_said_of_a_pod_holds_no_name_in_a_hashed_file_and_names_the_same_obstacle() -> None:
+    tainted = '0/3 nodes are available: 3 node(s) had untolerated taint(s) {"secret.io/team": "red"}.'
+    said = [
+        ("PodScheduled", "Unschedulable", tainted),
+        ("Ready", "Secret", "image of secret.io"),
+        ("Initialized", "", ""),
+    ]
+    body = pod_body("one")
+    body["status"]["conditions"] = [
+        {"type": kind, "status": "False", "reason": reason, "message": message} for kind, reason, message in said
+    ]
+    written = {PODS: [reduced(PODS, body)]}
+    pod = Hashing(names_of(written, ["ns"], "salt")).hashed(PODS, written[PODS][0])
+    found = {each["type"]: each.get("message", "") for each in pod["status"]["conditions"]}
+    assert not any("secret" in message for message in found.values())
+    assert read_obstacles("Unschedulable", found["PodScheduled"]) == read_obstacles("Unschedulable", tainted) != ()
+
+
 def test_names_keep_their_order_and_each_has_one_digest() -> None:
     names = Pseudonyms("salt", ["n2", "n10", "n1"], ["b", "a", ""], [f"d{number}" for number in range(12)])
     assert sorted(["n2", "n10", "n1"]) == sorted(["n2", "n10", "n1"], key=names.node)

@@ -275,7 +275,8 @@ def test_a_pool_at_the_edge_of_what_we_write_is_used(change: Json) -> None:
 )
 def test_a_size_that_nobody_writes_is_ignored_and_chosen_again(change: Json, why: str) -> None:
     size = {"replicas": 3, "concurrency": 8, "spec": "digest"}
-    assert read({"size": size}).status.size is not None
+    for edge in ({}, {"replicas": 1}, {"replicas": 1000}, {"concurrency": 1}, {"concurrency": 65536}):
+        assert read({"size": {**size, **edge}}).status.size is not None
     record = read({"size": {**size, **change}, "pools": [ENTRY]})
     assert (record.status.size, len(record.pools)) == (None, 1)
     assert record.complaints == (f"status.size is ignored: {why}",)

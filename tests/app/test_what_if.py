@@ -18,7 +18,7 @@ from plimsoll.app.store import key_of
 from plimsoll.cli.what_if import what_if_of
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.units import parse_quantity
+from plimsoll.domain.units import GIB, parse_quantity
 from plimsoll.facts.cluster.fleet_reading import read_fleet
 from testbed.fleet import gpu_node
 from tests.support.office import OBJECTS, Office
@@ -132,6 +132,9 @@ def test_more_nodes_are_there_whether_the_cluster_has_an_example_or_not(office: 
         if body["metadata"]["name"] in {node.name for node in added}
     ]
     assert [parse_quantity(each["cpu"]) >= 8 for each in announced] == [True, True], "for each GPU one at least"
+    assert all(parse_quantity(each["memory"]) >= 8 * 64 * GIB for each in announced), (
+        "for each GPU some of a usual node"
+    )
     assert len(larger.nodes) == len(fleet.nodes) + 2
     assert larger.ignored == fleet.ignored
 
