@@ -37,7 +37,7 @@ def test_the_script_finds_a_stale_file_and_nothing_else(
     written: Mapping[Path, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It makes the texts as the fixture does; they are not made twice."""
-    for others in ("estimated_starts", "estimated_kinds", "kept_decisions"):
+    for others in ("estimated_starts", "estimated_kinds", "kept_decisions", "kept_plans"):
         monkeypatch.setattr(update_goldens, others, lambda: iter(()))
     monkeypatch.setattr(update_goldens, "goldens", lambda: iter(written.items()))
     assert main(["--check"]) == 0, capsys.readouterr().err
