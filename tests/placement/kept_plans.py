@@ -98,10 +98,7 @@ def _tenant(dice: Random, index: int, where: Fleet) -> Tenant:
 
 
 def _request(dice: Random, index: int) -> Request:
-    lengths: dict[str, Any] = {
-        "expected_prompt_tokens": dice.choice((100, 3000)),
-        "expected_output_tokens": dice.choice((50, 900)),
-    }
+    prompt, output = dice.choice((100, 3000)), dice.choice((50, 900))
     wanted = request(
         dice.choice(MODELS),
         name=f"d{index}",
@@ -118,7 +115,9 @@ def _request(dice: Random, index: int) -> Request:
         slo=dice.choice((None, None, Slo(dice.choice((0.5, 5.0)), dice.choice((0.02, 0.05))))),
         total=dice.choice((None, None, TotalLoad(dice.choice((30, 300)), dice.randint(1, 2)))),
     )
-    shape = replace(wanted.shape, **lengths) if dice.random() < 0.3 else wanted.shape
+    shape = wanted.shape
+    if dice.random() < 0.3:
+        shape = replace(shape, expected_prompt_tokens=prompt, expected_output_tokens=output)
     return replace(wanted, shape=shape, key=ObjectKey(dice.choice(("default", "other")), wanted.key.name))
 
 
