@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -27,6 +27,7 @@ class ConsoleProcess:
         directory: for its log.
         prometheus_url: where it reads live use; None for no live marks.
         arguments: more words of the command line.
+        environment: more variables of its environment.
         module: what is run; a test wraps the real one.
     """
 
@@ -37,17 +38,18 @@ class ConsoleProcess:
         *,
         prometheus_url: str | None = None,
         arguments: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
         module: str = "plimsoll",
     ) -> None:
         words = ("console", "--port", "0", "--kubeconfig", str(kubeconfig), *arguments)
         live = ("--prometheus-url", prometheus_url) if prometheus_url else ()
-        environment = {key: value for key, value in os.environ.items() if key != "PLIMSOLL_PROMETHEUS_URL"}
+        inherited = {key: value for key, value in os.environ.items() if key != "PLIMSOLL_PROMETHEUS_URL"}
         self.log = directory / f"console-{uuid.uuid4().hex[:8]}.log"
         self._child = Child(
             "console",
             [sys.executable, "-m", module, *words, *live],
             log=self.log,
-            environment=environment | {"PYTHONUNBUFFERED": "1"},
+            environment=inherited | {"PYTHONUNBUFFERED": "1"} | dict(environment or {}),
         )
         self.entry = ""
         """The address that it prints: a person opens it first."""

@@ -2,7 +2,7 @@
 
 Rebalancing is suspended for the whole cluster at first, and everything that wants a change is deployed meanwhile. Each
 has a neighbour that nothing holds back, or that has no reason for a change. The tests build on one another in the order
-of this file. :mod:`tests.support.hurried_operator` makes two waits of five minutes shorter.
+of this file. :mod:`tests.support.hurried` makes two waits of five minutes shorter.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from testbed.audit import AuditLog
 from testbed.engine_queue import Stream
 from testbed.fleet import gpu_node
 from testbed.operator_process import OperatorProcess
-from tests.support.hurried_operator import MODULE, Wait, environment
+from tests.support.hurried import MODULE, Wait, environment
 from tests.support.installed import View, inference_deployment
 from tests.support.live_loop import (
     L4_POOL,

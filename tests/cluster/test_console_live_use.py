@@ -1,6 +1,6 @@
 """Live use in the console: the figures are those that the engines played, and without Prometheus they grow old.
 
-:mod:`tests.support.hurried_console` lets them grow old within seconds.
+:mod:`tests.support.hurried` lets them grow old within seconds.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pytest
 import requests
 
 from testbed.console_process import ConsoleProcess
-from tests.support import hurried_console
+from tests.support import hurried
 from tests.support.live_loop import CAPACITY, L4_POOL, Bench, bench_of
 
 pytestmark = pytest.mark.cluster
@@ -62,7 +62,11 @@ def pages(bench: Bench) -> Iterator[Pages]:
     plane, url = bench.view.control_plane, bench.prometheus.url
     with (
         ConsoleProcess(
-            plane.admin_kubeconfig, plane.directory, prometheus_url=url, module=hurried_console.MODULE
+            plane.admin_kubeconfig,
+            plane.directory,
+            prometheus_url=url,
+            environment=hurried.environment(*hurried.CONSOLE),
+            module=hurried.MODULE,
         ) as console,
         requests.Session() as session,
     ):

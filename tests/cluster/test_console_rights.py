@@ -19,7 +19,7 @@ from testbed.console_process import ConsoleProcess
 from testbed.control_plane import ControlPlane
 from testbed.people import admin, stranger, tenant
 from testbed.waiting import wait_until
-from tests.support import hurried_console
+from tests.support import hurried
 from tests.support.faulty import fault_proxy, kubeconfig_of
 from tests.support.installed import inference_deployment, namespace_of
 
@@ -40,7 +40,13 @@ Visit = tuple[requests.Session, str]
 def visitor(kubeconfig: Path, folder: Path, *arguments: str) -> Iterator[Visit]:
     """Somebody who has opened the address that a console printed."""
     with (
-        ConsoleProcess(kubeconfig, folder, arguments=arguments, module=hurried_console.MODULE) as console,
+        ConsoleProcess(
+            kubeconfig,
+            folder,
+            arguments=arguments,
+            environment=hurried.environment(*hurried.CONSOLE),
+            module=hurried.MODULE,
+        ) as console,
         requests.Session() as session,
     ):
         session.headers["Accept"] = "text/html"

@@ -2,7 +2,7 @@
 
 Prometheus has the days before as late samples. Each deployment has the same requests today, lives on nodes of its own,
 and starts in ten minutes as far as the operator can see. Only one of them has days with a climb.
-:mod:`tests.support.hurried_operator` reads one day after the other without long pauses.
+:mod:`tests.support.hurried` reads one day after the other without long pauses.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pytest
 
 from testbed.engine_queue import Stream
 from testbed.played_past import PastSeries, PlayedPast
-from tests.support.hurried_operator import MODULE, Wait, environment
+from tests.support.hurried import MODULE, Wait, environment
 from tests.support.live_loop import L4_POOL, TIMING, Bench, bench_of, stays
 
 pytestmark = pytest.mark.cluster

@@ -1,7 +1,7 @@
 """The live loop on a real API server, scheduler and Prometheus: what it does, and above all what it leaves alone.
 
 All deployments are made at once and each lives on nodes of its own, so that their waits pass together.
-The tests build on one another in the order of this file. :mod:`tests.support.hurried_operator` lets a pod count as
+The tests build on one another in the order of this file. :mod:`tests.support.hurried` lets a pod count as
 silent, and a queue as news, within seconds.
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from testbed.audit import AuditEvent, AuditLog
-from tests.support.hurried_operator import MODULE, Wait, environment
+from tests.support.hurried import MODULE, Wait, environment
 from tests.support.installed import condition
 from tests.support.live_loop import (
     CAPACITY,

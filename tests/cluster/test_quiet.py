@@ -1,6 +1,6 @@
 """A cluster in which nothing changes: not one write in many passes and lists, and a process that does not grow.
 
-:mod:`tests.support.hurried_operator` makes a pass every few seconds in place of every minute. Lists are as frequent.
+:mod:`tests.support.hurried` makes a pass every few seconds in place of every minute. Lists are as frequent.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from testbed.audit import AuditLog
 from testbed.fleet import gpu_node, mixed_fleet
 from testbed.judge import Judge
 from testbed.operator_process import OperatorProcess
-from tests.support import hurried_operator
+from tests.support import hurried
 from tests.support.faulty import passes
-from tests.support.hurried_operator import Wait
+from tests.support.hurried import Wait
 from tests.support.installed import LLAMA_8B, View, condition, install, namespace_of, on_gpu, operator_writes
 from tests.support.planes import borrowed_plane
 
@@ -57,8 +57,8 @@ def test_a_settled_cluster_sees_no_write(here: View) -> None:
     here.apply("asleep", suspend=True)
     here.apply("conflict", **on_gpu("l40s-48gb"))
     here.apply("expected", model={"name": LLAMA_8B}, expectedTokens={"prompt": 512, "output": 128}, concurrency=64)
-    environment = hurried_operator.environment(Wait.REST) | {"PLIMSOLL_RELIST_SECONDS": "5"}
-    with OperatorProcess(plane, environment=environment, module=hurried_operator.MODULE) as operator:
+    environment = hurried.environment(Wait.REST) | {"PLIMSOLL_RELIST_SECONDS": "5"}
+    with OperatorProcess(plane, environment=environment, module=hurried.MODULE) as operator:
         for name in ("placed", "spread", "expected"):
             here.wait_ready(name)
         reasons = {

@@ -1,0 +1,80 @@
+"""A command of ours with shorter waits: ``python -m tests.support.hurried run``.
+
+``HURRIED`` names the waits that last seconds here. Everything else is as it is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from enum import StrEnum
+from importlib import import_module
+from pathlib import Path
+from types import MappingProxyType
+
+from plimsoll.cli.main import main
+
+MODULE = "tests.support.hurried"
+_ROOT = Path(__file__).resolve().parents[2]
+_VARIABLE = "HURRIED"
+
+
+class Wait(StrEnum):
+    """What the operator and the console wait for."""
+
+    PROMISE = "promise"
+    """A missed promise counts as out of reach after five minutes."""
+    CHEAPER_PLACE = "cheaper-place"
+    """A cheaper place is looked for once in five minutes."""
+    DAYS = "days"
+    """One day before after the other is asked for, each 15 s."""
+    SILENCE = "silence"
+    """A pod without a new sample counts as silent after a minute."""
+    SERVICE = "service"
+    """A queue alone counts when all replicas have served for 45 s."""
+    REST = "rest"
+    """A pass is made once a minute where nothing happens."""
+    FIGURE = "figure"
+    """A figure on a page of the console counts as stale after a minute."""
+    NEIGHBOUR = "neighbour"
+    """A neighbour that does not answer is left alone for half a minute."""
+    PULSE = "pulse"
+    """The console reads the operator's sign of life each 15 s."""
+
+
+_SHORT: Mapping[Wait, tuple[str, str, float]] = MappingProxyType(
+    {
+        Wait.PROMISE: ("plimsoll.rebalance.diagnose", "MISSED_SECONDS", 3.0),
+        Wait.CHEAPER_PLACE: ("plimsoll.rebalance.elsewhere", "LOOK_SECONDS", 3),
+        Wait.DAYS: ("plimsoll.app.season_watch", "FILLING_SECONDS", 2.0),
+        Wait.SILENCE: ("plimsoll.rebalance.load", "OLDEST_SAMPLE_SECONDS", 20.0),
+        Wait.SERVICE: ("plimsoll.rebalance.judging", "SETTLED_SECONDS", 15.0),
+        Wait.REST: ("plimsoll.app.planner", "RESTING_SECONDS", 3.0),
+        Wait.FIGURE: ("plimsoll.console.views.live_use", "STALE_SECONDS", 12.0),
+        Wait.NEIGHBOUR: ("plimsoll.adapters.circuit_breaker", "FIRST_PAUSE_SECONDS", 3.0),
+        Wait.PULSE: ("plimsoll.console.sources.pulse", "PAUSE_SECONDS", 2.0),
+    }
+)
+
+CONSOLE = (Wait.FIGURE, Wait.NEIGHBOUR, Wait.PULSE)
+"""What the console waits for."""
+
+
+def environment(*waits: Wait) -> dict[str, str]:
+    """Return the environment of such a process: what it hurries, and the path of this module."""
+    return {"PYTHONPATH": f"{_ROOT}:{_ROOT / 'operator'}", _VARIABLE: ",".join(waits)}
+
+
+def hurry() -> None:
+    """Shorten the waits of this process."""
+    for wait in os.environ[_VARIABLE].split(","):
+        module, name, seconds = _SHORT[Wait(wait)]
+        found = vars(import_module(module))
+        if name not in found:
+            raise AttributeError(f"{module} has no {name} any more")
+        found[name] = seconds
+
+
+if __name__ == "__main__":
+    hurry()
+    main()
