@@ -156,6 +156,14 @@ def _command(arguments: Sequence[str]) -> list[str]:
     return [sys.executable, "-m", "pytest", "-x", "-q", *PLUGINS, *arguments]
 
 
+def bounded(command: Sequence[str], seconds: float) -> list[str]:
+    """Return the command with an end of its own, a little later, in seconds of processor time.
+
+    cosmic-ray ends a mutant that loops, but not where it is itself ended meanwhile: the mutant would loop for ever.
+    """
+    return ["sh", "-c", f'ulimit -t {math.ceil(seconds) + 1}; exec "$@"', "sh", *command]
+
+
 def _kind(spec: Any) -> tuple[str, int]:
     return spec.operator_name, spec.occurrence
 
@@ -179,7 +187,7 @@ def _tested(spec: Any, files: Sequence[str], limit: float) -> Verdict:
     """Return whether the tests that run the statement notice its mutation. Where none runs it, none can."""
     if not files:
         return Verdict.SURVIVED
-    result = mutate_and_test([spec], shlex.join(_command(files)), limit)
+    result = mutate_and_test([spec], shlex.join(bounded(_command(files), limit)), limit)
     if result.test_outcome not in ("survived", "killed"):
         raise RuntimeError(f"cosmic-ray ran no test: {result.worker_outcome}\n{result.output}")
     if not result.is_killed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,7 @@ from benchmarks.mutants.changed import base_of, changed_since
 from benchmarks.mutants.choosing import is_left_alone, spans_left_alone
 from benchmarks.mutants.mutant import Equivalent, Mutant, Verdict, changed_lines, equivalents, stale
 from benchmarks.mutants.reach import Reach, marked
-from benchmarks.mutants.running import INTERRUPTED, PLUGINS
+from benchmarks.mutants.running import INTERRUPTED, PLUGINS, bounded
 from benchmarks.mutants.table import score, survivors, table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -313,3 +314,8 @@ def test_the_report_has_a_row_for_each_area_and_shows_each_survivor() -> None:
         "| two | 0 | 0 | 0 | 0 | 0 | 0 | - |",
     ]
     assert survivors(found) == "operator/a.py:7 read\n  - b = 1\n  + b = 0"
+
+
+def test_a_mutant_that_loops_ends_although_nobody_waits_for_it() -> None:
+    looping = [sys.executable, "-c", "while True: pass"]
+    assert subprocess.run(bounded(looping, 0.1), check=False).returncode == -signal.SIGXCPU  # noqa: S603 - our own
