@@ -318,4 +318,5 @@ def test_the_report_has_a_row_for_each_area_and_shows_each_survivor() -> None:
 
 def test_a_mutant_that_loops_ends_although_nobody_waits_for_it() -> None:
     looping = [sys.executable, "-c", "while True: pass"]
-    assert subprocess.run(bounded(looping, 0.1), check=False).returncode == -signal.SIGXCPU  # noqa: S603 - our own
+    ended = subprocess.run(bounded(looping, 0.0), check=False).returncode  # noqa: S603 - our own
+    assert ended in (-signal.SIGXCPU, -signal.SIGKILL)
