@@ -84,6 +84,7 @@ KINDS = {
     "text only": Kind(engine={"media": MediaUse(text_only=True)}),
     "small steps": Kind(shape=ServingShape(2048, 3), engine={"max_batched_tokens": 1536}),
     "one request": Kind(gpu="l40s-48gb", shape=ServingShape(4096, 1), engine={"max_sequences": 1}),
+    "one request on two GPUs": Kind(split=Split(2), shape=ServingShape(4096, 1), engine={"max_sequences": 1}),
     "many requests": Kind(shape=ServingShape(1024, 700), engine={"gpu_memory_utilization_percent": 95}),
     "long requests": Kind(gpu="h200-sxm-141gb", split=Split(4), shape=ServingShape(131072, 4)),
 }
