@@ -382,7 +382,7 @@ MEASURED: Mapping[str, Mapping[str, str]] = {
         "about 9 minutes on 2 cores": "2026-11-21: time make build, with an empty $PLIMSOLL_CACHE",
         "took 12 minutes on 2 cores": "2026-11-26: bash .ci/run, in a fresh clone, its part make test",
         "3 for what needs no cluster, and 9 on a cluster": "the same run: 173 s and 524 s by pytest",
-        "half a core it took 49 minutes": '2026-11-26: make test-slow ARGS="--cores 0.5": 610 s and 2,326 s',
+        "half a core it took 49 minutes": "2026-11-26: --cores 0.5, test-unit 610 s, test-apart 2,326 s",
         "so 24 of the 39 requests were seen then": "2026-11-24: make demo, whose output is the sample above it",
     },
     "SCOPE.md": {},

@@ -72,7 +72,9 @@ def _world(seed: int) -> dict[str, Any]:
     tenants = [_tenant(dice, index, where) for index in range(dice.randint(1, 4))]
     quota = {"default": {"requests.nvidia.com/gpu": dice.randint(0, 9)}} if dice.random() < 0.25 else None
     kinds = tuple(gpu(kind) for kind in (H100, L4, MI300X))
-    group = NodeGroup("more", gpu(dice.choice(KINDS)), "nvidia.com/gpu", dice.choice((1, 4, 8)), dice.choice((None, 8)))
+    kind = dice.choice(KINDS)
+    resource = "amd.com/gpu" if kind == MI300X else "nvidia.com/gpu"
+    group = NodeGroup("more", gpu(kind), resource, dice.choice((1, 4, 8)), dice.choice((None, 8)))
     solver = highs.fleetwide() if dice.random() < 0.5 else DEFAULT_SOLVER
     groups = (group,) if dice.random() < 0.3 else ()
     decisions = plan(tenants, where, kinds, quotas=quota, solver=solver, groups=groups)
