@@ -2,8 +2,8 @@
 """Write what is expected of the examples and of the stories of the tests, from what the code says now.
 
 The console's copy of the documentation's words is written as well, and so are the estimates of
-``benchmarks.accuracy.kept``, the decisions of ``tests.rebalance.kept_decisions`` and the plans of
-``tests.placement.kept_plans``: whoever changes a law sees what it moves.
+``benchmarks.accuracy.kept``, the decisions of ``tests.rebalance.kept_decisions``, and the plans and the proposals of
+``tests.placement``: whoever changes a law sees what it moves.
 
     python -m scripts.update_goldens           # write every file
     python -m scripts.update_goldens --check   # write nothing; exit 1 where a file is not what the code says
@@ -33,6 +33,7 @@ from plimsoll.cli.tables import size_words
 from plimsoll.domain.fleet import Fleet
 from plimsoll.placement.explain import place_words
 from tests.placement.kept_plans import kept_plans
+from tests.placement.kept_proposals import kept_proposals
 from tests.rebalance.kept_decisions import kept_decisions
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -106,7 +107,8 @@ def _written(document: Any) -> str:
 
 def main(arguments: list[str]) -> int:
     """Write the files, or with ``--check`` only compare them. Returns the exit status."""
-    wanted = chain(goldens(), estimated_starts(), estimated_kinds(), kept_decisions(), kept_plans())
+    kept = chain(estimated_starts(), estimated_kinds(), kept_decisions(), kept_plans(), kept_proposals())
+    wanted = chain(goldens(), kept)
     stale = [(path, text) for path, text in wanted if not path.exists() or path.read_text(encoding="utf-8") != text]
     if "--check" in arguments:
         for path, _ in stale:

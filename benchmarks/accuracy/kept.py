@@ -86,14 +86,15 @@ KINDS = {
     "one request": Kind(gpu="l40s-48gb", shape=ServingShape(4096, 1), engine={"max_sequences": 1}),
     "one request on two GPUs": Kind(split=Split(2), shape=ServingShape(4096, 1), engine={"max_sequences": 1}),
     "many requests": Kind(shape=ServingShape(1024, 700), engine={"gpu_memory_utilization_percent": 95}),
+    "the longest requests": Kind(gpu="b200-sxm-180gb", split=Split(8), shape=ServingShape(256 * 1024, 2)),
     "long requests": Kind(gpu="h200-sxm-141gb", split=Split(4), shape=ServingShape(131072, 4)),
 }
 """Every kind of start, by its name."""
 
-EACH = 8
+EACH = 16
 """The kinds of start of every architecture: others for the next one, so that each kind meets every sort of model."""
 
-OF_ANY_RELEASE = 4
+OF_ANY_RELEASE = 10
 """So many of them are for other releases than the usual one."""
 
 BY_RELEASE = (

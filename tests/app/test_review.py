@@ -11,11 +11,22 @@ from typing import Any, cast
 
 import pytest
 
-from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES, Cluster, ClusterRefused, Listing
+from plimsoll.adapters.cluster import (
+    INFERENCE_DEPLOYMENTS,
+    NODES,
+    PRIORITY_CLASSES,
+    RESOURCE_QUOTAS,
+    Cluster,
+    ClusterRefused,
+    Kind,
+    Listing,
+)
 from plimsoll.app.review.changes import review_of
+from plimsoll.app.review.looking import look
 from plimsoll.app.review.operator_settings import operator_settings
 from plimsoll.app.review.overlay import LAST_APPLIED, applied, overlaid, stored
 from plimsoll.app.review.values import Review, Verdict
+from plimsoll.app.settings import Settings
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.keys import ObjectKey
 from tests.support.bodies import Body, inference_deployment_body
@@ -101,6 +112,32 @@ async def test_without_the_operator_s_deployment_its_defaults_hold_and_that_is_s
     assert "No Deployment of the operator" in notes[0]
     _, notes = await settings_of(FakeCluster(refusal=ClusterRefused("list", 403, "you may not")))
     assert "(you may not)" in notes[0]
+
+
+class Closed:
+    """A cluster without objects that refuses to list one kind."""
+
+    def __init__(self, kind: Kind, status: int) -> None:
+        self.kind, self.status = kind, status
+
+    async def list(self, kind: Kind, **_: object) -> Listing:
+        if kind == self.kind:
+            raise ClusterRefused("list", self.status, "no")
+        return Listing([])
+
+
+@pytest.mark.parametrize(("kind", "status"), [(RESOURCE_QUOTAS, 403), (PRIORITY_CLASSES, 404)])
+async def test_a_kind_that_the_operator_can_do_without_is_named_where_it_cannot_be_listed(
+    kind: Kind, status: int
+) -> None:
+    found = await look(cast("Cluster", Closed(kind, status)), Settings())
+    assert found.notes == (f"{kind.plural} cannot be read (no): the plan is without them.",)
+
+
+@pytest.mark.parametrize(("kind", "status"), [(PRIORITY_CLASSES, 500), (NODES, 403), (INFERENCE_DEPLOYMENTS, 404)])
+async def test_without_a_kind_that_decides_or_an_answer_nothing_is_planned(kind: Kind, status: int) -> None:
+    with pytest.raises(ClusterRefused):
+        await look(cast("Cluster", Closed(kind, status)), Settings())
 
 
 async def test_of_two_operators_one_must_be_named() -> None:

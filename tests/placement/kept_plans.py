@@ -20,6 +20,7 @@ from plimsoll.domain.host import HostRoom
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.latency import Slo
 from plimsoll.domain.node_groups import NodeGroup
+from plimsoll.domain.priorities import Priority
 from plimsoll.domain.serving import GpuConstraints, Request, TotalLoad
 from plimsoll.domain.spot import card_name, spot_type
 from plimsoll.domain.units import GIB
@@ -46,6 +47,12 @@ from tests.support.planning import (
 
 KEPT_PLANS = Path(__file__).parent / "data" / "plans.jsonl"
 WORLDS = 100
+CROWDED_WORLDS = 40
+"""With more deployments than a world has room for, of several priorities, and GPUs without a price."""
+
+UNPRICED = frozenset({L40S, T4})
+"""In crowded worlds."""
+
 MODELS = (
     LLAMA_8B,
     LLAMA_8B,
@@ -62,14 +69,19 @@ MOST_SENTENCES = 5
 
 def kept_plans() -> Iterator[tuple[Path, str]]:
     """The file with a line for each world, with its text."""
-    yield KEPT_PLANS, "".join(f"{json.dumps(_world(seed))}\n" for seed in range(WORLDS))
+    yield KEPT_PLANS, "".join(f"{json.dumps(_world(seed))}\n" for seed in range(WORLDS + CROWDED_WORLDS))
 
 
 def _world(seed: int) -> dict[str, Any]:
     dice = Random(seed)  # noqa: S311 - a simulation
     nodes = [_node(dice, index) for index in range(dice.randint(1, 5))]
-    where = Fleet().with_nodes(nodes)
-    tenants = [_tenant(dice, index, where) for index in range(dice.randint(1, 4))]
+    if seed < WORLDS:
+        where = Fleet().with_nodes(nodes)
+        tenants = [_tenant(dice, index, where) for index in range(dice.randint(1, 4))]
+    else:
+        where = Fleet().with_nodes([_unpriced(each) for each in nodes])
+        crowd = [_tenant(dice, index, where) for index in range(dice.randint(7, 12))]
+        tenants = [replace(each, priority=Priority(dice.choice((0, 0, 5, 10)))) for each in crowd]
     quota = {"default": {"requests.nvidia.com/gpu": dice.randint(0, 9)}} if dice.random() < 0.25 else None
     kinds = tuple(gpu(kind) for kind in (H100, L4, MI300X))
     kind = dice.choice(KINDS)
@@ -93,6 +105,10 @@ def _node(dice: Random, index: int) -> GpuNode:
     return replace(found, gpu=spot_type(found.gpu), capacity_type=CapacityType.SPOT) if spot else found
 
 
+def _unpriced(each: GpuNode) -> GpuNode:
+    return replace(each, gpu=replace(each.gpu, price=None)) if each.gpu.name in UNPRICED else each
+
+
 def _tenant(dice: Random, index: int, where: Fleet) -> Tenant:
     wanted = _request(dice, index)
     running = [_pool(dice, number, where) for number in range(dice.choice((0, 0, 0, 1, 1, 2)))]
@@ -104,7 +120,7 @@ def _request(dice: Random, index: int) -> Request:
     wanted = request(
         dice.choice(MODELS),
         name=f"d{index}",
-        created=f"2026-11-2{index}T00:00:00Z",
+        created=f"2026-11-20T{index:02}:00:00Z",
         context=dice.choice((2048, 8192, 32768)),
         concurrency=dice.choice((1, 8, 40, 200)),
         replicas=dice.randint(1, 3),

@@ -25,6 +25,7 @@ from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision, PoolState, Tenant
 from plimsoll.placement.solvers import SOLVERS, Fleetwide, Solver
+from plimsoll.placement.solvers.fleetwide import MOST_REMEMBERED
 from plimsoll.placement.solvers.programme import Programme, Solution
 from tests.support.exhaustive_solver import solve_exhaustively
 from tests.support.planning import A100, H100, L4, L40S, LLAMA_70B_FP8, fleet, gpu, node, pool, request, tenant
@@ -363,6 +364,27 @@ class TestWithoutAnswer:
         assert plan(asking, where, solver=solver) == first
         assert solved == 0
         plan(asking[1:], where, solver=solver)
+        assert solved > 0
+
+    def test_of_many_problems_the_latest_are_remembered(self) -> None:
+        solved = 0
+
+        def counting(programme: Programme) -> Solution | None:
+            nonlocal solved
+            solved += 1
+            return highs.Highs()(programme)
+
+        solver, where = Fleetwide(lambda: counting), fleet(node("l", L40S, 1), node("h", H100, 2))
+        crowds = [
+            [tenant(request(name=name, created=name, replicas=size)) for name in "abc"]
+            for size in range(1, MOST_REMEMBERED + 6)
+        ]
+        for crowd in crowds:
+            plan(crowd, where, solver=solver)
+        solved = 0
+        plan(crowds[-2], where, solver=solver)
+        assert solved == 0
+        plan(crowds[0], where, solver=solver)
         assert solved > 0
 
 

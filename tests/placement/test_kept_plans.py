@@ -1,12 +1,19 @@
-"""The plan of a drawn world stays what it is, unless somebody changes the planner and means it."""
+"""The plan of a drawn world stays what it is, unless somebody changes the planner and means it. So do proposals."""
 
 from __future__ import annotations
 
 from tests.placement.kept_plans import kept_plans
+from tests.placement.kept_proposals import kept_proposals
 from tests.support.kept import moved
 
 
 def test_a_change_of_the_planner_shows_the_plans_that_it_changes() -> None:
     ((path, text),) = kept_plans()
     assert moved(path, text, "world") == {}
-    assert text.count("\n") >= 100
+    assert text.count("\n") >= 140
+
+
+def test_a_change_of_the_search_shows_the_proposals_that_it_changes() -> None:
+    ((path, text),) = kept_proposals()
+    assert moved(path, text, "world") == {}
+    assert (text.count('"ends"'), text.count('"moves"')) >= (200, 100)

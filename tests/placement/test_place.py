@@ -234,6 +234,14 @@ def test_a_cheaper_place_that_has_room_now_is_named_with_the_saving_and_the_cost
     assert told(Ledger.of(full)).reason is Reason.PLACEMENT_KEPT, "one of two replicas has no room"
 
 
+def test_where_the_price_of_what_runs_is_unknown_nothing_is_said_to_be_saved() -> None:
+    where = fleet(node("h", gpu(H100, price=None)), node("l", gpu(L40S, price="2"), 2))
+    kept = placed(request(constraints=GpuConstraints(allow=(H100,))), where).choice
+    others = alternatives_to(kept, request(), where, ledger=Ledger.of(where))
+    [found] = [each for each in others if (each.gpu_type, each.split.tensor_parallel) == (L40S, 1)]
+    assert found.reason is Reason.PLACEMENT_KEPT
+
+
 def test_a_place_at_the_same_price_saves_nothing_and_is_no_reason_to_count() -> None:
     where = fleet(node("h", gpu(H100, price="2")), node("l", gpu(A100, price="2"), 2))
     kept = placed(request(constraints=GpuConstraints(allow=(H100,))), where).choice

@@ -75,6 +75,11 @@ def test_one_replica_becomes_several_smaller_ones() -> None:
     assert (kind, replicas > 1) == (L4, True)
 
 
+def test_a_place_without_room_for_all_of_them_is_none() -> None:
+    decided = decide(calm(BUSY), h100(node("4", gpu(L4, price="0.10"), 1)))
+    assert isinstance(decided.decision, Keep)
+
+
 NOT_NOW: dict[str, Situation] = {
     "a request waits": calm(replace(CALM, waiting=2)),
     "too few looks": replace(calm(), memory=replace(calm().memory, looks=looks(0.5, seconds=120, now=DUE))),

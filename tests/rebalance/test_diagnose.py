@@ -99,6 +99,10 @@ def test_an_estimate_that_outgrew_its_gpu_needs_no_metrics_and_engines_refute_it
 
 # -- more --------------------------------------------------------------------------------------------------------------
 
+SLOW_HOST = replace(replica_model(), slo=Slo(None, 0.02))
+SLOW_HOST = replace(SLOW_HOST, costs=replace(SLOW_HOST.costs, sequence_seconds=20 * SLOW_HOST.costs.sequence_seconds))
+"""The time per token is the limit here as well, and the CPU spends most of it on each request of a step."""
+
 LONG_PROMPTS = Serves(rate=9.0, prompt=6000, kv_usage=0.01, running=30, capacity=10**7)
 
 
@@ -108,6 +112,7 @@ LONG_PROMPTS = Serves(rate=9.0, prompt=6000, kv_usage=0.01, running=30, capacity
         (replica_model(), BUSY, DiagnosisKind.BATCH_BOUND),
         (replica_model(kv_tokens=20_000), replace(BUSY, capacity=20_000), DiagnosisKind.KV_BOUND),
         (replace(replica_model(), slo=Slo(None, 0.02)), BUSY, DiagnosisKind.DECODE_BOUND),
+        (SLOW_HOST, BUSY, DiagnosisKind.HOST_BOUND),
         (replace(replica_model(kv_tokens=10**7), slo=Slo(1.0, None)), LONG_PROMPTS, DiagnosisKind.PREFILL_BOUND),
     ],
     ids=lambda each: each.value if isinstance(each, DiagnosisKind) else "",

@@ -39,6 +39,11 @@ def test_half_an_hour_without_a_request_is_known_in_the_first_turn() -> None:
     assert LoopMemory().with_quiet(now_seen, NOW).quiet_since == NOW - 600
 
 
+def test_a_queue_is_known_up_to_its_last_sample() -> None:
+    assert quiet_before({"a": signals()}, ["a"], queue(), NOW) == Quiet(TIMES[0], TIMES[-1])
+    assert quiet_before({"a": signals()}, ["a"], queue(times=TIMES[:-2]), NOW) == Quiet(TIMES[0], TIMES[-3])
+
+
 def test_a_request_in_that_time_counts_however_short_it_was() -> None:
     quiet = quiet_before({"a": signals(served_at=NOW - 900)}, ["a"], None, NOW)
     assert quiet is not None

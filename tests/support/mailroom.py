@@ -100,6 +100,13 @@ class Mailroom:
 
     def outcome(self, name: str) -> str:
         """The state of an approval; empty before it has one."""
+        return str(self._answered(name).get("state") or "")
+
+    def told(self, name: str) -> str:
+        """The message in the status of an approval."""
+        return str(self._answered(name).get("message") or "")
+
+    def _answered(self, name: str) -> Mapping[str, Any]:
         body = self.there.store.get(APPROVALS, ObjectKey("ns", name))
         assert body is not None
-        return str((body.get("status") or {}).get("state") or "")
+        return body.get("status") or {}
