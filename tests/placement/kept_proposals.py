@@ -1,4 +1,4 @@
-"""What is proposed for those who wait on drawn nodes that are full, and what a node has room for once some have left.
+"""What is proposed for a deployment that waits, on drawn nodes: which replicas end, and which ones move.
 
 Nobody says that these proposals are the best ones: other tests compare them with every set there is. They are kept so
 that a change of the search shows what it moves. ``make goldens`` takes it over.
@@ -71,7 +71,7 @@ def _running(dice: Random) -> Running:
 
 
 def _node(dice: Random, name: str, running: Sequence[Running]) -> GpuNode:
-    """A node of the kind of one that runs there. Its GPUs, CPUs, memory and pods are those of its replicas and more."""
+    """A node of the kind of one that runs there, with the GPUs of its replicas and a few more."""
     there = [each for each in running if each.node == name]
     gpus = sum(each.gpus for each in there)
     usual = node(

@@ -16,4 +16,5 @@ def test_a_change_of_the_planner_shows_the_plans_that_it_changes() -> None:
 def test_a_change_of_the_search_shows_the_proposals_that_it_changes() -> None:
     ((path, text),) = kept_proposals()
     assert moved(path, text, "world") == {}
-    assert (text.count('"ends"'), text.count('"moves"')) >= (200, 100)
+    assert text.count('"ends"') >= 200
+    assert text.count('"moves"') >= 100
