@@ -75,9 +75,10 @@ def test_one_replica_becomes_several_smaller_ones() -> None:
     assert (kind, replicas > 1) == (L4, True)
 
 
-def test_a_place_without_room_for_all_of_them_is_none() -> None:
-    decided = decide(calm(BUSY), h100(node("4", gpu(L4, price="0.10"), 1)))
-    assert isinstance(decided.decision, Keep)
+@pytest.mark.parametrize(("held", "kind"), [(0, L4), (7, L40S)])
+def test_of_cheaper_places_the_cheapest_one_with_room_for_all_replicas_is_taken(held: int, kind: str) -> None:
+    decided = decide(calm(BUSY), h100(node("4", gpu(L4, price="0.10"), 8, held=held), L40S_NODE))
+    assert {each for (each, _), _ in place_after(decided).items()} == {kind}
 
 
 NOT_NOW: dict[str, Situation] = {
