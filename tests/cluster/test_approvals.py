@@ -171,6 +171,12 @@ def _ids(bench: Bench, name: str) -> list[str]:
     return [body["id"] for body in bench.view.all("placementproposals", name)]
 
 
+def _states(bench: Bench, name: str) -> dict[str, str]:
+    """The state in the label of each proposal. It is written after the status of the deployment."""
+    bodies = bench.view.all("placementproposals", name)
+    return {body["id"]: body["metadata"]["labels"]["plimsoll.dev/state"] for body in bodies}
+
+
 def test_an_approval_can_be_changed_by_nobody(deployed: Bench) -> None:
     """Not even by a cluster admin."""
     patch = json.dumps({"spec": {"deployment": "neighbour"}})
@@ -208,8 +214,7 @@ def test_a_rejected_proposal_is_shown_and_not_made_again(deployed: Bench, strang
     [shown] = deployed.rebalancing("rejects")["rejected"]
     assert (shown["proposal"], shown["by"], shown["reason"]) == (known, stranger.user, "no budget")
     deployed.view.wait(lambda: "proposal" not in deployed.rebalancing("rejects"), "no proposal in the status")
-    labels = proposal_of(deployed.view, "rejects")["metadata"]["labels"]
-    assert labels["plimsoll.dev/state"] == "Rejected"
+    deployed.view.wait(lambda: _states(deployed, "rejects") == {known: "Rejected"}, "the proposal marked as rejected")
     assert deployed.settled("rejects") == {L4_POOL: 1}
     status, said = stranger.runs("reject", "rejects")
     assert (status, "It has no open proposal in namespace inbox." in said) == (2, True)
