@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +21,16 @@ from plimsoll.domain.engine_choice import EngineChoice, Speculation
 from plimsoll.domain.engine_options import CpuOffload, LoraSlots, MediaUse, WeightStreaming
 from plimsoll.domain.errors import InvalidInput, UnsupportedModel
 from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.model import FactsSource, ModelFacts
+from plimsoll.domain.model import Evidence, FactsSource, ModelFacts
 from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import KvPrecision
+from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.serving import Request, ServingShape
 from plimsoll.domain.terms import Term
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
+from plimsoll.engines.vllm.memory import kv_law
 from plimsoll.engines.vllm.memory.estimate import estimate
-from plimsoll.engines.vllm.memory.laws import OLDEST_VERSION
+from plimsoll.engines.vllm.memory.laws import CHANGES, OLDEST_VERSION
 from plimsoll.engines.vllm.memory.served import served_model
 from plimsoll.engines.vllm.settings import engine_settings
 from plimsoll.facts.models.config_json import read_model_facts
@@ -49,6 +51,7 @@ class Kind:
 
     gpu: str = "h100-sxm-80gb"
     split: Split = ONE_GPU
+    precision: Precision | None = None
     kv: KvPrecision | None = None
     shape: ServingShape = USUAL_LOAD
     engine: dict[str, Any] = field(default_factory=dict)
@@ -65,6 +68,7 @@ KINDS = {
     "adapters on two GPUs": Kind(split=Split(2), engine={"lora": LoraSlots(1, 64)}),
     "offload": Kind(gpu="l4-24gb", engine={"residency": CpuOffload(5 * GIB)}),
     "streamed": Kind(gpu="l40s-48gb", split=Split(2), engine={"residency": WeightStreaming(4, 2, 1)}),
+    "32 bits": Kind(split=Split(2), precision=Precision.FP32),
     "eager": Kind(gpu="a100-sxm-80gb", engine={"enforce_eager": True}),
     "n-grams": Kind(engine={"speculation": Speculation(4)}),
     "own predictor": Kind(split=Split(2), engine={"speculation": Speculation(3, uses_predictor=True)}),
@@ -87,15 +91,26 @@ KINDS = {
     "one request on two GPUs": Kind(split=Split(2), shape=ServingShape(4096, 1), engine={"max_sequences": 1}),
     "many requests": Kind(shape=ServingShape(1024, 700), engine={"gpu_memory_utilization_percent": 95}),
     "the longest requests": Kind(gpu="b200-sxm-180gb", split=Split(8), shape=ServingShape(256 * 1024, 2)),
+    "most requests are short": Kind(shape=ServingShape(32768, 64, 900, 100)),
+    "most requests are long": Kind(shape=ServingShape(32768, 64, 30_000, 2000)),
+    "short requests and a long one": Kind(gpu="a10-24gb", shape=ServingShape(32768, 4, 90, 10)),
+    "short requests, full lengths are kept": Kind(shape=ServingShape(32768, 16, 900, 100, guaranteed=True)),
     "long requests": Kind(gpu="h200-sxm-141gb", split=Split(4), shape=ServingShape(131072, 4)),
 }
 """Every kind of start, by its name."""
+
+LARGE_SAMPLER = Kind(
+    shape=ServingShape(1024, 512), engine={"version": EngineVersion(0, 20), "max_batched_tokens": 1024}
+)
+"""Its peak is the sampler, whose buffer depends on the GPU's multiprocessors."""
 
 EACH = 16
 """The kinds of start of every architecture: others for the next one, so that each kind meets every sort of model."""
 
 OF_ANY_RELEASE = 10
-"""So many of them are for other releases than the usual one."""
+"""So many of them are for other releases than the usual one, and for other GPUs where no GPU belongs to the kind."""
+
+SCOUT = "Llama-4-Scout, text only"
 
 BY_RELEASE = (
     "meta-llama/Llama-3.1-8B-Instruct",
@@ -106,8 +121,33 @@ BY_RELEASE = (
     "Qwen/Qwen3-Next-80B-A3B-Instruct",
     "Qwen/Qwen2.5-VL-7B-Instruct",
     "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-NVFP4",
+    SCOUT,
 )
 """Models of different caches, which are estimated for every release."""
+
+LLAMA_4_SCOUT = {
+    "architectures": ["Llama4ForCausalLM"],
+    "attention_chunk_size": 8192,
+    "head_dim": 128,
+    "hidden_size": 5120,
+    "interleave_moe_layer_step": 1,
+    "intermediate_size": 8192,
+    "intermediate_size_mlp": 16384,
+    "max_position_embeddings": 10485760,
+    "model_type": "llama4_text",
+    "no_rope_layers": [1, 1, 1, 0] * 12,
+    "num_attention_heads": 40,
+    "num_experts_per_tok": 1,
+    "num_hidden_layers": 48,
+    "num_key_value_heads": 8,
+    "num_local_experts": 16,
+    "rms_norm_eps": 1e-05,
+    "tie_word_embeddings": False,
+    "torch_dtype": "bfloat16",
+    "use_qk_norm": True,
+    "vocab_size": 202048,
+}
+"""``text_config`` of meta-llama/Llama-4-Scout-17B-16E: the only kind of cache with chunks."""
 
 
 def estimated_starts() -> Iterator[tuple[Path, str]]:
@@ -125,7 +165,7 @@ def estimated_kinds() -> Iterator[tuple[Path, str]]:
 
 def questions() -> Iterator[tuple[str, str, Kind]]:
     """Yield a name, a model and what its start differs in."""
-    names, releases = list(KINDS), _releases()
+    names, releases, gpus = list(KINDS), _releases(), [each.name for each in load_gpu_types() if not each.is_slice]
     for number, facts in enumerate(_one_of_each()):
         for step in range(EACH):
             at = number * EACH + step
@@ -133,16 +173,21 @@ def questions() -> Iterator[tuple[str, str, Kind]]:
             kind, said = KINDS[name], f"{facts.name}: {name}"
             if step >= EACH - OF_ANY_RELEASE and "version" not in kind.engine:
                 version = releases[at % len(releases)]
-                kind, said = replace(kind, engine={**kind.engine, "version": version}), f"{said}, {version}"
+                gpu = gpus[at % len(gpus)] if kind.gpu == KINDS["usual"].gpu else kind.gpu
+                kind = replace(kind, gpu=gpu, engine={**kind.engine, "version": version})
+                said = f"{said}, {version}, {gpu}"
             yield said, facts.name, kind
     for model in BY_RELEASE:
         for version in releases:
             yield f"{model}: {version}", model, Kind(gpu="h200-sxm-141gb", split=Split(4), engine={"version": version})
+    for gpu in gpus:
+        yield f"large sampler: {gpu}", "Qwen/Qwen2.5-0.5B", replace(LARGE_SAMPLER, gpu=gpu)
 
 
 def _releases() -> list[EngineVersion]:
+    """Every minor release, and every patch release that changed a law."""
     minor = (EngineVersion(0, each) for each in range(OLDEST_VERSION.minor + 1, NEWEST_MINOR + 1))
-    return sorted((*minor, *OLDEST_PATCHES))
+    return sorted({*minor, *OLDEST_PATCHES, *(change.since for change in (*CHANGES, *kv_law.CHANGES))})
 
 
 @cache
@@ -157,7 +202,12 @@ def _models() -> dict[str, ModelFacts]:
         except (InvalidInput, UnsupportedModel):
             continue
         found.setdefault(facts.name, facts)
-    return found
+    new_class = LLAMA_4_SCOUT | {"architectures": ["UnknownForCausalLM"], "model_type": "unknown"}
+    for name, config in ((SCOUT, LLAMA_4_SCOUT), ("a class that nobody checked", new_class)):
+        found[name] = read_model_facts(name, config, revision=None, source=FactsSource.INLINE)
+    usual = found[BY_RELEASE[0]]
+    by_tensors = "a class that was read from its tensors"
+    return found | {by_tensors: replace(usual, name=by_tensors, architecture=by_tensors, evidence=Evidence.TENSORS)}
 
 
 def _one_of_each() -> list[ModelFacts]:
@@ -191,7 +241,7 @@ def _asked(question: tuple[str, str, Kind]) -> dict[str, Any]:
     request = Request(
         key=ObjectKey("golden", "start"),
         model=facts,
-        precision=facts.checkpoint.precision,
+        precision=kind.precision or facts.checkpoint.precision,
         kv_precision=kind.kv or facts.checkpoint.kv_precision or KvPrecision.BF16,
         shape=replace(kind.shape, context_tokens=min(kind.shape.context_tokens, facts.max_context_tokens)),
         engine=engine,
@@ -200,8 +250,10 @@ def _asked(question: tuple[str, str, Kind]) -> dict[str, Any]:
         found = estimate(request, gpu, kind.split, engine_settings(request, gpu, kind.split))
     except (InvalidInput, UnsupportedModel, ValueError) as error:
         return {"start": start, "note": f"{type(error).__name__}: {error}"}
-    words = [_words(term) for term in found.terms if term.size_bytes] if kind == KINDS["usual"] else []
-    optional = {"host": found.host_bytes, "maxSequences": found.max_sequences, "words": words}
+    words = [_words(term) for term in found.terms if term.size_bytes]
+    digest = sha256("\n".join(words).encode()).hexdigest()[:12]
+    shown = {"words": words} if kind == KINDS["usual"] else {"digest": digest}
+    optional = {"host": found.host_bytes, "maxSequences": found.max_sequences, **shown}
     return {
         "start": start,
         "fit": found.fit,
@@ -217,7 +269,9 @@ def _words(term: Term) -> str:
     """How the bytes of a term come about, in one line."""
     derived = term.derive()
     parts = (f"{line.label}: {line.formula} = {line.size_bytes}" for line in derived.lines)
-    return "; ".join((f"{term.name.title}: {derived.formula}", *parts))
+    load = derived.cache
+    counted = () if load is None else (f"{load.requests} x {load.tokens} tokens, {load.percent} %",)
+    return "; ".join((f"{term.name.title}: {derived.formula}", *parts, *counted))
 
 
 def _lines(written: Iterator[dict[str, Any]]) -> str:

@@ -260,7 +260,14 @@ async def test_an_approval_of_a_deployment_that_does_not_exist_is_answered_once(
     assert body is not None
     assert body["status"]["message"].startswith("Nothing was changed: namespace ns has no InferenceDeployment nobody.")
     assert room.there.result().orphans.is_empty
+
+
+async def test_the_end_of_the_process_while_an_approval_is_answered_is_no_fault(opened: Open) -> None:
+    room = await under_pressure(opened)
+    wrong = room.answer("0" * 12, deployment="nobody")
+    room.postman.answer(room.there.result().orphans)
     await room.postman.close()
+    assert not room.outcome(wrong), "the next process answers it"
 
 
 async def test_an_approval_of_what_is_not_proposed_at_the_moment_waits_and_then_counts(opened: Open) -> None:

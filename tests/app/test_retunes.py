@@ -12,7 +12,7 @@ from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
 from plimsoll.adapters.readings import Reading
 from plimsoll.app.case import Case, running_of
 from plimsoll.app.notes import notes_of
-from plimsoll.app.retunes import begin_retune
+from plimsoll.app.retunes import begin_retune, read_retune
 from plimsoll.domain.times import from_rfc3339, to_rfc3339
 from plimsoll.domain.workload import Manifest
 from plimsoll.placement.failed_moves import FIRST_PAUSE_SECONDS
@@ -298,7 +298,7 @@ async def test_a_revision_that_only_takes_too_long_is_named_when_its_time_is_ove
     soon = later(there, EACH - 1)
     assert available(soon)["reason"] == "RollingOut"
     assert any(0 < due <= 2 for due in there.result().due_in_seconds), "a pass is made when the time is over"
-    late = later(there, 2)
+    late = later(there, 1)
     said = available(late)
     assert (said["status"], said["reason"]) == ("True", "ReplacementLate")
     assert f"(pool {POOL}: its pods did not get ready). 2 of 2 replicas serve." in said["message"]
@@ -408,3 +408,18 @@ async def test_a_deployment_that_is_not_seen_ends_no_clock(opened: Open) -> None
     assert status(later(there, 1))["retune"] == clock
     there.store.observe(DEPLOYMENTS, "ADDED", live)
     assert status(later(there, 1))["retune"] == clock
+
+
+async def test_a_clock_ends_in_a_pool_in_which_no_replica_is_wanted_any_more(opened: Open) -> None:
+    there = opened(l4=3)
+    _, case = await begun(there)
+    roll(there, case, new=0)
+    show(there, rendered(case), updated=0, existing=0)
+    case = later(there, 1)
+    [pool] = case.pools
+    case.pools = (replace(pool, ready=0),)
+    read_retune(case, there.now)
+    assert case.retune is not None, "replicas are wanted, and none serves"
+    case.pools = (replace(pool, replicas=0, ready=0),)
+    read_retune(case, there.now)
+    assert case.retune is None

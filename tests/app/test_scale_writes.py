@@ -34,6 +34,9 @@ def test_a_contest_ends_when_the_number_stays() -> None:
     writes = seen(1, 2, 1, 2)
     assert writes.is_contested("uid", NOW + 3400)
     assert not writes.is_contested("uid", NOW + 3600)
+    at_once = seen(1, 2, 1, 2, every=0)
+    assert at_once.is_contested("uid", NOW + 3599)
+    assert not at_once.is_contested("uid", NOW + 3600), "an hour, and no second longer"
 
 
 def test_stops_and_wake_ups_are_no_contest() -> None:

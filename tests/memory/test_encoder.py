@@ -59,6 +59,12 @@ def test_no_more_items_are_profiled_than_requests_may_bring() -> None:
     assert seen(single, 32, sequences=256).items == 8192 // 256
 
 
+def test_of_items_of_one_token_a_request_brings_one_for_each_token_of_its_context() -> None:
+    tiny = replace(tower(GEMMA_3), output_tokens=1)
+    found = profiled(tiny, law_for(EngineVersion(0, 32)), batched_tokens=8192, sequences=2, context_tokens=2048)
+    assert found.items == 2 * 2048
+
+
 def test_an_engine_without_videos_profiles_an_image() -> None:
     image = served_model(QWEN2_5_VL, MediaUse(videos=0))
     assert seen(image, 23, context=128_000) == Profiled(1, 65_536, 16_384)

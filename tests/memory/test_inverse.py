@@ -107,6 +107,13 @@ def test_a_model_that_does_not_fit_has_no_answer() -> None:
     assert widest_kv_precision(wanted, gpu(L4), ONE, fit_of) is None
 
 
+def test_a_model_that_fits_without_a_single_request_has_no_answer() -> None:
+    wanted = request(context=131_072)
+    short = most_sequences(with_context(wanted, 4096), gpu(L4), ONE, fit_of)
+    assert short is not None, "the weights fit"
+    assert most_sequences(wanted, gpu(L4), ONE, fit_of) is None
+
+
 @pytest.mark.parametrize(
     ("context", "sequences", "expected"),
     [(4096, 8, KvPrecision.BF16), (8192, 80, KvPrecision.FP8), (8192, 1000, None)],

@@ -14,7 +14,7 @@ from plimsoll.domain.precision import TURBOQUANT, KvPrecision
 from plimsoll.domain.serving import Request
 from plimsoll.domain.terms import CACHE_SCRATCH
 from plimsoll.engines.vllm.memory.estimate import estimate
-from plimsoll.engines.vllm.memory.turboquant import turboquant_block, with_native_ends
+from plimsoll.engines.vllm.memory.turboquant import scratch_bytes, turboquant_block, with_native_ends
 from plimsoll.engines.vllm.settings import engine_settings
 from plimsoll.memory.cache_bytes import RankFormat, token_bytes, turboquant_bytes
 from plimsoll.memory.stages import stage_caches
@@ -90,6 +90,12 @@ def test_the_scratch_counts_inside_the_budget_and_outside() -> None:
     assert turbo.outside_bytes == narrow.outside_bytes + scratch
     assert turbo.expected_bytes - turbo.kv_cache_bytes == narrow.expected_bytes - narrow.kv_cache_bytes + scratch
     assert narrow.bytes_of(CACHE_SCRATCH) == 0
+
+
+def test_a_model_without_usual_attention_needs_no_scratch() -> None:
+    usual, split, kind = asked(), Split(1), gpu(H100)
+    latent = replace(usual, model=facts_of("deepseek-ai__DeepSeek-V2-Lite"))
+    assert scratch_bytes(latent, split, engine_settings(usual, kind, split)) == 0
 
 
 @pytest.mark.parametrize("precision", [KvPrecision.TURBO_4BIT, KvPrecision.TURBO_K3V4, KvPrecision.TURBO_3BIT])

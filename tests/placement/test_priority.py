@@ -161,3 +161,14 @@ def test_behind_many_who_cannot_be_placed_the_higher_level_still_comes_first() -
     found = missing(decisions)
     assert [found[f"gold{index}"] for index in range(3)] == [0, 0, 0]
     assert sum(found[f"plain{index}"] for index in range(3)) == 3
+
+
+def test_behind_five_who_cannot_have_all_replicas_the_older_still_comes_before_many() -> None:
+    """Up to six are looked at one by one: the sixth has one replica, though eight of a younger one would fit."""
+    picky = GpuConstraints(allow=(H100,))
+    large = [request(name=f"large{index}", created=f"{index}", replicas=9, constraints=picky) for index in range(5)]
+    whole = request(name="whole", created="5", replicas=2, overrides=Overrides(tensor_parallel=8))
+    small = request(name="small", created="6", replicas=8)
+    where = fleet(node("h", H100, 1), node("l", L40S, 8))
+    found = missing(plan([tenant(each) for each in (*large, whole, small)], where, solver=highs.fleetwide()))
+    assert [found["whole"], found["small"]] == [1, 8]

@@ -128,6 +128,11 @@ def test_turns_every_five_seconds_take_little_memory(keep: float, most: int) -> 
     assert max(len(memory.looks) for memory in looking(1000, 5.0, keep)) <= most
 
 
+def test_a_short_time_has_twenty_looks() -> None:
+    memory = looking(100, 3.0, 60.0)[-1]
+    assert [after.at - before.at for before, after in pairwise(memory.looks)] == [3.0] * 20
+
+
 @every_case("turn", range(100, 112))
 def test_a_need_of_one_turn_counts_for_the_whole_time_and_hardly_longer(turn: int) -> None:
     found = looking(400, 5.0, 600.0, {turn: 4})

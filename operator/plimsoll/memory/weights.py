@@ -175,7 +175,7 @@ def layer_bytes(kind: LayerKind, form: WeightFormat, split: Split) -> int:
 
 
 @lru_cache(maxsize=1024)
-def idle_expert_bytes(model: ModelFacts, precision: Precision, split: Split, stage: int = 0) -> int:
+def idle_expert_bytes(model: ModelFacts, precision: Precision, split: Split, stage: int) -> int:
     """Return the bytes of routed experts on one rank that one token does not use."""
     if model.experts is None:
         return 0

@@ -53,9 +53,6 @@ _FUSED = {
 }
 """Projections that the engine keeps in one tensor (``MergedColumnParallelLinear``, ``QKVParallelLinear``)."""
 
-_MOST_FUSED = 3
-"""The most weights that one tensor consists of."""
-
 _STREAMS_FOR_PREDICTOR = (
     "DeepseekV41ForCausalLM",
     "Qwen4ExpForCausalLM",
@@ -194,7 +191,7 @@ def _fused(layer: Iterable[Stored]) -> Iterable[int]:
         parent, _, name = weight.name.rpartition(".")
         tensor = (parent, _FUSED.get(name, name))
         sizes[tensor] = sizes.get(tensor, 0) + values
-        if scales >= _OWN_SEGMENT_BYTES // _MOST_FUSED:
+        if scales:
             scale_tensor = (parent, f"{tensor[1]} scales")
             sizes[scale_tensor] = sizes.get(scale_tensor, 0) + scales
     return sizes.values()

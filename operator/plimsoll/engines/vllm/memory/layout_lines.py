@@ -18,21 +18,20 @@ def layout_lines(rank: Rank) -> Iterator[Line]:
     request, law = rank.request, rank.law
     parts = loading_parts(request.model, request.precision, rank.gpu, rank.split, law, rank.stage)
     lines = (
-        Line("ends of blocks", _ends(rank, parts.block_ends), parts.block_ends),
-        Line("longer tables", _tables(rank, parts.older_tables), parts.older_tables),
-        Line("ROCm library", f"{parts.rocm_library // MIB} MiB that stay allocated on AMD's GPUs", parts.rocm_library),
-        Line("order of experts", _experts(rank), parts.expert_layout),
-        Line("scales and rows", _fp8(rank), parts.fp8_blocks),
+        ("ends of blocks", _ends, parts.block_ends),
+        ("longer tables", _tables, parts.older_tables),
+        ("ROCm library", _rocm, parts.rocm_library),
+        ("order of experts", _experts, parts.expert_layout),
+        ("scales and rows", _fp8, parts.fp8_blocks),
     )
-    yield from (line for line in lines if line.size_bytes)
+    yield from (Line(label, formula(rank, size), size) for label, formula, size in lines if size)
 
 
 def _ends(rank: Rank, size: int) -> str:
     """Return the mean of the ends that are kept, and how many there are."""
     request, splits_large = rank.request, rank.law.splits_large_blocks
     count = tensors_with_ends(request.model, request.precision, rank.split, rank.stage, splits_large=splits_large)
-    mean = size / MIB / count if count else 0.0
-    return f"PyTorch rounds large tensors up to 2 MiB: {count:,} tensors x {mean:.2f} MiB on average"
+    return f"PyTorch rounds large tensors up to 2 MiB: {count:,} tensors x {size / MIB / count:.2f} MiB on average"
 
 
 def _tables(rank: Rank, size: int) -> str:
@@ -40,9 +39,13 @@ def _tables(rank: Rank, size: int) -> str:
     return f"{size // value:,} values of {value} B for positions that never occur, which this release keeps too"
 
 
-def _experts(rank: Rank) -> str:
+def _rocm(_: Rank, size: int) -> str:
+    return f"{size // MIB} MiB that stay allocated on AMD's GPUs"
+
+
+def _experts(rank: Rank, _: int) -> str:
     return relaid_formula(rank.request.model, rank.gpu, rank.split, rank.law, rank.stage)
 
 
-def _fp8(rank: Rank) -> str:
+def _fp8(rank: Rank, _: int) -> str:
     return fp8_block_formula(rank.request.model, rank.request.precision, rank.gpu, rank.split, rank.stage)
