@@ -241,8 +241,10 @@ def test_a_batch_limit_that_binds_is_named_before_it_is_too_late() -> None:
     }
     for why, changed in others.items():
         assert found(*loads, **changed, **four).reason is not DecisionReason.BATCH_LIMIT_BINDS, why  # type: ignore[arg-type]
-    empty = 4 * (replace(FILLED, running=3),)
-    assert found(*empty, model=NARROW, **four).reason is not DecisionReason.BATCH_LIMIT_BINDS, "most of it is free"
+    for running, binds in ((12, True), (11.9, False)):
+        partly = 4 * (replace(FILLED, rate=2.6, running=running),)
+        reason = found(*partly, model=replica_model(max_sequences=20), **four).reason
+        assert (reason is DecisionReason.BATCH_LIMIT_BINDS) is binds, "60 % of the limit, or less"
 
 
 # -- less --------------------------------------------------------------------------------------------------------------

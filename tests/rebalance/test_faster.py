@@ -20,7 +20,7 @@ from plimsoll.rebalance.why import sentence
 from tests.support.engine_loads import NOW, Serves
 from tests.support.live_situations import AUTO
 from tests.support.other_places import PROMISE, name_of, on, place_after, runs, serving
-from tests.support.planning import A100, H100, L4, L40S, fleet, node
+from tests.support.planning import A100, H100, L4, L40S, fleet, gpu, node
 from tests.support.world_plans import planned
 
 SLOW = Serves(rate=0.3, token_seconds=0.045, running=3, capacity=100_000)
@@ -62,6 +62,14 @@ def test_the_figures_are_promised_measured_and_expected_with_both_bills() -> Non
     assert sentence(decided.decision).startswith(
         "Another placement is needed, because more replicas would not help: the mean time per token is 45 ms and 30 ms "
     )
+
+
+def test_where_a_price_is_unknown_no_bill_is_named() -> None:
+    unpriced = node("l", gpu(L40S, price=None), 1, held=1)
+    reported = dict(decide(slow(promised()), on(promised(), unpriced, node("a", A100, 2))).decision.numbers)
+    assert reported["to_place"] == "a100-sxm-80gb x 1"
+    assert "bill" not in reported
+    assert "to_bill" not in reported
 
 
 def test_by_the_model_alone_a_place_would_do_that_is_too_slow_by_what_was_learned() -> None:

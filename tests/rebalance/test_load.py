@@ -43,6 +43,13 @@ def test_a_pod_that_is_scraped_is_known() -> None:
     assert load.traffic is not None
 
 
+def test_the_period_is_the_middle_of_the_last_seven_times_between_scrapes() -> None:
+    ages = (400, 65, 60, 55, 50, 35, 20, 5, 0)
+    assert summary(steady(times=[NOW - age for age in ages])).period_seconds == 5
+    ages = (400, 80, 65, 50, 35, 15, 10, 5, 0)
+    assert summary(steady(times=[NOW - age for age in ages])).period_seconds == 15
+
+
 @every_case(
     ("signals", "state"),
     [
