@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import pytest
@@ -15,13 +15,14 @@ from plimsoll.domain.host import HostRoom
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.node_groups import NodeGroup
 from plimsoll.domain.reasons import NodeReason
+from plimsoll.placement.demand import Demand
 from plimsoll.placement.last_pass import LastPass
 from plimsoll.placement.ledger import Quotas
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision, Pool, Tenant
 from plimsoll.placement.remedies import Adviser
-from plimsoll.placement.solvers import Award
+from plimsoll.placement.solvers import Award, Stock
 from plimsoll.placement.transition import decision_of
 from tests.support.planning import H100, L4, L40S, LLAMA_70B_FP8, fleet, node, pool, request, tenant
 from tests.support.tables import every_case
@@ -240,3 +241,19 @@ def test_a_pool_whose_pods_found_no_node_is_judged_by_what_others_hold_now() -> 
         assert plan([stuck, TENANTS[1]], where, memo=memo) == plan([stuck, TENANTS[1]], where, memo=Memo())
     free, taken = fleet(node("h", H100, 4, held=4), replace(other, held=0)), fleet(node("h", H100, 4, held=4), other)
     assert plan([stuck], free, memo=memo)[0].pools[0].target != plan([stuck], taken, memo=memo)[0].pools[0].target
+
+
+def test_the_solver_gives_the_same_awards_again_to_those_who_still_wait() -> None:
+    inner, seen = fleetwide(), list[list[Award]]()
+
+    def recorded(demands: Sequence[Demand], stock: Stock) -> Iterator[Award]:
+        awards = list(inner(demands, stock))
+        if len(demands) > 1:
+            seen.append(awards)
+        return iter(awards)
+
+    waiting = [tenant(request(name=name, created=name, replicas=3)) for name in "ab"]
+    for _ in range(2):
+        plan(waiting, fleet(*NODES), solver=recorded)
+    first, again = seen
+    assert [one is other for one, other in zip(first, again, strict=True)] == [True, True]
