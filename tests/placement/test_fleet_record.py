@@ -22,7 +22,7 @@ def plan_of(*tenants: Tenant) -> Plan:
 def test_the_bill_counts_what_ran_and_what_is_placed() -> None:
     runs = tenant(request(name="runs", created="1"), pool(L40S))
     asks = tenant(request(name="asks", created="2", replicas=2))
-    record = record_of(plan_of(runs, asks))
+    record = record_of(plan_of(runs, asks), 1.0)
     assert (record.bill_before, record.bill_after) == (Decimal(2), Decimal(6))
     assert (record.unplaced, record.moved) == (0, 0)
     assert record.appraisal is not None
@@ -31,26 +31,26 @@ def test_the_bill_counts_what_ran_and_what_is_placed() -> None:
 
 def test_what_has_no_place_is_counted_and_a_settled_fleet_has_no_appraisal() -> None:
     runs = tenant(request(name="runs", created="1"), pool(L40S))
-    assert record_of(plan_of(runs)).appraisal is None
+    assert record_of(plan_of(runs), 1.0).appraisal is None
     greedy = tenant(request(name="greedy", created="2", replicas=9))
-    assert record_of(plan_of(runs, greedy)).unplaced == 9 - 5
+    assert record_of(plan_of(runs, greedy), 1.0).unplaced == 9 - 5
 
 
 def test_replicas_that_found_no_node_count_as_moved_and_new_ones_do_not() -> None:
     stranded = tenant(request(name="lost", created="1", replicas=3), pool(H100, replicas=3, bound=1, stranded=2))
-    assert record_of(plan_of(stranded)).moved == 2
+    assert record_of(plan_of(stranded), 1.0).moved == 2
     one = tenant(request(name="lost", created="1"), pool(H100, bound=0, stranded=1))
-    assert record_of(plan_of(one)).moved == 1
+    assert record_of(plan_of(one), 1.0).moved == 1
     grows = tenant(request(name="grows", created="1", replicas=3), pool(L40S))
-    assert record_of(plan_of(grows)).moved == 0
+    assert record_of(plan_of(grows), 1.0).moved == 0
 
 
 def test_a_type_without_a_price_counts_nothing() -> None:
     free = fleet(node("l", gpu(L40S, price=None), 4))
-    assert record_of(planned([tenant(request())], free)).bill_after == 0
+    assert record_of(planned([tenant(request())], free), 1.0).bill_after == 0
 
 
 def test_the_time_spent_makes_no_difference() -> None:
-    record = record_of(plan_of(tenant(request())), seconds=1.0)
+    record = record_of(plan_of(tenant(request())), 1.0)
     assert record == replace(record, seconds=2.0)
     assert record != FleetRecord()

@@ -221,6 +221,23 @@ def test_a_ready_pod_that_nobody_knows_is_missing_without_a_name() -> None:
     assert (nobody.reason, dict(nobody.numbers)["pod"]) == (DecisionReason.METRICS_UNAVAILABLE, "")
 
 
+# -- one of several ----------------------------------------------------------------------------------------------------
+
+
+def test_a_queue_at_one_replica_while_nobody_waits_at_the_others_is_a_matter_of_routing() -> None:
+    idle, held = replace(EASY, rate=0.1, running=0), replace(EASY, rate=0.1, running=0, waiting=5)
+    diagnosis = found(idle, held)
+    assert (diagnosis.kind, diagnosis.reason) == (DiagnosisKind.IMBALANCED, DecisionReason.LOAD_IMBALANCED)
+    assert dict(diagnosis.numbers)["pod_waiting"] == 5
+    one = {"policy": RebalancePolicy(min_replicas=1, max_replicas=1)}
+    for why, loads, changed in (
+        ("a shorter queue", (idle, replace(held, waiting=4.9)), {}),
+        ("the other has a queue, too", (replace(idle, waiting=1), held), {}),
+        ("there is no other, and its queue is left of its start", (held,), one | {"settled_since": NOW - 1}),
+    ):
+        assert found(*loads, **changed).reason is not DecisionReason.LOAD_IMBALANCED, why
+
+
 # -- the batch limit ---------------------------------------------------------------------------------------------------
 
 NARROW = replica_model(max_sequences=16)

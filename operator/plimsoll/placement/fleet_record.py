@@ -35,8 +35,8 @@ class FleetRecord:
     seconds: float = field(default=0.0, compare=False)
 
 
-def record_of(plan: Plan, seconds: float = 0.0) -> FleetRecord:
-    """Return the record of a finished plan."""
+def record_of(plan: Plan, seconds: float) -> FleetRecord:
+    """Return the record of a finished plan, which took so many ``seconds``."""
     prices = _Prices(plan.left.fleet)
     decided = [(plan.tenants[key], decision) for key, decision in plan.decisions.items()]
     return FleetRecord(
