@@ -41,7 +41,7 @@ LEAST_SECONDS = 60.0
 """The shortest limit: on a busy machine a short run may well take a multiple of its usual time."""
 
 PLUGINS = tuple(
-    word for name in ("cacheprovider", "hypothesispytest", "anyio", "xdist") for word in ("-p", f"no:{name}")
+    word for name in ("cacheprovider", "hypothesispytest", "anyio", "xdist", "randomly") for word in ("-p", f"no:{name}")
 )
 """Without these plugins the tests run as well, and each run starts in two thirds of the time."""
 
