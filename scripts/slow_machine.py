@@ -47,8 +47,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def busy_loops(count: int) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Processes that take whatever processor time they get, for the length of a block."""
-    loops = [subprocess.Popen([sys.executable, "-c", _LOOP]) for _ in range(count)]  # noqa: S603 -- this interpreter
+    """Processes that take whatever processor time they get, for the length of a block.
+
+    Linux shares a processor between sessions first (``sched_autogroup``). So each loop has a session of its own: in one
+    session all of them would get the share of one.
+    """
+    busy = [sys.executable, "-c", _LOOP]
+    loops = [subprocess.Popen(busy, start_new_session=True) for _ in range(count)]  # noqa: S603 -- this interpreter
     try:
         yield loops
     finally:
