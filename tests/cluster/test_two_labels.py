@@ -23,13 +23,19 @@ CLOUD_ONLY = {
 }
 
 
+NEW_LABEL = gpu_node("h100-new", "H100-80GB-HBM3", 1)
+OTHER_LABELS = (
+    gpu_node("h100-old", "H100-80GB-HBM3", 1, labels=OLD_DRIVER),
+    gpu_node("h100-cloud", "H100-80GB-HBM3", 1, labels=CLOUD_ONLY),
+)
+
+
 @pytest.fixture(scope="module")
 def control_plane() -> Iterator[ControlPlane]:
     """Three nodes of one card under three labels, two of a card with and without spot, one for the neighbour."""
     nodes = [
-        gpu_node("h100-new", "H100-80GB-HBM3", 1),
-        gpu_node("h100-old", "H100-80GB-HBM3", 1, labels=OLD_DRIVER),
-        gpu_node("h100-cloud", "H100-80GB-HBM3", 1, labels=CLOUD_ONLY),
+        NEW_LABEL,
+        *OTHER_LABELS,
         gpu_node("l40s-0", "L40S", 1),
         gpu_node("a100-spot", "A100-SXM4-80GB", 2, labels={"eks.amazonaws.com/capacityType": "SPOT"}),
         gpu_node("a100-stays", "A100-SXM4-80GB", 2),
@@ -43,6 +49,14 @@ def control_plane() -> Iterator[ControlPlane]:
 def neighbour(control_plane: ControlPlane) -> Iterator[View]:
     with namespace_of(control_plane, f"neighbour-{uuid.uuid4().hex[:8]}") as view:
         yield view
+
+
+@pytest.fixture
+def _one_label(control_plane: ControlPlane) -> Iterator[None]:
+    """One node of the card, for the time of a test."""
+    control_plane.kubectl("delete", "node", *(node["metadata"]["name"] for node in OTHER_LABELS))
+    yield
+    control_plane.apply(OTHER_LABELS)
 
 
 def test_three_replicas_serve_on_nodes_of_one_card_under_three_labels(here: View, neighbour: View) -> None:
@@ -59,19 +73,19 @@ def test_three_replicas_serve_on_nodes_of_one_card_under_three_labels(here: View
     assert "nodeLabels" not in other
 
 
+@pytest.mark.usefixtures("_one_label")
 def test_a_running_engine_is_not_restarted_by_another_label_and_the_next_replica_uses_it(
     here: View, neighbour: View
 ) -> None:
     """A pod that finds no node with the pool's labels makes the pool take up the others."""
     running = here.control_plane
-    running.kubectl("delete", "node", "h100-old", "h100-cloud")
     here.apply("grows", **on_gpu("h100-sxm-80gb"))
     neighbour.apply("served", **on_gpu("l40s-48gb"))
     here.wait_ready("grows")
     neighbour.wait_ready("served")
     before = {pod["metadata"]["uid"] for pod in (*here.all("pods"), *neighbour.all("pods"))}
 
-    running.apply([gpu_node("h100-old", "H100-80GB-HBM3", 1, labels=OLD_DRIVER)])
+    running.apply(OTHER_LABELS[:1])
     here.wait(lambda: "h100-old" in running.kubectl("get", "nodes"), "the node with another label")
     neighbour.patch("served", {"rebalancing": {"mode": "Off"}})
     neighbour.wait(lambda: neighbour.get("served")["status"]["observedGeneration"] == 2, "a pass after the node came")
