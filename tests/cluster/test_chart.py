@@ -544,10 +544,13 @@ class TestNamespaced:
         fleet.write_text("kind: List\nitems: []\n")
         options = ("--set-file", f"fleet.file={fleet}", "--set", "watchNamespaces={served},fleet.readNodes=false")
         served.helm("upgrade", *RELEASE, *options)
-        check_rights(served, USER, rows("served", "list pods"), rows("", "watch nodes"))
-        roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
-        assert served.client.get(roles, labelSelector="app.kubernetes.io/instance=plimsoll")["items"]
-        assert not served.client.exists(f"{roles}/plimsoll")
+        try:
+            check_rights(served, USER, rows("served", "list pods"), rows("", "watch nodes"))
+            roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+            assert served.client.get(roles, labelSelector="app.kubernetes.io/instance=plimsoll")["items"]
+            assert not served.client.exists(f"{roles}/plimsoll")
+        finally:
+            served.helm("rollback", "plimsoll", "1", "--namespace", NAMESPACE)
 
     def test_the_notes_say_which_pods_are_not_seen(self, served: ControlPlane) -> None:
         notes = served.helm("get", "notes", "plimsoll", "--namespace", NAMESPACE)
