@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.app.lessons import MOST_KEPT, common_lessons, lessons, merged, remembered
+from plimsoll.app.lessons import MOST_KEPT, CommonLessons, lessons, merged, pupil, remembered
 from plimsoll.app.objects import Surroundings
 from plimsoll.app.observations import capacities, failed_starts, observed_now
 from plimsoll.app.record.reading import Record, read
@@ -68,14 +68,20 @@ def written(seen: tuple[Seen, ...]) -> dict[str, Any]:
     return document_of(new_status(Report("x", 1, 1, observations=seen), Record(), ""))
 
 
-def common(seen: Iterable[Seen]) -> tuple[Correction, ...]:
-    return common_lessons(seen).get(WANTED.model.name, ())
+PLAIN_SPEC: dict[str, Any] = {"model": {"name": WANTED.model.name}}
+
+
+def common(*seen: Iterable[Seen], near: bool = True, spec: dict[str, Any] = PLAIN_SPEC) -> tuple[Correction, ...]:
+    """What deployments teach the wanted one, each with what it saw: in its own namespace, or each in another one."""
+    where = WANTED.key.namespace
+    keys = [ObjectKey(where if near else f"other-{index}", f"teacher-{index}") for index in range(len(seen))]
+    pupils = [pupil(key, spec, SPEC, each) for key, each in zip(keys, seen, strict=True)]
+    return tuple(CommonLessons(pupils).of(WANTED.key, WANTED.model.name))
 
 
 def taught(wanted: Request, seen: Iterable[Seen]) -> Request:
     own = tuple(seen)
-    others = common_lessons(own).get(wanted.model.name, ())
-    return replace(wanted, corrections=lessons(own, others), failed_starts=failed_starts(wanted, own))
+    return replace(wanted, corrections=lessons(own, ()), failed_starts=failed_starts(wanted, own))
 
 
 def test_a_running_engine_tells_by_its_metrics_and_the_estimate_says_the_same_afterwards() -> None:
@@ -238,7 +244,7 @@ def test_a_crash_without_figures_outweighs_no_measurement() -> None:
     served = observe(tokens=440_000)
     failed = observe(where=failing_pool(), seen=around(crashed(OUT_OF_MEMORY)))
     for own, others in ((served, failed), (failed, served)):
-        (kept,) = lessons(own, common((*own, *others)))
+        (kept,) = lessons(own, common(others))
         assert kept.exact
 
 
@@ -260,10 +266,10 @@ def test_a_failed_start_counts_for_engines_of_that_kind_alone() -> None:
 
 def test_an_object_s_own_engines_outweigh_those_of_others() -> None:
     own, others = observe(tokens=440_000), observe(tokens=300_000)
-    (kept,) = lessons(own, common([*own, *others, *others, *others]))
+    (kept,) = lessons(own, common(others, others, others))
     (alone,) = lessons(own, ())
     assert kept == alone
-    (shared,) = lessons((), common([*others, *own, *others]))
+    (shared,) = lessons((), common(others, own, others))
     assert shared.rest_bytes > kept.rest_bytes
     assert shared.below_bytes > 0
 

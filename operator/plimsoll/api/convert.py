@@ -247,6 +247,7 @@ def _engine(engine: EngineSpec, media: MediaUse, speculation: Speculation | None
         image_vendor=_image_vendor(engine),
         name=engine.engine_name,
         host=engine_of(engine.engine_name).host_use(engine.extra_args or ()),
+        image=engine.image or "",
     )
 
 

@@ -14,6 +14,7 @@ from plimsoll.app.contests import Contest
 from plimsoll.app.equal_parts import shared
 from plimsoll.app.faults import Fault
 from plimsoll.app.inbox import Mail, Tray
+from plimsoll.app.lessons import Pupil, pupil
 from plimsoll.app.live import CAPACITY_WINDOW_SECONDS, HISTORY_SECONDS, STALE_MEMORY_SECONDS, Wanted
 from plimsoll.app.objects import Surroundings, is_updating, pool_views
 from plimsoll.app.quiet_watch import IdleWanted
@@ -393,6 +394,11 @@ def figures_of(request: Request, pools: tuple[Pool, ...], fleet: Fleet, memo: Me
         return sized(as_it_runs(request, active), gpu, active.split, memo)[1]
     except PlimsollError:
         return None
+
+
+def pupil_of(case: Case) -> Pupil:
+    """Return what the object's engines teach others."""
+    return pupil(case.key, case.body.get("spec"), case.spec_digest, case.seen)
 
 
 def running_of(case: Case, figures: MemoryEstimate | None, fleet: Fleet, memo: Memo) -> Running:

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
-from plimsoll.domain.observations import Correction, Observation, Seen, Witness
-from plimsoll.memory.calibration import corrections
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.observations import Correction, EngineKind, Observation, Seen, Witness
+from plimsoll.domain.teacher import Teacher
+from plimsoll.memory.calibration import corrections, representative
 
 MOST_KEPT = 40
 """Observations that one status holds; the newest stay."""
+
+LEAST_NAMESPACES = 2
+"""What engines of other namespaces teach counts if engines of so many of them teach it."""
+
+_BROUGHT = (
+    ("model", "config"), ("model", "path"), ("engine", "image"), ("engine", "extraArgs"), ("engine", "speculation"),
+    ("podTemplate", "env"), ("podTemplate", "envFrom"), ("podTemplate", "volumes"), ("podTemplate", "volumeMounts"),
+    ("podTemplate", "modelCache", "claimName"), ("podTemplate", "runtimeClassName"),
+)  # fmt: skip
+"""Fields with which the user brings something that decides what an engine is, does or reports."""
 
 
 def remembered(recorded: Iterable[Seen], spec: str) -> tuple[Seen, ...]:
@@ -34,19 +48,82 @@ def merged(earlier: Iterable[Seen], now: Iterable[Seen]) -> tuple[Seen, ...]:
     return tuple(latest.values())[-MOST_KEPT:]
 
 
-def common_lessons(seen: Iterable[Seen]) -> dict[str, tuple[Correction, ...]]:
-    """Return the corrections learned from the engines of all objects, by model."""
-    found: dict[str, list[Correction]] = {}
-    for correction in corrections(each.observation for each in seen):
-        found.setdefault(correction.kind.model, []).append(correction)
-    return {model: tuple(each) for model, each in found.items()}
+@dataclass(frozen=True, slots=True)
+class Pupil:
+    """A deployment as it teaches and learns: ``taught`` is what its engines teach others."""
+
+    key: ObjectKey
+    taught: tuple[Observation, ...]
+
+
+def teaches_others(spec: Mapping[str, Any] | None) -> bool:
+    """Whether the engines of this spec consist of nothing that its user brought: others can rely on what they report.
+
+    ``spec`` is as the API server gives it. An image, a file, a variable or an argument of the user's can make an engine
+    report anything.
+    """
+    return not any(_member(spec or {}, path) for path in _BROUGHT)
+
+
+def pupil(key: ObjectKey, spec: Mapping[str, Any] | None, digest: str, seen: Iterable[Seen]) -> Pupil:
+    """Return what the deployment teaches others: what its engines showed with the spec that it has now."""
+    if not teaches_others(spec):
+        return Pupil(key, ())
+    return Pupil(
+        key, tuple(each.observation for each in seen if each.spec == digest and not each.observation.kind.image)
+    )
+
+
+class CommonLessons:
+    """What the engines of all objects teach each other.
+
+    Engines of the same namespace are believed. Those of other namespaces are believed if two namespaces or more say it,
+    and where the own namespace says nothing. Each namespace counts once, however many objects it has.
+    """
+
+    def __init__(self, pupils: Iterable[Pupil] = ()) -> None:
+        self._said: dict[str, dict[EngineKind, dict[str, list[tuple[str, Observation]]]]] = {}
+        for each in pupils:
+            for observation in each.taught:
+                kinds = self._said.setdefault(observation.kind.model, {})
+                said = kinds.setdefault(observation.kind, {}).setdefault(each.key.namespace, [])
+                said.append((each.key.name, observation))
+
+    def of(self, key: ObjectKey, model: str) -> Iterator[Correction]:
+        """Yield what others teach about engines of ``model`` to the deployment ``key``, a correction for each kind."""
+        for said in self._said.get(model, {}).values():
+            near = [(name, observation) for name, observation in said.get(key.namespace, ()) if name != key.name]
+            if near:
+                names = tuple(sorted({name for name, _ in near}))
+                yield _taught([observation for _, observation in near], Teacher(names=names))
+                continue
+            far = [each for namespace, each in said.items() if namespace != key.namespace]
+            if len(far) >= LEAST_NAMESPACES:
+                voices = [representative(observation for _, observation in each) for each in far]
+                yield _taught(voices, Teacher(namespaces=len(far)))
 
 
 def lessons(own: Iterable[Seen], common: Iterable[Correction]) -> tuple[Correction, ...]:
-    """Return one object's corrections: its own engines' measurements replace those of others for the same kind."""
-    mine = tuple(each for each in corrections(seen.observation for seen in own) if each.exact)
-    settled = {correction.kind for correction in mine}
-    return (*mine, *(each for each in common if each.kind not in settled))
+    """Return one object's corrections, one for each kind of engine.
+
+    Its own engines' measurements come before those of others, and these before its own crashes without a figure, which
+    may have another cause.
+    """
+    mine = corrections(seen.observation for seen in own)
+    found = {each.kind: each for each in mine if not each.exact}
+    found |= {each.kind: each for each in common if each.exact or each.kind not in found}
+    return tuple((found | {each.kind: each for each in mine if each.exact}).values())
+
+
+def _taught(observations: Iterable[Observation], teacher: Teacher) -> Correction:
+    [correction] = corrections(observations)
+    return replace(correction, taught_by=teacher)
+
+
+def _member(node: Any, path: tuple[str, ...]) -> Any:
+    for name in path:
+        node = node.get(name) if isinstance(node, Mapping) else None
+    return node
 
 
 def _is_failure(observation: Observation) -> bool:

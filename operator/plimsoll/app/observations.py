@@ -86,12 +86,15 @@ def _of_pool(
     by_law, settings, figures = _predicted(request, gpu, pool, memo)
     kind = by_law.engine_kind(gpu.name, pool.split)
     step = (settings.max_num_batched_tokens, settings.max_num_seqs)
+    most = figures.budget_bytes - figures.weights_bytes * LEAST_WEIGHTS_PERCENT // 100
     if tokens is not None and serves:
         predicted, available = engine_of(request.engine.name).cache_bytes(by_law, pool.split, settings, figures, tokens)
-        if available > figures.budget_bytes - figures.weights_bytes * LEAST_WEIGHTS_PERCENT // 100:
+        if available > most:
             return None  # no engine has that much: the figure belongs to another engine or is garbled
         return Observation(kind, Witness.METRICS, predicted, available, *step)
     left = None if failure is None else failure.available_kv_bytes
+    if left is not None and not -gpu.usable_bytes <= left <= most:
+        left = None  # no engine lacks more than a whole GPU: the message is garbled, and only the failure counts
     witness = Witness.OUT_OF_MEMORY if left is None else Witness.START_FAILURE
     return Observation(kind, witness, figures.available_kv_bytes, left, *step)
 

@@ -37,6 +37,7 @@ from plimsoll.app.case import (
     is_judged,
     manifests_of,
     owner_of,
+    pupil_of,
     report_of,
     running_of,
     tenant_of,
@@ -48,7 +49,7 @@ from plimsoll.app.deadlines import deadlines_of
 from plimsoll.app.faults import Faults, Step
 from plimsoll.app.health import Beats
 from plimsoll.app.inbox import Inbox, Mail
-from plimsoll.app.lessons import common_lessons, lessons, merged, remembered
+from plimsoll.app.lessons import CommonLessons, lessons, merged, remembered
 from plimsoll.app.live import LiveSignals
 from plimsoll.app.model_book import ModelBook
 from plimsoll.app.moves import read_move
@@ -77,7 +78,6 @@ from plimsoll.domain.errors import InvalidInput, NotPermitted, PlimsollError
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.observations import Correction
 from plimsoll.domain.priorities import Priority
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.domain.serving import Request
@@ -169,7 +169,7 @@ class Passes:
         self.live.wanted = {case.key: wanted_signals(case) for case in cases if _has_signals(case)}
         for case in cases:
             self._guarded(Step.OBSERVE, case, partial(self._observe, case, fleet))
-        common = common_lessons(seen for case in cases for seen in case.seen)
+        common = CommonLessons(map(pupil_of, cases) if self.settings.learn_from_others else ())
         for case in cases:
             self._guarded(Step.LISTEN, case, partial(self._recall, case, common))
         self.beats.beat("planning", "planning")
@@ -359,7 +359,7 @@ class Passes:
     def _reading(self, case: Case) -> Reading | None:
         return self.live.reading(case.key) if _has_signals(case) else Reading()
 
-    def _recall(self, case: Case, common: Mapping[str, tuple[Correction, ...]]) -> None:
+    def _recall(self, case: Case, common: CommonLessons) -> None:
         """Step 2, last part: add the engines' reports and the live loop's last target to the request."""
         if case.resource is None or case.request is None:
             return
@@ -367,7 +367,7 @@ class Passes:
             case.uid,
             case.request,
             observed=observed_capacities(case.record, case.spec_digest, case.pools, case.around, case.reported),
-            corrections=lessons(case.seen, common.get(case.request.model.name, ())),
+            corrections=lessons(case.seen, common.of(case.key, case.request.model.name)),
             failed_starts=failed_starts(case.request, case.seen),
         )
         case.standing = Standing.read(

@@ -64,6 +64,10 @@ class Settings:
     """Whether to write proposals as objects and to carry out those that are approved. Only an admission policy checks
     who approves, so the chart turns it on together with that policy."""
 
+    learn_from_others: bool = True
+    """Whether the memory that engines report also corrects the estimates of other deployments. Without it, each
+    deployment learns from its own engines only."""
+
     rebalancing_suspended: bool = False
     """Whether the live loops of all deployments decide nothing and carry out nothing, not even what was approved."""
 
@@ -163,6 +167,7 @@ class Settings:
             node_groups=given.get("PLIMSOLL_NODE_GROUPS") or "",
             read_node_pools=_switch(given, "PLIMSOLL_READ_NODE_POOLS", default=plain.read_node_pools),
             approvals=_switch(given, "PLIMSOLL_APPROVALS", default=plain.approvals),
+            learn_from_others=_switch(given, "PLIMSOLL_LEARN_FROM_OTHERS", default=plain.learn_from_others),
             rebalancing_suspended=_switch(given, "PLIMSOLL_REBALANCING_SUSPENDED", default=plain.rebalancing_suspended),
             rebalancing_moves_per_hour=_count(
                 given, "PLIMSOLL_REBALANCING_MOVES_PER_HOUR", plain.rebalancing_moves_per_hour

@@ -131,11 +131,11 @@ def lessons_of(teachers: Teachers) -> Lessons:
     return lessons.lessons_of(teachers)
 
 
-def corrections_for(request: Request, found: Lessons) -> tuple[Correction, ...]:
+def corrections_for(request: Request, found: Lessons, *, as_operator: bool) -> tuple[Correction, ...]:
     """Return the corrections for a request's model."""
     from plimsoll.cli import lessons
 
-    return lessons.corrections_for(request, found)
+    return lessons.corrections_for(request, found, as_operator=as_operator)
 
 
 def saved_observation(name: str, observation: Observation) -> int:

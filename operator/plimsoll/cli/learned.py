@@ -38,9 +38,14 @@ def learned_answers(
     return replace(question, request=request, notes=notes), found
 
 
-def taught_request(request: Request, lessons: Lessons) -> Request:
-    """Return the request with the corrections for its model; the same object where nothing was taught."""
-    return replace(request, corrections=corrections_for(request, lessons)) if lessons.taught else request
+def taught_request(request: Request, lessons: Lessons, *, as_operator: bool = False) -> Request:
+    """Return the request with the corrections for its model; the same object where nothing was taught.
+
+    ``as_operator`` is as in :func:`~plimsoll.cli.lessons.corrections_for`.
+    """
+    if not lessons.taught:
+        return request
+    return replace(request, corrections=corrections_for(request, lessons, as_operator=as_operator))
 
 
 def _notes(request: Request, found: Answers, taught: Sequence[Taught]) -> Iterator[str]:

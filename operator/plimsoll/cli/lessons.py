@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from plimsoll.app.lessons import common_lessons, lessons, remembered
+from plimsoll.app.lessons import CommonLessons, lessons, pupil, remembered
 from plimsoll.app.record.reading import read, whole_status
 from plimsoll.app.spec_digests import digests_of
+from plimsoll.app.store import key_of
 from plimsoll.cli.files import title
 from plimsoll.cli.later import inference_deployments
 from plimsoll.cli.observation_files import all_observations
 from plimsoll.cli.teachers import Lessons, Taught, Teachers
-from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.observations import Correction, Seen
 from plimsoll.domain.serving import Request
+from plimsoll.memory.calibration import corrections
 
 Body = Mapping[str, Any]
 
@@ -28,28 +29,31 @@ def lessons_of(teachers: Teachers) -> Lessons:
     """
     files = all_observations(teachers.files, "--observations")
     taught = [Taught(title(name), Seen(each, "")) for name, observations, _ in files for each in observations]
-    left_out, notes = sum(ignored for _, __, ignored in files), []
+    left_out, notes, pupils = sum(ignored for _, __, ignored in files), [], []
     if teachers.from_cluster:
         bodies, refusals = inference_deployments(teachers.namespace, teachers.access)
-        taught += [each for body in bodies for each in _taught_by(body)]
+        for body in bodies:
+            key, digest = key_of(body), digests_of(body.get("spec")).engine
+            seen = remembered(read(body.get("status")).observations, digest)
+            taught += [Taught(str(key), each, key) for each in seen]
+            pupils.append(pupil(key, body.get("spec"), digest, seen))
         left_out += sum(map(_left_out, bodies))
         notes += [*refusals, *_count_note(bodies, teachers.namespace)]
-    return Lessons(tuple(taught), (*notes, *_left_out_note(left_out)))
+    return Lessons(tuple(taught), (*notes, *_left_out_note(left_out)), tuple(pupils))
 
 
-def corrections_for(request: Request, found: Lessons) -> tuple[Correction, ...]:
-    """Return the corrections for the request's model, as the operator finds them for an object of its cluster."""
+def corrections_for(request: Request, found: Lessons, *, as_operator: bool) -> tuple[Correction, ...]:
+    """Return the corrections for the request's model.
+
+    A person who asks for an estimate names the sources, and all of them count. With ``as_operator``, those of the
+    cluster count as the operator counts them for an object: not every other deployment is believed.
+    """
     own = (each.seen for each in found.taught if each.key is not None and each.key == request.key)
-    common = common_lessons(each.seen for each in found.taught)
-    return lessons(own, common.get(request.model.name, ()))
-
-
-def _taught_by(body: Body) -> Iterator[Taught]:
-    """Yield the observations of one object that count, as the operator counts them."""
-    head = body["metadata"]
-    key = ObjectKey(str(head["namespace"]), str(head["name"]))
-    for seen in remembered(read(body.get("status")).observations, digests_of(body.get("spec")).engine):
-        yield Taught(f"{key.namespace}/{key.name}", seen, key)
+    named = corrections(each.seen.observation for each in found.taught if each.key is None or not as_operator)
+    known = {each.kind for each in named}
+    common = CommonLessons(found.pupils if as_operator else ()).of(request.key, request.model.name)
+    of_model = (each for each in named if each.kind.model == request.model.name)
+    return lessons(own, (*of_model, *(each for each in common if each.kind not in known)))
 
 
 def _left_out(body: Body) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from plimsoll.app.lessons import Pupil
 from plimsoll.cli.cluster_access import ClusterAccess
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.keys import ObjectKey
@@ -50,6 +51,7 @@ class Lessons:
 
     taught: tuple[Taught, ...] = ()
     notes: tuple[str, ...] = ()
+    pupils: tuple[Pupil, ...] = ()
 
 
 _OPTIONS = (

@@ -51,7 +51,7 @@ class EngineChoice:
 
     ``gpu_memory_utilization_percent`` is a share of the usable memory. ``residency`` None keeps all weights on the GPU.
     ``unfollowed`` are further arguments that can change the memory and that no law covers. ``image_vendor`` is the GPU
-    vendor of the user's own image; None where the GPU decides the image. ``max_sequences`` is the most requests that
+    vendor of the user's own ``image``; None where the GPU decides the image. ``max_sequences`` is the most requests that
     run at the same time; None lets the planner raise the declared number to what the KV cache holds. ``host`` is the
     host memory that the user's arguments make the engine take.
     """
@@ -69,6 +69,7 @@ class EngineChoice:
     image_vendor: Vendor | None = None
     name: str = DEFAULT_ENGINE
     host: HostUse = NO_HOST_USE
+    image: str = ""
 
     @property
     def fills_host_memory(self) -> bool:

@@ -8,6 +8,7 @@ from enum import StrEnum
 from plimsoll.domain.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import KvPrecision, Precision
+from plimsoll.domain.teacher import OWN, Teacher
 from plimsoll.domain.versions import EngineVersion
 
 
@@ -29,6 +30,7 @@ class EngineKind:
     """A kind of engine: all engines of a kind need the same memory, so an observation of one applies to all.
 
     ``engine`` is its name. ``options`` is a digest of the model's facts and of the options that change its memory.
+    ``image`` is the user's own image; empty for the operator's image of the release.
     """
 
     model: str
@@ -39,6 +41,7 @@ class EngineKind:
     split: Split
     options: str = ""
     engine: str = DEFAULT_ENGINE
+    image: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,7 @@ class Correction:
 
     Some engines of the kind took up to ``above_bytes`` more and ``below_bytes`` less. ``exact`` means that all this was
     measured, with steps of ``batched_tokens`` and ``sequences``. Otherwise it is only known that an engine ran out of
-    memory.
+    memory. ``taught_by`` says whose engines these were.
     """
 
     kind: EngineKind
@@ -89,6 +92,7 @@ class Correction:
     batched_tokens: int = 0
     sequences: int = 0
     exact: bool = True
+    taught_by: Teacher = OWN
 
     @property
     def total_bytes(self) -> int:

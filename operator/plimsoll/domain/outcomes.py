@@ -13,6 +13,7 @@ from plimsoll.domain.gpus import CapacityType, GpuType
 from plimsoll.domain.host import USUAL_HOST, HostEstimate
 from plimsoll.domain.latency import Performance
 from plimsoll.domain.reasons import Numbers, Reason, RemedyKind, SuggestionKind
+from plimsoll.domain.teacher import Teacher
 from plimsoll.domain.terms import (
     ACTIVATIONS,
     ADAPTERS,
@@ -125,6 +126,7 @@ class MemoryEstimate:
     replica together, and the need is that of a share of requests that is rounded up, times the engines.
     ``max_sequences`` limits ``--max-num-seqs`` of models with a recurrent state, on each engine. ``doubts`` are those
     about the estimate itself. They follow from the model and the engine's release, so all candidates share them.
+    ``taught_by`` says whose engines taught the term of that name; None where nothing was learned.
     """
 
     terms: tuple[Term, ...]
@@ -145,6 +147,7 @@ class MemoryEstimate:
     forced_bytes: int | None = None
     stage: int = 0
     doubts: tuple[Doubt, ...] = ()
+    taught_by: Teacher | None = None
     expected_bytes: int = field(init=False, repr=False, compare=False)
     """The need of one rank inside the engine's budget, according to the memory law: the sum of the terms."""
 

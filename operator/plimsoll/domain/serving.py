@@ -189,6 +189,7 @@ class Request:
             split=split,
             options=fingerprint(self.model, self.engine),
             engine=self.engine.name,
+            image=self.engine.image,
         )
 
     def correction_for(self, gpu_type: str, split: Split) -> Correction | None:

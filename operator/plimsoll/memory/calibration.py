@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import groupby
 
 from plimsoll.domain.observations import Correction, EngineKind, Observation
@@ -15,6 +16,11 @@ next start (``gpu_worker.py``, the advice at the end of start-up)."""
 
 STEP_BYTES = 512 * MIB
 """The bytes by which the upper edge is raised where an engine ran out of memory and reported no figure."""
+
+
+OTHERS_BANDS = 2
+"""What the engines of others teach counts up to this many times the band of the memory law. Of 48 starts that no law
+was read from, 40 were inside of one band; what lies beyond two is another engine, or no true figure."""
 
 
 def corrections(observations: Iterable[Observation]) -> tuple[Correction, ...]:
@@ -43,6 +49,41 @@ def learned_band(prior: Band, correction: Correction, *, batched_tokens: int, se
     if (correction.batched_tokens, correction.sequences) == (batched_tokens, sequences):
         return seen
     return Band(min(prior.low_bytes, seen.low_bytes), max(prior.high_bytes, seen.high_bytes))
+
+
+def representative(observations: Iterable[Observation]) -> Observation:
+    """Return the one observation that stands for several of a kind: the median of those with a figure, if any has one.
+
+    Of two, it is the one that took more. A crowd that says the same counts no more than one engine then.
+
+    Raises:
+        ValueError: there is no observation.
+    """
+    listed = list(observations)
+    if not listed:
+        raise ValueError("no observation stands for none")
+    measured = sorted((each for each in listed if each.available_kv_bytes is not None), key=_missing)
+    return measured[len(measured) // 2] if measured else listed[0]
+
+
+def believed(correction: Correction, prior: Band, estimated_bytes: int) -> Correction:
+    """Return the part of a correction that counts: all of a deployment's own, and what is near the law of others'.
+
+    Args:
+        correction: what was learned.
+        prior: the band of the estimate by the law alone, in bytes around it.
+        estimated_bytes: what is estimated and not counted. Others cannot teach that an engine takes less than what is
+            counted.
+    """
+    if correction.taught_by.is_own or not correction.exact:
+        return correction
+    least, most = max(-estimated_bytes, OTHERS_BANDS * prior.low_bytes), OTHERS_BANDS * prior.high_bytes
+    total = min(most, max(least, correction.total_bytes))
+    above, below = min(correction.above_bytes, most - total), min(correction.below_bytes, total - least)
+    near = replace(correction, above_bytes=above, below_bytes=below)
+    if total == correction.total_bytes:
+        return near
+    return replace(near, weights_bytes=0, activations_bytes=0, rest_bytes=total)
 
 
 def _correction(kind: EngineKind, seen: Sequence[Observation]) -> Correction:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from plimsoll.domain.observations import Correction, Observation
+from plimsoll.domain.teacher import Teacher
 from plimsoll.domain.units import GIB
 from plimsoll.placement.explain import place_words
 
@@ -57,6 +58,13 @@ def learned_sentence(correction: Correction, sources: Iterable[str]) -> str:
     engines = "1 engine" if len(each) == 1 else f"{len(each)} engines"
     where = place_words(kind.gpu_type, kind.split)
     return f"Learned on {where} from {engines} ({_names(each)}): {correction_words(correction)}."
+
+
+def teacher_words(teacher: Teacher) -> str:
+    """Return whose engines taught something, as a few words. Deployments of other namespaces are not named."""
+    if teacher.is_own:
+        return "this deployment"
+    return _names(teacher.names) if teacher.names else f"{teacher.namespaces} other namespaces"
 
 
 def _spread(correction: Correction) -> str:

@@ -29,6 +29,7 @@ from plimsoll.rebalance.inbox import Refusal
 from plimsoll.rebalance.memory import Learned
 from plimsoll.render.conditions import Since, conditions
 from plimsoll.render.decisions import DecisionNote
+from plimsoll.render.learned_words import teacher_words
 from plimsoll.render.names import node_terms, pod_selector, service_url, stages
 from plimsoll.render.proposal_words import proposal_sentence
 from plimsoll.render.rejected import rejected
@@ -144,6 +145,7 @@ def _estimate(choice: Option) -> dict[str, Any]:
         "fit": figures.fit.value,
         "doubts": [doubt.kind.value for doubt in figures.doubts] or None,
         **_terms(figures),
+        "learnedFrom": None if figures.taught_by is None else teacher_words(figures.taught_by),
         "hostBytes": figures.host_bytes or None,
         "marginBytes": figures.margin_bytes,
         "slackBytes": figures.slack_bytes,
@@ -455,6 +457,7 @@ def observation_entry(seen: Seen) -> dict[str, Any]:
         "tensorParallel": kind.split.tensor_parallel,
         **stages(kind.split),
         "options": kind.options,
+        "image": kind.image or None,
         "batchedTokens": observation.batched_tokens,
         "maxSequences": observation.sequences,
         "witness": observation.witness.value,

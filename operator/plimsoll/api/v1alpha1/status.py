@@ -73,6 +73,10 @@ class EstimateStatus(ApiModel):
         default=None,
         description="Correction learned from engines of the same kind; negative if they use less than all terms.",
     )
+    learned_from: str | None = Field(
+        default=None,
+        description="Whose engines taught it: this deployment's, others' of its namespace, or how many namespaces'.",
+    )
     host_bytes: Bytes64 | None = Field(default=None, description="Weights in host memory, read in every step.")
     margin_bytes: Bytes64 = Field(description="Upper half of the error band: the need may be higher by this much.")
     slack_bytes: Bytes64 | None = Field(
@@ -348,6 +352,9 @@ class ObservationStatus(ApiModel):
     expert_parallel: bool | None = Field(default=None, description="Whole experts on each rank, if so.")
     data_parallel: int | None = Field(default=None, description=ENGINES)
     options: str = Field(description="Digest of the model's facts and of the engine options that change its memory.")
+    image: str | None = Field(
+        default=None, description="The user's own image, if it ran that: it teaches this deployment alone."
+    )
     batched_tokens: int = Field(description="--max-num-batched-tokens of the engine.")
     max_sequences: int = Field(description="--max-num-seqs of the engine.")
     witness: Annotated[str, Field(pattern=r"^(Metrics|StartLog|StartFailure|OutOfMemory)$")] = Field(

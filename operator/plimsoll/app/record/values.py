@@ -159,6 +159,7 @@ def seen_of(entry: ObservationStatus) -> Seen | None:
             split=split_of(entry),
             options=entry.options,
             engine=entry.engine or DEFAULT_ENGINE,
+            image=entry.image or "",
         )
     except (TypeError, ValueError):
         return None  # a word or a number that this release does not know

@@ -215,7 +215,7 @@ def _plan_offline(
         groups,
         file.priorities,
         file.quotas.remaining,
-        partial(taught_request, lessons=taught),
+        partial(taught_request, lessons=taught, as_operator=True),
     )
     _complain(problems)
     if shown:

@@ -18,7 +18,7 @@ from plimsoll.engines.vllm.memory.frame import Frame, frame_of
 from plimsoll.engines.vllm.memory.rank import Rank
 from plimsoll.engines.vllm.memory.turboquant import scratch_bytes, scratch_terms
 from plimsoll.memory.band import Band
-from plimsoll.memory.calibration import learned_band
+from plimsoll.memory.calibration import believed, learned_band
 from plimsoll.memory.load import engine_shape, replica_tokens
 from plimsoll.memory.stages import different_stages
 
@@ -72,16 +72,18 @@ def estimate_of_stage(
     Raises:
         ValueError, UnsupportedModel: as :func:`estimate`.
     """
-    frame, correction = _frame(request, gpu, split, settings, stage), request.correction_for(gpu.name, split)
+    frame = _frame(request, gpu, split, settings, stage)
     layout, sequences = frame.layout, settings.max_num_seqs
     activations, graphs = frame.step.activations(sequences, settings.max_model_len), frame.graph_parts(sequences)
     rank = Rank(request, gpu, split, settings, frame.law, stage)
     scratch = scratch_bytes(request, split, settings)
-    terms = _corrected((*_terms(rank, frame, activations, graphs), *scratch_terms(scratch)), correction)
-    weights, adapters, _, *others = [term.size_bytes for term in terms]
-    estimated = sum(others)
-    without_cache = weights + adapters + estimated
-    edges = _band(frame, activations, settings, correction)
+    by_law = (*_terms(rank, frame, activations, graphs), *scratch_terms(scratch))
+    prior, taught = _band(frame, activations, settings), request.correction_for(gpu.name, split)
+    correction = None if taught is None else believed(taught, prior, _estimated(by_law))
+    terms = _corrected(by_law, correction)
+    weights, estimated = terms[0].size_bytes, _estimated(terms)
+    without_cache = weights + terms[1].size_bytes + estimated
+    edges = _learned(prior, settings, correction)
     # The cache is counted and not estimated, and so are the weights of a known class: the need is never below them.
     slack = max(0, min(-edges.low_bytes, estimated + doubtful_weights(request.model, weights)))
     budget = gpu.usable_bytes * settings.gpu_memory_utilization_percent // 100
@@ -108,6 +110,7 @@ def estimate_of_stage(
         forced_bytes=request.overrides.memory_per_gpu_bytes,
         stage=stage,
         doubts=doubts_of(request, gpu, split),
+        taught_by=None if correction is None else correction.taught_by,
     )
 
 
@@ -134,11 +137,20 @@ def _terms(rank: Rank, frame: Frame, activations: Activations, graphs: GraphPart
     )
 
 
-def _band(frame: Frame, activations: Activations, settings: EngineSettings, correction: Correction | None) -> Band:
-    """Return the error band: lower where a warm start spares a compilation, and as learned from engines of the kind."""
+def _estimated(terms: tuple[Term, ...]) -> int:
+    """Return the bytes of all terms besides weights, adapters and cache, which come first and are counted."""
+    return sum(term.size_bytes for term in terms[3:])
+
+
+def _band(frame: Frame, activations: Activations, settings: EngineSettings) -> Band:
+    """Return the error band of the law: lower where a warm start spares a compilation."""
     prior = frame.width.band(settings.max_num_seqs)
     spared = activations.spared_when_warm
-    prior = Band(prior.low_bytes - spared, prior.high_bytes) if spared else prior
+    return Band(prior.low_bytes - spared, prior.high_bytes) if spared else prior
+
+
+def _learned(prior: Band, settings: EngineSettings, correction: Correction | None) -> Band:
+    """Return the error band as learned from engines of the kind."""
     if correction is None:
         return prior
     return learned_band(

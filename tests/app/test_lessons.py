@@ -1,0 +1,164 @@
+"""Whose lessons count: liars beside an honest deployment, whatever they report and however many they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plimsoll.app.lessons import CommonLessons, lessons, pupil, teaches_others
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.observations import Correction, Observation, Seen, Witness
+from plimsoll.domain.outcomes import MemoryEstimate, Split
+from plimsoll.domain.serving import Request
+from plimsoll.domain.teacher import OWN, Teacher
+from plimsoll.domain.units import GIB
+from plimsoll.memory.calibration import OTHERS_BANDS
+from plimsoll.placement.feasibility import sized
+from plimsoll.render.learned_words import teacher_words
+from tests.support.planning import L4, gpu, request
+
+ONE, SPEC = Split(1), "digest"
+HONEST = request()
+PLAIN: dict[str, Any] = {"model": {"name": HONEST.model.name}, "contextLength": 4096}
+
+
+def figures(wanted: Request) -> MemoryEstimate:
+    return sized(wanted, gpu(L4), ONE)[1]
+
+
+LAW = figures(HONEST)
+
+
+def report(available: int | None) -> Seen:
+    witness = Witness.OUT_OF_MEMORY if available is None else Witness.METRICS
+    kind = HONEST.engine_kind(L4, ONE)
+    return Seen(Observation(kind, witness, LAW.available_kv_bytes, available), SPEC)
+
+
+def heard(*others: tuple[str, str, Sequence[int | None]], spec: dict[str, Any] = PLAIN) -> tuple[Correction, ...]:
+    """What the honest deployment hears from others, each with its namespace, its name and its figures."""
+    pupils = [pupil(ObjectKey(where, name), spec, SPEC, map(report, said)) for where, name, said in others]
+    return lessons((), CommonLessons(pupils).of(HONEST.key, HONEST.model.name))
+
+
+def after(corrections: tuple[Correction, ...]) -> MemoryEstimate:
+    return figures(replace(HONEST, corrections=corrections))
+
+
+TINY, HUGE = 1, LAW.budget_bytes
+
+
+@given(
+    liars=st.lists(
+        st.tuples(
+            st.sampled_from(["default", "a", "b", "c"]),
+            st.sampled_from(["one", "two", "three"]),
+            st.lists(st.none() | st.integers(-(2**60), 2**60), max_size=5),
+        ),
+        max_size=12,
+    )
+)
+def test_whatever_others_report_the_estimate_stays_near_the_law(
+    liars: list[tuple[str, str, list[int | None]]],
+) -> None:
+    found = after(heard(*liars))
+    low, high = OTHERS_BANDS * LAW.slack_bytes, OTHERS_BANDS * LAW.margin_bytes
+    assert -low <= found.expected_bytes - LAW.expected_bytes <= high
+    assert 0 <= found.margin_bytes <= LAW.margin_bytes + high + low + GIB
+    assert 0 <= found.slack_bytes <= LAW.slack_bytes + high + low + GIB
+
+
+@pytest.mark.parametrize("figure", [TINY, HUGE])
+def test_one_other_namespace_is_not_believed_however_many_objects_it_has(figure: int) -> None:
+    assert heard(*(("a", f"liar-{index}", [figure] * 9) for index in range(30))) == ()
+    [believed] = heard(("a", "x", [figure]), ("b", "y", [figure]))
+    assert believed.taught_by == Teacher(namespaces=2)
+
+
+def test_a_crowd_counts_once() -> None:
+    """Two namespaces report honestly, and a third one reports little from thirty objects."""
+    honest = LAW.available_kv_bytes - GIB // 4
+    voices = [("a", "x", [honest]), ("b", "y", [honest]), *(("c", f"liar-{index}", [TINY]) for index in range(30))]
+    [believed] = heard(*voices)
+    assert believed.total_bytes == GIB // 4
+
+
+def test_the_own_namespace_is_believed_and_then_no_other() -> None:
+    near = LAW.available_kv_bytes - GIB // 4
+    [believed] = heard(("default", "sister", [near]), ("a", "x", [TINY]), ("b", "y", [TINY]), ("c", "z", [TINY]))
+    assert (believed.total_bytes, believed.taught_by) == (GIB // 4, Teacher(names=("sister",)))
+
+
+def test_a_deployment_does_not_teach_itself_as_another() -> None:
+    assert heard((HONEST.key.namespace, HONEST.key.name, [TINY])) == ()
+
+
+@pytest.mark.parametrize(
+    "brought",
+    [
+        {"engine": {"image": "registry.example.com/liar:1"}},
+        {"engine": {"extraArgs": ["--some-flag"]}},
+        {"engine": {"speculation": {"draftModel": {"name": "a/b", "path": "/mine"}}}},
+        {"model": {"name": HONEST.model.name, "path": "/mine"}},
+        {"model": {"name": HONEST.model.name, "config": {"a": 1}}},
+        {"podTemplate": {"env": [{"name": "LD_PRELOAD", "value": "/mine.so"}]}},
+        {"podTemplate": {"envFrom": [{"configMapRef": {"name": "mine"}}]}},
+        {"podTemplate": {"volumes": [{"name": "mine"}]}},
+        {"podTemplate": {"volumeMounts": [{"name": "mine"}]}},
+        {"podTemplate": {"modelCache": {"claimName": "mine"}}},
+        {"podTemplate": {"runtimeClassName": "mine"}},
+    ],
+)
+def test_engines_with_something_that_the_user_brought_teach_nobody_else(brought: dict[str, Any]) -> None:
+    voices = [("default", "sister", [TINY]), ("a", "x", [TINY]), ("b", "y", [TINY])]
+    assert heard(*voices, spec=PLAIN | brought) == ()
+    assert len(heard(*voices)) == 1
+
+
+@given(
+    spec=st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(max_size=4),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(st.sampled_from(["model", "engine", "podTemplate", "modelCache", "env", "image"]), inner)
+        ),
+        max_leaves=8,
+    )
+)
+def test_a_spec_of_any_shape_is_read(spec: Any) -> None:
+    teaches_others(spec if isinstance(spec, dict) else {"engine": spec, "podTemplate": spec})
+
+
+def test_what_was_seen_before_the_spec_changed_teaches_nobody_else() -> None:
+    """The engines may have run with something that the user brought and has removed since."""
+    changed = [pupil(ObjectKey("default", "sister"), PLAIN, "another digest", [report(TINY)])]
+    assert not list(CommonLessons(changed).of(HONEST.key, HONEST.model.name))
+
+
+def test_own_measurements_are_believed_as_they_are() -> None:
+    own = lessons([report(GIB)], ())
+    assert after(own).available_kv_bytes == GIB
+    assert own[0].taught_by == OWN
+    [kept] = lessons([report(GIB)], heard(("default", "sister", [2 * GIB])))
+    assert kept == own[0]
+
+
+def test_an_own_crash_without_a_figure_gives_way_to_a_measurement_of_others() -> None:
+    near = LAW.available_kv_bytes - GIB // 4
+    [kept] = lessons([report(None)], heard(("default", "sister", [near])))
+    assert kept.exact
+    [alone] = lessons([report(None)], heard(("default", "sister", [None])))
+    assert alone.taught_by == OWN
+
+
+def test_the_estimate_says_who_taught_it() -> None:
+    assert LAW.taught_by is None
+    near = LAW.available_kv_bytes - GIB // 4
+    assert after(heard(("default", "sister", [near]))).taught_by == Teacher(names=("sister",))
+    words = [teacher_words(each) for each in (OWN, Teacher(names=("b", "a")), Teacher(namespaces=3))]
+    assert words == ["this deployment", "b, a", "3 other namespaces"]
