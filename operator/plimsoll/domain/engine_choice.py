@@ -50,10 +50,10 @@ class EngineChoice:
     """The engine, its release, and the options that the user may choose.
 
     ``gpu_memory_utilization_percent`` is a share of the usable memory. ``residency`` None keeps all weights on the GPU.
-    ``unfollowed`` are further arguments that can change the memory and that no law covers. ``image_vendor`` is the GPU
-    vendor of the user's own ``image``; None where the GPU decides the image. ``max_sequences`` is the most requests that
-    run at the same time; None lets the planner raise the declared number to what the KV cache holds. ``host`` is the
-    host memory that the user's arguments make the engine take.
+    ``unfollowed`` are further arguments that can change the memory and that no law covers. ``image`` is the user's own
+    image (empty: the operator's), and ``image_vendor`` the GPU vendor of it. ``max_sequences`` is the most requests
+    that run at the same time; None lets the planner raise the declared number to what the KV cache holds. ``host`` is
+    the host memory that the user's arguments make the engine take.
     """
 
     version: EngineVersion
