@@ -20,6 +20,7 @@ pytestmark = pytest.mark.helm
 
 SECRET = "prometheus.url=http://p,prometheus.auth.existingSecret=s"  # noqa: S105 - the name of one
 USER = "prometheus.auth.username=u,prometheus.auth.passwordKey=p"
+POLICIES = ("replicas", "scale", "approvals")
 ALERTS = ("--set", "metrics.prometheusRule.enabled=true,metrics.dashboard.enabled=true")
 
 
@@ -78,6 +79,23 @@ def test_engines_pods_are_read_directly_unless_the_chart_says_otherwise() -> Non
     options = ("--set", "directScrape.enabled=false,scrapeAnnotations=true")
     settings = Settings.from_environment(environment_of(*options))
     assert (settings.direct_scrape, settings.scrape_annotations) == (False, True)
+
+
+@pytest.mark.parametrize(("value", "learns"), [("true", True), ("false", False)])
+def test_whether_deployments_learn_from_others_is_handed_on(value: str, *, learns: bool) -> None:
+    settings = Settings.from_environment(environment_of("--set", f"learnFromOthers={value}"))
+    assert settings.learn_from_others is learns
+
+
+def test_admission_policies_come_with_releases_that_have_them_whoever_renders_the_chart() -> None:
+    """``helm template`` and GitOps controllers render without a list of the cluster's APIs."""
+
+    def policies(*options: str) -> set[str]:
+        return {each["metadata"]["name"] for each in all_of("ValidatingAdmissionPolicy", *options)}
+
+    assert policies("--kube-version=1.29.9") == set()
+    assert policies("--kube-version=1.30.0") == policies() == {f"plimsoll-{name}" for name in POLICIES}
+    assert policies("--set", "protectReplicas=false") == {"plimsoll-approvals"}
 
 
 def test_the_network_policy_lets_the_operator_read_engines_only_where_it_does() -> None:

@@ -127,5 +127,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 
 {{/* Whether people can approve proposals. Without an admission policy (1.30), anybody could approve in any name. */}}
 {{- define "plimsoll.approvals" -}}
-{{- if and .Values.approvals (semverCompare ">=1.30.0-0" .Capabilities.KubeVersion.Version) -}}true{{- end -}}
+{{- if and .Values.approvals (include "plimsoll.hasAdmissionPolicies" .) -}}true{{- end -}}
+{{- end -}}
+
+{{/* Whether the Kubernetes release has ValidatingAdmissionPolicy. A list of APIs would not do: who renders the chart without a
+cluster, as `helm template` and GitOps controllers do, has none. */}}
+{{- define "plimsoll.hasAdmissionPolicies" -}}
+{{- if semverCompare ">=1.30.0-0" .Capabilities.KubeVersion.Version -}}true{{- end -}}
 {{- end -}}
