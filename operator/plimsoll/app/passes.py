@@ -28,6 +28,7 @@ from plimsoll.api.gpu_names import check_gpu_names
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.api.pod_policy import PodPolicy, check_pod_policy
 from plimsoll.api.v1alpha1 import InferenceDeployment, InferenceDeploymentSpec, RebalancingMode, ScaleOwner
+from plimsoll.app import pruning
 from plimsoll.app.allowances import Allowances
 from plimsoll.app.capacities import about_cache, observed_capacities, reported_tokens, silent_pools, told_now
 from plimsoll.app.case import (
@@ -70,6 +71,7 @@ from plimsoll.app.retunes import begin_retune, read_retune
 from plimsoll.app.rooms import Rooms
 from plimsoll.app.scale_writes import ScaleWrites
 from plimsoll.app.settings import Settings
+from plimsoll.app.sizes import size_sentence
 from plimsoll.app.snapshot import Snapshot, snapshot_of
 from plimsoll.app.store import Picture, key_of, uid_of
 from plimsoll.app.turn_memo import TurnMemo
@@ -234,7 +236,8 @@ class Passes:
             case.is_being_written = written is not None
             case.refusal = self.refusals.of(case.uid)
             case.contests = self._contests_of(case)
-            self.scale_writes.look(case.uid, case.generation, body.get("spec") or {}, now)
+            if pruning.why_reduced(body) is None:
+                self.scale_writes.look(case.uid, case.generation, body.get("spec") or {}, now)
             self._guarded(Step.READ, case, partial(self._read_pools, case, now))
             self._advise(case, partial(self._read_inbox, case))
             fault = self.faults.standing(case.uid, case.generation)
@@ -278,6 +281,10 @@ class Passes:
 
     def _read(self, case: Case) -> None:
         """Step 2."""
+        reason = pruning.why_reduced(case.body)
+        if reason is not None:
+            case.problem = Problem(ConditionReason.TOO_LARGE, size_sentence(reason), permanent=True)
+            return
         try:
             case.resource = resource = self.reading.resource(case.body, parse_inference_deployment)
             check_without_model(case.resource.spec)

@@ -9,6 +9,7 @@ from typing import Any
 from plimsoll.app.contests import REPLICAS_MANAGERS
 from plimsoll.app.equal_parts import shared
 from plimsoll.app.record.reading import RECORD, read
+from plimsoll.app.sizes import Size, TooLarge, size_of
 from plimsoll.facts.cluster.fleet_reading import holds_gpus
 from plimsoll.facts.cluster.host_reading import REQUESTS, is_bound, pod_need
 from plimsoll.facts.cluster.priority_reading import PREEMPTS
@@ -16,6 +17,9 @@ from plimsoll.facts.cluster.quota_reading import is_read, read_quotas
 from plimsoll.render.names import DEPLOYMENT_LABEL, FIELD_MANAGER
 
 Body = Mapping[str, Any]
+
+TOO_LARGE = "plimsoll.dev/tooLarge"
+"""Says why only the identity of an object is kept."""
 
 _NODE_CONDITION = ("type", "status", "reason")
 _POD_STATUS = ("phase", "conditions", "containerStatuses", "startTime", "podIP")
@@ -41,6 +45,26 @@ def workload(body: Body) -> Body:
 
 def _owns_replicas(entry: Body) -> bool:
     return "f:replicas" in ((entry.get("fieldsV1") or {}).get("f:spec") or {})
+
+
+def size(body: Body) -> Size:
+    """Return what a user wrote into an object: its metadata without the managed fields, and its spec."""
+    head = {name: value for name, value in body["metadata"].items() if name != "managedFields"}
+    return size_of(head, body.get("spec"))
+
+
+def identity(body: Body, reason: TooLarge) -> Body:
+    """Return an InferenceDeployment without its spec, because it is too large, and with our own status."""
+    kept = {name: body[name] for name in ("apiVersion", "kind", "status") if name in body}
+    head = _only(body["metadata"], (*_IDENTITY, "generation", "creationTimestamp", "deletionTimestamp"))
+    record = body[RECORD] if RECORD in body else read(body.get("status"))
+    return {**kept, "metadata": head, RECORD: record, TOO_LARGE: reason}
+
+
+def why_reduced(kept: Body) -> TooLarge | None:
+    """Return why only the identity of an object is kept; None if all of it is."""
+    reason: TooLarge | None = kept.get(TOO_LARGE)
+    return reason
 
 
 def inference_deployment(body: Body) -> Body:

@@ -49,7 +49,7 @@ from plimsoll.app.postman import Postman
 from plimsoll.app.prices import PriceList
 from plimsoll.app.relist import Relist, Source
 from plimsoll.app.settings import Settings
-from plimsoll.app.store import Body, HistoryLost, Store
+from plimsoll.app.store import Body, Bounds, HistoryLost, Store
 from plimsoll.app.writers import Writers
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.render.names import FIELD_MANAGER, MANAGED_BY
@@ -94,6 +94,8 @@ PRUNERS: dict[Kind, Callable[[Body], Body | None]] = {
     RESOURCE_QUOTAS: pruning.quota,
     PRIORITY_CLASSES: pruning.priority_class,
 }
+
+BOUNDS = {INFERENCE_DEPLOYMENTS: Bounds(pruning.size, pruning.identity, pruning.why_reduced)}
 
 INBOX: dict[Kind, Callable[[Body], Body | None]] = {PROPOSALS: pruning.whole, APPROVALS: pruning.whole}
 """The kinds of proposals and of people's answers."""
@@ -171,6 +173,7 @@ class Shell:
             optional={RESOURCE_QUOTAS},
             unwatched={RESOURCE_QUOTAS, PRIORITY_CLASSES, *INBOX, *listed_only(self.settings)},
             is_quiet=pruning.is_plain,
+            bounds=BOUNDS,
         )
         self.elector = self._elector(cluster)
         cluster.fence = self.elector.fence

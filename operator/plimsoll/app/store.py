@@ -11,9 +11,11 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 from plimsoll.adapters.kinds import Kind, version_number
+from plimsoll.app.sizes import Shares, Size, TooLarge
 from plimsoll.domain.keys import ObjectKey
 
 Body = Mapping[str, Any]
@@ -36,6 +38,22 @@ class HistoryLost(Exception):
 
     The store may hold versions of objects that the restored data never had. It cannot tell which ones.
     """
+
+
+@dataclass(slots=True)
+class Bounds:
+    """How large the objects of a kind may be.
+
+    Args:
+        measure: the size of an object as it was read.
+        reduce: leaves only the identity of an object, as it was read or as it is kept, with the reason.
+        reason: why only the identity of a kept object is there; None if it is whole.
+    """
+
+    measure: Callable[[Body], Size]
+    reduce: Callable[[Body, TooLarge], Body]
+    reason: Callable[[Body], TooLarge | None]
+    shares: Shares = field(default_factory=Shares)
 
 
 class Page:
@@ -74,6 +92,7 @@ class Shelf:
     """The objects of one kind, and the state of its lists and its watch."""
 
     prune: Pruner
+    bounds: Bounds | None = None
     is_needed: bool = True
     is_watched: bool = True
     objects: dict[ObjectKey, Body] = field(default_factory=dict)
@@ -96,6 +115,7 @@ class Store:
         optional: kinds that may not be readable at all: the picture is complete without them.
         unwatched: kinds that are read from lists only, fully or in part: no watch must deliver their changes.
         is_quiet: whether a (reduced) object counts in sums only, so that its changes need no new pass.
+        bounds: kinds of which large objects are not kept whole.
     """
 
     def __init__(
@@ -106,9 +126,10 @@ class Store:
         optional: Collection[Kind] = (),
         unwatched: Collection[Kind] = (),
         is_quiet: Callable[[Body], bool] = lambda _: False,
+        bounds: Mapping[Kind, Bounds] = MappingProxyType({}),
     ) -> None:
         self._shelves = {
-            kind: Shelf(prune, is_needed=kind not in optional, is_watched=kind not in unwatched)
+            kind: Shelf(prune, bounds.get(kind), is_needed=kind not in optional, is_watched=kind not in unwatched)
             for kind, prune in pruners.items()
         }
         self._on_change = on_change
@@ -135,6 +156,8 @@ class Store:
         """
         known = self._shelves[kind].objects.get(key_of(body))
         if known is None or not same_uid(known, body) or version_of(body) != version_of(known):
+            return body
+        if _may_be_whole(self._shelves[kind].bounds, known):
             return body
         head = {name: body["metadata"][name] for name in _IDENTITY if name in body["metadata"]}
         return {"metadata": head, _STORED: True}
@@ -184,7 +207,7 @@ class Store:
         if shelf.listed_at and shelf.is_watched:
             _note_ahead(shelf, fresh, gone, known)
         for key in gone:
-            del shelf.objects[key]
+            _forget(shelf, key, shelf.objects.pop(key))
         if gone:
             self._changed(shelf)
         for key, body in fresh.items():
@@ -244,8 +267,15 @@ class Store:
 
     def _put(self, shelf: Shelf, key: ObjectKey, body: Body) -> None:
         known = shelf.objects.get(key)
-        if known is not None and same_uid(known, body) and version_of(body) <= version_of(known):
+        is_known = known is not None and same_uid(known, body) and version_of(body) <= version_of(known)
+        if (
+            known is not None
+            and is_known
+            and not (version_of(body) == version_of(known) and _may_be_whole(shelf.bounds, known))
+        ):
             return
+        if known is not None and not same_uid(known, body):
+            _forget(shelf, key, known)
         pruned = self._cut(shelf, key, body)
         if pruned is None:
             if known is None:
@@ -257,14 +287,26 @@ class Store:
             if known is not None and _says_the_same(known, pruned):
                 return
         self._changed(shelf, *(each for each in (known, pruned) if each is not None))
+        self._reduce_others(shelf)
 
     def _cut(self, shelf: Shelf, key: ObjectKey, body: Body) -> Body | None:
         """The reduced object; None if nothing of it is needed or if it cannot be read."""
         try:
-            return shelf.prune(body)
+            reason = _too_large(shelf.bounds, key, body)
+            return shelf.prune(body) if shelf.bounds is None or reason is None else shelf.bounds.reduce(body, reason)
         except Exception as error:  # noqa: BLE001 - one object that cannot be read must not end the list of all
             logger.warning("%s cannot be read and is left out: %s: %s", key, type(error).__name__, error)
             return None
+
+    def _reduce_others(self, shelf: Shelf) -> None:
+        """Leave only the identity of objects for which an older one leaves no room."""
+        bounds = shelf.bounds
+        refused = bounds.shares.refused() if bounds is not None else {}
+        for key, kept in list(shelf.objects.items()) if bounds is not None and refused else ():
+            reason = refused.get(uid_of(kept))
+            if reason is not None and bounds is not None and bounds.reason(kept) is None:
+                shelf.objects[key] = bounds.reduce(kept, reason)
+                self._changed(shelf)
 
     def _changed(self, shelf: Shelf, *bodies: Body) -> None:
         """Count a change. Report it, unless all of its objects are quiet."""
@@ -281,7 +323,30 @@ class Store:
         known = shelf.objects.get(key)
         if known is not None and same_uid(known, body):
             del shelf.objects[key]
+            _forget(shelf, key, known)
             self._changed(shelf, known)
+
+
+def _too_large(bounds: Bounds | None, key: ObjectKey, body: Body) -> TooLarge | None:
+    """Note the size of an object. Return why it is not kept whole; None if it is."""
+    if bounds is None:
+        return None
+    size, uid = bounds.measure(body), uid_of(body)
+    bounds.shares.note(key, uid, str(body["metadata"].get("creationTimestamp")), size)
+    return bounds.shares.refused().get(uid) if size.is_allowed else TooLarge(size)
+
+
+def _may_be_whole(bounds: Bounds | None, kept: Body) -> bool:
+    """Whether only the identity of an object is kept, and there is room for all of it by now."""
+    reason = None if bounds is None else bounds.reason(kept)
+    if bounds is None or reason is None or not reason.size.is_allowed:
+        return False
+    return uid_of(kept) not in bounds.shares.refused()
+
+
+def _forget(shelf: Shelf, key: ObjectKey, body: Body) -> None:
+    if shelf.bounds is not None:
+        shelf.bounds.shares.forget(key, uid_of(body))
 
 
 def _parted(bodies: Iterable[Body]) -> tuple[set[ObjectKey], list[Body]]:

@@ -57,6 +57,7 @@ class ConditionReason(StrEnum):
     MODEL_SOURCE_UNAVAILABLE = "ModelSourceUnavailable"
     NOT_PERMITTED = "NotPermitted"
     INVALID_SPEC = "InvalidSpec"
+    TOO_LARGE = "TooLarge"
     NAMESAKE_LEAVING = "NamesakeLeaving"
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, PODS, Cluster, ClusterRefused, Kind
 from plimsoll.app.settings import Settings
-from plimsoll.app.shell import PRUNERS, kept
+from plimsoll.app.shell import BOUNDS, PRUNERS, kept
 from plimsoll.app.store import Body, Picture, Store, key_of
 from plimsoll.domain.keys import ObjectKey
 
@@ -34,7 +34,7 @@ async def look(cluster: Cluster, settings: Settings) -> Look:
     Raises:
         PlimsollError: a kind that every decision needs cannot be listed.
     """
-    store = Store(PRUNERS, lambda: None)
+    store = Store(PRUNERS, lambda: None, bounds=BOUNDS)
     selectors = kept(settings)
     live: dict[ObjectKey, Body] = {}
     notes: list[str] = []

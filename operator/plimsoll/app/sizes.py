@@ -1,0 +1,142 @@
+"""How large an object may be, and how much of the operator's memory a namespace may fill with large ones.
+
+What the API server stores in one byte takes 15 to 35 bytes as Python's dictionaries (measured: 20 objects of 1 MB of
+short members took 508 MiB). So both characters and members are counted, and an object over its limit is not kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.units import KIB, MIB
+
+MOST_CHARACTERS = 256 * KIB
+MOST_MEMBERS = 8192
+"""The most that the metadata and the spec of one object may hold. Of the models whose estimates are measured, the
+largest ``config.json`` has 56,335 characters and 1,559 members."""
+
+MEMBER_BYTES = 128
+"""What a member takes in addition to its characters: an entry of a dictionary, its value, its share of free slots."""
+
+SMALL_BYTES = 8 * KIB
+"""Objects below this size count for no share: an ordinary one takes about 5 KiB."""
+
+MOST_OF_NAMESPACE = 8 * MIB
+MOST_OF_ALL = 48 * MIB
+"""The most that the large objects of one namespace, and those of all namespaces, may take in memory. An eighth of the
+chart's memory limit is for all of them."""
+
+
+class Size(NamedTuple):
+    """What an object holds: characters of keys and texts (8 for a number), and members of mappings and lists."""
+
+    characters: int
+    members: int
+
+    @property
+    def held_bytes(self) -> int:
+        """About what it takes in memory."""
+        return self.characters + MEMBER_BYTES * self.members
+
+    @property
+    def is_allowed(self) -> bool:
+        """Whether one object may be so large."""
+        return self.characters <= MOST_CHARACTERS and self.members <= MOST_MEMBERS
+
+
+def size_of(*parts: Any) -> Size:
+    """Count what these JSON values hold. The count ends soon after a limit, so that its cost is bounded."""
+    characters = members = 0
+    pending: list[Any] = list(parts)
+    while pending and characters <= MOST_CHARACTERS and members <= MOST_MEMBERS:
+        node = pending.pop()
+        if isinstance(node, dict):
+            members += len(node)
+            characters += sum(map(len, node))
+            pending += node.values()
+        elif isinstance(node, list):
+            members += len(node)
+            pending += node
+        else:
+            characters += len(node) if isinstance(node, str) else 8
+    return Size(characters, members)
+
+
+class TooLarge(NamedTuple):
+    """Why only the identity of an object is kept. ``taken`` and ``most`` are bytes; 0 if it alone is too large.
+
+    ``taken`` is what the large objects of its namespace take that are as old as it is, or older.
+    """
+
+    size: Size
+    taken: int = 0
+    most: int = 0
+
+
+class _Large(NamedTuple):
+    created: str
+    uid: str
+    size: Size
+
+
+@dataclass(slots=True)
+class Shares:
+    """The large objects of each namespace, and which of them are kept: the older ones, as far as the share goes.
+
+    No namespace is limited by another one, unless all large objects together take more than :data:`MOST_OF_ALL`: then
+    those that take the most have less, and all of them the same.
+    """
+
+    _of: dict[str, dict[str, _Large]] = field(default_factory=dict)
+
+    def note(self, key: ObjectKey, uid: str, created: str, size: Size) -> None:
+        """Note the size of an object's newest version."""
+        self.forget(key, uid)
+        if size.held_bytes > SMALL_BYTES and size.is_allowed:
+            self._of.setdefault(key.namespace, {})[uid] = _Large(created, uid, size)
+
+    def forget(self, key: ObjectKey, uid: str) -> None:
+        """Forget an object that is gone."""
+        large = self._of.get(key.namespace, {})
+        large.pop(uid, None)
+        if not large:
+            self._of.pop(key.namespace, None)
+
+    def refused(self) -> dict[str, TooLarge]:
+        """Return the uids of objects that are not kept whole, because older ones fill the share."""
+        most, found = self._share(), dict[str, TooLarge]()
+        for large in self._of.values():
+            taken = 0
+            for each in sorted(large.values()):
+                taken += each.size.held_bytes
+                if taken > most:
+                    found[each.uid] = TooLarge(each.size, taken, most)
+        return found
+
+    def _share(self) -> int:
+        """Return what one namespace may take: an equal share, and what others leave of theirs."""
+        taken = sorted(sum(each.size.held_bytes for each in large.values()) for large in self._of.values())
+        left = MOST_OF_ALL
+        for index, each in enumerate(taken):
+            share = left // (len(taken) - index)
+            if each > share:
+                return min(MOST_OF_NAMESPACE, share)
+            left -= each
+        return MOST_OF_NAMESPACE
+
+
+def size_sentence(reason: TooLarge) -> str:
+    """Return why an object is not kept, with its figures and what to do."""
+    size = f"{reason.size.characters:,} characters in {reason.size.members:,} members"
+    if reason.most:
+        return (
+            f"metadata and spec hold {size}. With the large objects of this namespace that are older, that takes "
+            f"{reason.taken / MIB:.1f} MiB of the operator's memory, and a namespace may fill {reason.most / MIB:.1f} "
+            "MiB. Delete large objects, or write less into them."
+        )
+    return (
+        f"metadata and spec hold {size} or more, and an object may hold {MOST_CHARACTERS:,} characters and "
+        f"{MOST_MEMBERS:,} members. Write less into it; its engines go on as they are."
+    )
