@@ -166,7 +166,7 @@ def test_all_large_objects_together_never_take_more_than_there_is(sizes: dict[tu
 
 
 class LargeObjects(RuleBasedStateMachine):
-    """Objects come, grow, shrink and go in any order: which are kept follows from what is there and not from the way."""
+    """Objects come, grow, shrink and go in any order: which are kept follows from what is there alone."""
 
     def __init__(self) -> None:
         super().__init__()

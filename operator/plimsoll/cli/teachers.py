@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from plimsoll.app.lessons import Pupil
 from plimsoll.cli.cluster_access import ClusterAccess
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.observations import EngineKind, Seen
+
+if TYPE_CHECKING:
+    from plimsoll.app.lessons import Pupil  # it takes long to import
 
 
 @dataclass(frozen=True, slots=True)

@@ -457,7 +457,7 @@ def observation_entry(seen: Seen) -> dict[str, Any]:
         "tensorParallel": kind.split.tensor_parallel,
         **stages(kind.split),
         "options": kind.options,
-        "image": kind.image or None,
+        "ownImage": kind.image or None,
         "batchedTokens": observation.batched_tokens,
         "maxSequences": observation.sequences,
         "witness": observation.witness.value,

@@ -352,7 +352,7 @@ class ObservationStatus(ApiModel):
     expert_parallel: bool | None = Field(default=None, description="Whole experts on each rank, if so.")
     data_parallel: int | None = Field(default=None, description=ENGINES)
     options: str = Field(description="Digest of the model's facts and of the engine options that change its memory.")
-    image: str | None = Field(
+    own_image: str | None = Field(
         default=None, description="The user's own image, if it ran that: it teaches this deployment alone."
     )
     batched_tokens: int = Field(description="--max-num-batched-tokens of the engine.")

@@ -159,7 +159,7 @@ def seen_of(entry: ObservationStatus) -> Seen | None:
             split=split_of(entry),
             options=entry.options,
             engine=entry.engine or DEFAULT_ENGINE,
-            image=entry.image or "",
+            image=entry.own_image or "",
         )
     except (TypeError, ValueError):
         return None  # a word or a number that this release does not know
