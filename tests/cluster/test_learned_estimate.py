@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from plimsoll.app.spec_digests import digests_of
 from plimsoll.cli.asked import Asked
 from plimsoll.cli.direct import direct_question
 from plimsoll.domain.observations import EngineKind, Observation, Seen, Witness
@@ -42,7 +43,8 @@ def write_observation(view: View, name: str, of: EngineKind, missing: int, relea
     """Write an observation into a status, as the operator does: the engine had ``missing`` bytes less."""
     view.apply(name, replicas=0)
     seen = Observation(of, Witness.METRICS, PREDICTED, PREDICTED - missing, 8192, 256)
-    entry = {key: value for key, value in observation_entry(Seen(seen, "spec")).items() if value is not None}
+    digest = digests_of(view.get(name)["spec"]).engine
+    entry = {key: value for key, value in observation_entry(Seen(seen, digest)).items() if value is not None}
     path = f"{GROUP}/namespaces/{view.namespace}/inferencedeployments/{name}/status"
     status = {"observations": [entry if release is None else {**entry, "release": release}]}
     view.control_plane.client.merge_patch(path, {"status": status})
@@ -135,4 +137,5 @@ def test_a_plan_says_which_estimates_use_what_engines_taught(taught: View, neigh
     assert len(notes) == 1, said
     assert notes[0].startswith(f"{taught.namespace}/mine: Learned on {GPU} x 1 from 1 engine")
     assert "3.00 GiB more" in notes[0]
+    assert "up to twice the error band of that counts" in notes[0]
     assert neighbour.get("older")["status"]["observations"], "the neighbour keeps its own"

@@ -57,7 +57,8 @@ def learned_sentence(correction: Correction, sources: Iterable[str]) -> str:
     each, kind = list(sources), correction.kind
     engines = "1 engine" if len(each) == 1 else f"{len(each)} engines"
     where = place_words(kind.gpu_type, kind.split)
-    return f"Learned on {where} from {engines} ({_names(each)}): {correction_words(correction)}."
+    limit = "" if correction.taught_by.is_own or not correction.exact else "; up to twice the error band of that counts"
+    return f"Learned on {where} from {engines} ({_names(each)}): {correction_words(correction)}{limit}."
 
 
 def teacher_words(teacher: Teacher) -> str:
