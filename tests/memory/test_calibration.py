@@ -13,11 +13,19 @@ from plimsoll.domain.engine_options import LoraSlots, MediaUse
 from plimsoll.domain.observations import Correction, EngineKind, Observation, Witness
 from plimsoll.domain.outcomes import Fit, MemoryEstimate, Split
 from plimsoll.domain.serving import Request
+from plimsoll.domain.teacher import Teacher
 from plimsoll.domain.units import GIB, MIB
 from plimsoll.engines.vllm.memory.estimate import estimate
 from plimsoll.engines.vllm.settings import engine_settings
 from plimsoll.memory.band import Band
-from plimsoll.memory.calibration import RESIDUAL_BYTES, STEP_BYTES, corrections, learned_band
+from plimsoll.memory.calibration import (
+    RESIDUAL_BYTES,
+    STEP_BYTES,
+    believed,
+    corrections,
+    learned_band,
+    representative,
+)
 from plimsoll.placement.feasibility import sized
 from tests.support.planning import A100, H100, L4, gpu, request
 
@@ -184,3 +192,53 @@ def test_a_learned_band_holds_all_that_was_seen(prior: Band, above: int, below: 
 def test_nothing_observed_changes_nothing() -> None:
     assert corrections([]) == ()
     assert PLAIN.correction_for(H100, ONE) is None
+
+
+# -- what others teach -------------------------------------------------------------------------------------------------
+
+SISTER = Teacher(names=("sister",))
+BAND = Band(-100, 300)
+
+
+def of_others(weights: int, activations: int, rest: int, *, above: int = 0, below: int = 0) -> Correction:
+    return Correction(KIND, weights, activations, rest, above, below, taught_by=SISTER)
+
+
+def test_several_engines_are_represented_by_the_median_of_those_with_a_figure() -> None:
+    most, middle, least = (metrics(LAW.available_kv_bytes + each) for each in (3, 2, 1))
+    assert representative([least, starved(), most, middle]) == middle
+    assert representative([most, least]) == least, "of two, the one that took more"
+    assert representative(iter([starved(), replace(starved(), sequences=9)])) == starved()
+    with pytest.raises(ValueError, match="no observation"):
+        representative([])
+
+
+@pytest.mark.parametrize("total", [-200, -1, 0, 600])
+def test_what_others_teach_near_the_law_counts_term_by_term(total: int) -> None:
+    taught = of_others(7, 5, total - 12)
+    assert believed(taught, BAND, 1000) == taught
+
+
+@pytest.mark.parametrize(
+    ("total", "estimated", "counts"), [(601, 1000, 600), (10**12, 0, 600), (-201, 1000, -200), (-150, 120, -120)]
+)
+def test_what_others_teach_counts_up_to_twice_the_band_and_never_below_what_is_counted(
+    total: int, estimated: int, counts: int
+) -> None:
+    found = believed(of_others(7, 5, total - 12), BAND, estimated)
+    assert (found.weights_bytes, found.activations_bytes, found.rest_bytes) == (0, 0, counts)
+    assert (found.kind, found.taught_by, found.exact) == (KIND, SISTER, True)
+
+
+def test_the_spread_of_others_ends_where_their_lessons_end() -> None:
+    found = believed(of_others(0, 0, 500, above=10**9, below=10**9), BAND, 1000)
+    assert (found.rest_bytes, found.above_bytes, found.below_bytes) == (500, 100, 700)
+    near = of_others(0, 0, 500, above=9, below=8)
+    assert believed(near, BAND, 1000) == near
+
+
+def test_own_measurements_and_crashes_without_a_figure_are_not_limited() -> None:
+    own = replace(of_others(10**9, 10**9, 10**9, above=10**9), taught_by=Teacher())
+    crash = replace(of_others(0, 0, 0), exact=False)
+    assert believed(own, BAND, 0) == own
+    assert believed(crash, BAND, 0) == crash
