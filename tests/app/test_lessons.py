@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.app.lessons import CommonLessons, lessons, pupil, teaches_others
+from plimsoll.app.lessons import CommonLessons, Pupil, lessons, pupil, teaches_others
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.observations import Correction, Observation, Seen, Witness
 from plimsoll.domain.outcomes import MemoryEstimate, Split
@@ -92,6 +92,15 @@ def test_the_own_namespace_is_believed_and_then_no_other() -> None:
     near = LAW.available_kv_bytes - GIB // 4
     [believed] = heard(("default", "sister", [near]), ("a", "x", [TINY]), ("b", "y", [TINY]), ("c", "z", [TINY]))
     assert (believed.total_bytes, believed.taught_by) == (GIB // 4, Teacher(names=("sister",)))
+
+
+def test_every_kind_of_engine_is_taught_by_whom_it_is_taught() -> None:
+    kinds = [HONEST.engine_kind(L4, Split(degree)) for degree in (1, 2, 4)]
+    said = [replace(report(TINY).observation, kind=kind) for kind in kinds]
+    voices = {"default": (said[0],), "a": (said[1], said[2]), "b": (said[2],)}
+    pupils = [Pupil(ObjectKey(where, "x"), each) for where, each in voices.items()]
+    found = {each.kind: each.taught_by for each in CommonLessons(pupils).of(HONEST.key, HONEST.model.name)}
+    assert found == {kinds[0]: Teacher(names=("x",)), kinds[2]: Teacher(namespaces=2)}
 
 
 def test_a_deployment_does_not_teach_itself_as_another() -> None:

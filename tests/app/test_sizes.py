@@ -66,6 +66,14 @@ def test_what_is_over_a_limit_is_seen_without_counting_it_all(value: Any) -> Non
     assert found.members <= max(MOST_MEMBERS + 1000, len(value))
 
 
+def test_a_member_takes_more_than_its_characters() -> None:
+    assert Size(100, 10).held_bytes == 100 + 10 * 128
+    assert [size.is_allowed for size in (Size(MOST_CHARACTERS, MOST_MEMBERS), Size(MOST_CHARACTERS + 1, 0))] == [
+        True,
+        False,
+    ]
+
+
 def large(name: str, *, members: int, created: int = 0, namespace: str = "ns", version: int = 1) -> dict[str, Any]:
     body = inference_deployment_body(name, uid=f"uid-{namespace}-{name}")
     spec = {"contextLength": 4096, "model": {"name": "a/b", "config": {f"{index}": 0 for index in range(members)}}}
