@@ -173,6 +173,16 @@ def test_all_large_objects_together_never_take_more_than_there_is(sizes: dict[tu
             assert taken[namespace] == wanted, "who takes no more than an equal share gets it"
 
 
+@pytest.mark.parametrize(("namespaces", "objects", "kept"), [(1, 9, 8), (6, 8, 8), (6, 9, 8), (7, 9, 6), (48, 9, 1)])
+def test_so_many_objects_of_the_largest_size_are_kept(namespaces: int, objects: int, kept: int) -> None:
+    shares = Shares()
+    for namespace in range(namespaces):
+        for index in range(objects):
+            key = ObjectKey(f"{namespace}", f"{index}")
+            shares.note(key, f"{namespace}-{index}", f"{index}", LARGEST)
+    assert len(shares.refused()) == namespaces * (objects - kept)
+
+
 class LargeObjects(RuleBasedStateMachine):
     """Objects come, grow, shrink and go in any order: which are kept follows from what is there alone."""
 
