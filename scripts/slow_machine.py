@@ -22,7 +22,8 @@ PERIOD_US = 100_000
 """The kernel's usual period for shares of a processor."""
 
 _CGROUPS = Path("/sys/fs/cgroup")
-_LOOP = "while True: pass"
+_LOOP = "import os, sys\nwhile os.getppid() == int(sys.argv[1]): pass"
+"""A loop that ends with the process of its argument, which started it, however that ends."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -52,7 +53,7 @@ def busy_loops(count: int) -> Iterator[list[subprocess.Popen[bytes]]]:
     Linux shares a processor between sessions first (``sched_autogroup``). So each loop has a session of its own: in one
     session all of them would get the share of one.
     """
-    busy = [sys.executable, "-c", _LOOP]
+    busy = [sys.executable, "-c", _LOOP, str(os.getpid())]
     loops = [subprocess.Popen(busy, start_new_session=True) for _ in range(count)]  # noqa: S603 -- this interpreter
     try:
         yield loops
