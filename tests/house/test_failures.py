@@ -19,10 +19,14 @@ def test_right():
 """
 
 
+WITHOUT = ("-p", "no:cacheprovider", "-p", "no:randomly")
+"""The first of two tests fails: what shuffles tests stays out of it."""
+
+
 @pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["one process", "workers"])
 def test_a_failure_is_told_before_the_tests_after_it_have_run(tmp_path: Path, workers: tuple[str, ...]) -> None:
     (tmp_path / "test_story.py").write_text(TESTS, encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "-p", "tests.support.failures", "-p", "no:cacheprovider", *workers]
+    command = [sys.executable, "-m", "pytest", "-p", "tests.support.failures", *WITHOUT, *workers]
     ran = subprocess.run(  # noqa: S603 - our own
         [*command, "--rootdir", str(tmp_path), str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=False
     )
