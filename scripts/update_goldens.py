@@ -3,7 +3,7 @@
 
 The console's copy of the documentation's words is written as well, and so are the estimates of
 ``benchmarks.accuracy.kept``, the decisions of ``tests.rebalance.kept_decisions``, and the plans and the proposals of
-``tests.placement``: whoever changes a law sees what it moves.
+``tests.placement``: a change of a law shows the answers that it moves.
 
     python -m scripts.update_goldens           # write every file
     python -m scripts.update_goldens --check   # write nothing; exit 1 where a file is not what the code says

@@ -22,6 +22,7 @@ from plimsoll.adapters.cluster import (
 )
 from plimsoll.app import pruning
 from plimsoll.app.case import Case
+from plimsoll.app.shell import BOUNDS
 from plimsoll.app.store import Store, key_of
 from plimsoll.domain.workload import Manifest
 from plimsoll.placement.pools import PlannedPool
@@ -55,6 +56,7 @@ def new_store(nodes: int, objects: int) -> Store:
             APPROVALS: pruning.whole,
         },
         lambda: None,
+        bounds=BOUNDS,
     )
     store.replace(NODES, [_node(index) for index in range(nodes)])
     store.replace(INFERENCE_DEPLOYMENTS, [_inference_deployment(index) for index in range(objects)])

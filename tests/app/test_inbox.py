@@ -299,7 +299,7 @@ async def test_a_rejected_proposal_is_shown_as_such_and_not_made_until_it_would_
         body["expiresAt"],
     )
     assert room.outcome(answer) == "Rejected"
-    assert f"not made again before {body['expiresAt']}" in room.told(answer)
+    assert f"not made again before {body['expiresAt']}" in room.message_of(answer)
     assert room.proposals()[0]["metadata"]["labels"]["plimsoll.dev/state"] == "Rejected"
     assert room.there.make()["asks"].mail.is_empty
     room.there.now += LIFE_SECONDS

@@ -1,4 +1,4 @@
-"""Whose lessons count: liars beside an honest deployment, whatever they report and however many they are."""
+"""Which observations of others count: false ones of any number and size next to an honest deployment."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.app.lessons import CommonLessons, Pupil, lessons, pupil, teaches_others
+from plimsoll.app.lessons import CommonLessons, Contribution, contribution, lessons, teaches_others
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.observations import Correction, Observation, Seen, Witness
 from plimsoll.domain.outcomes import MemoryEstimate, Split
@@ -40,10 +40,14 @@ def report(available: int | None) -> Seen:
     return Seen(Observation(kind, witness, LAW.available_kv_bytes, available), SPEC)
 
 
-def heard(*others: tuple[str, str, Sequence[int | None]], spec: dict[str, Any] = PLAIN) -> tuple[Correction, ...]:
-    """What the honest deployment hears from others, each with its namespace, its name and its figures."""
-    pupils = [pupil(ObjectKey(where, name), spec, SPEC, map(report, said)) for where, name, said in others]
-    return lessons((), CommonLessons(pupils).of(HONEST.key, HONEST.model.name))
+def corrections_from(
+    *others: tuple[str, str, Sequence[int | None]], spec: dict[str, Any] = PLAIN
+) -> tuple[Correction, ...]:
+    """Return the honest deployment's corrections from others, each with its namespace, its name and its figures."""
+    contributions = [
+        contribution(ObjectKey(where, name), spec, SPEC, map(report, said)) for where, name, said in others
+    ]
+    return lessons((), CommonLessons(contributions).of(HONEST.key, HONEST.model.name))
 
 
 def after(corrections: tuple[Correction, ...]) -> MemoryEstimate:
@@ -66,7 +70,7 @@ TINY, HUGE = 1, LAW.budget_bytes
 def test_whatever_others_report_the_estimate_stays_near_the_law(
     liars: list[tuple[str, str, list[int | None]]],
 ) -> None:
-    found = after(heard(*liars))
+    found = after(corrections_from(*liars))
     low, high = OTHERS_BANDS * LAW.slack_bytes, OTHERS_BANDS * LAW.margin_bytes
     assert -low <= found.expected_bytes - LAW.expected_bytes <= high
     assert 0 <= found.margin_bytes <= LAW.margin_bytes + high + low + GIB
@@ -75,40 +79,42 @@ def test_whatever_others_report_the_estimate_stays_near_the_law(
 
 @pytest.mark.parametrize("figure", [TINY, HUGE])
 def test_one_other_namespace_is_not_believed_however_many_objects_it_has(figure: int) -> None:
-    assert heard(*(("a", f"liar-{index}", [figure] * 9) for index in range(30))) == ()
-    [believed] = heard(("a", "x", [figure]), ("b", "y", [figure]))
+    assert corrections_from(*(("a", f"liar-{index}", [figure] * 9) for index in range(30))) == ()
+    [believed] = corrections_from(("a", "x", [figure]), ("b", "y", [figure]))
     assert believed.taught_by == Teacher(namespaces=2)
 
 
 def test_a_crowd_counts_once() -> None:
     """Two namespaces report honestly, and a third one reports little from thirty objects."""
     honest = LAW.available_kv_bytes - GIB // 4
-    voices = [("a", "x", [honest]), ("b", "y", [honest]), *(("c", f"liar-{index}", [TINY]) for index in range(30))]
-    [believed] = heard(*voices)
+    others = [("a", "x", [honest]), ("b", "y", [honest]), *(("c", f"liar-{index}", [TINY]) for index in range(30))]
+    [believed] = corrections_from(*others)
     assert believed.total_bytes == GIB // 4
 
 
 def test_the_own_namespace_is_believed_and_then_no_other() -> None:
     near = LAW.available_kv_bytes - GIB // 4
-    [believed] = heard(("default", "sister", [near]), ("a", "x", [TINY]), ("b", "y", [TINY]), ("c", "z", [TINY]))
+    [believed] = corrections_from(
+        ("default", "sister", [near]), ("a", "x", [TINY]), ("b", "y", [TINY]), ("c", "z", [TINY])
+    )
     assert (believed.total_bytes, believed.taught_by) == (GIB // 4, Teacher(names=("sister",)))
 
 
 def test_every_kind_of_engine_is_taught_by_whom_it_is_taught() -> None:
     kinds = [HONEST.engine_kind(L4, Split(degree)) for degree in (1, 2, 4)]
     said = [replace(report(TINY).observation, kind=kind) for kind in kinds]
-    voices = {"default": (said[0],), "a": (said[1], said[2]), "b": (said[2],)}
-    pupils = [Pupil(ObjectKey(where, "x"), each) for where, each in voices.items()]
-    found = {each.kind: each.taught_by for each in CommonLessons(pupils).of(HONEST.key, HONEST.model.name)}
+    others = {"default": (said[0],), "a": (said[1], said[2]), "b": (said[2],)}
+    contributions = [Contribution(ObjectKey(where, "x"), each) for where, each in others.items()]
+    found = {each.kind: each.taught_by for each in CommonLessons(contributions).of(HONEST.key, HONEST.model.name)}
     assert found == {kinds[0]: Teacher(names=("x",)), kinds[2]: Teacher(namespaces=2)}
 
 
 def test_a_deployment_does_not_teach_itself_as_another() -> None:
-    assert heard((HONEST.key.namespace, HONEST.key.name, [TINY])) == ()
+    assert corrections_from((HONEST.key.namespace, HONEST.key.name, [TINY])) == ()
 
 
 @pytest.mark.parametrize(
-    "brought",
+    "added",
     [
         {"engine": {"image": "registry.example.com/liar:1"}},
         {"engine": {"extraArgs": ["--some-flag"]}},
@@ -123,10 +129,10 @@ def test_a_deployment_does_not_teach_itself_as_another() -> None:
         {"podTemplate": {"runtimeClassName": "mine"}},
     ],
 )
-def test_engines_with_something_that_the_user_brought_teach_nobody_else(brought: dict[str, Any]) -> None:
-    voices = [("default", "sister", [TINY]), ("a", "x", [TINY]), ("b", "y", [TINY])]
-    assert heard(*voices, spec=PLAIN | brought) == ()
-    assert len(heard(*voices)) == 1
+def test_engines_with_something_that_the_user_added_teach_nobody_else(added: dict[str, Any]) -> None:
+    others = [("default", "sister", [TINY]), ("a", "x", [TINY]), ("b", "y", [TINY])]
+    assert corrections_from(*others, spec=PLAIN | added) == ()
+    assert len(corrections_from(*others)) == 1
 
 
 @given(
@@ -144,8 +150,8 @@ def test_a_spec_of_any_shape_is_read(spec: Any) -> None:
 
 
 def test_what_was_seen_before_the_spec_changed_teaches_nobody_else() -> None:
-    """The engines may have run with something that the user brought and has removed since."""
-    changed = [pupil(ObjectKey("default", "sister"), PLAIN, "another digest", [report(TINY)])]
+    """The engines may have run with something that the user added and has removed since."""
+    changed = [contribution(ObjectKey("default", "sister"), PLAIN, "another digest", [report(TINY)])]
     assert not list(CommonLessons(changed).of(HONEST.key, HONEST.model.name))
 
 
@@ -153,21 +159,21 @@ def test_own_measurements_are_believed_as_they_are() -> None:
     own = lessons([report(GIB)], ())
     assert after(own).available_kv_bytes == GIB
     assert own[0].taught_by == OWN
-    [kept] = lessons([report(GIB)], heard(("default", "sister", [2 * GIB])))
+    [kept] = lessons([report(GIB)], corrections_from(("default", "sister", [2 * GIB])))
     assert kept == own[0]
 
 
 def test_an_own_crash_without_a_figure_gives_way_to_a_measurement_of_others() -> None:
     near = LAW.available_kv_bytes - GIB // 4
-    [kept] = lessons([report(None)], heard(("default", "sister", [near])))
+    [kept] = lessons([report(None)], corrections_from(("default", "sister", [near])))
     assert kept.exact
-    [alone] = lessons([report(None)], heard(("default", "sister", [None])))
+    [alone] = lessons([report(None)], corrections_from(("default", "sister", [None])))
     assert alone.taught_by == OWN
 
 
 def test_the_estimate_says_who_taught_it() -> None:
     assert LAW.taught_by is None
     near = LAW.available_kv_bytes - GIB // 4
-    assert after(heard(("default", "sister", [near]))).taught_by == Teacher(names=("sister",))
+    assert after(corrections_from(("default", "sister", [near]))).taught_by == Teacher(names=("sister",))
     words = [teacher_words(each) for each in (OWN, Teacher(names=("b", "a")), Teacher(namespaces=3))]
     assert words == ["this deployment", "b, a", "3 other namespaces"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.app.lessons import MOST_KEPT, CommonLessons, lessons, merged, pupil, remembered
+from plimsoll.app.lessons import MOST_KEPT, CommonLessons, contribution, lessons, merged, remembered
 from plimsoll.app.objects import Surroundings
 from plimsoll.app.observations import capacities, failed_starts, observed_now
 from plimsoll.app.record.reading import Record, read
@@ -72,11 +72,11 @@ PLAIN_SPEC: dict[str, Any] = {"model": {"name": WANTED.model.name}}
 
 
 def common(*seen: Iterable[Seen], near: bool = True, spec: dict[str, Any] = PLAIN_SPEC) -> tuple[Correction, ...]:
-    """What deployments teach the wanted one, each with what it saw: in its own namespace, or each in another one."""
+    """Return the corrections from other deployments, each with its observations: near, or each in another namespace."""
     where = WANTED.key.namespace
     keys = [ObjectKey(where if near else f"other-{index}", f"teacher-{index}") for index in range(len(seen))]
-    pupils = [pupil(key, spec, SPEC, each) for key, each in zip(keys, seen, strict=True)]
-    return tuple(CommonLessons(pupils).of(WANTED.key, WANTED.model.name))
+    contributions = [contribution(key, spec, SPEC, each) for key, each in zip(keys, seen, strict=True)]
+    return tuple(CommonLessons(contributions).of(WANTED.key, WANTED.model.name))
 
 
 def taught(wanted: Request, seen: Iterable[Seen]) -> Request:

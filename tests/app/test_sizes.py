@@ -1,4 +1,4 @@
-"""What large objects take from the store: they themselves are left out, and never a neighbour."""
+"""Large objects: of them only the identity is kept, and their neighbours are served as usual."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ from plimsoll.app.sizes import (
 )
 from plimsoll.app.store import Bounds, Store
 from plimsoll.domain.keys import ObjectKey
+from tests.app.test_rolled_back import status
 from tests.support.bodies import inference_deployment_body
+from tests.support.live_passes import L4, Open
 
 LARGEST = Size(0, MOST_MEMBERS)
 JSON = st.recursive(
@@ -145,6 +147,24 @@ def test_what_a_deleted_object_leaves_is_read_again_for_the_next_one() -> None:
     listed = [store.only_if_new(INFERENCE_DEPLOYMENTS, body) for body in bodies[1:]]
     assert store.replace(INFERENCE_DEPLOYMENTS, listed)
     assert whole(store) == (before | {next_one["metadata"]["name"]}) - {"large-0"}
+
+
+async def test_a_deployment_that_grows_too_large_keeps_its_replicas_and_its_neighbour_is_served(opened: Open) -> None:
+    there = opened(l4=4)
+    there.put("grows", L4, replicas=2)
+    await there.settle()
+    there.change("grows", model={"name": "a/b", "config": {f"{index}": 0 for index in range(MOST_MEMBERS)}})
+    there.put("neighbour", L4, created="04:00:00")
+    await there.settle()
+    cases = there.make()
+    grown, neighbour = (status(cases[name]) for name in ("grows", "neighbour"))
+    [stalled] = [each for each in grown["conditions"] if each["type"] == "Stalled"]
+    assert (stalled["status"], stalled["reason"]) == ("True", "TooLarge")
+    assert "8,192 members" in stalled["message"]
+    assert cases["grows"].manifests == []
+    assert [pool["replicas"] for pool in grown["pools"]] == [2]
+    assert grown["replicasSummary"] == "2/2"
+    assert neighbour["replicasSummary"] == "1/1"
 
 
 @given(

@@ -1,7 +1,7 @@
-"""What is proposed for a deployment that waits, on drawn nodes: which replicas end, and which ones move.
+"""Proposals for a deployment that waits, on drawn nodes: which replicas end, and which ones move.
 
 Nobody says that these proposals are the best ones: other tests compare them with every set there is. They are kept so
-that a change of the search shows what it moves. ``make goldens`` takes it over.
+that a change of the search shows the proposals that it moves. ``make goldens`` takes it over.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ class Mailroom:
         """The state of an approval; empty before it has one."""
         return str(self._answered(name).get("state") or "")
 
-    def told(self, name: str) -> str:
+    def message_of(self, name: str) -> str:
         """The message in the status of an approval."""
         return str(self._answered(name).get("message") or "")
 

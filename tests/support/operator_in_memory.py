@@ -31,7 +31,7 @@ from plimsoll.app.postman import Postman
 from plimsoll.app.prices import PriceList
 from plimsoll.app.relist import Relist
 from plimsoll.app.settings import Settings
-from plimsoll.app.shell import INBOX, OWNED_SELECTOR, PRUNERS, kept
+from plimsoll.app.shell import BOUNDS, INBOX, OWNED_SELECTOR, PRUNERS, kept
 from plimsoll.app.store import Store
 from plimsoll.app.writers import Writers
 from plimsoll.domain.errors import ModelNotFound, SourceUnavailable
@@ -187,7 +187,9 @@ class OperatorInMemory:
         """Start a process that knows nothing, and let it list everything."""
         client = self.client = Client(self.api, self.trouble)
         cluster, wake = cast("Cluster", client), asyncio.Event()
-        self.store = Store({**PRUNERS, **INBOX}, wake.set, optional={RESOURCE_QUOTAS}, is_quiet=pruning.is_plain)
+        self.store = Store(
+            {**PRUNERS, **INBOX}, wake.set, optional={RESOURCE_QUOTAS}, is_quiet=pruning.is_plain, bounds=BOUNDS
+        )
         executor = Executor(cluster, self.store)
         passes = self.passes = new_passes(self.cache)
         self.prices = PriceList(cluster, PRICES, wake.set, passes.gpu_types)

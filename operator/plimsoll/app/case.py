@@ -14,9 +14,10 @@ from plimsoll.app.contests import Contest
 from plimsoll.app.equal_parts import shared
 from plimsoll.app.faults import Fault
 from plimsoll.app.inbox import Mail, Tray
-from plimsoll.app.lessons import Pupil, pupil
+from plimsoll.app.lessons import Contribution, contribution
 from plimsoll.app.live import CAPACITY_WINDOW_SECONDS, HISTORY_SECONDS, STALE_MEMORY_SECONDS, Wanted
 from plimsoll.app.objects import Surroundings, is_updating, pool_views
+from plimsoll.app.pruning import why_reduced
 from plimsoll.app.quiet_watch import IdleWanted
 from plimsoll.app.rebalancing import Running, Standing, Turn, may_sleep, policy_of
 from plimsoll.app.record.reading import Record, record_of
@@ -277,6 +278,8 @@ def _contested(case: Case) -> str:
 
 
 def _declared_replicas(body: Body) -> int:
+    if why_reduced(body) is not None:  # its spec is not there, and its replicas stay as they are
+        return sum(pool.replicas for pool in record_of(body).pools if pool.state is PoolState.ACTIVE)
     spec, size = body.get("spec") or {}, record_of(body).status.size
     declared = spec.get("replicas")
     if "totalConcurrency" in spec:
@@ -396,9 +399,9 @@ def figures_of(request: Request, pools: tuple[Pool, ...], fleet: Fleet, memo: Me
         return None
 
 
-def pupil_of(case: Case) -> Pupil:
-    """Return what the object's engines teach others."""
-    return pupil(case.key, case.body.get("spec"), case.spec_digest, case.seen)
+def contribution_of(case: Case) -> Contribution:
+    """Return the observations of the object's engines that count for others."""
+    return contribution(case.key, case.body.get("spec"), case.spec_digest, case.seen)
 
 
 def running_of(case: Case, figures: MemoryEstimate | None, fleet: Fleet, memo: Memo) -> Running:

@@ -15,14 +15,15 @@ MOST_KEPT = 40
 """Observations that one status holds; the newest stay."""
 
 LEAST_NAMESPACES = 2
-"""What engines of other namespaces teach counts if engines of so many of them teach it."""
+"""The least number of other namespaces whose engines must have been observed, so that a correction from them counts."""
 
-_BROUGHT = (
-    ("model", "config"), ("model", "path"), ("engine", "image"), ("engine", "extraArgs"), ("engine", "speculation"),
+_CUSTOM_FIELDS = (
+    ("model", "config"), ("model", "path"), ("engine", "image"), ("engine", "extraArgs"),
+    ("engine", "speculation", "draftModel", "config"), ("engine", "speculation", "draftModel", "path"),
     ("podTemplate", "env"), ("podTemplate", "envFrom"), ("podTemplate", "volumes"), ("podTemplate", "volumeMounts"),
     ("podTemplate", "modelCache", "claimName"), ("podTemplate", "runtimeClassName"),
 )  # fmt: skip
-"""Fields with which the user brings something that decides what an engine is, does or reports."""
+"""Fields with which a user adds something of their own to an engine, which may then report anything."""
 
 
 def remembered(recorded: Iterable[Seen], spec: str) -> tuple[Seen, ...]:
@@ -49,58 +50,58 @@ def merged(earlier: Iterable[Seen], now: Iterable[Seen]) -> tuple[Seen, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Pupil:
-    """A deployment as it teaches and learns: ``taught`` is what its engines teach others."""
+class Contribution:
+    """The observations of one deployment that count for others."""
 
     key: ObjectKey
-    taught: tuple[Observation, ...]
+    observations: tuple[Observation, ...]
 
 
 def teaches_others(spec: Mapping[str, Any] | None) -> bool:
-    """Whether the engines of this spec consist of nothing that its user brought: others can rely on what they report.
+    """Whether others can rely on what the engines of this spec report: the user added nothing of their own to them.
 
     ``spec`` is as the API server gives it. An image, a file, a variable or an argument of the user's can make an engine
     report anything.
     """
-    return not any(_member(spec or {}, path) for path in _BROUGHT)
+    return not any(_member(spec or {}, path) for path in _CUSTOM_FIELDS)
 
 
-def pupil(key: ObjectKey, spec: Mapping[str, Any] | None, digest: str, seen: Iterable[Seen]) -> Pupil:
-    """Return what the deployment teaches others: what its engines showed with the spec that it has now."""
+def contribution(key: ObjectKey, spec: Mapping[str, Any] | None, digest: str, seen: Iterable[Seen]) -> Contribution:
+    """Return the observations of a deployment that count for others: those with the spec that it has now."""
     if not teaches_others(spec):
-        return Pupil(key, ())
-    return Pupil(
+        return Contribution(key, ())
+    return Contribution(
         key, tuple(each.observation for each in seen if each.spec == digest and not each.observation.kind.image)
     )
 
 
 class CommonLessons:
-    """What the engines of all objects teach each other.
+    """The corrections that follow for a deployment from the engines of others.
 
-    Engines of the same namespace are believed. Those of other namespaces are believed if two namespaces or more say it,
-    and where the own namespace says nothing. Each namespace counts once, however many objects it has.
+    Engines of its own namespace come first. Where there are none, those of other namespaces count if there are at least
+    :data:`LEAST_NAMESPACES` of these. Each namespace counts once, however many objects it has.
     """
 
-    def __init__(self, pupils: Iterable[Pupil] = ()) -> None:
-        self._said: dict[str, dict[EngineKind, dict[str, list[tuple[str, Observation]]]]] = {}
-        for each in pupils:
-            for observation in each.taught:
-                kinds = self._said.setdefault(observation.kind.model, {})
-                said = kinds.setdefault(observation.kind, {}).setdefault(each.key.namespace, [])
-                said.append((each.key.name, observation))
+    def __init__(self, contributions: Iterable[Contribution] = ()) -> None:
+        self._observed: dict[str, dict[EngineKind, dict[str, list[tuple[str, Observation]]]]] = {}
+        for each in contributions:
+            for observation in each.observations:
+                kinds = self._observed.setdefault(observation.kind.model, {})
+                there = kinds.setdefault(observation.kind, {}).setdefault(each.key.namespace, [])
+                there.append((each.key.name, observation))
 
     def of(self, key: ObjectKey, model: str) -> Iterator[Correction]:
-        """Yield what others teach about engines of ``model`` to the deployment ``key``, a correction for each kind."""
-        for said in self._said.get(model, {}).values():
-            near = [(name, observation) for name, observation in said.get(key.namespace, ()) if name != key.name]
+        """Yield a correction from others for the deployment ``key``, for each kind of engine of ``model``."""
+        for observed in self._observed.get(model, {}).values():
+            near = [(name, observation) for name, observation in observed.get(key.namespace, ()) if name != key.name]
             if near:
                 names = tuple(sorted({name for name, _ in near}))
                 yield _taught([observation for _, observation in near], Teacher(names=names))
                 continue
-            far = [each for namespace, each in said.items() if namespace != key.namespace]
+            far = [each for namespace, each in observed.items() if namespace != key.namespace]
             if len(far) >= LEAST_NAMESPACES:
-                voices = [representative(observation for _, observation in each) for each in far]
-                yield _taught(voices, Teacher(namespaces=len(far)))
+                medians = [representative(observation for _, observation in each) for each in far]
+                yield _taught(medians, Teacher(namespaces=len(far)))
 
 
 def lessons(own: Iterable[Seen], common: Iterable[Correction]) -> tuple[Correction, ...]:

@@ -33,12 +33,12 @@ from plimsoll.app.allowances import Allowances
 from plimsoll.app.capacities import about_cache, observed_capacities, reported_tokens, silent_pools, told_now
 from plimsoll.app.case import (
     Case,
+    contribution_of,
     figures_of,
     images_of,
     is_judged,
     manifests_of,
     owner_of,
-    pupil_of,
     report_of,
     running_of,
     tenant_of,
@@ -171,7 +171,7 @@ class Passes:
         self.live.wanted = {case.key: wanted_signals(case) for case in cases if _has_signals(case)}
         for case in cases:
             self._guarded(Step.OBSERVE, case, partial(self._observe, case, fleet))
-        common = CommonLessons(map(pupil_of, cases) if self.settings.learn_from_others else ())
+        common = CommonLessons(map(contribution_of, cases) if self.settings.learn_from_others else ())
         for case in cases:
             self._guarded(Step.LISTEN, case, partial(self._recall, case, common))
         self.beats.beat("planning", "planning")

@@ -40,9 +40,9 @@ class HistoryLost(Exception):
     """
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Bounds:
-    """How large the objects of a kind may be.
+    """The limits of a kind whose large objects are not kept whole.
 
     Args:
         measure: the size of an object as it was read.
@@ -53,7 +53,6 @@ class Bounds:
     measure: Callable[[Body], Size]
     reduce: Callable[[Body, TooLarge], Body]
     reason: Callable[[Body], TooLarge | None]
-    shares: Shares = field(default_factory=Shares)
 
 
 class Page:
@@ -93,6 +92,7 @@ class Shelf:
 
     prune: Pruner
     bounds: Bounds | None = None
+    shares: Shares = field(default_factory=Shares)
     is_needed: bool = True
     is_watched: bool = True
     objects: dict[ObjectKey, Body] = field(default_factory=dict)
@@ -129,7 +129,9 @@ class Store:
         bounds: Mapping[Kind, Bounds] = MappingProxyType({}),
     ) -> None:
         self._shelves = {
-            kind: Shelf(prune, bounds.get(kind), is_needed=kind not in optional, is_watched=kind not in unwatched)
+            kind: Shelf(
+                prune, bounds=bounds.get(kind), is_needed=kind not in optional, is_watched=kind not in unwatched
+            )
             for kind, prune in pruners.items()
         }
         self._on_change = on_change
@@ -157,7 +159,7 @@ class Store:
         known = self._shelves[kind].objects.get(key_of(body))
         if known is None or not same_uid(known, body) or version_of(body) != version_of(known):
             return body
-        if _may_be_whole(self._shelves[kind].bounds, known):
+        if _may_be_whole(self._shelves[kind], known):
             return body
         head = {name: body["metadata"][name] for name in _IDENTITY if name in body["metadata"]}
         return {"metadata": head, _STORED: True}
@@ -207,7 +209,7 @@ class Store:
         if shelf.listed_at and shelf.is_watched:
             _note_ahead(shelf, fresh, gone, known)
         for key in gone:
-            _forget(shelf, key, shelf.objects.pop(key))
+            shelf.shares.forget(key, uid_of(shelf.objects.pop(key)))
         if gone:
             self._changed(shelf)
         for key, body in fresh.items():
@@ -271,11 +273,11 @@ class Store:
         if (
             known is not None
             and is_known
-            and not (version_of(body) == version_of(known) and _may_be_whole(shelf.bounds, known))
+            and not (version_of(body) == version_of(known) and _may_be_whole(shelf, known))
         ):
             return
         if known is not None and not same_uid(known, body):
-            _forget(shelf, key, known)
+            shelf.shares.forget(key, uid_of(known))
         pruned = self._cut(shelf, key, body)
         if pruned is None:
             if known is None:
@@ -292,19 +294,20 @@ class Store:
     def _cut(self, shelf: Shelf, key: ObjectKey, body: Body) -> Body | None:
         """The reduced object; None if nothing of it is needed or if it cannot be read."""
         try:
-            reason = _too_large(shelf.bounds, key, body)
+            reason = _too_large(shelf, key, body)
             return shelf.prune(body) if shelf.bounds is None or reason is None else shelf.bounds.reduce(body, reason)
         except Exception as error:  # noqa: BLE001 - one object that cannot be read must not end the list of all
             logger.warning("%s cannot be read and is left out: %s: %s", key, type(error).__name__, error)
             return None
 
     def _reduce_others(self, shelf: Shelf) -> None:
-        """Leave only the identity of objects for which an older one leaves no room."""
-        bounds = shelf.bounds
-        refused = bounds.shares.refused() if bounds is not None else {}
-        for key, kept in list(shelf.objects.items()) if bounds is not None and refused else ():
+        """Keep only the identity of objects for which older ones leave no room."""
+        refused, bounds = shelf.shares.refused(), shelf.bounds
+        if bounds is None or not refused:
+            return
+        for key, kept in list(shelf.objects.items()):
             reason = refused.get(uid_of(kept))
-            if reason is not None and bounds is not None and bounds.reason(kept) is None:
+            if reason is not None and bounds.reason(kept) is None:
                 shelf.objects[key] = bounds.reduce(kept, reason)
                 self._changed(shelf)
 
@@ -323,30 +326,23 @@ class Store:
         known = shelf.objects.get(key)
         if known is not None and same_uid(known, body):
             del shelf.objects[key]
-            _forget(shelf, key, known)
+            shelf.shares.forget(key, uid_of(known))
             self._changed(shelf, known)
 
 
-def _too_large(bounds: Bounds | None, key: ObjectKey, body: Body) -> TooLarge | None:
+def _too_large(shelf: Shelf, key: ObjectKey, body: Body) -> TooLarge | None:
     """Note the size of an object. Return why it is not kept whole; None if it is."""
-    if bounds is None:
+    if shelf.bounds is None:
         return None
-    size, uid = bounds.measure(body), uid_of(body)
-    bounds.shares.note(key, uid, str(body["metadata"].get("creationTimestamp")), size)
-    return bounds.shares.refused().get(uid) if size.is_allowed else TooLarge(size)
+    size, uid = shelf.bounds.measure(body), uid_of(body)
+    shelf.shares.note(key, uid, str(body["metadata"].get("creationTimestamp")), size)
+    return shelf.shares.refused().get(uid) if size.is_allowed else TooLarge(size)
 
 
-def _may_be_whole(bounds: Bounds | None, kept: Body) -> bool:
+def _may_be_whole(shelf: Shelf, kept: Body) -> bool:
     """Whether only the identity of an object is kept, and there is room for all of it by now."""
-    reason = None if bounds is None else bounds.reason(kept)
-    if bounds is None or reason is None or not reason.size.is_allowed:
-        return False
-    return uid_of(kept) not in bounds.shares.refused()
-
-
-def _forget(shelf: Shelf, key: ObjectKey, body: Body) -> None:
-    if shelf.bounds is not None:
-        shelf.bounds.shares.forget(key, uid_of(body))
+    reason = None if shelf.bounds is None else shelf.bounds.reason(kept)
+    return reason is not None and reason.size.is_allowed and uid_of(kept) not in shelf.shares.refused()
 
 
 def _parted(bodies: Iterable[Body]) -> tuple[set[ObjectKey], list[Body]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from plimsoll.app.lessons import CommonLessons, lessons, pupil, remembered
+from plimsoll.app.lessons import CommonLessons, contribution, lessons, remembered
 from plimsoll.app.record.reading import read, whole_status
 from plimsoll.app.spec_digests import digests_of
 from plimsoll.app.store import key_of
@@ -29,17 +29,17 @@ def lessons_of(teachers: Teachers) -> Lessons:
     """
     files = all_observations(teachers.files, "--observations")
     taught = [Taught(title(name), Seen(each, "")) for name, observations, _ in files for each in observations]
-    left_out, notes, pupils = sum(ignored for _, __, ignored in files), [], []
+    left_out, notes, contributions = sum(ignored for _, __, ignored in files), [], []
     if teachers.from_cluster:
         bodies, refusals = inference_deployments(teachers.namespace, teachers.access)
         for body in bodies:
             key, digest = key_of(body), digests_of(body.get("spec")).engine
             seen = remembered(read(body.get("status")).observations, digest)
             taught += [Taught(str(key), each, key) for each in seen]
-            pupils.append(pupil(key, body.get("spec"), digest, seen))
+            contributions.append(contribution(key, body.get("spec"), digest, seen))
         left_out += sum(map(_left_out, bodies))
         notes += [*refusals, *_count_note(bodies, teachers.namespace)]
-    return Lessons(tuple(taught), (*notes, *_left_out_note(left_out)), tuple(pupils))
+    return Lessons(tuple(taught), (*notes, *_left_out_note(left_out)), tuple(contributions))
 
 
 def corrections_for(request: Request, found: Lessons, *, as_operator: bool) -> tuple[Correction, ...]:
@@ -51,7 +51,7 @@ def corrections_for(request: Request, found: Lessons, *, as_operator: bool) -> t
     own = (each.seen for each in found.taught if each.key is not None and each.key == request.key)
     named = corrections(each.seen.observation for each in found.taught if each.key is None or not as_operator)
     known = {each.kind for each in named}
-    common = CommonLessons(found.pupils if as_operator else ()).of(request.key, request.model.name)
+    common = CommonLessons(found.contributions if as_operator else ()).of(request.key, request.model.name)
     of_model = (each for each in named if each.kind.model == request.model.name)
     return lessons(own, (*of_model, *(each for each in common if each.kind not in known)))
 

@@ -15,7 +15,7 @@ from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.observations import EngineKind, Seen
 
 if TYPE_CHECKING:
-    from plimsoll.app.lessons import Pupil  # it takes long to import
+    from plimsoll.app.lessons import Contribution  # it takes long to import
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Lessons:
 
     taught: tuple[Taught, ...] = ()
     notes: tuple[str, ...] = ()
-    pupils: tuple[Pupil, ...] = ()
+    contributions: tuple[Contribution, ...] = ()
 
 
 _OPTIONS = (

@@ -19,8 +19,8 @@ STEP_BYTES = 512 * MIB
 
 
 OTHERS_BANDS = 2
-"""What the engines of others teach counts up to this many times the band of the memory law. Of 48 starts that no law
-was read from, 40 were inside of one band; what lies beyond two is another engine, or no true figure."""
+"""A correction from others counts up to this many times the band of the memory law. Of the 48 starts that came after
+the laws were last read, 40 were inside one band (``engines/vllm/memory/band.py``). The factor is chosen, not fitted."""
 
 
 def corrections(observations: Iterable[Observation]) -> tuple[Correction, ...]:
@@ -54,26 +54,25 @@ def learned_band(prior: Band, correction: Correction, *, batched_tokens: int, se
 def representative(observations: Iterable[Observation]) -> Observation:
     """Return the one observation that stands for several of a kind: the median of those with a figure, if any has one.
 
-    Of two, it is the one that took more. A crowd that says the same counts no more than one engine then.
+    Of two, it is the one that took more. So a crowd of engines counts no more than one.
 
     Raises:
         ValueError: there is no observation.
     """
     listed = list(observations)
     if not listed:
-        raise ValueError("no observation stands for none")
+        raise ValueError("there is no observation")
     measured = sorted((each for each in listed if each.available_kv_bytes is not None), key=_missing)
     return measured[len(measured) // 2] if measured else listed[0]
 
 
 def believed(correction: Correction, prior: Band, estimated_bytes: int) -> Correction:
-    """Return the part of a correction that counts: all of a deployment's own, and what is near the law of others'.
+    """Return the part of a correction that counts: all of a deployment's own, and of others' the part near the law.
 
     Args:
-        correction: what was learned.
+        correction: the correction from observed engines.
         prior: the band of the estimate by the law alone, in bytes around it.
-        estimated_bytes: what is estimated and not counted. Others cannot teach that an engine takes less than what is
-            counted.
+        estimated_bytes: the terms that are estimated and not counted. A correction from others removes these at most.
     """
     if correction.taught_by.is_own or not correction.exact:
         return correction
