@@ -68,7 +68,7 @@ def test_a_configuration_may_be_as_deep_as_the_crd_says() -> None:
         ({"a": dt.date(2026, 1, 1)}, "It holds a date; put what is no number in quotes"),
         ({1: 2}, "valid string"),
         ({f"k{index}": 0 for index in range(1025)}, "more than 1024 members"),
-        ({"a": list(range(200_001))}, "more than 200000 members"),
+        ({"a": list(range(8192))}, "more than 8192 members"),
         ([], "dictionary"),
     ],
 )

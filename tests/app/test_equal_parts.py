@@ -52,3 +52,12 @@ def test_no_more_parts_are_remembered_than_the_limit(monkeypatch: pytest.MonkeyP
     kept = [shared({"name": str(number), "same": {"a": "b"}}) for number in range(500)]
     assert len(equal_parts._parts) <= 50  # noqa: SLF001 - the limit is about the memory behind it
     assert kept == [{"name": str(number), "same": {"a": "b"}} for number in range(500)]
+
+
+def test_versions_of_a_large_object_leave_little_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(equal_parts, "MOST_MEMBERS", 5000)
+    equal_parts._parts.clear()  # noqa: SLF001 - the limit is about the memory behind it
+    for version in range(200):
+        shared({"list": [version] * 1000, "text": f"{version}" * 64_000})
+    held = sum(len(part) for part in equal_parts._parts.values())  # noqa: SLF001
+    assert held < 10_000

@@ -414,6 +414,30 @@ async def test_a_flood_of_models_costs_the_namespace_that_makes_it(desk: Desk, m
     assert len(desk.sources.asked) == 20
 
 
+def config_of(size: int) -> dict[str, Any]:
+    return {"architectures": ["LlamaForCausalLM"], "text": "x" * size}
+
+
+async def test_of_a_config_that_is_changed_all_the_time_only_the_last_version_stays(desk: Desk) -> None:
+    answers = [await desk.answer(ModelSpec(name="a/b", config=config_of(size))) for size in range(50)]
+    assert all(isinstance(answer, ModelFacts) for answer in answers)
+    entries = [entry for page in desk.book._pages.values() for entry in page.values()]  # noqa: SLF001 - the memory
+    assert len(entries) <= 2
+    assert [entry.model.config for entry in entries if entry.answer is not None and not entry.is_wanted] == [
+        None for entry in entries
+    ]
+
+
+async def test_a_config_that_was_dropped_is_there_for_the_next_try(desk: Desk) -> None:
+    model = ModelSpec(name="a/b", config=config_of(3))
+    desk.sources.error = SourceUnavailable("not now")
+    await desk.problem(model)
+    desk.sources.error = None
+    desk.now += 1000
+    assert isinstance(await desk.answer(model), ModelFacts)
+    assert [asked["inline"] for asked in desk.sources.asked] == [model.config, model.config]
+
+
 async def test_a_book_that_is_closed_starts_nothing(desk: Desk) -> None:
     desk.book.look_up("ns", ModelSpec(name=OTHER))
     await desk.book.close()

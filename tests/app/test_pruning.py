@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from plimsoll.app import pruning
 from plimsoll.app.contests import REPLICAS_MANAGERS
+from plimsoll.domain.host import HostNeed
+from plimsoll.engines.failures import read_failure
+from plimsoll.facts.cluster.fleet_reading import gpus_held, held_resources
+from plimsoll.facts.cluster.host_reading import pod_need
+from plimsoll.facts.cluster.pod_reading import read_pod
 from plimsoll.facts.cluster.quota_reading import read_quotas
+from plimsoll.render.names import DEPLOYMENT_LABEL, POOL_LABEL
 from tests.support.bodies import Body, node_body, pod_body, workload_body
 
-GPUS = "requests.nvidia.com/gpu"
+GPU = "nvidia.com/gpu"
+GPUS = f"requests.{GPU}"
 
 
 def plain(name: str) -> Body:
@@ -62,27 +72,56 @@ def test_of_a_quota_only_what_it_says_of_gpus_cpu_and_memory_is_kept_and_others_
     assert pruning.quota({**body, "spec": {"hard": {"pods": "9"}}}) is None
 
 
+QUANTITIES = st.sampled_from(["1", "250m", "3Gi", "0", "lots"])
+AMOUNTS = st.dictionaries(st.sampled_from(["cpu", "memory", GPU, "nvidia.com/mig-1g.10gb"]), QUANTITIES)
+RESOURCES = st.fixed_dictionaries({}, optional={"requests": AMOUNTS, "limits": AMOUNTS})
+CONTAINERS = st.lists(
+    st.fixed_dictionaries(
+        {"name": st.just("c")}, optional={"resources": RESOURCES, "restartPolicy": st.just("Always")}
+    ),
+    max_size=4,
+)
+PARTS = st.fixed_dictionaries(
+    {"containers": CONTAINERS}, optional={"initContainers": CONTAINERS, "resources": RESOURCES, "overhead": AMOUNTS}
+)
+
+
+@given(parts=PARTS, ours=st.booleans())
+def test_a_pod_takes_as_much_from_its_node_as_before_it_was_reduced(parts: Body, ours: bool) -> None:  # noqa: FBT001
+    body = pod_body("any") if ours else plain("any")
+    body["spec"] |= parts
+    kept = pruning.pod(body)
+    assert kept is not None
+    assert pod_need(kept) == pod_need(body)
+    assert {each: gpus_held(kept, each) for each in held_resources(kept) if gpus_held(kept, each)} == {
+        each: gpus_held(body, each) for each in held_resources(body) if gpus_held(body, each)
+    }
+    assert pruning.pod(kept) == kept, "what was reduced as it was read is stored as it is"
+
+
 def test_of_our_pods_everything_that_is_read_of_them_is_kept() -> None:
     body = pod_body("ours")
-    resources = {"limits": {"nvidia.com/gpu": "1"}}
-    body["spec"] |= {
-        "containers": [{"name": "engine", "image": "x", "resources": resources}],
-        "initContainers": [{"name": "first", "image": "x", "restartPolicy": "Always", "resources": resources}],
-        "overhead": {"cpu": "1"},
-        "volumes": [],
-    }
     body["status"]["podIP"] = "10.0.0.7"
     kept = pruning.pod(body)
     assert kept is not None
-    assert kept["spec"] == {
-        "nodeName": "h100-0",
-        "containers": [{"name": "engine", "resources": resources}],
-        "initContainers": [{"name": "first", "resources": resources, "restartPolicy": "Always"}],
-        "overhead": {"cpu": "1"},
-    }
-    assert kept["metadata"]["labels"] == body["metadata"]["labels"]
+    assert read_pod(kept, read_failure) == read_pod(body, read_failure)
+    assert kept["spec"]["nodeName"] == "h100-0"
+    assert kept["metadata"]["labels"].items() <= body["metadata"]["labels"].items()
+    assert {DEPLOYMENT_LABEL, POOL_LABEL} <= kept["metadata"]["labels"].keys()
     assert kept["metadata"]["creationTimestamp"] == body["metadata"]["creationTimestamp"]
-    assert kept["status"] == body["status"]
+
+
+def test_a_pod_is_small_however_many_containers_labels_and_owners_it_has() -> None:
+    body = pod_body("large")
+    many = range(5000)
+    body["spec"]["containers"] = [{"name": f"c{each}", "resources": {"limits": {GPU: "1"}}} for each in many]
+    body["metadata"]["labels"] |= {f"l{each}": "x" for each in many}
+    body["metadata"]["ownerReferences"] *= 5000
+    body["status"]["containerStatuses"] = [{"name": f"c{each}", "restartCount": 0} for each in many]
+    for kept in (pruning.pod(body), pruning.modest(body)):
+        assert kept is not None
+        assert pruning.whole_size(kept).members < 60
+        assert gpus_held(kept, GPU) == 5000
 
 
 def test_our_pod_without_a_spec_a_status_or_references_is_kept_with_empty_ones() -> None:
@@ -90,8 +129,9 @@ def test_our_pod_without_a_spec_a_status_or_references_is_kept_with_empty_ones()
     kept = pruning.pod({"metadata": head})
     assert kept is not None
     assert kept["metadata"]["ownerReferences"] == []
-    assert kept["spec"] == {"nodeName": None, "containers": [], "initContainers": []}
-    assert kept["status"] == {}
+    assert kept["spec"]["nodeName"] is None
+    assert pod_need(kept) == HostNeed(0, 0)
+    assert kept["status"] == {"containerStatuses": []}
 
 
 def test_of_a_pod_without_labels_gpus_and_a_node_nothing_is_kept() -> None:

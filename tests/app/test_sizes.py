@@ -10,13 +10,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS
+from plimsoll.api.bounds import MOST_CHARACTERS, MOST_MEMBERS
 from plimsoll.app import pruning
 from plimsoll.app.record.reading import record_of
 from plimsoll.app.shell import BOUNDS
 from plimsoll.app.sizes import (
     MEMBER_BYTES,
-    MOST_CHARACTERS,
-    MOST_MEMBERS,
     MOST_OF_ALL,
     MOST_OF_NAMESPACE,
     SMALL_BYTES,
@@ -38,6 +37,13 @@ JSON = st.recursive(
 )
 
 
+def nested(levels: int) -> Any:
+    node: Any = 1
+    for _ in range(levels):
+        node = [node]
+    return node
+
+
 @given(value=JSON)
 def test_every_character_and_every_member_counts(value: Any) -> None:
     def counted(node: Any) -> tuple[int, int]:
@@ -49,7 +55,11 @@ def test_every_character_and_every_member_counts(value: Any) -> None:
         keys = sum(map(len, node)) if isinstance(node, dict) else 0
         return keys + sum(each for each, _ in inner), len(node) + sum(each for _, each in inner)
 
-    assert size_of(value) == counted(value)
+    def levels(node: Any) -> int:
+        inner = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+        return 1 + max(map(levels, inner)) if inner else 0
+
+    assert size_of(value) == (*counted(value), levels(value))
 
 
 @pytest.mark.parametrize(
@@ -60,6 +70,7 @@ def test_every_character_and_every_member_counts(value: Any) -> None:
         ["x" * 1000] * 1000,
         {"x" * (MOST_CHARACTERS + 1): None},
         "x" * 10**7,
+        nested(10_000),
     ],
 )
 def test_what_is_over_a_limit_is_seen_without_counting_it_all(value: Any) -> None:

@@ -62,6 +62,7 @@ from plimsoll.adapters.kinds import (
 )
 from plimsoll.adapters.long_lines import long_lines
 from plimsoll.adapters.patience import IMPATIENT, Patience, patiently
+from plimsoll.adapters.small_pages import SmallPages, SmallResponse
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.workload import Manifest
@@ -94,7 +95,7 @@ REQUEST_TIMEOUT_SECONDS = 10
 """Time limit of one try. After a lost answer the next try, or the next pass, repeats the request."""
 
 PAGE_SIZE = 500
-"""Objects per LIST page, the same as kubectl."""
+"""The most objects per LIST page, the same as kubectl."""
 
 CONNECTIONS = 32
 """Open connections at the same time: twice the number of objects that are written in parallel."""
@@ -168,7 +169,11 @@ class Cluster:
         settings.connection_pool_maxsize = CONNECTIONS
         settings.trace_configs = [self._fenced()]
         # With trust_env every request looks for a .netrc and for proxies, in threads: half of the cost of a request.
-        settings.client_session_kwargs = {"trust_env": bool(getproxies_environment())}
+        settings.client_session_kwargs = {
+            "trust_env": bool(getproxies_environment()),
+            "response_class": SmallResponse,
+            "middlewares": (SmallPages(),),
+        }
         try:
             await self._load(settings)
         except config.ConfigException as error:

@@ -6,9 +6,12 @@ from sys import intern
 from typing import Any
 
 MOST_KEPT = 16_384
-"""The most parts to remember. When there are more, all are forgotten, and later objects share among themselves."""
+MOST_MEMBERS = 400_000
+"""The most parts to remember, and the most members and texts of 64 characters in them: some 50 MiB. When there are
+more, all are forgotten, and later objects share among themselves. So versions of a large object leave little behind."""
 
 _parts: dict[int, Any] = {}
+_members = 0
 
 
 def shared(value: Any) -> Any:
@@ -36,7 +39,12 @@ def _identity(part: Any) -> Any:
 
 def _kept(key: tuple[Any, ...], value: Any) -> Any:
     """The kept value for this key; this value if there is none, or if an unequal value has the same hash."""
-    if len(_parts) >= MOST_KEPT:
+    global _members  # noqa: PLW0603 - of the module's one collection
+    if len(_parts) >= MOST_KEPT or _members >= MOST_MEMBERS:
         _parts.clear()
+        _members = 0
     known = _parts.setdefault(hash(key), value)
+    if known is value:
+        texts = value.values() if isinstance(value, dict) else value
+        _members += len(value) + sum(len(each) // 64 for each in texts if isinstance(each, str))
     return known if known == value else value

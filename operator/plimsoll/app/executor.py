@@ -24,6 +24,7 @@ from plimsoll.adapters.cluster import (
     kind_of,
 )
 from plimsoll.app.contests import Contests
+from plimsoll.app.pruning import why_reduced
 from plimsoll.app.store import Body, Store, key_of
 from plimsoll.app.workload_trust import is_adoptable, record_doubt
 from plimsoll.domain.keys import ObjectKey
@@ -226,6 +227,8 @@ class Executor:
         it again and again. A later change differs from both and is repaired. Neither the object nor the manifest is
         ever changed in place, so the same two need no second comparison.
         """
+        if why_reduced(live) is not None:
+            return self._has_outline_of(live, manifest)
         uid = live["metadata"]["uid"]
         known_live, known_manifest = self._matching.get(uid, (None, None))
         if known_live is live and known_manifest is manifest:
@@ -237,6 +240,13 @@ class Executor:
         if len(self._matching) > MOST_REMEMBERED:
             self._matching.pop(next(iter(self._matching)))
         return True
+
+    @staticmethod
+    def _has_outline_of(live: Body, manifest: Manifest) -> bool:
+        """Whether an object that is too large to be kept whole was made from this manifest, for as many replicas."""
+        annotations, wanted = live["metadata"].get("annotations") or {}, manifest.get("spec") or {}
+        same = (live.get("spec") or {}).get("replicas") == wanted.get("replicas")
+        return same and annotations.get(HASH_ANNOTATION) == _digest(manifest)
 
     def _is_left_to_others(self, live: Body, manifest: Manifest) -> bool:
         """Whether only the number of replicas differs, others changed it, and it is too early to change it back.

@@ -12,7 +12,9 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
+from hashlib import sha256
 from typing import Any
+from weakref import ref
 
 from plimsoll.adapters.hub import AccessRefused
 from plimsoll.adapters.models import ModelSources
@@ -72,7 +74,10 @@ _REASONS: tuple[tuple[type[PlimsollError], ConditionReason, bool, float | None],
 
 @dataclass(slots=True)
 class _Entry:
-    """One model's look-up for one namespace: wanted, running, answered, or failed and due again at ``due_at``."""
+    """One model's look-up for one namespace: wanted, running, answered, or failed and due again at ``due_at``.
+
+    ``round`` counts the passes up to the last one that asked.
+    """
 
     namespace: str
     model: ModelSpec
@@ -83,6 +88,8 @@ class _Entry:
     answer: ModelFacts | Problem | None = None
     failures: int = 0
     due_at: float = 0.0
+    round: int = 0
+    is_inline: bool = False
 
 
 class ModelBook:
@@ -117,6 +124,8 @@ class ModelBook:
         self._local: Lane[_Entry] = Lane(AT_ONCE, PER_NAMESPACE)
         self._remote_pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="models")
         self._local_pool = ThreadPoolExecutor(1, thread_name_prefix="known-models")
+        self._round = 0
+        self._questions: dict[int, tuple[ref[ModelSpec], str]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._is_closed = False
@@ -126,7 +135,10 @@ class ModelBook:
         with self._lock:
             entry = self._entry(namespace, model)
             entry.asked_at = self._clock()
+            entry.round = self._round
             entry.is_wanted = not isinstance(entry.answer, ModelFacts)
+            if entry.is_wanted:
+                entry.model = model
             answer = entry.answer
         doing = f"Reading the configuration of {model.name}."
         return answer or Problem(ConditionReason.RESOLVING_MODEL, doing, permanent=False)
@@ -141,6 +153,12 @@ class ModelBook:
 
     def start_wanted(self) -> None:
         """Start the wanted and due look-ups in fair order. Call it after each pass; a timer starts those due later."""
+        with self._lock:
+            self._drop_inline()
+            self._round += 1
+        self._start_due()
+
+    def _start_due(self) -> None:
         if self._is_closed:
             return
         now = self._clock()
@@ -170,17 +188,41 @@ class ModelBook:
         self._local_pool.shutdown(wait=False, cancel_futures=True)
 
     def _entry(self, namespace: str, model: ModelSpec) -> _Entry:
-        question = json.dumps(model.model_dump(mode="json", exclude={"path"}), sort_keys=True)
+        question = self._question(model)
         page = self._pages.setdefault(namespace, OrderedDict())
         entry = page.get(question)
         if entry is None:
             self._make_room()
             needs_hub = self._sources.needs_hub(model.name, revision=model.revision, inline=model.config)
-            entry = _Entry(namespace, model, self._remote if needs_hub else self._local)
+            lane = self._remote if needs_hub else self._local
+            entry = _Entry(namespace, model, lane, is_inline=model.config is not None)
             page = self._pages.setdefault(namespace, page)
             page[question] = entry
         page.move_to_end(question)
         return entry
+
+    def _question(self, model: ModelSpec) -> str:
+        """Return hex digits for everything that the facts depend on: all but the path of the weights.
+
+        Most passes ask about the same Python object again. Its digits are kept for as long as it lives.
+        """
+        known = self._questions.get(id(model))
+        if known is not None and known[0]() is model:
+            return known[1]
+        if len(self._questions) > 2 * LARGEST_BOOK:
+            self._questions = {key: each for key, each in self._questions.items() if each[0]() is not None}
+        text = json.dumps(model.model_dump(mode="json", exclude={"path"}), sort_keys=True)
+        digest = sha256(text.encode()).hexdigest()
+        self._questions[id(model)] = ref(model), digest
+        return digest
+
+    def _drop_inline(self) -> None:
+        """Drop entries with an inline config that the last pass did not ask about: their objects have changed."""
+        for namespace, page in list(self._pages.items()):
+            for question in [each for each, entry in page.items() if entry.is_inline and entry.round < self._round]:
+                del page[question]
+            if not page:
+                del self._pages[namespace]
 
     def _make_room(self) -> None:
         """Drop one entry of the namespace with the most entries: a flood harms only the namespace that causes it."""
@@ -201,7 +243,7 @@ class ModelBook:
     def _come_back(self, seconds: float | None) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = None if seconds is None else asyncio.get_running_loop().call_later(seconds, self.start_wanted)
+        self._timer = None if seconds is None else asyncio.get_running_loop().call_later(seconds, self._start_due)
 
     def _fill(self) -> None:
         for lane in (self._remote, self._local):
@@ -214,6 +256,9 @@ class ModelBook:
     def _ended(self, entry: _Entry, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         entry.is_running = False
+        with self._lock:
+            if not entry.is_wanted:  # its facts are read, and its config may be large; who asks again brings it along
+                entry.model = entry.model.model_copy(update={"config": None})
         entry.lane.end(entry.namespace)
         if not self._is_closed:
             self._fill()

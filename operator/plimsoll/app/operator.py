@@ -8,12 +8,16 @@ from __future__ import annotations
 import logging
 import sys
 import threading
+from dataclasses import dataclass, field
 from typing import Any
 
+import aiohttp
 import kopf
 
 from plimsoll.adapters.cluster import Kind
+from plimsoll.adapters.small_pages import SmallPages, SmallResponse
 from plimsoll.app.no_diffs import NoDiffs
+from plimsoll.app.pruning import modest
 from plimsoll.app.settings import Settings
 from plimsoll.app.shell import Shell, watched
 
@@ -36,12 +40,44 @@ def build_registry(shell: Shell) -> kopf.OperatorRegistry:
         await shell.stop()
 
     @kopf.on.login(registry=registry)
-    def login(**kwargs: Any) -> kopf.ConnectionInfo | None:
-        return kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(**kwargs)
+    async def login(**kwargs: Any) -> WatchSession | None:
+        found = kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(**kwargs)
+        return None if found is None else watch_session(found)
 
     for kind in watched(shell.settings):
         _watch(registry, shell, kind)
     return registry
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatchSession(kopf.AiohttpSession):
+    """A session for Kopf, equal to another one of the same credentials.
+
+    So Kopf notices when it gets credentials again that the API server has refused, and ends the process.
+    """
+
+    access: kopf.ConnectionInfo
+    aiohttp_session: aiohttp.ClientSession = field(compare=False)
+
+
+def watch_session(access: kopf.ConnectionInfo) -> WatchSession:
+    """Return a session like Kopf's own in which no answer and no object is large."""
+    session = aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, ssl=access.as_ssl_context()),
+        headers=access.as_http_headers(),
+        proxy=access.proxy_url,
+        trust_env=access.trust_env,
+        response_class=SmallResponse,
+        middlewares=(SmallPages(modest),),
+    )
+    return WatchSession(
+        server=access.server,
+        priority=access.priority,
+        default_namespace=access.default_namespace,
+        expiration=access.expiration,
+        access=access,
+        aiohttp_session=session,
+    )
 
 
 def _watch(registry: kopf.OperatorRegistry, shell: Shell, kind: Kind) -> None:
@@ -67,7 +103,7 @@ def configure(settings: kopf.OperatorSettings, ours: Settings) -> None:
     settings.watching.reconnect_backoff = 1.0
     settings.watching.chunk_size = 500
     settings.persistence.diffbase_storage = NoDiffs()
-    settings.queueing.idle_timeout = 1.0
+    settings.queueing.idle_timeout = 0.1  # so long each object stays in memory as it was read
     settings.queueing.exit_timeout = 0.5
     settings.process.ultimate_exiting_timeout = 20
     for kind, selector in watched(ours).items():

@@ -6,27 +6,41 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from plimsoll.adapters.kinds import INFERENCE_DEPLOYMENTS, NODES, PODS
 from plimsoll.app.contests import REPLICAS_MANAGERS
 from plimsoll.app.equal_parts import shared
 from plimsoll.app.record.reading import RECORD, read
 from plimsoll.app.sizes import Size, TooLarge, size_of
-from plimsoll.facts.cluster.fleet_reading import holds_gpus
+from plimsoll.domain.names import KIND
+from plimsoll.facts.cluster.fleet_reading import gpus_held, held_resources, holds_gpus
 from plimsoll.facts.cluster.host_reading import REQUESTS, is_bound, pod_need
 from plimsoll.facts.cluster.priority_reading import PREEMPTS
 from plimsoll.facts.cluster.quota_reading import is_read, read_quotas
-from plimsoll.render.names import DEPLOYMENT_LABEL, FIELD_MANAGER
+from plimsoll.render.inputs import INPUTS_ANNOTATION, RENDERING_ANNOTATION
+from plimsoll.render.names import (
+    DEPLOYMENT_LABEL,
+    FIELD_MANAGER,
+    HASH_ANNOTATION,
+    MANAGED_BY,
+    POOL_ANNOTATION,
+    POOL_LABEL,
+)
 
 Body = Mapping[str, Any]
 
 TOO_LARGE = "plimsoll.dev/tooLarge"
-"""Says why only the identity of an object is kept."""
+"""Says why only a part of an object is kept."""
 
 _NODE_CONDITION = ("type", "status", "reason")
-_POD_STATUS = ("phase", "conditions", "containerStatuses", "startTime", "podIP")
-_CONTAINER = ("name", "resources", "restartPolicy")
+_OWN_POD_STATUS = ("phase", "conditions", "startTime", "podIP")
 _IDENTITY = ("name", "namespace", "uid", "resourceVersion")
-_POD_HEAD = (*_IDENTITY, "labels", "creationTimestamp", "deletionTimestamp")
+_HEAD = (*_IDENTITY, "generation", "creationTimestamp", "deletionTimestamp")
 _REFERENCE = ("kind", "name", "uid", "controller")
+_OWN_LABELS = (MANAGED_BY, DEPLOYMENT_LABEL, POOL_LABEL)
+_OWN_ANNOTATIONS = (HASH_ANNOTATION, POOL_ANNOTATION, INPUTS_ANNOTATION, RENDERING_ANNOTATION)
+
+LONGEST_ANNOTATION = 4096
+"""Characters of an annotation of ours that is kept of an object that is not kept whole. Ours have some hundred."""
 
 
 def whole(body: Body) -> Body:
@@ -39,8 +53,17 @@ def workload(body: Body) -> Body:
     """Return a Deployment without its large managed fields, and add the other managers of its number of replicas."""
     entries = body["metadata"].get("managedFields") or ()
     others = sorted({str(entry.get("manager")) for entry in entries if _owns_replicas(entry)} - {FIELD_MANAGER})
-    kept = whole(body)
+    kept = owned(body)
     return {**kept, REPLICAS_MANAGERS: others} if others else kept
+
+
+def owned(body: Body) -> Body:
+    """Return an object that carries our label: all of it, or only its outline if nothing else says that it is ours."""
+    controller = _controllers(body)
+    claims = any(each.get("kind") == KIND for each in controller) or (
+        not controller and HASH_ANNOTATION in (body["metadata"].get("annotations") or {})
+    )
+    return whole(body) if claims or TOO_LARGE in body else shared(_outline(body))
 
 
 def _owns_replicas(entry: Body) -> bool:
@@ -48,21 +71,78 @@ def _owns_replicas(entry: Body) -> bool:
 
 
 def size(body: Body) -> Size:
-    """Return what a user wrote into an object: its metadata without the managed fields, and its spec."""
-    head = {name: value for name, value in body["metadata"].items() if name != "managedFields"}
-    return size_of(head, body.get("spec"))
+    """Return the size of what a user wrote: an object's metadata without the managed fields, and its spec."""
+    return _known_size(body) or size_of(_head(body), body.get("spec"))
+
+
+def whole_size(body: Body) -> Size:
+    """Return the size of all of an object but its managed fields."""
+    return _known_size(body) or size_of({**body, "metadata": _head(body)})
+
+
+def _head(body: Body) -> dict[str, Any]:
+    return {name: value for name, value in body["metadata"].items() if name != "managedFields"}
+
+
+def _known_size(body: Body) -> Size | None:
+    """Return the size of an object that was reduced as it was read, which :func:`modest` noted."""
+    reason = body.get(TOO_LARGE)
+    return None if reason is None else Size(*reason[0])
+
+
+def modest(body: dict[str, Any]) -> dict[str, Any]:
+    """Return an object as it was read; one that no kind may have as large, reduced to what is kept of it as JSON.
+
+    So nothing large is kept between reading and storing.
+    """
+    if body.get("kind") == INFERENCE_DEPLOYMENTS.kind:
+        found = size(body)
+        return body if found.is_allowed else {**_without_spec(body), TOO_LARGE: TooLarge(found)}
+    found = whole_size(body)
+    if found.is_allowed:
+        return body
+    head = _only(body, ("apiVersion", "kind"))
+    if body.get("kind") == PODS.kind:
+        return {**head, **(pod(body) or {"metadata": _only(body["metadata"], _IDENTITY)})}
+    if body.get("kind") == NODES.kind:
+        return {**head, **node(body)}
+    return {**_outline(body), TOO_LARGE: TooLarge(found)}
 
 
 def identity(body: Body, reason: TooLarge) -> Body:
     """Return an InferenceDeployment without its spec, because it is too large, and with our own status."""
-    kept = {name: body[name] for name in ("apiVersion", "kind", "status") if name in body}
-    head = _only(body["metadata"], (*_IDENTITY, "generation", "creationTimestamp", "deletionTimestamp"))
     record = body[RECORD] if RECORD in body else read(body.get("status"))
-    return {**kept, "metadata": head, RECORD: record, TOO_LARGE: reason}
+    return {**_without_spec(body), RECORD: record, TOO_LARGE: reason}
+
+
+def _without_spec(body: Body) -> dict[str, Any]:
+    kept = {name: body[name] for name in ("apiVersion", "kind", "status") if name in body}
+    return {**kept, "metadata": _only(body["metadata"], _HEAD)}
+
+
+def outline(body: Body, reason: TooLarge) -> Body:
+    """Return what is kept of an object of ours that is too large: who made it, from what, and how many replicas."""
+    managers = {REPLICAS_MANAGERS: body[REPLICAS_MANAGERS]} if REPLICAS_MANAGERS in body else {}
+    return {**_outline(body), **managers, TOO_LARGE: reason}
+
+
+def _outline(body: Body) -> dict[str, Any]:
+    head = _only(body["metadata"], _HEAD)
+    annotations = _only(body["metadata"].get("annotations") or {}, _OWN_ANNOTATIONS)
+    head["labels"] = _only(body["metadata"].get("labels") or {}, _OWN_LABELS)
+    head["annotations"] = {name: text for name, text in annotations.items() if len(text) <= LONGEST_ANNOTATION}
+    head["ownerReferences"] = _controllers(body)
+    kept = {name: body[name] for name in ("apiVersion", "kind", "status") if name in body}
+    return {**kept, "metadata": head, "spec": _only(body.get("spec") or {}, ("replicas",))}
+
+
+def _controllers(body: Body) -> list[dict[str, Any]]:
+    references = body["metadata"].get("ownerReferences") or ()
+    return [_only(each, _REFERENCE) for each in references if each.get("controller")][:1]
 
 
 def why_reduced(kept: Body) -> TooLarge | None:
-    """Return why only the identity of an object is kept; None if all of it is."""
+    """Return why only a part of an object is kept; None if all of it is."""
     reason: TooLarge | None = kept.get(TOO_LARGE)
     return reason
 
@@ -95,26 +175,36 @@ def priority_class(body: Body) -> Body:
 
 
 def pod(body: Body) -> Body | None:
-    """Return the used parts of a pod that holds GPUs or is ours; of any other pod on a node, only its requests."""
+    """Return a pod with the sums of its containers' requests.
+
+    Of a pod that is ours the state is kept, too; of another pod, what it takes from its node.
+    """
     labels = body["metadata"].get("labels") or {}
     ours = DEPLOYMENT_LABEL in labels
     if not ours and not holds_gpus(body):
         return _plain(body)
-    spec, status = body.get("spec") or {}, body.get("status") or {}
-    head = _only(body["metadata"], _POD_HEAD)
-    if ours:
-        references = body["metadata"].get("ownerReferences") or ()
-        head["ownerReferences"] = [_only(reference, _REFERENCE) for reference in references]
+    if not ours and not is_bound(body):
+        return None
+    status = body.get("status") or {}
+    spec = {"nodeName": (body.get("spec") or {}).get("nodeName"), "containers": shared([_together(body)])}
+    if not ours:
+        head = _only(body["metadata"], _IDENTITY)
+        return {"metadata": head, "spec": spec, "status": shared(_only(status, ("phase",)))}
+    head = _only(body["metadata"], (*_IDENTITY, "creationTimestamp", "deletionTimestamp"))
+    head |= {"labels": _only(labels, _OWN_LABELS), "ownerReferences": _controllers(body)}
+    engine = (status.get("containerStatuses") or ())[:1]
     return {
         "metadata": head,
-        "spec": {
-            "nodeName": spec.get("nodeName"),
-            "containers": shared([_only(container, _CONTAINER) for container in spec.get("containers") or ()]),
-            "initContainers": shared([_only(container, _CONTAINER) for container in spec.get("initContainers") or ()]),
-            **_only(spec, ("resources", "overhead")),
-        },
-        "status": shared(_only(status, _POD_STATUS)),
+        "spec": spec,
+        "status": shared({**_only(status, _OWN_POD_STATUS), "containerStatuses": [*engine]}),
     }
+
+
+def _together(body: Body) -> Body:
+    """Return one container that asks for what the whole pod takes from its node."""
+    need = pod_need(body)
+    gpus = {resource: str(gpus_held(body, resource)) for resource in sorted(held_resources(body))}
+    return {"resources": {"requests": {"cpu": f"{need.cpu_millis}m", "memory": str(need.memory_bytes), **gpus}}}
 
 
 def is_plain(body: Body) -> bool:
@@ -124,6 +214,8 @@ def is_plain(body: Body) -> bool:
 
 def _plain(body: Body) -> Body | None:
     """Return identity, node and requests. A cluster has a hundred thousand of these pods, so equal parts are shared."""
+    if REQUESTS in body:
+        return body
     if not is_bound(body):
         return None
     need = pod_need(body)

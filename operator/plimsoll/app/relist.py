@@ -114,15 +114,16 @@ class Relist:
         Nearly all are stored: the list is a second opinion on the watch. Without this, a list of thousands of objects
         takes seconds of CPU here and in the API server.
         """
-        keep = partial(self.store.only_if_new, kind)
+        keep = partial(self.store.take, kind)
         if self.store.was_listed(kind):
-            heads = await self.cluster.list(kind, labels=selector, namespace=namespace, metadata_only=True, keep=keep)
+            new = partial(self.store.only_if_new, kind)
+            heads = await self.cluster.list(kind, labels=selector, namespace=namespace, metadata_only=True, keep=new)
             unknown = [key_of(body) for body in heads.items if not is_stored(body)]
             if len(unknown) <= MOST_READ_ONE_BY_ONE:
                 items = [body for body in heads.items if is_stored(body)]
                 for key in unknown:
                     found = await self.cluster.list(
-                        kind, labels=selector, namespace=key.namespace or None, name=key.name
+                        kind, labels=selector, namespace=key.namespace or None, name=key.name, keep=keep
                     )
                     items += found.items  # none if it was deleted meanwhile
                 return Listing(items, heads.version)

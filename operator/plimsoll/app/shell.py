@@ -49,6 +49,7 @@ from plimsoll.app.postman import Postman
 from plimsoll.app.prices import PriceList
 from plimsoll.app.relist import Relist, Source
 from plimsoll.app.settings import Settings
+from plimsoll.app.sizes import SMALL_WORKLOAD_BYTES
 from plimsoll.app.store import Body, Bounds, HistoryLost, Store
 from plimsoll.app.writers import Writers
 from plimsoll.domain.keys import ObjectKey
@@ -89,13 +90,19 @@ PRUNERS: dict[Kind, Callable[[Body], Body | None]] = {
     NODES: pruning.node,
     PODS: pruning.pod,
     DEPLOYMENTS: pruning.workload,
-    SERVICES: pruning.whole,
-    DISRUPTION_BUDGETS: pruning.whole,
+    SERVICES: pruning.owned,
+    DISRUPTION_BUDGETS: pruning.owned,
     RESOURCE_QUOTAS: pruning.quota,
     PRIORITY_CLASSES: pruning.priority_class,
 }
 
-BOUNDS = {INFERENCE_DEPLOYMENTS: Bounds(pruning.size, pruning.identity, pruning.why_reduced)}
+_OF_OWNED = Bounds(pruning.whole_size, pruning.outline, pruning.why_reduced, SMALL_WORKLOAD_BYTES)
+
+BOUNDS = {
+    INFERENCE_DEPLOYMENTS: Bounds(pruning.size, pruning.identity, pruning.why_reduced),
+    **dict.fromkeys((DEPLOYMENTS, SERVICES, DISRUPTION_BUDGETS, PROPOSALS), _OF_OWNED),
+    APPROVALS: Bounds(pruning.whole_size, pruning.outline, pruning.why_reduced),
+}
 
 INBOX: dict[Kind, Callable[[Body], Body | None]] = {PROPOSALS: pruning.whole, APPROVALS: pruning.whole}
 """The kinds of proposals and of people's answers."""

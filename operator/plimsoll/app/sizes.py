@@ -9,19 +9,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from plimsoll.api.bounds import MOST_CHARACTERS, MOST_LEVELS, MOST_MEMBERS
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.units import KIB, MIB
-
-MOST_CHARACTERS = 256 * KIB
-MOST_MEMBERS = 8192
-"""The most that the metadata and the spec of one object may hold. Of the models whose estimates are measured, the
-largest ``config.json`` has 56,335 characters and 1,559 members."""
 
 MEMBER_BYTES = 128
 """Bytes of a member in addition to its characters: an entry of a dictionary, its value, its share of free slots."""
 
 SMALL_BYTES = 8 * KIB
-"""Objects below this size count for no share: those of ``examples/`` take 1.2 to 5.8 KiB, with kubectl's annotation."""
+"""InferenceDeployments below this size count for no share: those of ``examples/`` take 1.2 to 5.8 KiB, with kubectl's
+annotation."""
+
+SMALL_WORKLOAD_BYTES = 64 * KIB
+"""The same for the objects that the operator makes. A Deployment of its own has some 300 members, which take 45 KiB."""
 
 MOST_OF_NAMESPACE = 8 * MIB
 MOST_OF_ALL = 48 * MIB
@@ -30,10 +30,11 @@ less than a tenth of the chart's memory limit of 512 MiB."""
 
 
 class Size(NamedTuple):
-    """The size of an object: characters of keys and texts (8 for a number), and members of mappings and lists."""
+    """The size of an object: characters of keys and texts (8 for a number), members of mappings and lists, levels."""
 
     characters: int
     members: int
+    levels: int = 0
 
     @property
     def held_bytes(self) -> int:
@@ -43,25 +44,28 @@ class Size(NamedTuple):
     @property
     def is_allowed(self) -> bool:
         """Whether one object may be so large."""
-        return self.characters <= MOST_CHARACTERS and self.members <= MOST_MEMBERS
+        return self.characters <= MOST_CHARACTERS and self.members <= MOST_MEMBERS and self.levels <= MOST_LEVELS
 
 
 def size_of(*parts: Any) -> Size:
     """Count what these JSON values hold. The count ends soon after a limit, so that its cost is bounded."""
-    characters = members = 0
-    pending: list[Any] = list(parts)
-    while pending and characters <= MOST_CHARACTERS and members <= MOST_MEMBERS:
-        node = pending.pop()
-        if isinstance(node, dict):
-            members += len(node)
-            characters += sum(map(len, node))
-            pending += node.values()
-        elif isinstance(node, list):
-            members += len(node)
-            pending += node
-        else:
-            characters += len(node) if isinstance(node, str) else 8
-    return Size(characters, members)
+    size, level = Size(0, 0, 0), list[Any](parts)
+    while level and size.is_allowed:
+        characters, members, below = size.characters, size.members, list[Any]()
+        for node in level:
+            if isinstance(node, dict):
+                members += len(node)
+                characters += sum(map(len, node))
+                below += node.values()
+            elif isinstance(node, list):
+                members += len(node)
+                below += node
+            else:
+                characters += len(node) if isinstance(node, str) else 8
+            if characters > MOST_CHARACTERS or members > MOST_MEMBERS:
+                return Size(characters, members, size.levels)
+        size, level = Size(characters, members, size.levels + 1 if below else size.levels), below
+    return size
 
 
 class TooLarge(NamedTuple):
@@ -91,10 +95,10 @@ class Shares:
 
     _of: dict[str, dict[str, _Large]] = field(default_factory=dict)
 
-    def note(self, key: ObjectKey, uid: str, created: str, size: Size) -> None:
+    def note(self, key: ObjectKey, uid: str, created: str, size: Size, small_bytes: int = SMALL_BYTES) -> None:
         """Note the size of an object's newest version."""
         self.forget(key, uid)
-        if size.held_bytes > SMALL_BYTES and size.is_allowed:
+        if size.held_bytes > small_bytes and size.is_allowed:
             self._of.setdefault(key.namespace, {})[uid] = _Large(created, uid, size)
 
     def forget(self, key: ObjectKey, uid: str) -> None:
@@ -129,7 +133,7 @@ class Shares:
 
 def size_sentence(reason: TooLarge) -> str:
     """Return why an object is not kept, with its figures and what to do."""
-    size = f"{reason.size.characters:,} characters in {reason.size.members:,} members"
+    size = f"{reason.size.characters:,} characters in {reason.size.members:,} members and {reason.size.levels} levels"
     if reason.most:
         return (
             f"metadata and spec hold {size}. With the large objects of this namespace that are older, that takes "
@@ -137,6 +141,6 @@ def size_sentence(reason: TooLarge) -> str:
             "MiB. Delete large objects, or write less into them."
         )
     return (
-        f"metadata and spec hold {size} or more, and an object may hold {MOST_CHARACTERS:,} characters and "
-        f"{MOST_MEMBERS:,} members. Write less into it; its engines go on as they are."
+        f"metadata and spec hold {size} or more, and an object may hold {MOST_CHARACTERS:,} characters, "
+        f"{MOST_MEMBERS:,} members and {MOST_LEVELS} levels. Write less into it; its engines go on as they are."
     )

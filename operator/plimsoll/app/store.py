@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from plimsoll.adapters.kinds import Kind, version_number
-from plimsoll.app.sizes import Shares, Size, TooLarge
+from plimsoll.app.sizes import SMALL_BYTES, Shares, Size, TooLarge
 from plimsoll.domain.keys import ObjectKey
 
 Body = Mapping[str, Any]
@@ -28,7 +28,8 @@ it."""
 
 _IDENTITY = ("name", "namespace", "uid", "resourceVersion")
 _STORED = "plimsoll.dev/stored"
-"""Marks an object of a list of which only the identity is left."""
+"""Marks an object of a list of which only the identity is left: whether this version is stored. If not, the stored one
+is newer."""
 
 logger = logging.getLogger("plimsoll.store")
 
@@ -48,11 +49,13 @@ class Bounds:
         measure: the size of an object as it was read.
         reduce: leaves only the identity of an object, as it was read or as it is kept, with the reason.
         reason: why only the identity of a kept object is there; None if it is whole.
+        small_bytes: an object up to this size takes nothing of its namespace's share.
     """
 
     measure: Callable[[Body], Size]
     reduce: Callable[[Body, TooLarge], Body]
     reason: Callable[[Body], TooLarge | None]
+    small_bytes: int = SMALL_BYTES
 
 
 class Page:
@@ -91,8 +94,8 @@ class Shelf:
     """The objects of one kind, and the state of its lists and its watch."""
 
     prune: Pruner
+    shares: Shares
     bounds: Bounds | None = None
-    shares: Shares = field(default_factory=Shares)
     is_needed: bool = True
     is_watched: bool = True
     objects: dict[ObjectKey, Body] = field(default_factory=dict)
@@ -128,9 +131,10 @@ class Store:
         is_quiet: Callable[[Body], bool] = lambda _: False,
         bounds: Mapping[Kind, Bounds] = MappingProxyType({}),
     ) -> None:
+        shares = Shares()  # one for all kinds: a namespace fills its share with whatever it likes
         self._shelves = {
             kind: Shelf(
-                prune, bounds=bounds.get(kind), is_needed=kind not in optional, is_watched=kind not in unwatched
+                prune, shares, bounds.get(kind), is_needed=kind not in optional, is_watched=kind not in unwatched
             )
             for kind, prune in pruners.items()
         }
@@ -164,6 +168,22 @@ class Store:
         head = {name: body["metadata"][name] for name in _IDENTITY if name in body["metadata"]}
         return {"metadata": head, _STORED: True}
 
+    def take(self, kind: Kind, body: Body) -> dict[str, Any]:
+        """Store a listed object at once, and return its identity for :meth:`replace`.
+
+        So a list of large objects never is in memory as a whole.
+        """
+        shelf, key = self._shelves[kind], key_of(body)
+        head = {name: body["metadata"][name] for name in _IDENTITY if name in body["metadata"]}
+        known = shelf.objects.get(key)
+        is_older = known is not None and version_of(body) < version_of(known)
+        if is_older or _is_buried(shelf, body):
+            return {"metadata": head, _STORED: False}
+        if shelf.listed_at and shelf.is_watched:
+            _note_ahead(shelf, {key: body}, (), None)
+        self._put(shelf, key, body)
+        return {"metadata": head, _STORED: True}
+
     def was_listed(self, kind: Kind) -> bool:
         """Whether a list of this kind has replaced its objects before."""
         return self._shelves[kind].listed_at > 0
@@ -192,11 +212,12 @@ class Store:
             logger.warning("a list of %s is not the newest: %s; asking again", kind.plural, contradiction)
             shelf.doubted = True
             return False
-        fresh = {key_of(body): body for body in bodies if not _is_buried(shelf, body)}
+        listed = {key_of(body): body for body in bodies if not _is_buried(shelf, body)}
+        fresh = {key: body for key, body in listed.items() if _STORED not in body}
         gone = [
             key
             for key, body in shelf.objects.items()
-            if key not in unchanged and key not in fresh and (known is None or uid_of(body) in known)
+            if key not in unchanged and key not in listed and (known is None or uid_of(body) in known)
         ]
         if len(gone) > VANISH_GUARD and 2 * len(gone) > len(shelf.objects) and not shelf.doubted:
             logger.warning(
@@ -289,7 +310,8 @@ class Store:
             if known is not None and _says_the_same(known, pruned):
                 return
         self._changed(shelf, *(each for each in (known, pruned) if each is not None))
-        self._reduce_others(shelf)
+        if shelf.bounds is not None:
+            self._reduce_others(shelf.shares.refused())
 
     def _cut(self, shelf: Shelf, key: ObjectKey, body: Body) -> Body | None:
         """The reduced object; None if nothing of it is needed or if it cannot be read."""
@@ -300,16 +322,18 @@ class Store:
             logger.warning("%s cannot be read and is left out: %s: %s", key, type(error).__name__, error)
             return None
 
-    def _reduce_others(self, shelf: Shelf) -> None:
+    def _reduce_others(self, refused: Mapping[str, TooLarge]) -> None:
         """Keep only the identity of objects for which older ones leave no room."""
-        refused, bounds = shelf.shares.refused(), shelf.bounds
-        if bounds is None or not refused:
+        if not refused:
             return
-        for key, kept in list(shelf.objects.items()):
-            reason = refused.get(uid_of(kept))
-            if reason is not None and bounds.reason(kept) is None:
-                shelf.objects[key] = bounds.reduce(kept, reason)
-                self._changed(shelf)
+        for shelf in self._shelves.values():
+            if shelf.bounds is None:
+                continue
+            for key, kept in list(shelf.objects.items()):
+                reason = refused.get(uid_of(kept))
+                if reason is not None and shelf.bounds.reason(kept) is None:
+                    shelf.objects[key] = shelf.bounds.reduce(kept, reason)
+                    self._changed(shelf)
 
     def _changed(self, shelf: Shelf, *bodies: Body) -> None:
         """Count a change. Report it, unless all of its objects are quiet."""
@@ -335,7 +359,8 @@ def _too_large(shelf: Shelf, key: ObjectKey, body: Body) -> TooLarge | None:
     if shelf.bounds is None:
         return None
     size, uid = shelf.bounds.measure(body), uid_of(body)
-    shelf.shares.note(key, uid, str(body["metadata"].get("creationTimestamp")), size)
+    born = str(body["metadata"].get("creationTimestamp"))
+    shelf.shares.note(key, uid, born, size, shelf.bounds.small_bytes)
     return shelf.shares.refused().get(uid) if size.is_allowed else TooLarge(size)
 
 
@@ -353,7 +378,7 @@ def _parted(bodies: Iterable[Body]) -> tuple[set[ObjectKey], list[Body]]:
     unchanged: set[ObjectKey] = set()
     others: list[Body] = []
     for body in bodies:
-        if _STORED in body:
+        if body.get(_STORED):
             unchanged.add(key_of(body))
         else:
             others.append(body)
@@ -404,7 +429,7 @@ def _note_ahead(
 
 def is_stored(body: Body) -> bool:
     """Whether :meth:`Store.only_if_new` left only the identity of a listed object."""
-    return _STORED in body
+    return bool(body.get(_STORED))
 
 
 def key_of(body: Body) -> ObjectKey:
