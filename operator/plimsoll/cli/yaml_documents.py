@@ -27,6 +27,10 @@ _BETWEEN = re.compile(r"^---(?=\s|$)", re.MULTILINE)
 """YAML forbids such a line inside a document, in block and quoted scalars too."""
 
 
+_TOO_DEEP = "nesting depth"
+"""What PyYAML says of too many levels, from 6.0.4 on: it stops at 1,000 of them, and before us."""
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     """One document and its number in the text, from 1; empty ones are not counted."""
@@ -138,7 +142,8 @@ def _close(anchor: str | None, open_sizes: list[int], sizes: dict[str, int]) -> 
 
 def _problem(error: yaml.YAMLError) -> str:
     """The parser's error message, without its excerpts of the text."""
-    return str(getattr(error, "problem", None) or getattr(error, "reason", None) or error).strip()
+    said = str(getattr(error, "problem", None) or getattr(error, "reason", None) or error).strip()
+    return f"it nests more than {MAX_DEPTH} levels" if _TOO_DEEP in said else said
 
 
 def _place(error: yaml.YAMLError, line: int, chunk: str) -> str:
