@@ -16,7 +16,6 @@ from aiohttp.test_utils import TestServer
 from plimsoll.adapters import small_pages
 from plimsoll.adapters.small_pages import FEWER, PAGE_BYTES
 from plimsoll.app.operator import WatchSession, watch_session
-from plimsoll.app.pruning import why_reduced
 
 Body = dict[str, Any]
 
@@ -37,7 +36,7 @@ class Api:
 
     objects: list[Body] = field(default_factory=list)
     asked: list[int] = field(default_factory=list)
-    sent: list[int] = field(default_factory=list)
+    accepted: list[str] = field(default_factory=list)
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         if "watch" in request.query:
@@ -49,8 +48,8 @@ class Api:
         page = items[begin : begin + limit]
         end = begin + len(page)
         more = {"continue": str(end)} if end < len(items) else {}
-        self.sent.append(len(page))
-        return web.json_response({"kind": "InferenceDeploymentList", "metadata": more, "items": page})
+        self.accepted.append(request.headers["Accept"])
+        return web.json_response({"kind": "InferenceDeploymentList", "metadata": more, "items": page or None})
 
 
 @pytest.fixture
@@ -96,16 +95,17 @@ async def test_a_page_that_is_too_long_is_asked_for_again(
     assert len(served.asked) < 50, "what fitted is remembered"
 
 
-async def test_of_objects_in_a_list_that_are_too_large_only_the_identity_is_passed_on(
-    api: tuple[Api, WatchSession, str],
-) -> None:
+async def test_an_empty_list_is_a_list(api: tuple[Api, WatchSession, str]) -> None:
+    """Kopf ends the process otherwise."""
+    _, session, address = api
+    assert await listed(session, address) == []
+
+
+async def test_kopf_gets_no_content_in_lists(api: tuple[Api, WatchSession, str]) -> None:
     served, session, address = api
-    served.objects = [deployment("large", 2 * PAGE_BYTES), deployment("honest", 10)]
-    large, honest = await listed(session, address)
-    assert "spec" not in large
-    assert large["status"] == {"replicas": 1}
-    assert why_reduced(large) is not None
-    assert honest["spec"] == served.objects[1]["spec"]
+    served.objects = [deployment("any", 10)]
+    assert len(await listed(session, address)) == 1
+    assert served.accepted == [small_pages.METADATA_ONLY]
 
 
 async def test_of_objects_in_a_watch_that_are_too_large_only_the_identity_is_passed_on(

@@ -170,7 +170,7 @@ def leaving(body: Body) -> None:
 async def test_nothing_is_created_again_for_an_owner_that_was_deleted(
     executor: Executor, cluster: FakeCluster, change: Callable[[Body], None] | None
 ) -> None:
-    executor.store.observe(INFERENCE_DEPLOYMENTS, None, PLACED)
+    executor.store.observe(INFERENCE_DEPLOYMENTS, "ADDED", PLACED)
     if change:
         current = copy.deepcopy(PLACED)
         current["metadata"]["resourceVersion"] = "99"
@@ -189,8 +189,8 @@ async def test_no_owner_reference_is_restored_to_an_owner_that_was_deleted(
     executor: Executor, cluster: FakeCluster, change: Callable[[Body], None] | None
 ) -> None:
     """``--cascade=orphan`` keeps the engines; Kubernetes would delete them if they named the deleted owner again."""
-    executor.store.observe(INFERENCE_DEPLOYMENTS, None, PLACED)
-    executor.store.observe(DEPLOYMENTS, None, _orphan())
+    executor.store.observe(INFERENCE_DEPLOYMENTS, "ADDED", PLACED)
+    executor.store.observe(DEPLOYMENTS, "ADDED", _orphan())
     if change:
         current = copy.deepcopy(PLACED)
         current["metadata"]["resourceVersion"] = "99"
@@ -204,7 +204,7 @@ async def test_no_owner_reference_is_restored_to_an_owner_that_was_deleted(
 
 async def test_an_owner_reference_is_restored_to_an_owner_that_exists(executor: Executor, cluster: FakeCluster) -> None:
     cluster.objects[INFERENCE_DEPLOYMENTS, key_of(PLACED)] = copy.deepcopy(PLACED)
-    executor.store.observe(DEPLOYMENTS, None, _orphan())
+    executor.store.observe(DEPLOYMENTS, "ADDED", _orphan())
     assert await executor.apply(PLACED, workload_body())
     assert cluster.calls == ["apply Deployment"]
 

@@ -98,7 +98,7 @@ def ahead(store: Store) -> None:
     "end",
     [
         lambda store: store.observe(NODES, "MODIFIED", node_body(version=5)),
-        lambda store: store.observe(NODES, None, node_body(version=6)),
+        lambda store: store.begin_watch(NODES),
         lambda store: store.observe(NODES, "DELETED", node_body(version=6)),
     ],
     ids=["it brings the change", "it starts over", "it brings the deletion"],

@@ -155,7 +155,7 @@ def test_what_a_deleted_object_leaves_is_read_again_for_the_next_one() -> None:
     assert next_one["metadata"]["name"] not in before
     assert "spec" not in store.only_if_new(INFERENCE_DEPLOYMENTS, next_one), "it is stored, and there is no room for it"
     store.observe(INFERENCE_DEPLOYMENTS, "DELETED", bodies[0])
-    listed = [store.only_if_new(INFERENCE_DEPLOYMENTS, body) for body in bodies[1:]]
+    listed = [store.take(INFERENCE_DEPLOYMENTS, body) for body in bodies[1:]]
     assert store.replace(INFERENCE_DEPLOYMENTS, listed)
     assert whole(store) == (before | {next_one["metadata"]["name"]}) - {"large-0"}
 
@@ -249,7 +249,7 @@ class LargeObjects(RuleBasedStateMachine):
 
     @rule()
     def list(self) -> None:
-        heads = [self.store.only_if_new(INFERENCE_DEPLOYMENTS, body) for body in self.there.values()]
+        heads = [self.store.take(INFERENCE_DEPLOYMENTS, body) for body in self.there.values()]
         self.store.replace(INFERENCE_DEPLOYMENTS, heads)
         self.store.replace(INFERENCE_DEPLOYMENTS, heads)
 

@@ -7,7 +7,7 @@ import pytest
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES, PODS, Kind
 from plimsoll.app import pruning
 from plimsoll.app.record.reading import record_of, whole_status
-from plimsoll.app.store import VANISH_GUARD, Store, key_of, uid_of, version_of
+from plimsoll.app.store import VANISH_GUARD, Store, is_stored, key_of, uid_of, version_of
 from plimsoll.domain.keys import ObjectKey
 from tests.support.bodies import inference_deployment_body, node_body, pod_body
 
@@ -118,12 +118,32 @@ def test_a_listed_object_that_is_stored_already_keeps_its_stored_content(store: 
     store.replace(INFERENCE_DEPLOYMENTS, [known, newer])
     held = store.get(INFERENCE_DEPLOYMENTS, key_of(known))
     changed = inference_deployment_body("b", version=6)
-    slim = [store.only_if_new(INFERENCE_DEPLOYMENTS, body) for body in (known, changed)]
-    assert "spec" not in slim[0]
-    assert slim[1] is changed
-    assert store.replace(INFERENCE_DEPLOYMENTS, slim)
+    heads = [store.only_if_new(INFERENCE_DEPLOYMENTS, body) for body in (known, changed)]
+    assert [is_stored(head) for head in heads] == [True, False]
+    assert store.replace(INFERENCE_DEPLOYMENTS, [heads[0], store.take(INFERENCE_DEPLOYMENTS, changed)])
     assert store.get(INFERENCE_DEPLOYMENTS, key_of(known)) is held
     assert version(store, key=key_of(changed)) == 6
+
+
+def test_an_object_of_a_list_is_stored_as_it_is_read_and_never_replaces_a_newer_one(store: Store) -> None:
+    listed = [inference_deployment_body(name, uid=name, version=5) for name in ("a", "b", "gone")]
+    store.observe(INFERENCE_DEPLOYMENTS, "ADDED", inference_deployment_body("b", uid="b", version=7))
+    store.observe(INFERENCE_DEPLOYMENTS, "DELETED", inference_deployment_body("gone", uid="gone", version=9))
+    heads = [store.take(INFERENCE_DEPLOYMENTS, body) for body in listed]
+    assert version(store, key=key_of(listed[0])) == 5, "it is there before the list is complete"
+    assert not any("spec" in head or "kind" in head for head in heads)
+    assert store.replace(INFERENCE_DEPLOYMENTS, heads)
+    assert [version(store, key=key_of(body)) for body in listed[:2]] == [5, 7]
+    assert store.get(INFERENCE_DEPLOYMENTS, key_of(listed[2])) is None
+
+
+def test_a_watch_that_misses_what_a_list_brought_is_noticed(store: Store) -> None:
+    store.replace(NODES, [node_body(version=1)])
+    assert store.deaf_seconds(NODES) == 0
+    store.take(NODES, node_body(version=5))
+    assert store.deaf_seconds(NODES) > 0
+    store.begin_watch(NODES)
+    assert store.deaf_seconds(NODES) == 0
 
 
 def test_an_object_without_content_is_never_stored(store: Store) -> None:

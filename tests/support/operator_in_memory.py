@@ -222,12 +222,10 @@ class OperatorInMemory:
         await self._list_the_unwatched()
 
     async def break_watches(self) -> None:
-        """Lose what the watches had. Kopf lists again and reports all objects, but none that was deleted."""
+        """Lose what the watches had. Kopf lists again, and only names the objects that there are."""
         self.api.take_changes()
-        for kind, selector in kept(self.settings).items():
-            for body in self.api.all(kind):
-                if selector is None or is_labelled(body):
-                    self.store.observe(kind, None, body)
+        for kind in kept(self.settings):
+            self.store.begin_watch(kind)
         await self.list_again()
 
     async def one_pass(self) -> None:

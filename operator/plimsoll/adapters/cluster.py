@@ -62,7 +62,7 @@ from plimsoll.adapters.kinds import (
 )
 from plimsoll.adapters.long_lines import long_lines
 from plimsoll.adapters.patience import IMPATIENT, Patience, patiently
-from plimsoll.adapters.small_pages import SmallPages, SmallResponse
+from plimsoll.adapters.small_pages import METADATA_ONLY, SmallPages, SmallResponse
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.workload import Manifest
@@ -99,10 +99,6 @@ PAGE_SIZE = 500
 
 CONNECTIONS = 32
 """Open connections at the same time: twice the number of objects that are written in parallel."""
-
-METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
-"""Asks for a list of objects without spec and status
-(https://kubernetes.io/docs/reference/using-api/api-concepts/#metadata-only-fetches)."""
 
 WRITES_PER_SECOND = 100
 """Sustained rate of writes. The API server gives an ordinary client a share of some hundred requests in flight

@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import aiohttp
-from aiohttp.typedefs import DEFAULT_JSON_DECODER
 from typing_extensions import override
 
 from plimsoll.adapters.long_lines import long_lines
@@ -32,17 +31,16 @@ LONG_LINE_BYTES = 16 * KIB
 FEWER = 4
 """How many times fewer objects are asked for after a page that is too long."""
 
+METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+"""Asks for a list of objects without spec and status
+(https://kubernetes.io/docs/reference/using-api/api-concepts/#metadata-only-fetches)."""
+
 Reduce = Callable[[Manifest], Manifest]
 """Reduces an object as it was read; returns the same object if nothing is to be left out."""
 
 
 class SmallResponse(aiohttp.ClientResponse):
-    """An answer whose objects are reduced one by one, as soon as they are read.
-
-    ``reduce`` is applied to the items of :meth:`json`, and to the objects of a watch, which are lines of ``content``.
-    """
-
-    reduce: Reduce | None = None
+    """An answer that is read as a whole only if it is short."""
 
     async def length_within(self, most_bytes: int) -> int | None:
         """Read the whole answer and return its bytes. If there are more than this, close the connection; None."""
@@ -57,19 +55,11 @@ class SmallResponse(aiohttp.ClientResponse):
         return length
 
     @override
-    async def json(
-        self,
-        *,
-        encoding: str | None = None,
-        loads: Callable[[str], Any] = DEFAULT_JSON_DECODER,
-        content_type: str | None = "application/json",
-    ) -> Any:
-        """Read the answer as JSON, with its items reduced."""
-        answer = await super().json(encoding=encoding, loads=loads, content_type=content_type)
-        self._body = None if self.reduce is not None else self._body
-        if self.reduce is not None and isinstance(answer, dict) and isinstance(answer.get("items"), list):
-            head = {"kind": str(answer.get("kind") or "").removesuffix("List")}
-            answer["items"] = [self.reduce(head | item) if isinstance(item, dict) else item for item in answer["items"]]
+    async def json(self, **options: Any) -> Any:
+        """Read the answer as JSON. A list of metadata only has ``null`` where it has no objects."""
+        answer = await super().json(**options)
+        if isinstance(answer, dict) and answer.get("items", ...) is None:
+            answer["items"] = []
         return answer
 
 
@@ -99,13 +89,9 @@ class SmallPages:
     """A middleware for :class:`aiohttp.ClientSession` whose ``response_class`` is :class:`SmallResponse`.
 
     It remembers how many objects of each collection fitted last, and asks for more after a page that was short.
-
-    Args:
-        reduce: reduces each object of a list or of a watch before the caller sees it; None to pass all on as they are.
     """
 
-    def __init__(self, reduce: Reduce | None = None) -> None:
-        self._reduce = reduce
+    def __init__(self) -> None:
         self._fitting: dict[str, int] = {}
 
     async def __call__(
@@ -114,7 +100,7 @@ class SmallPages:
         """Send a request: a list with a limit again, with a smaller one, while its page is too long."""
         asked = request.url.query.get("limit", "")
         if request.method != "GET" or not asked.isdecimal() or "watch" in request.url.query:
-            return self._with_events(await handler(request))
+            return await handler(request)
         most, collection = max(1, int(asked)), request.url.path
         limit = min(most, self._fitting.get(collection, most))
         while True:
@@ -122,7 +108,6 @@ class SmallPages:
             response = await handler(request)
             if not isinstance(response, SmallResponse):
                 return response
-            response.reduce = self._reduce
             length = await response.length_within(PAGE_BYTES if limit > 1 else LARGEST_BYTES)
             if length is not None:
                 more = 2 if length <= PAGE_BYTES // FEWER else 1
@@ -132,7 +117,27 @@ class SmallPages:
                 raise aiohttp.ClientPayloadError(f"one object has more than {LARGEST_BYTES} bytes")
             limit = max(1, limit // FEWER)
 
-    def _with_events(self, response: aiohttp.ClientResponse) -> aiohttp.ClientResponse:
-        if self._reduce is not None and "watch" in response.url.query:
+
+class SmallWatches:
+    """A middleware for a session that follows objects: lists name them only, and watches show them reduced.
+
+    Whoever uses it reads whole objects with another session.
+
+    Args:
+        reduce: reduces each object of a watch before the caller sees it.
+    """
+
+    def __init__(self, reduce: Reduce) -> None:
+        self._reduce = reduce
+
+    async def __call__(
+        self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        """Send a request."""
+        is_watch = "watch" in request.url.query
+        if "limit" in request.url.query and not is_watch:
+            request.headers["Accept"] = METADATA_ONLY
+        response = await handler(request)
+        if is_watch:
             response.content = _ShortEvents(response.content, self._reduce)  # type: ignore[assignment]
         return response

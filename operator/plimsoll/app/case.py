@@ -311,7 +311,7 @@ def is_passing(case: Case) -> bool:
     if case.problem is None or case.problem.permanent or not status.conditions:
         return False
     placed = bool(status.pools) and status.observed_generation == case.generation
-    return placed or case.problem.reason == ConditionReason.RESOLVING_MODEL
+    return placed or case.problem.reason in (ConditionReason.RESOLVING_MODEL, ConditionReason.PLANNING_QUEUED)
 
 
 def wanted_signals(case: Case) -> Wanted:

@@ -217,9 +217,9 @@ class ModelBook:
         return digest
 
     def _drop_inline(self) -> None:
-        """Drop entries with an inline config that the last pass did not ask about: their objects have changed."""
+        """Drop entries with an inline config that the last passes did not ask about: their objects have changed."""
         for namespace, page in list(self._pages.items()):
-            for question in [each for each, entry in page.items() if entry.is_inline and entry.round < self._round]:
+            for question in [each for each, entry in page.items() if entry.is_inline and entry.round + 1 < self._round]:
                 del page[question]
             if not page:
                 del self._pages[namespace]

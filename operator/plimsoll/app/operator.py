@@ -15,7 +15,7 @@ import aiohttp
 import kopf
 
 from plimsoll.adapters.cluster import Kind
-from plimsoll.adapters.small_pages import SmallPages, SmallResponse
+from plimsoll.adapters.small_pages import SmallPages, SmallResponse, SmallWatches
 from plimsoll.app.no_diffs import NoDiffs
 from plimsoll.app.pruning import modest
 from plimsoll.app.settings import Settings
@@ -61,14 +61,14 @@ class WatchSession(kopf.AiohttpSession):
 
 
 def watch_session(access: kopf.ConnectionInfo) -> WatchSession:
-    """Return a session like Kopf's own in which no answer and no object is large."""
+    """Return a session like Kopf's own, in which lists name objects only, and no object of a watch is large."""
     session = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, ssl=access.as_ssl_context()),
         headers=access.as_http_headers(),
         proxy=access.proxy_url,
         trust_env=access.trust_env,
         response_class=SmallResponse,
-        middlewares=(SmallPages(modest),),
+        middlewares=(SmallWatches(modest), SmallPages()),
     )
     return WatchSession(
         server=access.server,

@@ -11,10 +11,10 @@ An exception for one object ends the pass for that object only.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from time import monotonic
 from typing import Any
 
 from plimsoll.adapters.catalog import other_checkpoints
@@ -57,6 +57,7 @@ from plimsoll.app.moves import read_move
 from plimsoll.app.node_groups import NodeGroups
 from plimsoll.app.objects import read_pools, wanted_replicas
 from plimsoll.app.observations import capacities, failed_starts, observed_now
+from plimsoll.app.planning_time import PlanningTime
 from plimsoll.app.price_watch import PriceWatch
 from plimsoll.app.prices import PriceList
 from plimsoll.app.proposing import Proposer
@@ -86,7 +87,7 @@ from plimsoll.domain.serving import Request
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.facts.cluster.priority_reading import PriorityClasses, read_priority_classes
 from plimsoll.facts.cluster.quota_reading import NamespaceQuotas, read_quotas
-from plimsoll.placement.answers import Answer, answers
+from plimsoll.placement.answers import Answer, answers, remembered_demand
 from plimsoll.placement.demand import Demand
 from plimsoll.placement.fleet_record import record_of
 from plimsoll.placement.hypothesis import HypothesisFailed, Plan
@@ -149,6 +150,7 @@ class Passes:
     turns: TurnMemo = field(default_factory=TurnMemo)
     scale_writes: ScaleWrites = field(default_factory=ScaleWrites)
     inbox: Inbox | None = None
+    time: PlanningTime = field(default_factory=PlanningTime)
     shown: Snapshot | None = None
     gpu_names: frozenset[str] = field(init=False)
     """GPU types that a spec may name: those of the catalogue, including their slices."""
@@ -166,8 +168,10 @@ class Passes:
             now: POSIX seconds.
         """
         fleet, cases = self._look(picture, intended, now)
-        for case in cases:
-            self._guarded(Step.READ, case, partial(self._read, case))
+        self.time.begin(cases, now)
+        for case in self.time.in_turn(cases):
+            if not self.time.has_to_wait(case, reading=True):
+                self._guarded(Step.READ, case, partial(self._read, case))
         self.live.wanted = {case.key: wanted_signals(case) for case in cases if _has_signals(case)}
         for case in cases:
             self._guarded(Step.OBSERVE, case, partial(self._observe, case, fleet))
@@ -175,9 +179,9 @@ class Passes:
         for case in cases:
             self._guarded(Step.LISTEN, case, partial(self._recall, case, common))
         self.beats.beat("planning", "planning")
-        began = time.monotonic()
+        began = monotonic()
         planned = self._plan(cases, fleet)
-        record = record_of(planned, time.monotonic() - began)
+        record = record_of(planned, monotonic() - began)
         planned = self._listen(cases, planned, now)
         self.proposer.propose(cases, planned)
         suggester = Suggester(fleet, planned.left.ledger, self.memo, other_checkpoints)
@@ -186,6 +190,7 @@ class Passes:
             self._advise(case, partial(self._write_mail, case, fleet, now))
         for case in cases:
             self._render(case, now)
+        self.time.end(cases)
         snapshot = snapshot_of(cases, fleet, now, record)
         self._show(snapshot, cases)
         self._watch_prices(fleet, now)
@@ -198,7 +203,8 @@ class Passes:
         if case.fault is not None:
             return
         try:
-            work()
+            with self.time.spending(case):
+                work()
         except Exception as error:  # noqa: BLE001 - any exception must stay with this object
             self._set_aside(case, step, error)
 
@@ -387,6 +393,7 @@ class Passes:
 
     def _plan(self, cases: Sequence[Case], fleet: Fleet) -> Plan:
         """Step 3: plan all objects on one stock, each for the replicas that are decided so far."""
+        self._read_demands(fleet)
         tenants = [tenant for case in cases if (tenant := tenant_of(case)) is not None]
         unplanned = [pool for case in cases if case.request is None for pool in case.pools]
         demands: list[Demand] = []
@@ -397,7 +404,8 @@ class Passes:
         priced = self.reading.priced(self.gpu_types, self.prices.current)
         adviser = Adviser(fleet, priced, self.memo, self.node_groups.of(priced))
         answered = self._beating(answers(demands, stock, adviser, self.solver))
-        planned = Plan.of(answered, stock, adviser, self.solver)
+        with self.time.spending(*self.time.queued()):
+            planned = Plan.of(answered, stock, adviser, self.solver)
         for case in cases:
             case.decision = planned.decisions.get(case.key)
             if case.decision is not None and case.decision.failure:
@@ -408,6 +416,15 @@ class Passes:
                 size = case.request.replicas
                 case.standing = replace(known, base_replicas=size, target_replicas=size)
         return planned
+
+    def _read_demands(self, fleet: Fleet) -> None:
+        """Find the demands of new and changed objects, as long as there is time; the plan uses them again."""
+        for case in self.time.queued():
+            tenant = tenant_of(case)
+            if tenant is not None and not self.time.has_to_wait(case):
+                self.beats.beat("planning", f"reading the demand of {case.key}")
+                with self.time.spending(case):
+                    remembered_demand(tenant, fleet, self.memo)
 
     def _beating(self, answered: Iterator[Answer]) -> Iterator[Answer]:
         for answer in answered:
@@ -547,6 +564,7 @@ class Passes:
         fault = self.faults.next_due_in_seconds()
         if fault is not None:
             yield fault
+        yield from self.time.due_in_seconds()
 
 
 def _has_signals(case: Case) -> bool:

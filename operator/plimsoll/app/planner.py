@@ -43,7 +43,8 @@ class Planner:
     """The loop that makes passes and decides when.
 
     ``latest`` is the snapshot of the last pass; None before the first one. Any thread may read it: a snapshot never
-    changes, and the next pass replaces it by another one.
+    changes, and the next pass replaces it by another one. ``news`` is set when somebody whose deployments took little
+    time lately has written one: the next pass then waits for no writes, and not for its breath.
     """
 
     store: Store
@@ -54,6 +55,7 @@ class Planner:
     record: PassRecord = field(default_factory=PassRecord)
     latest: Snapshot | None = None
     wake: asyncio.Event = field(default_factory=asyncio.Event)
+    news: asyncio.Event = field(default_factory=asyncio.Event)
     not_before: float = float("-inf")
     thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "planning"))
 
@@ -65,7 +67,8 @@ class Planner:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.wake.wait(), pause)
                 await asyncio.sleep(DEBOUNCE_SECONDS)
-            await asyncio.sleep(max(0.0, self.not_before - time.monotonic()))
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.news.wait(), max(0.0, self.not_before - time.monotonic()))
             self.wake.clear()
             if not self.store.is_complete():
                 pause = 1.0
@@ -85,6 +88,7 @@ class Planner:
         """Make one pass. Return how many seconds the next one may wait if nothing happens."""
         self.beats.beat(LOOP, "looking")
         # Read both at one moment: a status whose write ends in between would be in neither, and be decided twice.
+        self.news.clear()
         picture, intended = self.store.picture(), self.writers.intended()
         uids = [uid_of(body) for body in picture.all(INFERENCE_DEPLOYMENTS)]
         self.writers.forget_all_but(uids)
@@ -97,7 +101,7 @@ class Planner:
         self.passes.models.start_wanted()
         self.beats.beat(LOOP, "writing")
         self.writers.answer(done.orphans)
-        await self.writers.carry_out(done.cases, now)
+        await self.writers.carry_out(done.cases, now, self.news)
         due = [*done.due_in_seconds, *self.writers.due_in_seconds(), RESTING_SECONDS]
         return max(0.5, min(due))
 

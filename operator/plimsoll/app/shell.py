@@ -32,7 +32,7 @@ from plimsoll.adapters.models import ModelSources
 from plimsoll.adapters.pod_scrape import PodScrape
 from plimsoll.adapters.secrets import read_entry
 from plimsoll.api.pod_policy import PodPolicy
-from plimsoll.app import pruning
+from plimsoll.app import planning_time, pruning
 from plimsoll.app.executor import Executor
 from plimsoll.app.faults import Faults
 from plimsoll.app.fleet_file import nodes_from
@@ -45,12 +45,13 @@ from plimsoll.app.model_book import ModelBook
 from plimsoll.app.node_groups import NodeGroups, declared_in
 from plimsoll.app.passes import Passes
 from plimsoll.app.planner import Planner
+from plimsoll.app.planning_time import PlanningTime
 from plimsoll.app.postman import Postman
 from plimsoll.app.prices import PriceList
 from plimsoll.app.relist import Relist, Source
 from plimsoll.app.settings import Settings
 from plimsoll.app.sizes import SMALL_WORKLOAD_BYTES
-from plimsoll.app.store import Body, Bounds, HistoryLost, Store
+from plimsoll.app.store import Body, Bounds, HistoryLost, Store, key_of
 from plimsoll.app.writers import Writers
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.render.names import FIELD_MANAGER, MANAGED_BY
@@ -290,6 +291,7 @@ class Shell:
             contests=executor.contests,
             beats=self.beats,
             inbox=Inbox(self._inbox_is_served) if self.settings.approvals else None,
+            time=PlanningTime(planning_time.SECONDS, planning_time.RECORDED_SECONDS),
         )
         writers = Writers(executor, faults, passes.refusals, metrics, wake, beats=self.beats)
         writers.postman = Postman(cluster, self.store) if self.settings.approvals else None
@@ -341,16 +343,23 @@ class Shell:
             await elector.release()
 
     def seen(self, kind: Kind, event: str | None, body: Body) -> None:
-        """Store one watch event. An event without a type is from the first list of a watch that is new or restarted."""
+        """Store one watch event.
+
+        An event without a type is from the first list of a watch that is new or restarted. Such a list only names
+        objects. They are listed once more, because it may be newer than our last list.
+        """
         if self.store is None:
             return
+        if event is None:
+            self.store.begin_watch(kind)
+            self.broken.set()
+            return
         try:
+            if kind == INFERENCE_DEPLOYMENTS and self.planner is not None and _is_news(self.planner, body):
+                self.planner.news.set()
             self.store.observe(kind, event, body)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             logger.warning("a watch of %s brought no object: %s %s", kind.plural, type(error).__name__, error)
-            return
-        if event is None and self.store.is_complete():
-            self.broken.set()
 
     async def stop(self) -> None:
         """Stop the loops; the lease is released last. A running write is cancelled; the next start repairs it."""
@@ -403,6 +412,14 @@ class Shell:
         bound = 2 * self.settings.relist_seconds + LIST_TROUBLE_SECONDS
         ages = {kind.plural: store.list_age_seconds(kind) for kind in kept(self.settings)}
         return [f"{kind} were listed {age:.0f} s ago" for kind, age in ages.items() if age is not None and age > bound]
+
+
+def _is_news(planner: Planner, body: Body) -> bool:
+    """Whether a deployment is new or its spec has changed, and its namespace took little planning time lately."""
+    key = key_of(body)
+    known = planner.store.get(INFERENCE_DEPLOYMENTS, key)
+    has_changed = known is None or known["metadata"].get("generation") != body["metadata"].get("generation")
+    return has_changed and planner.passes.time.took_little(key.namespace)
 
 
 async def _give_back_memory() -> None:

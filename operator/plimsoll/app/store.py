@@ -141,8 +141,12 @@ class Store:
         self._on_change = on_change
         self._is_quiet = is_quiet
 
-    def observe(self, kind: Kind, event: str | None, body: Body) -> None:
-        """Store one watch event: ADDED, MODIFIED, DELETED, or None for an object of Kopf's first list."""
+    def begin_watch(self, kind: Kind) -> None:
+        """Note that a watch begins anew: it delivers none of the changes before."""
+        self._shelves[kind].ahead.clear()
+
+    def observe(self, kind: Kind, event: str, body: Body) -> None:
+        """Store one watch event: ADDED, MODIFIED or DELETED."""
         shelf, key = self._shelves[kind], key_of(body)
         _heard(shelf, event, body)
         if event == "DELETED":
@@ -156,17 +160,11 @@ class Store:
         return frozenset(uid_of(body) for body in self._shelves[kind].objects.values())
 
     def only_if_new(self, kind: Kind, body: dict[str, Any]) -> dict[str, Any]:
-        """Return a listed object, or only its identity if this version of it is stored already.
-
-        Most objects of a list are stored already. A list of thousands of whole objects would take hundreds of MiB.
-        """
+        """Return the identity of a listed object, and whether this version of it is stored already."""
         known = self._shelves[kind].objects.get(key_of(body))
-        if known is None or not same_uid(known, body) or version_of(body) != version_of(known):
-            return body
-        if _may_be_whole(self._shelves[kind], known):
-            return body
+        is_same = known is not None and same_uid(known, body) and version_of(body) == version_of(known)
         head = {name: body["metadata"][name] for name in _IDENTITY if name in body["metadata"]}
-        return {"metadata": head, _STORED: True}
+        return {"metadata": head, _STORED: is_same and not _may_be_whole(self._shelves[kind], known)}
 
     def take(self, kind: Kind, body: Body) -> dict[str, Any]:
         """Store a listed object at once, and return its identity for :meth:`replace`.
@@ -364,9 +362,11 @@ def _too_large(shelf: Shelf, key: ObjectKey, body: Body) -> TooLarge | None:
     return shelf.shares.refused().get(uid) if size.is_allowed else TooLarge(size)
 
 
-def _may_be_whole(shelf: Shelf, kept: Body) -> bool:
+def _may_be_whole(shelf: Shelf, kept: Body | None) -> bool:
     """Whether only the identity of an object is kept, and there is room for all of it by now."""
-    reason = None if shelf.bounds is None else shelf.bounds.reason(kept)
+    if shelf.bounds is None or kept is None:
+        return False
+    reason = shelf.bounds.reason(kept)
     return reason is not None and reason.size.is_allowed and uid_of(kept) not in shelf.shares.refused()
 
 
@@ -385,11 +385,8 @@ def _parted(bodies: Iterable[Body]) -> tuple[set[ObjectKey], list[Body]]:
     return unchanged, others
 
 
-def _heard(shelf: Shelf, event: str | None, body: Body) -> None:
-    """Update the missed changes: the watch has delivered one, or it restarts and misses none."""
-    if event is None:
-        shelf.ahead.clear()
-        return
+def _heard(shelf: Shelf, event: str, body: Body) -> None:
+    """Update the missed changes: the watch has delivered one."""
     owed = shelf.ahead.get(uid_of(body))
     if owed is not None and (event == "DELETED" or version_of(body) >= owed[0]):
         del shelf.ahead[uid_of(body)]

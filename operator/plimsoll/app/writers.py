@@ -36,6 +36,9 @@ from plimsoll.placement.pools import Decision
 from plimsoll.render.names import POOL_LABEL
 from plimsoll.render.report import Problem, Report
 
+LISTENING_SECONDS = 0.1
+"""How often the wait for writes looks whether there is news."""
+
 PATIENCE_SECONDS = 3.0
 """How long a pass waits for its writes. Slower writes continue while the next pass handles other objects."""
 
@@ -73,8 +76,8 @@ class Writers:
     backoff: Backoff = field(default_factory=Backoff)
     postman: Postman | None = None
     _running: dict[str, asyncio.Task[None]] = field(default_factory=dict)
-    _at_once: Counter[str] = field(default_factory=Counter)
-    _waiting: dict[str, deque[tuple[Case, float]]] = field(default_factory=dict)
+    _at_once: Counter[tuple[str, bool]] = field(default_factory=Counter)
+    _waiting: dict[tuple[str, bool], deque[tuple[Case, float]]] = field(default_factory=dict)
     _intended: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     _generations: dict[str, int] = field(default_factory=dict)
     _pools_at: dict[str, str] = field(default_factory=dict)
@@ -113,8 +116,8 @@ class Writers:
         if self._looking:
             yield LOOKING_SECONDS
 
-    async def carry_out(self, cases: Sequence[Case], now: float) -> None:
-        """Write the decisions; return when all are written, or after PATIENCE_SECONDS.
+    async def carry_out(self, cases: Sequence[Case], now: float, news: asyncio.Event | None = None) -> None:
+        """Write the decisions; return when all are written, when there is news, or after PATIENCE_SECONDS.
 
         The order decides who asks first. A slow namespace delays no other. An object that still waits for its turn when
         the next pass ends is written as that pass decided.
@@ -123,13 +126,13 @@ class Writers:
         for case in largest_pods_first(cases):
             if case.uid in self._running:
                 self._left_over.add(case.uid)
-            elif self._at_once[case.key.namespace] < AT_ONCE_PER_NAMESPACE:
+            elif self._at_once[lane_of(case)] < (1 if is_large(case) else AT_ONCE_PER_NAMESPACE):
                 self._begin(case, now)
             else:
-                self._waiting.setdefault(case.key.namespace, deque()).append((case, now))
+                self._waiting.setdefault(lane_of(case), deque()).append((case, now))
         end = time.monotonic() + PATIENCE_SECONDS
-        while self._running and (left := end - time.monotonic()) > 0:
-            await asyncio.wait(self.running(), timeout=left)
+        while self._running and (left := end - time.monotonic()) > 0 and not (news is not None and news.is_set()):
+            await asyncio.wait(self.running(), timeout=min(left, LISTENING_SECONDS))
 
     async def close(self) -> None:
         """Cancel the running writes; the next start repairs them."""
@@ -147,19 +150,19 @@ class Writers:
             self.postman.answer(orphans)
 
     def _begin(self, case: Case, now: float) -> None:
-        namespace = case.key.namespace
+        lane = lane_of(case)
         task = asyncio.create_task(self._write(case, now))
         self._running[case.uid] = task
-        self._at_once[namespace] += 1
-        task.add_done_callback(partial(self._ended, case.uid, namespace))
+        self._at_once[lane] += 1
+        task.add_done_callback(partial(self._ended, case.uid, lane))
 
-    def _ended(self, uid: str, namespace: str, _: object) -> None:
-        """Clean up after a write, and begin the next one of its namespace.
+    def _ended(self, uid: str, lane: tuple[str, bool], _: object) -> None:
+        """Clean up after a write, and begin the next one of its lane.
 
         Wake the planner if a pass skipped this object while it was busy.
         """
-        self._at_once[namespace] -= 1
-        waiting = self._waiting.get(namespace)
+        self._at_once[lane] -= 1
+        waiting = self._waiting.get(lane)
         if waiting:
             self._begin(*waiting.popleft())
         self._running.pop(uid, None)
@@ -207,8 +210,9 @@ class Writers:
         return self.backoff.is_due(case.uid)
 
     def _is_being_looked_up(self, case: Case) -> bool:
-        """Whether the model's first look-up has just begun. Most of them end before a status could report it."""
-        if case.problem is None or case.problem.reason != ConditionReason.RESOLVING_MODEL:
+        """Whether the model's first look-up or the wait for a turn has just begun: most end before a status is due."""
+        waits = (ConditionReason.RESOLVING_MODEL, ConditionReason.PLANNING_QUEUED)
+        if case.problem is None or case.problem.reason not in waits:
             self._looking.pop(case.uid, None)
             return False
         return time.monotonic() - self._looking.setdefault(case.uid, time.monotonic()) < LOOKING_SECONDS
@@ -322,6 +326,16 @@ class StatusRefused(Exception):
 def _may_pass(refusal: ClusterRefused) -> bool:
     """Whether the write was refused for now, or because the object changed or is gone, and not for its content."""
     return refusal.is_passing or refusal.status in (_GONE, _CONFLICT)
+
+
+def is_large(case: Case) -> bool:
+    """Whether an object is too large to be kept. A write of its status takes the API server half a CPU second."""
+    return case.problem is not None and case.problem.reason == ConditionReason.TOO_LARGE
+
+
+def lane_of(case: Case) -> tuple[str, bool]:
+    """Return which objects share a limit of writes: those of a namespace, and apart from them its large ones."""
+    return case.key.namespace, is_large(case)
 
 
 def _blocked(report: Report, taken: NameTaken) -> Report:

@@ -48,6 +48,7 @@ class ConditionReason(StrEnum):
     REPLACEMENT_LATE = "ReplacementLate"
     SERVING = "Serving"
     RESOLVING_MODEL = "ResolvingModel"
+    PLANNING_QUEUED = "PlanningQueued"
     TOKEN_SECRET_MISSING = "TokenSecretMissing"  # noqa: S105 - a word, no secret
     TOKEN_SECRET_UNREADABLE = "TokenSecretUnreadable"  # noqa: S105 - a word, no secret
     PRIORITY_CLASS_MISSING = "PriorityClassMissing"

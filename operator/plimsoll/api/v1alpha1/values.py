@@ -120,9 +120,7 @@ FreeForm = Annotated[dict[str, Any], AfterValidator(partial(_bounded, levels=10)
 Passed = Annotated[dict[str, Any], AfterValidator(partial(_bounded, levels=5)), _Finite, _ANY_JSON]
 """A part of a pod that is handed on to the API server as it stands."""
 
-PassedShallow = Annotated[
-    dict[str, Any], AfterValidator(partial(_bounded, levels=1)), _Finite, WithJsonSchema(_ANY_JSON)
-]
+PassedShallow = Annotated[dict[str, Any], AfterValidator(partial(_bounded, levels=1)), _Finite, _ANY_JSON]
 """The same, of plain values, lists of them and references."""
 
 DnsLabel = Annotated[str, Field(min_length=1, max_length=63, pattern=rf"^{_LABEL}$")]

@@ -1,0 +1,215 @@
+"""Shares the time for planning: nobody waits for the many, costly or often changed deployments of somebody else.
+
+In each pass only so much CPU time goes to deployments that are new, have changed, or took long in the pass before.
+Those beyond it wait for the next pass, and nothing of them changes meanwhile. Namespaces that took the least time
+lately come first, and in each of them what was cheap. All others cost nearly nothing: their answers are used again.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heapreplace
+
+from plimsoll.app.case import Case
+from plimsoll.domain.public_words import ConditionReason
+from plimsoll.render.report import Problem
+
+SECONDS = 0.25
+"""CPU seconds of a pass for deployments that are new or have changed. A pass in which nothing changes takes 0.15 s with
+1,000 deployments, and placing 1,000 new ones of 20 kinds takes 2 s (``python -m benchmarks.planning.passes``)."""
+
+RECORDED_SECONDS = 3.0
+"""The same after a start, for deployments that an earlier process has placed."""
+
+READING_SHARE = 0.5
+"""The part of these seconds in which specs are read; the other part is for the plan."""
+
+CHEAP_SECONDS = 0.005
+"""What took no longer than this in its last pass waits for nobody."""
+
+FREE_CHANGES = 1
+FIRST_PAUSE_SECONDS = 1.0
+LONGEST_PAUSE_SECONDS = 30.0
+CALM_SECONDS = 10.0
+"""A deployment that was changed is planned at once. If it is changed again and again, it waits for 1, 2, 4 and at most
+30 seconds. Every ten seconds without a change one of the changes is forgotten."""
+
+HALF_LIFE_SECONDS = 30.0
+"""How fast the time that a namespace took is forgotten."""
+
+QUEUED = Problem(
+    ConditionReason.PLANNING_QUEUED,
+    "Waits for its turn: many deployments have changed, and a pass plans some of each namespace. Nothing of it changes "
+    "meanwhile.",
+    permanent=False,
+)
+CHANGED_OFTEN = Problem(
+    ConditionReason.PLANNING_QUEUED,
+    f"It was changed again and again, and is planned every {LONGEST_PAUSE_SECONDS:.0f} s at the latest. Nothing of it "
+    "changes meanwhile.",
+    permanent=False,
+)
+
+
+@dataclass(slots=True)
+class _Known:
+    """The last planning of a deployment: its generation, CPU seconds and time, and changes that count until then."""
+
+    generation: int
+    cost: float
+    at: float
+    changes: float
+
+    def changes_at(self, now: float) -> float:
+        """Return the changes that still count."""
+        return max(0.0, self.changes - (now - self.at) / CALM_SECONDS)
+
+    def due(self, now: float) -> float:
+        """Return when a changed spec may be planned, in POSIX seconds."""
+        beyond = self.changes_at(now) - FREE_CHANGES
+        if beyond < 0:
+            return self.at
+        return self.at + min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * math.pow(2.0, beyond))
+
+
+@dataclass(slots=True)
+class PlanningTime:
+    """The time of each pass, and who took how much of it lately. Not thread-safe: one pass is made at a time.
+
+    Args:
+        seconds: for new, changed and costly deployments; see :data:`SECONDS`. Without a limit, nobody ever waits.
+        recorded_seconds: for those that an earlier process has placed.
+        clock: CPU seconds of the thread that plans.
+    """
+
+    seconds: float = math.inf
+    recorded_seconds: float = math.inf
+    clock: Callable[[], float] = time.thread_time
+    _known: dict[str, _Known] = field(default_factory=dict)
+    _taken: dict[str, float] = field(default_factory=dict)
+    _costs: dict[str, float] = field(default_factory=dict)
+    _queue: list[Case] = field(default_factory=list)
+    _queued: set[str] = field(default_factory=set)
+    _due: list[float] = field(default_factory=list)
+    _first: str = ""
+    _spent: float = 0.0
+    _now: float = 0.0
+
+    def begin(self, cases: Sequence[Case], now: float) -> None:
+        """Begin a pass. ``now`` is in POSIX seconds."""
+        faded = 0.5 ** (max(0.0, now - self._now) / HALF_LIFE_SECONDS)
+        self._taken = {name: left for name, taken in self._taken.items() if (left := taken * faded) > CHEAP_SECONDS}
+        self._known = {case.uid: self._known[case.uid] for case in cases if case.uid in self._known}
+        self._costs, self._first, self._spent, self._now, self._due = {}, "", 0.0, now, []
+        self._queue = self._in_fair_order([case for case in cases if self._is_costly(case)])
+        self._queued = {case.uid for case in self._queue}
+
+    def took_little(self, namespace: str) -> bool:
+        """Whether the deployments of a namespace took less than one pass gives to all. May be called by any thread."""
+        return self._taken.get(namespace, 0.0) < SECONDS
+
+    def in_turn(self, cases: Collection[Case]) -> Iterator[Case]:
+        """Yield the deployments that cost nearly nothing, and then the others in fair order."""
+        yield from (case for case in cases if case.uid not in self._queued)
+        yield from self._queue
+
+    def queued(self) -> list[Case]:
+        """Return those that share the time of this pass, in fair order."""
+        return [case for case in self._queue if case.uid in self._queued]
+
+    def has_to_wait(self, case: Case, *, reading: bool = False) -> bool:
+        """Whether a deployment waits for another pass. If so, it stands still in this one."""
+        if case.uid not in self._queued or case.fault is not None or math.isinf(self.seconds):
+            return False
+        known = self._known.get(case.uid)
+        if known is not None and known.generation != case.generation and known.due(self._now) > self._now:
+            self._wait(case, CHANGED_OFTEN, known.due(self._now))
+            return True
+        most = self.recorded_seconds if known is None and _is_recorded(case) else self.seconds
+        self._first = self._first or case.uid  # it has its turn whatever it costs: every pass plans one at least
+        if case.uid == self._first or self._spent < most * (READING_SHARE if reading else 1.0):
+            return False
+        self._wait(case, QUEUED, self._now)
+        return True
+
+    @contextmanager
+    def spending(self, *cases: Case) -> Iterator[None]:
+        """Count the CPU time of a block; each of the deployments has an equal part of it."""
+        begin = self.clock()
+        try:
+            yield
+        finally:
+            seconds = self.clock() - begin
+            for case in cases:
+                self._costs[case.uid] = self._costs.get(case.uid, 0.0) + seconds / len(cases)
+                if case.uid in self._queued:
+                    self._spent += seconds / len(cases)
+
+    def end(self, cases: Collection[Case]) -> None:
+        """End a pass: remember what it has cost, and which specs are planned."""
+        for case in cases:
+            cost, known = self._costs.get(case.uid, 0.0), self._known.get(case.uid)
+            name = case.key.namespace
+            self._taken[name] = self._taken.get(name, 0.0) + cost
+            is_answered = case.decision is not None or (case.problem is not None and case.problem.permanent)
+            if not is_answered or case.uid not in self._queued:
+                continue
+            changes = 0.0 if known is None else known.changes_at(self._now)
+            has_changed = known is not None and known.generation != case.generation
+            if known is None or has_changed:
+                self._known[case.uid] = _Known(case.generation, cost, self._now, changes + has_changed)
+            else:
+                known.cost = cost
+
+    def due_in_seconds(self) -> Iterator[float]:
+        """Yield the seconds until a deployment that waits has its turn."""
+        yield from (max(0.0, due - self._now) for due in self._due)
+
+    def _wait(self, case: Case, why: Problem, due: float) -> None:
+        case.stand_still(why)
+        self._queued.discard(case.uid)
+        self._due.append(due)
+
+    def _is_costly(self, case: Case) -> bool:
+        known = self._known.get(case.uid)
+        return known is None or known.generation != case.generation or known.cost > CHEAP_SECONDS
+
+    def _in_fair_order(self, cases: Sequence[Case]) -> list[Case]:
+        """Order by what each namespace took lately, those before in the order included; new and changed ones first."""
+        waiting: dict[str, list[Case]] = {}
+        for case in sorted(cases, key=self._rank, reverse=True):
+            waiting.setdefault(case.key.namespace, []).append(case)
+        heap = [(self._taken.get(name, 0.0), name) for name in waiting]
+        heapify(heap)
+        ordered = list[Case]()
+        while heap:
+            taken, name = heap[0]
+            case = waiting[name].pop()
+            ordered.append(case)
+            if waiting[name]:
+                heapreplace(heap, (taken + max(CHEAP_SECONDS, self._last_cost(case)), name))
+            else:
+                heappop(heap)
+        return sorted(ordered, key=self._is_answered)
+
+    def _is_answered(self, case: Case) -> bool:
+        """Whether this very spec was planned before, by this process or by an earlier one."""
+        known = self._known.get(case.uid)
+        return _is_recorded(case) if known is None else known.generation == case.generation
+
+    def _rank(self, case: Case) -> tuple[bool, float, str, str]:
+        head = case.body["metadata"]
+        return self._is_answered(case), self._last_cost(case), str(head.get("creationTimestamp")), case.uid
+
+    def _last_cost(self, case: Case) -> float:
+        known = self._known.get(case.uid)
+        return 0.0 if known is None else known.cost
+
+
+def _is_recorded(case: Case) -> bool:
+    """Whether the status tells the decision about this very spec."""
+    return case.record.status.observed_generation == case.generation and bool(case.record.status.conditions)

@@ -1,0 +1,156 @@
+"""Planning time is shared: what one namespace applies delays nobody else, and everybody has a turn."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plimsoll.app.case import Case
+from plimsoll.app.objects import Surroundings
+from plimsoll.app.planning_time import FREE_CHANGES, LONGEST_PAUSE_SECONDS, SECONDS, PlanningTime
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.public_words import ConditionReason
+from plimsoll.placement.pools import Decision
+from plimsoll.render.report import Problem
+from tests.app.test_rolled_back import status
+from tests.support.bodies import inference_deployment_body
+from tests.support.live_passes import L4, Open
+
+NOW = 1_795_300_000.0
+
+
+@dataclass
+class Desk:
+    """Passes over deployments whose planning takes the seconds that are said here."""
+
+    costs: Mapping[str, float]
+    spent: float = 0.0
+    now: float = NOW
+    generations: dict[str, int] = field(default_factory=dict)
+    done: set[tuple[str, int]] = field(default_factory=set)
+    time: PlanningTime = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.time = PlanningTime(SECONDS, clock=lambda: self.spent)
+
+    def case(self, name: str) -> Case:
+        body = inference_deployment_body(name, uid=name)
+        body["metadata"] |= {"namespace": name.partition("-")[0], "generation": self.generations.get(name, 1)}
+        return Case(body, ObjectKey(name.partition("-")[0], name), Surroundings({}, {}, ()))
+
+    def make(self, *, seconds: float = 1.0) -> list[str]:
+        """One pass; returns who was planned, in turn."""
+        cases = [self.case(name) for name in self.costs]
+        self.time.begin(cases, self.now)
+        for case in self.time.in_turn(cases):
+            if not self.time.has_to_wait(case, reading=True):
+                with self.time.spending(case):
+                    pass
+        planned = list[str]()
+        for case in self.time.queued():
+            if self.time.has_to_wait(case):
+                continue
+            with self.time.spending(case):
+                self.spent += self.costs[case.key.name] * ((case.uid, case.generation) not in self.done)
+            self.done.add((case.uid, case.generation))
+            case.decision = decision(case)
+            planned.append(case.key.name)
+        for case in cases:
+            if case.problem is None:
+                case.decision = decision(case)
+        self.time.end(cases)
+        self.now += seconds
+        return planned
+
+
+def decision(case: Case) -> Decision:
+    return Decision.__new__(Decision) if case.decision is None else case.decision
+
+
+COSTS = st.dictionaries(
+    st.tuples(st.sampled_from("abc"), st.integers(0, 20)).map(lambda pair: f"{pair[0]}-{pair[1]}"),
+    st.sampled_from([0.001, 0.02, 0.1, 0.3, 2.0]),
+    max_size=40,
+)
+
+
+@given(costs=COSTS)
+def test_everybody_has_a_turn_and_no_pass_is_longer_than_its_seconds_and_one_more(costs: Mapping[str, float]) -> None:
+    desk, planned = Desk(costs), list[str]()
+    for _ in range(len(costs) + 1):
+        before = desk.spent
+        made = desk.make()
+        assert desk.spent - before <= SECONDS + max((costs[name] for name in made), default=0.0)
+        planned += [name for name in made if name not in planned]
+    assert sorted(planned) == sorted(costs)
+    desk.make()
+    assert desk.make() == [], "what is planned and has not changed costs nothing"
+
+
+@given(flood=st.integers(1, 200), cost=st.sampled_from([0.02, 0.15, 0.5]))
+def test_a_newcomer_is_in_the_first_pass_after_it_came_whatever_a_neighbour_applies(flood: int, cost: float) -> None:
+    desk = Desk({f"busy-{number}": cost for number in range(flood)})
+    desk.make()
+    for number in range(flood):
+        desk.generations[f"busy-{number}"] = 2
+    desk.costs = {**desk.costs, "honest-0": 0.02}
+    assert "honest-0" in desk.make()
+    assert desk.make() != [] or flood * cost <= SECONDS
+
+
+def test_of_one_namespace_the_cheap_ones_come_first() -> None:
+    desk = Desk({"a-costly": 0.2, "a-cheap": 0.01})
+    desk.make()
+    desk.make()
+    desk.generations = {"a-costly": 2, "a-cheap": 2}
+    desk.now += 100
+    assert desk.make() == ["a-cheap", "a-costly"]
+
+
+def test_who_changes_a_spec_again_and_again_waits_longer_each_time() -> None:
+    desk = Desk({"busy-0": 0.02})
+    planned = list[float]()
+    for change in range(600):
+        desk.generations["busy-0"] = change + 1
+        if desk.make(seconds=0.5):
+            planned.append(desk.now - NOW)
+    pauses = [later - earlier for earlier, later in itertools.pairwise(planned)]
+    assert pauses[: FREE_CHANGES + 1] == [0.5] * (FREE_CHANGES + 1)
+    assert max(pauses) <= LONGEST_PAUSE_SECONDS + 0.5
+    assert len(planned) < 60, "the average pause is longer than five seconds"
+    desk.now += 600
+    desk.generations["busy-0"] += 1
+    assert desk.make() == ["busy-0"], "a calm time is remembered"
+
+
+async def test_who_waits_keeps_what_runs_and_is_planned_later(opened: Open) -> None:
+    there = opened(l4=8)
+    there.put("runs", L4, replicas=2, namespace="busy")
+    await there.settle()
+    there.passes.time = PlanningTime(0.0)
+    there.change("runs", replicas=3)
+    for number in range(3):
+        there.put(f"more-{number}", L4, namespace="busy", created="04:00:00")
+    there.put("honest", L4, namespace="honest", created="05:00:00")
+    seen = dict[str, set[str]]()
+    for _ in range(6):
+        cases = there.make()
+        waiting = {name for name, case in cases.items() if waits(case.problem)}
+        assert len(waiting) <= 4, "each pass plans one at least"
+        for name in waiting:
+            assert cases[name].manifests == []
+        if "runs" in waiting:
+            assert [pool.replicas for pool in cases["runs"].pools] == [2]
+        for name in cases.keys() - waiting:
+            seen.setdefault(name, set()).add("planned")
+        there.carry_out(list(cases.values()))
+    assert len(seen) == 5
+    assert status(there.make()["runs"])["replicasSummary"] == "3/3"
+
+
+def waits(problem: Problem | None) -> bool:
+    return problem is not None and problem.reason == ConditionReason.PLANNING_QUEUED
