@@ -20,7 +20,7 @@ pytestmark = pytest.mark.helm
 
 SECRET = "prometheus.url=http://p,prometheus.auth.existingSecret=s"  # noqa: S105 - the name of one
 USER = "prometheus.auth.username=u,prometheus.auth.passwordKey=p"
-POLICIES = ("replicas", "scale", "approvals")
+POLICIES = ("replicas", "scale", "approvals", "writes")
 ALERTS = ("--set", "metrics.prometheusRule.enabled=true,metrics.dashboard.enabled=true")
 
 
@@ -95,7 +95,8 @@ def test_admission_policies_come_with_releases_that_have_them_whoever_renders_th
 
     assert policies("--kube-version=1.29.9") == set()
     assert policies("--kube-version=1.30.0") == policies() == {f"plimsoll-{name}" for name in POLICIES}
-    assert policies("--set", "protectReplicas=false") == {"plimsoll-approvals"}
+    assert policies("--set", "protectReplicas=false") == {"plimsoll-approvals", "plimsoll-writes"}
+    assert policies("--set", "protectReplicas=false,bindWrites=false") == {"plimsoll-approvals"}
 
 
 def test_the_network_policy_lets_the_operator_read_engines_only_where_it_does() -> None:

@@ -12,11 +12,16 @@ from typing import Any
 import pytest
 import yaml
 
+from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, Cluster
+from plimsoll.api.bounds import MOST_LEVELS
 from plimsoll.api.convert import check_without_model
 from plimsoll.api.defaults import with_defaults
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.api.rules import check_rules
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
+from plimsoll.app.pruning import why_reduced
+from plimsoll.app.review.looking import look
+from plimsoll.app.settings import Settings
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.names import API_VERSION, KIND
 from testbed.api_client import ApiError, http_text
@@ -340,17 +345,26 @@ PLACES = (
 )
 
 
-def test_what_python_could_not_read_is_never_stored(cluster: ControlPlane) -> None:
-    """One object that cannot be read would keep the operator from listing all the others."""
-    client, url = cluster.client, cluster.server + COLLECTION
-    head = f'"apiVersion": "{API_VERSION}", "kind": "{KIND}", "metadata": {{"name": "deep"}}'
+async def test_an_object_as_deep_as_it_can_be_stored_hides_no_other_one(cluster: ControlPlane) -> None:
+    """One object that cannot be read would keep everybody from listing all the others."""
+    url, names = cluster.server + COLLECTION, list[str]()
     for place in PLACES:
         for nested in NESTED:
+            names.append(f"deep-{len(names)}")
+            head = f'"apiVersion": "{API_VERSION}", "kind": "{KIND}", "metadata": {{"name": "{names[-1]}"}}'
             body = f'{{{head}, "spec": {{{place.format(nested)}, "contextLength": 1, "concurrency": 1}}}}'
-            send = partial(http_text, url, tls=client.tls, method="POST", body=body, content_type="application/json")
-            assert "must have at most 0 items" in words_of(send), (place, nested[:10])
-    assert refused(cluster, MINIMAL) == ""
-    assert isinstance(client.get(COLLECTION), dict)
+            http_text(url, tls=cluster.client.tls, method="POST", body=body, content_type="application/json")
+    cluster.client.send("POST", COLLECTION, manifest(MINIMAL) | {"metadata": {"name": "shallow"}})
+    try:
+        async with Cluster(str(cluster.admin_kubeconfig)) as client:
+            seen = await look(client, Settings(watch_namespaces=("default",), fleet_file=None))
+        found = {body["metadata"]["name"]: body for body in seen.picture.all(INFERENCE_DEPLOYMENTS)}
+        assert found.keys() >= {*names, "shallow"}
+        assert {name for name, body in found.items() if "spec" not in body} == set(names)
+        assert all((reason := why_reduced(found[name])) and reason.size.levels > MOST_LEVELS for name in names)
+    finally:
+        for name in (*names, "shallow"):
+            cluster.client.send("DELETE", f"{COLLECTION}/{name}")
 
 
 def test_a_configuration_keeps_its_nulls_lists_and_numbers(cluster: ControlPlane) -> None:

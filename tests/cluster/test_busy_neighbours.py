@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,13 +15,13 @@ import pytest
 from testbed.api_client import ApiError
 from testbed.control_plane import ControlPlane
 from testbed.operator_process import OperatorProcess
-from tests.support.honest import Honest
+from tests.support.honest import ALLOWED_SECONDS, Honest
 from tests.support.installed import View, namespace_of
 
 pytestmark = pytest.mark.cluster
 
 OBJECTS = 30
-PATCHES_PER_SECOND = 25.0
+PATCHES_PER_SECOND = float(os.environ.get("PLIMSOLL_BUSY_PATCHES", "8"))
 LAPS = 4
 
 logger = logging.getLogger(__name__)
@@ -68,4 +69,4 @@ def test_who_changes_costly_objects_all_the_time_delays_nobody_else(
         during = [honest.assert_served().placed for _ in range(LAPS)]
     logger.info("placed after, usually %s; while a neighbour changes its objects %s", before, during)
     # The control plane has the same two cores, and a patch takes the API server more time than the operator.
-    assert median(during) <= 2 * median(before) + 1.5
+    assert median(during) <= 2 * median(before) + ALLOWED_SECONDS

@@ -255,6 +255,7 @@ SERVED = (
 
 
 WAY = "kubectl scale infd NAME"
+STAY = "they stay as they are"
 ENGINE = "llama-l4-24gb-tp1"
 ENGINE_LABELS = {
     "app.kubernetes.io/managed-by": "plimsoll",
@@ -299,6 +300,21 @@ class Tenant:
         patch = json.dumps({"spec": {"replicas": replicas}})
         words = ("patch", "-n", self.namespace, f"deployment/{name}", "--type=merge", "--patch", patch)
         return self.cluster.kubectl(*words, f"--as={USER}", check=False)
+
+    def write_as_operator(self, kind: str, name: str) -> str:
+        """Let the operator annotate an object; returns what kubectl says."""
+        patch = json.dumps({"metadata": {"annotations": {"seen": uuid.uuid4().hex}}})
+        words = ("patch", "-n", self.namespace, f"{kind}/{name}", "--type=merge", "--patch", patch)
+        return self.cluster.kubectl(*words, f"--as={USER}", check=False)
+
+    def own(self, name: str) -> None:
+        """Let the Deployment belong to an InferenceDeployment, as the operator makes it."""
+        self.apply(API_VERSION, KIND, "llama", SPEC)
+        owner = self.cluster.client.get(f"/apis/{API_VERSION}/namespaces/{self.namespace}/inferencedeployments/llama")
+        reference = {"apiVersion": API_VERSION, "kind": KIND, "name": "llama", "uid": owner["metadata"]["uid"]}
+        patch = json.dumps({"metadata": {"ownerReferences": [{**reference, "controller": True}]}})
+        words = ("patch", "-n", self.namespace, f"deployment/{name}", "--type=merge", "--patch", patch)
+        assert "patched" in self.cluster.kubectl(*words, f"--as={USER}")
 
     def replicas(self, name: str) -> int:
         return int(self.cluster.client.get(self.path("apps/v1", "deployments", name))["spec"]["replicas"])
@@ -377,9 +393,30 @@ class TestInstalled:
         assert tenant.patch("web", {"spec": {"replicas": 1}}) == ""
         assert tenant.replicas("web") == 1
 
+    def test_what_the_policies_match_cannot_be_taken_away_by_others(self, tenant: Tenant) -> None:
+        tenant.own(ENGINE)
+        for labels in ({"app.kubernetes.io/managed-by": None}, {"plimsoll.dev/deployment": "other"}):
+            assert STAY in tenant.patch(ENGINE, {"metadata": {"labels": labels}})
+        assert STAY in tenant.patch(ENGINE, {"metadata": {"ownerReferences": None}})
+        assert tenant.patch(ENGINE, {"metadata": {"labels": {"team": "a"}}}) == "", "other labels are everybody's"
+        assert tenant.patch("web", {"metadata": {"labels": None}}) == "", "a neighbour's labels are the neighbour's"
+
+    def test_the_operator_writes_its_own_objects_only_and_not_in_namespaces_of_the_system(self, tenant: Tenant) -> None:
+        assert "patched" in tenant.write_as_operator("deployment", ENGINE)
+        assert "managed-by: plimsoll" in tenant.write_as_operator("deployment", "web")
+        assert "managed-by: plimsoll" in tenant.cluster.kubectl(
+            "delete", "-n", tenant.namespace, "deployment/web", f"--as={USER}", check=False
+        )
+        for namespace in ("kube-system", NAMESPACE):
+            there = Tenant(tenant.cluster, namespace)
+            there.apply_deployment(ENGINE, ENGINE_LABELS)
+            assert "namespaces kube-*" in there.write_as_operator("deployment", ENGINE)
+            tenant.cluster.client.send("DELETE", there.path("apps/v1", "deployments", ENGINE))
+
     def test_the_operator_scales_an_autoscaler_is_refused_and_the_neighbours_is_served(self, tenant: Tenant) -> None:
+        assert "patched" in tenant.scale_as_operator(ENGINE, 1)
+        assert tenant.patch("web", {"spec": {"replicas": 1}}) == ""
         for name in (ENGINE, "web"):
-            assert "patched" in tenant.scale_as_operator(name, 1)
             assert tenant.replicas(name) == 1
             tenant.apply_autoscaler(name, least=3)
         tenant.cluster.wait_until(lambda: tenant.replicas("web") == 3, 90, "the neighbour is scaled by its autoscaler")

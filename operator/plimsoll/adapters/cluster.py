@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -71,6 +72,7 @@ from plimsoll.render.names import FIELD_MANAGER
 __all__ = [
     "APPROVALS",
     "CONFIG_MAPS",
+    "DEEPEST_JSON",
     "DEPLOYMENTS",
     "DISRUPTION_BUDGETS",
     "EVENTS",
@@ -99,6 +101,10 @@ PAGE_SIZE = 500
 
 CONNECTIONS = 32
 """Open connections at the same time: twice the number of objects that are written in parallel."""
+
+DEEPEST_JSON = 20_000
+"""Python's recursion limit where objects are read. The API server stores JSON of 10,000 levels, and one object that cannot
+be read would fail the LIST of all of them."""
 
 WRITES_PER_SECOND = 100
 """Sustained rate of writes. The API server gives an ordinary client a share of some hundred requests in flight
@@ -161,6 +167,7 @@ class Cluster:
         self.fence: Callable[[], None] = _always_open
 
     async def __aenter__(self) -> Self:
+        sys.setrecursionlimit(max(DEEPEST_JSON, sys.getrecursionlimit()))
         settings = api.Configuration()
         settings.connection_pool_maxsize = CONNECTIONS
         settings.trace_configs = [self._fenced()]

@@ -14,16 +14,12 @@ from typing import Any
 import aiohttp
 import kopf
 
-from plimsoll.adapters.cluster import Kind
+from plimsoll.adapters.cluster import DEEPEST_JSON, Kind
 from plimsoll.adapters.small_pages import SmallPages, SmallResponse, SmallWatches
 from plimsoll.app.no_diffs import NoDiffs
 from plimsoll.app.pruning import modest
 from plimsoll.app.settings import Settings
 from plimsoll.app.shell import Shell, watched
-
-DEEPEST_JSON = 20_000
-"""Python's recursion limit for reading an object. The API server stores JSON of 10,000 levels, and one object that
-Python cannot read would fail the LIST of all of them."""
 
 
 def build_registry(shell: Shell) -> kopf.OperatorRegistry:
@@ -113,7 +109,7 @@ def configure(settings: kopf.OperatorSettings, ours: Settings) -> None:
 
 def run(settings: Settings) -> None:
     """Run the operator until it is asked to stop. Ends the process with status 1 if it must not continue."""
-    sys.setrecursionlimit(DEEPEST_JSON)
+    sys.setrecursionlimit(DEEPEST_JSON)  # of Kopf's reader
     kopf.configure(verbose=settings.log_level == "DEBUG", quiet=settings.log_level in ("WARNING", "ERROR"))
     if settings.log_level != "DEBUG":
         for chatty in ("kopf.objects", "aiohttp.access"):  # a line per watch event and per probe

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, PODS, Cluster, ClusterRefused, Kind
+from plimsoll.app.pruning import modest
 from plimsoll.app.settings import Settings
 from plimsoll.app.shell import BOUNDS, PRUNERS, kept
 from plimsoll.app.store import Body, Picture, Store, key_of
@@ -39,24 +42,37 @@ async def look(cluster: Cluster, settings: Settings) -> Look:
     live: dict[ObjectKey, Body] = {}
     notes: list[str] = []
     for kind in PRUNERS:
+        keep = partial(store.take, kind) if kind != INFERENCE_DEPLOYMENTS else partial(_take, store, live)
         try:
-            bodies = await _listed(cluster, kind, selectors.get(kind), settings)
+            heads = await _listed(cluster, kind, selectors.get(kind), settings, keep)
         except ClusterRefused as refusal:
             if kind in _NEEDED or refusal.status not in (_FORBIDDEN, _GONE):
                 raise
             notes.append(f"{kind.plural} cannot be read ({refusal.message}): the plan is without them.")
             continue
-        store.replace(kind, bodies)
-        if kind == INFERENCE_DEPLOYMENTS:
-            live = {key_of(body): body for body in bodies}
+        store.replace(kind, heads)
     return Look(store.picture(), live, tuple(notes))
 
 
-async def _listed(cluster: Cluster, kind: Kind, selector: str | None, settings: Settings) -> list[Body]:
+def _take(store: Store, live: dict[ObjectKey, Body], body: dict[str, Any]) -> dict[str, Any]:
+    """Store an InferenceDeployment, and keep it as it was read, too, unless it is too large."""
+    live[key_of(body)] = modest(body)
+    return store.take(INFERENCE_DEPLOYMENTS, body)
+
+
+async def _listed(
+    cluster: Cluster,
+    kind: Kind,
+    selector: str | None,
+    settings: Settings,
+    keep: Callable[[dict[str, Any]], dict[str, Any]],
+) -> list[Body]:
+    """List a kind, one page after the other into the store; returns the identities."""
     everywhere = not kind.namespaced or not settings.watch_namespaces or (kind == PODS and settings.read_all_pods)
     if everywhere:
-        return list((await cluster.list(kind, labels=selector)).items)
-    pages = [await cluster.list(kind, labels=selector, namespace=each) for each in settings.watch_namespaces]
+        return list((await cluster.list(kind, labels=selector, keep=keep)).items)
+    names = settings.watch_namespaces
+    pages = [await cluster.list(kind, labels=selector, namespace=each, keep=keep) for each in names]
     return [body for page in pages for body in page.items]
 
 
