@@ -11,8 +11,10 @@ import pytest
 
 from plimsoll.adapters.api_errors import ClusterRefused
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, SERVICES, Cluster, Kind, kind_of
+from plimsoll.api.bounds import MOST_MEMBERS
 from plimsoll.app import pruning
 from plimsoll.app.executor import Executor, NameTaken, Note
+from plimsoll.app.shell import BOUNDS
 from plimsoll.app.store import Store, key_of
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.public_words import EventReason
@@ -115,6 +117,18 @@ async def test_the_same_two_are_compared_once_and_an_edit_is_still_taken_back(
     seen_by_watch(executor, cluster, lambda body: body["spec"].update(selector={"app": "else"}))
     assert await executor.apply(OWNER, manifest)
     assert cluster.calls == ["apply Service", "apply Service"]
+
+
+async def test_an_object_that_others_made_too_large_is_written_once_for_each_rendering(cluster: FakeCluster) -> None:
+    store = Store({INFERENCE_DEPLOYMENTS: pruning.whole, SERVICES: pruning.owned}, lambda: None, bounds=BOUNDS)
+    executor = Executor(cast("Cluster", cluster), store)
+    cluster.rewrite = lambda body: body["spec"].update(added=[{"x": "y"}] * MOST_MEMBERS)
+    for digest in ("d1", "d1", "d2", "d2"):
+        await executor.apply(OWNER, service_manifest(digest=digest))
+    assert cluster.calls == ["apply Service", "apply Service"]
+    kept = store.get(SERVICES, ObjectKey("ns", "llama"))
+    assert kept is not None
+    assert "added" not in kept["spec"]
 
 
 async def test_what_others_add_beside_it_is_left_alone(executor: Executor, cluster: FakeCluster) -> None:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from plimsoll.adapters.cluster import APPROVALS, DEPLOYMENTS, INFERENCE_DEPLOYMENTS, NODES, PODS, SERVICES, Kind
+from plimsoll.api.bounds import MOST_MEMBERS
 from plimsoll.app import pruning
 from plimsoll.app.contests import REPLICAS_MANAGERS
 from plimsoll.domain.host import HostNeed
@@ -122,6 +127,31 @@ def test_a_pod_is_small_however_many_containers_labels_and_owners_it_has() -> No
         assert kept is not None
         assert pruning.whole_size(kept).members < 60
         assert gpus_held(kept, GPU) == 5000
+
+
+@pytest.mark.parametrize("kind", [INFERENCE_DEPLOYMENTS, DEPLOYMENTS, SERVICES, NODES, PODS, APPROVALS])
+@pytest.mark.parametrize("place", ["spec", "labels", "annotations", "managedFields"])
+def test_of_any_object_that_is_too_large_little_is_passed_on_and_it_is_known_again(kind: Kind, place: str) -> None:
+    body = {**workload_body(), "apiVersion": kind.api_version, "kind": kind.kind}
+    many = {f"k{each}": "x" for each in range(MOST_MEMBERS + 1)}
+    body = {**body, "spec": {"x": many}} if place == "spec" else {**body, "metadata": {**body["metadata"], place: many}}
+    kept = pruning.modest(body)
+    if place == "managedFields":
+        assert kept is body, "nobody keeps them anyway"
+        return
+    assert kept["metadata"]["uid"] == body["metadata"]["uid"]
+    assert kind == NODES or len(json.dumps(kept)) < 2_000
+    assert kind in (NODES, PODS) or not pruning.whole_size(json.loads(json.dumps(kept))).is_allowed
+
+
+def test_what_only_carries_our_label_is_kept_as_an_outline() -> None:
+    ours = workload_body()
+    foreign = {**ours, "metadata": {**ours["metadata"], "ownerReferences": [], "annotations": {"note": "x"}}}
+    assert pruning.owned(ours) == ours
+    kept = pruning.owned(foreign)
+    assert kept["spec"].keys() <= {"replicas"}
+    assert kept["metadata"]["annotations"] == {}
+    assert kept["metadata"]["labels"].items() <= ours["metadata"]["labels"].items()
 
 
 def test_our_pod_without_a_spec_a_status_or_references_is_kept_with_empty_ones() -> None:
