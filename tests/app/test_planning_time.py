@@ -31,6 +31,7 @@ class Desk:
     spent: float = 0.0
     now: float = NOW
     generations: dict[str, int] = field(default_factory=dict)
+    priorities: Mapping[str, int] = field(default_factory=dict)
     done: set[tuple[str, int]] = field(default_factory=set)
     time: PlanningTime = field(init=False)
 
@@ -45,7 +46,7 @@ class Desk:
     def make(self, *, seconds: float = 1.0) -> list[str]:
         """One pass; returns who was planned, in turn."""
         cases = [self.case(name) for name in self.costs]
-        self.time.begin(cases, self.now)
+        self.time.begin(cases, self.now, lambda case: self.priorities.get(case.key.name, 0))
         for case in self.time.in_turn(cases):
             if not self.time.has_to_wait(case, reading=True):
                 with self.time.spending(case):
@@ -109,6 +110,14 @@ def test_of_one_namespace_the_cheap_ones_come_first() -> None:
     desk.generations = {"a-costly": 2, "a-cheap": 2}
     desk.now += 100
     assert desk.make() == ["a-cheap", "a-costly"]
+
+
+def test_of_one_namespace_the_higher_priority_comes_first_and_takes_nothing_from_others() -> None:
+    desk = Desk({"a-low": 0.2, "a-high": 0.2, "b-none": 0.2})
+    desk.priorities = {"a-high": 1000}
+    planned = [name for _ in range(3) for name in desk.make()]
+    assert planned.index("a-high") < planned.index("a-low")
+    assert planned.index("b-none") < planned.index("a-low")
 
 
 def test_who_changes_a_spec_again_and_again_waits_longer_each_time() -> None:

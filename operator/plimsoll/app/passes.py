@@ -168,7 +168,7 @@ class Passes:
             now: POSIX seconds.
         """
         fleet, cases = self._look(picture, intended, now)
-        self.time.begin(cases, now)
+        self.time.begin(cases, now, self._declared_priority)
         for case in self.time.in_turn(cases):
             if not self.time.has_to_wait(case, reading=True):
                 self._guarded(Step.READ, case, partial(self._read, case))
@@ -328,6 +328,13 @@ class Passes:
         return self.reading.with_changes(
             case.uid, request, shape=known.shape, replicas=known.replicas, total=None, is_sized=True
         )
+
+    def _declared_priority(self, case: Case) -> int:
+        """Return the priority that an unread object names; 0 where nothing usable is there."""
+        template = (case.body.get("spec") or {}).get("podTemplate")
+        name = template.get("priorityClassName") if isinstance(template, Mapping) else None
+        found = self.priorities.of(name if isinstance(name, str) else None)
+        return 0 if found is None else found.value
 
     def _priority(self, resource: InferenceDeployment) -> Priority | Problem:
         """Return the object's priority. The API server refuses pods of a class that does not exist."""

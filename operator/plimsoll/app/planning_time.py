@@ -2,7 +2,8 @@
 
 In each pass only so much CPU time goes to deployments that are new, have changed, or took long in the pass before.
 Those beyond it wait for the next pass, and nothing of them changes meanwhile. Namespaces that took the least time
-lately come first, and in each of them what was cheap. All others cost nearly nothing: their answers are used again.
+lately come first, and in each of them the higher priority, and then what was cheap. All others cost nearly nothing:
+their answers are used again.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from heapq import heapify, heappop, heapreplace
 
 from plimsoll.app.case import Case
@@ -99,13 +101,16 @@ class PlanningTime:
     _spent: float = 0.0
     _now: float = 0.0
 
-    def begin(self, cases: Sequence[Case], now: float) -> None:
-        """Begin a pass. ``now`` is in POSIX seconds."""
+    def begin(self, cases: Sequence[Case], now: float, priority_of: Callable[[Case], int] = lambda _: 0) -> None:
+        """Begin a pass. ``now`` is in POSIX seconds.
+
+        A priority counts among the deployments of one namespace only: who may create them may name any PriorityClass.
+        """
         faded = 0.5 ** (max(0.0, now - self._now) / HALF_LIFE_SECONDS)
         self._taken = {name: left for name, taken in self._taken.items() if (left := taken * faded) > CHEAP_SECONDS}
         self._known = {case.uid: self._known[case.uid] for case in cases if case.uid in self._known}
         self._costs, self._first, self._spent, self._now, self._due = {}, "", 0.0, now, []
-        self._queue = self._in_fair_order([case for case in cases if self._is_costly(case)])
+        self._queue = self._in_fair_order([case for case in cases if self._is_costly(case)], priority_of)
         self._queued = {case.uid for case in self._queue}
 
     def took_little(self, namespace: str) -> bool:
@@ -178,10 +183,10 @@ class PlanningTime:
         known = self._known.get(case.uid)
         return known is None or known.generation != case.generation or known.cost > CHEAP_SECONDS
 
-    def _in_fair_order(self, cases: Sequence[Case]) -> list[Case]:
+    def _in_fair_order(self, cases: Sequence[Case], priority_of: Callable[[Case], int]) -> list[Case]:
         """Order by what each namespace took lately, those before in the order included; new and changed ones first."""
         waiting: dict[str, list[Case]] = {}
-        for case in sorted(cases, key=self._rank, reverse=True):
+        for case in sorted(cases, key=partial(self._rank, priority_of), reverse=True):
             waiting.setdefault(case.key.namespace, []).append(case)
         heap = [(self._taken.get(name, 0.0), name) for name in waiting]
         heapify(heap)
@@ -201,9 +206,9 @@ class PlanningTime:
         known = self._known.get(case.uid)
         return _is_recorded(case) if known is None else known.generation == case.generation
 
-    def _rank(self, case: Case) -> tuple[bool, float, str, str]:
-        head = case.body["metadata"]
-        return self._is_answered(case), self._last_cost(case), str(head.get("creationTimestamp")), case.uid
+    def _rank(self, priority_of: Callable[[Case], int], case: Case) -> tuple[bool, int, float, str, str]:
+        born = str(case.body["metadata"].get("creationTimestamp"))
+        return self._is_answered(case), -priority_of(case), self._last_cost(case), born, case.uid
 
     def _last_cost(self, case: Case) -> float:
         known = self._known.get(case.uid)
