@@ -103,8 +103,8 @@ CONNECTIONS = 32
 """Open connections at the same time: twice the number of objects that are written in parallel."""
 
 DEEPEST_JSON = 20_000
-"""Python's recursion limit where objects are read. The API server stores JSON of 10,000 levels, and one object that cannot
-be read would fail the LIST of all of them."""
+"""Python's recursion limit where objects are read. The API server stores JSON of 10,000 levels, and one object that
+Python cannot read would fail the LIST of all of them."""
 
 WRITES_PER_SECOND = 100
 """Sustained rate of writes. The API server gives an ordinary client a share of some hundred requests in flight
