@@ -44,7 +44,7 @@ def test_what_is_nested_without_end_is_named() -> None:
     deep: Any = 1
     for _ in range(5000):
         deep = {"a": deep}
-    assert refusal(precision=deep).field == "spec.precision.a.a.a"
+    assert refusal(precision=deep).field.startswith("spec.precision")
     assert refusal(model={"name": "a/b", "config": deep}).field == "spec.model.config"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -67,11 +67,18 @@ class Served:
     def __init__(self, office: Office) -> None:
         self.office = office
 
-    async def list(self, kind: Kind, *, labels: str | None = None, namespace: str | None = None) -> Listing:
+    async def list(
+        self,
+        kind: Kind,
+        *,
+        labels: str | None = None,
+        namespace: str | None = None,
+        keep: Callable[[dict[str, Any]], dict[str, Any]] = lambda body: body,
+    ) -> Listing:
         if labels == OPERATOR_SELECTOR:
             return Listing([])
         found = self.office.store.all(kind)
-        return Listing([dict(each) for each in found if namespace in (None, each["metadata"].get("namespace"))])
+        return Listing([keep(dict(each)) for each in found if namespace in (None, each["metadata"].get("namespace"))])
 
     async def get(self, *_: object) -> None:
         return None
