@@ -36,12 +36,17 @@ class Api:
 
     objects: list[Body] = field(default_factory=list)
     asked: list[int] = field(default_factory=list)
+    most_answers: int = 1000
     accepted: list[str] = field(default_factory=list)
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         if "watch" in request.query:
             lines = [json.dumps({"type": "ADDED", "object": body}) for body in self.objects]
             return web.Response(text="\n".join(lines))
+        if len(self.asked) >= self.most_answers:
+            self.most_answers = 1000
+            self.asked.append(int(request.query["limit"]))
+            return web.Response(status=503, text="not now")
         limit, begin = int(request.query["limit"]), int(request.query.get("continue") or 0)
         self.asked.append(limit)
         items = [{name: part for name, part in body.items() if name != "kind"} for body in self.objects]
@@ -69,6 +74,7 @@ async def listed(session: WatchSession, address: str, limit: int = 500) -> list[
     while True:
         query = {"limit": str(limit)} | ({"continue": token} if token else {})
         async with await session.aiohttp_session.get(address, params=query) as response:
+            response.raise_for_status()
             page = await response.json()
         found += page["items"]
         token = page["metadata"].get("continue", "")
@@ -93,6 +99,17 @@ async def test_a_page_that_is_too_long_is_asked_for_again(
     assert [body["metadata"]["name"] for body in found] == list(map(str, range(60)))
     assert served.asked[:3] == [500, 500 // FEWER, 500 // FEWER // FEWER]
     assert len(served.asked) < 50, "what fitted is remembered"
+
+
+async def test_a_try_that_is_cut_off_is_not_begun_from_the_start(api: tuple[Api, WatchSession, str]) -> None:
+    served, session, address = api
+    served.objects = [deployment(f"{number}", PAGE_BYTES // 2) for number in range(3)]
+    served.most_answers = 2
+    with pytest.raises(aiohttp.ClientResponseError):
+        await listed(session, address)
+    served.most_answers = 100
+    assert len(await listed(session, address)) == 3
+    assert served.asked[:4] == [500, 500 // FEWER, 500 // FEWER // FEWER, 500 // FEWER // FEWER]
 
 
 async def test_an_empty_list_is_a_list(api: tuple[Api, WatchSession, str]) -> None:

@@ -110,12 +110,12 @@ class SmallPages:
                 return response
             length = await response.length_within(PAGE_BYTES if limit > 1 else LARGEST_BYTES)
             if length is not None:
-                more = 2 if length <= PAGE_BYTES // FEWER else 1
-                self._fitting[collection] = min(most, more * limit)
+                if response.ok and length <= PAGE_BYTES // FEWER:
+                    self._fitting[collection] = min(most, 2 * limit)
                 return response
             if limit == 1:
                 raise aiohttp.ClientPayloadError(f"one object has more than {LARGEST_BYTES} bytes")
-            limit = max(1, limit // FEWER)
+            self._fitting[collection] = limit = max(1, limit // FEWER)  # for another try, too, if time is over
 
 
 class SmallWatches:
