@@ -22,7 +22,7 @@ pytestmark = pytest.mark.cluster
 
 OBJECTS = 30
 PATCHES_PER_SECOND = float(os.environ.get("PLIMSOLL_BUSY_PATCHES", "8"))
-LAPS = 4
+LAPS = 3
 
 logger = logging.getLogger(__name__)
 

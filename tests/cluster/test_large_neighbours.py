@@ -23,14 +23,14 @@ from tests.support.installed import CHART, View, condition, inference_deployment
 
 pytestmark = pytest.mark.cluster
 
-LAPS = 3
+LAPS = 2
 
-FOREIGN = int(os.environ.get("PLIMSOLL_LARGE_FOREIGN", "2"))
+FOREIGN = int(os.environ.get("PLIMSOLL_LARGE_FOREIGN", "1"))
 """Large objects of each other kind in each namespace. They cost the API server much more than the operator."""
 
 logger = logging.getLogger(__name__)
 
-OBJECTS = int(os.environ.get("PLIMSOLL_LARGE_OBJECTS", "24"))
+OBJECTS = int(os.environ.get("PLIMSOLL_LARGE_OBJECTS", "16"))
 """Large objects of each kind of flood. With 20 of 1 MB an operator without limits took 597 MiB."""
 
 
