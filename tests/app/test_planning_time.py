@@ -31,6 +31,7 @@ class Desk:
     spent: float = 0.0
     now: float = NOW
     generations: dict[str, int] = field(default_factory=dict)
+    costs_again: bool = False
     priorities: Mapping[str, int] = field(default_factory=dict)
     done: set[tuple[str, int]] = field(default_factory=set)
     time: PlanningTime = field(init=False)
@@ -56,7 +57,8 @@ class Desk:
             if self.time.has_to_wait(case):
                 continue
             with self.time.spending(case):
-                self.spent += self.costs[case.key.name] * ((case.uid, case.generation) not in self.done)
+                is_done = (case.uid, case.generation) in self.done and not self.costs_again
+                self.spent += self.costs[case.key.name] * (not is_done)
             self.done.add((case.uid, case.generation))
             case.decision = decision(case)
             planned.append(case.key.name)
@@ -118,6 +120,16 @@ def test_of_one_namespace_the_higher_priority_comes_first_and_takes_nothing_from
     planned = [name for _ in range(3) for name in desk.make()]
     assert planned.index("a-high") < planned.index("a-low")
     assert planned.index("b-none") < planned.index("a-low")
+
+
+@given(count=st.integers(2, 40), cost=st.sampled_from([0.02, 0.2, 1.5]))
+def test_those_that_cost_something_in_each_pass_take_turns(count: int, cost: float) -> None:
+    desk = Desk({f"a-{number}": cost * (1 + number % 3) for number in range(count)}, costs_again=True)
+    for _ in range(count):
+        desk.make()
+    planned = [set(desk.make()) for _ in range(count)]
+    assert set.union(*planned) == set(desk.costs)
+    assert all(planned), "each pass has one at least"
 
 
 def test_who_changes_a_spec_again_and_again_waits_longer_each_time() -> None:

@@ -24,6 +24,10 @@ SECONDS = 0.25
 """CPU seconds of a pass for deployments that are new or have changed. A pass in which nothing changes takes 0.15 s with
 1,000 deployments, and placing 1,000 new ones of 20 kinds takes 2 s (``python -m benchmarks.planning.passes``)."""
 
+ANSWERED_SECONDS = 1.0
+"""The same for deployments that have not changed and took long in the pass before: where a live loop asks for other
+places in each pass, or engines report something else each time. They take turns."""
+
 RECORDED_SECONDS = 3.0
 """The same after a start, for deployments that an earlier process has placed."""
 
@@ -59,12 +63,16 @@ CHANGED_OFTEN = Problem(
 
 @dataclass(slots=True)
 class _Known:
-    """The last planning of a deployment: its generation, CPU seconds and time, and changes that count until then."""
+    """The last planning of a deployment: its generation, CPU seconds and time, and changes that count until then.
+
+    ``turn`` is when it last had its turn, changed or not. All times are POSIX seconds.
+    """
 
     generation: int
     cost: float
     at: float
     changes: float
+    turn: float
 
     def changes_at(self, now: float) -> float:
         """Return the changes that still count."""
@@ -134,7 +142,7 @@ class PlanningTime:
         if known is not None and known.generation != case.generation and known.due(self._now) > self._now:
             self._wait(case, CHANGED_OFTEN, known.due(self._now))
             return True
-        most = self.recorded_seconds if known is None and _is_recorded(case) else self.seconds
+        most = self._most(case)
         self._first = self._first or case.uid  # it has its turn whatever it costs: every pass plans one at least
         if case.uid == self._first or self._spent < most * (READING_SHARE if reading else 1.0):
             return False
@@ -166,13 +174,18 @@ class PlanningTime:
             changes = 0.0 if known is None else known.changes_at(self._now)
             has_changed = known is not None and known.generation != case.generation
             if known is None or has_changed:
-                self._known[case.uid] = _Known(case.generation, cost, self._now, changes + has_changed)
+                self._known[case.uid] = _Known(case.generation, cost, self._now, changes + has_changed, self._now)
             else:
-                known.cost = cost
+                known.cost, known.turn = cost, self._now
 
     def due_in_seconds(self) -> Iterator[float]:
         """Yield the seconds until a deployment that waits has its turn."""
         yield from (max(0.0, due - self._now) for due in self._due)
+
+    def _most(self, case: Case) -> float:
+        if not self._is_answered(case):
+            return self.seconds
+        return self.recorded_seconds if case.uid not in self._known else max(self.seconds, ANSWERED_SECONDS)
 
     def _wait(self, case: Case, why: Problem, due: float) -> None:
         case.stand_still(why)
@@ -207,8 +220,10 @@ class PlanningTime:
         return _is_recorded(case) if known is None else known.generation == case.generation
 
     def _rank(self, priority_of: Callable[[Case], int], case: Case) -> tuple[bool, int, float, str, str]:
-        born = str(case.body["metadata"].get("creationTimestamp"))
-        return self._is_answered(case), -priority_of(case), self._last_cost(case), born, case.uid
+        born, known = str(case.body["metadata"].get("creationTimestamp")), self._known.get(case.uid)
+        if self._is_answered(case):
+            return True, 0, 0.0 if known is None else known.turn, born, case.uid
+        return False, -priority_of(case), self._last_cost(case), born, case.uid
 
     def _last_cost(self, case: Case) -> float:
         known = self._known.get(case.uid)
