@@ -32,6 +32,8 @@ class Desk:
     now: float = NOW
     generations: dict[str, int] = field(default_factory=dict)
     costs_again: bool = False
+    reading: float = 0.0
+    stuck: frozenset[str] = frozenset()
     priorities: Mapping[str, int] = field(default_factory=dict)
     done: set[tuple[str, int]] = field(default_factory=set)
     time: PlanningTime = field(init=False)
@@ -51,10 +53,12 @@ class Desk:
         for case in self.time.in_turn(cases):
             if not self.time.has_to_wait(case, reading=True):
                 with self.time.spending(case):
-                    pass
+                    self.spent += self.reading
+                if case.key.name in self.stuck:
+                    case.problem = Problem(ConditionReason.MODEL_SOURCE_UNAVAILABLE, "the Hub is down", permanent=False)
         planned = list[str]()
         for case in self.time.queued():
-            if self.time.has_to_wait(case):
+            if case.problem is not None or self.time.has_to_wait(case):
                 continue
             with self.time.spending(case):
                 is_done = (case.uid, case.generation) in self.done and not self.costs_again
@@ -130,6 +134,23 @@ def test_those_that_cost_something_in_each_pass_take_turns(count: int, cost: flo
     planned = [set(desk.make()) for _ in range(count)]
     assert set.union(*planned) == set(desk.costs)
     assert all(planned), "each pass has one at least"
+
+
+def test_many_that_wait_for_their_model_do_not_keep_the_others_of_their_namespace_waiting() -> None:
+    stuck = frozenset(f"a-{number:03}" for number in range(300))
+    desk = Desk(dict.fromkeys(sorted(stuck), 0.0), reading=0.002, stuck=stuck)
+    desk.priorities = dict.fromkeys(stuck, 1000)
+    for _ in range(3):
+        desk.make()
+    desk.costs = {**desk.costs, "a-newcomer": 0.02, "b-honest": 0.02}
+    assert "b-honest" in desk.make()
+    assert "a-newcomer" in {name for _ in range(4) for name in desk.make()}
+    desk.generations["a-newcomer"] = 2
+    desk.now += 100
+    assert desk.make() == ["a-newcomer"]
+    desk.stuck = frozenset()
+    planned = {name for _ in range(20) for name in desk.make()}
+    assert planned >= stuck
 
 
 def test_who_changes_a_spec_again_and_again_waits_longer_each_time() -> None:

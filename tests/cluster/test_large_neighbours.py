@@ -65,7 +65,13 @@ BULK: dict[str, Callable[[], dict[str, Any]]] = {
     },
     "just-allowed": lambda: {"model": {"name": "x", "config": {f"k{each}": [0] * 20 for each in range(350)}}},
     "draft": lambda: {
-        "engine": {"speculation": {"method": "draft_model", "config": {f"k{each}": tree(3, 7) for each in range(270)}}}
+        "engine": {
+            "speculation": {
+                "method": "Draft",
+                "tokens": 4,
+                "draftModel": {"name": "x", "config": {f"k{each}": tree(3, 7) for each in range(270)}},
+            }
+        }
     },
 }
 """Specs that fill one free-form field each."""

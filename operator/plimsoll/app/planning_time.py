@@ -2,7 +2,8 @@
 
 In each pass only so much CPU time goes to deployments that are new, have changed, or took long in the pass before.
 Those beyond it wait for the next pass, and nothing of them changes meanwhile. Namespaces that took the least time
-lately come first, and in each of them the higher priority, and then what was cheap. All others cost nearly nothing:
+lately come first, and in each of them the higher priority, and then what was cheap. What had a turn without an answer,
+because its model is still being read, for example, goes behind. All others cost nearly nothing:
 their answers are used again.
 """
 
@@ -100,6 +101,8 @@ class PlanningTime:
     recorded_seconds: float = math.inf
     clock: Callable[[], float] = time.thread_time
     _known: dict[str, _Known] = field(default_factory=dict)
+    _tried: dict[str, float] = field(default_factory=dict)
+    """When deployments without an answer had their turn, in POSIX seconds: their model is being read, for example."""
     _taken: dict[str, float] = field(default_factory=dict)
     _costs: dict[str, float] = field(default_factory=dict)
     _queue: list[Case] = field(default_factory=list)
@@ -117,6 +120,7 @@ class PlanningTime:
         faded = 0.5 ** (max(0.0, now - self._now) / HALF_LIFE_SECONDS)
         self._taken = {name: left for name, taken in self._taken.items() if (left := taken * faded) > CHEAP_SECONDS}
         self._known = {case.uid: self._known[case.uid] for case in cases if case.uid in self._known}
+        self._tried = {case.uid: self._tried[case.uid] for case in cases if case.uid in self._tried}
         self._costs, self._first, self._spent, self._now, self._due = {}, "", 0.0, now, []
         self._queue = self._in_fair_order([case for case in cases if self._is_costly(case)], priority_of)
         self._queued = {case.uid for case in self._queue}
@@ -169,8 +173,12 @@ class PlanningTime:
             name = case.key.namespace
             self._taken[name] = self._taken.get(name, 0.0) + cost
             is_answered = case.decision is not None or (case.problem is not None and case.problem.permanent)
-            if not is_answered or case.uid not in self._queued:
+            if case.uid not in self._queued:
                 continue
+            if not is_answered:
+                self._tried[case.uid] = self._now
+                continue
+            self._tried.pop(case.uid, None)
             changes = 0.0 if known is None else known.changes_at(self._now)
             has_changed = known is not None and known.generation != case.generation
             if known is None or has_changed:
@@ -219,11 +227,11 @@ class PlanningTime:
         known = self._known.get(case.uid)
         return _is_recorded(case) if known is None else known.generation == case.generation
 
-    def _rank(self, priority_of: Callable[[Case], int], case: Case) -> tuple[bool, int, float, str, str]:
+    def _rank(self, priority_of: Callable[[Case], int], case: Case) -> tuple[bool, float, int, float, str, str]:
         born, known = str(case.body["metadata"].get("creationTimestamp")), self._known.get(case.uid)
         if self._is_answered(case):
-            return True, 0, 0.0 if known is None else known.turn, born, case.uid
-        return False, -priority_of(case), self._last_cost(case), born, case.uid
+            return True, 0.0 if known is None else known.turn, 0, 0.0, born, case.uid
+        return False, self._tried.get(case.uid, 0.0), -priority_of(case), self._last_cost(case), born, case.uid
 
     def _last_cost(self, case: Case) -> float:
         known = self._known.get(case.uid)
