@@ -64,13 +64,20 @@ class Bench:
     operator: OperatorProcess
 
     def add_nodes(self, bench: str, **gpus: int) -> None:
-        """Nodes of the test's own: ``gpus`` counts by product."""
+        """Nodes of the test's own: ``gpus`` counts by product. They can be used when this returns.
+
+        Nodes do not get ready in the order in which they are made, and a deployment goes where there is a node.
+        """
+        names = {f"{bench}-{product.lower()}": product for product in gpus}
         self.view.control_plane.apply(
-            [
-                gpu_node(f"{bench}-{product.lower()}", product, count, labels={"bench": bench})
-                for product, count in gpus.items()
-            ]
+            [gpu_node(name, product, gpus[product], labels={"bench": bench}) for name, product in names.items()]
         )
+        self.view.wait(lambda: not names.keys() - self._ready_nodes(), f"nodes {[*names]} ready")
+
+    def _ready_nodes(self) -> set[str]:
+        """Names of the nodes that are ready and without Kubernetes' own taints."""
+        nodes = self.view.control_plane.client.get("/api/v1/nodes")["items"]
+        return {str(node["metadata"]["name"]) for node in nodes if _is_usable(node)}
 
     def deploy(
         self, name: str, rebalancing: Mapping[str, Any], capacities: Mapping[str, int] | None = None, **spec: Any
@@ -148,6 +155,12 @@ class Bench:
         """What the operator wrote, all of it or about one deployment."""
         events = AuditLog(self.view.control_plane.audit_log).events(since, user=USER)
         return [event for event in events if name is None or _is_about(event, name)]
+
+
+def _is_usable(node: Mapping[str, Any]) -> bool:
+    taints = [taint["key"] for taint in node["spec"].get("taints") or []]
+    conditions = {condition["type"]: condition["status"] for condition in node["status"].get("conditions") or []}
+    return conditions.get("Ready") == "True" and not any(key.startswith("node.kubernetes.io/") for key in taints)
 
 
 def _rebalancing(body: Mapping[str, Any]) -> dict[str, Any]:
