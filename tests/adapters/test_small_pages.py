@@ -1,21 +1,18 @@
-"""Lists and watches whose answers stay small, read with the session that Kopf gets."""
+"""Lists whose answers stay small."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
-import kopf
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from plimsoll.adapters import small_pages
-from plimsoll.adapters.small_pages import FEWER, PAGE_BYTES
-from plimsoll.app.operator import WatchSession, watch_session
+from plimsoll.adapters.small_pages import FEWER, PAGE_BYTES, SmallPages, SmallResponse
 
 Body = dict[str, Any]
 
@@ -32,17 +29,13 @@ def deployment(name: str, characters: int) -> Body:
 
 @dataclass
 class Api:
-    """Lists and watches its objects as an API server does: ``continue`` is the number of those that were sent."""
+    """Lists its objects as an API server does: ``continue`` is the number of those that were sent."""
 
     objects: list[Body] = field(default_factory=list)
     asked: list[int] = field(default_factory=list)
     most_answers: int = 1000
-    accepted: list[str] = field(default_factory=list)
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
-        if "watch" in request.query:
-            lines = [json.dumps({"type": "ADDED", "object": body}) for body in self.objects]
-            return web.Response(text="\n".join(lines))
         if len(self.asked) >= self.most_answers:
             self.most_answers = 1000
             self.asked.append(int(request.query["limit"]))
@@ -53,27 +46,26 @@ class Api:
         page = items[begin : begin + limit]
         end = begin + len(page)
         more = {"continue": str(end)} if end < len(items) else {}
-        self.accepted.append(request.headers["Accept"])
         return web.json_response({"kind": "InferenceDeploymentList", "metadata": more, "items": page or None})
 
 
 @pytest.fixture
-async def api() -> AsyncIterator[tuple[Api, WatchSession, str]]:
+async def api() -> AsyncIterator[tuple[Api, aiohttp.ClientSession, str]]:
     served, application = Api(), web.Application()
     application.router.add_get("/objects", served.answer)
     server = TestServer(application)
     await server.start_server()
-    session = watch_session(kopf.ConnectionInfo(server="https://any.example"))
+    session = aiohttp.ClientSession(response_class=SmallResponse, middlewares=(SmallPages(),))
     yield served, session, f"http://{server.host}:{server.port}/objects"
-    await session.aiohttp_session.close()
+    await session.close()
     await server.close()
 
 
-async def listed(session: WatchSession, address: str, limit: int = 500) -> list[Body]:
+async def listed(session: aiohttp.ClientSession, address: str, limit: int = 500) -> list[Body]:
     found, token = list[Body](), ""
     while True:
         query = {"limit": str(limit)} | ({"continue": token} if token else {})
-        async with await session.aiohttp_session.get(address, params=query) as response:
+        async with await session.get(address, params=query) as response:
             response.raise_for_status()
             page = await response.json()
         found += page["items"]
@@ -82,7 +74,7 @@ async def listed(session: WatchSession, address: str, limit: int = 500) -> list[
             return found
 
 
-async def test_small_objects_come_in_pages_of_the_usual_length(api: tuple[Api, WatchSession, str]) -> None:
+async def test_small_objects_come_in_pages_of_the_usual_length(api: tuple[Api, aiohttp.ClientSession, str]) -> None:
     served, session, address = api
     served.objects = [deployment(f"{number}", 10) for number in range(1200)]
     assert [body["metadata"]["name"] for body in await listed(session, address)] == list(map(str, range(1200)))
@@ -90,7 +82,7 @@ async def test_small_objects_come_in_pages_of_the_usual_length(api: tuple[Api, W
 
 
 async def test_a_page_that_is_too_long_is_asked_for_again(
-    api: tuple[Api, WatchSession, str],
+    api: tuple[Api, aiohttp.ClientSession, str],
 ) -> None:
     served, session, address = api
     large, small = PAGE_BYTES // 3, 10
@@ -101,7 +93,7 @@ async def test_a_page_that_is_too_long_is_asked_for_again(
     assert len(served.asked) < 50, "what fitted is remembered"
 
 
-async def test_a_try_that_is_cut_off_is_not_begun_from_the_start(api: tuple[Api, WatchSession, str]) -> None:
+async def test_a_try_that_is_cut_off_is_not_begun_from_the_start(api: tuple[Api, aiohttp.ClientSession, str]) -> None:
     served, session, address = api
     served.objects = [deployment(f"{number}", PAGE_BYTES // 2) for number in range(3)]
     served.most_answers = 2
@@ -112,50 +104,11 @@ async def test_a_try_that_is_cut_off_is_not_begun_from_the_start(api: tuple[Api,
     assert served.asked[:4] == [500, 500 // FEWER, 500 // FEWER // FEWER, 500 // FEWER // FEWER]
 
 
-async def test_an_empty_list_is_a_list(api: tuple[Api, WatchSession, str]) -> None:
-    """Kopf ends the process otherwise."""
-    _, session, address = api
-    assert await listed(session, address) == []
-
-
-async def test_kopf_gets_no_content_in_lists(api: tuple[Api, WatchSession, str]) -> None:
-    served, session, address = api
-    served.objects = [deployment("any", 10)]
-    assert len(await listed(session, address)) == 1
-    assert served.accepted == [small_pages.METADATA_ONLY]
-
-
-async def test_of_objects_in_a_watch_that_are_too_large_only_the_identity_is_passed_on(
-    api: tuple[Api, WatchSession, str],
-) -> None:
-    served, session, address = api
-    served.objects = [deployment("large", PAGE_BYTES), deployment("honest", 100_000), deployment("small", 10)]
-    events = list[Body]()
-    async with await session.aiohttp_session.get(address, params={"watch": "true"}) as response:
-        async for chunk in response.content.iter_chunked(1024):
-            events += [json.loads(line) for line in chunk.splitlines()]
-    large, *others = [event["object"] for event in events]
-    assert "spec" not in large
-    assert large["metadata"] == served.objects[0]["metadata"]
-    assert others == served.objects[1:]
-
-
 async def test_an_object_without_an_end_is_an_error_and_not_read(
-    api: tuple[Api, WatchSession, str], monkeypatch: pytest.MonkeyPatch
+    api: tuple[Api, aiohttp.ClientSession, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     served, session, address = api
     monkeypatch.setattr(small_pages, "LARGEST_BYTES", PAGE_BYTES)
     served.objects = [deployment("endless", 2 * PAGE_BYTES)]
     with pytest.raises(aiohttp.ClientPayloadError, match="one object has more than 2097152 bytes"):
         await listed(session, address)
-
-
-async def test_kopf_notices_the_credentials_that_were_refused() -> None:
-    def session(token: str) -> WatchSession:
-        return watch_session(kopf.ConnectionInfo(server="https://any.example", token=token))
-
-    first, again, other = session("a"), session("a"), session("b")
-    assert first == again
-    assert first != other
-    for each in (first, again, other):
-        await each.aiohttp_session.close()

@@ -109,6 +109,36 @@ def test_a_newcomer_is_in_the_first_pass_after_it_came_whatever_a_neighbour_appl
     assert desk.make() != [] or flood * cost <= SECONDS
 
 
+@given(cost=st.sampled_from([0.02, 0.15, 0.5]), newcomers=st.integers(1, 6))
+def test_who_took_much_makes_way_for_newcomers_every_other_pass(cost: float, newcomers: int) -> None:
+    flood = [f"busy-{number}" for number in range(40)]
+    desk = Desk(dict.fromkeys(flood, cost))
+    while desk.make():
+        pass
+    desk.generations = dict.fromkeys(flood, 2)
+    desk.now += 10
+    arrived, turns = list[str](), list[bool]()
+    for number in range(newcomers):
+        arrived.append(f"honest{number}-0")
+        desk.costs = {**desk.costs, arrived[-1]: 0.02}
+        made = desk.make(seconds=0.1)
+        assert arrived[-1] in made
+        turns.append(made != [arrived[-1]])
+    assert not turns[0]
+    assert all(before or after for before, after in itertools.pairwise(turns)), "it waits for one pass at most"
+
+
+def test_a_pass_ends_early_when_a_newcomer_asks_for_the_next_one() -> None:
+    desk = Desk({f"busy-{number}": 0.1 for number in range(8)})
+    while desk.make():
+        pass
+    desk.generations = dict.fromkeys(desk.costs, 2)
+    desk.now += 10
+    desk.time.is_hurried = lambda: True
+    assert len(desk.make()) == 1
+    assert len(desk.make()) > 1, "it makes way every other pass at most"
+
+
 def test_of_one_namespace_the_cheap_ones_come_first() -> None:
     desk = Desk({"a-costly": 0.2, "a-cheap": 0.01})
     desk.make()

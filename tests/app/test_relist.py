@@ -88,26 +88,16 @@ async def test_a_list_that_failed_is_asked_for_again_without_waiting_for_the_hou
     assert into.is_complete()
 
 
-async def test_a_watch_that_lists_again_calls_for_a_second_opinion_and_an_ordinary_event_does_not() -> None:
+async def test_a_watch_that_begins_anew_calls_for_a_second_opinion_and_an_ordinary_event_does_not() -> None:
     shell = Shell(Settings())
-    shell.seen(INFERENCE_DEPLOYMENTS, None, inference_deployment_body())
+    shell.began(INFERENCE_DEPLOYMENTS)
     assert not shell.broken.is_set()
     shell.store = store()
     shell.seen(INFERENCE_DEPLOYMENTS, "MODIFIED", inference_deployment_body(version=2))
     assert not shell.broken.is_set()
-    shell.seen(INFERENCE_DEPLOYMENTS, None, {"metadata": inference_deployment_body(version=3)["metadata"]})
-    assert shell.broken.is_set(), "its list may be newer than ours"
-    assert shell.store.all(INFERENCE_DEPLOYMENTS) == (inference_deployment_body(version=2),), "it has no content"
-
-
-async def test_soon_after_the_first_lists_come_the_second_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A watch that found nothing tells nothing, and what was deleted before it began is in our first list."""
-    monkeypatch.setattr(relist, "FIRST_SECONDS", 0.0)
-    lists, into = Lists(), store()
-    task = begin(lists, into, asyncio.Event())
-    await lists.reach(4)
-    await end(task)
-    assert len(lists.asked) == 4, "and then only after the hour"
+    shell.began(INFERENCE_DEPLOYMENTS)
+    assert shell.broken.is_set(), "it may be newer than our list"
+    assert shell.store.all(INFERENCE_DEPLOYMENTS) == (inference_deployment_body(version=2),)
 
 
 async def test_lists_that_stay_older_than_one_before_end_it() -> None:

@@ -1,4 +1,4 @@
-"""Lists and watches of the API server whose answers stay small, however large single objects are.
+"""Lists of the API server whose answers stay small, however large single objects are.
 
 The API server limits a page of a list by its number of objects only, and an object may have some MB of JSON. As
 Python's dictionaries, JSON of short members takes 15 to 35 times its bytes (measured), so that 500 large objects would
@@ -7,16 +7,9 @@ fill any memory. Here a page that is too long is asked for again with fewer obje
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncIterator, Callable
-from typing import Any
-
 import aiohttp
-from typing_extensions import override
 
-from plimsoll.adapters.long_lines import long_lines
-from plimsoll.domain.units import KIB, MIB
-from plimsoll.domain.workload import Manifest
+from plimsoll.domain.units import MIB
 
 PAGE_BYTES = 2 * MIB
 """The longest page of several objects. As dictionaries it takes 70 MiB at most."""
@@ -25,18 +18,12 @@ LARGEST_BYTES = 64 * MIB
 """The longest page of one object. etcd stores 1.5 MiB of an object (https://etcd.io/docs/latest/dev-guide/limit/), and
 as JSON an object of a built-in kind is some times longer."""
 
-LONG_LINE_BYTES = 16 * KIB
-"""Shorter events of a watch are passed on unread: an object so short cannot be too large."""
-
 FEWER = 4
 """How many times fewer objects are asked for after a page that is too long."""
 
 METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 """Asks for a list of objects without spec and status
 (https://kubernetes.io/docs/reference/using-api/api-concepts/#metadata-only-fetches)."""
-
-Reduce = Callable[[Manifest], Manifest]
-"""Reduces an object as it was read; returns the same object if nothing is to be left out."""
 
 
 class SmallResponse(aiohttp.ClientResponse):
@@ -53,36 +40,6 @@ class SmallResponse(aiohttp.ClientResponse):
                 return None
         self._body = b"".join(chunks)  # what read() would keep
         return length
-
-    @override
-    async def json(self, **options: Any) -> Any:
-        """Read the answer as JSON. A list of metadata only has ``null`` where it has no objects."""
-        answer = await super().json(**options)
-        if isinstance(answer, dict) and answer.get("items", ...) is None:
-            answer["items"] = []
-        return answer
-
-
-class _ShortEvents:
-    """The stream of a watch, each of whose chunks is a whole event with its object reduced."""
-
-    def __init__(self, stream: aiohttp.StreamReader, reduce: Reduce) -> None:
-        self._stream = stream
-        self._reduce = reduce
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-    async def iter_chunked(self, _: int) -> AsyncIterator[bytes]:
-        """Yield one line after the other."""
-        async for line in long_lines(self._stream):
-            yield (line if len(line) < LONG_LINE_BYTES else self._reduced(line)) + b"\n"
-
-    def _reduced(self, line: bytes) -> bytes:
-        event = json.loads(line)
-        body = event.get("object") if isinstance(event, dict) else None
-        kept = self._reduce(body) if isinstance(body, dict) and isinstance(body.get("metadata"), dict) else body
-        return line if kept is body else json.dumps(event | {"object": kept}).encode()
 
 
 class SmallPages:
@@ -116,28 +73,3 @@ class SmallPages:
             if limit == 1:
                 raise aiohttp.ClientPayloadError(f"one object has more than {LARGEST_BYTES} bytes")
             self._fitting[collection] = limit = max(1, limit // FEWER)  # for another try, too, if time is over
-
-
-class SmallWatches:
-    """A middleware for a session that follows objects: lists name them only, and watches show them reduced.
-
-    Whoever uses it reads whole objects with another session.
-
-    Args:
-        reduce: reduces each object of a watch before the caller sees it.
-    """
-
-    def __init__(self, reduce: Reduce) -> None:
-        self._reduce = reduce
-
-    async def __call__(
-        self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
-    ) -> aiohttp.ClientResponse:
-        """Send a request."""
-        is_watch = "watch" in request.url.query
-        if "limit" in request.url.query and not is_watch:
-            request.headers["Accept"] = METADATA_ONLY
-        response = await handler(request)
-        if is_watch:
-            response.content = _ShortEvents(response.content, self._reduce)  # type: ignore[assignment]
-        return response

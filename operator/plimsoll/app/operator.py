@@ -1,6 +1,6 @@
-"""The Kopf part: watches fill the store, and background tasks run in Kopf's event loop.
+"""The Kopf part: it keeps the watches going that fill the store, and background tasks run in its event loop.
 
-Only low-level event handlers are used: they add no annotation and no finalizer to any object.
+No object gets an annotation or a finalizer.
 """
 
 from __future__ import annotations
@@ -15,16 +15,15 @@ import aiohttp
 import kopf
 
 from plimsoll.adapters.cluster import DEEPEST_JSON, Kind
-from plimsoll.adapters.small_pages import SmallPages, SmallResponse, SmallWatches
-from plimsoll.app.no_diffs import NoDiffs
-from plimsoll.app.pruning import modest
+from plimsoll.adapters.watch_streams import Follower, NoObjects, WatchStreams
 from plimsoll.app.settings import Settings
 from plimsoll.app.shell import Shell, watched
 
 
 def build_registry(shell: Shell) -> kopf.OperatorRegistry:
     """All handlers of the process."""
-    registry = kopf.OperatorRegistry()
+    registry, kinds = kopf.OperatorRegistry(), watched(shell.settings)
+    follower = Follower(tuple(kinds), shell.began, shell.seen)
 
     @kopf.on.startup(registry=registry)
     async def start(settings: kopf.OperatorSettings, **_: object) -> None:
@@ -38,10 +37,10 @@ def build_registry(shell: Shell) -> kopf.OperatorRegistry:
     @kopf.on.login(registry=registry)
     async def login(**kwargs: Any) -> WatchSession | None:
         found = kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(**kwargs)
-        return None if found is None else watch_session(found)
+        return None if found is None else watch_session(found, follower)
 
-    for kind in watched(shell.settings):
-        _watch(registry, shell, kind)
+    for kind in kinds:
+        _watch(registry, kind)
     return registry
 
 
@@ -56,15 +55,15 @@ class WatchSession(kopf.AiohttpSession):
     aiohttp_session: aiohttp.ClientSession = field(compare=False)
 
 
-def watch_session(access: kopf.ConnectionInfo) -> WatchSession:
-    """Return a session like Kopf's own, in which lists name objects only, and no object of a watch is large."""
+def watch_session(access: kopf.ConnectionInfo, follower: Follower) -> WatchSession:
+    """Return a session like Kopf's own, in which watches are read by ``follower``, and lists are empty."""
     session = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, ssl=access.as_ssl_context()),
         headers=access.as_http_headers(),
         proxy=access.proxy_url,
         trust_env=access.trust_env,
-        response_class=SmallResponse,
-        middlewares=(SmallWatches(modest), SmallPages()),
+        response_class=NoObjects,
+        middlewares=(WatchStreams(follower),),
     )
     return WatchSession(
         server=access.server,
@@ -76,12 +75,12 @@ def watch_session(access: kopf.ConnectionInfo) -> WatchSession:
     )
 
 
-def _watch(registry: kopf.OperatorRegistry, shell: Shell, kind: Kind) -> None:
-    """Register the handler of one kind. It only passes events to the store."""
+def _watch(registry: kopf.OperatorRegistry, kind: Kind) -> None:
+    """Register a handler: Kopf watches the kinds that have one. Their events are read before Kopf sees them."""
 
     @kopf.on.event(kind.group, kind.version, kind.plural, registry=registry, id=f"watch-{kind.plural}")
-    async def seen(event: kopf.RawEvent, **_: object) -> None:
-        shell.seen(kind, event["type"], event["object"])
+    async def seen(**_: object) -> None:
+        pass
 
 
 def configure(settings: kopf.OperatorSettings, ours: Settings) -> None:
@@ -97,10 +96,6 @@ def configure(settings: kopf.OperatorSettings, ours: Settings) -> None:
     settings.watching.client_timeout = 330
     settings.watching.inactivity_timeout = 70
     settings.watching.reconnect_backoff = 1.0
-    settings.watching.chunk_size = 500
-    settings.persistence.diffbase_storage = NoDiffs()
-    settings.queueing.idle_timeout = 0.1  # so long each object stays in memory as it was read
-    settings.queueing.exit_timeout = 0.5
     settings.process.ultimate_exiting_timeout = 20
     for kind, selector in watched(ours).items():
         if selector is not None:
@@ -109,11 +104,10 @@ def configure(settings: kopf.OperatorSettings, ours: Settings) -> None:
 
 def run(settings: Settings) -> None:
     """Run the operator until it is asked to stop. Ends the process with status 1 if it must not continue."""
-    sys.setrecursionlimit(DEEPEST_JSON)  # of Kopf's reader
+    sys.setrecursionlimit(DEEPEST_JSON)  # also before the first client of the API server is made
     kopf.configure(verbose=settings.log_level == "DEBUG", quiet=settings.log_level in ("WARNING", "ERROR"))
     if settings.log_level != "DEBUG":
-        for chatty in ("kopf.objects", "aiohttp.access"):  # a line per watch event and per probe
-            logging.getLogger(chatty).setLevel(logging.WARNING)
+        logging.getLogger("aiohttp.access").setLevel(logging.WARNING)  # a line per probe
     stop_flag = threading.Event()
     shell = Shell(settings, stop_flag.set)
     kopf.run(

@@ -537,8 +537,10 @@ class Passes:
         if self.rendered.fill_in(case):
             return
         case.report = report_of(case, now)
-        scraped = self.settings.scrape_annotations
-        case.manifests = manifests_of(case, images_of(self.settings), scrape_annotations=scraped)
+        make = partial(
+            manifests_of, images=images_of(self.settings), scrape_annotations=self.settings.scrape_annotations
+        )
+        case.manifests = self.rendered.manifests(case, make)
         case.new_status = document_of(new_status(case.report, case.record, to_rfc3339(now)))
         self.rendered.keep(case)
 

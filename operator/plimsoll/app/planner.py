@@ -89,7 +89,7 @@ class Planner:
         self.beats.beat(LOOP, "looking")
         # Read both at one moment: a status whose write ends in between would be in neither, and be decided twice.
         self.news.clear()
-        picture, intended = self.store.picture(), self.writers.intended()
+        picture, intended, begun = self.store.picture(), self.writers.intended(), self.writers.begun()
         uids = [uid_of(body) for body in picture.all(INFERENCE_DEPLOYMENTS)]
         self.writers.forget_all_but(uids)
         now = time.time()
@@ -101,7 +101,7 @@ class Planner:
         self.passes.models.start_wanted()
         self.beats.beat(LOOP, "writing")
         self.writers.answer(done.orphans)
-        await self.writers.carry_out(done.cases, now, self.news)
+        await self.writers.carry_out(done.cases, now, self.news, begun)
         due = [*done.due_in_seconds, *self.writers.due_in_seconds(), RESTING_SECONDS]
         return max(0.5, min(due))
 

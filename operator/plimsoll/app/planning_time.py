@@ -5,6 +5,9 @@ Those beyond it wait for the next pass, and nothing of them changes meanwhile. N
 lately come first, and in each of them the higher priority, and then what was cheap. What had a turn without an answer,
 because its model is still being read, for example, goes behind. All others cost nearly nothing:
 their answers are used again.
+
+A namespace that took much time lately makes way for one that took little: it waits for the next pass if such a
+neighbour is in this pass, or asks for the next one. It makes way every other pass at most.
 """
 
 from __future__ import annotations
@@ -95,11 +98,13 @@ class PlanningTime:
         seconds: for new, changed and costly deployments; see :data:`SECONDS`. Without a limit, nobody ever waits.
         recorded_seconds: for those that an earlier process has placed.
         clock: CPU seconds of the thread that plans.
+        is_hurried: whether a deployment of a namespace that took little time lately waits for the next pass.
     """
 
     seconds: float = math.inf
     recorded_seconds: float = math.inf
     clock: Callable[[], float] = time.thread_time
+    is_hurried: Callable[[], bool] = lambda: False
     _known: dict[str, _Known] = field(default_factory=dict)
     _tried: dict[str, float] = field(default_factory=dict)
     """When deployments without an answer had their turn, in POSIX seconds: their model is being read, for example."""
@@ -108,6 +113,9 @@ class PlanningTime:
     _queue: list[Case] = field(default_factory=list)
     _queued: set[str] = field(default_factory=set)
     _due: list[float] = field(default_factory=list)
+    _has_newcomer: bool = False
+    _may_make_way: bool = True
+    _made_way: bool = False
     _first: str = ""
     _spent: float = 0.0
     _now: float = 0.0
@@ -124,6 +132,8 @@ class PlanningTime:
         self._costs, self._first, self._spent, self._now, self._due = {}, "", 0.0, now, []
         self._queue = self._in_fair_order([case for case in cases if self._is_costly(case)], priority_of)
         self._queued = {case.uid for case in self._queue}
+        self._may_make_way, self._made_way = not self._made_way, False
+        self._has_newcomer = any(map(self._is_newcomer, self._queue))
 
     def took_little(self, namespace: str) -> bool:
         """Whether the deployments of a namespace took less than one pass gives to all. May be called by any thread."""
@@ -148,7 +158,9 @@ class PlanningTime:
             return True
         most = self._most(case)
         self._first = self._first or case.uid  # it has its turn whatever it costs: every pass plans one at least
-        if case.uid == self._first or self._spent < most * (READING_SHARE if reading else 1.0):
+        if case.uid == self._first:
+            return False
+        if self._spent < most * (READING_SHARE if reading else 1.0) and not self._makes_way(case):
             return False
         self._wait(case, QUEUED, self._now)
         return True
@@ -189,6 +201,21 @@ class PlanningTime:
     def due_in_seconds(self) -> Iterator[float]:
         """Yield the seconds until a deployment that waits has its turn."""
         yield from (max(0.0, due - self._now) for due in self._due)
+
+    def _makes_way(self, case: Case) -> bool:
+        """Whether a deployment waits because a newcomer whose namespace took little time is there."""
+        if not self._may_make_way or self.took_little(case.key.namespace):
+            return False
+        makes_way = self._has_newcomer or self.is_hurried()
+        self._made_way |= makes_way
+        return makes_way
+
+    def _is_newcomer(self, case: Case) -> bool:
+        """Whether a deployment is new or has changed, may be planned now, and its namespace took little time lately."""
+        if self._is_answered(case) or case.uid in self._tried or not self.took_little(case.key.namespace):
+            return False
+        known = self._known.get(case.uid)
+        return known is None or known.due(self._now) <= self._now
 
     def _most(self, case: Case) -> float:
         if not self._is_answered(case):

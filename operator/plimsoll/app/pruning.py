@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from plimsoll.adapters.kinds import INFERENCE_DEPLOYMENTS, NODES, PODS
 from plimsoll.app.contests import REPLICAS_MANAGERS
 from plimsoll.app.equal_parts import shared
 from plimsoll.app.record.reading import RECORD, read
@@ -63,7 +62,7 @@ def owned(body: Body) -> Body:
     claims = any(each.get("kind") == KIND for each in controller) or (
         not controller and HASH_ANNOTATION in (body["metadata"].get("annotations") or {})
     )
-    return whole(body) if claims or TOO_LARGE in body else shared(_outline(body))
+    return whole(body) if claims else shared(_outline(body))
 
 
 def _owns_replicas(entry: Body) -> bool:
@@ -72,52 +71,23 @@ def _owns_replicas(entry: Body) -> bool:
 
 def size(body: Body) -> Size:
     """Return the size of what a user wrote: an object's metadata without the managed fields, and its spec."""
-    return _known_size(body) or size_of(_head(body), body.get("spec"))
+    return size_of(_head(body), body.get("spec"))
 
 
 def whole_size(body: Body) -> Size:
     """Return the size of all of an object but its managed fields."""
-    return _known_size(body) or size_of({**body, "metadata": _head(body)})
+    return size_of({**body, "metadata": _head(body)})
 
 
 def _head(body: Body) -> dict[str, Any]:
     return {name: value for name, value in body["metadata"].items() if name != "managedFields"}
 
 
-def _known_size(body: Body) -> Size | None:
-    """Return the size of an object that was reduced as it was read, which :func:`modest` noted."""
-    reason = body.get(TOO_LARGE)
-    return None if reason is None else Size(*reason[0])
-
-
-def modest(body: dict[str, Any]) -> dict[str, Any]:
-    """Return an object as it was read; one that no kind may have as large, reduced to what is kept of it as JSON.
-
-    So nothing large is kept between reading and storing.
-    """
-    if body.get("kind") == INFERENCE_DEPLOYMENTS.kind:
-        found = size(body)
-        return body if found.is_allowed else {**_without_spec(body), TOO_LARGE: TooLarge(found)}
-    found = whole_size(body)
-    if found.is_allowed:
-        return body
-    head = _only(body, ("apiVersion", "kind"))
-    if body.get("kind") == PODS.kind:
-        return {**head, **(pod(body) or {"metadata": _only(body["metadata"], _IDENTITY)})}
-    if body.get("kind") == NODES.kind:
-        return {**head, **node(body)}
-    return {**_outline(body), TOO_LARGE: TooLarge(found)}
-
-
 def identity(body: Body, reason: TooLarge) -> Body:
     """Return an InferenceDeployment without its spec, because it is too large, and with our own status."""
     record = body[RECORD] if RECORD in body else read(body.get("status"))
-    return {**_without_spec(body), RECORD: record, TOO_LARGE: reason}
-
-
-def _without_spec(body: Body) -> dict[str, Any]:
     kept = {name: body[name] for name in ("apiVersion", "kind", "status") if name in body}
-    return {**kept, "metadata": _only(body["metadata"], _HEAD)}
+    return {**kept, "metadata": _only(body["metadata"], _HEAD), RECORD: record, TOO_LARGE: reason}
 
 
 def outline(body: Body, reason: TooLarge) -> Body:

@@ -19,9 +19,6 @@ from plimsoll.domain.errors import PlimsollError
 RETRY_SECONDS = 5.0
 """The pause after a list that failed or was not trusted."""
 
-FIRST_SECONDS = 5.0
-"""The pause after the first complete round. The watches have begun by then, with lists that may be newer than ours."""
-
 SETTLE_SECONDS = 1.0
 """The wait after a watch broke: watches break together, and one list for all of them is enough."""
 
@@ -63,12 +60,10 @@ class Relist:
 
     async def run(self) -> None:
         """List all kinds, wait and repeat, until cancelled. Raises :class:`~plimsoll.app.store.HistoryLost`."""
-        longest = FIRST_SECONDS
         while True:
             self.broken.clear()
             complete = await self.once()
-            pause, longest = min(longest, self.pause_seconds), self.pause_seconds if complete else longest
-            spread = pause * (0.9 + 0.2 * random.random())  # noqa: S311 - spreads load, guards no secret
+            spread = self.pause_seconds * (0.9 + 0.2 * random.random())  # noqa: S311 - spreads load, guards no secret
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.broken.wait() if complete else asyncio.sleep(RETRY_SECONDS), spread)
                 await asyncio.sleep(SETTLE_SECONDS)

@@ -1,14 +1,21 @@
-"""A cache of what the last pass rendered: most objects change in only a few passes a day."""
+"""A cache of what the last pass rendered: most objects change in only a few passes a day.
+
+While a deployment starts, its pods change in nearly every pass, and what they are made from does not.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import Any
 
+from plimsoll.api.v1alpha1 import InferenceDeployment
 from plimsoll.app.case import Case
 from plimsoll.app.reading_memo import Kept
 from plimsoll.app.store import Body
+from plimsoll.domain.workload import Manifest
+from plimsoll.placement.pools import PlannedPool
 
 _RENDERED = ("report", "manifests", "new_status")
 _NOT_RENDERED = ("body", "tray", "mail", "is_being_written")
@@ -25,18 +32,37 @@ class _Last:
     rendered: tuple[Any, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """The manifests of an object, and all that they were made from."""
+
+    resource: InferenceDeployment | None
+    pools: tuple[PlannedPool, ...] | None
+    manifests: list[Manifest]
+
+
 @dataclass(slots=True)
 class Rendered:
-    """The last rendering of every object whose status already equals it.
+    """The last manifests of every object, and the last rendering of those whose status already equals it.
 
     The time is not compared: it only dates changes, and this rendering changes nothing.
     """
 
     _kept: Kept[_Last] = field(default_factory=Kept)
+    _made: Kept[_Made] = field(default_factory=Kept)
 
     def begin(self) -> None:
         """Begin a pass."""
         self._kept.begin()
+        self._made.begin()
+
+    def manifests(self, case: Case, make: Callable[[Case], list[Manifest]]) -> list[Manifest]:
+        """Return the last manifests if the spec and the pools are the same; else make them."""
+        pools = None if case.decision is None else case.decision.pools
+        known = self._made.get(case.uid)
+        if known is None or known.resource is not case.resource or known.pools != pools:
+            known = _Made(case.resource, pools, make(case))
+        return self._made.put(case.uid, known).manifests
 
     def fill_in(self, case: Case) -> bool:
         """Fill in the last rendering if the object and all facts about it are unchanged."""

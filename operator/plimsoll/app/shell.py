@@ -277,7 +277,7 @@ class Shell:
         assert self.store is not None  # noqa: S101 - made in start()
         prices, live, models = sources
         executor = Executor(cluster, self.store)
-        faults = Faults(metrics.fault)
+        faults, news = Faults(metrics.fault), asyncio.Event()
         passes = Passes(
             settings=self.settings,
             models=models,
@@ -291,11 +291,11 @@ class Shell:
             contests=executor.contests,
             beats=self.beats,
             inbox=Inbox(self._inbox_is_served) if self.settings.approvals else None,
-            time=PlanningTime(planning_time.SECONDS, planning_time.RECORDED_SECONDS),
+            time=PlanningTime(planning_time.SECONDS, planning_time.RECORDED_SECONDS, is_hurried=news.is_set),
         )
         writers = Writers(executor, faults, passes.refusals, metrics, wake, beats=self.beats)
         writers.postman = Postman(cluster, self.store) if self.settings.approvals else None
-        return Planner(self.store, passes, writers, metrics, beats=self.beats, wake=wake)
+        return Planner(self.store, passes, writers, metrics, beats=self.beats, wake=wake, news=news)
 
     def _inbox_is_served(self) -> bool:
         return self.store is not None and all(map(self.store.was_listed, INBOX))
@@ -342,17 +342,15 @@ class Shell:
             planner.close()
             await elector.release()
 
-    def seen(self, kind: Kind, event: str | None, body: Body) -> None:
-        """Store one watch event.
-
-        An event without a type is from the first list of a watch that is new or restarted. Such a list only names
-        objects. They are listed once more, because it may be newer than our last list.
-        """
-        if self.store is None:
-            return
-        if event is None:
+    def began(self, kind: Kind) -> None:
+        """A watch of a kind is new or restarted. Its objects are listed again: this list may be newer than our last."""
+        if self.store is not None:
             self.store.begin_watch(kind)
             self.broken.set()
+
+    def seen(self, kind: Kind, event: str, body: Body) -> None:
+        """Store one watch event."""
+        if self.store is None:
             return
         try:
             if kind == INFERENCE_DEPLOYMENTS and self.planner is not None and _is_news(self.planner, body):

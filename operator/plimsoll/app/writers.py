@@ -79,6 +79,7 @@ class Writers:
     _at_once: Counter[tuple[str, bool]] = field(default_factory=Counter)
     _waiting: dict[tuple[str, bool], deque[tuple[Case, float]]] = field(default_factory=dict)
     _intended: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    _begun: Counter[str] = field(default_factory=Counter)
     _generations: dict[str, int] = field(default_factory=dict)
     _pools_at: dict[str, str] = field(default_factory=dict)
     _left_over: set[str] = field(default_factory=set)
@@ -88,6 +89,10 @@ class Writers:
     def intended(self) -> dict[str, Mapping[str, Any]]:
         """Return the statuses that are being written, by uid."""
         return dict(self._intended)
+
+    def begun(self) -> dict[str, int]:
+        """Return how many statuses of each object were written or are being written, by uid."""
+        return dict(self._begun)
 
     def running(self) -> tuple[asyncio.Task[None], ...]:
         """Return the writes that are not done yet."""
@@ -104,6 +109,7 @@ class Writers:
         self._names_taken &= set(kept)
         self._looking = {uid: self._looking[uid] for uid in kept if uid in self._looking}
         self._generations = {uid: self._generations[uid] for uid in kept if uid in self._generations}
+        self._begun = Counter({uid: self._begun[uid] for uid in kept if uid in self._begun})
 
     def due_in_seconds(self) -> Iterator[float]:
         """Yield the seconds until a failed write may be retried."""
@@ -116,16 +122,31 @@ class Writers:
         if self._looking:
             yield LOOKING_SECONDS
 
-    async def carry_out(self, cases: Sequence[Case], now: float, news: asyncio.Event | None = None) -> None:
+    async def carry_out(
+        self,
+        cases: Sequence[Case],
+        now: float,
+        news: asyncio.Event | None = None,
+        begun: Mapping[str, int] | None = None,
+    ) -> None:
         """Write the decisions; return when all are written, when there is news, or after PATIENCE_SECONDS.
 
         The order decides who asks first. A slow namespace delays no other. An object that still waits for its turn when
         the next pass ends is written as that pass decided.
+
+        Args:
+            cases: what the pass decided.
+            now: when the pass began, in POSIX seconds.
+            news: ends the wait.
+            begun: :meth:`begun` from when the pass began. A status that was begun since then is not written once more
+                with other times: the next pass decides.
         """
         self._waiting.clear()
         for case in largest_pods_first(cases):
             if case.uid in self._running:
                 self._left_over.add(case.uid)
+            elif begun is not None and self._begun[case.uid] != begun.get(case.uid, 0):
+                self.wake.set()
             elif self._at_once[lane_of(case)] < (1 if is_large(case) else AT_ONCE_PER_NAMESPACE):
                 self._begin(case, now)
             else:
@@ -250,12 +271,15 @@ class Writers:
             status = document_of(new_status(report, case.record, to_rfc3339(now)))
         self._progress(case)
         self._intended[case.uid] = status
+        self._begun[case.uid] += 1
         try:
             written = await self.executor.write_status(case.body, status)
         except ClusterRefused as refusal:
             if _may_pass(refusal):
                 raise
             raise StatusRefused(str(refusal)) from refusal
+        if not written:
+            self._begun[case.uid] -= 1
         self._progress(case)
         return report, written
 
@@ -283,6 +307,7 @@ class Writers:
         refused = replace(report, refused=refusal.sentence(), refusal_passes=refusal.is_passing)
         status = document_of(new_status(refused, case.record, to_rfc3339(now)))
         self._intended[case.uid] = status
+        self._begun[case.uid] += 1
         await self.executor.write_status({**case.body, "status": case.new_status}, status)
         await self._events(case, [Note(ConditionReason.PODS_NOT_CREATED, refusal.sentence(), warning=True)])
 

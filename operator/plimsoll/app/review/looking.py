@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, PODS, Cluster, ClusterRefused, Kind
-from plimsoll.app.pruning import modest
+from plimsoll.app.pruning import why_reduced
 from plimsoll.app.settings import Settings
 from plimsoll.app.shell import BOUNDS, PRUNERS, kept
 from plimsoll.app.store import Body, Picture, Store, key_of
@@ -56,8 +56,10 @@ async def look(cluster: Cluster, settings: Settings) -> Look:
 
 def _take(store: Store, live: dict[ObjectKey, Body], body: dict[str, Any]) -> dict[str, Any]:
     """Store an InferenceDeployment, and keep it as it was read, too, unless it is too large."""
-    live[key_of(body)] = modest(body)
-    return store.take(INFERENCE_DEPLOYMENTS, body)
+    head, key = store.take(INFERENCE_DEPLOYMENTS, body), key_of(body)
+    kept = store.get(INFERENCE_DEPLOYMENTS, key)
+    live[key] = body if kept is None or why_reduced(kept) is None else kept
+    return head
 
 
 async def _listed(
