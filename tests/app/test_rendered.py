@@ -43,6 +43,23 @@ async def test_an_object_whose_pod_changes_is_rendered_alone(office: Office) -> 
     assert [ready(case) for case in cases] == [1, 1, 1, 0, 1]
 
 
+async def test_the_objects_to_make_are_rendered_again_for_another_spec_and_not_for_another_pod(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    office.make()
+    office.count(monkeypatch, passes_module, "manifests_of")
+    office.change(PODS, 3, lambda body: body["status"]["conditions"][1].update(status="False"))
+    office.change(INFERENCE_DEPLOYMENTS, 1, lambda body: body["spec"].update(contextLength=2048))
+    before = [case.manifests for case in office.make().cases]
+    assert office.calls["manifests_of"] == 2, "nothing was rendered while this was counted"
+    office.calls.clear()
+    office.change(PODS, 3, lambda body: body["status"]["conditions"][1].update(status="True"))
+    office.change(INFERENCE_DEPLOYMENTS, 1, lambda body: body["spec"].update(contextLength=4096))
+    after = [case.manifests for case in office.make().cases]
+    assert office.calls["manifests_of"] == 1
+    assert [known is new for known, new in zip(before, after, strict=True)] == [True, False, True, True, True]
+
+
 def ready(case: Case) -> Any:
     return case.new_status["readyReplicas"] if case.new_status else None
 

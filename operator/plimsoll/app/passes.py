@@ -477,8 +477,8 @@ class Passes:
         if allowances.suspended and reading is None:
             reading = Reading(state=SignalState.UNAVAILABLE)  # no status may show an older decision
         # Without a reading the live loop has no turn: after a restart the last decision stays until the first reading.
-        has_turn = allowances.suspended or _sleeps(case, spec) or any(pool.replicas for pool in case.pools)
-        if off or reading is None or not has_turn:
+        is_up = any(pool.replicas for pool in case.pools) and not _has_just_begun(case)
+        if off or reading is None or not (allowances.suspended or _sleeps(case, spec) or is_up):
             return
         fleet = planned.left.fleet
         estimate = partial(figures_of, case.request, case.pools, fleet, self.memo)
@@ -574,6 +574,11 @@ class Passes:
         if fault is not None:
             yield fault
         yield from self.time.due_in_seconds()
+
+
+def _has_just_begun(case: Case) -> bool:
+    """Whether nothing of a deployment was made yet: the live loop's first words would be a write of their own."""
+    return case.record.status.rebalancing is None and not case.around.pods
 
 
 def _has_signals(case: Case) -> bool:
