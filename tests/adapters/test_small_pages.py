@@ -12,7 +12,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from plimsoll.adapters import small_pages
-from plimsoll.adapters.small_pages import FEWER, PAGE_BYTES, SmallPages, SmallResponse
+from plimsoll.adapters.small_pages import FEWER, FIRST_OBJECTS, PAGE_BYTES, SmallPages, SmallResponse
 
 Body = dict[str, Any]
 
@@ -74,11 +74,13 @@ async def listed(session: aiohttp.ClientSession, address: str, limit: int = 500)
             return found
 
 
-async def test_small_objects_come_in_pages_of_the_usual_length(api: tuple[Api, aiohttp.ClientSession, str]) -> None:
+async def test_small_objects_soon_come_in_pages_of_the_usual_length(
+    api: tuple[Api, aiohttp.ClientSession, str],
+) -> None:
     served, session, address = api
     served.objects = [deployment(f"{number}", 10) for number in range(1200)]
     assert [body["metadata"]["name"] for body in await listed(session, address)] == list(map(str, range(1200)))
-    assert served.asked == [500, 500, 500]
+    assert served.asked == [FIRST_OBJECTS, 100, 200, 400, 500]
 
 
 async def test_a_page_that_is_too_long_is_asked_for_again(
@@ -89,7 +91,7 @@ async def test_a_page_that_is_too_long_is_asked_for_again(
     served.objects = [deployment(f"{number}", large if number % 7 else small) for number in range(60)]
     found = await listed(session, address)
     assert [body["metadata"]["name"] for body in found] == list(map(str, range(60)))
-    assert served.asked[:3] == [500, 500 // FEWER, 500 // FEWER // FEWER]
+    assert served.asked[:3] == [FIRST_OBJECTS, FIRST_OBJECTS // FEWER, FIRST_OBJECTS // FEWER // FEWER]
     assert len(served.asked) < 50, "what fitted is remembered"
 
 
@@ -101,7 +103,8 @@ async def test_a_try_that_is_cut_off_is_not_begun_from_the_start(api: tuple[Api,
         await listed(session, address)
     served.most_answers = 100
     assert len(await listed(session, address)) == 3
-    assert served.asked[:4] == [500, 500 // FEWER, 500 // FEWER // FEWER, 500 // FEWER // FEWER]
+    third = FIRST_OBJECTS // FEWER // FEWER
+    assert served.asked[:4] == [FIRST_OBJECTS, FIRST_OBJECTS // FEWER, third, third]
 
 
 async def test_an_object_without_an_end_is_an_error_and_not_read(

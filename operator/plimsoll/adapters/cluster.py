@@ -12,7 +12,6 @@ when this process loses the lease.
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -61,6 +60,7 @@ from plimsoll.adapters.kinds import (
     kind_of,
     version_number,
 )
+from plimsoll.adapters.later_collection import read_json
 from plimsoll.adapters.long_lines import long_lines
 from plimsoll.adapters.patience import IMPATIENT, Patience, patiently
 from plimsoll.adapters.small_pages import METADATA_ONLY, SmallPages, SmallResponse
@@ -285,7 +285,7 @@ class Cluster:
                 answer = await self._dynamic.request("get", path, serialize=False, **options)
                 try:
                     async for line in long_lines(answer.content):
-                        yield _event(action, json.loads(line))
+                        yield _event(action, read_json(line))
                 finally:
                     answer.close()
 
@@ -522,7 +522,7 @@ class Cluster:
                 answer = await self._dynamic.request(
                     method, path, serialize=False, _request_timeout=timeout_seconds, **given
                 )
-                document = await answer.json(content_type=None)
+                document = await answer.json(content_type=None, loads=read_json)
         if not isinstance(document, dict) or "kind" not in document:
             raise SourceUnavailable(f"{action}: the answer is no Kubernetes object")
         return cast("Manifest", document)

@@ -18,6 +18,10 @@ LARGEST_BYTES = 64 * MIB
 """The longest page of one object. etcd stores 1.5 MiB of an object (https://etcd.io/docs/latest/dev-guide/limit/), and
 as JSON an object of a built-in kind is some times longer."""
 
+FIRST_OBJECTS = 50
+"""The length of the first page of a collection, whose objects may all be large: the API server writes a page as a whole
+before it sends it."""
+
 FEWER = 4
 """How many times fewer objects are asked for after a page that is too long."""
 
@@ -59,7 +63,7 @@ class SmallPages:
         if request.method != "GET" or not asked.isdecimal() or "watch" in request.url.query:
             return await handler(request)
         most, collection = max(1, int(asked)), request.url.path
-        limit = min(most, self._fitting.get(collection, most))
+        limit = min(most, self._fitting.get(collection, FIRST_OBJECTS))
         while True:
             request.url = request.url.update_query(limit=str(limit))
             response = await handler(request)

@@ -19,6 +19,7 @@ import aiohttp
 from typing_extensions import override
 
 from plimsoll.adapters.kinds import Kind
+from plimsoll.adapters.later_collection import read_json
 from plimsoll.adapters.long_lines import long_lines
 from plimsoll.adapters.small_pages import METADATA_ONLY
 from plimsoll.domain.workload import Manifest
@@ -109,7 +110,7 @@ class _Versions:
 
     def _version(self, line: bytes) -> bytes:
         """Pass an event on, and return a bookmark of its version. Whatever is no object is left to Kopf."""
-        event = json.loads(line)
+        event = read_json(line)
         body = event.get("object") if isinstance(event, dict) else None
         if not isinstance(body, dict) or event.get("type") not in _OF_OBJECTS:
             return line
