@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -62,6 +63,17 @@ def send_bytes(request: BaseHTTPRequestHandler, body: bytes, *, status: int = 20
 
 def send_json(request: BaseHTTPRequestHandler, reply: Any, *, status: int = 200) -> None:
     send_bytes(request, json.dumps(reply).encode(), status=status, Content_Type="application/json")
+
+
+def selected(query: str, series: Iterable[Any]) -> list[Any]:
+    """The series that the one selector of a query matches. As in Prometheus, a missing label is an empty one."""
+    name, matchers = re.findall(r"([a-zA-Z_:]*)\{(.*?)\}", query)[0]
+    wanted = re.findall(r'(\w+)(=~|=)"([^"]*)"', matchers) + ([("__name__", "=", name)] if name else [])
+    return [one for one in series if all(_matches(one["metric"].get(label, ""), *how) for label, *how in wanted)]
+
+
+def _matches(value: str, how: str, text: str) -> bool:
+    return value == text if how == "=" else re.fullmatch(text, value) is not None
 
 
 @contextmanager

@@ -13,15 +13,17 @@ import pytest
 
 from plimsoll.adapters import prometheus
 from plimsoll.adapters.prometheus import PrometheusSignals
+from plimsoll.adapters.prometheus_places import LABEL_PAIRS
 from plimsoll.adapters.readings import Reading
 from plimsoll.engines.vllm.metrics import capacity_tokens
 from plimsoll.rebalance.load import summarize
 from plimsoll.rebalance.signals import EngineSample, SignalState
-from tests.adapters.fake_prometheus import Answer, Query, matrix, send_bytes, send_json, serving, success
+from tests.adapters.fake_prometheus import Answer, Query, matrix, selected, send_bytes, send_json, serving, success
 from tests.support.tables import every_case
 
 NOW = 1_700_000_000.0
 TARGET = {"namespace": "chat", "pod": "llama-0", "instance": "10.0.0.7:8000", "job": "chat/llama"}
+PLACES = {label for pair in LABEL_PAIRS for label in pair}
 CONFIG = {"block_size": "16", "num_gpu_blocks": "100", "cache_dtype": "auto", "kv_cache_size_tokens": "1500"}
 
 
@@ -78,7 +80,8 @@ def test_the_question_asks_for_raw_samples_of_all_metrics_at_one_moment() -> Non
         PrometheusSignals(fake.url + "/").read("chat", ["llama-0"], window_seconds=300, now=NOW)
 
     (query,) = fake.queries
-    assert query["query"].endswith('",namespace="chat",pod=~"llama-0"}[300s]')
+    others = 'exported_namespace=~"|chat",kubernetes_namespace=~"|chat"'
+    assert query["query"].endswith(f'",namespace="chat",{others},pod=~"llama-0"}}[300s]')
     assert query["query"].startswith('{__name__=~"vllm:kv_cache_usage_perc|')
     assert float(query["time"]) == NOW
 
@@ -355,12 +358,42 @@ def test_the_name_before_vllm_0_12_is_understood() -> None:
     assert samples(read(replying(*old)))[0].kv_usage == 0.5
 
 
-def test_labels_that_prometheus_renamed_are_found_too() -> None:
-    renamed = {"exported_namespace": "chat", "exported_pod": "llama-0", "namespace": "monitoring", "pod": "gateway-0"}
+def matching(*found: Any) -> Answer:
+    """Answer with the series that a query selects."""
+    return lambda request, query: send_json(request, matrix(*selected(query["query"], found)))
 
-    reading = read(replying(*pod_series({-5: "0.5"}, renamed), pod_label="exported_pod"))
+
+@pytest.mark.parametrize("renamed", [{"namespace": "chat", "pod": "collector-0"}, {"kubernetes_namespace": "chat"}, {}])
+def test_labels_that_prometheus_renamed_are_found_too(renamed: dict[str, str]) -> None:
+    target = {"exported_namespace": "chat", "exported_pod": "llama-0", **renamed}
+
+    reading = read(matching(*pod_series({-5: "0.5"}, target)))
 
     assert samples(reading)[0].kv_usage == 0.5
+
+
+MINE = [TARGET, {"kubernetes_namespace": "chat", "kubernetes_pod_name": "llama-0"}]
+"""The labels of an honest engine's target in two Prometheus servers."""
+
+
+@pytest.mark.parametrize("mine", MINE)
+@pytest.mark.parametrize("pair", LABEL_PAIRS)
+def test_a_page_of_another_namespace_speaks_for_nobodys_pod(mine: dict[str, str], pair: tuple[str, str]) -> None:
+    """It names an honest pod under each pair of labels that its target leaves free, before that one is scraped, too."""
+    theirs = {label: "foreign" if value == "chat" else "liar-0" for label, value in mine.items() if label in PLACES}
+    lie = {pair[0]: "chat", pair[1]: "llama-0"} | theirs
+    lies = pod_series({-1: "1"}, lie)
+
+    assert not read(matching(*lies)).pods
+    assert [each.kv_usage for each in samples(read(matching(*lies, *pod_series({-5: "0.5"}, mine))))] == [0.5]
+
+
+def test_labels_that_the_admin_names_are_believed_whatever_the_target_is() -> None:
+    renamed = {"exported_namespace": "chat", "exported_pod": "llama-0", "namespace": "monitoring", "pod": "collector-0"}
+    reported = matching(*pod_series({-5: "0.5"}, renamed))
+
+    assert not read(reported).pods
+    assert samples(read(reported, label_pairs=[("exported_namespace", "exported_pod")]))[0].kv_usage == 0.5
 
 
 def test_a_pod_without_series_has_no_entry_and_others_are_not_let_in() -> None:

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from plimsoll.adapters.prometheus import LABEL_PAIRS, PrometheusSignals
+from plimsoll.adapters.prometheus import PrometheusSignals
 from plimsoll.adapters.prometheus_access import LARGEST_FILE_BYTES, PrometheusAccess
+from plimsoll.adapters.prometheus_places import LABEL_PAIRS
 from plimsoll.adapters.readings import Reading
 from plimsoll.app.settings import Settings
 from plimsoll.domain.errors import InvalidInput
@@ -207,8 +208,28 @@ def test_a_server_without_regular_expressions_for_names_is_asked_name_by_name(st
     wanted = {*metrics.names, *metrics.former_names}
     assert first == second
     assert first.pods["llama-0"].samples[0].kv_usage == 0.5
-    assert {each["query"].partition("{")[0] for each in fake.queries[1:asked]} == wanted
+    names = [each["query"].partition("{")[0] for each in fake.queries[1:asked]]
+    assert set(names) == wanted | {""}
+    assert names.count("") == 1, "whether it is the regular expression is asked once"
     assert len(fake.queries) - asked == len(wanted), "the refused query is not tried again"
+
+
+def test_a_query_that_is_refused_for_what_one_tenants_engines_report_changes_no_other_query() -> None:
+    """Prometheus and Mimir refuse a query that finds too many samples with 422. Asked by name, each part may pass."""
+
+    def answer(request: BaseHTTPRequestHandler, query: Query) -> None:
+        is_large = "__name__" in query["query"] and "bulk-0" in query["query"]
+        if is_large:
+            send_json(request, {"status": "error", "error": "too many samples"}, status=422)
+        else:
+            found(request, query)
+
+    with serving(NOW, answer) as fake:
+        signals = PrometheusSignals(fake.url)
+        signals.read("foreign", ["bulk-0"], window_seconds=300, now=NOW)
+        asked = len(fake.queries)
+        assert list(read(signals).pods) == ["llama-0"]
+    assert len(fake.queries) == asked + 1, "the neighbour is asked about by one query"
 
 
 @pytest.mark.parametrize("status", [403, 500, 503])
@@ -237,7 +258,7 @@ def test_a_pod_that_is_not_there_costs_few_queries_name_by_name() -> None:
 
     with serving(NOW, answer) as fake:
         assert read(PrometheusSignals(fake.url)) == Reading()
-    assert len(fake.queries) == 1 + 2 * len(LABEL_PAIRS)
+    assert len(fake.queries) == 2 + 2 * len(LABEL_PAIRS)
 
 
 @pytest.mark.parametrize("pair", LABEL_PAIRS)
@@ -258,7 +279,10 @@ def test_other_labels_are_set() -> None:
 
     with serving(NOW, answer) as fake:
         assert list(read(PrometheusSignals(fake.url, label_pairs=pairs)).pods) == ["llama-0"]
-    assert [each["query"].split(",")[-2] for each in fake.queries] == ['k8s_namespace_name="chat"', 'ns="chat"']
+    assert [each["query"].split(",")[-3:-1] for each in fake.queries] == [
+        ['k8s_namespace_name="chat"', 'ns=~"|chat"'],
+        ['ns="chat"', 'k8s_namespace_name=~"|chat"'],
+    ]
 
 
 @pytest.mark.parametrize(

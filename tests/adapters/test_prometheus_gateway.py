@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
@@ -14,7 +13,7 @@ from plimsoll.app.settings import Settings
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.rebalance.gateway import GatewayQueue
 from plimsoll.rebalance.signals import SignalState
-from tests.adapters.fake_prometheus import Answer, Query, matrix, send_bytes, send_json, serving
+from tests.adapters.fake_prometheus import Answer, Query, matrix, selected, send_bytes, send_json, serving
 
 NOW = 1_700_000_000.0
 NEW, OLD = QUEUE_METRICS
@@ -35,15 +34,7 @@ def replying(*found: Any, regular: bool = True) -> Answer:
         if "__name__" in text and not regular:
             send_bytes(request, b"{}", status=422)
             return
-        wanted = dict(re.findall(r'(\w+)="([^"]*)"', text))
-        names = re.findall(r'__name__=~"([^"]*)"', text) or [text.split("{")[0]]
-        fits = [
-            one
-            for one in found
-            if re.fullmatch(names[0], one["metric"]["__name__"])
-            and all(one["metric"].get(label) == value for label, value in wanted.items())
-        ]
-        send_json(request, matrix(*fits))
+        send_json(request, matrix(*selected(text, found)))
 
     return answer
 
@@ -69,7 +60,20 @@ def test_that_a_server_takes_no_regular_expression_is_remembered() -> None:
         signals = PrometheusSignals(fake.url)
         for _ in range(2):
             assert signals.read_queue("team", "chat", now=NOW).waiting == 2
-        assert sum("__name__" in query["query"] for query in fake.queries) == 1
+        assert sum("__name__" in query["query"] and "team" in query["query"] for query in fake.queries) == 1
+
+
+def test_a_queue_that_is_too_large_to_be_read_changes_no_other_question() -> None:
+    def answer(request: BaseHTTPRequestHandler, query: Query) -> None:
+        is_large = "__name__" in query["query"] and "foreign" in query["query"]
+        replying(series(NEW, "2"), regular=not is_large)(request, query)
+
+    with serving(NOW, answer) as fake:
+        signals = PrometheusSignals(fake.url)
+        signals.read_queue("foreign", "chat", now=NOW)
+        asked = len(fake.queries)
+        assert signals.read_queue("team", "chat", now=NOW).waiting == 2
+    assert len(fake.queries) == asked + 1
 
 
 def test_the_two_names_of_one_queue_count_once() -> None:
@@ -104,6 +108,22 @@ def test_no_series_is_unknown_and_says_what_was_looked_for(found: tuple[Any, ...
 
 def test_a_queue_in_another_namespace_is_another_tenants() -> None:
     forged = series(NEW, "100000", namespace="foreign")
+    assert read(replying(forged)).state is SignalState.MISSING
+    assert read(replying(forged, series(NEW, "1"))).waiting == 1
+
+
+LIARS = [
+    {"namespace": "foreign", "exported_namespace": "team", "pod": "liar", "exported_pod": "chat-epp-0"},
+    {"namespace": "foreign", "kubernetes_namespace": "team", "pod": "liar", "kubernetes_pod_name": "chat-epp-0"},
+    {"kubernetes_namespace": "foreign", "namespace": "team", "kubernetes_pod_name": "liar", "pod": "chat-epp-0"},
+]
+"""The labels of a page of another namespace that names our picker, in each way in which Prometheus may have them."""
+
+
+@pytest.mark.parametrize("lie", LIARS)
+def test_a_queue_of_which_another_namespace_speaks_counts_nowhere(lie: dict[str, str]) -> None:
+    forged = series(NEW, "100000")
+    forged["metric"] |= lie
     assert read(replying(forged)).state is SignalState.MISSING
     assert read(replying(forged, series(NEW, "1"))).waiting == 1
 

@@ -11,8 +11,9 @@ import pytest
 
 from plimsoll.adapters import prometheus
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.adapters.prometheus import LABEL_PAIRS, PrometheusSignals
+from plimsoll.adapters.prometheus import PrometheusSignals
 from plimsoll.adapters.prometheus_past import LONGEST_PREFIX, Pods, pods_of, points_of, query_of
+from plimsoll.adapters.prometheus_places import LABEL_PAIRS
 from plimsoll.adapters.readings import PastReading
 from plimsoll.api.schema import MAX_NAME_LENGTH
 from plimsoll.domain.outcomes import Split
@@ -53,8 +54,10 @@ def test_the_rates_of_steps_are_read_by_one_question() -> None:
     assert query["query"].endswith(f")[3600s:{STEP_SECONDS:.0f}s]")
     assert query["query"].count("(rate(vllm:time_to_first_token_seconds_count{") == len(LABEL_PAIRS)
     assert query["query"].startswith("(sum(max by (pod,engine,")
-    assert f'{{namespace="chat",pod=~"{pods_of("llama")}",model_name="llama"}}[300s]' in query["query"]
-    assert 'exported_namespace="chat",exported_pod=~' in query["query"]
+    names, pods = pods_of("llama"), 'model_name="llama"}[300s]'
+    for (namespace, pod), *others in (LABEL_PAIRS, LABEL_PAIRS[::-1]):
+        agreeing = ",".join(sorted(f'{other}=~"|chat"' for other, _ in others))
+        assert f'{{{namespace}="chat",{agreeing},{pod}=~"{names}",{pods}' in query["query"]
 
 
 def test_labels_of_ones_own_are_asked_for_alone() -> None:

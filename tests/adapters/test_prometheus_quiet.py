@@ -11,7 +11,7 @@ from plimsoll.adapters.prometheus import PrometheusSignals
 from plimsoll.adapters.prometheus_past import pods_of
 from plimsoll.engines.registry import engine_of
 from plimsoll.rebalance.signals import PodSignals
-from tests.adapters.fake_prometheus import Answer, Query, matrix, send_bytes, send_json, serving
+from tests.adapters.fake_prometheus import Answer, Query, matrix, selected, send_bytes, send_json, serving
 
 NOW = 1_700_000_100.0
 METRICS = engine_of().metrics
@@ -52,7 +52,8 @@ def test_one_question_is_about_all_pods_and_about_what_shows_requests() -> None:
     }
     assert [each.first_tokens_total for each in found[pods[0]].samples] == [4, 5, 5]
     assert [each.at for each in found[pods[0]].samples] == list(TIMES)
-    assert query["query"].endswith(f',namespace="chat",pod=~"{pods_of("llama")}"}}[2790s]')
+    others = 'exported_namespace=~"|chat",kubernetes_namespace=~"|chat"'
+    assert query["query"].endswith(f',namespace="chat",{others},pod=~"{pods_of("llama")}"}}[2790s]')
     for name in (
         "num_requests_running",
         "num_requests_waiting",
@@ -75,6 +76,24 @@ def test_other_labels_are_tried_where_the_first_ones_have_no_samples() -> None:
     assert found is not None
     assert list(found) == ["llama-l4-24gb-tp1-a-b"]
     assert len(queries) == 2
+
+
+def test_requests_of_which_another_namespace_speaks_are_nobodys() -> None:
+    """A deployment without requests may go to zero, whatever the page of another tenant says of its pods."""
+    pod = "llama-l4-24gb-tp1-a-b"
+    lies = engine(pod, 9, 9, 9, label="exported_pod")
+    for one in lies:
+        one["metric"] |= {"namespace": "foreign", "exported_namespace": "chat", "pod": "liar"}
+
+    def answer(request: BaseHTTPRequestHandler, query: Query) -> None:
+        send_json(request, matrix(*selected(query["query"], [*lies, *mine])))
+
+    mine = list[Any]()
+    assert asked(answer)[0] == {}
+    mine = engine(pod, 0, 0, 0)
+    found, _ = asked(answer)
+    assert found is not None
+    assert [each.running for each in found[pod].samples] == [0, 0, 0]
 
 
 @pytest.mark.parametrize("body", [b"<html>502</html>", b'{"status":"error","error":"too many samples"}'])

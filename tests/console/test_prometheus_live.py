@@ -52,7 +52,7 @@ def that_has(some: Rows) -> Callable[[BaseHTTPRequestHandler, Query], None]:
 
 
 def _is_asked(labels: dict[str, str], text: str) -> bool:
-    return f"{labels['__name__']}{{" in text and all(f"{{{label}=~" in text for label in labels if "namespace" in label)
+    return f"{labels['__name__']}{{" in text and any(f"{{{label}=~" in text for label in labels if "namespace" in label)
 
 
 def last(some: Rows, pods: Collection[ObjectKey] = (MINE,)) -> tuple[dict[ObjectKey, PodSignals], FakePrometheus]:
@@ -88,6 +88,17 @@ def test_answers_about_pods_that_were_not_asked_for_are_left_out() -> None:
     assert set(found) == {MINE}
     assert "secret" not in " ".join(query["query"] for query in fake.queries)
     assert set(last([*engine(), *engine(other)], (MINE, other))[0]) == {MINE, other}
+
+
+@pytest.mark.parametrize(
+    "pair", [("exported_namespace", "exported_pod"), ("kubernetes_namespace", "kubernetes_pod_name")]
+)
+def test_the_page_of_another_namespace_says_nothing_of_a_pod(pair: tuple[str, str]) -> None:
+    target = {"namespace": "foreign", "pod": "liar-0"}
+    lies = [{**one, "metric": one["metric"] | target} for one in engine(pair=pair)]
+    assert last(lies)[0] == {}
+    claims = [{**one, "metric": one["metric"] | {pair[0]: "foreign"}} for one in engine()]
+    assert last(claims)[0] == {}
 
 
 def test_many_pods_are_one_query_for_each_metric_and_not_one_for_each_pod() -> None:
@@ -152,16 +163,22 @@ def test_a_server_that_does_not_answer_ends_the_reading_in_time() -> None:
 
 
 def over_time(grown: float | str = 3.0, pods: Collection[ObjectKey] = (MINE,)) -> tuple[Past, FakePrometheus]:
-    """Ask for an hour of a server that has three columns for every query, and a growth of preemptions."""
+    """Ask for an hour of a server that has three columns for every query, and a growth of preemptions.
+
+    Another namespace says something else of the same pod, and that it is full.
+    """
     labels = {"namespace": "chat", "pod": "llama-0"}
+    lie = labels | {"kubernetes_namespace": "foreign"}
 
     def answer(request: BaseHTTPRequestHandler, query: Query) -> None:
         if "start" not in query:
-            send_json(request, success({"result": [{"metric": labels, "value": [NOW, str(grown)]}]}))
+            values = (labels, [NOW, str(grown)]), (lie, [NOW, "9"])
+            send_json(request, success({"result": [{"metric": each, "value": value} for each, value in values]}))
             return
         points = [[float(query["end"]) - 60 * back, "0.5"] for back in range(3)]
         hidden = {"namespace": "chat", "pod": "other-0"}
-        send_json(request, matrix({"metric": labels, "values": points}, {"metric": hidden, "values": points}))
+        full = {"metric": lie, "values": [[at, "1"] for at, _ in points]}
+        send_json(request, matrix({"metric": labels, "values": points}, {"metric": hidden, "values": points}, full))
 
     with serving(NOW, answer) as fake:
         fake.steps = True
@@ -178,6 +195,8 @@ def test_the_past_has_columns_of_the_pods_that_were_asked_for() -> None:
     assert (float(first["end"]) - float(first["start"]), first["step"]) == (3540, "60")
     assert "max_over_time(vllm:kv_cache_usage_perc{" in first["query"]
     assert "max_over_time(vllm:gpu_cache_usage_perc{" in first["query"]
+    assert "max by (namespace,pod" in first["query"]
+    assert first["query"].count("kubernetes_namespace") == 2, "who else is named shows in the sums"
 
 
 @pytest.mark.parametrize("odd", ["NaN", "+Inf", "-2"])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import requests
@@ -31,6 +31,7 @@ from plimsoll.adapters.prometheus_gateway import (
 )
 from plimsoll.adapters.prometheus_past import Pods, pods_of, points_of
 from plimsoll.adapters.prometheus_past import query_of as query_of_past
+from plimsoll.adapters.prometheus_places import LABEL_PAIRS, LabelPair, places_of
 from plimsoll.adapters.prometheus_quiet import samples_by_pod, selector_of
 from plimsoll.adapters.readings import PastReading, Reading
 from plimsoll.domain.errors import InvalidInput, SourceUnavailable
@@ -53,13 +54,8 @@ PODS_PER_QUERY = 25
 """Pods in one query, so that a reply stays below :data:`MAX_BODY_BYTES`. With names of up to 63 characters, the URL is
 below 4 KiB; common reverse proxies take 8 KiB."""
 
-LABEL_PAIRS = (
-    ("namespace", "pod"),
-    ("exported_namespace", "exported_pod"),
-    ("kubernetes_namespace", "kubernetes_pod_name"),
-)
-"""Labels of a pod's name, in the order in which they are tried: those of the Prometheus operator's monitors, the
-engine's own labels where Prometheus had to rename them, and those of the widespread example for annotated pods."""
+NO_SERIES = '{__name__=~"plimsoll_none|plimsoll_nothing"}'
+"""A query with a regular expression for the name, which finds nothing."""
 
 _NAME = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
 
@@ -83,7 +79,7 @@ class PrometheusSignals:
         *,
         timeout_seconds: float = 5,
         access: PrometheusAccess = NO_PROOF,
-        label_pairs: Sequence[tuple[str, str]] = LABEL_PAIRS,
+        label_pairs: Sequence[LabelPair] = LABEL_PAIRS,
         gateway: GatewayMetrics = USUAL_METRICS,
     ) -> None:
         self._url = url.rstrip("/")
@@ -129,9 +125,14 @@ class PrometheusSignals:
         return Reading(signals, clock_skew_seconds=skew)
 
     def gpu_activity(self, namespace: str, pods: Collection[str]) -> GpuActivity | None:
-        """Ask how busy the pods' GPUs are, by one query; None where the server does not know it or cannot be asked."""
+        """Ask how busy the pods' GPUs are, by one query; None where the server does not know it or cannot be asked.
+
+        An exporter speaks of others' pods, so everybody's word counts here. Nothing is decided by it.
+        """
         some = sorted({pod for pod in pods if _NAME.fullmatch(pod)})[:PODS_PER_QUERY]
-        matchers = [_matchers({of_namespace: namespace}, of_pod, some) for of_namespace, of_pod in self._label_pairs]
+        matchers = [
+            _matchers(f'{of_namespace}="{namespace}"', of_pod, some) for of_namespace, of_pod in self._label_pairs
+        ]
         if not some or self._one_by_one:
             return None
         try:
@@ -157,8 +158,8 @@ class PrometheusSignals:
             return PastReading(error="the engine's metrics do not say whose requests they count")
         own, model, names = sorted(metrics.labels), f'{label}="{deployment}"', pods_of(deployment)
         pods = [
-            Pods(f'{of_namespace}="{namespace}",{of_pod}=~"{names}",{model}', (of_pod, *own))
-            for of_namespace, of_pod in self._label_pairs
+            Pods(f'{within_namespace},{of_pod}=~"{names}",{model}', (of_pod, *own))
+            for within_namespace, of_pod in places_of(namespace, self._label_pairs)
         ]
         try:
             with self._client(PAST_TIMEOUT_SECONDS) as client:
@@ -185,8 +186,8 @@ class PrometheusSignals:
         names = pods_of(deployment)
         try:
             with self._client(PAST_TIMEOUT_SECONDS) as client:
-                for of_namespace, of_pod in self._label_pairs:
-                    matchers = f'{of_namespace}="{namespace}",{of_pod}=~"{names}"'
+                for within_namespace, of_pod in places_of(namespace, self._label_pairs):
+                    matchers = f'{within_namespace},{of_pod}=~"{names}"'
                     found = _query(client, selector_of(metrics, matchers), metrics, when)
                     if found:
                         return samples_by_pod(found, of_pod, metrics)
@@ -199,7 +200,8 @@ class PrometheusSignals:
     ) -> GatewayQueue:
         """Read the queue of an InferencePool's gateway. Blocks up to the timeout; a bad answer never raises.
 
-        Only series of the pool's own namespace count, so that nobody else can write a queue for it.
+        Only series of the pool's own namespace count, so that nobody else can write a queue for it
+        (:mod:`plimsoll.adapters.prometheus_places`).
 
         Args:
             namespace: the namespace of the pool and of its endpoint picker.
@@ -214,8 +216,8 @@ class PrometheusSignals:
                 server_now = _server_time(_ask(client, "time()"))
                 skew = server_now - now if abs(server_now - now) > self._timeout_seconds else 0.0
                 when = _When(now + skew, window_seconds, skew)
-                for namespace_label, pod_label in self._label_pairs:
-                    matchers = f'{namespace_label}="{namespace}",{self._gateway.pool_label}="{pool}"'
+                for within_namespace, pod_label in places_of(namespace, self._label_pairs):
+                    matchers = f'{within_namespace},{self._gateway.pool_label}="{pool}"'
                     found = self._queue_series(client, matchers, when)
                     if found:
                         return gateway_queue(found, self._gateway, pool, pod_label, now)
@@ -231,7 +233,7 @@ class PrometheusSignals:
                 return _query_queue(client, any_of(names, matchers), when)
             except QueryRefused:
                 found = [one for name in names for one in _query_queue(client, f"{name}{{{matchers}}}", when)]
-                self._one_by_one = True
+                self._one_by_one = _takes_no_pattern(client)
                 return found
         return [one for name in names for one in _query_queue(client, f"{name}{{{matchers}}}", when)]
 
@@ -257,9 +259,9 @@ class PrometheusSignals:
     ) -> dict[str, list[Series]]:
         """Return the series of each pod, from the first pair of labels that finds the pod."""
         found: dict[str, list[Series]] = {}
-        for namespace_label, pod_label in self._label_pairs:
+        for within_namespace, pod_label in places_of(namespace, self._label_pairs):
             for some in _portions([pod for pod in pods if pod not in found]):
-                matchers = _matchers({namespace_label: namespace}, pod_label, some)
+                matchers = _matchers(within_namespace, pod_label, some)
                 for series in self._series(client, matchers, metrics, when):
                     pod = series.labels.get(pod_label, "")
                     if pod in some:
@@ -269,7 +271,8 @@ class PrometheusSignals:
     def _series(self, client: Any, matchers: str, metrics: EngineMetrics, when: _When) -> list[Series]:
         """Return all series that match, by one query, or by one for each name where the server refuses the one.
 
-        Some managed services take no regular expression for the name of a metric. That is remembered.
+        Some managed services take no regular expression for the name of a metric. That is remembered. Others refuse a
+        query for what it finds, e.g. too many samples of one tenant's pods: that says nothing of the next query.
         """
         if self._one_by_one:
             return _by_name(client, matchers, metrics, when)
@@ -280,7 +283,7 @@ class PrometheusSignals:
                 found = _by_name(client, matchers, metrics, when)
             except QueryRefused:
                 raise refusal from None
-            self._one_by_one = True
+            self._one_by_one = _takes_no_pattern(client)
             return found
 
 
@@ -290,6 +293,17 @@ class _When(NamedTuple):
     at: float
     window_seconds: int
     skew: float
+
+
+def _takes_no_pattern(client: Any) -> bool:
+    """Whether the server refuses a regular expression for the name of a metric even where it finds nothing."""
+    try:
+        _ask(client, NO_SERIES)
+    except QueryRefused:
+        return True
+    except SourceUnavailable:  # the next refusal asks again
+        return False
+    return False
 
 
 def _by_name(client: Any, matchers: str, metrics: EngineMetrics, when: _When) -> list[Series]:
@@ -332,10 +346,10 @@ def _any_name(metrics: EngineMetrics, matchers: str) -> str:
     return f'{{__name__=~"{wanted}",{matchers}}}'
 
 
-def _matchers(equal: Mapping[str, str], pod_label: str, pods: Sequence[str]) -> str:
+def _matchers(within_namespace: str, pod_label: str, pods: Sequence[str]) -> str:
     """Return the matchers of the pods. Only dots in pod names need escapes."""
     names = "|".join(pod.replace(".", "[.]") for pod in pods)
-    return ",".join([*(f'{label}="{value}"' for label, value in equal.items()), f'{pod_label}=~"{names}"'])
+    return f'{within_namespace},{pod_label}=~"{names}"'
 
 
 def _server_time(result: Any) -> float:

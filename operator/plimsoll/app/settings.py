@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from plimsoll.adapters.prometheus import LABEL_PAIRS
 from plimsoll.adapters.prometheus_access import NO_PROOF, PrometheusAccess
 from plimsoll.adapters.prometheus_gateway import USUAL_METRICS, GatewayMetrics
+from plimsoll.adapters.prometheus_places import LABEL_PAIRS, LabelPair
 from plimsoll.app import lease_times as times
 from plimsoll.app.lease_times import LeaseTimes
 from plimsoll.domain.errors import InvalidInput
@@ -93,7 +93,7 @@ class Settings:
     prometheus_access: PrometheusAccess = NO_PROOF
     """Files with what Prometheus asks for: token, password, certificate, headers. They are read anew every time."""
 
-    prometheus_labels: tuple[tuple[str, str], ...] = LABEL_PAIRS
+    prometheus_labels: tuple[LabelPair, ...] = LABEL_PAIRS
     """Labels that hold the namespace and the name of a pod, in the order in which they are tried."""
 
     gateway_metrics: GatewayMetrics = USUAL_METRICS

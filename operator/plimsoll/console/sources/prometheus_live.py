@@ -16,8 +16,8 @@ import requests
 
 from plimsoll.adapters.bounded_session import QueryAdapter, session_with, unreachable
 from plimsoll.adapters.engine_series import Series, parse_series, pod_signals
-from plimsoll.adapters.prometheus import LABEL_PAIRS
 from plimsoll.adapters.prometheus_access import NO_PROOF, PrometheusAccess
+from plimsoll.adapters.prometheus_places import LABEL_PAIRS, LabelPair, is_believed, other_namespaces
 from plimsoll.console.views.fleet_totals import FleetTotals, GpuTotal
 from plimsoll.console.views.live_use import STALE_SECONDS
 from plimsoll.console.views.past_use import Past, PodPast, Span
@@ -60,7 +60,7 @@ class PrometheusLive:
         url: str,
         *,
         access: PrometheusAccess = NO_PROOF,
-        label_pairs: Sequence[tuple[str, str]] = LABEL_PAIRS,
+        label_pairs: Sequence[LabelPair] = LABEL_PAIRS,
         timeout_seconds: float = 5.0,
         metrics: EngineMetrics | None = None,
     ) -> None:
@@ -127,7 +127,7 @@ class PrometheusLive:
         return session
 
     def _series(
-        self, ask: _Question, pair: tuple[str, str], pods: Sequence[ObjectKey], window_seconds: int, skew: float
+        self, ask: _Question, pair: LabelPair, pods: Sequence[ObjectKey], window_seconds: int, skew: float
     ) -> Iterator[tuple[ObjectKey, Series]]:
         """Yield the series of the pods under one pair of labels, and first those that say whether there are any."""
         wanted = set(pods)
@@ -136,7 +136,7 @@ class PrometheusLive:
             def mine(name: str, matchers: str = matchers) -> list[tuple[ObjectKey, Series]]:
                 result = ask.instant(f"{name}{{{matchers}}}[{window_seconds}s]")
                 series = parse_series(result, self._metrics, shift_seconds=-skew)
-                return [(pod, one) for one in series if (pod := _pod(one.labels, pair)) in wanted]
+                return [(pod, one) for one in series if (pod := self._pod(one.labels, pair)) in wanted]
 
             first = [found for name in self._spellings(self._metrics.kv_usage) for found in mine(name)]
             if first:
@@ -150,7 +150,7 @@ class PrometheusLive:
         return (name, *(old for old, current in self._metrics.former_names.items() if current == name))
 
     def _past(
-        self, ask: _Question, pair: tuple[str, str], pods: Sequence[ObjectKey], columns: _Columns
+        self, ask: _Question, pair: LabelPair, pods: Sequence[ObjectKey], columns: _Columns
     ) -> dict[ObjectKey, PodPast]:
         wanted, found = set(pods), dict[ObjectKey, PodPast]()
         for matchers in matchers_of(pair, pods, by_name=True):
@@ -166,34 +166,41 @@ class PrometheusLive:
                 found[pod] = PodPast(kv[pod], running.get(pod, {}), waiting.get(pod, {}), lost.get(pod))
         return found
 
-    def _peaks(self, over_ranks: str, name: str, matchers: str, pair: tuple[str, str], columns: _Columns) -> str:
+    def _peaks(self, over_ranks: str, name: str, matchers: str, pair: LabelPair, columns: _Columns) -> str:
         """Return the query for the highest value of each column: of each rank once, then of the pod.
 
         The function over a range sees real samples only. A plain selector would repeat the last one for five minutes.
         """
-        pod, rank = ",".join(pair), self._metrics.rank_label
+        pod, rank = self._pod_labels(pair), self._metrics.rank_label
         step = columns.span.step
         peaks = " or ".join(f"max_over_time({each}{{{matchers}}}[{step}s])" for each in self._spellings(name))
         return f"{over_ranks} by ({pod}) (max by ({pod},{rank}) ({peaks}))"
 
     def _columns(
-        self, ask: _Question, pair: tuple[str, str], columns: _Columns, query: str
+        self, ask: _Question, pair: LabelPair, columns: _Columns, query: str
     ) -> dict[ObjectKey, Mapping[float, float]]:
         start, end = columns.bounds
         result = ask.range(query, start, end, columns.span.step)
-        return {
-            _pod(one.labels, pair): one.points
-            for one in parse_series(result, self._metrics, shift_seconds=-columns.skew)
-        }
+        series = parse_series(result, self._metrics, shift_seconds=-columns.skew)
+        return {pod: one.points for one in series if (pod := self._pod(one.labels, pair)) is not None}
 
-    def _growth(
-        self, ask: _Question, pair: tuple[str, str], matchers: str, columns: _Columns
-    ) -> dict[ObjectKey, float]:
+    def _growth(self, ask: _Question, pair: LabelPair, matchers: str, columns: _Columns) -> dict[ObjectKey, float]:
         """Return how many requests of each pod lost their KV cache in the time of the map."""
-        pod, rank = ",".join(pair), self._metrics.rank_label
+        pod, rank = self._pod_labels(pair), self._metrics.rank_label
         grown = f"increase({self._metrics.preemptions}{{{matchers}}}[{columns.span.seconds}s])"
         result = ask.instant(f"sum by ({pod}) (max by ({pod},{rank}) ({grown}))")
-        return {_pod(labels, pair): value for labels, value in _values(result) if 0 <= value < math.inf}
+        known = [(self._pod(labels, pair), value) for labels, value in _values(result) if 0 <= value < math.inf]
+        return {pod: value for pod, value in known if pod is not None}
+
+    def _pod_labels(self, pair: LabelPair) -> str:
+        """Return the labels of a pod in a sum: its own, and those that tell whether it is the word of another."""
+        return ",".join((*pair, *other_namespaces(pair, self._label_pairs)))
+
+    def _pod(self, labels: Mapping[str, str], pair: LabelPair) -> ObjectKey | None:
+        """Return the pod that a series is about; None where another namespace speaks of it."""
+        if not is_believed(labels, pair, self._label_pairs):
+            return None
+        return ObjectKey(labels.get(pair[0], ""), labels.get(pair[1], ""))
 
 
 class _Columns(NamedTuple):
@@ -243,7 +250,7 @@ class _Question(NamedTuple):
             raise unreachable("Prometheus", error) from error
 
 
-def matchers_of(pair: tuple[str, str], pods: Sequence[ObjectKey], *, by_name: bool) -> Iterator[str]:
+def matchers_of(pair: LabelPair, pods: Sequence[ObjectKey], *, by_name: bool) -> Iterator[str]:
     """Yield the matchers of the pods' namespaces, and of their names if so asked, each short enough for a URL.
 
     A name that Kubernetes would not take is left out, so no name can end the quoted text and change the query.
@@ -285,10 +292,6 @@ def _alternatives(names: Iterable[str]) -> str:
 
 def _is_name(text: str) -> bool:
     return bool(text) and all(each in "abcdefghijklmnopqrstuvwxyz0123456789-." for each in text)
-
-
-def _pod(labels: Mapping[str, str], pair: tuple[str, str]) -> ObjectKey:
-    return ObjectKey(labels.get(pair[0], ""), labels.get(pair[1], ""))
 
 
 def _totals(result: Any, skew: float) -> FleetTotals | None:
