@@ -9,11 +9,12 @@ import pytest
 
 from plimsoll.adapters.cluster import APPROVALS, PROPOSALS, NotLeading
 from plimsoll.api.v1alpha1.inbox import PlacementApprovalStatus, ProposalContent
-from plimsoll.app.inbox import Inbox
+from plimsoll.app.inbox import MOST_ORPHANS, Inbox
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.rebalance.inbox import GRACE_SECONDS, LIFE_SECONDS, MOST_ANSWERED
 from tests.support.live_passes import AUTO, EASY, L4, L40S, PRESSURE, Open, live_part, pools
 from tests.support.mailroom import Mailroom
+from tests.support.work import counted_calls
 
 ADVICE = AUTO | {"mode": "Recommend"}
 MOVES = AUTO | {"moves": "Recommend"}
@@ -260,6 +261,44 @@ async def test_an_approval_of_a_deployment_that_does_not_exist_is_answered_once(
     assert body is not None
     assert body["status"]["message"].startswith("Nothing was changed: namespace ns has no InferenceDeployment nobody.")
     assert room.there.result().orphans.is_empty
+
+
+async def test_approvals_of_a_crowd_that_name_no_deployment_delay_no_answer_to_a_neighbour(opened: Open) -> None:
+    room = await under_pressure(opened)
+    for _ in range(3 * MOST_ORPHANS):
+        room.answer("0" * 12, deployment="nobody", namespace="crowd")
+    wrong = room.answer("0" * 12, deployment="nobody")
+    answered = [body["metadata"]["name"] for body, _ in room.there.result().orphans.answered]
+    assert wrong in answered
+    assert len(answered) == MOST_ORPHANS
+
+
+CROWD = 400
+"""Approvals of one deployment. The work for each of them shows as well as with thousands."""
+
+MOST_CALLS = 60
+"""Calls that a pass makes for one approval that stays as it is."""
+
+
+async def test_a_pass_does_little_for_each_of_many_approvals_and_hears_the_neighbour(opened: Open) -> None:
+    """All of them approve a proposal that stands and is not made any more, so they wait from pass to pass."""
+    room = await under_pressure(opened, "asks", "honest")
+    await room.turn()
+    ids = {each["deployment"]: each["id"] for each in room.proposals()}
+    cases = room.there.make()
+    room.there.load(cases["asks"], EASY)
+    with counted_calls() as alone:
+        room.there.make()
+    for _ in range(CROWD):
+        room.answer(ids["asks"])
+    await room.turn()
+    with counted_calls() as crowded:
+        room.there.make()
+    assert (crowded.amount - alone.amount) / CROWD < MOST_CALLS
+    right = room.answer(ids["honest"], deployment="honest")
+    cases = await room.turn()
+    assert room.outcome(right) == "CarriedOut"
+    assert (pools(cases["asks"]), pools(cases["honest"])) == ({(L40S, "Active"): 1}, {(L40S, "Active"): 2})
 
 
 async def test_the_end_of_the_process_while_an_approval_is_answered_is_no_fault(opened: Open) -> None:

@@ -27,6 +27,7 @@ from plimsoll.rebalance.inbox import (
     proposal_id,
 )
 from tests.support.planning import H100, L40S, pool, request
+from tests.support.work import counted_calls
 
 NOW = 1_700_000_000.0
 PRESSURE = AddReplica(DecisionReason.SUSTAINED_KV_PRESSURE, (("pressure_percent", 91),))
@@ -202,6 +203,21 @@ def test_a_rejection_at_the_same_time_or_later_overrules_an_approval_for_good() 
     assert at.outcome(approval, book, NOW) is Outcome.REJECTED
     answered = desk(posted("a"), approval, replace(rejection, outcome="Rejected"))
     assert answered.approval(book, "a", NOW) is None
+
+
+def test_the_work_for_each_answer_does_not_grow_with_their_number() -> None:
+    """A thousand people approve, and one rejects: each question about one answer looks at no other."""
+
+    def work(number: int) -> float:
+        crowd = [vote("a", ago=1000.0 + each) for each in range(number)]
+        at = desk(posted("a"), *crowd, vote("a", approves=False, ago=2000.0 + number))
+        with counted_calls() as done:
+            outcomes = {at.outcome(each, Book(), NOW) for each in at.votes}
+            assert at.approval(Book(), "a", NOW) is not None
+        assert outcomes == {Outcome.WAITING}
+        return done.amount / number
+
+    assert work(1000) < 1.5 * work(100)
 
 
 def test_a_later_approval_lifts_the_rejection() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 from plimsoll.adapters.kinds import APPROVALS, INFERENCE_DEPLOYMENTS, PROPOSALS
 from plimsoll.api.v1alpha1.inbox import PlacementApprovalSpec, ProposalContent, Verdict
@@ -24,7 +26,7 @@ MOST_COMPLAINTS = 100
 """The most objects that are named in the log because they cannot be read."""
 
 MOST_ORPHANS = 20
-"""The most approvals without a deployment that one pass answers."""
+"""The most approvals without a deployment that one pass answers. The namespaces take turns."""
 
 logger = logging.getLogger("plimsoll.inbox")
 
@@ -45,6 +47,13 @@ class Mail:
     def is_empty(self) -> bool:
         """Whether nothing is to be written."""
         return not (self.posted or self.withdrawn or self.answered or self.spent)
+
+
+class _Answer(NamedTuple):
+    """An approval or a rejection, and what was read of it."""
+
+    body: Body
+    vote: Vote
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +77,16 @@ class Inbox:
     complaints: set[str] = field(default_factory=set)
     _last_made: dict[tuple[str, str], float] = field(default_factory=dict)
     _proposals: dict[ObjectKey, list[Body]] = field(default_factory=dict)
-    _approvals: dict[ObjectKey, list[Body]] = field(default_factory=dict)
+    _approvals: dict[ObjectKey, list[_Answer]] = field(default_factory=dict)
+    _votes: dict[str, tuple[Body, Vote | None]] = field(default_factory=dict)
+    """What was read of each approval, by uid. Each is read once: there may be thousands, and most stay as they are."""
     _is_open: bool = False
 
     def begin(self, picture: Picture) -> None:
         """Read all objects once for a pass."""
         self._is_open = self.is_served()
-        self._proposals, self._approvals = {}, {}
+        self._proposals, self._approvals, known = {}, {}, self._votes
+        self._votes = {}
         uids = {uid_of(body) for body in picture.all(INFERENCE_DEPLOYMENTS)}
         self._last_made = {key: at for key, at in self._last_made.items() if key[0] in uids}
         if not self._is_open:
@@ -82,7 +94,11 @@ class Inbox:
         for body in picture.all(PROPOSALS):
             self._proposals.setdefault(_about(body, body), []).append(body)
         for body in picture.all(APPROVALS):
-            self._approvals.setdefault(_about(body, body.get("spec")), []).append(body)
+            before, vote = known.get(uid_of(body), (None, None))
+            vote = vote if before is body else self._read(body, _vote)
+            self._votes[uid_of(body)] = body, vote
+            if vote is not None:
+                self._approvals.setdefault(_about(body, body["spec"]), []).append(_Answer(body, vote))
 
     def tray(self, owner: Owner) -> Tray | None:
         """Return what there is about one deployment; None where the cluster has no such kinds."""
@@ -93,16 +109,12 @@ class Inbox:
             for body in self._proposals.get(owner.key, ())
             if _belongs_to(body, owner.uid) and (posted := self._read(body, _posted)) is not None
         }
-        approvals = {
-            vote.uid: (body, vote)
-            for body in self._approvals.get(owner.key, ())
-            if (vote := self._read(body, _vote)) is not None
-        }
-        votes = sorted((vote for _, vote in approvals.values()), key=lambda vote: (vote.created, vote.uid))
+        answers = self._approvals.get(owner.key, ())
+        votes = sorted((each.vote for each in answers), key=lambda vote: (vote.created, vote.uid))
         posted = tuple(found for _, found in proposals.values())
         return Tray(
             {name: body for name, (body, _) in proposals.items()},
-            {uid: body for uid, (body, _) in approvals.items()},
+            {each.vote.uid: each.body for each in answers},
             Desk(owner.uid, owner.generation, posted, tuple(votes)),
         )
 
@@ -136,14 +148,18 @@ class Inbox:
 
     def orphans(self, served: Collection[ObjectKey], now: float) -> Mail:
         """Return the answers to approvals that name no deployment of the cluster."""
-        strays = [body for key, bodies in self._approvals.items() if key not in served for body in bodies]
-        votes = ((body, self._read(body, _vote)) for body in strays)
+        strays = [
+            each
+            for key, answers in self._approvals.items()
+            if key not in served
+            for each in answers
+            if each.vote.is_open
+        ]
         answered = [
             (body, _status(Outcome.STALE, orphan_sentence(_about(body, body["spec"])), now))
-            for body, vote in votes
-            if vote is not None and vote.is_open
+            for body, _ in _in_turns(strays)[:MOST_ORPHANS]
         ]
-        return Mail(answered=tuple(answered[:MOST_ORPHANS]))
+        return Mail(answered=tuple(answered))
 
     def _since(self, tray: Tray, made: str | None, now: float) -> dict[str, float]:
         """Return when each proposal was made last. After a restart, the time of the first look counts."""
@@ -159,12 +175,23 @@ class Inbox:
         """Read one object. What cannot be read is ignored, and said once."""
         try:
             return read(body)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except Exception as error:  # noqa: BLE001 - people write these objects, and one must not end the pass of all
             complaint = f"{body.get('kind')} {key_of(body)} is ignored: {type(error).__name__} {error}"
             if complaint not in self.complaints and len(self.complaints) < MOST_COMPLAINTS:
                 logger.warning("%s", complaint)
                 self.complaints.add(complaint)
             return None
+
+
+def _in_turns(answers: Iterable[_Answer]) -> list[_Answer]:
+    """Return the first answer of each namespace, then the second of each, and so on."""
+    seen: Counter[str] = Counter()
+    places = []
+    for each in answers:
+        namespace = each.body["metadata"].get("namespace") or ""
+        places.append((seen[namespace], each))
+        seen[namespace] += 1
+    return [each for _, each in sorted(places, key=itemgetter(0))]
 
 
 def _about(body: Body, content: Any) -> ObjectKey:

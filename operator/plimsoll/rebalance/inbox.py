@@ -7,9 +7,11 @@ approved. So an old approval cannot carry out anything that the loop would not p
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 
 from plimsoll.placement.pools import Decision, PlannedPool, PoolState
 from plimsoll.rebalance.decisions import Change, Retune
@@ -112,9 +114,12 @@ class Book:
         return Book(refusals, (*self.carried_out, vote.uid)[-MOST_REMEMBERED:])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Desk:
-    """The proposals of one deployment that stand, and the answers to them; ``votes`` are the oldest first."""
+    """The proposals of one deployment that stand, and the answers to them; ``votes`` are the oldest first.
+
+    Nothing bounds the number of votes. So each question about one of them looks at no other.
+    """
 
     uid: str
     generation: int
@@ -152,10 +157,12 @@ class Desk:
         return next(counting, None)
 
     def _is_overruled(self, vote: Vote) -> bool:
-        return any(
-            other.proposal == vote.proposal and not other.approves and other.created >= vote.created
-            for other in self.votes
-        )
+        return vote.created <= self._last_rejections.get(vote.proposal, -math.inf)
+
+    @cached_property
+    def _last_rejections(self) -> Mapping[str, float]:
+        """When each proposal was rejected last, whether the operator has answered that or not."""
+        return {vote.proposal: vote.created for vote in self.votes if not vote.approves}
 
     def outcome(self, vote: Vote, book: Book, now: float) -> Outcome:
         """Return the outcome of an answer."""
