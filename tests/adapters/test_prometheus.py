@@ -510,6 +510,23 @@ def test_a_huge_body_is_given_up(zipped: bool, monkeypatch: pytest.MonkeyPatch) 
     assert (reading.state, reading.error) == (SignalState.UNAVAILABLE, "Prometheus sent more than 1000 bytes")
 
 
+def test_ten_thousand_series_of_one_tenant_cost_that_tenants_reading_alone() -> None:
+    bulk = [
+        series("num_requests_running", {-5: "1"}, {"namespace": "foreign", "pod": "bulk-0"}, junk=f"{each:0800}")
+        for each in range(10_000)
+    ]
+    with serving(NOW, matching(*bulk, *pod_series({-5: "0.5"}))) as fake:
+        signals = PrometheusSignals(fake.url)
+        theirs = signals.read("foreign", ["bulk-0"], window_seconds=300, now=NOW)
+        mine = signals.read("chat", ["llama-0"], window_seconds=300, now=NOW)
+
+    assert (theirs.state, theirs.error) == (
+        SignalState.UNAVAILABLE,
+        f"Prometheus sent more than {prometheus.MAX_BODY_BYTES} bytes",
+    )
+    assert samples(mine)[0].kv_usage == 0.5
+
+
 def test_nobody_listening_is_unavailable() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))

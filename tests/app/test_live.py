@@ -260,7 +260,7 @@ async def test_a_slow_server_is_asked_about_several_objects_at_once_and_not_abou
         return Reading()
 
     changed: list[None] = []
-    wanted = {ObjectKey("x", str(index)): Wanted(("p",)) for index in range(12)}
+    wanted = {ObjectKey(f"x{index % 3}", str(index)): Wanted(("p",)) for index in range(12)}
     await rounds(LiveSignals(FakeReader(slow), lambda: changed.append(None), wanted), lambda: len(changed) > 0)
     assert 1 < most <= live.READERS
 
@@ -288,14 +288,14 @@ async def test_a_hanging_server_is_asked_about_four_objects_at_a_time() -> None:
         release.wait()
         return Reading()
 
-    wanted = {ObjectKey("x", str(index)): Wanted(("p",)) for index in range(12)}
+    wanted = {ObjectKey(f"x{index % 3}", str(index)): Wanted(("p",)) for index in range(12)}
     signals = LiveSignals(FakeReader(hang), lambda: changed.append(None), wanted, threads=threads)
     task = asyncio.create_task(signals.run(0.01))
     try:
         await eventually(lambda: threads.under_way)
         assert threads.most == 4
         release.set()
-        await eventually(lambda: changed)
+        await eventually(lambda: len(signals.readings) == len(wanted))
     finally:
         release.set()
         task.cancel()
@@ -303,6 +303,69 @@ async def test_a_hanging_server_is_asked_about_four_objects_at_a_time() -> None:
         threads.shutdown()
     assert threads.most == 4
     assert all(signals.reading(key) == Reading() for key in wanted)
+
+
+CROWD = {ObjectKey("crowd", str(index)): Wanted(("p",)) for index in range(12)}
+HONEST = {A: Wanted(("p",))}
+
+
+class OneNamespace(FakeReader):
+    """Does something else before it answers questions about the namespace ``crowd``."""
+
+    def __init__(self, before: Callable[[], object]) -> None:
+        super().__init__()
+        self.before = before
+
+    @override
+    def read(self, namespace: str, *args: Any, **options: Any) -> Reading | None:
+        found = super().read(namespace, *args, **options)
+        if namespace == "crowd":
+            self.before()
+        return found
+
+    def times(self, namespace: str) -> int:
+        """How often a namespace was asked about."""
+        return [asked for asked, _, _ in self.asked].count(namespace)
+
+
+async def test_a_namespace_whose_answers_do_not_come_delays_no_reading_of_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(live, "READING_DEADLINE_SECONDS", 600)
+    release, changed, threads = threading.Event(), list[None](), CountingThreads()
+    reader = OneNamespace(release.wait)
+    signals = LiveSignals(reader, lambda: changed.append(None), CROWD | HONEST, threads=threads)
+    task = asyncio.create_task(signals.run(0.01))
+    try:
+        await eventually(lambda: reader.times("x") > 3)
+        assert reader.times("crowd") == live.PER_NAMESPACE, "and it has a part of the readers only"
+        assert changed, "what is known of the other decides meanwhile"
+        assert signals.reading(A) == Reading()
+        release.set()
+        await eventually(lambda: signals.readings.keys() == {*CROWD, A})
+    finally:
+        release.set()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        threads.shutdown()
+
+
+async def test_a_namespace_whose_answers_take_much_work_is_read_less_often_and_no_other_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An hour of work for a crowd's answers is followed by a pause of two hours."""
+    worked = threading.local()
+
+    def work() -> None:
+        worked.seconds = getattr(worked, "seconds", 0.0) + 3600 / len(CROWD)
+
+    clock = SimpleNamespace(
+        time=time.time, monotonic=time.monotonic, thread_time=lambda: getattr(worked, "seconds", 0.0)
+    )
+    monkeypatch.setattr(live, "time", clock)
+    reader = OneNamespace(work)
+    await rounds(LiveSignals(reader, lambda: None, CROWD | HONEST), lambda: reader.times("x") > 3)
+    assert reader.times("crowd") == len(CROWD)
 
 
 async def test_where_nothing_is_wanted_nothing_is_read_and_no_pass_is_made() -> None:
@@ -314,7 +377,8 @@ async def test_where_nothing_is_wanted_nothing_is_read_and_no_pass_is_made() -> 
 
 
 async def test_only_what_is_new_is_read_again_and_all_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "time", SimpleNamespace(time=lambda: NOW, monotonic=time.monotonic))
+    clock = SimpleNamespace(time=lambda: NOW, monotonic=time.monotonic, thread_time=time.thread_time)
+    monkeypatch.setattr(live, "time", clock)
     times = iter([NOW - 20, NOW - 5])
     latest: list[float] = []
 

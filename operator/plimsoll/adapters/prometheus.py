@@ -40,9 +40,9 @@ from plimsoll.engines.registry import engine_of
 from plimsoll.rebalance.gateway import GatewayQueue
 from plimsoll.rebalance.signals import GpuActivity, PodSignals, SignalState
 
-MAX_BODY_BYTES = 16 * 1024 * 1024
-"""Largest reply that is read. 25 pods with 8 ranks, 25 series and 47 scrapes of some 30 bytes, which are the 700 s of a
-first reading at a scrape of 15 s, are 8 MB with their labels."""
+MAX_BODY_BYTES = 8 * 1024 * 1024
+"""Largest reply that is read. 12 pods with 8 ranks, 25 series and 47 scrapes of some 30 bytes, which are the 700 s of a
+first reading at a scrape of 15 s, are 4 MB with their labels. A reply takes some nine times its length in memory."""
 
 GPU_TIMEOUT_SECONDS = 2.0
 """Time limit for the question about GPUs. It comes after a reading, and both together have 10 s."""
@@ -50,7 +50,7 @@ GPU_TIMEOUT_SECONDS = 2.0
 PAST_TIMEOUT_SECONDS = 3.0
 """The same for the question about days before, for which no reading waits. The server gets it, too, and can stop."""
 
-PODS_PER_QUERY = 25
+PODS_PER_QUERY = 12
 """Pods in one query, so that a reply stays below :data:`MAX_BODY_BYTES`. With names of up to 63 characters, the URL is
 below 4 KiB; common reverse proxies take 8 KiB."""
 

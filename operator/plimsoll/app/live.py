@@ -31,6 +31,13 @@ READING_DEADLINE_SECONDS = 10.0
 READERS = 4
 """Objects read at the same time: a hanging server delays a quarter as long, and a working one is not overloaded."""
 
+PER_NAMESPACE = 2
+"""Of them those of one namespace. An answer of the largest size takes some 70 MiB while it is read."""
+
+REST = 2.0
+"""How many times the CPU time of its last readings a namespace is not read again: it takes a third of a core at most. A
+thousand pods of one engine each take 0.8 s, which is less than the usual pause allows."""
+
 CAPACITY_WINDOW_SECONDS = 60
 """The window for objects whose live loop is off: enough to learn what the engine reports."""
 
@@ -106,10 +113,33 @@ class LiveSignals:
                 tasks.create_task(self._look_back_on(self.reader, pause_seconds))
 
     async def _read_on(self, reader: SignalReader, pause_seconds: float) -> None:
-        while True:  # in separate threads: a hanging server blocks no other work
-            started = time.monotonic()
-            await self._read_all(reader)
-            await asyncio.sleep(max(0.1, pause_seconds - (time.monotonic() - started)))
+        """Read each namespace in rounds of its own, so that one whose answers are slow or large delays no other."""
+        turn, due = asyncio.Semaphore(READERS), dict[str, float]()
+        rounds = dict[str, asyncio.Task[float]]()
+        async with asyncio.TaskGroup() as tasks:
+            while True:  # in separate threads: a hanging server blocks no other work
+                started = time.monotonic()
+                self._forget()
+                for namespace, wanted in self._by_namespace().items():
+                    if namespace not in rounds and due.get(namespace, 0.0) <= started:
+                        rounds[namespace] = tasks.create_task(self._read_all(reader, wanted, turn))
+                if rounds:
+                    await asyncio.wait(rounds.values(), timeout=pause_seconds)
+                ended = {
+                    namespace: rounds.pop(namespace).result() for namespace in list(rounds) if rounds[namespace].done()
+                }
+                if ended:
+                    now = time.monotonic()
+                    due = {each: at for each, at in due.items() if at > now}
+                    due |= {namespace: now + REST * spent for namespace, spent in ended.items()}
+                    self.on_change()
+                await asyncio.sleep(max(0.1, pause_seconds - (time.monotonic() - started)))
+
+    def _by_namespace(self) -> dict[str, dict[ObjectKey, Wanted]]:
+        found: dict[str, dict[ObjectKey, Wanted]] = {}
+        for key, what in self.wanted.items():
+            found.setdefault(key.namespace, {})[key] = what
+        return found
 
     async def _look_back_on(self, reader: PastReader, pause_seconds: float) -> None:
         while True:
@@ -131,28 +161,31 @@ class LiveSignals:
         if key in self.wanted:
             self.seasons.keep(key, known, now)
 
-    async def _read_all(self, reader: SignalReader) -> None:
-        wanted = dict(self.wanted)
+    def _forget(self) -> None:
+        """Forget all objects that are not wanted any more."""
         for known in (self.readings, self.memories, self.gpus.answers, self.seasons.known, self.quiets.known):
-            for key in [key for key in known if key not in wanted]:
+            for key in [key for key in known if key not in self.wanted]:
                 del known[key]
-        turn = asyncio.Semaphore(READERS)
+
+    async def _read_all(
+        self, reader: SignalReader, wanted: Mapping[ObjectKey, Wanted], turn: asyncio.Semaphore
+    ) -> float:
+        """Read the objects of one namespace. Return the CPU time that it took, in seconds."""
+        own_turn, spent = asyncio.Semaphore(PER_NAMESPACE), list[float]()
 
         async def update(key: ObjectKey, what: Wanted) -> None:
-            async with turn:
-                reading = await self._read(reader, key, what)
-                if reading is not None:
+            async with own_turn, turn:
+                reading = await self._read(reader, key, what, spent)
+                if reading is not None and key in self.wanted:
                     self.readings[key] = reading
 
         await asyncio.gather(*(update(key, what) for key, what in wanted.items()))
-        if wanted:
-            self.on_change()
+        return sum(spent)
 
-    async def _read(self, reader: SignalReader, key: ObjectKey, what: Wanted) -> Reading | None:
+    async def _read(self, reader: SignalReader, key: ObjectKey, what: Wanted, spent: list[float]) -> Reading | None:
         before = self.memories.get(key, {})
-        work = asyncio.get_running_loop().run_in_executor(
-            self.threads, partial(self._found, reader, key, what, before, time.time())
-        )
+        find = partial(self._found, reader, key, what, before, time.time())
+        work = asyncio.get_running_loop().run_in_executor(self.threads, partial(_timed, find, spent))
         try:
             reading, self.memories[key] = await asyncio.wait_for(work, READING_DEADLINE_SECONDS)
         except TimeoutError:
@@ -174,6 +207,15 @@ class LiveSignals:
         quiet = _tried(partial(self.quiets.before, reader, key, ask), f"the time before of {key}")
         found = replace(reading, gpus=gpus, season=outlook.season, season_error=outlook.error, quiet_before=quiet)
         return found, memory
+
+
+def _timed(work: Callable[[], T], spent: list[float]) -> T:
+    """Do a piece of work, and add its CPU time in seconds to ``spent``, however it ends."""
+    began = time.thread_time()
+    try:
+        return work()
+    finally:
+        spent.append(time.thread_time() - began)
 
 
 def _tried(read: Callable[[], T], what: str) -> T | None:
