@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler
 from select import select
 from threading import Event
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,7 @@ from plimsoll.rebalance.signals import EngineSample, PodSignals, SignalState
 from testbed.waiting import wait_until
 from tests.adapters.fake_engine import PAGE, FakeEngine, Serve, engine, page
 from tests.adapters.fake_prometheus import send_bytes
+from tests.support.work import measured_effort
 
 METRICS = engine_of().metrics
 PATIENCE_S = 60.0
@@ -46,16 +48,20 @@ def scrape(honest: FakeEngine) -> Iterator[PodScrape]:
 
 @dataclass
 class Clock:
-    """Stands still until the test moves it; ``wall`` is the time of day."""
+    """Stands still until the test moves it; ``wall`` is the time of day, and ``worked`` that of a CPU."""
 
     now: float = 1000.0
     wall: float = 1_700_000_000.0
+    worked: float = 0.0
 
     def monotonic(self) -> float:
         return self.now
 
     def time(self) -> float:
         return self.wall
+
+    def thread_time(self) -> float:
+        return self.worked
 
 
 @pytest.fixture
@@ -174,7 +180,11 @@ FAULTS: list[tuple[Serve, str]] = [
     (page("vllm:kv_cache_usage_perc many\n"), "its metrics are not in Prometheus' text format"),
     (
         page(f'{METRICS.kv_usage}{{engine="0"}} 1\n' * (metrics_page.MOST_SERIES + 1)),
-        "its metrics have more than 8192 series",
+        "its metrics have more than 2048 series",
+    ),
+    (
+        page(f'{METRICS.kv_usage}{{engine="0",junk="{"x" * metrics_page.LONGEST_SERIES}"}} 1\n'),
+        "its metrics have a series of more than 8192 characters",
     ),
 ]
 
@@ -255,7 +265,7 @@ def test_a_pod_that_stopped_answering_is_asked_less_and_less_often(
             wait_until(lambda: failures() == times, PATIENCE_S, f"failure {times}", poll_seconds=0.01)  # noqa: B023
             clock.now += 0.89 * pause  # each a tenth early, and not more
             ask(scrape, bad=OTHER)
-            assert not any(known.running for known in scrape._known.values())  # noqa: SLF001 - the same
+            assert not _is_running(scrape)
             clock.now += 0.02 * pause
     assert len(bad.paths) == 4
 
@@ -323,6 +333,46 @@ def test_an_engine_may_have_its_page_elsewhere(scrape: PodScrape, honest: FakeEn
 
     wait_until(is_there, PATIENCE_S, "a reading", poll_seconds=0.01)
     assert set(honest.paths) == {"/load"}
+
+
+MANY = 100_000
+
+MOST_EFFORT = 10
+"""Of :func:`measured_effort`, some 50 ms. The parser takes ten times as long for either line."""
+
+
+@pytest.mark.parametrize(
+    "junk", ["".join(f',a{number}="b"' for number in range(MANY)), ',a="' + '\\"' * MANY + '"'], ids=len
+)
+def test_a_line_without_end_takes_no_time_of_other_pods(junk: str) -> None:
+    with measured_effort() as done, pytest.raises(SourceUnavailable, match="more than 8192 characters"):
+        read_page(f'{METRICS.kv_usage}{{engine="0"{junk}}} 1\n', 0.0, METRICS)
+    assert done.amount < MOST_EFFORT
+
+
+def test_a_pod_whose_page_takes_much_work_is_scraped_less_often_and_its_neighbour_is_not(
+    scrape: PodScrape, honest: FakeEngine, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = pod_scrape.scraped
+
+    def working(pod: str, *how: Any) -> PodSignals:
+        clock.worked += 1.0 if pod == "heavy" else 0.0
+        return read(pod, *how)
+
+    monkeypatch.setattr(pod_scrape, "scraped", working)
+    with engine(page(), OTHER, honest.port) as heavy:
+        until(scrape, lambda reading: "heavy" in reading.pods, heavy=OTHER)
+        for times in range(1, 4):
+            until(scrape, lambda _: len(honest.paths) == times, good=HONEST, heavy=OTHER)  # noqa: B023 - used at once
+            until(scrape, lambda reading: "good" in reading.pods and not _is_running(scrape), good=HONEST)
+            clock.now += 0.11
+        assert len(heavy.paths) == 1
+        clock.now += pod_scrape.REST
+        until(scrape, lambda _: len(heavy.paths) == 2, heavy=OTHER)
+
+
+def _is_running(scrape: PodScrape) -> bool:
+    return any(known.running for known in scrape._known.values())  # noqa: SLF001 - when it has ended is not seen
 
 
 def test_what_cannot_be_read_is_said_of_the_page() -> None:

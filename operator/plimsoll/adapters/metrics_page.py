@@ -15,8 +15,12 @@ from plimsoll.adapters.engine_series import Series
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.engines.metrics import EngineMetrics
 
-MOST_SERIES = 8192
-"""The most series that are read from one page: 25 for each of 64 ranks, with a wide margin. More are no engine's."""
+MOST_SERIES = 2048
+"""The most series that are read from one page: 25 for each of 64 ranks are 1600. More are no engine's."""
+
+LONGEST_SERIES = 8192
+"""Characters of a series with its labels. vLLM's longest, which says how the KV cache is configured, has some 1000. The
+parser's time grows with the square of a line's length: one of a megabyte takes it seven seconds."""
 
 
 def read_page(text: str, at: float, metrics: EngineMetrics) -> list[Series]:
@@ -25,12 +29,14 @@ def read_page(text: str, at: float, metrics: EngineMetrics) -> list[Series]:
     Labels that are not the engine's own are left out: nothing else sets any.
 
     Raises:
-        SourceUnavailable: a line of a known series cannot be read, or there are too many of them.
+        SourceUnavailable: a line of a known series cannot be read or is too long, or there are too many of them.
     """
     wanted = "|".join(re.escape(name) for name in (*metrics.names, *metrics.former_names))
     lines = re.findall(rf"^(?:{wanted})[ \t{{].*$", text, re.MULTILINE)
     if len(lines) > MOST_SERIES:
         raise SourceUnavailable(f"its metrics have more than {MOST_SERIES} series")
+    if max(map(len, lines), default=0) > LONGEST_SERIES:
+        raise SourceUnavailable(f"its metrics have a series of more than {LONGEST_SERIES} characters")
     try:
         found = [_series(sample, at, metrics) for sample in _samples(lines)]
     except Exception as error:  # the parser names no error: a hostile line raises whatever it leads to

@@ -35,6 +35,10 @@ EARLY_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 240.0
 """The longest pause between two scrapes of a pod that does not answer. Each failure doubles the pause."""
 
+REST = 50.0
+"""How many times the CPU time of its last scrape a pod is not scraped again: it takes a fiftieth of a core at most. An
+engine's page takes some 10 ms, and 5 ms for each further rank."""
+
 SCRAPE_TIMEOUT_SECONDS = 2.0
 """The time limit of one scrape. A page of vLLM takes some 50 ms. With Prometheus' own limit of 10 s, pods that hang
 would hold their threads five times as long."""
@@ -54,6 +58,13 @@ OTHER_THREADS = 24
 
 FORGET_SECONDS = 600.0
 """After this time without a question, a pod is forgotten."""
+
+
+class _Cost(NamedTuple):
+    """What a scrape took: time on the clock, and time of a CPU."""
+
+    seconds: float
+    cpu_seconds: float
 
 
 class _Target(NamedTuple):
@@ -143,22 +154,24 @@ class PodScrape:
 
     def _scrape(self, target: _Target, metrics: EngineMetrics) -> None:
         """Scrape one pod and keep the result."""
-        signals, error, began = None, "", time.monotonic()
+        signals, error, began, worked = None, "", time.monotonic(), time.thread_time()
         try:
             signals = scraped(target.pod, self._url(target, metrics), metrics, self.timeout_seconds)
         except SourceUnavailable as failure:
             error = str(failure)
         except Exception as failure:  # noqa: BLE001 - whatever a page leads to, it costs this page only
             error = f"its metrics cannot be read ({type(failure).__name__})"
+        cost = _Cost(time.monotonic() - began, time.thread_time() - worked)
         with self._lock:
-            self._keep(self._known.setdefault(target, _Known()), signals, error, time.monotonic() - began)
+            self._keep(self._known.setdefault(target, _Known()), signals, error, cost)
 
-    def _keep(self, known: _Known, signals: PodSignals | None, error: str, took_seconds: float) -> None:
+    def _keep(self, known: _Known, signals: PodSignals | None, error: str, cost: _Cost) -> None:
         known.signals, known.error, known.running = signals, error, False
-        known.quick = signals is not None and took_seconds < QUICK_SECONDS
+        known.quick = signals is not None and cost.seconds < QUICK_SECONDS
         known.failures = 0 if signals is not None else min(10, known.failures + 1)
         pause = min(LONGEST_PAUSE_SECONDS, self.scrape_seconds * 2 ** max(0, known.failures - 1))
-        known.due = time.monotonic() - took_seconds + pause - min(EARLY_SECONDS, pause / 10)
+        pause = max(pause, REST * cost.cpu_seconds)
+        known.due = time.monotonic() - cost.seconds + pause - min(EARLY_SECONDS, pause / 10)
 
     def _url(self, target: _Target, metrics: EngineMetrics) -> str:
         address = ip_address(target.address)
