@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.adapters import metrics_page, pod_scrape
+from plimsoll.adapters import engine_series, metrics_page, pod_scrape
 from plimsoll.adapters.metrics_page import read_page
 from plimsoll.adapters.pod_scrape import OTHER_THREADS, QUICK_THREADS, PodScrape
 from plimsoll.adapters.readings import Reading
@@ -179,8 +179,8 @@ FAULTS: list[tuple[Serve, str]] = [
     (page('vllm:kv_cache_usage_perc{engine="0} much\n'), "its metrics are not in Prometheus' text format"),
     (page("vllm:kv_cache_usage_perc many\n"), "its metrics are not in Prometheus' text format"),
     (
-        page(f'{METRICS.kv_usage}{{engine="0"}} 1\n' * (metrics_page.MOST_SERIES + 1)),
-        "its metrics have more than 2048 series",
+        page(f'{METRICS.kv_usage}{{engine="0"}} 1\n' * (engine_series.MOST_SERIES + 1)),
+        "its metrics have more than 4096 series",
     ),
     (
         page(f'{METRICS.kv_usage}{{engine="0",junk="{"x" * metrics_page.LONGEST_SERIES}"}} 1\n'),

@@ -12,17 +12,21 @@ from typing import Any
 import pytest
 
 from plimsoll.adapters import prometheus
+from plimsoll.adapters.engine_series import MOST_RANKS, MOST_SCRAPES, MOST_SERIES, Series, pod_signals
 from plimsoll.adapters.prometheus import PrometheusSignals
 from plimsoll.adapters.prometheus_places import LABEL_PAIRS
 from plimsoll.adapters.readings import Reading
+from plimsoll.engines.registry import engine_of
 from plimsoll.engines.vllm.metrics import capacity_tokens
 from plimsoll.rebalance.load import summarize
 from plimsoll.rebalance.signals import EngineSample, SignalState
 from tests.adapters.fake_prometheus import Answer, Query, matrix, selected, send_bytes, send_json, serving, success
 from tests.support.tables import every_case
+from tests.support.work import measured_effort
 
 NOW = 1_700_000_000.0
 TARGET = {"namespace": "chat", "pod": "llama-0", "instance": "10.0.0.7:8000", "job": "chat/llama"}
+METRICS = engine_of().metrics
 PLACES = {label for pair in LABEL_PAIRS for label in pair}
 CONFIG = {"block_size": "16", "num_gpu_blocks": "100", "cache_dtype": "auto", "kv_cache_size_tokens": "1500"}
 
@@ -525,6 +529,43 @@ def test_ten_thousand_series_of_one_tenant_cost_that_tenants_reading_alone() -> 
         f"Prometheus sent more than {prometheus.MAX_BODY_BYTES} bytes",
     )
     assert samples(mine)[0].kv_usage == 0.5
+
+
+def test_a_pod_with_more_series_than_an_engine_has_is_unknown_and_its_neighbour_is_read() -> None:
+    crowd = {"namespace": "chat", "pod": "crowd-0"}
+    some = series("num_requests_running", {-5: "1"}, crowd)
+    many = [some | {"metric": some["metric"] | {"junk": str(each)}} for each in range(MOST_SERIES)]
+    reported = [*many, *pod_series({-5: "0.7"}, crowd), *pod_series({-5: "0.5"})]
+
+    reading = read(matching(*reported), "crowd-0", "llama-0")
+
+    assert list(reading.pods) == ["llama-0"]
+    assert samples(reading)[0].kv_usage == 0.5
+
+
+def test_the_work_for_a_series_does_not_grow_with_the_names_of_labels() -> None:
+    """Each series has a label of another name, so that the labels of a target are as many as there are series."""
+
+    def work(number: int) -> float:
+        own = [{"__name__": METRICS.running, f"label_{each}": "x"} for each in range(number)]
+        found = [Series(labels, {NOW: 1.0}, METRICS.running, "") for labels in own]
+        with measured_effort() as done:
+            pod_signals("p", found, METRICS)
+        return done.amount
+
+    assert work(MOST_SERIES) < 40 * max(work(MOST_SERIES // 8), 0.1)
+
+
+def test_a_page_that_gives_each_series_a_time_or_a_rank_of_its_own_is_read_in_part() -> None:
+    ranks = [
+        Series({"__name__": METRICS.kv_usage, "engine": str(each)}, {NOW + each: 0.5}, METRICS.kv_usage, str(each))
+        for each in range(MOST_RANKS + 1)
+    ]
+    at_once = [replace(each, points={NOW: 0.5}) for each in ranks]
+    assert pod_signals("p", at_once[1:], METRICS).samples[0].rank_usages == (0.5,) * MOST_RANKS
+    assert pod_signals("p", at_once, METRICS).samples[0].rank_usages == ()
+    times = Series(ranks[0].labels, dict.fromkeys(range(MOST_SCRAPES + 1), 0.5), METRICS.kv_usage, "0")
+    assert [each.at for each in pod_signals("p", [times], METRICS).samples] == [*range(1, MOST_SCRAPES + 1)]
 
 
 def test_nobody_listening_is_unavailable() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from plimsoll.app.live import HISTORY_SECONDS
-from plimsoll.app.sample_memory import MOST_DEPARTED, Memory, Question, questions, remembered, signals_of
+from plimsoll.app.sample_memory import MOST_DEPARTED, MOST_SAMPLES, Memory, Question, questions, remembered, signals_of
 from plimsoll.rebalance.load import ERRORS_IN_A_ROW, summarize
 from plimsoll.rebalance.signals import BY_RANK, EngineSample, PodSignals, SignalState
 
@@ -118,6 +118,15 @@ def test_pods_that_come_and_go_do_not_fill_the_memory() -> None:
         memory = after(memory, signals(f"p{number}", [sample(NOW + number)]), NOW + number, f"p{number}")
 
     assert sorted(memory) == sorted(f"p{number}" for number in range(199 - MOST_DEPARTED, 200))
+
+
+def test_a_page_with_a_time_for_each_series_fills_no_memory_and_its_neighbour_keeps_its_history() -> None:
+    crowded = signals("p", (sample(NOW - number / 100) for number in range(12_000)))
+    honest = signals("q", scrapes(NOW - 600, NOW))
+    memory = after({}, crowded | honest, NOW, "p", "q")
+    assert len(memory["p"].samples) == MOST_SAMPLES
+    assert ages(memory, NOW)[-1] == 0, "the newest are kept"
+    assert memory["q"] == after({}, honest, NOW, "q")["q"]
 
 
 def test_samples_of_the_future_are_forgotten_when_the_clock_is_set_back() -> None:

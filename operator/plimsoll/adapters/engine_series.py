@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,17 @@ from plimsoll.adapters.impossible_numbers import is_count, is_share, without_lon
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.engines.metrics import EngineMetrics, count_of, total_of
 from plimsoll.rebalance.signals import EngineSample, PodSignals
+
+MOST_SERIES = 4096
+"""The most series of one pod that are read: 25 for each of 64 ranks, from two Prometheus servers, are 3200. More are no
+engine's, and nothing is known of its load."""
+
+MOST_SCRAPES = 8192
+"""The most scrapes of one pod that are read, the newest ones: a day has 5760 of 15 s. A page may give each series a
+time of its own."""
+
+MOST_RANKS = 256
+"""The most ranks that are told apart. Each sample that is remembered has their figures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +92,15 @@ def pod_signals(pod: str, series: Sequence[Series], metrics: EngineMetrics) -> P
     The engines (data-parallel ranks) of the pod are combined at each scrape: the sum of all counts, and the share of
     all their caches together that is in use. If a rank lacks a metric at a scrape, the metric is unknown there.
     """
+    if len(series) > MOST_SERIES:
+        return PodSignals(pod, ())
     scrape = _newest_scrape(series, metrics)
     engines = {one.engine for one in scrape if one.name == metrics.kv_usage}
     caches = _caches_by_time(scrape, engines, metrics)
     figures: dict[str, Mapping[float, Any]] = _sums(scrape, engines, metrics)
     figures["kv_usage"] = _usage_by_time(scrape, engines, metrics, caches)
     figures["kv_capacity_tokens"] = {at: sum(by_engine.values()) for at, by_engine in caches.items()}
-    times = sorted({at for by_time in figures.values() for at in by_time})
+    times = sorted({at for by_time in figures.values() for at in by_time})[-MOST_SCRAPES:]
     figures["rank_usages"] = _by_rank(scrape, engines, metrics.kv_usage, is_share)
     figures["rank_queues"] = _by_rank(scrape, engines, metrics.waiting, is_count)
     samples = (_sample(at, figures) for at in times)
@@ -138,9 +152,14 @@ def _newest_scrape(series: Sequence[Series], metrics: EngineMetrics) -> list[Ser
     if not loads:
         return []
     # The metric of the capacity may have dozens of extra labels, so the target's labels come from the other metrics.
-    target_labels = sorted({label for one in loads for label in one.labels} - {"__name__"} - metrics.labels)
-    newest = max(loads, key=lambda one: one.freshness)
-    return [one for one in series if all(one.labels.get(label) == newest.labels.get(label) for label in target_labels)]
+    target_labels = {label for one in loads for label in one.labels} - {"__name__"} - metrics.labels
+    newest = _only(target_labels, max(loads, key=lambda one: one.freshness))
+    return [one for one in series if _only(target_labels, one) == newest]
+
+
+def _only(names: AbstractSet[str], series: Series) -> dict[str, str]:
+    """Return those labels of a series that have one of these names. A page may have as many names as series."""
+    return {label: value for label, value in series.labels.items() if label in names}
 
 
 def _sum_by_time(series: Iterable[Series], name: str, engines: set[str]) -> dict[float, float]:
@@ -183,7 +202,7 @@ def _by_rank(
     series: Iterable[Series], engines: set[str], name: str, is_possible: Callable[[float], bool]
 ) -> dict[float, tuple[float, ...]]:
     """Return a figure of each rank, in the order of the ranks, at each scrape where all are possible."""
-    if len(engines) < 2:  # noqa: PLR2004 - one rank's use is the pod's
+    if not 1 < len(engines) <= MOST_RANKS:  # one rank's use is the pod's
         return {}
     values = _values_by_time(_best(series, name), engines)
     ranks = sorted(engines, key=lambda rank: (not rank.isdecimal(), len(rank), rank))

@@ -11,12 +11,9 @@ from collections.abc import Iterator
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-from plimsoll.adapters.engine_series import Series
+from plimsoll.adapters.engine_series import MOST_SERIES, Series
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.engines.metrics import EngineMetrics
-
-MOST_SERIES = 2048
-"""The most series that are read from one page: 25 for each of 64 ranks are 1600. More are no engine's."""
 
 LONGEST_SERIES = 8192
 """Characters of a series with its labels. vLLM's longest, which says how the KV cache is configured, has some 1000. The

@@ -122,7 +122,7 @@ class PrometheusSignals:
         except (SourceUnavailable, InvalidInput) as error:
             return Reading(state=SignalState.UNAVAILABLE, error=str(error))
         signals = {pod: pod_signals(pod, series, metrics) for pod, series in found.items()}
-        return Reading(signals, clock_skew_seconds=skew)
+        return Reading({pod: one for pod, one in signals.items() if one.samples}, clock_skew_seconds=skew)
 
     def gpu_activity(self, namespace: str, pods: Collection[str]) -> GpuActivity | None:
         """Ask how busy the pods' GPUs are, by one query; None where the server does not know it or cannot be asked.

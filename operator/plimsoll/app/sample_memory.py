@@ -23,6 +23,10 @@ THINNED_SECONDS = 60.0
 SPARE_SECONDS = 40
 """How much longer than the wanted time samples are kept, so that the first one within it has one before it."""
 
+MOST_SAMPLES = 2048
+"""The most samples of a pod that are kept, the newest ones: 1440 of a day, and 150 of a scrape each second. A page may
+give each of its series a time of its own, and every pass looks at them all."""
+
 OVERLAP_SECONDS = 15
 """How far before a pod's last sample the next reading begins: a reading may have come in the middle of a scrape."""
 
@@ -123,4 +127,4 @@ def _thinned(ordered: Sequence[EngineSample], until: float) -> tuple[EngineSampl
         following = ordered[index + 1].at if index + 1 < len(ordered) else math.inf
         if not kept or sample.at >= until or following - kept[-1].at > THINNED_SECONDS:
             kept.append(sample)
-    return tuple(kept)
+    return tuple(kept[-MOST_SAMPLES:])
