@@ -68,11 +68,11 @@ class HostileHub:
 
 
 @contextmanager
-def serve_hostile_hub() -> Iterator[HostileHub]:
+def serve_hostile_hub(address: str = "127.0.0.1") -> Iterator[HostileHub]:
     """Run one for a test."""
     hub = HostileHub()
-    listener = socket.create_server(("127.0.0.1", 0))
-    hub.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    listener = socket.create_server((address, 0))
+    hub.url = f"http://{address}:{listener.getsockname()[1]}"
     threads: list[Thread] = []
 
     def accept() -> None:

@@ -290,6 +290,60 @@ def test_a_redirect_to_what_is_no_web_address_is_not_followed(
         models.facts(HARM, None, None)
 
 
+PUBLIC = "93.184.215.14"
+
+
+@pytest.fixture
+def known_as(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Let names of the machine itself stand for other addresses where these are judged, and nowhere else."""
+
+    def know(**addresses: str) -> None:
+        judged = hub_session._reach_of  # noqa: SLF001 - a test has no address of the public internet
+        names = {"127.0.0.1": addresses["hub"], "127.0.0.2": addresses["target"]}
+
+        def reach_of(address: str) -> hub_session.Reach:
+            return judged(names.get(address, address))
+
+        monkeypatch.setattr(hub_session, "_reach_of", reach_of)
+
+    return know
+
+
+@pytest.mark.parametrize(
+    ("home", "target", "follows"),
+    [
+        (PUBLIC, PUBLIC, True),
+        ("10.0.0.1", "10.9.0.1", True),
+        ("10.0.0.1", PUBLIC, True),
+        ("127.0.0.1", "10.0.0.1", True),
+        (PUBLIC, "10.0.0.1", False),
+        (PUBLIC, "100.100.100.200", False),
+        (PUBLIC, "fd00:ec2::254", False),
+        (PUBLIC, "::ffff:10.0.0.1", False),
+        ("10.0.0.1", "169.254.169.254", False),
+        ("10.0.0.1", "fe80::1", False),
+        ("10.0.0.1", "127.0.0.1", False),
+        (PUBLIC, "224.0.0.1", False),
+    ],
+)
+def test_a_redirect_leads_to_no_network_that_the_hub_is_not_in(
+    hub: HostileHub, models: HubModels, known_as: Callable[..., None], home: str, target: str, *, follows: bool
+) -> None:
+    """What is there is not even asked, and a neighbour's model is read."""
+    known_as(hub=home, target=target)
+    with serve_hostile_hub("127.0.0.2") as inside:
+        inside.on("secret", lambda request: request.answer(json.dumps(CONFIG).encode()))
+        moved = f"Location: {inside.url}/secret"
+        hub.on(f"{HARM}/resolve/main/config.json", lambda request: request.answer(b"", moved, status="302 Found"))
+        if follows:
+            assert models.facts(HARM, None, None).layers == 2
+        else:
+            with pytest.raises(SourceUnavailable, match="a network that it is not in itself"):
+                models.facts(HARM, None, None)
+            assert not inside.requests
+        assert models.facts(HONEST, None, None, asker="other").layers == 2
+
+
 def test_the_token_goes_to_the_endpoint_and_to_nobody_else(hub: HostileHub, models: HubModels) -> None:
     with serve_hostile_hub() as storage:
         storage.on("blob", lambda request: request.answer(json.dumps(CONFIG).encode()))

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import itertools
 import re
+import socket
 import ssl
 import threading
 import time
@@ -17,7 +18,9 @@ import zlib
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import cache
+from ipaddress import ip_address
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -226,7 +229,7 @@ class Visit:
                 async with self._http().stream("GET", url, headers=headers) as response:
                     if not response.has_redirect_location:
                         return await self._read(response, most, sink, cut="Range" in asked)
-                    target = self._next(url, response.headers["Location"])
+                    target = await self._next(url, response.headers["Location"])
             except _NOT_CONNECTED as error:
                 if _origin(url) != _origin(self._home):
                     raise
@@ -234,12 +237,14 @@ class Visit:
             url = target
         raise self._unusable(f"redirects more than {MOST_HOPS} times")
 
-    def _next(self, url: httpx2.URL, location: str) -> httpx2.URL:
+    async def _next(self, url: httpx2.URL, location: str) -> httpx2.URL:
         target = url.join(location)
         if target.scheme not in ("http", "https") or not target.host:
             raise self._unusable("redirects to what is no web address")
         if url.scheme == "https" and target.scheme != "https":
             raise self._unusable("redirects from https to http")
+        if _origin(target) != _origin(self._home) and await _reach(target) > await _reach(self._home):
+            raise self._unusable("redirects to an address of a network that it is not in itself")
         return target
 
     def _headers_for(self, url: httpx2.URL) -> dict[str, str]:
@@ -320,6 +325,32 @@ def _declared_bytes(response: httpx2.Response) -> int:
 
 def _origin(url: httpx2.URL) -> tuple[str, str, int]:
     return url.scheme, url.host, url.port or {"http": 80, "https": 443}.get(url.scheme, 0)
+
+
+class Reach(IntEnum):
+    """From where an address can be reached: the higher, the nearer to the operator."""
+
+    ANYWHERE = 0
+    NETWORK = 1
+    HOST = 2
+    """The machine itself, and what answers for its link, such as a cloud's metadata."""
+
+
+async def _reach(url: httpx2.URL) -> Reach:
+    """Return the nearest reach of a host's addresses. One without addresses cannot be asked, or a proxy knows it."""
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(str(url.host), None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return Reach.ANYWHERE
+    return max((_reach_of(str(address[0])) for *_, address in found), default=Reach.ANYWHERE)
+
+
+def _reach_of(address: str) -> Reach:
+    read = ip_address(address)
+    read = getattr(read, "ipv4_mapped", None) or read
+    if read.is_loopback or read.is_link_local or read.is_unspecified or read.is_multicast:
+        return Reach.HOST
+    return Reach.ANYWHERE if read.is_global else Reach.NETWORK
 
 
 def _origin_text(endpoint: str) -> str:
