@@ -132,6 +132,14 @@ class TestPods:
         assert [pod.name for pod in seen.pods[POOL]] == ["real"]
         assert sorted(complaint.split(" is ")[0] for complaint in seen.complaints) == ["Pod ns/bare", "Pod ns/forged"]
 
+    def test_those_that_cost_no_gpu_are_no_engines_and_are_asked_for_nothing(self) -> None:
+        """They may be thousands, ready at once, with a page each."""
+        cheap = pod_body("cheap")
+        cheap["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1m"}}
+        seen = around(workload_body(), pods=(pod_body("one"), cheap))
+        assert [pod.name for pod in seen.pods[POOL]] == ["one"]
+        assert seen.complaints == (f"Pod ns/cheap is ignored: it has the labels of pool {POOL} and asks for no GPU",)
+
     def test_ten_thousand_of_them_fill_no_log(self) -> None:
         def forged(name: str) -> Body:
             body = pod_body(name)

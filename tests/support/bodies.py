@@ -48,6 +48,9 @@ def node_body(name: str = "h100-0", *, version: int = 1, beat: str = "03:00:00",
     }
 
 
+_ONE_GPU = {"limits": {"nvidia.com/gpu": "1"}, "requests": {"nvidia.com/gpu": "1"}}
+
+
 def pod_body(name: str, *, version: int = 1, pool: str = POOL, owner: str = "llama", **more: Any) -> Body:
     """A bound pod of a pool, made by its ReplicaSet; ``more`` replaces parts of the status."""
     status: Body = {"phase": "Running", "conditions": [{"type": "PodScheduled", "status": "True"}], **more}
@@ -63,7 +66,7 @@ def pod_body(name: str, *, version: int = 1, pool: str = POOL, owner: str = "lla
             "labels": {DEPLOYMENT_LABEL: owner, POOL_LABEL: pool},
             "ownerReferences": [{"kind": "ReplicaSet", "name": f"{owner}-{pool}-7d9", "uid": "rs", "controller": True}],
         },
-        "spec": {"nodeName": "h100-0", "containers": [{"name": "engine", "args": ["x"]}]},
+        "spec": {"nodeName": "h100-0", "containers": [{"name": "engine", "args": ["x"], "resources": _ONE_GPU}]},
         "status": status,
     }
 

@@ -15,6 +15,9 @@ from plimsoll.adapters.engine_series import MOST_SERIES, Series
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.engines.metrics import EngineMetrics
 
+MOST_CHARACTERS = 512 * 1024
+"""Characters of all series that are read. Those of 64 ranks have some 240,000. The parser takes 0.3 s for the most."""
+
 LONGEST_SERIES = 8192
 """Characters of a series with its labels. vLLM's longest, which says how the KV cache is configured, has some 1000. The
 parser's time grows with the square of a line's length: one of a megabyte takes it seven seconds."""
@@ -32,6 +35,8 @@ def read_page(text: str, at: float, metrics: EngineMetrics) -> list[Series]:
     lines = re.findall(rf"^(?:{wanted})[ \t{{].*$", text, re.MULTILINE)
     if len(lines) > MOST_SERIES:
         raise SourceUnavailable(f"its metrics have more than {MOST_SERIES} series")
+    if sum(map(len, lines)) > MOST_CHARACTERS:
+        raise SourceUnavailable(f"its metrics have series of more than {MOST_CHARACTERS} characters")
     if max(map(len, lines), default=0) > LONGEST_SERIES:
         raise SourceUnavailable(f"its metrics have a series of more than {LONGEST_SERIES} characters")
     try:

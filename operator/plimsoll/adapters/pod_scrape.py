@@ -35,9 +35,9 @@ EARLY_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 240.0
 """The longest pause between two scrapes of a pod that does not answer. Each failure doubles the pause."""
 
-REST = 50.0
-"""How many times the CPU time of its last scrape a pod is not scraped again: it takes a fiftieth of a core at most. An
-engine's page takes some 10 ms, and 5 ms for each further rank."""
+REST = 150.0
+"""How many times the CPU time of its last scrape a pod is not scraped again: it takes 0.7 % of a core at most. An
+engine's page takes some 10 ms, and 5 ms for each further rank: 16 ranks are scraped as often as one."""
 
 SCRAPE_TIMEOUT_SECONDS = 2.0
 """The time limit of one scrape. A page of vLLM takes some 50 ms. With Prometheus' own limit of 10 s, pods that hang

@@ -121,7 +121,9 @@ def _gather_pod(body: Body, pool: str, into: _Gathering, read: ReadPod) -> None:
     if _is_older(body, into.owner, into.workloads.get(pool)):
         return
     facts = read(body)
-    if not facts.ended:
+    if not facts.holds_gpus:  # pods that cost nothing could be thousands, and each is asked for its metrics
+        into.complain(f"Pod {key_of(body)} is ignored: it has the labels of pool {pool} and asks for no GPU")
+    elif not facts.ended:
         into.pods.setdefault(pool, []).append(facts)
 
 

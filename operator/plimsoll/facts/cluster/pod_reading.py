@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from plimsoll.domain.engine_failures import EngineFailure
+from plimsoll.facts.cluster.fleet_reading import holds_gpus
 from plimsoll.facts.cluster.scheduler_words import Obstacle, read_obstacles
 
 Body = Mapping[str, Any]
@@ -25,7 +26,8 @@ class PodFacts:
 
     Times are POSIX seconds. ``bound_since`` is when the scheduler bound it, and ``unscheduled_since`` when it first
     failed to do so. ``obstacles`` are the reasons why the scheduler rejects every node, read from its message.
-    ``address`` is the IP address; empty until the pod has one.
+    ``address`` is the IP address; empty until the pod has one. An engine always asks for GPUs: a pod without
+    ``holds_gpus`` is none.
     """
 
     name: str
@@ -43,6 +45,7 @@ class PodFacts:
     restarts: int = 0
     node: str = ""
     address: str = ""
+    holds_gpus: bool = False
 
 
 def read_pod(body: Body, read_failure: ReadFailure) -> PodFacts:
@@ -71,6 +74,7 @@ def read_pod(body: Body, read_failure: ReadFailure) -> PodFacts:
         restarts=restarts,
         node=str((body.get("spec") or {}).get("nodeName") or ""),
         address=str(status.get("podIP") or ""),
+        holds_gpus=holds_gpus(body),
     )
 
 
