@@ -19,7 +19,7 @@ from tests.support.bodies import Body
 from tests.support.forgery import RECORDS, forged_deployment, forged_pod
 from tests.support.honest import honest_nodes, honest_spec
 from tests.support.installed import LLAMA_8B, condition, inference_deployment
-from tests.support.operator_in_memory import OperatorInMemory
+from tests.support.operator_in_memory import PRICES, OperatorInMemory
 from tests.support.workloads import gpu_deployment
 
 HERE, HONEST = "here", "honest"
@@ -102,6 +102,42 @@ async def test_forged_workloads_and_pods_enter_no_plan_and_are_named(
     town.apply("beside", replicas=7)  # nobody believes that the other GPUs are taken
     await town.go_on()
     assert (town.ready("real"), town.ready("beside")) == ("Serving", "Serving")
+
+
+def claiming(name: str, gpus: int, *, node: str = "", phase: str = "Pending") -> Body:
+    """A pod of a tenant that asks for GPUs, of the highest priority; ``node`` is where its author has put it."""
+    asked = {"limits": {"nvidia.com/gpu": str(gpus)}, "requests": {"nvidia.com/gpu": str(gpus), "memory": "9E"}}
+    spec: Body = {"containers": [{"name": "x", "image": "x", "resources": asked}], "priority": 2**31 - 1}
+    head = {"name": name, "namespace": HERE}
+    put = {"nodeName": node} if node else {}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": head, "spec": spec | put, "status": {"phase": phase}}
+
+
+async def test_pods_that_wait_or_have_ended_or_are_put_where_nothing_is_take_no_gpu_of_a_neighbour(town: Town) -> None:
+    town.apply("real")
+    await town.go_on()
+    for number in range(200):
+        town.api.put(claiming(f"waits-{number}", 8))
+        town.api.put(claiming(f"refused-{number}", 8, node=f"{HONEST}-0", phase="Failed"))
+    town.api.put(claiming("nowhere", 8, node="no-such-node"))
+    town.api.put(claiming("all", 10**6, node=f"{HERE}-0", phase="Running"))
+    await town.assert_the_neighbour_is_served()
+    assert town.ready("real") == "Serving", "what runs is left alone"
+    town.apply("beside")
+    await town.go_on()
+    assert town.ready("beside") != "Serving", "a node is as full as its pods say"
+
+
+async def test_a_config_map_that_looks_like_the_price_list_sets_no_price(town: Town) -> None:
+    prices = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"h100-sxm-80gb": "0.0001"}}
+    marks = {"app.kubernetes.io/managed-by": "plimsoll", "app.kubernetes.io/name": "plimsoll"}
+    for tenant in (HERE, HONEST):
+        town.api.put(prices | {"metadata": {"name": PRICES.name, "namespace": tenant, "labels": marks}})
+    await town.assert_the_neighbour_is_served()
+    assert town.operator.prices.current == {}
+    town.api.put(prices | {"metadata": {"name": PRICES.name, "namespace": PRICES.namespace}})
+    await town.go_on()
+    assert list(town.operator.prices.current) == ["h100-sxm-80gb"], "the admin's is read"
 
 
 async def test_gpus_promised_to_pods_that_cannot_be_made_are_given_to_others(town: Town) -> None:

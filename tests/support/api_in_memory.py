@@ -31,7 +31,7 @@ from plimsoll.adapters.cluster import (
 from plimsoll.app.store import key_of, uid_of
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.times import to_rfc3339
-from plimsoll.facts.cluster.host_reading import pod_need
+from plimsoll.facts.cluster.host_reading import is_bound, pod_need
 from testbed.audit import AuditEvent
 from testbed.operator_process import USER
 from tests.support.bodies import Body
@@ -332,9 +332,9 @@ class ApiInMemory:
         free = {body["metadata"]["name"]: _allocatable(body) for body in self.all(NODES)}
         waiting = []
         for pod in self.all(PODS):
-            if pod["spec"].get("nodeName"):
+            if is_bound(pod):
                 free[pod["spec"]["nodeName"]].subtract(_gpus(pod))
-            else:
+            elif not pod["spec"].get("nodeName"):
                 waiting.append(pod)
         for pod in sorted(waiting, key=lambda body: int(body["metadata"]["resourceVersion"])):
             fitting = (
