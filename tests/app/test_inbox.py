@@ -247,6 +247,26 @@ async def test_the_proposal_of_a_neighbour_is_none_of_ones_own(opened: Open) -> 
     assert [each["id"] for each in room.proposals()] == [ids["honest"]]
 
 
+async def test_answers_that_are_replayed_or_about_another_move_nothing_and_the_neighbours_is_heard(
+    opened: Open,
+) -> None:
+    room = await under_pressure(opened, "asks", "honest")
+    await room.turn()
+    ids = {each["deployment"]: each["id"] for each in room.proposals()}
+    first = room.answer(ids["asks"])
+    room.there.load((await room.turn())["asks"], EASY)
+    assert room.outcome(first) == "CarriedOut"
+    replayed, of_another = room.answer(ids["asks"]), room.answer(ids["honest"])
+    room.answer(ids["honest"], deployment="honest", namespace="foreign")
+    cases = await room.turn()
+    assert (pools(cases["asks"]), pools(cases["honest"])) == ({(L40S, "Active"): 2}, {(L40S, "Active"): 1})
+    assert (room.outcome(replayed), room.outcome(of_another)) == ("Stale", "Stale")
+    right = room.answer(ids["honest"], deployment="honest")
+    cases = await room.turn()
+    assert (pools(cases["asks"]), pools(cases["honest"])) == ({(L40S, "Active"): 2}, {(L40S, "Active"): 2})
+    assert room.outcome(right) == "CarriedOut"
+
+
 async def test_an_approval_of_a_deployment_that_does_not_exist_is_answered_once(opened: Open) -> None:
     room = await under_pressure(opened)
     wrong, right = room.answer("0" * 12, deployment="nobody"), room.answer("0" * 12)
