@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.console.sources.prometheus_live import LONGEST_MATCHERS, PrometheusLive, matchers_of
+from plimsoll.console.sources.prometheus_live import LONGEST_MATCHERS, MAX_BODY_BYTES, PrometheusLive, matchers_of
 from plimsoll.console.views.fleet_totals import FleetTotals, GpuTotal
 from plimsoll.console.views.past_use import Past, Span
 from plimsoll.domain.errors import SourceUnavailable
@@ -21,6 +21,7 @@ NOW = 1_700_000_100.0
 PAIR = ("namespace", "pod")
 MINE = ObjectKey("chat", "llama-0")
 SPAN = Span(3600, 60)
+PATIENT_SECONDS = 60.0
 
 Rows = Iterable[dict[str, Any]]
 
@@ -99,6 +100,25 @@ def test_the_page_of_another_namespace_says_nothing_of_a_pod(pair: tuple[str, st
     assert last(lies)[0] == {}
     claims = [{**one, "metric": one["metric"] | {pair[0]: "foreign"}} for one in engine()]
     assert last(claims)[0] == {}
+
+
+def test_a_tenant_with_more_series_than_are_read_hides_no_other() -> None:
+    """Somebody who may list both sees the honest pods. Who lists the other alone is told why there is nothing."""
+    crowd = ObjectKey("crowd", "crowd-0")
+
+    def answer(request: BaseHTTPRequestHandler, query: Query) -> None:
+        if "crowd" in query["query"]:
+            send_bytes(request, b" " * (MAX_BODY_BYTES + 1))
+        else:
+            that_has(engine())(request, query)
+
+    with serving(NOW, answer) as fake:
+        live = PrometheusLive(fake.url, timeout_seconds=PATIENT_SECONDS)
+        found = live.last([MINE, crowd], now=NOW, window_seconds=120)
+        with pytest.raises(SourceUnavailable, match="sent more than"):
+            live.last([crowd], now=NOW, window_seconds=120)
+    assert set(found) == {MINE}
+    assert found[MINE].samples[-1].running == 8
 
 
 def test_many_pods_are_one_query_for_each_metric_and_not_one_for_each_pod() -> None:

@@ -29,6 +29,10 @@ class QueryRefused(SourceUnavailable):
     """The server is there, but it does not take this query (HTTP 400 or 422). Another query may work."""
 
 
+class ReplyTooLarge(SourceUnavailable):
+    """The reply has more bytes than are read. That to a smaller question may have fewer."""
+
+
 class LimitedAdapter(HTTPAdapter):
     """A transport for a few requests, with a time limit for all of them and a size limit for each reply.
 
@@ -92,7 +96,7 @@ class LimitedAdapter(HTTPAdapter):
         while chunk := response.raw.read1(_CHUNK_BYTES, decode_content=True):
             body += chunk
             if len(body) > self._max_body_bytes:
-                raise SourceUnavailable(f"{self.neighbour} sent more than {self._max_body_bytes} bytes")
+                raise ReplyTooLarge(f"{self.neighbour} sent more than {self._max_body_bytes} bytes")
             self._remaining()
         return bytes(body)
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 import requests
 
-from plimsoll.adapters.bounded_session import QueryAdapter, session_with, unreachable
+from plimsoll.adapters.bounded_session import QueryAdapter, ReplyTooLarge, session_with, unreachable
 from plimsoll.adapters.engine_series import Series, parse_series, pod_signals
 from plimsoll.adapters.prometheus_access import NO_PROOF, PrometheusAccess
 from plimsoll.adapters.prometheus_places import LABEL_PAIRS, LabelPair, is_believed, other_namespaces
@@ -79,9 +80,11 @@ class PrometheusLive:
         """
         with self._asking(now) as (ask, skew):
             found: dict[ObjectKey, list[Series]] = {}
+            is_shared = len({pod.namespace for pod in pods}) > 1
             for pair in self._label_pairs:
                 missing = [pod for pod in pods if pod not in found]
-                for pod, series in self._series(ask, pair, missing, window_seconds, skew):
+                read = partial(self._series, ask, pair, window_seconds, skew)
+                for pod, series in self._in_parts(missing, read) if is_shared else read(missing):
                     found.setdefault(pod, []).append(series)
         return {pod: pod_signals(pod.name, series, self._metrics) for pod, series in found.items()}
 
@@ -126,8 +129,20 @@ class PrometheusLive:
             session.verify = proof.ca_file
         return session
 
+    @staticmethod
+    def _in_parts(
+        pods: Sequence[ObjectKey], read: Callable[[Sequence[ObjectKey]], Iterable[tuple[ObjectKey, Series]]]
+    ) -> Iterator[tuple[ObjectKey, Series]]:
+        """Read the series of pods; where they are too large, of each namespace alone: one tenant's are the reason."""
+        try:
+            yield from list(read(pods))
+        except ReplyTooLarge:
+            for namespace in sorted({pod.namespace for pod in pods}):
+                with suppress(ReplyTooLarge):
+                    yield from list(read([pod for pod in pods if pod.namespace == namespace]))
+
     def _series(
-        self, ask: _Question, pair: LabelPair, pods: Sequence[ObjectKey], window_seconds: int, skew: float
+        self, ask: _Question, pair: LabelPair, window_seconds: int, skew: float, pods: Sequence[ObjectKey]
     ) -> Iterator[tuple[ObjectKey, Series]]:
         """Yield the series of the pods under one pair of labels, and first those that say whether there are any."""
         wanted = set(pods)
