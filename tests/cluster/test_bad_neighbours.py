@@ -1,6 +1,6 @@
 """Large, busy and lying tenants at the same time, a restart and a take-over among them: a neighbour is served as usual.
 
-The tests build on one another in the order of this file. ``make neighbours`` runs them on the chart's own scale.
+The tests build on one another in the order of this file. ``make neighbours`` runs them with many more objects and changes.
 """
 
 from __future__ import annotations
@@ -34,9 +34,6 @@ LEASE = {
     "PLIMSOLL_LEASE_RENEW_DEADLINE_SECONDS": "7",
     "PLIMSOLL_LEASE_RETRY_SECONDS": "0.5",
 }
-GPU = "h100-sxm-80gb"
-"""The GPU type of the honest engines: what the liars say is about engines of the same kind."""
-
 logger = logging.getLogger(__name__)
 
 
@@ -74,7 +71,7 @@ class Town:
 @pytest.fixture(scope="module")
 def town() -> Iterator[Town]:
     with ExitStack() as stack:
-        plane = stack.enter_context(borrowed_plane([*mixed_fleet(), *honest_nodes()]))
+        plane = stack.enter_context(borrowed_plane([*mixed_fleet(), *honest_nodes(), *honest_nodes(3, "lying")]))
         install(plane)
         share_rights(plane, (ONE, OTHER))
         operators = {name: operator_as(plane, name, environment=LEASE) for name in (ONE, OTHER)}
@@ -95,7 +92,7 @@ def attacked(town: Town) -> Iterator[Town]:
     make_busy(town.bad["busy"])
     with town.honest.standing("stands-among-them"), changing(town.bad["busy"]):
         for name in ("lying-0", "lying-1"):
-            lie(town.bad[name], GPU)
+            lie(town.bad[name], "lying")
         assert flood([town.bad["large-0"], town.bad["large-1"]])
         yield town
     town.note_peaks()

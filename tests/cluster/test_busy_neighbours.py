@@ -1,4 +1,7 @@
-"""Tenants who change many costly objects all the time: their neighbours are served nearly as if they were not there."""
+"""Tenants who change many costly objects all the time: their neighbours are served nearly as if they were not there.
+
+``test_bad_neighbours.py`` has them among others; this one is run by ``make neighbours``.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from tests.support.honest import ALLOWED_SECONDS, Honest
 from tests.support.installed import View, namespace_of
 from tests.support.neighbours import changing, make_busy
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.at_length]
 
 LAPS = 3
 

@@ -1,4 +1,7 @@
-"""Objects as large as etcd takes them: the operator keeps the chart's memory limit and serves their neighbours."""
+"""Objects as large as etcd takes them: the operator keeps the chart's memory limit and serves their neighbours.
+
+``test_bad_neighbours.py`` has them among others; this one is run by ``make neighbours``.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from tests.support.honest import ALLOWED_SECONDS, Honest
 from tests.support.installed import View, condition, namespace_of
 from tests.support.neighbours import LARGE_OBJECTS, flood, memory_limit_mib, peak_mib
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.at_length]
 
 LAPS = 2
 

@@ -17,7 +17,8 @@ from plimsoll.adapters.cluster import DEEPEST_JSON
 from testbed.api_client import ApiError
 from testbed.kwok_config import CRASH_ANNOTATION
 from testbed.operator_process import OperatorProcess
-from tests.support.installed import CHART, View, inference_deployment, on_gpu
+from tests.support.honest import honest_spec
+from tests.support.installed import CHART, View, inference_deployment
 
 LARGE_OBJECTS = int(os.environ.get("PLIMSOLL_LARGE_OBJECTS", "16"))
 """Large objects of each kind of flood. With 20 of 1 MB an operator without limits took 597 MiB."""
@@ -188,9 +189,13 @@ def make_busy(view: View) -> None:
         view.apply(f"busy-{number}", concurrency=None, totalConcurrency=20 + number, contextLength=4096 + number)
 
 
-def lie(view: View, gpu_type: str) -> None:
-    """Create engines that end with a message each: half of them with an image of the tenant's own."""
+def lie(view: View, tenant: str) -> None:
+    """Create engines that end with a message each, on the nodes of that tenant: half of them with an image of its own.
+
+    They are of the same kind as the honest tenant's engines.
+    """
     for number, (name, words) in enumerate(LIES.items()):
         own = {"engine": {"image": "registry.example/liar:1"}} if number % 2 else {}
-        said = {"podTemplate": {"annotations": {CRASH_ANNOTATION: words}}}
-        view.apply(f"lies-{name}", **on_gpu(gpu_type), **own, **said)
+        spec = honest_spec(tenant, **own)
+        said = {"annotations": {CRASH_ANNOTATION: words}}
+        view.apply(f"lies-{name}", **{**spec, "podTemplate": spec["podTemplate"] | said})

@@ -46,6 +46,10 @@ AT_ONCE_PER_NAMESPACE = 32
 """The most objects of one namespace that are written at the same time. The others wait, and the next pass decides anew
 for them: a thousand half-written objects would take more memory, and each of them would be finished late."""
 
+RESTS = 3.0
+"""After the status of an object that is too large the next such one waits this many times as long as the write took. So
+they take a quarter of a core of the API server at most, and their neighbours have the rest."""
+
 UNREACHABLE_SECONDS = 15.0
 """The longest pause while the API server does not answer: when it is back, it is back for all objects."""
 
@@ -59,6 +63,9 @@ NAME_SECONDS = 5.0
 """How soon a name taken by a foreign object is checked again: foreign objects are not watched."""
 
 _GONE, _CONFLICT = 404, 409
+
+LARGE = "", True
+"""The lane of objects that are too large."""
 
 logger = logging.getLogger("plimsoll.writers")
 
@@ -175,23 +182,29 @@ class Writers:
         task = asyncio.create_task(self._write(case, now))
         self._running[case.uid] = task
         self._at_once[lane] += 1
-        task.add_done_callback(partial(self._ended, case.uid, lane))
+        task.add_done_callback(partial(self._ended, case.uid, lane, time.monotonic()))
 
-    def _ended(self, uid: str, lane: tuple[str, bool], _: object) -> None:
-        """Clean up after a write, and begin the next one of its lane.
+    def _ended(self, uid: str, lane: tuple[str, bool], began: float, _: object) -> None:
+        """Clean up after a write, and begin the next one of its lane, after a rest if it is that of large objects.
 
         Wake the planner if a pass skipped this object while it was busy.
         """
-        self._at_once[lane] -= 1
-        waiting = self._waiting.get(lane)
-        if waiting:
-            self._begin(*waiting.popleft())
+        if lane == LARGE:
+            asyncio.get_running_loop().call_later(RESTS * (time.monotonic() - began), self._leave, lane)
+        else:
+            self._leave(lane)
         self._running.pop(uid, None)
         self._intended.pop(uid, None)
         self._pools_at.pop(uid, None)
         if uid in self._left_over:
             self._left_over.discard(uid)
             self.wake.set()
+
+    def _leave(self, lane: tuple[str, bool]) -> None:
+        self._at_once[lane] -= 1
+        waiting = self._waiting.get(lane)
+        if waiting:
+            self._begin(*waiting.popleft())
 
     def _progress(self, case: Case) -> None:
         self.beats.go_on("planning", f"writing {case.key}")
@@ -359,8 +372,8 @@ def is_large(case: Case) -> bool:
 
 
 def lane_of(case: Case) -> tuple[str, bool]:
-    """Return which objects share a limit of writes: those of a namespace, and apart from them its large ones."""
-    return case.key.namespace, is_large(case)
+    """Return which objects share a limit of writes: those of a namespace, and apart from them the large ones of all."""
+    return LARGE if is_large(case) else (case.key.namespace, False)
 
 
 def _blocked(report: Report, taken: NameTaken) -> Report:
