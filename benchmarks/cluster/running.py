@@ -21,6 +21,7 @@ from testbed.operator_process import OperatorProcess
 from testbed.waiting import NotInTime, wait_until
 from tests.support.faulty import IMPATIENT, fault_proxy, operator_through, sampled_health
 from tests.support.installed import GROUP, View, condition, inference_deployment, install, operator_writes
+from tests.support.neighbours import changing, make_busy
 
 NAMESPACE = "many"
 PRODUCTS = ("H100-80GB-HBM3", "L40S")
@@ -42,6 +43,7 @@ POLL_SECONDS = 2.0
 """How often the state is asked for. A list of 1,000 rows takes a tenth of a second of the API server's CPU."""
 
 NODE_BATCH = 250
+BUSY_PATCHES_PER_SECOND = 25.0
 LARGE_FLEET = 100
 """More nodes than this need long leases: kwok renews about 30 a second."""
 
@@ -59,7 +61,7 @@ def run(scenario: Scenario, say: Say) -> Figures:
         if scenario.bare:
             measure_bare(scenario, view, figures, say)
             return figures
-        with operator_in(scenario, plane) as (operator, heal):
+        with operator_in(scenario, plane) as (operator, heal), neighbour_in(scenario, plane):
             with sampled_health(operator, every_seconds=1.0) as health:
                 measure(scenario, view, operator, heal, figures, say)
             figures.health = dict(Counter(status for _, status in health.samples))
@@ -76,6 +78,18 @@ def operator_in(scenario: Scenario, plane: ControlPlane) -> Iterator[tuple[Opera
     with fault_proxy(plane) as proxy, operator_through(plane, proxy) as operator:
         rule = proxy.add(scenario.fault, verbs=scenario.verbs, share=scenario.share)
         yield operator, lambda: proxy.remove(rule)
+
+
+@contextmanager
+def neighbour_in(scenario: Scenario, plane: ControlPlane) -> Iterator[None]:
+    """Another tenant who changes costly objects all the time, if the scenario has one."""
+    if not scenario.busy:
+        yield
+        return
+    view = View(plane, plane.create_namespace("busy"))
+    make_busy(view)
+    with changing(view, BUSY_PATCHES_PER_SECOND):
+        yield
 
 
 def measure_bare(scenario: Scenario, view: View, figures: Figures, say: Say) -> None:
@@ -122,10 +136,11 @@ def measure(
         reached(lambda: refused(view) == scenario.hopeless, scenario, began)
         say(f"{scenario.hopeless} objects that cannot be placed say so")
     figures.rss_mib = resident_mib(operator)
-    await_quiet(view.control_plane)
-    since = AuditLog(view.control_plane.audit_log).offset()
-    figures.settled_cpu_share = cpu_share(operator, SETTLED_SECONDS)
-    figures.writes_when_settled = len(operator_writes(view.control_plane, since))
+    if not scenario.busy:
+        await_quiet(view.control_plane)
+        since = AuditLog(view.control_plane.audit_log).offset()
+        figures.settled_cpu_share = cpu_share(operator, SETTLED_SECONDS)
+        figures.writes_when_settled = len(operator_writes(view.control_plane, since))
     began = time.monotonic()
     view.apply("one-more")
     figures.new_object_seconds = reached(lambda: bool(view.all("pods", "one-more")), scenario, began, 0.2)

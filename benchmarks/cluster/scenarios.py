@@ -20,6 +20,7 @@ class Scenario:
         hopeless: further objects that no node can hold, half of them too large for every GPU there is and half of them
             for a GPU that there is none of.
         bare: no operator; the workloads that it would render are created directly. This is the floor of the others.
+        busy: another tenant changes 30 costly objects all the time, 25 times a second. Nothing ever settles then.
     """
 
     objects: int
@@ -30,6 +31,7 @@ class Scenario:
     verbs: frozenset[Verb] = frozenset({Verb.READ, Verb.WRITE})
     hopeless: int = 0
     bare: bool = False
+    busy: bool = False
 
 
 SCENARIOS = {
@@ -39,6 +41,7 @@ SCENARIOS = {
     "300-and-40-unplaceable": Scenario(300, 60, hopeless=40),
     "1000-without-operator": Scenario(1000, 1250, bare=True),
     "1000": Scenario(1000, 1250),
+    "1000-and-a-busy-neighbour": Scenario(1000, 1250, busy=True),
 }
 
 

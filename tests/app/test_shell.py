@@ -23,7 +23,7 @@ from plimsoll.app.settings import Settings
 from plimsoll.app.shell import Shell, inbox_lists, listed_only, watched
 from plimsoll.app.store import Store
 from plimsoll.domain.errors import SourceUnavailable
-from tests.support.bodies import inference_deployment_body, node_body
+from tests.support.bodies import inference_deployment_body, node_body, pod_body
 
 
 class Clock:
@@ -60,6 +60,36 @@ def running(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Shell:
     assert shell.alive().is_well
     assert shell.ready().text() == "leading"
     return shell
+
+
+@pytest.mark.parametrize("took_little", [True, False])
+def test_a_new_spec_and_a_pod_that_moved_on_are_news_if_their_namespace_took_little(
+    running: Shell, *, took_little: bool
+) -> None:
+    news = asyncio.Event()
+    passes = SimpleNamespace(time=SimpleNamespace(took_little=lambda _: took_little))
+    running.planner = cast("Any", SimpleNamespace(store=running.store, passes=passes, news=news))
+
+    def are_news(*bodies: dict[str, Any]) -> list[bool]:
+        found = []
+        for version, body in enumerate(bodies, start=1):
+            news.clear()
+            body["metadata"]["resourceVersion"] = str(version)
+            running.seen(PODS if body["kind"] == "Pod" else INFERENCE_DEPLOYMENTS, "MODIFIED", body)
+            found.append(news.is_set())
+        return found
+
+    specs = [inference_deployment_body() for _ in range(3)]
+    specs[2]["metadata"]["generation"] = 7
+    assert are_news(*specs) == [took_little, False, took_little]
+    pending, bound, again, ready = pod_body("a"), pod_body("a"), pod_body("a"), pod_body("a")
+    del pending["spec"]["nodeName"]
+    ready["status"]["conditions"].append({"type": "Ready", "status": "True"})
+    assert are_news(pending, bound, again, ready) == [False, took_little, False, took_little]
+    of_others = [pod_body("b"), pod_body("b")]
+    for pod, node in zip(of_others, ("", "n1"), strict=True):
+        pod["metadata"]["labels"], pod["spec"]["nodeName"] = {}, node
+    assert are_news(*of_others) == [False, False]
 
 
 def test_before_the_start_it_lives_and_is_not_ready() -> None:

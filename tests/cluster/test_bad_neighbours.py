@@ -1,6 +1,6 @@
 """Large, busy and lying tenants at the same time, a restart and a take-over among them: a neighbour is served as usual.
 
-The tests build on one another in the order of this file. ``make neighbours`` runs them with many more objects and changes.
+The tests build on one another in the order of this file. ``make neighbours`` runs them with more objects and changes.
 """
 
 from __future__ import annotations

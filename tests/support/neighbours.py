@@ -160,7 +160,7 @@ def peak_mib(operator: OperatorProcess) -> int:
 
 
 @contextmanager
-def changing(view: View) -> Iterator[None]:
+def changing(view: View, patches_per_second: float = BUSY_PATCHES_PER_SECOND) -> Iterator[None]:
     """Change one object after the other in a thread, as fast as one client does."""
     stop, refused = threading.Event(), list[ApiError]()
 
@@ -170,7 +170,7 @@ def changing(view: View) -> Iterator[None]:
                 view.patch(f"busy-{number % BUSY_OBJECTS}", {"totalConcurrency": 20 + number % 97})
             except ApiError as error:
                 refused.append(error)
-            if stop.wait(1 / BUSY_PATCHES_PER_SECOND):
+            if stop.wait(1 / patches_per_second):
                 return
 
     thread = threading.Thread(target=run)

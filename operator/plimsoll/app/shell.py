@@ -54,7 +54,7 @@ from plimsoll.app.sizes import SMALL_WORKLOAD_BYTES
 from plimsoll.app.store import Body, Bounds, HistoryLost, Store, key_of
 from plimsoll.app.writers import Writers
 from plimsoll.domain.keys import ObjectKey
-from plimsoll.render.names import FIELD_MANAGER, MANAGED_BY
+from plimsoll.render.names import DEPLOYMENT_LABEL, FIELD_MANAGER, MANAGED_BY
 
 OWNED_SELECTOR = f"{MANAGED_BY}={FIELD_MANAGER}"
 
@@ -353,7 +353,7 @@ class Shell:
         if self.store is None:
             return
         try:
-            if kind == INFERENCE_DEPLOYMENTS and self.planner is not None and _is_news(self.planner, body):
+            if self.planner is not None and _is_news(self.planner, kind, body):
                 self.planner.news.set()
             self.store.observe(kind, event, body)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -412,12 +412,28 @@ class Shell:
         return [f"{kind} were listed {age:.0f} s ago" for kind, age in ages.items() if age is not None and age > bound]
 
 
-def _is_news(planner: Planner, body: Body) -> bool:
-    """Whether a deployment is new or its spec has changed, and its namespace took little planning time lately."""
-    key = key_of(body)
-    known = planner.store.get(INFERENCE_DEPLOYMENTS, key)
-    has_changed = known is None or known["metadata"].get("generation") != body["metadata"].get("generation")
-    return has_changed and planner.passes.time.took_little(key.namespace)
+def _is_news(planner: Planner, kind: Kind, body: Body) -> bool:
+    """Whether a spec is new or has changed, or a pod of ours has got its node, or begins or ceases to be ready.
+
+    It is no news where the namespace took much planning time lately.
+    """
+    if kind not in (INFERENCE_DEPLOYMENTS, PODS) or not planner.passes.time.took_little(key_of(body).namespace):
+        return False
+    known = planner.store.get(kind, key_of(body))
+    if kind == INFERENCE_DEPLOYMENTS:
+        return known is None or known["metadata"].get("generation") != body["metadata"].get("generation")
+    return (
+        known is not None
+        and DEPLOYMENT_LABEL in (known["metadata"].get("labels") or {})
+        and _step(known) != _step(body)
+    )
+
+
+def _step(pod: Body) -> tuple[object, object]:
+    """Return the node of a pod, and whether it is ready."""
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    ready = next((each.get("status") for each in conditions if each.get("type") == "Ready"), None)
+    return (pod.get("spec") or {}).get("nodeName"), ready
 
 
 async def _give_back_memory() -> None:
