@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, Kind
 from plimsoll.api.bounds import MOST_CHARACTERS
+from plimsoll.app import writers
 from plimsoll.app.writers import AT_ONCE_PER_NAMESPACE, RESTS
 from plimsoll.domain.keys import ObjectKey
 from tests.support.api_in_memory import ApiInMemory, Clock
@@ -23,6 +25,8 @@ from tests.support.operator_in_memory import OperatorInMemory
 
 BUSY, HONEST = "busy", "honest"
 OBJECTS = 3 * AT_ONCE_PER_NAMESPACE
+LARGE = 6
+WRITE_SECONDS = 0.5
 
 
 async def test_a_status_that_was_written_during_a_pass_is_not_written_again_with_other_times(
@@ -54,40 +58,69 @@ async def test_a_status_that_was_written_during_a_pass_is_not_written_again_with
 async def test_statuses_of_large_objects_are_written_one_by_one_with_rests_and_keep_no_neighbour_waiting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    api = ApiInMemory(Clock(time.time()))
+    api, clock = ApiInMemory(Clock()), Seconds()
     for node in honest_nodes(1, HONEST):
         api.put(node)
     config = {"text": "x" * MOST_CHARACTERS}
-    for number in range(8):
-        body = inference_deployment(f"large-{number}", f"large-{number % 2}", model={"name": "x", "config": config})
-        api.put(body)
+    for number in range(LARGE):
+        namespace = f"large-{number % 2}"
+        api.put(inference_deployment(f"large-{number}", namespace, model={"name": "x", "config": config}))
     operator = OperatorInMemory(api, tmp_path, [(HONEST, LLAMA_8B)])
     await operator.start()
-    at_once = operator.client.apply_status
-    written: list[tuple[str, float, float]] = []
+    written: list[str] = []
+    at_once, rests = operator.client.apply_status, Rests(monkeypatch)
 
-    async def slowly(kind: Kind, key: ObjectKey, uid: str, status: Mapping[str, Any]) -> dict[str, Any]:
-        began = time.monotonic()
-        await asyncio.sleep(0.05 if key.name.startswith("large") else 0)
-        answer = await at_once(kind, key, uid, status)
-        written.append((key.namespace, began, time.monotonic()))
-        return answer
+    async def costly(kind: Kind, key: ObjectKey, uid: str, status: Mapping[str, Any]) -> dict[str, Any]:
+        clock.now += WRITE_SECONDS
+        written.append(key.namespace)
+        return await at_once(kind, key, uid, status)
 
-    monkeypatch.setattr(operator.client, "apply_status", slowly)
-    while sum(namespace != HONEST for namespace, *_ in written) < 2:
-        await operator.one_pass()
+    monkeypatch.setattr(operator.client, "apply_status", costly)
+    monkeypatch.setattr(writers, "time", clock)
+    await operator.one_pass()
+    assert written == ["large-0"]
     api.put(inference_deployment("newcomer", HONEST, **honest_spec(HONEST)))
-    came = time.monotonic()
     await operator.hear()
-    while not (honest := [end for namespace, _, end in written if namespace == HONEST]):
+    await operator.one_pass()
+    assert written == ["large-0", HONEST], "the second large one rests"
+    for number in range(2, LARGE + 1):
+        rests.end()
         await operator.one_pass()
-    assert len(written) < 8, "it did not wait for them all"
-    assert honest[0] - came < 2.0
-    while len(written) < 9:
-        await operator.one_pass()
-        await asyncio.sleep(0.05)
-    large = [entry for entry in written if entry[0] != HONEST]
-    for (_, began, ended), (_, following, _) in itertools.pairwise(large):
-        assert following - ended >= 0.9 * RESTS * (ended - began)
-    assert {namespace for namespace, *_ in large[:2]} == {"large-0", "large-1"}, "by turns"
+        assert len(written) == number + 1
+    assert [namespace for namespace in written if namespace != HONEST] == ["large-0", "large-1"] * (LARGE // 2)
+    assert rests.seconds == [RESTS * WRITE_SECONDS] * LARGE
     await operator.close()
+
+
+@dataclass
+class Seconds:
+    """A clock that goes on when something is written."""
+
+    now: float = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+class Rests:
+    """What the event loop is asked to do later, which the test does."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        loop = asyncio.get_running_loop()
+        self.seconds: list[float] = []
+        self._waiting: list[Callable[[], object]] = []
+        self._at_once = loop.call_later
+        monkeypatch.setattr(loop, "call_later", self._later)
+
+    def _later(self, seconds: float, call: Callable[..., object], *arguments: Any, **more: Any) -> object:
+        if call.__name__ != "_leave":
+            return self._at_once(seconds, call, *arguments, **more)
+        self.seconds.append(seconds)
+        self._waiting.append(partial(call, *arguments))
+        return None
+
+    def end(self) -> None:
+        """End the only rest there is."""
+        [leave] = self._waiting
+        self._waiting.clear()
+        leave()

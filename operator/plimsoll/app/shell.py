@@ -413,7 +413,7 @@ class Shell:
 
 
 def _is_news(planner: Planner, kind: Kind, body: Body) -> bool:
-    """Whether a spec is new or has changed, or a pod of ours has got its node, or begins or ceases to be ready.
+    """Whether a spec is new or has changed, or a pod of ours has another node or condition, e.g. begins to be ready.
 
     It is no news where the namespace took much planning time lately.
     """
@@ -429,11 +429,10 @@ def _is_news(planner: Planner, kind: Kind, body: Body) -> bool:
     )
 
 
-def _step(pod: Body) -> tuple[object, object]:
-    """Return the node of a pod, and whether it is ready."""
+def _step(pod: Body) -> tuple[object, ...]:
+    """Return the node of a pod, and its conditions."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
-    ready = next((each.get("status") for each in conditions if each.get("type") == "Ready"), None)
-    return (pod.get("spec") or {}).get("nodeName"), ready
+    return (pod.get("spec") or {}).get("nodeName"), *((each["type"], each["status"]) for each in conditions)
 
 
 async def _give_back_memory() -> None:

@@ -65,7 +65,7 @@ NAME_SECONDS = 5.0
 _GONE, _CONFLICT = 404, 409
 
 LARGE = "", True
-"""The lane of objects that are too large."""
+"""The lane of objects that are too large and have to be told so."""
 
 logger = logging.getLogger("plimsoll.writers")
 
@@ -154,7 +154,7 @@ class Writers:
                 self._left_over.add(case.uid)
             elif begun is not None and self._begun[case.uid] != begun.get(case.uid, 0):
                 self.wake.set()
-            elif self._at_once[lane_of(case)] < (1 if is_large(case) else AT_ONCE_PER_NAMESPACE):
+            elif self._at_once[lane_of(case)] < (1 if is_costly(case) else AT_ONCE_PER_NAMESPACE):
                 self._begin(case, now)
             else:
                 self._waiting.setdefault(lane_of(case), deque()).append((case, now))
@@ -366,14 +366,15 @@ def _may_pass(refusal: ClusterRefused) -> bool:
     return refusal.is_passing or refusal.status in (_GONE, _CONFLICT)
 
 
-def is_large(case: Case) -> bool:
-    """Whether an object is too large to be kept. A write of its status takes the API server half a CPU second."""
-    return case.problem is not None and case.problem.reason == ConditionReason.TOO_LARGE
+def is_costly(case: Case) -> bool:
+    """Whether the status of an object that is too large will be written: half a CPU second of the API server."""
+    is_large = case.problem is not None and case.problem.reason == ConditionReason.TOO_LARGE
+    return is_large and case.new_status != case.body.get("status")
 
 
 def lane_of(case: Case) -> tuple[str, bool]:
-    """Return which objects share a limit of writes: those of a namespace, and apart from them the large ones of all."""
-    return LARGE if is_large(case) else (case.key.namespace, False)
+    """Return which objects share a limit of writes: those of a namespace, and apart from them all costly ones."""
+    return LARGE if is_costly(case) else (case.key.namespace, False)
 
 
 def _blocked(report: Report, taken: NameTaken) -> Report:
