@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -13,7 +14,7 @@ from plimsoll.adapters.api_errors import ClusterRefused
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, SERVICES, Cluster, Kind, kind_of
 from plimsoll.api.bounds import MOST_MEMBERS
 from plimsoll.app import pruning
-from plimsoll.app.executor import Executor, NameTaken, Note
+from plimsoll.app.executor import FREE_SECONDS, Executor, NameTaken, Note
 from plimsoll.app.shell import BOUNDS
 from plimsoll.app.store import Store, key_of
 from plimsoll.domain.keys import ObjectKey
@@ -285,6 +286,20 @@ async def test_scaling_and_removing_touch_only_what_is_ours(executor: Executor, 
         "scale llama-h100-sxm-80gb-tp1 workload-h100-sxm-80gb-tp1 5",
         "delete Deployment llama-h100-sxm-80gb-tp1 workload-h100-sxm-80gb-tp1",
     ]
+
+
+async def test_a_workload_is_not_deleted_again_before_the_watch_tells_and_is_if_it_never_does(
+    executor: Executor, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, other = workload_body(replicas=2), workload_body("other", replicas=2)
+    await executor.remove(OWNER, ours)
+    await executor.remove(OWNER, ours)
+    await executor.remove(OWNER, other)
+    assert len(cluster.calls) == 2
+    later = time.monotonic() + FREE_SECONDS
+    monkeypatch.setattr(time, "monotonic", lambda: later)
+    await executor.remove(OWNER, ours)
+    assert cluster.calls[2] == cluster.calls[0]
 
 
 async def test_an_event_is_recorded_once_and_again_when_it_says_something_new(

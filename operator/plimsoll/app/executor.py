@@ -35,7 +35,7 @@ from plimsoll.render.inputs import INPUTS_ANNOTATION, is_left_running
 from plimsoll.render.names import DEPLOYMENT_LABEL, HASH_ANNOTATION, MANAGED_BY, POOL_ANNOTATION, POOL_LABEL
 
 FREE_SECONDS = 5.0
-"""How long a name counts as free after no object of this name was found."""
+"""How long a name counts as free after no object of this name was found, or an object as gone after it was deleted."""
 
 MOST_REMEMBERED = 10_000
 """The most events and rewritten objects to remember; forgetting one costs a request that changes nothing."""
@@ -77,6 +77,7 @@ class Executor:
     _rewritten: dict[str, tuple[str, Any]] = field(default_factory=dict)
     _statuses: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = field(default_factory=dict)
     _free: dict[tuple[Kind, ObjectKey], float] = field(default_factory=dict)
+    _removed: dict[str, float] = field(default_factory=dict)
     _recorded: OrderedDict[str, None] = field(default_factory=OrderedDict)
 
     async def write_status(self, owner: Body, status: Mapping[str, Any]) -> bool:
@@ -205,9 +206,13 @@ class Executor:
             self.store.observe(DEPLOYMENTS, "MODIFIED", body)
 
     async def remove(self, owner: Body, live: Body) -> None:
-        """Delete a workload that belongs to no pool any more."""
-        if is_ours(live, owner) and not live["metadata"].get("deletionTimestamp"):
-            await self.cluster.delete(DEPLOYMENTS, key_of(live), live["metadata"]["uid"])
+        """Delete a workload that belongs to no pool any more, and not once more before the watch tells of it."""
+        uid, now = live["metadata"]["uid"], time.monotonic()
+        is_leaving = live["metadata"].get("deletionTimestamp") or self._removed.get(uid, float("-inf")) > now
+        if is_ours(live, owner) and not is_leaving:
+            await self.cluster.delete(DEPLOYMENTS, key_of(live), uid)
+            self._removed = {known: until for known, until in self._removed.items() if until > now}
+            self._removed[uid] = now + FREE_SECONDS
 
     async def tell(self, owner: Body, notes: Sequence[Note]) -> None:
         """Record events. An event's name is a digest of its content, so that a restart records nothing twice."""
