@@ -26,7 +26,7 @@ from tests.support.two_operators import holder, operator_as, share_rights
 
 pytestmark = [pytest.mark.cluster, pytest.mark.story]
 
-LAPS = int(os.environ.get("PLIMSOLL_LAPS", "2"))
+LAPS = int(os.environ.get("PLIMSOLL_LAPS", "1"))
 ONE, OTHER = "plimsoll-one", "plimsoll-other"
 LEASE_SECONDS = 8.0
 LEASE = {

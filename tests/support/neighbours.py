@@ -20,14 +20,14 @@ from testbed.operator_process import OperatorProcess
 from tests.support.honest import honest_spec
 from tests.support.installed import CHART, View, inference_deployment
 
-LARGE_OBJECTS = int(os.environ.get("PLIMSOLL_LARGE_OBJECTS", "16"))
+LARGE_OBJECTS = int(os.environ.get("PLIMSOLL_LARGE_OBJECTS", "8"))
 """Large objects of each kind of flood. With 20 of 1 MB an operator without limits took 597 MiB."""
 
 LARGE_FOREIGN = int(os.environ.get("PLIMSOLL_LARGE_FOREIGN", "1"))
 """Large objects of each other kind in each namespace. They cost the API server much more than the operator."""
 
 BUSY_OBJECTS = 30
-BUSY_PATCHES_PER_SECOND = float(os.environ.get("PLIMSOLL_BUSY_PATCHES", "8"))
+BUSY_PATCHES_PER_SECOND = float(os.environ.get("PLIMSOLL_BUSY_PATCHES", "4"))
 
 LIES = {
     "negative-cache": (
