@@ -20,11 +20,15 @@ from testbed.operator_process import OperatorProcess
 from tests.support.honest import honest_spec
 from tests.support.installed import CHART, View, inference_deployment
 
-LARGE_OBJECTS = int(os.environ.get("PLIMSOLL_LARGE_OBJECTS", "8"))
-"""Large objects of each kind of flood. With 20 of 1 MB an operator without limits took 597 MiB."""
+LARGE_OBJECTS = int(os.environ.get("PLIMSOLL_LARGE_OBJECTS", "5"))
+"""Large objects of a flood. With 20 of 1 MB an operator without limits took 597 MiB. They cost the API server much more
+than the operator: gigabytes, and a CPU second for each."""
 
-LARGE_FOREIGN = int(os.environ.get("PLIMSOLL_LARGE_FOREIGN", "1"))
-"""Large objects of each other kind in each namespace. They cost the API server much more than the operator."""
+LARGE_FOREIGN = int(os.environ.get("PLIMSOLL_LARGE_FOREIGN", "0"))
+"""Large objects of each other kind in each namespace; 0 for some that are a tenth as large, in one namespace."""
+
+FOREIGN_PARTS = 15_000 if LARGE_FOREIGN else 1_500
+"""The containers' variables in each of these, e.g. As many as etcd takes."""
 
 BUSY_OBJECTS = 30
 BUSY_PATCHES_PER_SECOND = float(os.environ.get("PLIMSOLL_BUSY_PATCHES", "4"))
@@ -71,15 +75,15 @@ def deep(levels: int) -> Any:
 
 
 BULK: dict[str, Callable[[], dict[str, Any]]] = {
-    "short-members": lambda: {"model": {"name": "x", "config": {f"k{each}": tree(3, 7) for each in range(270)}}},
-    "empty-lists": lambda: {"model": {"name": "x", "config": {f"k{each}": [[]] * 1000 for each in range(280)}}},
-    "numbers": lambda: {"model": {"name": "x", "config": {"layers": list(range(150_000))}}},
     "texts": lambda: {"model": {"name": "x", "config": {"text": ["x" * 4000] * 240}}},
+    "empty-lists": lambda: {"model": {"name": "x", "config": {f"k{each}": [[]] * 1000 for each in range(280)}}},
     "levels": lambda: {"model": {"name": "x", "config": deep(9_000)}},
+    "just-allowed": lambda: {"model": {"name": "x", "config": {f"k{each}": [0] * 20 for each in range(350)}}},
+    "short-members": lambda: {"model": {"name": "x", "config": {f"k{each}": tree(3, 7) for each in range(270)}}},
     "volumes": lambda: {
         "podTemplate": {"volumes": [{"name": f"v{each}", "iscsi": {"x": ["y" * 90] * 300}} for each in range(30)]}
     },
-    "just-allowed": lambda: {"model": {"name": "x", "config": {f"k{each}": [0] * 20 for each in range(350)}}},
+    "numbers": lambda: {"model": {"name": "x", "config": {"layers": list(range(150_000))}}},
     "draft": lambda: {
         "engine": {
             "speculation": {
@@ -90,7 +94,7 @@ BULK: dict[str, Callable[[], dict[str, Any]]] = {
         }
     },
 }
-"""Specs that fill one free-form field each."""
+"""Specs that fill one free-form field each. A small flood has the first ones."""
 
 
 OURS = {"app.kubernetes.io/managed-by": "plimsoll", "plimsoll.dev/deployment": "stands-large"}
@@ -106,15 +110,15 @@ def foreign(namespace: str, number: int, owner: Mapping[str, Any]) -> Iterator[t
     """Large objects of other kinds that look like the operator's: group, plural and manifest of each."""
     head = {"name": f"foreign-{number}", "namespace": namespace, "labels": OURS}
     owned = {"apiVersion": "plimsoll.dev/v1alpha1", "kind": "InferenceDeployment", "controller": True, **owner}
-    large = {"annotations": {f"x{each}": "y" * 1000 for each in range(240)}}
-    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": containers(15_000)}}
+    large = {"annotations": {f"x{each}": "y" * 1000 for each in range(FOREIGN_PARTS // 64)}}
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": containers(FOREIGN_PARTS)}}
     spec = {"replicas": 0, "selector": {"matchLabels": {"a": "b"}}, "template": template}
     for name, more in (("plain", {}), ("owned", {"ownerReferences": [owned]})):
         yield "/apis/apps/v1", "deployments", {"metadata": head | more | {"name": f"{name}-{number}"}, "spec": spec}
     yield "/api/v1", "services", {"metadata": head | large, "spec": {"ports": [{"port": 80}]}}
     limits = {"resources": {"limits": {"nvidia.com/gpu": "8", "cpu": "1", "memory": "1Gi"}}}
-    yield "/api/v1", "pods", {"metadata": head | large, "spec": {"containers": containers(15_000, **limits)}}
-    labels = OURS | {f"label-{each}": "x" for each in range(8_000)}
+    yield "/api/v1", "pods", {"metadata": head | large, "spec": {"containers": containers(FOREIGN_PARTS, **limits)}}
+    labels = OURS | {f"label-{each}": "x" for each in range(FOREIGN_PARTS // 2)}
     yield (
         "/api/v1",
         "pods",
@@ -133,7 +137,7 @@ def flood(views: list[View]) -> int:
         shape, view = shapes[number % len(shapes)], views[number % len(views)]
         manifest = inference_deployment(f"large-{number:03}", view.namespace, **BULK[shape]())
         taken += is_stored(view, "/apis/plimsoll.dev/v1alpha1", "inferencedeployments", manifest)
-    for number, view in enumerate([*views] * LARGE_FOREIGN):
+    for number, view in enumerate([*views] * LARGE_FOREIGN or views[:1]):
         view.apply("owner", replicas=0)
         owner = {"name": "owner", "uid": view.get("owner")["metadata"]["uid"]}
         for group, plural, body in foreign(view.namespace, number, owner):
