@@ -208,6 +208,24 @@ def test_a_line_that_is_no_object_is_left_out(running: Shell, body: dict[str, An
     assert running.store.all(PODS) == ()
 
 
+@pytest.mark.parametrize("error", [RecursionError, RuntimeError, KeyError])
+def test_an_object_that_raises_anything_ends_no_watch_and_its_neighbour_is_stored(
+    running: Shell, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    assert running.store is not None
+    observe = running.store.observe
+
+    def raising(kind: Any, event: str, body: Any) -> None:
+        if body["metadata"]["name"] == "poison":
+            raise error("anything")
+        observe(kind, event, body)
+
+    monkeypatch.setattr(running.store, "observe", raising)
+    running.seen(PODS, "ADDED", pod_body("poison"))
+    running.seen(PODS, "ADDED", pod_body("honest"))
+    assert [body["metadata"]["name"] for body in running.store.all(PODS)] == ["honest"]
+
+
 def test_what_no_watch_brings_owes_nothing() -> None:
     plain = Settings()
     assert listed_only(plain) == set()

@@ -16,7 +16,7 @@ import pytest
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, Kind
 from plimsoll.api.bounds import MOST_CHARACTERS
 from plimsoll.app import writers
-from plimsoll.app.writers import AT_ONCE_PER_NAMESPACE, RESTS
+from plimsoll.app.writers import AT_ONCE_PER_NAMESPACE, LONGEST_REST_SECONDS, RESTS
 from plimsoll.domain.keys import ObjectKey
 from tests.support.api_in_memory import ApiInMemory, Clock
 from tests.support.honest import honest_nodes, honest_spec
@@ -26,7 +26,6 @@ from tests.support.operator_in_memory import OperatorInMemory
 BUSY, HONEST = "busy", "honest"
 OBJECTS = 3 * AT_ONCE_PER_NAMESPACE
 LARGE = 6
-WRITE_SECONDS = 0.5
 
 
 async def test_a_status_that_was_written_during_a_pass_is_not_written_again_with_other_times(
@@ -55,8 +54,9 @@ async def test_a_status_that_was_written_during_a_pass_is_not_written_again_with
     await operator.close()
 
 
+@pytest.mark.parametrize(("write_seconds", "rest_seconds"), [(0.5, RESTS * 0.5), (30.0, LONGEST_REST_SECONDS)])
 async def test_statuses_of_large_objects_are_written_one_by_one_with_rests_and_keep_no_neighbour_waiting(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write_seconds: float, rest_seconds: float
 ) -> None:
     api, clock = ApiInMemory(Clock()), Seconds()
     for node in honest_nodes(1, HONEST):
@@ -71,7 +71,7 @@ async def test_statuses_of_large_objects_are_written_one_by_one_with_rests_and_k
     at_once, rests = operator.client.apply_status, Rests(monkeypatch)
 
     async def costly(kind: Kind, key: ObjectKey, uid: str, status: Mapping[str, Any]) -> dict[str, Any]:
-        clock.now += WRITE_SECONDS
+        clock.now += write_seconds
         written.append(key.namespace)
         return await at_once(kind, key, uid, status)
 
@@ -88,7 +88,7 @@ async def test_statuses_of_large_objects_are_written_one_by_one_with_rests_and_k
         await operator.one_pass()
         assert len(written) == number + 1
     assert [namespace for namespace in written if namespace != HONEST] == ["large-0", "large-1"] * (LARGE // 2)
-    assert rests.seconds == [RESTS * WRITE_SECONDS] * LARGE
+    assert rests.seconds == [rest_seconds] * LARGE
     await operator.close()
 
 
@@ -103,7 +103,7 @@ class Seconds:
 
 
 class Rests:
-    """What the event loop is asked to do later, which the test does."""
+    """Calls that the event loop was asked to make later: the test makes them."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         loop = asyncio.get_running_loop()

@@ -353,10 +353,11 @@ class Shell:
         if self.store is None:
             return
         try:
-            if self.planner is not None and _is_news(self.planner, kind, body):
-                self.planner.news.set()
+            before = self.store.get(kind, key_of(body))
             self.store.observe(kind, event, body)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            if self.planner is not None and _is_news(self.planner, kind, before, body):
+                self.planner.news.set()
+        except Exception as error:  # noqa: BLE001 - one object must not end the watch of all
             logger.warning("a watch of %s brought no object: %s %s", kind.plural, type(error).__name__, error)
 
     async def stop(self) -> None:
@@ -412,21 +413,17 @@ class Shell:
         return [f"{kind} were listed {age:.0f} s ago" for kind, age in ages.items() if age is not None and age > bound]
 
 
-def _is_news(planner: Planner, kind: Kind, body: Body) -> bool:
+def _is_news(planner: Planner, kind: Kind, before: Body | None, body: Body) -> bool:
     """Whether a spec is new or has changed, or a pod of ours has another node or condition, e.g. begins to be ready.
 
     It is no news where the namespace took much planning time lately.
     """
     if kind not in (INFERENCE_DEPLOYMENTS, PODS) or not planner.passes.time.took_little(key_of(body).namespace):
         return False
-    known = planner.store.get(kind, key_of(body))
     if kind == INFERENCE_DEPLOYMENTS:
-        return known is None or known["metadata"].get("generation") != body["metadata"].get("generation")
-    return (
-        known is not None
-        and DEPLOYMENT_LABEL in (known["metadata"].get("labels") or {})
-        and _step(known) != _step(body)
-    )
+        return before is None or before["metadata"].get("generation") != body["metadata"].get("generation")
+    is_ours = before is not None and DEPLOYMENT_LABEL in (before["metadata"].get("labels") or {})
+    return before is not None and is_ours and _step(before) != _step(body)
 
 
 def _step(pod: Body) -> tuple[object, ...]:

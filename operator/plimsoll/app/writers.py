@@ -50,6 +50,9 @@ RESTS = 3.0
 """After the status of an object that is too large the next such one waits this many times as long as the write took. So
 they take a quarter of a core of the API server at most, and their neighbours have the rest."""
 
+LONGEST_REST_SECONDS = 5.0
+"""The longest such rest. A write that hangs takes 30 s, and the next one may be of another namespace."""
+
 UNREACHABLE_SECONDS = 15.0
 """The longest pause while the API server does not answer: when it is back, it is back for all objects."""
 
@@ -65,7 +68,7 @@ NAME_SECONDS = 5.0
 _GONE, _CONFLICT = 404, 409
 
 LARGE = "", True
-"""The lane of objects that are too large and have to be told so."""
+"""The lane of objects that are too large, and whose status does not say so yet."""
 
 logger = logging.getLogger("plimsoll.writers")
 
@@ -190,7 +193,8 @@ class Writers:
         Wake the planner if a pass skipped this object while it was busy.
         """
         if lane == LARGE:
-            asyncio.get_running_loop().call_later(RESTS * (time.monotonic() - began), self._leave, lane)
+            rest = min(LONGEST_REST_SECONDS, RESTS * (time.monotonic() - began))
+            asyncio.get_running_loop().call_later(rest, self._leave, lane)
         else:
             self._leave(lane)
         self._running.pop(uid, None)
