@@ -329,7 +329,7 @@ def known_as(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 def test_a_redirect_leads_to_no_network_that_the_hub_is_not_in(
     hub: HostileHub, models: HubModels, known_as: Callable[..., None], home: str, target: str, *, follows: bool
 ) -> None:
-    """What is there is not even asked, and a neighbour's model is read."""
+    """The address is not asked, and a neighbour's model is read."""
     known_as(hub=home, target=target)
     with serve_hostile_hub("127.0.0.2") as inside:
         inside.on("secret", lambda request: request.answer(json.dumps(CONFIG).encode()))

@@ -121,7 +121,7 @@ LIARS = [
 
 
 @pytest.mark.parametrize("lie", LIARS)
-def test_a_queue_of_which_another_namespace_speaks_counts_nowhere(lie: dict[str, str]) -> None:
+def test_a_queue_that_another_namespace_reports_counts_nowhere(lie: dict[str, str]) -> None:
     forged = series(NEW, "100000")
     forged["metric"] |= lie
     assert read(replying(forged)).state is SignalState.MISSING

@@ -79,7 +79,7 @@ def test_other_labels_are_tried_where_the_first_ones_have_no_samples() -> None:
 
 
 def test_requests_of_which_another_namespace_speaks_are_nobodys() -> None:
-    """A deployment without requests may go to zero, whatever the page of another tenant says of its pods."""
+    """A deployment without requests may go to zero, whatever the page of another tenant reports of its pods."""
     pod = "llama-l4-24gb-tp1-a-b"
     lies = engine(pod, 9, 9, 9, label="exported_pod")
     for one in lies:

@@ -1,4 +1,4 @@
-"""What Kopf's watches bring goes to the store, and Kopf keeps the versions."""
+"""The events of Kopf's watches go to the store, and Kopf keeps the versions."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Api:
 
 @dataclass
 class Read:
-    """What the reader got."""
+    """The calls to the reader."""
 
     began: list[Kind] = field(default_factory=list)
     seen: list[tuple[str, str]] = field(default_factory=list)
@@ -74,7 +74,7 @@ class Scene:
     session: WatchSession
 
     async def followed(self, most: int = 20) -> list[Any]:
-        """What Kopf's own watch yields, until it ends or so many are there."""
+        """Return the first events of Kopf's own watch, all if it ends before."""
         found = list[Any]()
         vault = Vault()
         await vault.populate({"any": self.session})
@@ -139,7 +139,7 @@ async def test_after_a_break_the_watch_goes_on_from_the_last_object(scene: Scene
 
 
 async def test_an_empty_collection_begins_too(scene: Scene) -> None:
-    """What was deleted before the watch began is in no event of it."""
+    """No event reports an object that was deleted before the watch began."""
     scene.api.objects = 0
     scene.api.events = [{"type": "ERROR", "object": {"code": 410}}]
     assert await scene.followed() == [Bookmark.LISTED]

@@ -123,9 +123,9 @@ async def test_pods_that_wait_or_have_ended_or_are_put_where_nothing_is_take_no_
     town.api.put(claiming("all", 10**6, node=f"{HERE}-0", phase="Running"))
     await town.assert_the_neighbour_is_served()
     assert town.ready("real") == "Serving", "what runs is left alone"
-    town.apply("beside")
+    town.apply("second")
     await town.go_on()
-    assert town.ready("beside") != "Serving", "a node is as full as its pods say"
+    assert town.ready("second") != "Serving", "a node is as full as its pods request"
 
 
 async def test_a_config_map_that_looks_like_the_price_list_sets_no_price(town: Town) -> None:

@@ -58,7 +58,7 @@ class Town:
         view.apply("asked", **honest_spec())
         body = view.wait_condition("asked", "Planned", "True")
         view.delete("inferencedeployments", "asked")
-        view.wait(lambda: not view.get("asked"), "it is gone")
+        view.wait(lambda: not view.get("asked"), "it is deleted")
         return dict(body["status"]["estimate"])
 
     def note_peaks(self) -> None:
@@ -112,13 +112,13 @@ def test_a_neighbour_is_placed_as_usual_among_them(attacked: Town) -> None:
     assert_as_usual(attacked, "among all of them", attacked.placed())
 
 
-def test_what_liars_say_moves_the_estimate_of_a_neighbour_within_its_bound(attacked: Town) -> None:
+def test_false_messages_move_the_estimate_of_a_neighbour_within_its_bound(attacked: Town) -> None:
     def have_crashed() -> bool:
         pods = [pod for name in ("lying-0", "lying-1") for pod in attacked.bad[name].all("pods")]
         states = [state for pod in pods for state in pod["status"].get("containerStatuses") or []]
         return sum(bool(state.get("restartCount")) for state in states) >= len(LIES) // 2
 
-    attacked.honest.view.wait(have_crashed, "half of the liars have spoken")
+    attacked.honest.view.wait(have_crashed, "half of the liars have ended")
     now, before = attacked.estimated(), attacked.estimate
     band = before["computedBytes"] - before["expectedBytes"]
     assert abs(now["expectedBytes"] - before["expectedBytes"]) <= 2 * max(band, before["slackBytes"])
@@ -143,7 +143,7 @@ def test_a_restart_among_them_serves_as_usual(attacked: Town) -> None:
     assert_as_usual(attacked, "after it", attacked.placed())
 
 
-def test_each_of_them_is_told_what_is_wrong(attacked: Town) -> None:
+def test_the_status_of_each_of_them_names_what_is_wrong(attacked: Town) -> None:
     large = [body for name in ("large-0", "large-1") for body in attacked.bad[name].all("inferencedeployments")]
     assert any(condition(body, "Stalled").get("reason") == "TooLarge" for body in large)
     attacked.honest.view.wait(
@@ -156,7 +156,7 @@ def _is_explained(body: dict[str, Any]) -> bool:
     return ready.get("status") == "False" and bool(ready.get("message"))
 
 
-def test_when_the_liars_and_the_large_have_gone_everything_is_as_before(attacked: Town) -> None:
+def test_when_liars_and_large_objects_are_deleted_everything_is_as_before(attacked: Town) -> None:
     for view in (view for name, view in attacked.bad.items() if name != "busy"):
         for body in view.all("inferencedeployments"):
             view.delete("inferencedeployments", body["metadata"]["name"])

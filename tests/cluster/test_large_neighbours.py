@@ -49,10 +49,10 @@ def test_large_objects_take_neither_the_memory_nor_the_time_of_others(
     assert stored >= LARGE_OBJECTS
     assert max(peaks) < memory_limit_mib()
 
-    def told() -> list[str]:
+    def messages() -> list[str]:
         objects = [body for view in flooded for body in view.all("inferencedeployments")]
         stalled = [condition(body, "Stalled") for body in objects]
         return [each["message"] for each in stalled if each.get("reason") == "TooLarge"]
 
-    flooded[0].wait(lambda: len(told()) >= LARGE_OBJECTS // 3, "a third of them are told")  # one after the other
-    assert all("characters" in message for message in told())
+    flooded[0].wait(lambda: len(messages()) >= LARGE_OBJECTS // 3, "a third of the statuses")  # one after the other
+    assert all("characters" in message for message in messages())

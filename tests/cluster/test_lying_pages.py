@@ -1,4 +1,4 @@
-"""Pages of other tenants on a real Prometheus: whatever they say, the honest engines' figures are their own."""
+"""Pages of other tenants on a real Prometheus: whatever they report, the honest engines' figures are their own."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ LIARS: list[tuple[str, tuple[str, str], Callable[[], str]]] = [
     ("less-0", NEW, lambda: odd("-1")),
     ("ahead-0", NEW, ahead),
 ]
-"""Pods of the namespace ``foreign``: the labels of their targets, and what their pages say."""
+"""Pods of the namespace ``foreign``: the labels of their targets, and their pages."""
 
 
 @pytest.fixture(scope="module")
@@ -94,10 +94,10 @@ def read(prometheus: Prometheus, namespace: str, *pods: str) -> Reading:
     return PrometheusSignals(prometheus.url).read(namespace, pods, window_seconds=60, now=time.time())
 
 
-def test_no_page_speaks_for_the_pods_of_another_namespace(prometheus: Prometheus) -> None:
+def test_no_page_reports_for_the_pods_of_another_namespace(prometheus: Prometheus) -> None:
     for labels in (RENAMED, OLD, NEW):
-        spoken = f'count(vllm:num_requests_running{{{labels[0]}="chat"}})'
-        assert prometheus.value(spoken) > 0, "Prometheus has what the liars say"
+        forged = f'count(vllm:num_requests_running{{{labels[0]}="chat"}})'
+        assert prometheus.value(forged) > 0, "Prometheus has the forged series"
     reading = read(prometheus, "chat", "honest-0", "silent-0", "old-0")
     assert reading.state is SignalState.FRESH
     assert {pod: {(each.kv_usage, each.waiting) for each in one.samples} for pod, one in reading.pods.items()} == {

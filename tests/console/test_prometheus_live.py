@@ -103,7 +103,7 @@ def test_the_page_of_another_namespace_says_nothing_of_a_pod(pair: tuple[str, st
 
 
 def test_a_tenant_with_more_series_than_are_read_hides_no_other() -> None:
-    """Somebody who may list both sees the honest pods. Who lists the other alone is told why there is nothing."""
+    """Somebody who may list both sees the honest pods. Who lists the other alone reads why there is nothing."""
     crowd = ObjectKey("crowd", "crowd-0")
 
     def answer(request: BaseHTTPRequestHandler, query: Query) -> None:
@@ -185,7 +185,7 @@ def test_a_server_that_does_not_answer_ends_the_reading_in_time() -> None:
 def over_time(grown: float | str = 3.0, pods: Collection[ObjectKey] = (MINE,)) -> tuple[Past, FakePrometheus]:
     """Ask for an hour of a server that has three columns for every query, and a growth of preemptions.
 
-    Another namespace says something else of the same pod, and that it is full.
+    Another namespace reports that the same pod is full.
     """
     labels = {"namespace": "chat", "pod": "llama-0"}
     lie = labels | {"kubernetes_namespace": "foreign"}

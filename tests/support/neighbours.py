@@ -51,7 +51,7 @@ LIES = {
     "gpu": "ValueError: Bfloat16 is only supported on GPUs with compute capability of at least 8.0.",
     "long": "CUDA out of memory" + " x" * 1900,
 }
-"""What a container of a tenant's own says when it ends, and what the operator would learn from an engine's words."""
+"""Termination messages of containers. The operator learns from such messages of engines."""
 
 
 def memory_limit_mib() -> int:
@@ -201,5 +201,5 @@ def lie(view: View, tenant: str) -> None:
     for number, (name, words) in enumerate(LIES.items()):
         own = {"engine": {"image": "registry.example/liar:1"}} if number % 2 else {}
         spec = honest_spec(tenant, **own)
-        said = {"annotations": {CRASH_ANNOTATION: words}}
-        view.apply(f"lies-{name}", **{**spec, "podTemplate": spec["podTemplate"] | said})
+        message = {"annotations": {CRASH_ANNOTATION: words}}
+        view.apply(f"lies-{name}", **{**spec, "podTemplate": spec["podTemplate"] | message})

@@ -22,7 +22,7 @@ MOST_SCRAPES = 8192
 time of its own."""
 
 MOST_RANKS = 256
-"""The most ranks that are told apart. Each sample that is remembered has their figures."""
+"""The most ranks that are read one by one. Each sample that is remembered has their figures."""
 
 
 @dataclass(frozen=True, slots=True)

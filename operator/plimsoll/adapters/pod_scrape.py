@@ -61,7 +61,7 @@ FORGET_SECONDS = 600.0
 
 
 class _Cost(NamedTuple):
-    """What a scrape took: time on the clock, and time of a CPU."""
+    """The cost of one scrape: seconds of the clock, and CPU seconds."""
 
     seconds: float
     cpu_seconds: float

@@ -127,7 +127,7 @@ class PrometheusSignals:
     def gpu_activity(self, namespace: str, pods: Collection[str]) -> GpuActivity | None:
         """Ask how busy the pods' GPUs are, by one query; None where the server does not know it or cannot be asked.
 
-        An exporter speaks of others' pods, so everybody's word counts here. Nothing is decided by it.
+        An exporter reports on the pods of others, so a series of any target counts here. It decides nothing.
         """
         some = sorted({pod for pod in pods if _NAME.fullmatch(pod)})[:PODS_PER_QUERY]
         matchers = [
@@ -272,7 +272,7 @@ class PrometheusSignals:
         """Return all series that match, by one query, or by one for each name where the server refuses the one.
 
         Some managed services take no regular expression for the name of a metric. That is remembered. Others refuse a
-        query for what it finds, e.g. too many samples of one tenant's pods: that says nothing of the next query.
+        query for what it finds, e.g. too many samples of one tenant's pods: the next query may still work.
         """
         if self._one_by_one:
             return _by_name(client, matchers, metrics, when)

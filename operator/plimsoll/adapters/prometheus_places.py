@@ -1,4 +1,4 @@
-"""The labels under which Prometheus has a pod's namespace and name, and whose word they are.
+"""The labels under which Prometheus has a pod's namespace and name, and which of them are believed.
 
 Prometheus gives each series the labels of the target that it scraped. All other labels are the page's own, and a page
 may name anybody's pod: as ``exported_pod`` where Prometheus had to rename it, or as ``pod`` where targets have other

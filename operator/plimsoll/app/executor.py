@@ -35,7 +35,7 @@ from plimsoll.render.inputs import INPUTS_ANNOTATION, is_left_running
 from plimsoll.render.names import DEPLOYMENT_LABEL, HASH_ANNOTATION, MANAGED_BY, POOL_ANNOTATION, POOL_LABEL
 
 FREE_SECONDS = 5.0
-"""How long a name counts as free after no object of this name was found, or an object as gone after it was deleted."""
+"""How long a name counts as free after no object of this name was found, or an object as deleted after the request."""
 
 MOST_REMEMBERED = 10_000
 """The most events and rewritten objects to remember; forgetting one costs a request that changes nothing."""
@@ -206,7 +206,7 @@ class Executor:
             self.store.observe(DEPLOYMENTS, "MODIFIED", body)
 
     async def remove(self, owner: Body, live: Body) -> None:
-        """Delete a workload that belongs to no pool any more, and not once more before the watch tells of it."""
+        """Delete a workload that belongs to no pool any more, once: the watch may still report it for a while."""
         uid, now = live["metadata"]["uid"], time.monotonic()
         is_leaving = live["metadata"].get("deletionTimestamp") or self._removed.get(uid, float("-inf")) > now
         if is_ours(live, owner) and not is_leaving:

@@ -79,7 +79,7 @@ class Inbox:
     _proposals: dict[ObjectKey, list[Body]] = field(default_factory=dict)
     _approvals: dict[ObjectKey, list[_Answer]] = field(default_factory=dict)
     _votes: dict[str, tuple[Body, Vote | None]] = field(default_factory=dict)
-    """What was read of each approval, by uid. Each is read once: there may be thousands, and most stay as they are."""
+    """Each approval as it was read, by uid. Each is read once: there may be thousands, and most stay as they are."""
     _is_open: bool = False
 
     def begin(self, picture: Picture) -> None:

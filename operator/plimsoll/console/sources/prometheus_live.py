@@ -208,11 +208,11 @@ class PrometheusLive:
         return {pod: value for pod, value in known if pod is not None}
 
     def _pod_labels(self, pair: LabelPair) -> str:
-        """Return the labels of a pod in a sum: its own, and those that tell whether it is the word of another."""
+        """Return the labels of a pod in a sum: its own, and those that may name a second namespace."""
         return ",".join((*pair, *other_namespaces(pair, self._label_pairs)))
 
     def _pod(self, labels: Mapping[str, str], pair: LabelPair) -> ObjectKey | None:
-        """Return the pod that a series is about; None where another namespace speaks of it."""
+        """Return the pod that a series is about; None where its labels name a second namespace."""
         if not is_believed(labels, pair, self._label_pairs):
             return None
         return ObjectKey(labels.get(pair[0], ""), labels.get(pair[1], ""))
