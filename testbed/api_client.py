@@ -132,6 +132,11 @@ class ApiClient:
         names = [column["name"] for column in table["columnDefinitions"]]
         return [dict(zip(names, row["cells"], strict=True)) for row in table.get("rows") or ()]
 
+    def count(self, path: str) -> int:
+        """How many objects there are, from a list of one. Raises like :func:`http_text`."""
+        page = self.get(path, limit="1")
+        return len(page["items"]) + int(page["metadata"].get("remainingItemCount") or 0)
+
     def exists(self, path: str) -> bool:
         """Whether there is an object at this path. Raises like :func:`http_text`, except for 404."""
         try:

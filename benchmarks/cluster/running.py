@@ -118,10 +118,8 @@ def measure(
     figures.creating_seconds = time.monotonic() - began
     say(f"created in {figures.creating_seconds:.0f} s")
     try:
-        figures.first_deployment_seconds = reached(lambda: bool(rows(view, "deployments")), scenario, began)
-        figures.last_deployment_seconds = reached(
-            lambda: len(rows(view, "deployments")) >= scenario.objects, scenario, began
-        )
+        figures.first_deployment_seconds = reached(lambda: deployments(view) > 0, scenario, began)
+        figures.last_deployment_seconds = reached(lambda: deployments(view) >= scenario.objects, scenario, began)
         say(f"the last Deployment after {figures.last_deployment_seconds:.0f} s")
         figures.serving_seconds = reached(lambda: serving(view) >= scenario.objects, scenario, began)
         say(f"all serving after {figures.serving_seconds:.0f} s")
@@ -204,6 +202,11 @@ def put_hopeless(view: View, count: int) -> None:
 def refused(view: View) -> int:
     """How many InferenceDeployments say that they have no place."""
     return sum(condition(body, "Planned").get("status") == "False" for body in view.all("inferencedeployments"))
+
+
+def deployments(view: View) -> int:
+    """How many Deployments exist."""
+    return view.control_plane.client.count(f"/apis/apps/v1/namespaces/{view.namespace}/deployments")
 
 
 def rows(view: View, plural: str) -> list[dict[str, Any]]:

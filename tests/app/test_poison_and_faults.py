@@ -130,16 +130,16 @@ class World:
         return {"said": served, "owned": owned, "pods": pods}
 
     def _said(self, body: Body) -> Any:
-        """What the operator says of an object. Entries that others wrote into a list stay there: they say nothing."""
-        status, ours = body.get("status") or {}, self.api.applied_status(uid_of(body))
-        own_pools = {pool["name"] for pool in ours.get("pools") or ()}
+        status = body.get("status") or {}
         return (
-            [(each["type"], each["status"], each["reason"], each["message"]) for each in ours.get("conditions") or ()],
+            [
+                (each["type"], each["status"], each["reason"], each["message"])
+                for each in status.get("conditions") or ()
+            ],
             condition(body, "Ready").get("observedGeneration") == body["metadata"]["generation"],
             [
                 (pool["name"], pool["gpuType"], pool["state"], pool["replicas"], pool["readyReplicas"])
                 for pool in status.get("pools") or ()
-                if isinstance(pool, Mapping) and pool.get("name") in own_pools
             ],
         )
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 
+from benchmarks.planning.passes import carry_out, look_up
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES, PODS, ClusterRefused
 from plimsoll.app import passes as passes_module
 from plimsoll.app.case import Case
 from plimsoll.app.passes import PassResult
+from plimsoll.app.rendered import UNWRITTEN_SECONDS
 from tests.support.office import OBJECTS, Office
 
 
@@ -73,12 +76,33 @@ async def test_an_object_whose_status_somebody_edits_is_rendered_anew(office: Of
     assert cases[2].new_status == right
 
 
-async def test_a_status_that_is_not_written_yet_is_rendered_until_it_is(office: Office) -> None:
+async def test_a_status_that_is_not_written_yet_is_rendered_once_and_anew_after_a_while(office: Office) -> None:
     office.change(INFERENCE_DEPLOYMENTS, 2, lambda body: body.update(status={}))
-    for _ in range(3):
-        cases = office.make().cases
-        assert office.calls == {"report_of": 1}
-        assert cases[2].new_status
+    first = office.make().cases[2].new_status
+    assert office.calls == {"report_of": 1}
+    assert first
+    office.now += UNWRITTEN_SECONDS - 1
+    assert office.make().cases[2].new_status is first
+    assert office.calls == {}
+    office.now += 2
+    assert office.make().cases[2].new_status == first | {"conditions": ANY}
+    assert office.calls == {"report_of": 1}
+
+
+async def test_a_new_object_is_not_rendered_again_because_others_have_their_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    office = Office.open(tmp_path)
+    office.make()
+    await look_up(office.passes)
+    office.count(monkeypatch, passes_module, "report_of")
+    before = office.make().cases
+    assert office.calls == {"report_of": OBJECTS}
+    carry_out(office.store, before[:1], 1)
+    after = office.make().cases
+    assert office.calls == {"report_of": 1}
+    assert [new.new_status is known.new_status for new, known in zip(after, before, strict=True)][1:] == [True] * 4
+    await office.passes.models.close()
 
 
 async def test_an_object_that_the_api_server_refuses_is_rendered_anew(office: Office) -> None:

@@ -8,12 +8,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
-
-import yaml
 
 from plimsoll.adapters.api_errors import ClusterRefused
 from plimsoll.adapters.cluster import (
@@ -35,7 +32,6 @@ from plimsoll.facts.cluster.host_reading import is_bound, pod_need
 from testbed.audit import AuditEvent
 from testbed.operator_process import USER
 from tests.support.bodies import Body
-from tests.support.installed import CRD
 
 CLUSTER = "cluster"
 """The user name of everything that is part of Kubernetes."""
@@ -88,14 +84,10 @@ class ApiInMemory:
     version: int = 100
     _births: Counter[tuple[Kind, ObjectKey]] = field(default_factory=Counter)
     _applied: dict[str, Body] = field(default_factory=dict)
-    _statuses: dict[str, Body] = field(default_factory=dict)
 
     def copy(self) -> ApiInMemory:
         """Return the same cluster, which goes its own way from now on."""
-        copied = {
-            name: getattr(self, name).copy()
-            for name in ("objects", "writes", "makers", "_births", "_applied", "_statuses")
-        }
+        copied = {name: getattr(self, name).copy() for name in ("objects", "writes", "makers", "_births", "_applied")}
         return ApiInMemory(self.clock, version=self.version, **copied)
 
     def get(self, kind: Kind, key: ObjectKey) -> Body | None:
@@ -137,16 +129,8 @@ class ApiInMemory:
         return stored
 
     def apply_status(self, kind: Kind, key: ObjectKey, uid: str, status: Mapping[str, Any], user: str) -> Body:
-        """The same for a status."""
-        before = self._existing(kind, key, uid)
-        schema = _status_schema() if kind is INFERENCE_DEPLOYMENTS else {}
-        merged = _merged(before.get("status") or {}, self._statuses.get(uid, {}), dict(status), schema)
-        self._statuses[uid] = dict(status)
-        return self._store(kind, key, {**before, "status": merged}, user, "status")
-
-    def applied_status(self, uid: str) -> Body:
-        """Return the status that the operator applied last; empty before it did."""
-        return self._statuses.get(uid, {})
+        """The same for a status, which one manager owns as a whole by its CRD."""
+        return self._store(kind, key, {**self._existing(kind, key, uid), "status": dict(status)}, user, "status")
 
     def patch(self, kind: Kind, key: ObjectKey, uid: str | None, patch: Mapping[str, Any], user: str = PERSON) -> Body:
         """Merge a patch into an object."""
@@ -449,37 +433,16 @@ def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
     return is_same_key and is_any and toleration.get("effect") in (None, "", taint["effect"])
 
 
-def _merged(live: Any, known: Any, wanted: Any, schema: Mapping[str, Any] = {}) -> Any:
+def _merged(live: Any, known: Any, wanted: Any) -> Any:
     """The live value with the wanted one applied. ``known`` is what the same user applied before.
 
-    Lists are replaced as a whole, except where their schema gives the keys of their entries.
+    Lists are replaced as a whole.
     """
     if isinstance(live, Mapping) and isinstance(wanted, Mapping):
         known = known if isinstance(known, Mapping) else {}
         kept = {name: value for name, value in live.items() if name in wanted or name not in known}
-        parts = schema.get("properties") or {}
-        return kept | {
-            name: _merged(live.get(name), known.get(name), value, parts.get(name, {})) for name, value in wanted.items()
-        }
-    keys = schema.get("x-kubernetes-list-map-keys")
-    if keys and isinstance(live, Sequence) and isinstance(wanted, list):
-        return _merged_list(live, known, wanted, lambda entry: tuple(str(entry.get(key)) for key in keys))
+        return kept | {name: _merged(live.get(name), known.get(name), value) for name, value in wanted.items()}
     return wanted
-
-
-def _merged_list(live: Any, known: Any, wanted: list[Any], name: Callable[[Any], tuple[str, ...]]) -> list[Any]:
-    there = {name(entry): entry for entry in live if isinstance(entry, Mapping)}
-    before = {name(entry): entry for entry in known or () if isinstance(entry, Mapping)}
-    ours = {name(entry): entry for entry in wanted}
-    foreign = [entry for key, entry in there.items() if key not in before and key not in ours]
-    return [_merged(there.get(key), before.get(key), entry) for key, entry in ours.items()] + foreign
-
-
-@cache
-def _status_schema() -> Mapping[str, Any]:
-    crd = yaml.load(CRD.read_text(), Loader=yaml.CSafeLoader)
-    schema: Mapping[str, Any] = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]
-    return schema
 
 
 @dataclass(frozen=True)

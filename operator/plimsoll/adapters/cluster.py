@@ -1,8 +1,8 @@
 """The part of the Kubernetes API that the operator needs: list, get, server-side apply, delete, events, leases.
 
-Objects are plain dictionaries. The module uses the official client's asyncio dynamic client without its discovery: the
-kinds are known, and discovery would need a dozen requests and a cache file at every start. The module turns the
-client's exceptions into its own.
+Objects are plain dictionaries. Of the official client the module uses the connection, its credentials and its TLS
+settings. It does not use its dynamic client: the kinds are known, while discovery would need a dozen requests at every
+start, and the dynamic client formats a traceback for each object that does not exist.
 
 Every request is idempotent (server-side apply, deletes by uid, events with fixed names), so a request that fails for a
 temporary reason is retried. Every write passes a fence just before it is sent. The leader election closes the fence
@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Self, cast
 from urllib.request import getproxies_environment
 from weakref import WeakValueDictionary
@@ -25,9 +26,6 @@ import aiohttp
 from aiolimiter import AsyncLimiter
 from kubernetes.aio import client as api
 from kubernetes.aio import config
-from kubernetes.aio.client.exceptions import ApiException
-from kubernetes.aio.dynamic import DynamicClient
-from kubernetes.aio.dynamic.resource import Resource
 
 from plimsoll.adapters.api_errors import (
     CONFLICT,
@@ -115,6 +113,8 @@ WRITES_AT_ONCE_PER_NAMESPACE = 8
 """Limits of writes in flight, in total and for one namespace. If a tenant's webhook makes all writes in its namespace
 slow, writes in other namespaces continue. A write that waits for its next try does not count."""
 
+JSON = "application/json"
+
 _writing: ContextVar[bool] = ContextVar("plimsoll_writing", default=False)
 
 
@@ -133,17 +133,6 @@ class Listing:
 
 def _always_open() -> None:
     """Allow every write: the fence of a process without an election. The command line is one; it only reads."""
-
-
-class _NoDiscovery:
-    """Replaces the dynamic client's discovery and discovers nothing."""
-
-    def __init__(self, client: object, cache_file: object) -> None:
-        pass
-
-    def __await__(self) -> Generator[Any, None, _NoDiscovery]:
-        yield from ()
-        return self
 
 
 class Cluster:
@@ -182,7 +171,6 @@ class Cluster:
         except config.ConfigException as error:
             raise SourceUnavailable(f"no usable kubeconfig or service account: {error}") from error
         self._api = api.ApiClient(settings)
-        self._dynamic = DynamicClient(self._api, discoverer=_NoDiscovery)
         self._rate = AsyncLimiter(WRITES_PER_SECOND, 1.0)
         self._ways = asyncio.Semaphore(WRITES_AT_ONCE)
         self._ways_of: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
@@ -247,10 +235,12 @@ class Cluster:
         token: str | None = None
         head = {"apiVersion": kind.api_version, "kind": kind.kind}
         named = None if name is None else f"metadata.name={name}"
+        query = {"labelSelector": labels, "fieldSelector": named, "limit": PAGE_SIZE}
+        accept = METADATA_ONLY if metadata_only else JSON
         while True:
-            options = {"namespace": namespace, "label_selector": labels, "field_selector": named, "limit": PAGE_SIZE}
-            accept = {"Accept": METADATA_ONLY} if metadata_only else None
-            page = await self._read(f"list {kind.plural}", kind, **options, _continue=token, header_params=accept)
+            page = await self._read(
+                f"list {kind.plural}", kind, namespace=namespace, query=query | {"continue": token}, accept=accept
+            )
             items = _items(page)
             if not isinstance(items, list) or not all(isinstance(item, dict) and "metadata" in item for item in items):
                 raise SourceUnavailable(f"list {kind.plural}: the answer is no list of {kind.plural}")
@@ -272,17 +262,11 @@ class Cluster:
             ClusterRefused: with status 410 if the version is too old, and the objects must be listed again.
             SourceUnavailable: the API server does not answer, or the connection broke.
         """
-        path = _resource(kind, self._dynamic).path(namespace=namespace)
-        action = f"watch {kind.plural}"
-        options = {
-            "resource_version": version,
-            "watch": True,
-            "timeout_seconds": seconds,
-            "allow_watch_bookmarks": True,
-        }
+        action, limit = f"watch {kind.plural}", seconds + REQUEST_TIMEOUT_SECONDS
+        query = {"resourceVersion": version, "watch": True, "timeoutSeconds": seconds, "allowWatchBookmarks": True}
         with _own_errors(action):
-            async with asyncio.timeout(seconds + REQUEST_TIMEOUT_SECONDS):
-                answer = await self._dynamic.request("get", path, serialize=False, **options)
+            async with asyncio.timeout(limit):
+                answer = await self._send(action, "get", kind.path(namespace=namespace), limit, query=query)
                 try:
                     async for line in long_lines(answer.content):
                         yield _event(action, read_json(line))
@@ -308,9 +292,8 @@ class Cluster:
             name=head["name"],
             namespace=head.get("namespace"),
             body=apply_text(manifest),
-            field_manager=FIELD_MANAGER,
-            force_conflicts=True,
             content_type=CONTENT_TYPE,
+            query={"fieldManager": FIELD_MANAGER, "force": True},
         )
         return _whole(answer)
 
@@ -330,9 +313,8 @@ class Cluster:
             namespace=key.namespace,
             subresource="status",
             body=apply_text(body),
-            field_manager=FIELD_MANAGER,
-            force_conflicts=True,
             content_type=CONTENT_TYPE,
+            query={"fieldManager": FIELD_MANAGER, "force": True},
         )
         return _whole(answer)
 
@@ -347,8 +329,8 @@ class Cluster:
             name=key.name,
             namespace=key.namespace,
             body={"metadata": {**(metadata or {}), "uid": uid}, "spec": {"replicas": replicas}},
-            field_manager=FIELD_MANAGER,
             content_type="application/merge-patch+json",
+            query={"fieldManager": FIELD_MANAGER},
         )
         return _whole(answer)
 
@@ -363,7 +345,7 @@ class Cluster:
                 name=key.name,
                 namespace=key.namespace,
                 body=options,
-                propagation_policy="Background",
+                query={"propagationPolicy": "Background"},
             )
         except ClusterRefused as refusal:
             if refusal.status not in (GONE, CONFLICT):
@@ -466,7 +448,7 @@ class Cluster:
             name=head["name"] if is_known else None,
             namespace=head.get("namespace"),
             body=body,
-            dry_run="All",
+            query={"dryRun": "All"},
         )
         return _whole(answer)
 
@@ -501,60 +483,70 @@ class Cluster:
         patience: Patience = Patience(),  # noqa: B008 - frozen
         **options: Any,
     ) -> Manifest:
-        resource = _resource(kind, self._dynamic)
-        path = resource.path(name=name, namespace=namespace) + (f"/{subresource}" if subresource else "")
-        given = {key: value for key, value in options.items() if value is not None}
+        path = kind.path(name, namespace, subresource)
 
         async def attempt() -> Manifest:
             if not _writing.get():
-                return await self._once(action, method, path, timeout_seconds, given)
+                return await self._once(action, method, path, timeout_seconds, options)
             async with self._way_of(namespace), self._ways, self._rate:
-                return await self._once(action, method, path, timeout_seconds, given)
+                return await self._once(action, method, path, timeout_seconds, options)
 
         return await patiently(attempt, patience)
 
     async def _once(
-        self, action: str, method: str, path: str, timeout_seconds: float, given: Mapping[str, Any]
+        self, action: str, method: str, path: str, timeout_seconds: float, options: Mapping[str, Any]
     ) -> Manifest:
         """Send the request once. The deadline also covers the body of the answer."""
         with _own_errors(action):
             async with asyncio.timeout(timeout_seconds):
-                answer = await self._dynamic.request(
-                    method, path, serialize=False, _request_timeout=timeout_seconds, **given
-                )
+                answer = await self._send(action, method, path, timeout_seconds, **options)
                 document = await answer.json(content_type=None, loads=read_json)
         if not isinstance(document, dict) or "kind" not in document:
             raise SourceUnavailable(f"{action}: the answer is no Kubernetes object")
         return cast("Manifest", document)
 
+    async def _send(
+        self,
+        action: str,
+        method: str,
+        path: str,
+        timeout_seconds: float,
+        *,
+        query: Mapping[str, Any] = MappingProxyType({}),
+        body: Any = None,
+        accept: str = JSON,
+        content_type: str = JSON,
+    ) -> aiohttp.ClientResponse:
+        """Send the request and return the answer, whose body is still to be read.
+
+        Raises:
+            ClusterRefused: the API server does not carry it out.
+        """
+        request = await self._api.param_serialize(
+            method.upper(),
+            path,
+            query_params=[(name, value) for name, value in query.items() if value is not None],
+            header_params={"Accept": accept, "Content-Type": content_type},
+            body=body,
+            auth_settings=["BearerToken"],
+        )
+        answer = await self._api.call_api(*request, _request_timeout=timeout_seconds)
+        if not answer.response.ok:
+            text = (await answer.read()).decode(errors="replace")
+            message, pause = server_message(text, answer.reason), retry_after_seconds(answer.headers)
+            raise ClusterRefused(action, answer.status, message, retry_after=pause)
+        return cast("aiohttp.ClientResponse", answer.response)
+
 
 @contextmanager
 def _own_errors(action: str) -> Iterator[None]:
-    """Turn the client's exceptions into our own."""
+    """Turn the exceptions of a connection into our own."""
     try:
         yield
-    except ApiException as error:
-        message = server_message(error.body, error.reason)
-        raise ClusterRefused(
-            action, int(error.status or 0), message, retry_after=retry_after_seconds(error.headers)
-        ) from error
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
         raise SourceUnavailable(f"{action}: {type(error).__name__} {error}") from error
     except ValueError as error:
         raise SourceUnavailable(f"{action}: the answer is not JSON") from error
-
-
-def _resource(kind: Kind, client: DynamicClient) -> Resource:
-    return Resource(
-        prefix="apis" if kind.group else "api",
-        group=kind.group,
-        api_version=kind.version,
-        kind=kind.kind,
-        namespaced=kind.namespaced,
-        verbs=[],
-        name=kind.plural,
-        client=client,
-    )
 
 
 def _event(action: str, event: Any) -> tuple[str, Manifest]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 from plimsoll.domain.names import (
     APPROVAL_KIND,
@@ -32,6 +33,13 @@ class Kind:
     def api_version(self) -> str:
         """The ``apiVersion`` of a manifest."""
         return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, name: str | None = None, namespace: str | None = None, subresource: str = "") -> str:
+        """Return the path of an object, or of all: those of a namespace if it is given and the kind has namespaces."""
+        prefix = "apis" if self.group else "api"
+        within = ("namespaces", namespace) if namespace and self.namespaced else ()
+        parts = (prefix, *self.api_version.split("/"), *within, self.plural, name, subresource)
+        return "".join(f"/{quote(part, safe='')}" for part in parts if part)
 
 
 INFERENCE_DEPLOYMENTS = Kind(GROUP, VERSION, KIND, PLURAL)

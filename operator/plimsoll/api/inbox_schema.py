@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from plimsoll.api.schema import Schema, column, structural
+from plimsoll.api.schema import OF_ONE_MANAGER, Schema, column, structural
 from plimsoll.api.v1alpha1.base import rule
 from plimsoll.api.v1alpha1.inbox import PlacementApprovalSpec, PlacementApprovalStatus, ProposalContent
 from plimsoll.domain import names
@@ -79,7 +79,7 @@ def _approval() -> Schema:
         "properties": _head(names.APPROVAL_KIND)
         | {
             "spec": _model(PlacementApprovalSpec, "spec"),
-            "status": _model(PlacementApprovalStatus, "status"),
+            "status": _model(PlacementApprovalStatus, "status") | OF_ONE_MANAGER,
         },
     }
 

@@ -94,7 +94,7 @@ class Executor:
     def _remember_status(self, uid: str, wanted: Mapping[str, Any], shown: Mapping[str, Any]) -> None:
         """Remember how the API server shows a written status, if it shows it differently.
 
-        Entries that others wrote into a list stay there. Without this record the same status would be written again and
+        It drops fields that an older CRD does not have. Without this record the same status would be written again and
         again.
         """
         self._statuses.pop(uid, None)

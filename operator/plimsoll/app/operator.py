@@ -15,6 +15,7 @@ import aiohttp
 import kopf
 
 from plimsoll.adapters.cluster import DEEPEST_JSON, Kind
+from plimsoll.adapters.later_collection import collect_seldom
 from plimsoll.adapters.watch_streams import Follower, NoObjects, WatchStreams
 from plimsoll.app.settings import Settings
 from plimsoll.app.shell import Shell, watched
@@ -110,6 +111,7 @@ def run(settings: Settings) -> None:
         logging.getLogger("aiohttp.access").setLevel(logging.WARNING)  # a line per probe
     stop_flag = threading.Event()
     shell = Shell(settings, stop_flag.set)
+    collect_seldom()
     kopf.run(
         registry=build_registry(shell),
         settings=kopf.OperatorSettings(),

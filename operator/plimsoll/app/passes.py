@@ -225,7 +225,7 @@ class Passes:
     ) -> tuple[Fleet, list[Case]]:
         """Step 1. An object whose last fault is not due for a retry is left unchanged."""
         self.reading.begin()
-        self.rendered.begin()
+        self.rendered.begin(now)
         fleet = self.reading.fleet(picture, self.gpu_types, self.prices.current)
         around = self.reading.surroundings(picture)
         self.quotas = read_quotas(picture.all(RESOURCE_QUOTAS))

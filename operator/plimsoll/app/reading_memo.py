@@ -64,9 +64,9 @@ class _SeenFleet:
 
 @dataclass(frozen=True, slots=True)
 class _ReadObject:
-    """A parsed object and the body it was read from."""
+    """A parsed object and what it was read from, without its status: another one follows soon."""
 
-    body: Body
+    parts: tuple[Any, ...]
     resource: InferenceDeployment
 
 
@@ -160,11 +160,11 @@ class ReadingMemo:
         return self._digests.put(uid, known)[1]
 
     def resource(self, body: Body, parse: Callable[[Body], InferenceDeployment]) -> InferenceDeployment:
-        """The parsed object. Its status is from the moment when its spec last changed."""
-        uid = uid_of(body)
+        """The parsed object."""
+        uid, parts = uid_of(body), _what_is_parsed(body)
         known = self._objects.get(uid)
-        if known is None or _what_is_parsed(body) != _what_is_parsed(known.body):
-            known = _ReadObject(body, parse(body))
+        if known is None or known.parts != parts:
+            known = _ReadObject(parts, parse(body))
         return self._objects.put(uid, known).resource
 
     def converted(

@@ -5,6 +5,7 @@ While a deployment starts, its pods change in nearly every pass, and what they a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
@@ -17,6 +18,9 @@ from plimsoll.app.store import Body
 from plimsoll.domain.workload import Manifest
 from plimsoll.placement.pools import PlannedPool
 
+UNWRITTEN_SECONDS = 120.0
+"""How long a status that is not written yet is good: the last of a thousand new objects waits so long for its turn."""
+
 _RENDERED = ("report", "manifests", "new_status")
 _NOT_RENDERED = ("body", "tray", "mail", "is_being_written")
 
@@ -25,11 +29,12 @@ _what_is_rendered = attrgetter(*(each.name for each in fields(Case) if each.name
 
 @dataclass(frozen=True, slots=True)
 class _Last:
-    """The last rendering for one version of an object, and the facts it was made from."""
+    """The last rendering for one version of an object, the facts it was made from, and until when it is good."""
 
     body: Body
     facts: tuple[Any, ...]
     rendered: tuple[Any, ...]
+    until: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +48,21 @@ class _Made:
 
 @dataclass(slots=True)
 class Rendered:
-    """The last manifests of every object, and the last rendering of those whose status already equals it.
+    """The last manifests and the last rendering of every object.
 
-    The time is not compared: it only dates changes, and this rendering changes nothing.
+    The time is not compared if the object's status already equals the rendering: the time only dates changes, and this
+    rendering changes nothing. Any other is good for :data:`UNWRITTEN_SECONDS`.
     """
 
     _kept: Kept[_Last] = field(default_factory=Kept)
     _made: Kept[_Made] = field(default_factory=Kept)
+    _now: float = 0.0
 
-    def begin(self) -> None:
-        """Begin a pass."""
+    def begin(self, now: float) -> None:
+        """Begin a pass. ``now`` is in POSIX seconds."""
         self._kept.begin()
         self._made.begin()
+        self._now = now
 
     def manifests(self, case: Case, make: Callable[[Case], list[Manifest]]) -> list[Manifest]:
         """Return the last manifests if the spec and the pools are the same; else make them."""
@@ -67,16 +75,20 @@ class Rendered:
     def fill_in(self, case: Case) -> bool:
         """Fill in the last rendering if the object and all facts about it are unchanged."""
         known = self._kept.get(case.uid)
-        if known is None or known.body is not case.body or known.facts != _what_is_rendered(case):
+        if known is None or known.body is not case.body or not self._now < known.until:
+            return False
+        if known.facts != _what_is_rendered(case):
             return False
         case.report, case.manifests, case.new_status = known.rendered
         self._kept.put(case.uid, known)
         return True
 
     def keep(self, case: Case) -> None:
-        """Keep the rendering if the object's status already equals it. The two equal statuses are kept once."""
+        """Keep the rendering. If the object's status already equals it, the two equal statuses are kept once."""
         status = case.body.get("status")
-        if case.new_status == status:
+        is_written = case.new_status == status
+        if is_written:
             case.new_status = status
-            rendered = case.report, case.manifests, status
-            self._kept.put(case.uid, _Last(case.body, _what_is_rendered(case), rendered))
+        rendered = case.report, case.manifests, case.new_status
+        until = math.inf if is_written else self._now + UNWRITTEN_SECONDS
+        self._kept.put(case.uid, _Last(case.body, _what_is_rendered(case), rendered, until))

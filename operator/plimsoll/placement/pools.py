@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from plimsoll.domain.keys import ObjectKey
@@ -206,9 +206,9 @@ class Decision:
     ``rehomings_spent`` means that replicas should leave but were moved too often in the last hour.
     ``failure`` is an error of the planning itself: this pass changed nothing in this deployment.
     ``is_refusal`` means that the error is a ``PlimsollError``, which names the unusable input, e.g. a model without a
-    memory law. ``appraisal`` is how good all placements of the pass are together; None where this deployment
-    got none, or where the solver does not say. ``suggestions`` would make a placement of this pass cheaper. ``sizes``
-    are those that this pass compared for the deployment.
+    memory law. ``appraisal`` is how good all placements of the pass are together; None where this deployment got none,
+    or where the solver does not say. It is not compared: it changes with every other deployment. ``suggestions`` would
+    make a placement of this pass cheaper. ``sizes`` are those that this pass compared for the deployment.
     """
 
     request: Request
@@ -225,7 +225,7 @@ class Decision:
     rehomings_spent: bool = False
     failure: str = ""
     is_refusal: bool = False
-    appraisal: Appraisal | None = None
+    appraisal: Appraisal | None = field(default=None, compare=False)
     suggestions: tuple[Suggestion, ...] = ()
     sizes: tuple[Size, ...] = ()
 
