@@ -9,7 +9,8 @@ from unittest.mock import ANY
 
 import pytest
 
-from benchmarks.planning.passes import carry_out, look_up
+from benchmarks.planning.passes import look_up
+from benchmarks.planning.pictures import carry_out
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES, PODS, ClusterRefused
 from plimsoll.app import passes as passes_module
 from plimsoll.app.case import Case
@@ -85,7 +86,7 @@ async def test_a_status_that_is_not_written_yet_is_rendered_once_and_anew_after_
     assert office.make().cases[2].new_status is first
     assert office.calls == {}
     office.now += 2
-    assert office.make().cases[2].new_status == first | {"conditions": ANY}
+    assert office.make().cases[2].new_status == {**first, "conditions": ANY}
     assert office.calls == {"report_of": 1}
 
 
