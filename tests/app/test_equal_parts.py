@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from plimsoll.app import equal_parts
 from plimsoll.app.equal_parts import shared
+from tests.support.work import counted_calls
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-2, 2) | st.sampled_from([0.0, 1.0, 2.5]) | st.text("ab", max_size=2),
@@ -61,3 +62,12 @@ def test_versions_of_a_large_object_leave_little_behind(monkeypatch: pytest.Monk
         shared({"list": [version] * 1000, "text": f"{version}" * 64_000})
     held = sum(len(part) for part in equal_parts._parts.values())  # noqa: SLF001
     assert held < 10_000
+
+
+def test_a_kept_part_is_given_back_without_a_look_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(equal_parts, "_parts", {})
+    monkeypatch.setattr(equal_parts, "_ids", set())
+    spec = shared({"containers": [{"args": [f"--flag-{number}" for number in range(100)]}]})
+    with counted_calls() as work:
+        assert shared({"name": "a", "spec": spec})["spec"] is spec
+    assert work.amount < 50

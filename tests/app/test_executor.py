@@ -14,7 +14,7 @@ from plimsoll.adapters.api_errors import ClusterRefused
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, SERVICES, Cluster, Kind, kind_of
 from plimsoll.api.bounds import MOST_MEMBERS
 from plimsoll.app import pruning
-from plimsoll.app.executor import FREE_SECONDS, Executor, NameTaken, Note
+from plimsoll.app.executor import REMOVED_SECONDS, Executor, NameTaken, Note
 from plimsoll.app.shell import BOUNDS
 from plimsoll.app.store import Store, key_of
 from plimsoll.domain.keys import ObjectKey
@@ -255,20 +255,20 @@ async def test_a_status_is_written_only_when_it_says_something_else(executor: Ex
     assert cluster.calls == ["status llama u1"]
 
 
-async def test_a_status_in_which_others_keep_an_entry_is_written_once(
+async def test_a_status_of_which_an_older_crd_drops_a_field_is_written_once(
     executor: Executor, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def keeps_an_entry(kind: Kind, key: ObjectKey, uid: str, status: Body) -> Body:
+    async def drops_a_field(kind: Kind, key: ObjectKey, uid: str, status: Body) -> Body:
         cluster.calls.append(f"status {key.name}")
         assert kind is INFERENCE_DEPLOYMENTS
-        return inference_deployment_body(key.name, uid=uid, version=200, status={**status, "rejections": [{"odd": 1}]})
+        return inference_deployment_body(key.name, uid=uid, version=200, status={"replicas": status["replicas"]})
 
-    monkeypatch.setattr(cluster, "apply_status", keeps_an_entry)
+    monkeypatch.setattr(cluster, "apply_status", drops_a_field)
     owner = inference_deployment_body(status={"replicas": 1})
-    assert await executor.write_status(owner, {"replicas": 2})
-    after = inference_deployment_body(status={"replicas": 2, "rejections": [{"odd": 1}]})
-    assert not await executor.write_status(after, {"replicas": 2})
-    assert await executor.write_status(after, {"replicas": 3})
+    assert await executor.write_status(owner, {"replicas": 2, "rejections": [{"new": 1}]})
+    after = inference_deployment_body(status={"replicas": 2})
+    assert not await executor.write_status(after, {"replicas": 2, "rejections": [{"new": 1}]})
+    assert await executor.write_status(after, {"replicas": 3, "rejections": [{"new": 1}]})
     assert cluster.calls == ["status llama", "status llama"]
 
 
@@ -296,7 +296,7 @@ async def test_a_workload_is_not_deleted_again_before_the_watch_tells_and_is_if_
     await executor.remove(OWNER, ours)
     await executor.remove(OWNER, other)
     assert len(cluster.calls) == 2
-    later = time.monotonic() + FREE_SECONDS
+    later = time.monotonic() + REMOVED_SECONDS
     monkeypatch.setattr(time, "monotonic", lambda: later)
     await executor.remove(OWNER, ours)
     assert cluster.calls[2] == cluster.calls[0]

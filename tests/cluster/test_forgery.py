@@ -25,6 +25,7 @@ from tests.support.workloads import gpu_deployment
 pytestmark = [pytest.mark.cluster, pytest.mark.at_length]
 
 TRACEBACKS = 3
+LONG_AGO = "2026-01-01T00:00:00Z"
 EXPIRED_SECONDS = 100.0
 """Promises of GPUs to pods that cannot be made end after a bounded time; this is that time on a loaded machine."""
 
@@ -74,6 +75,16 @@ def test_a_status_edited_by_hand_hurts_only_its_object(operator: OperatorProcess
     assert taken
     assert health.bad == []
     calm.assert_kept(tracebacks=TRACEBACKS)
+
+
+def test_what_others_wrote_into_a_status_goes_with_the_next_write(honest: Honest, here: View) -> None:
+    here.apply("praised", **on_gpu("mi300x-192gb"))
+    here.wait_ready("praised")
+    word = {"type": "Praised", "status": "True", "reason": "ByHand", "message": "", "lastTransitionTime": LONG_AGO}
+    assert edit_status(here, "praised", {"conditions": [word], "url": "http://elsewhere.example"})
+    here.wait(lambda: not condition(here.get("praised"), "Praised"), "a status without the foreign condition")
+    assert here.wait_ready("praised")["status"]["url"] != "http://elsewhere.example"
+    honest.assert_served()
 
 
 @pytest.fixture

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from plimsoll.adapters.cluster import CONFIG_MAPS, INFERENCE_DEPLOYMENTS, NODES, Cluster, Listing
+from plimsoll.adapters.small_pages import FIRST_OBJECTS
+from plimsoll.render.names import DEPLOYMENT_LABEL
 from testbed.control_plane import ControlPlane
 from testbed.fleet import gpu_node
 from tests.support.installed import View
@@ -38,6 +42,24 @@ async def test_a_list_of_metadata_without_objects_is_a_list(control_plane: Contr
         listing = await cluster.list(CONFIG_MAPS, namespace=namespace, labels=labels, metadata_only=True)
     assert listing.items == []
     assert listing.version > 0
+
+
+async def test_the_first_page_of_names_without_our_label_says_whether_these_are_all(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    def config_map(name: str, **labels: str) -> dict[str, Any]:
+        head = {"name": name, "namespace": namespace, "labels": labels}
+        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": head, "data": {"text": name}}
+
+    foreign = [config_map(f"foreign-{number}") for number in range(FIRST_OBJECTS)]
+    control_plane.apply([*foreign, config_map("ours", **{DEPLOYMENT_LABEL: "x"})])
+    options = {"labels": f"!{DEPLOYMENT_LABEL}", "namespace": namespace, "metadata_only": True}
+    async with Cluster(str(control_plane.admin_kubeconfig)) as cluster:
+        first = await cluster.list(CONFIG_MAPS, pages=1, **options)
+        every = await cluster.list(CONFIG_MAPS, **options)
+    names = {each["metadata"]["name"] for each in foreign} | {"kube-root-ca.crt"}
+    assert (len(first.items), first.is_whole) == (FIRST_OBJECTS, False)
+    assert (set(versions(every)), every.is_whole) == (names, True)
 
 
 def versions(listing: Listing) -> dict[str, str]:

@@ -81,13 +81,16 @@ class Client:
         namespace: str | None = None,
         name: str | None = None,
         metadata_only: bool = False,
+        pages: int | None = None,
         keep: Callable[[Body], Body] = lambda body: body,
     ) -> Listing:
-        """List as :meth:`plimsoll.adapters.cluster.Cluster.list` does."""
+        """List as :meth:`plimsoll.adapters.cluster.Cluster.list` does, on one page."""
+        assert pages in (None, 1)
         found = [
             keep({name: body[name] for name in ("apiVersion", "kind", "metadata")} if metadata_only else body)
             for body in self.api.all(kind, namespace)
-            if (labels is None or is_labelled(body)) and name in (None, body["metadata"]["name"])
+            if (labels is None or is_labelled(body) != labels.startswith("!"))
+            and name in (None, body["metadata"]["name"])
         ]
         return Listing(found, self.api.version)
 

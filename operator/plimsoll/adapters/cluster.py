@@ -125,10 +125,12 @@ class Listing:
     Attributes:
         items: the objects, in no particular order.
         version: the resource version at that moment, which only grows; 0 where the API server sent none.
+        is_whole: whether these are all, and not only the first pages that were asked for.
     """
 
     items: Sequence[Manifest]
     version: int = 0
+    is_whole: bool = True
 
 
 def _always_open() -> None:
@@ -219,6 +221,7 @@ class Cluster:
         namespace: str | None = None,
         name: str | None = None,
         metadata_only: bool = False,
+        pages: int | None = None,
         keep: Callable[[Manifest], Manifest] = lambda body: body,
     ) -> Listing:
         """Return every object of a kind, read page by page. If one page fails, the whole list fails.
@@ -229,10 +232,11 @@ class Cluster:
             namespace: where to list; None for everywhere.
             name: lists only the objects of this name. It needs no right to get them.
             metadata_only: leaves out spec and status, which are most of an object.
+            pages: the most pages to read; None for all.
             keep: reduces each object before the next page is read, so that a long list never is in memory as a whole.
         """
         found: list[Manifest] = []
-        token: str | None = None
+        token, read = cast("str | None", None), 0
         head = {"apiVersion": kind.api_version, "kind": kind.kind}
         named = None if name is None else f"metadata.name={name}"
         query = {"labelSelector": labels, "fieldSelector": named, "limit": PAGE_SIZE}
@@ -247,8 +251,9 @@ class Cluster:
             found += [keep(head | item) for item in items]
             about = page.get("metadata") or {}
             token = about.get("continue")
-            if not token:
-                return Listing(found, version_number(about))
+            read += 1
+            if not token or read == pages:
+                return Listing(found, version_number(about), is_whole=not token)
 
     async def watch(
         self, kind: Kind, version: str, *, namespace: str | None = None, seconds: int

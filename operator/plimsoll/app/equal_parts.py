@@ -11,6 +11,9 @@ MOST_MEMBERS = 400_000
 more, all are forgotten, and later objects share among themselves. So versions of a large object leave little behind."""
 
 _parts: dict[int, Any] = {}
+_ids: set[int] = set()
+"""The ids of the kept parts, to know one at once."""
+
 _members = 0
 
 
@@ -22,6 +25,8 @@ def shared(value: Any) -> Any:
     kind = type(value)
     if kind is str:
         return intern(value)
+    if id(value) in _ids:
+        return value
     if kind is dict:
         value = {intern(name): shared(part) for name, part in value.items()}
         return _kept((*value, *map(_identity, value.values())), value)
@@ -42,9 +47,11 @@ def _kept(key: tuple[Any, ...], value: Any) -> Any:
     global _members  # noqa: PLW0603 - of the module's one collection
     if len(_parts) >= MOST_KEPT or _members >= MOST_MEMBERS:
         _parts.clear()
+        _ids.clear()
         _members = 0
     known = _parts.setdefault(hash(key), value)
     if known is value:
+        _ids.add(id(value))
         texts = value.values() if isinstance(value, dict) else value
         _members += len(value) + sum(len(each) // 64 for each in texts if isinstance(each, str))
     return known if known == value else value

@@ -20,22 +20,21 @@ from plimsoll.adapters.cluster import (
     EVENTS,
     INFERENCE_DEPLOYMENTS,
     Cluster,
-    Kind,
     kind_of,
 )
 from plimsoll.app.contests import Contests
+from plimsoll.app.free_names import FreeNames
 from plimsoll.app.pruning import why_reduced
 from plimsoll.app.store import Body, Store, key_of
 from plimsoll.app.workload_trust import is_adoptable, record_doubt
-from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.public_words import PublicWord
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.domain.workload import Manifest
 from plimsoll.render.inputs import INPUTS_ANNOTATION, is_left_running
 from plimsoll.render.names import DEPLOYMENT_LABEL, HASH_ANNOTATION, MANAGED_BY, POOL_ANNOTATION, POOL_LABEL
 
-FREE_SECONDS = 5.0
-"""How long a name counts as free after no object of this name was found, or an object as deleted after the request."""
+REMOVED_SECONDS = 5.0
+"""How long an object counts as deleted after the request, whatever the watch reports."""
 
 MOST_REMEMBERED = 10_000
 """The most events and rewritten objects to remember; forgetting one costs a request that changes nothing."""
@@ -73,12 +72,15 @@ class Executor:
     cluster: Cluster
     store: Store
     contests: Contests = field(default_factory=Contests)
+    names: FreeNames = field(init=False)
     _matching: dict[str, tuple[Body, Manifest]] = field(default_factory=dict)
     _rewritten: dict[str, tuple[str, Any]] = field(default_factory=dict)
     _statuses: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = field(default_factory=dict)
-    _free: dict[tuple[Kind, ObjectKey], float] = field(default_factory=dict)
     _removed: dict[str, float] = field(default_factory=dict)
     _recorded: OrderedDict[str, None] = field(default_factory=OrderedDict)
+
+    def __post_init__(self) -> None:
+        self.names = FreeNames(self.cluster)
 
     async def write_status(self, owner: Body, status: Mapping[str, Any]) -> bool:
         """Write the status if it differs from the current one. True when something was written."""
@@ -152,11 +154,11 @@ class Executor:
         """The object as it is now. The store has only objects with our label; others are read from the API server."""
         kind, key = kind_of(manifest), key_of(manifest)
         live = self.store.get(kind, key)
-        if live is None and self._free.get((kind, key), float("-inf")) < time.monotonic():
-            live = await self.cluster.get(kind, key)
+        if live is None and not self.names.has(kind, key):
+            live = await self.names.find(kind, key)
             if live is None:
                 await self._check_owner(owner)
-                self._note_free(kind, key)
+                self.names.add(kind, key)
         if live is None or _is_controlled_by(live, owner):
             return live
         if is_adoptable(live, str(owner["metadata"]["name"])):
@@ -189,16 +191,6 @@ class Executor:
             return
         raise ClusterRefused(f"get InferenceDeployment {key_of(owner)}", _GONE, "it was deleted")
 
-    def _note_free(self, kind: Kind, key: ObjectKey) -> None:
-        """Note that no object has this name.
-
-        So the name is checked once before the status is written, and not again before the object is created.
-        """
-        now = time.monotonic()
-        self._free[kind, key] = now + FREE_SECONDS
-        if len(self._free) > MOST_REMEMBERED:
-            self._free = {name: until for name, until in self._free.items() if until > now}
-
     async def scale(self, owner: Body, live: Body, replicas: int) -> None:
         """Change only the number of replicas of a workload."""
         if is_ours(live, owner) and (live.get("spec") or {}).get("replicas") != replicas:
@@ -212,7 +204,7 @@ class Executor:
         if is_ours(live, owner) and not is_leaving:
             await self.cluster.delete(DEPLOYMENTS, key_of(live), uid)
             self._removed = {known: until for known, until in self._removed.items() if until > now}
-            self._removed[uid] = now + FREE_SECONDS
+            self._removed[uid] = now + REMOVED_SECONDS
 
     async def tell(self, owner: Body, notes: Sequence[Note]) -> None:
         """Record events. An event's name is a digest of its content, so that a restart records nothing twice."""

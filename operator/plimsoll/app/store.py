@@ -297,7 +297,7 @@ class Store:
             return
         if known is not None and not same_uid(known, body):
             shelf.shares.forget(key, uid_of(known))
-        pruned = self._cut(shelf, key, body)
+        pruned = self._cut(shelf, key, body if known is None else _reusing(known, body))
         if pruned is None:
             if known is None:
                 return
