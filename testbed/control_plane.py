@@ -313,11 +313,16 @@ class ControlPlane:
         return wait_until(predicate, timeout, what)
 
     def _is_made(self, namespace: Mapping[str, Any]) -> bool:
-        """Create a namespace. False where one of that name is being deleted."""
+        """Create a namespace. False where one of that name is being deleted.
+
+        The API server does not say so of one that goes while it looks.
+        """
         try:
             self.client.send("POST", "/api/v1/namespaces", namespace)
         except ApiError as error:
-            if error.status != HTTPStatus.CONFLICT or "being deleted" not in str(error):
+            path = f"/api/v1/namespaces/{namespace['metadata']['name']}"
+            is_going = "being deleted" in str(error) or not self.client.exists(path)
+            if error.status != HTTPStatus.CONFLICT or not is_going:
                 raise
             return False
         return True

@@ -36,7 +36,6 @@ SECONDS: Mapping[str, int] = MappingProxyType(
         "tests/cluster/test_zero.py": 110,
         "tests/cluster/test_console_approvals.py": 105,
         "tests/cluster/test_packing.py": 105,
-        "tests/live/test_real_parts.py": 105,
         "tests/cluster/test_bounds_of_changes.py": 90,
         "tests/cluster/test_live_decisions.py": 85,
         "tests/cluster/test_what_users_do.py": 75,
