@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from plimsoll.adapters.later_collection import collecting_later
+from plimsoll.adapters.later_collection import OBJECTS_PER_COLLECTION, collect_seldom, collecting_later
 
 
 @pytest.fixture(autouse=True)
@@ -50,3 +50,15 @@ def test_who_has_switched_it_off_keeps_it_off() -> None:
     with collecting_later():
         assert not gc.isenabled()
     assert not gc.isenabled()
+
+
+def test_new_objects_are_looked_at_seldom_and_those_of_the_start_never() -> None:
+    before = gc.get_threshold()
+    try:
+        collect_seldom()
+        assert gc.get_threshold()[0] == OBJECTS_PER_COLLECTION
+        assert gc.get_freeze_count() > 0
+        assert gc.isenabled()
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*before)
