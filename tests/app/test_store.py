@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES, PODS, Kind
 from plimsoll.app import pruning
@@ -29,9 +33,13 @@ def bell() -> Bell:
     return Bell()
 
 
+def new_store(bell: Bell | None = None) -> Store:
+    return Store({INFERENCE_DEPLOYMENTS: pruning.whole, NODES: pruning.node, PODS: pruning.pod}, bell or Bell())
+
+
 @pytest.fixture
 def store(bell: Bell) -> Store:
-    return Store({INFERENCE_DEPLOYMENTS: pruning.whole, NODES: pruning.node, PODS: pruning.pod}, bell)
+    return new_store(bell)
 
 
 def version(store: Store, kind: Kind = INFERENCE_DEPLOYMENTS, key: ObjectKey = KEY) -> int | None:
@@ -144,6 +152,44 @@ def test_a_watch_that_misses_what_a_list_brought_is_noticed(store: Store) -> Non
     assert store.deaf_seconds(NODES) > 0
     store.begin_watch(NODES)
     assert store.deaf_seconds(NODES) == 0
+
+
+@given(steps=st.lists(st.sampled_from(["change", "begin", "deliver", "request", "answer"]), max_size=30))
+@example(steps=["request", "answer", "change", "begin", "request", "answer"])
+@example(steps=["request", "answer", "change", "request", "begin", "answer"])
+def test_a_watch_that_delivers_every_change_since_it_began_is_never_called_silent(steps: list[str]) -> None:
+    store = new_store()
+    now, heard, known = 1, 1, cast("frozenset[str] | None", None)
+    for step in [*steps, "answer", "deliver"]:
+        match step:
+            case "change":
+                now += 1
+            case "begin":
+                store.begin_watch(NODES)
+                heard = now
+            case "deliver" if heard < now:
+                heard += 1
+                store.observe(NODES, "MODIFIED", node_body(version=heard))
+            case "request":
+                known = store.uids(NODES)
+            case "answer" if known is not None:
+                store.replace(NODES, [store.take(NODES, node_body(version=now))], known, list_version=now)
+                known = None
+    while heard < now:
+        heard += 1
+        store.observe(NODES, "MODIFIED", node_body(version=heard))
+    assert store.deaf_seconds(NODES) == 0
+
+
+def test_a_watch_that_began_after_the_first_list_is_called_silent_once_a_list_of_its_own_time_was_read(
+    store: Store,
+) -> None:
+    store.replace(NODES, [node_body(version=1)], store.uids(NODES))
+    store.begin_watch(NODES)
+    for version, is_silent in ((5, False), (9, True)):
+        known = store.uids(NODES)
+        store.replace(NODES, [store.take(NODES, node_body(version=version))], known)
+        assert (store.deaf_seconds(NODES) > 0) == is_silent
 
 
 def test_an_object_without_content_is_never_stored(store: Store) -> None:

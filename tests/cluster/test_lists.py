@@ -53,7 +53,7 @@ async def test_the_first_page_of_names_without_our_label_says_whether_these_are_
 
     foreign = [config_map(f"foreign-{number}") for number in range(FIRST_OBJECTS)]
     control_plane.apply([*foreign, config_map("ours", **{DEPLOYMENT_LABEL: "x"})])
-    options = {"labels": f"!{DEPLOYMENT_LABEL}", "namespace": namespace, "metadata_only": True}
+    options: dict[str, Any] = {"labels": f"!{DEPLOYMENT_LABEL}", "namespace": namespace, "metadata_only": True}
     async with Cluster(str(control_plane.admin_kubeconfig)) as cluster:
         first = await cluster.list(CONFIG_MAPS, pages=1, **options)
         every = await cluster.list(CONFIG_MAPS, **options)

@@ -94,10 +94,11 @@ class FilledCluster(Cluster):
         namespace: str | None = None,
         name: str | None = None,
         metadata_only: bool = False,
+        pages: int | None = None,
         keep: Callable[[Manifest], Manifest] = lambda body: body,
     ) -> Listing:
         """Every object of a kind, as the API server has it."""
-        assert (name, metadata_only) == (None, False), "an export needs whole objects"
+        assert (name, metadata_only, pages) == (None, False, None), "an export needs whole objects"
         if labels == OPERATOR_SELECTOR:
             return Listing([_operator()])
         if kind == self.forbidden:

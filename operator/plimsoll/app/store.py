@@ -108,6 +108,12 @@ class Shelf:
     ahead: dict[str, tuple[int, float]] = field(default_factory=dict)
     """Changes (uid, version, since) that a list showed and the watch has not delivered yet."""
 
+    is_new_watch: bool = True
+    """Whether no list since the watch began has been stored: another one may show changes from before it began."""
+
+    list_follows: bool = False
+    """Whether the list that is being read was requested after the watch began."""
+
 
 class Store:
     """Objects by kind and key. Not thread-safe: it lives in the event loop, and gives threads a :meth:`picture`.
@@ -143,7 +149,9 @@ class Store:
 
     def begin_watch(self, kind: Kind) -> None:
         """Note that a watch begins anew: it delivers none of the changes before."""
-        self._shelves[kind].ahead.clear()
+        shelf = self._shelves[kind]
+        shelf.ahead.clear()
+        shelf.is_new_watch, shelf.list_follows = True, False
 
     def observe(self, kind: Kind, event: str, body: Body) -> None:
         """Store one watch event: ADDED, MODIFIED or DELETED."""
@@ -157,7 +165,9 @@ class Store:
 
     def uids(self, kind: Kind) -> frozenset[str]:
         """Return the uids of all objects of a kind. Call it before a list is requested."""
-        return frozenset(uid_of(body) for body in self._shelves[kind].objects.values())
+        shelf = self._shelves[kind]
+        shelf.list_follows = True
+        return frozenset(uid_of(body) for body in shelf.objects.values())
 
     def only_if_new(self, kind: Kind, body: dict[str, Any]) -> dict[str, Any]:
         """Return the identity of a listed object, and whether this version of it is stored already."""
@@ -177,8 +187,7 @@ class Store:
         is_older = known is not None and version_of(body) < version_of(known)
         if is_older or _is_buried(shelf, body):
             return {"metadata": head, _STORED: False}
-        if shelf.listed_at and shelf.is_watched:
-            _note_ahead(shelf, {key: body}, (), None)
+        _note_ahead(shelf, {key: body}, (), None)
         self._put(shelf, key, body)
         return {"metadata": head, _STORED: True}
 
@@ -225,8 +234,8 @@ class Store:
             return False
         shelf.doubted = False
         shelf.list_version = max(shelf.list_version, list_version)
-        if shelf.listed_at and shelf.is_watched:
-            _note_ahead(shelf, fresh, gone, known)
+        _note_ahead(shelf, fresh, gone, known)
+        shelf.is_new_watch = shelf.is_new_watch and not (shelf.list_follows or known is None)
         for key in gone:
             shelf.shares.forget(key, uid_of(shelf.objects.pop(key)))
         if gone:
@@ -413,6 +422,8 @@ def _note_ahead(
     shelf: Shelf, fresh: Mapping[ObjectKey, Body], gone: Iterable[ObjectKey], known: frozenset[str] | None
 ) -> None:
     """Note changes that a list shows and the watch has not delivered: it may be late, or it may be broken."""
+    if not shelf.is_watched or shelf.is_new_watch:
+        return
     now = time.monotonic()
     for key, body in fresh.items():
         held = shelf.objects.get(key)

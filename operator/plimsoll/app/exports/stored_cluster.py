@@ -35,6 +35,7 @@ class StoredCluster(Cluster):
         namespace: str | None = None,
         name: str | None = None,
         metadata_only: bool = False,  # noqa: ARG002 - whole objects are no less
+        pages: int | None = None,  # noqa: ARG002 - one page holds all
         keep: Callable[[Manifest], Manifest] = lambda body: body,
     ) -> Listing:
         """Return the objects of a kind. The snapshot holds only those that the operator selects."""
