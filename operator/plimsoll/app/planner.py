@@ -24,7 +24,7 @@ from plimsoll.app.writers import Writers
 DEBOUNCE_SECONDS = 0.2
 """Events come in bursts; one plan for a burst is enough."""
 
-SHARE_OF_WRITERS = 4.0
+SHARE_OF_WRITERS = 2.0
 LONGEST_BREATH_SECONDS = 10.0
 """After a pass the next one waits this many times the planning time, up to the longest. Planning and writing share one
 Python interpreter, and a burst ends sooner if it is written while it is being planned."""
