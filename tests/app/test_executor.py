@@ -199,6 +199,22 @@ async def test_nothing_is_created_again_for_an_owner_that_was_deleted(
     assert held is None or held["metadata"].get("deletionTimestamp")
 
 
+async def test_what_goes_with_its_owner_soon_after_it_was_made_is_not_made_again(
+    executor: Executor, cluster: FakeCluster
+) -> None:
+    """The watch has not reported the owner's deletion yet, and the name was free a moment ago."""
+    await executor.check_names(OWNER, [service_manifest()])
+    await executor.apply(OWNER, service_manifest())
+    made = executor.store.get(SERVICES, key_of(service_manifest()))
+    assert made is not None
+    cluster.objects.clear()
+    executor.store.observe(SERVICES, "DELETED", made)
+    with pytest.raises(ClusterRefused) as caught:
+        await executor.apply(PLACED, service_manifest())
+    assert caught.value.status == 404
+    assert cluster.calls == ["apply Service"]
+
+
 @pytest.mark.parametrize("change", [None, of_another_uid, leaving])
 async def test_no_owner_reference_is_restored_to_an_owner_that_was_deleted(
     executor: Executor, cluster: FakeCluster, change: Callable[[Body], None] | None

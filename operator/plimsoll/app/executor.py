@@ -127,6 +127,7 @@ class Executor:
         if live is not None and kind_of(manifest) == DEPLOYMENTS and is_left_running(live, manifest):
             return await self._leave_running(owner, live, manifest)
         answer = await self.cluster.apply(manifest)
+        self.names.remove(kind_of(manifest), key_of(manifest))
         self.store.observe(kind_of(manifest), "MODIFIED", answer)
         self._remember(answer, manifest)
         return True

@@ -58,6 +58,10 @@ class FreeNames:
         if len(self._until) > MOST_REMEMBERED:
             self._until = {name: until for name, until in self._until.items() if until > now}
 
+    def remove(self, kind: Kind, key: ObjectKey) -> None:
+        """Note that an object of this name was made. If it is gone soon, somebody deleted it: its owner, perhaps."""
+        self._until.pop((kind, key), None)
+
     async def find(self, kind: Kind, key: ObjectKey) -> Body | None:
         """Return the object of this name; None if there is none.
 
