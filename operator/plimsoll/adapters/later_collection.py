@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 OBJECTS_PER_COLLECTION = 50_000
-"""New objects between two collections of the youngest, instead of 700: most of ours live on. It is some 5 MiB."""
+"""New objects between two collections of the youngest, instead of 700: most of ours live on."""
 
 
 def collect_seldom() -> None:
