@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from plimsoll.app.case import Case
 from plimsoll.app.objects import Surroundings
-from plimsoll.app.planning_time import FREE_CHANGES, LONGEST_PAUSE_SECONDS, SECONDS, PlanningTime
+from plimsoll.app.planning_time import (
+    FREE_CHANGES,
+    LONGEST_PAUSE_SECONDS,
+    MOST_UNWRITTEN,
+    SECONDS,
+    UNWRITTEN_SECONDS,
+    PlanningTime,
+)
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.placement.pools import Decision
@@ -21,6 +30,7 @@ from tests.support.bodies import inference_deployment_body
 from tests.support.live_passes import L4, Open
 
 NOW = 1_795_300_000.0
+TIME = "2026-11-22T04:00:00Z"
 
 
 @dataclass
@@ -36,14 +46,25 @@ class Desk:
     stuck: frozenset[str] = frozenset()
     priorities: Mapping[str, int] = field(default_factory=dict)
     done: set[tuple[str, int]] = field(default_factory=set)
+    written: dict[str, int] = field(default_factory=dict)
+    writes: int = 1000
     time: PlanningTime = field(init=False)
 
     def __post_init__(self) -> None:
-        self.time = PlanningTime(SECONDS, clock=lambda: self.spent)
+        self.time = PlanningTime(SECONDS, clock=lambda: self.spent, wall=lambda: self.spent)
 
     def case(self, name: str) -> Case:
         body = inference_deployment_body(name, uid=name)
         body["metadata"] |= {"namespace": name.partition("-")[0], "generation": self.generations.get(name, 1)}
+        if name in self.written:
+            condition = {
+                "type": "Planned",
+                "status": "True",
+                "reason": "Placed",
+                "message": "",
+                "lastTransitionTime": TIME,
+            }
+            body["status"] = {"observedGeneration": self.written[name], "conditions": [condition]}
         return Case(body, ObjectKey(name.partition("-")[0], name), Surroundings({}, {}, ()))
 
     def make(self, *, seconds: float = 1.0) -> list[str]:
@@ -52,17 +73,18 @@ class Desk:
         self.time.begin(cases, self.now, lambda case: self.priorities.get(case.key.name, 0))
         for case in self.time.in_turn(cases):
             if not self.time.has_to_wait(case, reading=True):
-                with self.time.spending(case):
-                    self.spent += self.reading
+                self.time.spend(partial(self.take, self.reading), case)
                 if case.key.name in self.stuck:
                     case.problem = Problem(ConditionReason.MODEL_SOURCE_UNAVAILABLE, "the Hub is down", permanent=False)
-        planned = list[str]()
+        planned, queued = list[str](), {case.uid for case in self.time.in_turn([])}
+        for case in cases:
+            if case.uid not in queued and self.costs_again:
+                self.time.spend(partial(self.take, self.costs[case.key.name]), case)
         for case in self.time.queued():
             if case.problem is not None or self.time.has_to_wait(case):
                 continue
-            with self.time.spending(case):
-                is_done = (case.uid, case.generation) in self.done and not self.costs_again
-                self.spent += self.costs[case.key.name] * (not is_done)
+            is_done = (case.uid, case.generation) in self.done and not self.costs_again
+            self.time.spend(partial(self.take, self.costs[case.key.name] * (not is_done)), case)
             self.done.add((case.uid, case.generation))
             case.decision = decision(case)
             planned.append(case.key.name)
@@ -71,7 +93,17 @@ class Desk:
                 case.decision = decision(case)
         self.time.end(cases)
         self.now += seconds
+        self.write()
         return planned
+
+    def take(self, seconds: float) -> None:
+        self.spent += seconds
+
+    def write(self) -> None:
+        """Write as many decisions as are written between two passes."""
+        decided = dict(sorted(self.done))
+        unwritten = [name for name, generation in decided.items() if self.written.get(name) != generation]
+        self.written |= {name: decided[name] for name in unwritten[: self.writes]}
 
 
 def decision(case: Case) -> Decision:
@@ -166,6 +198,14 @@ def test_those_that_cost_something_in_each_pass_take_turns(count: int, cost: flo
     assert all(planned), "each pass has one at least"
 
 
+def test_who_was_cheap_at_first_and_costs_something_later_takes_turns_as_well() -> None:
+    desk = Desk({f"a-{number}": 0.0 for number in range(8)})
+    desk.make()
+    desk.costs, desk.costs_again = dict.fromkeys(desk.costs, 0.4), True
+    desk.make()
+    assert 0 < len(desk.make()) < len(desk.costs)
+
+
 def test_many_that_wait_for_their_model_do_not_keep_the_others_of_their_namespace_waiting() -> None:
     stuck = frozenset(f"a-{number:03}" for number in range(300))
     desk = Desk(dict.fromkeys(sorted(stuck), 0.0), reading=0.002, stuck=stuck)
@@ -181,6 +221,31 @@ def test_many_that_wait_for_their_model_do_not_keep_the_others_of_their_namespac
     desk.stuck = frozenset()
     planned = {name for _ in range(20) for name in desk.make()}
     assert planned >= stuck
+
+
+@given(flood=st.integers(1, 400), writes=st.integers(0, 40), neighbours=st.integers(1, 3))
+def test_no_namespace_is_planned_far_ahead_of_its_writes_and_none_waits_for_those_of_others(
+    flood: int, writes: int, neighbours: int
+) -> None:
+    desk = Desk(dict.fromkeys([f"a-{number:03}" for number in range(flood)], 0.0), writes=writes)
+    ahead = list[int]()
+    for _ in range(12):
+        desk.make()
+        ahead.append(len(desk.done) - len(desk.written))
+    assert max(ahead) <= MOST_UNWRITTEN
+    assert len(desk.done) == min(flood, MOST_UNWRITTEN + 11 * min(writes, MOST_UNWRITTEN))
+    arrived = [f"b-{number}" for number in range(neighbours)]
+    desk.costs = {**desk.costs, **dict.fromkeys(arrived, 0.02)}
+    assert {*desk.make()} >= {*arrived}
+
+
+def test_decisions_that_can_never_be_written_do_not_keep_their_namespace_waiting_for_ever() -> None:
+    desk = Desk(dict.fromkeys([f"a-{number:03}" for number in range(300)], 0.0), writes=0)
+    passes = 0
+    while len(desk.done) < len(desk.costs):
+        desk.make(seconds=3.0)
+        passes += 1
+    assert passes <= math.ceil(300 / MOST_UNWRITTEN) * (UNWRITTEN_SECONDS / 3.0 + 1)
 
 
 def test_who_changes_a_spec_again_and_again_waits_longer_each_time() -> None:

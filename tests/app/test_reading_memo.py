@@ -90,10 +90,22 @@ async def test_a_pod_that_changes_is_read_alone_and_leaves_the_fleet_as_it_was(o
     fleet = office.passes.reading.fleet(office.store.picture(), office.passes.gpu_types, office.passes.prices.current)
     office.change(PODS, 0, _not_ready)
     cases = office.make().cases
-    assert office.calls == {"read_node": MACHINES, "read_pod": 1, "figures_of": 1}
+    assert office.calls == {"read_pod": 1, "figures_of": 1}
     assert sum(len(case.around.ready_pods()) for case in cases) == OBJECTS - 1
     again = office.passes.reading.fleet(office.store.picture(), office.passes.gpu_types, office.passes.prices.current)
     assert again is fleet
+
+
+async def test_a_node_that_changes_is_read_alone_and_a_new_price_reads_all(office: Office) -> None:
+    await office.settle()
+    office.change(NODES, 0, lambda body: body["spec"].update(unschedulable=True))
+    office.make()
+    assert office.calls["read_node"] == 1
+    memo, picture, types = office.passes.reading, office.store.picture(), office.passes.gpu_types
+    dearer = dict.fromkeys(gpu.name for gpu in types)
+    assert memo.fleet(picture, types, dearer) == fleet_reading.read_fleet(
+        picture.all(NODES), picture.all(PODS), types, dearer
+    )
 
 
 async def test_pods_and_workloads_are_gathered_again_only_when_one_of_them_or_an_owner_changes(

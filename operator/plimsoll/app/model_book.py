@@ -50,6 +50,9 @@ AT_ONCE = 4
 PER_NAMESPACE = 2
 """The most look-ups that may run at once, in total and for one namespace."""
 
+NOTICE_SECONDS = 2.0
+"""How long a first look-up may take before a status reports it."""
+
 MOST_CHARACTERS = 2000
 """The longest problem message: it quotes the configuration, which may hold megabytes in place of a number."""
 
@@ -141,7 +144,9 @@ class ModelBook:
                 entry.model = model
             answer = entry.answer
         doing = f"Reading the configuration of {model.name}."
-        return answer or Problem(ConditionReason.RESOLVING_MODEL, doing, permanent=False)
+        return answer or Problem(
+            ConditionReason.RESOLVING_MODEL, doing, permanent=False, reported_after_seconds=NOTICE_SECONDS
+        )
 
     def look_up_draft(self, namespace: str, spec: InferenceDeploymentSpec) -> ModelFacts | Problem | None:
         """Do the same for the draft model of speculative decoding; None if the spec names none."""

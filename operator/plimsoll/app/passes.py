@@ -203,8 +203,7 @@ class Passes:
         if case.fault is not None:
             return
         try:
-            with self.time.spending(case):
-                work()
+            self.time.spend(work, case)
         except Exception as error:  # noqa: BLE001 - any exception must stay with this object
             self._set_aside(case, step, error)
 
@@ -411,8 +410,7 @@ class Passes:
         priced = self.reading.priced(self.gpu_types, self.prices.current)
         adviser = Adviser(fleet, priced, self.memo, self.node_groups.of(priced))
         answered = self._beating(answers(demands, stock, adviser, self.solver))
-        with self.time.spending(*self.time.queued()):
-            planned = Plan.of(answered, stock, adviser, self.solver)
+        planned = self.time.spend(partial(Plan.of, answered, stock, adviser, self.solver), *self.time.queued())
         for case in cases:
             case.decision = planned.decisions.get(case.key)
             if case.decision is not None and case.decision.failure:
@@ -430,8 +428,7 @@ class Passes:
             tenant = tenant_of(case)
             if tenant is not None and not self.time.has_to_wait(case):
                 self.beats.beat("planning", f"reading the demand of {case.key}")
-                with self.time.spending(case):
-                    remembered_demand(tenant, fleet, self.memo)
+                self.time.spend(partial(remembered_demand, tenant, fleet, self.memo), case)
 
     def _beating(self, answered: Iterator[Answer]) -> Iterator[Answer]:
         for answer in answered:

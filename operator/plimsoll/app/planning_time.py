@@ -8,21 +8,26 @@ their answers are used again.
 
 A namespace that took much time lately makes way for one that took little: it waits for the next pass if such a
 neighbour is in this pass, or asks for the next one. It makes way every other pass at most.
+
+No namespace is planned far ahead of its writes: what is decided and not written yet is decided anew in each pass.
 """
 
 from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from heapq import heapify, heappop, heapreplace
+from typing import TypeVar
 
 from plimsoll.app.case import Case
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.render.report import Problem
+
+T = TypeVar("T")
 
 SECONDS = 0.25
 """CPU seconds of a pass for deployments that are new or have changed. A pass in which nothing changes takes 0.15 s with
@@ -51,17 +56,37 @@ CALM_SECONDS = 10.0
 HALF_LIFE_SECONDS = 30.0
 """How fast the time that a namespace took is forgotten."""
 
+MOST_UNWRITTEN = 64
+UNWRITTEN_SECONDS = 30.0
+"""The most decisions of a namespace that may wait to be written, besides those that are being written: twice as many as
+are written at the same time. A decision that was not written within these seconds counts no longer, because the API
+server may refuse it for ever."""
+
+NOTICE_SECONDS = 2.0
+LATE_NOTICE_SECONDS = 120.0
+"""How long a deployment waits before its status says so. While decisions of its namespace are being written, each such
+notice delays one of them."""
+
 QUEUED = Problem(
     ConditionReason.PLANNING_QUEUED,
     "Waits for its turn: many deployments have changed, and a pass plans some of each namespace. Nothing of it changes "
     "meanwhile.",
     permanent=False,
+    reported_after_seconds=NOTICE_SECONDS,
 )
 CHANGED_OFTEN = Problem(
     ConditionReason.PLANNING_QUEUED,
     f"It was changed again and again, and is planned every {LONGEST_PAUSE_SECONDS:.0f} s at the latest. Nothing of it "
     "changes meanwhile.",
     permanent=False,
+    reported_after_seconds=NOTICE_SECONDS,
+)
+AFTER_OTHERS = Problem(
+    ConditionReason.PLANNING_QUEUED,
+    "Waits for its turn: the decisions about many other deployments of its namespace are being written. Nothing of it "
+    "changes meanwhile.",
+    permanent=False,
+    reported_after_seconds=LATE_NOTICE_SECONDS,
 )
 
 
@@ -98,12 +123,14 @@ class PlanningTime:
         seconds: for new, changed and costly deployments; see :data:`SECONDS`. Without a limit, nobody ever waits.
         recorded_seconds: for those that an earlier process has placed.
         clock: CPU seconds of the thread that plans.
+        wall: seconds of any clock that is cheap to read.
         is_hurried: whether a deployment of a namespace that took little time lately waits for the next pass.
     """
 
     seconds: float = math.inf
     recorded_seconds: float = math.inf
     clock: Callable[[], float] = time.thread_time
+    wall: Callable[[], float] = time.perf_counter
     is_hurried: Callable[[], bool] = lambda: False
     _known: dict[str, _Known] = field(default_factory=dict)
     _tried: dict[str, float] = field(default_factory=dict)
@@ -113,6 +140,10 @@ class PlanningTime:
     _queue: list[Case] = field(default_factory=list)
     _queued: set[str] = field(default_factory=set)
     _due: list[float] = field(default_factory=list)
+    _unwritten: Counter[str] = field(default_factory=Counter)
+    """Decisions that wait to be written, and those that this pass has to make, by namespace."""
+    _written_late: frozenset[str] = frozenset()
+    """The namespaces with decisions of earlier passes that wait to be written."""
     _has_newcomer: bool = False
     _may_make_way: bool = True
     _made_way: bool = False
@@ -132,6 +163,8 @@ class PlanningTime:
         self._costs, self._first, self._spent, self._now, self._due = {}, "", 0.0, now, []
         self._queue = self._in_fair_order([case for case in cases if self._is_costly(case)], priority_of)
         self._queued = {case.uid for case in self._queue}
+        self._unwritten = Counter(case.key.namespace for case in cases if self._waits_for_its_write(case))
+        self._written_late = frozenset(self._unwritten)
         self._may_make_way, self._made_way = not self._made_way, False
         self._has_newcomer = any(map(self._is_newcomer, self._queue))
 
@@ -156,23 +189,32 @@ class PlanningTime:
         if known is not None and known.generation != case.generation and known.due(self._now) > self._now:
             self._wait(case, CHANGED_OFTEN, known.due(self._now))
             return True
+        if reading and not self._is_answered(case):
+            if self._unwritten[case.key.namespace] >= MOST_UNWRITTEN:
+                self._wait(case, AFTER_OTHERS, self._now)
+                return True
+            self._unwritten[case.key.namespace] += 1
         most = self._most(case)
         self._first = self._first or case.uid  # it has its turn whatever it costs: every pass plans one at least
         if case.uid == self._first:
             return False
         if self._spent < most * (READING_SHARE if reading else 1.0) and not self._makes_way(case):
             return False
-        self._wait(case, QUEUED, self._now)
+        self._wait(case, AFTER_OTHERS if case.key.namespace in self._written_late else QUEUED, self._now)
         return True
 
-    @contextmanager
-    def spending(self, *cases: Case) -> Iterator[None]:
-        """Count the CPU time of a block; each of the deployments has an equal part of it."""
-        begin = self.clock()
+    def spend(self, work: Callable[[], T], *cases: Case) -> T:
+        """Do some work, return its result, and charge its seconds to deployments, to each an equal part.
+
+        For those that share the time of this pass these are CPU seconds. For the others the wall clock suffices, which
+        is no system call: whoever seems to take long by it is in the queue of the next pass.
+        """
+        clock = self.clock if any(case.uid in self._queued for case in cases) else self.wall
+        began = clock()
         try:
-            yield
+            return work()
         finally:
-            seconds = self.clock() - begin
+            seconds = clock() - began
             for case in cases:
                 self._costs[case.uid] = self._costs.get(case.uid, 0.0) + seconds / len(cases)
                 if case.uid in self._queued:
@@ -186,6 +228,8 @@ class PlanningTime:
             self._taken[name] = self._taken.get(name, 0.0) + cost
             is_answered = case.decision is not None or (case.problem is not None and case.problem.permanent)
             if case.uid not in self._queued:
+                if known is not None and known.cost <= CHEAP_SECONDS:
+                    known.cost = cost
                 continue
             if not is_answered:
                 self._tried[case.uid] = self._now
@@ -201,6 +245,13 @@ class PlanningTime:
     def due_in_seconds(self) -> Iterator[float]:
         """Yield the seconds until a deployment that waits has its turn."""
         yield from (max(0.0, due - self._now) for due in self._due)
+
+    def _waits_for_its_write(self, case: Case) -> bool:
+        """Whether this process has decided a deployment lately, and has not begun to write it."""
+        known = self._known.get(case.uid)
+        if known is None or known.generation != case.generation or _is_recorded(case):
+            return False
+        return self._now - known.at < UNWRITTEN_SECONDS
 
     def _makes_way(self, case: Case) -> bool:
         """Whether a deployment waits because a newcomer whose namespace took little time is there."""

@@ -23,7 +23,7 @@ from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.outcomes import MemoryEstimate
 from plimsoll.domain.serving import Request
 from plimsoll.engines.failures import read_failure
-from plimsoll.facts.cluster.fleet_reading import read_fleet
+from plimsoll.facts.cluster.fleet_reading import Parts, read_fleet, read_node
 from plimsoll.facts.cluster.pod_reading import PodFacts, read_pod
 from plimsoll.facts.prices.repricing import OwnPrices, repriced
 from plimsoll.placement.pools import Pool
@@ -104,6 +104,7 @@ class ReadingMemo:
 
     _fleet: _SeenFleet | None = None
     _priced: tuple[OwnPrices, tuple[GpuType, ...]] | None = None
+    _nodes: Kept[tuple[Body, object, Parts]] = field(default_factory=Kept)
     _around: tuple[tuple[int, ...], dict[ObjectKey, Surroundings]] | None = None
     _pods: Kept[tuple[Body, PodFacts]] = field(default_factory=Kept)
     _objects: Kept[_ReadObject] = field(default_factory=Kept)
@@ -130,10 +131,19 @@ class ReadingMemo:
         known = self._fleet if self._fleet is not None and self._fleet.prices is prices else None
         if known is not None and known.versions == versions:
             return known.fleet
-        read = read_fleet(picture.all(NODES), picture.all(PODS), types, prices)
+        self._nodes.begin()
+        read = read_fleet(picture.all(NODES), picture.all(PODS), self.priced(types, prices), read=self._node)
         fleet = known.fleet if known is not None and known.fleet == read else read
         self._fleet = _SeenFleet(versions, prices, fleet)
         return fleet
+
+    def _node(self, body: Body, types: Sequence[GpuType]) -> Parts:
+        """The GPUs of a node without pods: its object changes less often than its pods."""
+        uid = uid_of(body)
+        known = self._nodes.get(uid)
+        if known is None or known[0] is not body or known[1] is not self._priced:
+            known = body, self._priced, read_node(body, types)
+        return self._nodes.put(uid, known)[2]
 
     def surroundings(self, picture: Picture) -> dict[ObjectKey, Surroundings]:
         """The pods and workloads of every object. They are read again if any of the three kinds has changed."""

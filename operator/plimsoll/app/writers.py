@@ -59,11 +59,11 @@ UNREACHABLE_SECONDS = 15.0
 REFUSED_SECONDS = 60.0
 """The longest pause after a refusal: a raised quota or a removed policy is noticed within this time."""
 
-LOOKING_SECONDS = 2.0
-"""How long the first look-up of a model may take before the status reports it."""
-
 NAME_SECONDS = 5.0
 """How soon a name taken by a foreign object is checked again: foreign objects are not watched."""
+
+NOTICE_SECONDS = 2.0
+"""How soon a pass is made again where somebody waits and the status may have to say so."""
 
 _GONE, _CONFLICT = 404, 409
 
@@ -94,7 +94,7 @@ class Writers:
     _pools_at: dict[str, str] = field(default_factory=dict)
     _left_over: set[str] = field(default_factory=set)
     _names_taken: set[str] = field(default_factory=set)
-    _looking: dict[str, float] = field(default_factory=dict)
+    _waiting_since: dict[str, float] = field(default_factory=dict)
 
     def intended(self) -> dict[str, Mapping[str, Any]]:
         """Return the statuses that are being written, by uid."""
@@ -117,7 +117,7 @@ class Writers:
         if self.postman is not None:
             self.postman.forget_all_but(kept)
         self._names_taken &= set(kept)
-        self._looking = {uid: self._looking[uid] for uid in kept if uid in self._looking}
+        self._waiting_since = {uid: self._waiting_since[uid] for uid in kept if uid in self._waiting_since}
         self._generations = {uid: self._generations[uid] for uid in kept if uid in self._generations}
         self._begun = Counter({uid: self._begun[uid] for uid in kept if uid in self._begun})
 
@@ -129,8 +129,8 @@ class Writers:
         yield from (seconds for seconds in waits if seconds is not None)
         if self._names_taken:
             yield NAME_SECONDS
-        if self._looking:
-            yield LOOKING_SECONDS
+        if self._waiting_since:
+            yield NOTICE_SECONDS
 
     async def carry_out(
         self,
@@ -239,7 +239,7 @@ class Writers:
 
         A source that is down for a moment does not make the earlier status wrong, so this problem does not replace it.
         """
-        if case.report is None or case.new_status is None or is_passing(case) or self._is_being_looked_up(case):
+        if case.report is None or case.new_status is None or is_passing(case) or self._ends_soon(case):
             return False
         if self._generations.get(case.uid) != case.generation:
             self._generations[case.uid] = case.generation
@@ -247,13 +247,13 @@ class Writers:
             self.refusals.ended(case.uid)
         return self.backoff.is_due(case.uid)
 
-    def _is_being_looked_up(self, case: Case) -> bool:
-        """Whether the model's first look-up or the wait for a turn has just begun: most end before a status is due."""
-        waits = (ConditionReason.RESOLVING_MODEL, ConditionReason.PLANNING_QUEUED)
-        if case.problem is None or case.problem.reason not in waits:
-            self._looking.pop(case.uid, None)
+    def _ends_soon(self, case: Case) -> bool:
+        """Whether a wait has just begun, and mostly ends before a status is due: the first look-up of a model, or a turn."""
+        longest = 0.0 if case.problem is None else case.problem.reported_after_seconds
+        if not longest:
+            self._waiting_since.pop(case.uid, None)
             return False
-        return time.monotonic() - self._looking.setdefault(case.uid, time.monotonic()) < LOOKING_SECONDS
+        return time.monotonic() - self._waiting_since.setdefault(case.uid, time.monotonic()) < longest
 
     async def _carry_out(self, case: Case, now: float) -> None:
         if not self._is_due(case):

@@ -51,11 +51,15 @@ class PoolView:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """The reason for no plan: the object or its model is unusable (``permanent``), or a source did not answer."""
+    """The reason for no plan: the object or its model is unusable (``permanent``), or a source did not answer.
+
+    A problem that mostly ends sooner than ``reported_after_seconds`` is not worth a write until then.
+    """
 
     reason: PublicWord
     message: str
     permanent: bool
+    reported_after_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

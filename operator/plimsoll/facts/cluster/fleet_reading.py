@@ -7,7 +7,7 @@ catalogue's figure. The catalogue adds the facts that no label has: usable memor
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -36,7 +36,8 @@ from plimsoll.facts.cluster.host_reading import REQUESTS, host_room, is_bound, t
 from plimsoll.facts.prices.repricing import OwnPrices, repriced
 
 Body = Mapping[str, Any]
-
+Parts = Sequence[GpuNode | IgnoredNode]
+"""The GPUs of one node by resource, or why they are ignored."""
 
 _QUOTED_CHARACTERS = 200
 
@@ -46,6 +47,7 @@ def read_fleet(
     pods: Iterable[Body],
     types: Sequence[GpuType],
     prices: OwnPrices | None = None,
+    read: Callable[[Body, Sequence[GpuType]], Parts] | None = None,
 ) -> Fleet:
     """Return the fleet at one moment.
 
@@ -54,12 +56,12 @@ def read_fleet(
         pods: every Pod object of the nodes, with any owner: pods without GPUs also use CPU and memory.
         types: the GPU catalogue.
         prices: prices by type name, which replace the catalogue's. A slice costs its share of its card's price.
+        read: :func:`read_node`, or what remembers its answers.
     """
-    pods = tuple(pods)
+    pods, read = tuple(pods), read or read_node
     held, taken = _held_by_node(pods), taken_by_node(pods)
     priced = [repriced(gpu, prices or {}) for gpu in types]
-    nodes = list(nodes)
-    seen = [each for node in nodes for each in _read_whole(node, priced, held, taken)]
+    seen = [_less(each, held, taken) for node in nodes for each in read(node, priced)]
     hosted = [each for each in seen if isinstance(each, GpuNode)]
     usable, unreachable = _reached_one_way(hosted)
     ignored = [*(each for each in seen if isinstance(each, IgnoredNode)), *unreachable]
@@ -67,6 +69,27 @@ def read_fleet(
         tuple(sorted(usable, key=lambda node: (node.name, node.resource))),
         tuple(sorted(ignored, key=lambda node: (node.name, node.detail))),
     )
+
+
+def read_node(node: Body, types: Sequence[GpuType]) -> Parts:
+    """Return the GPUs of a node without pods, with its CPU and memory. One that cannot be read becomes an ignored node."""
+    try:
+        host = host_room((node.get("status") or {}).get("allocatable") or {})
+        parts = list(_read_node(node, types))
+        return [replace(each, host=host, host_free=host) if isinstance(each, GpuNode) else each for each in parts]
+    except Exception as error:  # noqa: BLE001 - one bad node must not hide all other nodes
+        detail = f"{type(error).__name__}: {error}"[:_QUOTED_CHARACTERS]
+        return [IgnoredNode(_name(node), NodeReason.UNREADABLE, detail)]
+
+
+def _less(
+    part: GpuNode | IgnoredNode, held: Mapping[tuple[str, str], int], taken: Mapping[str, tuple[int, int, int]]
+) -> GpuNode | IgnoredNode:
+    """Return a part of a node without what pods hold of it."""
+    if isinstance(part, IgnoredNode) or part.name not in taken:
+        return part
+    free = part.host.less(*taken[part.name])
+    return replace(part, held=held.get((part.name, part.resource), 0), host_free=free)
 
 
 def gpus_held(pod: Body, resource: str) -> int:
@@ -117,23 +140,6 @@ def _held_by_node(pods: Iterable[Body]) -> dict[tuple[str, str], int]:
     return held
 
 
-def _read_whole(
-    node: Body,
-    types: Sequence[GpuType],
-    held: Mapping[tuple[str, str], int],
-    taken: Mapping[str, tuple[int, int, int]],
-) -> list[GpuNode | IgnoredNode]:
-    """Return the GPUs of a node with its CPU and memory. A node that cannot be read becomes an ignored node."""
-    name = _name(node)
-    try:
-        host = host_room((node.get("status") or {}).get("allocatable") or {})
-        free = host.less(*taken.get(name, (0, 0, 0)))
-        parts = list(_read_node(node, types, held))
-        return [replace(each, host=host, host_free=free) if isinstance(each, GpuNode) else each for each in parts]
-    except Exception as error:  # noqa: BLE001 - one bad node must not hide all other nodes
-        return [IgnoredNode(name, NodeReason.UNREADABLE, f"{type(error).__name__}: {error}"[:_QUOTED_CHARACTERS])]
-
-
 def _name(node: Body) -> str:
     return str((node.get("metadata") or {}).get("name"))
 
@@ -159,9 +165,7 @@ def _reached_one_way(nodes: Sequence[GpuNode]) -> tuple[list[GpuNode], list[Igno
     return kept, left
 
 
-def _read_node(
-    node: Body, types: Sequence[GpuType], held: Mapping[tuple[str, str], int]
-) -> Iterator[GpuNode | IgnoredNode]:
+def _read_node(node: Body, types: Sequence[GpuType]) -> Iterator[GpuNode | IgnoredNode]:
     """Yield the usable GPUs of a node by resource, or why they are ignored; nothing for a node without GPUs."""
     name = _name(node)
     labels: dict[str, str] = (node.get("metadata") or {}).get("labels") or {}
@@ -171,18 +175,16 @@ def _read_node(
     if main is None:
         yield from _unlabelled(name, labels, allocatable)
     elif not sliced or _count(allocatable.get(main.resource, 0)):
-        yield _read_part(node, main, types, held)
+        yield _read_part(node, main, types)
     for resource in sliced:
         found = slice_labels(labels, resource)
         if found is None:
             yield IgnoredNode(name, NodeReason.NO_PRODUCT_LABEL, f"has {resource} but no label {resource}.product")
         else:
-            yield _read_part(node, found, types, held)
+            yield _read_part(node, found, types)
 
 
-def _read_part(
-    node: Body, found: GpuLabels, types: Sequence[GpuType], held: Mapping[tuple[str, str], int]
-) -> GpuNode | IgnoredNode:
+def _read_part(node: Body, found: GpuLabels, types: Sequence[GpuType]) -> GpuNode | IgnoredNode:
     """Return the GPUs of one resource of a node, or why they are ignored."""
     name = _name(node)
     labels: dict[str, str] = (node.get("metadata") or {}).get("labels") or {}
@@ -210,7 +212,7 @@ def _read_part(
         resource=found.resource,
         selector=found.selector,
         allocatable=count,
-        held=held.get((name, found.resource), 0),
+        held=0,
         labels=tuple(sorted(labels.items())),
         taints=_taints(node),
         capacity_type=capacity,
