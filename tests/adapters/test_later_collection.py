@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import gc
+import json
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from plimsoll.adapters.later_collection import OBJECTS_PER_COLLECTION, collect_seldom, collecting_later
+from plimsoll.adapters.later_collection import OBJECTS_PER_COLLECTION, collect_seldom, collecting_later, read_json
 
 
 @pytest.fixture(autouse=True)
@@ -50,6 +53,27 @@ def test_who_has_switched_it_off_keeps_it_off() -> None:
     with collecting_later():
         assert not gc.isenabled()
     assert not gc.isenabled()
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda parts: st.lists(parts) | st.dictionaries(st.text(), parts),
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(value=VALUES, ascii_only=st.booleans())
+def test_json_is_read_as_the_standard_library_reads_it(value: object, ascii_only: bool) -> None:
+    text = json.dumps(value, ensure_ascii=ascii_only)
+    assert read_json(text) == read_json(text.encode()) == json.loads(text) == value
+    assert json.dumps(read_json(text)) == json.dumps(value), "1, 1.0 and true are equal in Python"
+
+
+def test_what_is_nested_deeper_is_read_too_and_what_is_no_json_is_refused() -> None:
+    deep = "[" * 400 + "]" * 400
+    assert read_json(deep) == json.loads(deep)
+    with pytest.raises(ValueError, match="Expecting value"):
+        read_json("{'a': 1}"[1:])
 
 
 def test_new_objects_are_looked_at_seldom_and_those_of_the_start_never() -> None:

@@ -12,12 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typing_extensions import override
 
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, Kind
 from plimsoll.api.bounds import MOST_CHARACTERS
 from plimsoll.app import writers
+from plimsoll.app.case import Case
+from plimsoll.app.planning_time import AFTER_OTHERS, QUEUED, PlanningTime
 from plimsoll.app.writers import AT_ONCE_PER_NAMESPACE, LONGEST_REST_SECONDS, RESTS
 from plimsoll.domain.keys import ObjectKey
+from plimsoll.render.report import Problem
 from tests.support.api_in_memory import ApiInMemory, Clock
 from tests.support.honest import honest_nodes, honest_spec
 from tests.support.installed import LLAMA_8B, inference_deployment
@@ -90,6 +94,54 @@ async def test_statuses_of_large_objects_are_written_one_by_one_with_rests_and_k
     assert [namespace for namespace in written if namespace != HONEST] == ["large-0", "large-1"] * (LARGE // 2)
     assert rests.seconds == [rest_seconds] * LARGE
     await operator.close()
+
+
+@pytest.mark.parametrize(("waits_for", "after_seconds"), [(QUEUED, 2.0), (AFTER_OTHERS, 120.0)])
+async def test_a_wait_is_reported_when_it_lasts_and_a_decision_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waits_for: Problem, after_seconds: float
+) -> None:
+    api, clock = ApiInMemory(Clock()), Seconds()
+    for node in honest_nodes(1, HONEST):
+        api.put(node)
+    for name in ("planned", "waits"):
+        api.put(inference_deployment(name, HONEST, **honest_spec(HONEST)))
+    operator = OperatorInMemory(api, tmp_path, [(HONEST, LLAMA_8B)])
+    await operator.start()
+    monkeypatch.setattr(operator.planner.passes, "time", Waiting("waits", waits_for))
+    monkeypatch.setattr(writers, "time", clock)
+    for seconds in (0.0, 0.9 * after_seconds):
+        clock.now += seconds
+        await operator.one_pass()
+        assert [reason(api, name) for name in ("planned", "waits")] == ["PlacementDecided", None]
+    clock.now += 0.2 * after_seconds
+    await operator.one_pass()
+    assert reason(api, "waits") == "PlanningQueued"
+    await operator.close()
+
+
+def reason(api: ApiInMemory, name: str) -> str | None:
+    """The reason of the condition Planned."""
+    [body] = [body for body in api.all(INFERENCE_DEPLOYMENTS, HONEST) if body["metadata"]["name"] == name]
+    found = [each["reason"] for each in (body.get("status") or {}).get("conditions", ()) if each["type"] == "Planned"]
+    return found[0] if found else None
+
+
+@dataclass
+class Waiting(PlanningTime):
+    """One deployment waits in each pass."""
+
+    name: str = ""
+    problem: Problem = QUEUED
+
+    def __init__(self, name: str, problem: Problem) -> None:
+        super().__init__()
+        self.name, self.problem = name, problem
+
+    @override
+    def has_to_wait(self, case: Case, *, reading: bool = False) -> bool:
+        if case.key.name == self.name:
+            case.stand_still(self.problem)
+        return case.key.name == self.name
 
 
 @dataclass

@@ -94,7 +94,7 @@ class Writers:
     _pools_at: dict[str, str] = field(default_factory=dict)
     _left_over: set[str] = field(default_factory=set)
     _names_taken: set[str] = field(default_factory=set)
-    _waiting_since: dict[str, float] = field(default_factory=dict)
+    _waits: dict[str, tuple[Problem, float]] = field(default_factory=dict)
 
     def intended(self) -> dict[str, Mapping[str, Any]]:
         """Return the statuses that are being written, by uid."""
@@ -117,7 +117,7 @@ class Writers:
         if self.postman is not None:
             self.postman.forget_all_but(kept)
         self._names_taken &= set(kept)
-        self._waiting_since = {uid: self._waiting_since[uid] for uid in kept if uid in self._waiting_since}
+        self._waits = {uid: self._waits[uid] for uid in kept if uid in self._waits}
         self._generations = {uid: self._generations[uid] for uid in kept if uid in self._generations}
         self._begun = Counter({uid: self._begun[uid] for uid in kept if uid in self._begun})
 
@@ -129,7 +129,7 @@ class Writers:
         yield from (seconds for seconds in waits if seconds is not None)
         if self._names_taken:
             yield NAME_SECONDS
-        if self._waiting_since:
+        if self._waits:
             yield NOTICE_SECONDS
 
     async def carry_out(
@@ -248,12 +248,15 @@ class Writers:
         return self.backoff.is_due(case.uid)
 
     def _ends_soon(self, case: Case) -> bool:
-        """Whether a wait has just begun, and mostly ends before a status is due: the first look-up of a model, or a turn."""
-        longest = 0.0 if case.problem is None else case.problem.reported_after_seconds
-        if not longest:
-            self._waiting_since.pop(case.uid, None)
+        """Whether a wait has just begun that mostly ends before a status is due: a model is read, or a turn comes."""
+        problem, now = case.problem, time.monotonic()
+        if problem is None or not problem.reported_after_seconds:
+            self._waits.pop(case.uid, None)
             return False
-        return time.monotonic() - self._waiting_since.setdefault(case.uid, time.monotonic()) < longest
+        known, since = self._waits.get(case.uid, (None, now))
+        since = since if known == problem else now
+        self._waits[case.uid] = problem, since
+        return now - since < problem.reported_after_seconds
 
     async def _carry_out(self, case: Case, now: float) -> None:
         if not self._is_due(case):

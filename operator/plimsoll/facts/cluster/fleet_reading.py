@@ -72,7 +72,7 @@ def read_fleet(
 
 
 def read_node(node: Body, types: Sequence[GpuType]) -> Parts:
-    """Return the GPUs of a node without pods, with its CPU and memory. One that cannot be read becomes an ignored node."""
+    """Return the GPUs of a node without pods, with its CPU and memory. A node that cannot be read is ignored."""
     try:
         host = host_room((node.get("status") or {}).get("allocatable") or {})
         parts = list(_read_node(node, types))
