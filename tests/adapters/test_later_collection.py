@@ -63,7 +63,7 @@ VALUES = st.recursive(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(value=VALUES, ascii_only=st.booleans())
-def test_json_is_read_as_the_standard_library_reads_it(value: object, ascii_only: bool) -> None:
+def test_json_is_read_as_the_standard_library_reads_it(*, value: object, ascii_only: bool) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only)
     assert read_json(text) == read_json(text.encode()) == json.loads(text) == value
     assert json.dumps(read_json(text)) == json.dumps(value), "1, 1.0 and true are equal in Python"
