@@ -19,11 +19,12 @@ from plimsoll.domain.keys import ObjectKey
 
 KEY = ObjectKey("ns", "one")
 BODY = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "one", "namespace": "ns"}}
+STORED = {**BODY, "metadata": {**BODY["metadata"], "uid": "u", "resourceVersion": "1"}}  # type: ignore[dict-item]
 EVENT = {"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": "e", "namespace": "ns"}}
 
 WRITES: dict[str, Callable[[Cluster], Awaitable[object]]] = {
     "apply": lambda cluster: cluster.apply(BODY),
-    "apply_status": lambda cluster: cluster.apply_status(INFERENCE_DEPLOYMENTS, KEY, "u", {}),
+    "put_status": lambda cluster: cluster.put_status(INFERENCE_DEPLOYMENTS, STORED, {}),
     "scale": lambda cluster: cluster.scale(DEPLOYMENTS, KEY, "u", 2),
     "delete": lambda cluster: cluster.delete(DEPLOYMENTS, KEY, "u"),
     "create": lambda cluster: cluster.create(BODY),

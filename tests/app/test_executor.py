@@ -32,6 +32,7 @@ class FakeCluster:
     calls: list[str] = field(default_factory=list)
     rewrite: Callable[[Body], None] = lambda _: None
     version: int = 100
+    newer: dict[str, str] = field(default_factory=dict)
 
     async def get(self, kind: Kind, key: ObjectKey) -> Body | None:
         return copy.deepcopy(self.objects.get((kind, key)))
@@ -47,8 +48,11 @@ class FakeCluster:
         self.objects[kind, key] = stored
         return copy.deepcopy(stored)
 
-    async def apply_status(self, kind: Kind, key: ObjectKey, uid: str, status: Body) -> Body:
+    async def put_status(self, kind: Kind, known: Body, status: Body) -> Body:
+        key, uid = key_of(known), known["metadata"]["uid"]
         self.calls.append(f"status {key.name} {uid}")
+        if self.newer.get(key.name, known["metadata"]["resourceVersion"]) != known["metadata"]["resourceVersion"]:
+            raise ClusterRefused(f"status {key}", 409, "the object has been modified")
         self.version += 1
         body = inference_deployment_body(key.name, uid=uid, version=self.version, status=dict(status))
         self.objects[kind, key] = body
@@ -274,18 +278,51 @@ async def test_a_status_is_written_only_when_it_says_something_else(executor: Ex
 async def test_a_status_of_which_an_older_crd_drops_a_field_is_written_once(
     executor: Executor, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def drops_a_field(kind: Kind, key: ObjectKey, uid: str, status: Body) -> Body:
-        cluster.calls.append(f"status {key.name}")
+    async def drops_a_field(kind: Kind, known: Body, status: Body) -> Body:
+        name, uid = known["metadata"]["name"], known["metadata"]["uid"]
+        cluster.calls.append(f"status {name}")
         assert kind is INFERENCE_DEPLOYMENTS
-        return inference_deployment_body(key.name, uid=uid, version=200, status={"replicas": status["replicas"]})
+        return inference_deployment_body(name, uid=uid, version=200, status={"replicas": status["replicas"]})
 
-    monkeypatch.setattr(cluster, "apply_status", drops_a_field)
+    monkeypatch.setattr(cluster, "put_status", drops_a_field)
     owner = inference_deployment_body(status={"replicas": 1})
     assert await executor.write_status(owner, {"replicas": 2, "rejections": [{"new": 1}]})
     after = inference_deployment_body(status={"replicas": 2})
     assert not await executor.write_status(after, {"replicas": 2, "rejections": [{"new": 1}]})
     assert await executor.write_status(after, {"replicas": 3, "rejections": [{"new": 1}]})
     assert cluster.calls == ["status llama", "status llama"]
+
+
+async def test_a_status_is_written_on_the_newest_version_of_an_object_that_others_change(
+    executor: Executor, cluster: FakeCluster
+) -> None:
+    owner = inference_deployment_body(version=3)
+    cluster.newer["llama"] = "7"
+    cluster.objects[INFERENCE_DEPLOYMENTS, key_of(owner)] = inference_deployment_body(version=7)
+    assert await executor.write_status(owner, {"replicas": 2})
+    held = executor.store.get(INFERENCE_DEPLOYMENTS, key_of(owner))
+    assert held is not None
+    assert held["status"] == {"replicas": 2}
+    cluster.newer["llama"] = held["metadata"]["resourceVersion"]
+    assert await executor.write_status(owner, {"replicas": 3}), "the store knows the newest version by now"
+    assert cluster.calls == ["status llama u1"] * 3
+
+
+@pytest.mark.parametrize(
+    ("newest", "status"),
+    [(None, 404), (inference_deployment_body(uid="u2", version=7), 404), (inference_deployment_body(version=6), 409)],
+    ids=["deleted", "made anew", "changed all the time"],
+)
+async def test_a_status_that_cannot_be_written_is_refused_for_now(
+    executor: Executor, cluster: FakeCluster, newest: Body | None, status: int
+) -> None:
+    owner = inference_deployment_body(version=3)
+    cluster.newer["llama"] = "7"
+    if newest is not None:
+        cluster.objects[INFERENCE_DEPLOYMENTS, key_of(owner)] = newest
+    with pytest.raises(ClusterRefused) as refused:
+        await executor.write_status(owner, {"replicas": 2})
+    assert refused.value.status == status
 
 
 async def test_scaling_and_removing_touch_only_what_is_ours(executor: Executor, cluster: FakeCluster) -> None:

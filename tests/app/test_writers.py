@@ -19,8 +19,8 @@ from plimsoll.api.bounds import MOST_CHARACTERS
 from plimsoll.app import writers
 from plimsoll.app.case import Case
 from plimsoll.app.planning_time import AFTER_OTHERS, QUEUED, PlanningTime
+from plimsoll.app.store import Body
 from plimsoll.app.writers import AT_ONCE_PER_NAMESPACE, LONGEST_REST_SECONDS, RESTS
-from plimsoll.domain.keys import ObjectKey
 from plimsoll.render.report import Problem
 from tests.support.api_in_memory import ApiInMemory, Clock
 from tests.support.honest import honest_nodes, honest_spec
@@ -72,14 +72,14 @@ async def test_statuses_of_large_objects_are_written_one_by_one_with_rests_and_k
     operator = OperatorInMemory(api, tmp_path, [(HONEST, LLAMA_8B)])
     await operator.start()
     written: list[str] = []
-    at_once, rests = operator.client.apply_status, Rests(monkeypatch)
+    at_once, rests = operator.client.put_status, Rests(monkeypatch)
 
-    async def costly(kind: Kind, key: ObjectKey, uid: str, status: Mapping[str, Any]) -> dict[str, Any]:
+    async def costly(kind: Kind, known: Body, status: Mapping[str, Any]) -> dict[str, Any]:
         clock.now += write_seconds
-        written.append(key.namespace)
-        return await at_once(kind, key, uid, status)
+        written.append(known["metadata"]["namespace"])
+        return await at_once(kind, known, status)
 
-    monkeypatch.setattr(operator.client, "apply_status", costly)
+    monkeypatch.setattr(operator.client, "put_status", costly)
     monkeypatch.setattr(writers, "time", clock)
     await operator.one_pass()
     assert written == ["large-0"]

@@ -128,9 +128,13 @@ class ApiInMemory:
         self._applied[uid_of(stored)] = manifest
         return stored
 
-    def apply_status(self, kind: Kind, key: ObjectKey, uid: str, status: Mapping[str, Any], user: str) -> Body:
-        """The same for a status, which one manager owns as a whole by its CRD."""
-        return self._store(kind, key, {**self._existing(kind, key, uid), "status": dict(status)}, user, "status")
+    def replace_status(self, kind: Kind, known: Body, status: Mapping[str, Any], user: str) -> Body:
+        """Replace the status, if no version came after the one that is known."""
+        key = key_of(known)
+        before = self._existing(kind, key, uid_of(known))
+        if before["metadata"]["resourceVersion"] != known["metadata"]["resourceVersion"]:
+            raise ClusterRefused(f"{kind.plural} {key}", _CONFLICT, "the object has been modified")
+        return self._store(kind, key, {**before, "status": dict(status)}, user, "status")
 
     def patch(self, kind: Kind, key: ObjectKey, uid: str | None, patch: Mapping[str, Any], user: str = PERSON) -> Body:
         """Merge a patch into an object."""

@@ -11,7 +11,7 @@ from plimsoll.adapters.cluster import APPROVALS, PROPOSALS, Cluster, Kind
 from plimsoll.app.case import Case
 from plimsoll.app.inbox import Inbox
 from plimsoll.app.postman import Postman
-from plimsoll.app.store import Store
+from plimsoll.app.store import Store, key_of
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.times import to_rfc3339
 from tests.support.bodies import Body
@@ -32,11 +32,12 @@ class Mailbox:
         head = self._stamped(f"apply {manifest['metadata']['name']}", manifest)
         return {**manifest, "metadata": {**head, "uid": f"uid-{head['name']}"}}
 
-    async def apply_status(self, kind: Kind, key: ObjectKey, uid: str, status: Mapping[str, Any]) -> Body:
+    async def put_status(self, kind: Kind, approval: Body, status: Mapping[str, Any]) -> Body:
         """Store the status of an approval."""
+        key = key_of(approval)
         known = self.store.get(kind, key)
         assert known is not None
-        assert known["metadata"]["uid"] == uid
+        assert known["metadata"]["uid"] == approval["metadata"]["uid"]
         head = self._stamped(f"status {key.name} {status['state']}", known)
         return {**known, "metadata": head, "status": dict(status)}
 

@@ -103,9 +103,9 @@ class Client:
         """Server-side apply."""
         return await self._write(lambda: self.api.apply(manifest, USER))
 
-    async def apply_status(self, kind: Kind, key: ObjectKey, uid: str, status: Mapping[str, Any]) -> Body:
-        """Write the whole status."""
-        return await self._write(lambda: self.api.apply_status(kind, key, uid, status, USER))
+    async def put_status(self, kind: Kind, known: Body, status: Mapping[str, Any]) -> Body:
+        """Replace the whole status of a version."""
+        return await self._write(lambda: self.api.replace_status(kind, known, status, USER))
 
     async def scale(
         self, kind: Kind, key: ObjectKey, uid: str, replicas: int, metadata: Mapping[str, Any] | None = None

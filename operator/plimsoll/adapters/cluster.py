@@ -302,24 +302,28 @@ class Cluster:
         )
         return _whole(answer)
 
-    async def apply_status(self, kind: Kind, key: ObjectKey, uid: str, status: Mapping[str, Any]) -> Manifest:
-        """Write the whole status. The uid protects a newer object that has the same name."""
-        body = {
-            "apiVersion": kind.api_version,
-            "kind": kind.kind,
-            "metadata": {"name": key.name, "namespace": key.namespace, "uid": uid},
-            "status": status,
-        }
+    async def put_status(self, kind: Kind, known: Manifest, status: Mapping[str, Any]) -> Manifest:
+        """Replace the whole status of the version that is known. A conflict (409) means that there is a newer one.
+
+        The uid protects a newer object that has the same name. A server-side apply takes the API server a fifth more
+        time: it reads the text as YAML, and merges it.
+        """
+        head = known["metadata"]
+        key = ObjectKey(head["namespace"], head["name"])
         answer = await self._write(
             f"status of {kind.plural} {key}",
-            "patch",
+            "put",
             kind,
             name=key.name,
             namespace=key.namespace,
             subresource="status",
-            body=apply_text(body),
-            content_type=CONTENT_TYPE,
-            query={"fieldManager": FIELD_MANAGER, "force": True},
+            body={
+                "apiVersion": kind.api_version,
+                "kind": kind.kind,
+                "metadata": {name: head[name] for name in ("name", "namespace", "uid", "resourceVersion")},
+                "status": status,
+            },
+            query={"fieldManager": FIELD_MANAGER},
         )
         return _whole(answer)
 

@@ -39,7 +39,7 @@ REMOVED_SECONDS = 5.0
 MOST_REMEMBERED = 10_000
 """The most events and rewritten objects to remember; forgetting one costs a request that changes nothing."""
 
-_GONE = 404
+_GONE, _CONFLICT = 404, 409
 """The HTTP status for an object that does not exist."""
 
 logger = logging.getLogger("plimsoll.executor")
@@ -88,10 +88,29 @@ class Executor:
         wanted = _comparable(status)
         if shown == wanted or self._statuses.get(head["uid"]) == (wanted, shown):
             return False
-        answer = await self.cluster.apply_status(INFERENCE_DEPLOYMENTS, key_of(owner), head["uid"], status)
+        answer = await self._put_status(owner, status)
         self.store.observe(INFERENCE_DEPLOYMENTS, "MODIFIED", answer)
         self._remember_status(head["uid"], wanted, _comparable(answer.get("status") or {}))
         return True
+
+    async def _put_status(self, owner: Body, status: Mapping[str, Any]) -> Body:
+        """Replace the status, on the newest version if others have changed the object meanwhile.
+
+        Raises:
+            ClusterRefused: the object was deleted (HTTP 404), or others change it all the time (409).
+        """
+        key, uid = key_of(owner), owner["metadata"]["uid"]
+        stored = self.store.get(INFERENCE_DEPLOYMENTS, key)
+        known = stored if stored is not None and stored["metadata"]["uid"] == uid else owner
+        try:
+            return await self.cluster.put_status(INFERENCE_DEPLOYMENTS, known, status)
+        except ClusterRefused as refusal:
+            if refusal.status != _CONFLICT:
+                raise
+        newest = await self.cluster.get(INFERENCE_DEPLOYMENTS, key)
+        if newest is None or newest["metadata"]["uid"] != uid:
+            raise ClusterRefused(f"status of InferenceDeployment {key}", _GONE, "it was deleted")
+        return await self.cluster.put_status(INFERENCE_DEPLOYMENTS, newest, status)
 
     def _remember_status(self, uid: str, wanted: Mapping[str, Any], shown: Mapping[str, Any]) -> None:
         """Remember how the API server shows a written status, if it shows it differently.

@@ -77,8 +77,10 @@ class Postman:
         yield from (partial(self._delete, APPROVALS, body) for body in mail.spent)
 
     async def _answer(self, approval: Body, status: Mapping[str, Any]) -> None:
+        stored = self.store.get(APPROVALS, key_of(approval))
+        known = stored if stored is not None and uid_of(stored) == uid_of(approval) else approval
         try:
-            written = await self.cluster.apply_status(APPROVALS, key_of(approval), uid_of(approval), status)
+            written = await self.cluster.put_status(APPROVALS, known, status)
         except ClusterRefused as refusal:
             if refusal.status != _GONE:
                 raise
