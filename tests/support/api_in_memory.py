@@ -128,7 +128,7 @@ class ApiInMemory:
         self._applied[uid_of(stored)] = manifest
         return stored
 
-    def replace_status(self, kind: Kind, known: Body, status: Mapping[str, Any], user: str) -> Body:
+    def replace_status(self, kind: Kind, known: Mapping[str, Any], status: Mapping[str, Any], user: str) -> Body:
         """Replace the status, if no version came after the one that is known."""
         key = key_of(known)
         before = self._existing(kind, key, uid_of(known))

@@ -103,7 +103,7 @@ class Client:
         """Server-side apply."""
         return await self._write(lambda: self.api.apply(manifest, USER))
 
-    async def put_status(self, kind: Kind, known: Body, status: Mapping[str, Any]) -> Body:
+    async def put_status(self, kind: Kind, known: Mapping[str, Any], status: Mapping[str, Any]) -> Body:
         """Replace the whole status of a version."""
         return await self._write(lambda: self.api.replace_status(kind, known, status, USER))
 

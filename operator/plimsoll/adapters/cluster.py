@@ -302,7 +302,7 @@ class Cluster:
         )
         return _whole(answer)
 
-    async def put_status(self, kind: Kind, known: Manifest, status: Mapping[str, Any]) -> Manifest:
+    async def put_status(self, kind: Kind, known: Mapping[str, Any], status: Mapping[str, Any]) -> Manifest:
         """Replace the whole status of the version that is known. A conflict (409) means that there is a newer one.
 
         The uid protects a newer object that has the same name. A server-side apply takes the API server a fifth more
