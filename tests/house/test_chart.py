@@ -25,11 +25,11 @@ WATCH = ["list", "watch"]
 OWN = ["get", "list", "watch", "create", "patch"]
 SERVED_RIGHTS = {
     ("plimsoll.dev", "inferencedeployments"): ["get", *WATCH],
-    ("plimsoll.dev", "inferencedeployments/status"): ["patch"],
+    ("plimsoll.dev", "inferencedeployments/status"): ["update"],
     ("plimsoll.dev", "inferencedeployments/finalizers"): ["update"],
     ("plimsoll.dev", "placementproposals"): ["list", "create", "patch", "delete"],
     ("plimsoll.dev", "placementapprovals"): ["list", "delete"],
-    ("plimsoll.dev", "placementapprovals/status"): ["patch"],
+    ("plimsoll.dev", "placementapprovals/status"): ["update"],
     ("", "secrets"): ["get"],
     ("", "services"): OWN,
     ("", "resourcequotas"): WATCH,

@@ -6,10 +6,9 @@ It never writes a spec of its own API, never touches a pod or a node, and never 
 - apiGroups: [plimsoll.dev]
   resources: [inferencedeployments]
   verbs: [get, list, watch]
-# Patch is for the releases that wrote statuses so: they may hold the lease until an upgrade is through.
 - apiGroups: [plimsoll.dev]
   resources: [inferencedeployments/status]
-  verbs: [update, patch]
+  verbs: [update]
 # Owner references that block deletion need this where OwnerReferencesPermissionEnforcement is on.
 - apiGroups: [plimsoll.dev]
   resources: [inferencedeployments/finalizers]
@@ -24,7 +23,7 @@ It never writes a spec of its own API, never touches a pod or a node, and never 
   verbs: [list, delete]
 - apiGroups: [plimsoll.dev]
   resources: [placementapprovals/status]
-  verbs: [update, patch]
+  verbs: [update]
 {{- end }}
 - apiGroups: [apps]
   resources: [deployments]
