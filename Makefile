@@ -6,8 +6,8 @@ BIN := .venv/bin
 RUNS := .venv/.runs
 READY := .venv/.ready
 PYTEST := $(BIN)/python -m pytest
-# A file is one worker's alone. One worker uses one core; tests on a cluster mostly wait, so there four share a core.
-WAITING := PLIMSOLL_WORKERS_PER_CORE=4
+# A file is one worker's alone. One worker uses one core; tests on a cluster mostly wait, so there three share a core.
+WAITING := PLIMSOLL_WORKERS_PER_CORE=3
 AT_ONCE := -n auto --dist loadfile --no-loadscope-reorder
 APART := cluster or helm or browser
 ELSEWHERE := engine or live or bench or at_length

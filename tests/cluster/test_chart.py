@@ -143,10 +143,10 @@ OPERATORS = {
     *rows(
         "default",
         "watch inferencedeployments.plimsoll.dev",
-        "patch inferencedeployments.plimsoll.dev/status",
+        "update inferencedeployments.plimsoll.dev/status",
         "update inferencedeployments.plimsoll.dev/finalizers",
         "create placementproposals.plimsoll.dev",
-        "patch placementapprovals.plimsoll.dev/status",
+        "update placementapprovals.plimsoll.dev/status",
         "patch deployments.apps",
         "delete deployments.apps",
         "create poddisruptionbudgets.policy",
@@ -180,7 +180,7 @@ NOT_THE_OPERATORS = {
         "patch inferencedeployments.plimsoll.dev",
         "delete inferencedeployments.plimsoll.dev",
         "approve inferencedeployments.plimsoll.dev",
-        "update inferencedeployments.plimsoll.dev/status",
+        "patch inferencedeployments.plimsoll.dev/status",
         "create placementapprovals.plimsoll.dev",
         "patch placementapprovals.plimsoll.dev",
     ),
@@ -228,10 +228,12 @@ NOBODYS = {
     *rows(
         "default",
         "patch inferencedeployments.plimsoll.dev/status",
+        "update inferencedeployments.plimsoll.dev/status",
         "create placementproposals.plimsoll.dev",
         "patch placementproposals.plimsoll.dev",
         "patch placementapprovals.plimsoll.dev",
         "patch placementapprovals.plimsoll.dev/status",
+        "update placementapprovals.plimsoll.dev/status",
     ),
     *rows(NAMESPACE, "get inferencedeployments.plimsoll.dev", "approve inferencedeployments.plimsoll.dev"),
 }
@@ -240,11 +242,11 @@ PEOPLE = {"view": READS, "edit": READS | EDITS, "admin": READS | EDITS, "plimsol
 
 SERVED = (
     "watch inferencedeployments.plimsoll.dev",
-    "patch inferencedeployments.plimsoll.dev/status",
+    "update inferencedeployments.plimsoll.dev/status",
     "create placementproposals.plimsoll.dev",
     "delete placementproposals.plimsoll.dev",
     "list placementapprovals.plimsoll.dev",
-    "patch placementapprovals.plimsoll.dev/status",
+    "update placementapprovals.plimsoll.dev/status",
     "patch deployments.apps",
     "create services",
     "list pods",

@@ -43,17 +43,17 @@ AT_ALL = bool(os.environ.get("PLIMSOLL_KILLS_AT_ALL"))
 STORIES = {story.name: story for story in ((SCALE_OUT, MOVE, APPROVED) if AT_ALL else (MOVE,))}
 MOMENTS = ("before", "after") if AT_ALL else ("after",)
 KINDS = {
-    "scale": [("PATCH", STATUS), ("PATCH", f"deployments/{NAME}-{L4_POOL}"), ("POST", "events")],
+    "scale": [("PUT", STATUS), ("PATCH", f"deployments/{NAME}-{L4_POOL}"), ("POST", "events")],
     "move": [
-        ("PATCH", STATUS),
+        ("PUT", STATUS),
         ("PATCH", f"deployments/{NAME}-{L40S_POOL}"),
         ("POST", "events"),
         ("DELETE", f"deployments/{NAME}-{L4_POOL}"),
     ],
     "approved": [
-        ("PATCH", STATUS),
+        ("PUT", STATUS),
         ("PATCH", f"deployments/{NAME}-{L4_POOL}"),
-        ("PATCH", f"placementapprovals/{APPROVAL}/status"),
+        ("PUT", f"placementapprovals/{APPROVAL}/status"),
         ("DELETE", f"placementproposals/{NAME}-ID"),
         ("POST", "events"),
     ],
