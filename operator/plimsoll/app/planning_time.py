@@ -207,7 +207,8 @@ class PlanningTime:
         """Do some work, return its result, and charge its seconds to deployments, to each an equal part.
 
         For those that share the time of this pass these are CPU seconds. For the others the wall clock suffices, which
-        is no system call: whoever seems to take long by it is in the queue of the next pass.
+        is no system call. Whoever seems to take long by it may have waited for another thread: nothing is charged to
+        the namespace, and the queue of the next pass shows what it takes.
         """
         clock = self.clock if any(case.uid in self._queued for case in cases) else self.wall
         began = clock()
@@ -224,8 +225,8 @@ class PlanningTime:
         """End a pass: remember what it has cost, and which specs are planned."""
         for case in cases:
             cost, known = self._costs.get(case.uid, 0.0), self._known.get(case.uid)
-            name = case.key.namespace
-            self._taken[name] = self._taken.get(name, 0.0) + cost
+            if case.uid in self._queued or cost <= CHEAP_SECONDS:
+                self._taken[case.key.namespace] = self._taken.get(case.key.namespace, 0.0) + cost
             is_answered = case.decision is not None or (case.problem is not None and case.problem.permanent)
             if case.uid not in self._queued:
                 if known is not None and known.cost <= CHEAP_SECONDS:
