@@ -22,7 +22,6 @@ from plimsoll.rebalance.look_back import quiet_before
 from plimsoll.rebalance.signals import PodSignals
 from testbed.audit import AuditLog
 from testbed.engine_queue import Stream
-from testbed.fleet import gpu_node
 from testbed.operator_process import OperatorProcess
 from tests.support.hurried import MODULE, Wait, environment
 from tests.support.installed import View, inference_deployment
@@ -97,11 +96,9 @@ class Wish:
     capacities: Mapping[str, int] | None = None
     spec: Mapping[str, Any] | None = None
 
-    def manifests(self, namespace: str) -> Iterator[dict[str, Any]]:
-        for product, count in self.gpus.items():
-            yield gpu_node(f"{self.name}-{product.lower()}", product, count, labels={"bench": self.name})
+    def manifest(self, namespace: str) -> dict[str, Any]:
         spec = engine_spec(self.name, self.rebalancing, self.capacities, **(self.spec or {}))
-        yield inference_deployment(self.name, namespace, **spec)
+        return inference_deployment(self.name, namespace, **spec)
 
 
 def outgrown(name: str, rebalancing: Mapping[str, Any]) -> Wish:
@@ -110,7 +107,8 @@ def outgrown(name: str, rebalancing: Mapping[str, Any]) -> Wish:
 
 
 def make(bench: Bench, *wishes: Wish) -> None:
-    bench.view.control_plane.apply(each for wish in wishes for each in wish.manifests(bench.view.namespace))
+    bench.add_nodes_of({wish.name: wish.gpus for wish in wishes})
+    bench.view.control_plane.apply([wish.manifest(bench.view.namespace) for wish in wishes])
 
 
 @dataclass(slots=True)

@@ -64,15 +64,22 @@ class Bench:
     operator: OperatorProcess
 
     def add_nodes(self, bench: str, **gpus: int) -> None:
-        """Nodes of the test's own: ``gpus`` counts by product. They can be used when this returns.
+        """Nodes of the test's own: ``gpus`` counts by product. They can be used when this returns."""
+        self.add_nodes_of({bench: gpus})
+
+    def add_nodes_of(self, benches: Mapping[str, Mapping[str, int]]) -> None:
+        """The same for several.
 
         Nodes do not get ready in the order in which they are made, and a deployment goes where there is a node.
         """
-        names = {f"{bench}-{product.lower()}": product for product in gpus}
-        self.view.control_plane.apply(
-            [gpu_node(name, product, gpus[product], labels={"bench": bench}) for name, product in names.items()]
-        )
-        self.view.wait(lambda: not names.keys() - self._ready_nodes(), f"nodes {[*names]} ready")
+        nodes = [
+            gpu_node(f"{bench}-{product.lower()}", product, count, labels={"bench": bench})
+            for bench, gpus in benches.items()
+            for product, count in gpus.items()
+        ]
+        self.view.control_plane.apply(nodes)
+        names = {node["metadata"]["name"] for node in nodes}
+        self.view.wait(lambda: not names - self._ready_nodes(), f"nodes {sorted(names)} ready")
 
     def _ready_nodes(self) -> set[str]:
         """Names of the nodes that are ready and without Kubernetes' own taints."""
