@@ -30,6 +30,7 @@ T = TypeVar("T")
 
 _START_ATTEMPTS = 3
 _HEALTH_SECONDS = 180.0
+_NODES_SECONDS = 60.0
 _DAY = 86_400
 """Seconds for which a token is good."""
 
@@ -295,6 +296,21 @@ class ControlPlane:
         shutil.copytree(backup, self.directory / "etcd")
         self._start_components()
 
+    def add_nodes(self, nodes: Iterable[Mapping[str, Any]]) -> None:
+        """Apply nodes. They are ready when this returns, all of them.
+
+        They do not get ready in the order in which they are made, and a deployment goes where there is a node.
+        """
+        wanted = list(nodes)
+        self.apply(wanted)
+        names = {str(node["metadata"]["name"]) for node in wanted}
+        if names:
+            self.wait_until(lambda: not names - self._ready_nodes(), _NODES_SECONDS, f"nodes {sorted(names)} ready")
+
+    def _ready_nodes(self) -> set[str]:
+        nodes = self.client.get("/api/v1/nodes")["items"]
+        return {str(node["metadata"]["name"]) for node in nodes if _is_ready(node)}
+
     def lose_node(self, name: str) -> None:
         """Delete a node and its pods as if the machine had burnt: the pod garbage collector alone takes about 54 s."""
         self.client.send("DELETE", f"/api/v1/nodes/{name}")
@@ -342,3 +358,10 @@ def _started(part: T | None) -> T:
     if part is None:
         raise RuntimeError("the control plane is not started; use it in a `with` statement")
     return part
+
+
+def _is_ready(node: Mapping[str, Any]) -> bool:
+    """Whether pods may be bound to a node, as far as its state says. A node that is cordoned is ready."""
+    taints = {taint["key"] for taint in node["spec"].get("taints") or ()}
+    conditions = {condition["type"]: condition["status"] for condition in node["status"].get("conditions") or ()}
+    return conditions.get("Ready") == "True" and "node.kubernetes.io/not-ready" not in taints

@@ -87,7 +87,7 @@ class Theatre:
         """Return a play in which the cause may come."""
         play = await self._open(story, ApiInMemory(self.clock), lambda: None)
         worlds = (play.world, play.neighbour)
-        for manifest in (manifest for world in worlds for manifest in world.manifests()):
+        for manifest in (manifest for world in worlds for manifest in (*world.nodes(), world.deployment())):
             play.api.put(manifest)
         if story.is_loaded:
             load(cast("Stage", play), play.world)

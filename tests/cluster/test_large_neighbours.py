@@ -19,7 +19,8 @@ from tests.support.neighbours import LARGE_OBJECTS, flood, memory_limit_mib, pea
 
 pytestmark = [pytest.mark.cluster, pytest.mark.at_length]
 
-LAPS = 2
+LAPS = 3
+"""After a flood and after a restart. While the control plane digests a flood, its scheduler takes seconds for a lap."""
 
 logger = logging.getLogger(__name__)
 

@@ -68,23 +68,12 @@ class Bench:
         self.add_nodes_of({bench: gpus})
 
     def add_nodes_of(self, benches: Mapping[str, Mapping[str, int]]) -> None:
-        """The same for several.
-
-        Nodes do not get ready in the order in which they are made, and a deployment goes where there is a node.
-        """
-        nodes = [
+        """The same for several."""
+        self.view.control_plane.add_nodes(
             gpu_node(f"{bench}-{product.lower()}", product, count, labels={"bench": bench})
             for bench, gpus in benches.items()
             for product, count in gpus.items()
-        ]
-        self.view.control_plane.apply(nodes)
-        names = {node["metadata"]["name"] for node in nodes}
-        self.view.wait(lambda: not names - self._ready_nodes(), f"nodes {sorted(names)} ready")
-
-    def _ready_nodes(self) -> set[str]:
-        """Names of the nodes that are ready and without Kubernetes' own taints."""
-        nodes = self.view.control_plane.client.get("/api/v1/nodes")["items"]
-        return {str(node["metadata"]["name"]) for node in nodes if _is_usable(node)}
+        )
 
     def deploy(
         self, name: str, rebalancing: Mapping[str, Any], capacities: Mapping[str, int] | None = None, **spec: Any
@@ -162,12 +151,6 @@ class Bench:
         """What the operator wrote, all of it or about one deployment."""
         events = AuditLog(self.view.control_plane.audit_log).events(since, user=USER)
         return [event for event in events if name is None or _is_about(event, name)]
-
-
-def _is_usable(node: Mapping[str, Any]) -> bool:
-    taints = [taint["key"] for taint in node["spec"].get("taints") or []]
-    conditions = {condition["type"]: condition["status"] for condition in node["status"].get("conditions") or []}
-    return conditions.get("Ready") == "True" and not any(key.startswith("node.kubernetes.io/") for key in taints)
 
 
 def _rebalancing(body: Mapping[str, Any]) -> dict[str, Any]:

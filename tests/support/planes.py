@@ -93,7 +93,7 @@ def borrowed_plane(
             _forget(plane, f"{_CRDS}/{name}")
         os.truncate(plane.audit_log, 0)
         plane.set_judged(judged=judged)
-        plane.apply(nodes)
+        plane.add_nodes(nodes)
         yield plane
     finally:
         _give_back(plane)

@@ -113,12 +113,15 @@ class World:
         """Its GPUs by node."""
         return {f"{self.namespace}-{product.lower()}": count for product, count in self.story.gpus.items()}
 
-    def manifests(self) -> Iterator[dict[str, Any]]:
-        """Its nodes and its deployment."""
+    def nodes(self) -> Iterator[dict[str, Any]]:
+        """The manifests of its nodes."""
         for product, count in self.story.gpus.items():
             yield gpu_node(f"{self.namespace}-{product.lower()}", product, count, labels={"bench": self.namespace})
+
+    def deployment(self) -> dict[str, Any]:
+        """The manifest of its deployment."""
         spec = engine_spec(self.namespace, self.story.rebalancing, model=self._model)
-        yield inference_deployment(NAME, self.namespace, **spec)
+        return inference_deployment(NAME, self.namespace, **spec)
 
     @property
     def _model(self) -> dict[str, Any]:
@@ -171,7 +174,8 @@ def make(stage: Stage, worlds: Iterable[World]) -> None:
     for world in worlds:
         path = f"/api/v1/namespaces/{world.namespace}/serviceaccounts/default"
         stage.wait(partial(plane.client.exists, path), path)
-    plane.apply(manifest for world in worlds for manifest in world.manifests())
+    plane.add_nodes(node for world in worlds for node in world.nodes())
+    plane.apply(world.deployment() for world in worlds)
     for world in worlds:
         if world.story.is_loaded:
             load(stage, world)
