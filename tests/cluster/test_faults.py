@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pytest
 
@@ -20,6 +22,7 @@ from tests.support.installed import (
     condition,
     inference_deployment,
     install,
+    namespace_of,
     on_gpu,
     operator_writes,
     secret_reads,
@@ -248,6 +251,54 @@ def test_a_lost_node_moves_what_is_pending_and_nothing_that_runs(operator: Opera
         here.control_plane.apply([node for node in mixed_fleet() if node["metadata"]["name"] == "l40s-0"])
     assert [pod["metadata"]["uid"] for pod in here.pods("bystander")] == [before["metadata"]["uid"]]
     assert operator.is_running
+
+
+@pytest.fixture
+def elsewhere(control_plane: ControlPlane) -> Iterator[View]:
+    """The namespace of another tenant."""
+    with namespace_of(control_plane, f"other-{uuid.uuid4().hex[:8]}") as view:
+        yield view
+
+
+def test_a_replica_whose_node_is_lost_moves_under_a_quota_that_is_used_up(
+    operator: OperatorProcess, here: View, elsewhere: View
+) -> None:
+    """The quota counts the pod that waits for a node. It ends before its successor is made."""
+    elsewhere.apply("bystander", **on_gpu("l40s-48gb"))
+    here.apply("hit", gpu={"allow": ["l4-24gb", "l40s-48gb"]})
+    elsewhere.wait_ready("bystander")
+    here.wait_ready("hit")
+    [before], [pod] = elsewhere.pods("bystander"), here.pods("hit")
+    assert here.nodes_of("hit") == ["l4-0"]
+    used_up(here, pod)
+    since = AuditLog(here.control_plane.audit_log).offset()
+    here.control_plane.lose_node("l4-0")
+    try:
+        here.wait(lambda: here.nodes_of("hit") == ["l40s-0"], "it moved")
+        body = here.wait_ready("hit")
+    finally:
+        here.control_plane.apply([node for node in mixed_fleet() if node["metadata"]["name"] == "l4-0"])
+    assert [pool["gpuType"] for pool in body["status"]["pools"]] == ["l40s-48gb"]
+    assert [entry["reason"] for entry in body["status"]["rehomings"]] == ["NodesUnavailable"]
+    written = operator_writes(here.control_plane, since, here.namespace)
+    workloads = [(event.verb, event.name) for event in written if event.resource == "deployments"]
+    assert workloads == [("delete", "hit-l4-24gb-tp1"), ("patch", "hit-l40s-48gb-tp1")]
+    assert [pod["metadata"]["uid"] for pod in elsewhere.pods("bystander")] == [before["metadata"]["uid"]]
+    assert operator.is_running
+
+
+def used_up(view: View, pod: Mapping[str, Any]) -> None:
+    """Give a namespace a quota of exactly what its only pod takes."""
+    asked = pod["spec"]["containers"][0]["resources"]["requests"]
+    hard = {f"requests.{name}": amount for name, amount in asked.items() if name != "ephemeral-storage"}
+    head = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "tight", "namespace": view.namespace}}
+    view.control_plane.apply([head | {"spec": {"hard": hard}}])
+
+    def counts() -> bool:
+        [quota] = view.control_plane.client.get(f"/api/v1/namespaces/{view.namespace}/resourcequotas")["items"]
+        return set((quota.get("status") or {}).get("used") or {}) == set(hard)
+
+    view.wait(counts, "the quota counts the pod")
 
 
 def test_cordoned_and_unready_nodes_get_nothing_new(operator: OperatorProcess, here: View) -> None:

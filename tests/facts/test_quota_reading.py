@@ -30,8 +30,8 @@ def test_what_is_left_is_the_limit_less_what_is_used() -> None:
     assert left(quota({GPUS: "8"})) == {"ml": {"nvidia.com/gpu": 8}}
 
 
-def test_a_quota_that_was_lowered_below_its_use_leaves_nothing() -> None:
-    assert left(quota({GPUS: "2"}, {GPUS: "3"})) == {"ml": {"nvidia.com/gpu": 0}}
+def test_a_quota_that_was_lowered_below_its_use_leaves_less_than_nothing() -> None:
+    assert left(quota({GPUS: "2"}, {GPUS: "3"})) == {"ml": {"nvidia.com/gpu": -1}}
 
 
 def test_of_several_the_smallest_counts_and_namespaces_do_not_mix() -> None:
@@ -63,8 +63,8 @@ def test_a_quota_may_name_requests_without_the_prefix_and_the_smaller_one_counts
     assert left(quota({"requests.cpu": "8", "cpu": "4"})) == {"ml": {"requests.cpu": 4000}}
 
 
-def test_a_quota_on_cpu_that_was_lowered_below_its_use_leaves_nothing_and_scopes_count_for_it_too() -> None:
-    assert left(quota({"cpu": "1"}, {"cpu": "3"})) == {"ml": {"requests.cpu": 0}}
+def test_a_quota_on_cpu_that_was_lowered_below_its_use_leaves_less_than_nothing_and_scopes_count_for_it_too() -> None:
+    assert left(quota({"cpu": "1"}, {"cpu": "3"})) == {"ml": {"requests.cpu": -2000}}
     assert left(quota({"cpu": "1"}, scopes=["BestEffort"])) == {}
     assert "ResourceQuota ml/q" in read_quotas([quota({"cpu": "1"}, scopes=["Own"])]).complaints[0]
 

@@ -45,17 +45,19 @@ class Life:
 
 @dataclass(slots=True)
 class World:
-    """The nodes, the deployments and the time."""
+    """The nodes, the deployments and the time. ``quota`` limits the GPUs that all deployments may ask for."""
 
     where: Fleet
     lives: list[Life]
     dice: random.Random
     now: float = 1_800_000_000.0
+    quota: int | None = None
 
     def step(self) -> list[Decision]:
         """One pass: time goes on, a plan is made and carried out, the scheduler answers."""
         self.now += self.dice.randint(1, 240)
-        decisions = {each.request.key: each for each in plan([self._tenant(life) for life in self.lives], self.seen())}
+        planned = plan([self._tenant(life) for life in self.lives], self.seen(), quotas=self.quotas())
+        decisions = {each.request.key: each for each in planned}
         for life in self.lives:
             self._carry_out(life, decisions[life.wanted.key])
         for life in sorted(self.lives, key=lambda life: not life.honest):  # the honest ones' pods are bound at once
@@ -65,6 +67,16 @@ class World:
     def seen(self) -> Fleet:
         """The fleet with what is bound now."""
         return self.where.with_nodes(replace(node, held=self.held()[node.name]) for node in self.where.nodes)
+
+    def asked(self) -> int:
+        """GPUs that pods ask for, with a node or without."""
+        return sum(pool.replicas * pool.split.gpus for life in self.lives for pool in life.pools)
+
+    def quotas(self) -> dict[str, dict[str, int]]:
+        """What the quota leaves. It counts every pod, also one without a node."""
+        if self.quota is None:
+            return {}
+        return {life.wanted.key.namespace: {"nvidia.com/gpu": self.quota - self.asked()} for life in self.lives}
 
     def held(self) -> Counter[str]:
         """GPUs that pods hold, by node."""

@@ -7,13 +7,15 @@ import random
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from plimsoll.placement.pools import PoolState
+from plimsoll.domain.serving import GpuConstraints
+from plimsoll.placement.pools import Decision, PoolState
 from plimsoll.placement.rehoming import MAX_REHOMINGS_PER_HOUR
 from tests.laws.scheduled_world import Life, World, hours_of
 from tests.support.planning import A100, H100, L4, L40S, fleet, node, request
 
 KINDS = (H100, L40S, L4, A100, "a100-sxm-40gb", "h200-sxm-141gb", "a40-48gb")
 PASSES = 200
+ONE_GPU = GpuConstraints(max_per_replica=1)
 
 counts = st.lists(st.integers(0, 4), min_size=len(KINDS), max_size=len(KINDS))
 tenants = st.lists(st.tuples(st.booleans(), st.integers(1, 4)), min_size=2, max_size=3)
@@ -41,6 +43,37 @@ def test_whatever_the_scheduler_says_moves_are_few_and_the_honest_are_left_alone
                 check_undisturbed(life, settled)
     for life in lives:
         check_bounded(life)
+
+
+@given(counts, tenants, st.integers(0, 2**32))
+@example([1] * len(KINDS), [(False, 1), (True, 1)], 7)
+@settings(max_examples=12, deadline=None)
+def test_what_moves_without_a_quota_moves_with_a_quota_that_is_used_up(
+    gpus: list[int], who: list[tuple[bool, int]], seed: int
+) -> None:
+    """The pod that finds no node ends before its successor is made: the quota never counts both."""
+    where = fleet(*(node(kind, kind, count) for kind, count in zip(KINDS, gpus, strict=True) if count))
+    free, bounded = (
+        World(
+            where,
+            [
+                Life(request(name=f"t{index}", created=str(index), replicas=replicas, constraints=ONE_GPU), honest)
+                for index, (honest, replicas) in enumerate(who)
+            ],
+            random.Random(seed),  # noqa: S311 - a test's dice
+            quota=quota,
+        )
+        for quota in (None, sum(replicas for _, replicas in who))
+    )
+    for _ in range(PASSES // 2):
+        for without, within in zip(free.step(), bounded.step(), strict=True):
+            assert (sizes(within), within.departures) == (sizes(without), without.departures)
+        assert bounded.asked() <= (bounded.quota or 0)
+
+
+def sizes(decision: Decision) -> list[tuple[str, PoolState, int]]:
+    """The pools with their replicas. A quota may leave no room to start a replica more during an update."""
+    return [(pool.name, pool.state, pool.replicas) for pool in decision.pools]
 
 
 def check_undisturbed(life: Life, settled: dict[str, dict[str, int]]) -> None:

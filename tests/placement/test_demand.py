@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from plimsoll.domain.host import NO_HOST_NEED
 from plimsoll.domain.observations import Correction
 from plimsoll.domain.outcomes import Option, Split
 from plimsoll.domain.reasons import Reason
@@ -13,6 +14,7 @@ from plimsoll.placement.demand import Demand, Move, demand_of
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.options import NO_OPTIONS
 from plimsoll.placement.pools import Pool, PoolState, Tenant
+from plimsoll.placement.quota import use_of
 from plimsoll.placement.rehoming import Rehoming
 from tests.support.planning import A100, H100, L4, L40S, fleet, node, pool, request, tenant
 
@@ -50,8 +52,9 @@ def test_without_replicas_a_place_is_asked_for_until_there_is_one() -> None:
 
 
 def test_no_more_replicas_move_than_the_pool_still_has() -> None:
+    use = use_of(request(), "nvidia.com/gpu", 1, NO_HOST_NEED)
     assert demand(tenant(request(replicas=2), stranded(2, 1))).moves == (
-        Move("l40s-48gb-tp1", (L40S, ONE), 1, "InsufficientGpus"),
+        Move("l40s-48gb-tp1", (L40S, ONE), 1, "InsufficientGpus", use),
     )
     assert [move.replicas for move in demand(tenant(request(), stranded(1, 3))).moves] == [1]
 

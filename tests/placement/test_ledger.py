@@ -59,10 +59,10 @@ def test_each_replica_takes_its_cpu_memory_and_a_pod_slot_of_its_node() -> None:
     assert dict(ledger.hosts) == {"a": HostRoom(10_000, 40 * GIB, 5)}
 
 
-def test_a_charge_lowers_one_resource_of_one_namespace_to_zero_at_most() -> None:
+def test_a_charge_lowers_one_resource_of_one_namespace() -> None:
     ledger = Ledger.of(fleet(), {"a": {GPU: 3, "other": 3}, "b": {GPU: 3}})
     assert ledger.charge("a", GPU, 2).quota == {"a": {GPU: 1, "other": 3}, "b": {GPU: 3}}
-    assert ledger.charge("a", GPU, 4).quota_left("a", GPU) == 0
+    assert ledger.charge("a", GPU, 4).quota_left("a", GPU) == -1
     assert ledger.charge("a", GPU, 1).quota_left("a", GPU) == 2
 
 

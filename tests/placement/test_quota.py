@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from plimsoll.domain.host import HostNeed
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.reasons import Reason, RemedyKind
 from plimsoll.domain.units import GIB
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Decision, Tenant
+from plimsoll.placement.pools import Decision, Pool, PoolState, Tenant
 from plimsoll.render.conditions import conditions
-from plimsoll.render.report import Report
+from plimsoll.render.report import PoolView, Report
 from tests.support.planning import H100, L40S, LLAMA_70B_FP8, MI300X, fleet, node, pool, request, tenant
 
 RESOURCE = "nvidia.com/gpu"
@@ -137,3 +138,48 @@ def test_an_update_adds_no_pod_that_the_quota_on_memory_refuses() -> None:
         for left in (8 * GIB - 1, 8 * GIB)
     )
     assert [tight.surge, roomy.surge] == [False, True]
+
+
+def lost(replicas: int, *, kind: str = L40S, gpus: int = 1) -> Pool:
+    """A pool whose pods find no node."""
+    found = pool(kind, gpus, replicas=replicas, bound=0, ready=0, stranded=replicas, obstacle="NodesUnavailable")
+    return replace(found, claim=HostNeed(2000, 8 * GIB))
+
+
+class TestMoves:
+    """The pods that find no node count in the quota. They end before their successors are made."""
+
+    def moved(self, left: int, *, replicas: int = 2, gpus: int = 8) -> Decision:
+        here = replace(who("a", replicas=replicas), pools=(lost(replicas),))
+        (decision,) = plan([here], fleet(node("h", H100, gpus)), quotas={"tight": {RESOURCE: left}})
+        return decision
+
+    def test_replicas_move_where_their_own_pods_use_the_quota_up(self) -> None:
+        decision = self.moved(0)
+        assert [(each.gpu_type, each.state, each.replicas) for each in decision.pools] == [(H100, PoolState.ACTIVE, 2)]
+        assert decision.stranded_by == ()
+
+    def test_no_more_is_given_back_than_leaves(self) -> None:
+        decision = self.moved(0, gpus=1)
+        assert [(each.gpu_type, each.replicas) for each in decision.pools] == [(L40S, 1), (H100, 1)]
+
+    def test_a_quota_that_was_lowered_below_its_use_admits_no_successor(self) -> None:
+        assert [(each.gpu_type, each.replicas) for each in self.moved(-1).pools] == [(L40S, 2)]
+        assert [(each.gpu_type, each.replicas) for each in self.moved(1).pools] == [(H100, 2)]
+
+    def test_nobody_else_takes_what_was_given_back(self) -> None:
+        here = replace(who("a"), pools=(lost(1),))
+        moved, other = plan([here, who("b")], fleet(node("h", H100, 8)), quotas={"tight": {RESOURCE: 0}})
+        assert (placed(moved), placed(other)) == (1, 0)
+        stays, other = plan([here, who("b")], fleet(node("h", H100, 0)), quotas={"tight": {RESOURCE: 0}})
+        assert (placed(stays), placed(other)) == (1, 0)
+
+    def test_where_a_larger_place_is_beyond_the_quota_the_status_names_it(self) -> None:
+        here = replace(who("a", facts=LLAMA_70B_FP8), pools=(lost(1, kind=MI300X),))
+        (decision,) = plan([here], fleet(node("h", H100, 8)), quotas={"tight": {RESOURCE: 0}})
+        assert [(each.gpu_type, each.replicas) for each in decision.pools] == [(MI300X, 1)]
+        views = (PoolView(decision.pools[0].name, pods=1, unbound=1, scheduler_message="0/1 nodes are available."),)
+        report = Report("x", 1, 1, decision=decision, pools=views)
+        [told] = [each for each in conditions(report, {}, "2026-01-01T00:00:00Z") if each["type"] == "Placed"]
+        assert "No other place takes them: " in told["message"]
+        assert "takes 2 GPUs and the namespace's ResourceQuota leaves 0 of nvidia.com/gpu" in told["message"]

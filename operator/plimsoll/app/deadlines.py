@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from plimsoll.app.case import Case
+from plimsoll.app.objects import ENDING_SECONDS
 
 PASSING_SECONDS = 5.0
 """How soon to look again at GPUs that are reserved for refused pods: the reservation ends after a fixed time."""
@@ -27,3 +28,5 @@ def deadlines_of(case: Case, stranded_seconds: float, now: float) -> Iterator[fl
         for pod in pods:
             if pod.unscheduled_since is not None:
                 yield pod.unscheduled_since + stranded_seconds + _SLACK_SECONDS
+            if pod.gone_by is not None:
+                yield pod.gone_by + ENDING_SECONDS + _SLACK_SECONDS

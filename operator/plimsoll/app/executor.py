@@ -1,4 +1,4 @@
-"""Writes a decision: one object at a time, first the status, then workloads, then deletions, then events.
+"""Writes a decision: one object at a time, first the status, then deletions, then workloads, then events.
 
 The status is the record of decisions, so it is written before the objects that it describes. After a crash at any line
 the next pass reads the decision from the status and continues.

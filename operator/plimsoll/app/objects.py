@@ -13,17 +13,21 @@ from plimsoll.app.record.doubts import MOST_REPLICAS
 from plimsoll.app.record.reading import Record, record_of
 from plimsoll.app.store import Body, Picture, key_of
 from plimsoll.app.workload_trust import controller_of, drain_of, is_of_namesake, target_of, workload_doubt
+from plimsoll.domain.host import NO_HOST_NEED
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.times import from_rfc3339
 from plimsoll.engines.failures import read_failure
 from plimsoll.facts.cluster.pod_reading import PodFacts, read_pod
-from plimsoll.facts.cluster.scheduler_words import chief_obstacle, may_go_elsewhere, obstacle_words
+from plimsoll.facts.cluster.scheduler_words import Obstacle, chief_obstacle, may_go_elsewhere, obstacle_words
 from plimsoll.placement.pools import Pool, PoolState
 from plimsoll.render.names import DEPLOYMENT_LABEL, POOL_LABEL, workload_name
 from plimsoll.render.report import PoolView
 
 PROMISE_SECONDS = 60
 """How long GPUs stay reserved for refused pods: a person may fix the policy or the quota, or may not."""
+
+ENDING_SECONDS = 30.0
+"""How long after its grace period a pod that is being deleted counts as ending."""
 
 MOST_COMPLAINTS = 20
 """The most complaints about one object's pods and workloads in one pass: ten thousand false pods must not fill the
@@ -220,11 +224,14 @@ def _from_workload(name: str, body: Body, wanted: int) -> Pool:
 
 def _with_pods(pool: Pool, around: Surroundings, now: float, grace_seconds: float, unmade_since: float | None) -> Pool:
     pods = around.pods.get(pool.name, ())
-    leaving = any(pod.terminating and pod.bound for pod in pods)
+    leaving = any(_is_ending(pod, now) for pod in pods)
     unscheduled = [
         pod
         for pod in pods
-        if pod.unscheduled_since is not None and not pod.terminating and now - pod.unscheduled_since > grace_seconds
+        if pod.unscheduled_since is not None
+        and not pod.terminating
+        and now - pod.unscheduled_since > grace_seconds
+        and Obstacle.GATES not in pod.obstacles
     ]
     stranded = [] if leaving else [pod for pod in unscheduled if may_go_elsewhere(pod.obstacles)]
     refused_since = unmade_since if unmade_since is not None else _refused_since(around.workloads.get(pool.name))
@@ -240,7 +247,13 @@ def _with_pods(pool: Pool, around: Surroundings, now: float, grace_seconds: floa
         refused=refused_since is not None,
         promise_over=refused_since is not None and now - refused_since > PROMISE_SECONDS,
         obstacle=chief_obstacle(each for pod in stranded for each in pod.obstacles).value if stranded else "",
+        claim=min((pod.need for pod in stranded), default=NO_HOST_NEED),
     )
+
+
+def _is_ending(pod: PodFacts, now: float) -> bool:
+    """Whether a pod gives its GPUs back soon. On a node that is lost it never ends: nobody there confirms it."""
+    return pod.terminating and pod.bound and (pod.gone_by is None or now <= pod.gone_by + ENDING_SECONDS)
 
 
 def _refused_since(workload: Body | None) -> float | None:

@@ -1,8 +1,8 @@
 """Step 5: write the decisions. Several objects are written at the same time, the writes of one object in order.
 
-Order within an object: names are checked, the status is written (it is the record of the decision), then workloads,
-then deletions, then events. A slow object delays no other object: the next pass treats its unfinished status as written
-and handles the other objects.
+Order within an object: names are checked, the status is written (it is the record of the decision), then deletions,
+then workloads, those that get smaller first, then events. A slow object delays no other object: the next pass treats its
+unfinished status as written and handles the other objects.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from plimsoll.app.refusals import Refusals
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.domain.times import to_rfc3339
+from plimsoll.domain.workload import Manifest
 from plimsoll.placement.pools import Decision
 from plimsoll.render.names import POOL_LABEL
 from plimsoll.render.report import Problem, Report
@@ -332,19 +333,23 @@ class Writers:
         await self._events(case, [Note(ConditionReason.PODS_NOT_CREATED, refusal.sentence(), warning=True)])
 
     async def _apply_objects(self, case: Case, decision: Decision) -> None:
-        for manifest in case.manifests:
-            self._pools_at[case.uid] = manifest["metadata"]["labels"].get(POOL_LABEL, "")
-            await self.executor.apply(case.body, manifest)
-            self._progress(case)
-        for pool in decision.pools:
-            live = case.around.workloads.get(pool.name)
-            if pool.choice is None and live is not None:
-                await self.executor.scale(case.body, live, pool.replicas)
+        """Make the workloads as decided. What ends pods comes first: a quota counts them until they have ended.
+
+        The plan ends no pod that serves before its successor serves.
+        """
         kept = {pool.name for pool in decision.pools}
         for name, live in case.around.workloads.items():
             if name not in kept:
                 await self.executor.remove(case.body, live)
                 self._progress(case)
+        for pool in decision.pools:
+            live = case.around.workloads.get(pool.name)
+            if pool.choice is None and live is not None:
+                await self.executor.scale(case.body, live, pool.replicas)
+        for manifest in sorted(case.manifests, key=lambda manifest: not _ends_pods(case, manifest)):
+            self._pools_at[case.uid] = manifest["metadata"]["labels"].get(POOL_LABEL, "")
+            await self.executor.apply(case.body, manifest)
+            self._progress(case)
 
     async def _deliver(self, case: Case) -> None:
         """Write proposals and answers. They come after the workloads, and their failure changes nothing else."""
@@ -382,6 +387,15 @@ def is_costly(case: Case) -> bool:
 def lane_of(case: Case) -> tuple[str, bool]:
     """Return which objects share a limit of writes: those of a namespace, and apart from them all costly ones."""
     return LARGE if is_costly(case) else (case.key.namespace, False)
+
+
+def _ends_pods(case: Case, manifest: Manifest) -> bool:
+    """Whether a manifest is that of a workload that has more replicas now."""
+    live = case.around.workloads.get(manifest["metadata"]["labels"].get(POOL_LABEL, ""))
+    if live is None:
+        return False
+    wanted = (manifest.get("spec") or {}).get("replicas")
+    return wanted is not None and int((live.get("spec") or {}).get("replicas") or 0) > int(wanted)
 
 
 def _blocked(report: Report, taken: NameTaken) -> Report:

@@ -31,6 +31,9 @@ class HostNeed(NamedTuple):
         return self.cpu_millis <= other.cpu_millis and self.memory_bytes <= other.memory_bytes
 
 
+NO_HOST_NEED = HostNeed()
+
+
 class HostTerm(NamedTuple):
     """A part of a pod's host memory: its name in the API, a formula with its numbers, and its bytes.
 

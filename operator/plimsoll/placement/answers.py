@@ -134,7 +134,7 @@ def _remembered(award: Award, first: _First, adviser: Adviser) -> Decision:
     last, demand = adviser.memo.last, award.demand
     basis: tuple[object, ...] = demand, last.layout(first.fleet), first.version
     if not award.is_empty:
-        basis = *basis, _advice(adviser), award.refused_at is None, award.moves_spent, award.searched, award.rejections
+        basis = *basis, _advice(adviser), award.refused_at is None, *_found(award)
     return last.recall(demand.request.key, "kept", basis, lambda: _with_rooms(award, first.fleet, adviser))
 
 
@@ -155,8 +155,12 @@ def _without_place(award: Award, fleet: Fleet, adviser: Adviser) -> Decision:
     if demand.tenant.pools or adviser.groups or reads_ledger(award.rejections):
         return decision_of(award, fleet, adviser)
     last, room = adviser.memo.last, None if ledger is None else adviser.room(demand.request, ledger)
-    basis = demand, last.layout(fleet), _advice(adviser), room, award.moves_spent, award.searched, award.rejections
+    basis = demand, last.layout(fleet), _advice(adviser), room, *_found(award)
     return last.recall(demand.request.key, "without place", basis, lambda: decision_of(award, fleet, adviser))
+
+
+def _found(award: Award) -> tuple[object, ...]:
+    return award.moves_spent, award.stranded_by, award.searched, award.rejections
 
 
 def _advice(adviser: Adviser) -> int:

@@ -27,6 +27,7 @@ from plimsoll.placement.pools import (
     count,
     with_settings,
 )
+from plimsoll.placement.quota import QuotaUse, use_of
 from plimsoll.placement.roll_back import rolled_back, settings_restored
 from plimsoll.placement.sizes import sizes_of
 
@@ -42,13 +43,15 @@ LEFT_BY_MOVES = (Reason.TOO_LITTLE_VRAM, Reason.KV_CACHE_TOO_SMALL, Reason.OBSER
 class Move:
     """Replicas of a pool that found no node at its place. They stay in the pool if there is no better place.
 
-    ``obstacle`` is the scheduler's reason in one word.
+    ``obstacle`` is the scheduler's reason in one word. ``use`` is what the quotas count for the pod of each of them: it
+    ends before its successor is made.
     """
 
     pool: str
     place: tuple[str, Split]
     replicas: int
     obstacle: str
+    use: QuotaUse = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +207,8 @@ class _Reader:
                 continue  # it reaches other nodes from now on
             leaving = min(stranded[pool.name].stranded, pool.replicas)
             if leaving:
-                found.append(Move(pool.name, pool.place, leaving, stranded[pool.name].obstacle))
+                use = use_of(self.tenant.request, pool.target.resource, pool.split.gpus, stranded[pool.name].claim)
+                found.append(Move(pool.name, pool.place, leaving, stranded[pool.name].obstacle, use))
         return found
 
     def fits(self, pool: Pool) -> bool:

@@ -7,14 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from plimsoll.domain.fleet import Fleet, GpuNode
-from plimsoll.domain.host import UNKNOWN_HOST, HostNeed, HostRoom
+from plimsoll.domain.host import NO_HOST_NEED, UNKNOWN_HOST, HostNeed, HostRoom
 
 Answer = TypeVar("Answer")
 
-NO_HOST_NEED = HostNeed()
-
 Quotas = Mapping[str, Mapping[str, int]]
-"""Amounts that a namespace may still take, by namespace and resource. A missing entry means no limit.
+"""Amounts that a namespace may still take, by namespace and resource. A missing entry means no limit. An amount is
+negative where a limit was lowered below what is taken, or where pods that were promised go beyond it.
 
 GPUs are counted by the name of their resource. :mod:`plimsoll.domain.quotas` has the names and units of CPU and memory.
 """
@@ -109,7 +108,7 @@ class Ledger:
         left = self.quota_left(namespace, resource)
         if left is None or amount <= 0:
             return self
-        own = {**self.quota[namespace], resource: max(0, left - amount)}
+        own = {**self.quota[namespace], resource: left - amount}
         return replace(self, quota={**self.quota, namespace: own})
 
     def without_quota(self) -> Ledger:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from plimsoll.domain.host import NO_HOST_NEED, HostNeed
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import Option, Rejection, Remedy, Split, Suggestion, Target
 from plimsoll.domain.priorities import NO_PRIORITY, Priority
@@ -48,7 +49,8 @@ class Pool:
     a change gives its engines other settings, so that they start again in any case. ``delay`` is why it does not serve
     although the time of its move is over; None where that is not so. ``earlier`` are the settings that its engines had
     before the live loop gave them those that they get now; None where no such change is under way. ``overdue`` means
-    that the new settings should serve by now.
+    that the new settings should serve by now. ``claim`` is what a stranded pod requests besides GPUs: quotas
+    count it.
     """
 
     name: str
@@ -76,6 +78,7 @@ class Pool:
     delay: Delay | None = None
     earlier: EarlierSettings | None = None
     overdue: bool = False
+    claim: HostNeed = NO_HOST_NEED
 
     @property
     def gpu_type(self) -> str:
@@ -203,7 +206,8 @@ class Decision:
     placement keeps serving. ``departures`` are places that replicas leave in this pass, because their pods find no node
     there. ``rolled_back`` are places that it leaves, and settings that it takes back, because they did not come up in
     time.
-    ``rehomings_spent`` means that replicas should leave but were moved too often in the last hour.
+    ``rehomings_spent`` means that replicas should leave but were moved too often in the last hour, and ``stranded_by``
+    why no other place takes replicas that the scheduler cannot bind.
     ``failure`` is an error of the planning itself: this pass changed nothing in this deployment.
     ``is_refusal`` means that the error is a ``PlimsollError``, which names the unusable input, e.g. a model without a
     memory law. ``appraisal`` is how good all placements of the pass are together; None where this deployment got none,
@@ -223,6 +227,7 @@ class Decision:
     departures: tuple[Departure, ...] = ()
     rolled_back: tuple[RollBack, ...] = ()
     rehomings_spent: bool = False
+    stranded_by: tuple[Rejection, ...] = ()
     failure: str = ""
     is_refusal: bool = False
     appraisal: Appraisal | None = field(default=None, compare=False)

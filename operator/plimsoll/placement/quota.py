@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from plimsoll.domain.host import HostNeed
 from plimsoll.domain.outcomes import Option
@@ -45,12 +46,22 @@ def quota_room(request: Request, place: Option | Candidate, ledger: Ledger) -> i
 
 def room_in(left: Mapping[str, int], use: QuotaUse) -> int | None:
     """Return how often this use fits into what is left. None: nothing that it takes is limited."""
-    return min((left[name] // amount for name, amount in use if amount > 0 and name in left), default=None)
+    found = min((left[name] // amount for name, amount in use if amount > 0 and name in left), default=None)
+    return None if found is None else max(0, found)
 
 
 def short_in(left: Mapping[str, int], use: QuotaUse) -> QuotaUse:
     """Return the resources of which less is left than one pod takes, each with the amount that the pod takes."""
     return tuple((name, amount) for name, amount in use if left.get(name, amount) < amount)
+
+
+def given_back(ledger: Ledger, namespace: str, use: QuotaUse, replicas: int) -> Ledger:
+    """Return the ledger after so many pods that the namespace's quotas count have ended."""
+    left = ledger.quota.get(namespace)
+    if not left:
+        return ledger
+    back = {name: left[name] + amount * replicas for name, amount in use if name in left}
+    return replace(ledger, quota={**ledger.quota, namespace: {**left, **back}})
 
 
 def charged(ledger: Ledger, namespace: str, use: QuotaUse, replicas: int) -> Ledger:

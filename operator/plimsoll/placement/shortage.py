@@ -35,7 +35,7 @@ def shortage(request: Request, choice: Option, fleet: Fleet, ledger: Ledger) -> 
 
 def _beyond_quota(resource: str, asked: int, left: int) -> Numbers:
     unit = "_millis" if resource in OF_CPU else "_bytes" if resource in OF_MEMORY else ""
-    return ((f"asked{unit}" if unit else "gpus", asked), (f"left{unit}", left), ("resource", resource))
+    return ((f"asked{unit}" if unit else "gpus", asked), (f"left{unit}", max(0, left)), ("resource", resource))
 
 
 def _beside_gpus(need: HostNeed, hosts: Sequence[tuple[GpuNode, HostRoom]]) -> tuple[Reason, Numbers]:

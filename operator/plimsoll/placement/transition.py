@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -69,6 +70,7 @@ class _Transition:
             rolled_back=self.demand.rolled_back,
             departures=tuple(Departure(*move.place, move.obstacle) for move, _ in self.award.moved),
             rehomings_spent=self.award.moves_spent,
+            stranded_by=self.award.stranded_by,
             sizes=self.award.sizes,
         )
 
@@ -111,15 +113,22 @@ class _Transition:
         return [*pools, opened]
 
     def _still_retiring(self, pools: Sequence[PlannedPool]) -> list[PlannedPool]:
-        """Return the old pools that must keep serving because the active pools do not serve yet."""
+        """Return the old pools that must keep serving because the active pools do not serve yet.
+
+        Replicas that leave because they found no node serve nobody. Their pods end at once, because quotas count them.
+        """
         ready = {pool.name: pool.ready for pool in self.tenant.pools}
         active = {pool.name for pool in pools}
         serving = sum(min(ready.get(pool.name, 0), pool.replicas) for pool in pools)
         wanted = min(self.request.replicas, count(pools))
         if serving >= wanted and (wanted > 0 or self.request.replicas == 0):
             return []
+        left = Counter[str]()
+        for move, placed in self.award.moved:
+            left[move.pool] += placed.replicas
         held = [pool for pool in self.tenant.pools if pool.name not in active and pool.exists and not pool.too_large]
-        old = [pool for pool in held if pool.replicas > 0]
+        old = [replace(pool, replicas=pool.replicas - left[pool.name]) for pool in held]
+        old = [pool for pool in old if pool.replicas > 0]
         return [replace(as_it_is(pool), state=PoolState.RETIRING) for pool in old if wanted > 0 or pool.ready > 0]
 
     def _explained(self, chosen: Option | None) -> tuple[bool, tuple[Rejection, ...]]:

@@ -171,6 +171,8 @@ def _waiting_words(decision: Decision, views: Sequence[PoolView], unbound: int) 
     waiting = next((view for view in views if view.scheduler_message), PoolView(""))
     plain = f" (they wait for {waiting.waits_for})" if waiting.waits_for else ""
     message = f"{unbound} pods wait for a node{plain}: {waiting.scheduler_message or 'no node chosen yet'}"
+    if decision.stranded_by:
+        message = f"{message.rstrip('.')}. No other place takes them: {nearest_sentence(decision.stranded_by)}."
     if not decision.rehomings_spent:
         return message
     return (

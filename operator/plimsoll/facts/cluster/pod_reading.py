@@ -8,7 +8,9 @@ from datetime import datetime
 from typing import Any
 
 from plimsoll.domain.engine_failures import EngineFailure
+from plimsoll.domain.host import NO_HOST_NEED, HostNeed
 from plimsoll.facts.cluster.fleet_reading import holds_gpus
+from plimsoll.facts.cluster.host_reading import pod_need
 from plimsoll.facts.cluster.scheduler_words import Obstacle, read_obstacles
 
 Body = Mapping[str, Any]
@@ -27,7 +29,8 @@ class PodFacts:
     Times are POSIX seconds. ``bound_since`` is when the scheduler bound it, and ``unscheduled_since`` when it first
     failed to do so. ``obstacles`` are the reasons why the scheduler rejects every node, read from its message.
     ``address`` is the IP address; empty until the pod has one. An engine always asks for GPUs: a pod without
-    ``holds_gpus`` is none.
+    ``holds_gpus`` is none. ``gone_by`` is when a pod that is being deleted should have ended; None: it is not being
+    deleted. ``need`` is what it requests besides GPUs.
     """
 
     name: str
@@ -46,6 +49,8 @@ class PodFacts:
     node: str = ""
     address: str = ""
     holds_gpus: bool = False
+    gone_by: float | None = None
+    need: HostNeed = NO_HOST_NEED
 
 
 def read_pod(body: Body, read_failure: ReadFailure) -> PodFacts:
@@ -75,6 +80,8 @@ def read_pod(body: Body, read_failure: ReadFailure) -> PodFacts:
         node=str((body.get("spec") or {}).get("nodeName") or ""),
         address=str(status.get("podIP") or ""),
         holds_gpus=holds_gpus(body),
+        gone_by=_time(body["metadata"].get("deletionTimestamp")),
+        need=pod_need(body),
     )
 
 

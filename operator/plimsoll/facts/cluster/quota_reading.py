@@ -30,6 +30,8 @@ _NOT_OURS = frozenset({"Terminating", "BestEffort"})
 class NamespaceQuotas:
     """The amounts left by namespace and resource, and a message for each quota that could not be evaluated.
 
+    An amount is negative where the limit was lowered below what is taken.
+
     GPUs have the names of their resources. :mod:`plimsoll.domain.quotas` has the names and units of CPU and memory.
     """
 
@@ -83,7 +85,7 @@ def _left(quota: Body) -> dict[str, int]:
         resource, most = _resource(str(name)), _number(limit)
         if resource is not None and most is not None:
             unit = 1000 if resource in OF_CPU else 1
-            left = max(0, int((most - (_number(used.get(name)) or 0)) * unit))
+            left = int((most - (_number(used.get(name)) or 0)) * unit)
             found[resource] = min(left, found.get(resource, left))
     return found
 

@@ -10,14 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from plimsoll.domain.fleet import Fleet, GpuNode
-from plimsoll.domain.host import HostRoom
+from plimsoll.domain.host import NO_HOST_NEED, HostRoom
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import Target
 from plimsoll.domain.proposals import Change, Proposal, Share
 from plimsoll.placement.answers import Answer
 from plimsoll.placement.draining import LEAST_SECONDS as LEAST_DRAIN_SECONDS
 from plimsoll.placement.hypothesis import Plan
-from plimsoll.placement.ledger import NO_HOST_NEED, Ledger
+from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.move_charge import LEAST_SECONDS as LEAST_MOVE_SECONDS
 from plimsoll.placement.pools import Decision, PoolState
 from plimsoll.placement.proposing.preemption import Spare

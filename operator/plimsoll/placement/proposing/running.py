@@ -10,10 +10,10 @@ from math import prod
 from typing import Any
 
 from plimsoll.domain.fleet import GpuNode
-from plimsoll.domain.host import UNKNOWN_HOST, HostNeed
+from plimsoll.domain.host import NO_HOST_NEED, UNKNOWN_HOST, HostNeed
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import Target
-from plimsoll.placement.ledger import NO_HOST_NEED, Ledger
+from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.move_charge import move_charge
 
 MOST_WAYS = 4_096

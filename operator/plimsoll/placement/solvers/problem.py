@@ -174,7 +174,7 @@ class _Poser:
             kinds=kinds,
             counts=tuple(len(members) for members in alike.values()),
             groups=tuple(self._group(index, each, kinds) for index, each in enumerate(nodes)),
-            quotas=tuple(_scaled(name, self.ledger.quota[namespace][name]) for namespace, name in self.quotas),
+            quotas=tuple(_scaled(name, max(0, self.ledger.quota[namespace][name])) for namespace, name in self.quotas),
         )
         levels: dict[int, list[int]] = defaultdict(list)
         for index in sorted(index for members in alike.values() for index in members):

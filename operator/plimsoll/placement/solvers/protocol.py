@@ -34,6 +34,7 @@ class Award:
         replaced: whether ``granted`` replaces all outdated pools.
         searched: whether a place was searched for.
         rejections: why other candidates were not taken, in the last search.
+        stranded_by: why replicas that the scheduler cannot bind stay where they are: no other place takes them.
         refused_at: the free resources when a search found nothing; None where every search found something.
         failure: an error of the solver itself for this demand.
         sizes: what each size would get, where the deployment declares the load of all replicas together.
@@ -48,6 +49,7 @@ class Award:
     replaced: bool = False
     searched: bool = False
     rejections: tuple[Rejection, ...] = ()
+    stranded_by: tuple[Rejection, ...] = ()
     refused_at: Ledger | None = None
     failure: Exception | None = None
     appraisal: Appraisal | None = None

@@ -13,7 +13,7 @@ from plimsoll.placement.host import host_need
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.place import pick, taken
 from plimsoll.placement.pools import pool_name
-from plimsoll.placement.quota import charged, use_at
+from plimsoll.placement.quota import charged, given_back, use_at
 from plimsoll.placement.rehoming import Departure, is_spent
 from plimsoll.placement.remedies import only_waits
 from plimsoll.placement.solvers.protocol import Award
@@ -44,6 +44,7 @@ class Turn:
     granted: list[Placed] = field(default_factory=list)
     searched: bool = False
     rejections: tuple[Rejection, ...] = ()
+    stranded_by: tuple[Rejection, ...] = ()
     refused_at: Ledger | None = None
 
     def __post_init__(self) -> None:
@@ -66,6 +67,7 @@ class Turn:
             replaced=replaced,
             searched=self.searched,
             rejections=self.rejections,
+            stranded_by=self.stranded_by,
             refused_at=self.refused_at,
         )
 
@@ -80,15 +82,31 @@ class Turn:
             if is_spent((*self.demand.tenant.left, *departures), move.place):
                 self.moves_spent = True
                 continue
-            outcome = self._search(move.replicas, (*self._closed(), move.place))
+            outcome, ledger = self._elsewhere(move)
             if not isinstance(outcome, Placed):
-                continue  # no rejection is recorded: the replicas wait where they are
+                self.stranded_by = self.stranded_by or outcome.rejections
+                continue  # the replicas wait where they are
             self._note(outcome)
+            self.ledger = ledger
             self._book(outcome)
             self.moved.append((move, outcome))
             self.replicas[move.pool] -= outcome.replicas
         emptied = {move.pool for move in self.demand.moves if self.replicas[move.pool] == 0}
         self.replicas = {name: count for name, count in self.replicas.items() if name not in emptied}
+
+    def _elsewhere(self, move: Move) -> tuple[Outcome, Ledger]:
+        """Search another place for replicas that the scheduler cannot bind.
+
+        The quotas count their pods, which end before their successors are made. So each replica that leaves gives back
+        what its pod takes of the quotas. Return the outcome, and the ledger with that.
+        """
+        closed, namespace, leaving = (*self._closed(), move.place), self.demand.request.key.namespace, move.replicas
+        while True:
+            ledger = given_back(self.ledger, namespace, move.use, leaving)
+            outcome = self._search(leaving, closed, ledger=ledger)
+            if not isinstance(outcome, Placed) or outcome.replicas == leaving:
+                return outcome, ledger
+            leaving = outcome.replicas
 
     def _replace(self) -> bool:
         """Place all missing replicas on one GPU type and split, or none: the old pools serve until all are placed."""
@@ -135,9 +153,15 @@ class Turn:
         self.granted.append(outcome)
         return outcome
 
-    def _search(self, replicas: int, closed: tuple[tuple[str, Split], ...], wants: Filter = _anything) -> Outcome:
+    def _search(
+        self,
+        replicas: int,
+        closed: tuple[tuple[str, Split], ...],
+        wants: Filter = _anything,
+        ledger: Ledger | None = None,
+    ) -> Outcome:
         request = self.demand.request.with_replicas(replicas)
-        return pick(request, self.demand.options, self.fleet, self.ledger, closed, wants)
+        return pick(request, self.demand.options, self.fleet, ledger or self.ledger, closed, wants)
 
     def _note(self, outcome: Outcome) -> None:
         self.searched, self.rejections = True, outcome.rejections
