@@ -12,6 +12,7 @@ from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
 from plimsoll.app import pruning
 from plimsoll.app.objects import (
     Surroundings,
+    held_back,
     is_updating,
     pool_views,
     read_pools,
@@ -28,6 +29,7 @@ from plimsoll.facts.cluster.pod_reading import PodFacts, read_pod
 from plimsoll.placement.pools import Pool, PoolState
 from plimsoll.placement.rehoming import of_last_hour
 from plimsoll.render.names import DEPLOYMENT_LABEL, POOL_LABEL
+from testbed.rejecting_kubelet import REASONS
 from tests.support.bodies import POOL, inference_deployment_body, pod_body, workload_body
 from tests.support.tables import every_case
 
@@ -177,6 +179,68 @@ def test_nobody_is_stranded_while_a_pod_of_the_pool_is_leaving(store: Store) -> 
     store.observe(PODS, "ADDED", leaving)
     [pool] = pools(store, RECORDED)
     assert (pool.stranded, pool.bound) == (0, 2)
+
+
+def test_a_pod_that_never_ends_on_a_lost_node_keeps_nobody_waiting(store: Store) -> None:
+    """Nobody there confirms its end. ``deletionTimestamp`` is when its grace period is over."""
+    store.observe(PODS, "ADDED", pod_body("waits", **unschedulable("2026-11-21T03:00:00Z")))
+    dead = pod_body("dead")
+    dead["metadata"]["deletionTimestamp"] = "2026-11-21T03:00:29Z"
+    store.observe(PODS, "ADDED", dead)
+    [pool] = pools(store, RECORDED)
+    assert (pool.stranded, pool.bound) == (1, 2)
+
+
+def test_gpus_are_kept_for_a_pod_behind_a_gate(store: Store) -> None:
+    """Whoever removes the gate, such as a queue, does so for these GPUs."""
+    gated = unschedulable("2026-11-21T03:00:00Z")
+    gated["conditions"][0] |= {"reason": "SchedulingGated", "message": "Scheduling is blocked"}
+    store.observe(PODS, "ADDED", pod_body("gated", **gated))
+    [pool] = pools(store, RECORDED)
+    assert (pool.stranded, pool.stuck, pool.bound) == (0, 0, 1)
+
+
+def rejected(name: str, second: int, reason: str = "UnexpectedAdmissionError") -> dict[str, Any]:
+    body = pod_body(name, phase="Failed", reason=reason, message=f"Pod was rejected: {REASONS[reason]}")
+    body["metadata"]["creationTimestamp"] = f"2026-11-21T03:00:{second:02}Z"
+    return body
+
+
+@pytest.mark.parametrize("reason", [*REASONS])
+def test_pods_that_a_kubelet_rejects_are_read_with_its_words_whatever_it_says(store: Store, reason: str) -> None:
+    for second in (28, 29, 30):
+        store.observe(PODS, "ADDED", rejected(f"pod-{second}", second, reason))
+    rejections = around(store).rejecting(POOL, NOW)
+    assert [(each.node, each.reason) for each in rejections] == [("h100-0", reason)] * 3
+    assert REASONS[reason][:200] in rejections[0].message
+    [pool] = pools(store, RECORDED | {"state": "Active"})
+    assert (pool.stranded, pool.obstacle, pool.claim) == (2, "PodsRejected", None)
+    [view] = pool_views(around(store), Record(), {}, now=NOW)
+    assert "the kubelet of h100-0 has rejected 3 pods" in view.rejected
+    assert held_back(around(store), POOL, NOW - 25) == 0
+    assert held_back(around(store), POOL, NOW) is None, "the pause is over"
+
+
+def test_two_rejections_hold_nothing_back_and_a_pod_that_came_up_later_ends_them(store: Store) -> None:
+    for second in (10, 20):
+        store.observe(PODS, "ADDED", rejected(f"pod-{second}", second))
+    assert around(store).rejecting(POOL, NOW) == ()
+    store.observe(PODS, "ADDED", rejected("pod-25", 25))
+    assert len(around(store).rejecting(POOL, NOW)) == 3
+    scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-11-21T03:00:29Z"}
+    store.observe(PODS, "ADDED", pod_body("runs", conditions=[scheduled, READY]))
+    assert around(store).rejecting(POOL, NOW) == ()
+    [pool] = pools(store, RECORDED)
+    assert (pool.stranded, pool.bound, pool.ready) == (0, 1, 1)
+
+
+def test_the_pods_that_run_stay_while_others_are_held_back(store: Store) -> None:
+    store.observe(PODS, "ADDED", pod_body("runs"))
+    for second in (40, 50, 59):
+        store.observe(PODS, "ADDED", rejected(f"pod-{second}", second))
+    assert held_back(around(store), POOL, NOW) == 1
+    [pool] = pools(store, RECORDED)
+    assert (pool.replicas, pool.bound, pool.stranded) == (2, 1, 1)
 
 
 CPU = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't match Pod's node affinity/selector."

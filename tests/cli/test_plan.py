@@ -270,3 +270,23 @@ def test_several_deployments_are_shown_with_the_proof_of_how_good_their_plan_is(
 def test_one_deployment_has_no_plan_together_with_others(run: Run) -> None:
     _, shown, _ = run("plan", "-f", MINIMAL, "--fleet", FLEET, "--prices", PRICES)
     assert "together" not in shown
+
+
+def test_before_anybody_is_advised_to_buy_the_gpus_that_are_left_out_are_named(
+    run: Run, write: Callable[[str], str]
+) -> None:
+    nodes = {
+        "worker-a": {"nvidia.com/gpu": "4"},
+        "worker-b": {"nvidia.com/gpu": "8"},
+        "other": {"habana.ai/gaudi": "8"},
+    }
+    bodies = [
+        {"kind": "Node", "metadata": {"name": name}, "status": {"allocatable": {"cpu": "96", **devices}}}
+        for name, devices in nodes.items()
+    ]
+    status, shown, _ = run("plan", "-f", MINIMAL, "--fleet", write(yaml.safe_dump_all(bodies)), "-o", "json")
+    (entry,) = json.loads(shown)
+    assert (status, entry["reason"]) == (1, "NoGpuFits")
+    said = "20 GPUs of 3 nodes are left out: NoProductLabel 2 (run GPU Feature Discovery there, or label them "
+    assert said in entry["message"]
+    assert entry["message"].index("NotSupported 1") < entry["message"].index("add a node with")

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 import uuid
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -299,6 +302,80 @@ def used_up(view: View, pod: Mapping[str, Any]) -> None:
         return set((quota.get("status") or {}).get("used") or {}) == set(hard)
 
     view.wait(counts, "the quota counts the pod")
+
+
+def test_gpus_are_kept_for_a_pod_behind_a_gate_that_opens_late(
+    operator: OperatorProcess, here: View, elsewhere: View
+) -> None:
+    only = {"gpu": {"allow": ["l4-24gb"]}}
+    with gated(here):
+        here.apply("queued", **only)
+        here.wait_condition("queued", "Placed", "False", "WaitingForScheduler")
+        here.wait(
+            lambda: waited_seconds(here, "queued") > 2 * float(IMPATIENT["PLIMSOLL_STRANDED_SECONDS"]),
+            "a wait beyond the grace period",
+        )
+        elsewhere.apply("later", **only)
+        elsewhere.wait_condition("later", "Planned", "False", "WaitingForGpus")
+        [pod] = here.pods("queued")
+        opened = (
+            "--namespace",
+            here.namespace,
+            "--type=json",
+            '--patch=[{"op":"remove","path":"/spec/schedulingGates"}]',
+        )
+        here.control_plane.kubectl("patch", "pod", pod["metadata"]["name"], *opened)
+        body = here.wait_ready("queued")
+        assert body["status"].get("rehomings") is None
+        assert [each["metadata"]["uid"] for each in here.pods("queued")] == [pod["metadata"]["uid"]]
+    here.delete("inferencedeployments", "queued")
+    elsewhere.wait_ready("later")
+    assert operator.is_running
+
+
+def waited_seconds(view: View, name: str) -> float:
+    """How long the only pod of a deployment has waited for the scheduler."""
+    [pod] = view.pods(name)
+    [scheduled] = [each for each in pod["status"]["conditions"] if each["type"] == "PodScheduled"]
+    return time.time() - datetime.fromisoformat(scheduled["lastTransitionTime"]).timestamp()
+
+
+@contextmanager
+def gated(view: View) -> Iterator[None]:
+    """Put every new pod of a namespace behind a scheduling gate, as a queue does."""
+    kind = {"apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": f"gate-{view.namespace}"}}
+    gate = 'Object{spec: Object.spec{schedulingGates: [Object.spec.schedulingGates{name: "queue.example/admission"}]}}'
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}
+    policy = {
+        "failurePolicy": "Fail",
+        "reinvocationPolicy": "Never",
+        "matchConstraints": {
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": view.namespace}},
+            "resourceRules": [rule],
+        },
+        "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": gate}}],
+    }
+    binding = {"policyName": f"gate-{view.namespace}"}
+    view.control_plane.apply(
+        [
+            kind | {"kind": "MutatingAdmissionPolicy", "spec": policy},
+            kind | {"kind": "MutatingAdmissionPolicyBinding", "spec": binding},
+        ]
+    )
+    try:
+        view.wait(lambda: "schedulingGates" in tried_pod(view), "the policy in force")
+        yield
+    finally:
+        kinds = "mutatingadmissionpolicybinding,mutatingadmissionpolicy"
+        view.control_plane.kubectl("delete", kinds, f"gate-{view.namespace}")
+
+
+def tried_pod(view: View) -> str:
+    """A new pod as the API server would store it."""
+    container = {"name": "c", "image": "registry.example/x"}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "tried"}, "spec": {"containers": [container]}}
+    options = ("--namespace", view.namespace, "--dry-run=server", "-o", "json", "-f", "-")
+    return view.control_plane.kubectl("create", *options, stdin=json.dumps(pod))
 
 
 def test_cordoned_and_unready_nodes_get_nothing_new(operator: OperatorProcess, here: View) -> None:

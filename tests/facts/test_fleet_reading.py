@@ -122,6 +122,12 @@ TRAPS: list[tuple[str, Body, NodeReason, str]] = [
         NodeReason.UNKNOWN_GPU,
         "with 40960 MiB",
     ),
+    (
+        "devices of another vendor",
+        node("n", {}, {"habana.ai/gaudi": "8"}),
+        NodeReason.NOT_SUPPORTED,
+        "has 8 habana.ai/gaudi (Intel Gaudi)",
+    ),
     ("no devices", nvidia_node(gpus=0), NodeReason.NO_DEVICES, "allocatable nvidia.com/gpu is 0"),
     (
         "devices without labels",
@@ -240,7 +246,7 @@ def test_the_vendors_label_counts_more_than_all_others() -> None:
 )
 def test_a_cloud_s_name_does_not_say_how_much_of_a_shared_gpu_there_is(shared: str) -> None:
     labels = {"cloud.google.com/gke-accelerator": "nvidia-l4", shared: "x"}
-    assert ignored(node("n", labels, {"nvidia.com/gpu": "8"})).reason is NodeReason.NO_PRODUCT_LABEL
+    assert ignored(node("n", labels, {"nvidia.com/gpu": "8"})).reason is NodeReason.SHARED_GPUS
 
 
 def test_every_gpu_that_a_cloud_s_name_means_is_in_the_catalogue() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from plimsoll.domain.fleet import Fleet
+from plimsoll.domain.host import HostNeed
 from plimsoll.domain.serving import Request
 from plimsoll.facts.cluster.scheduler_words import chief_obstacle, may_go_elsewhere, read_obstacles
 from plimsoll.placement.plan import plan
@@ -102,6 +103,7 @@ class World:
             stranded=waiting if moves else 0,
             stuck=waiting if obstacles and not moves else 0,
             obstacle=chief_obstacle(obstacles).value if moves else "",
+            claim=HostNeed() if moves else None,
         )  # fmt: skip
 
     def _carry_out(self, life: Life, decision: Decision) -> None:

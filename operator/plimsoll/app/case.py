@@ -95,6 +95,8 @@ class Case:
     fault: Fault | None = None
     refusal: Refusal | None = None
     contests: tuple[tuple[str, Contest], ...] = ()
+    left_out: str = ""
+    held_back: tuple[tuple[str, int], ...] = ()
     manifests: list[Manifest] = field(default_factory=list)
     new_status: Mapping[str, Any] | None = None
     tray: Tray | None = None
@@ -178,7 +180,7 @@ def report_of(case: Case, now: float) -> Report:
         problem=case.problem,
         model=case.model,
         engine_version=spec.engine.version if spec else "",
-        pools=pool_views(case.around, case.record, case.reported, case.silent),
+        pools=pool_views(case.around, case.record, case.reported, case.silent, now=now),
         suspended=bool(spec and spec.suspend),
         observations=case.seen,
         spec_digest=case.spec_digest,
@@ -201,6 +203,7 @@ def report_of(case: Case, now: float) -> Report:
         refused="" if case.refusal is None else case.refusal.sentence(),
         refusal_passes=case.refusal is not None and case.refusal.is_passing,
         asleep=_asleep(case),
+        left_out=case.left_out,
     )
 
 
@@ -295,9 +298,16 @@ def manifests_of(case: Case, images: EngineImages | None = None, *, scrape_annot
     if case.decision is None or case.resource is None or case.resource.spec.suspend or not case.decision.pools:
         return []
     options = to_workload_options(case.resource, images, scrape_annotations=scrape_annotations)
-    ordered = sorted(case.decision.pools, key=lambda pool: -pool.split.gpus)
+    held = dict(case.held_back)
+    ordered = sorted((_held(pool, held) for pool in case.decision.pools), key=lambda pool: -pool.split.gpus)
     pools = [deployment(options, pool, pool.choice) for pool in ordered if pool.choice is not None]
     return [shared(manifest) for manifest in (service(options), disruption_budget(options), *pools)]
+
+
+def _held(pool: PlannedPool, held: Mapping[str, int]) -> PlannedPool:
+    """Return a pool with no more replicas than it may have while kubelets reject its pods."""
+    most = held.get(pool.name)
+    return pool if most is None or most >= pool.replicas else replace(pool, replicas=most)
 
 
 def images_of(settings: Settings) -> EngineImages:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from plimsoll.app.case import Case
 from plimsoll.app.objects import ENDING_SECONDS
+from plimsoll.domain.kubelet_rejections import ACCEPTED_SECONDS, tries_again_at
 
 PASSING_SECONDS = 5.0
 """How soon to look again at GPUs that are reserved for refused pods: the reservation ends after a fixed time."""
@@ -24,9 +25,13 @@ def deadlines_of(case: Case, stranded_seconds: float, now: float) -> Iterator[fl
         yield case.retune_due + _SLACK_SECONDS
     yield from (due + _SLACK_SECONDS for _, due in case.updates_due)
     yield from (failed.until + _SLACK_SECONDS for failed in case.failed)
+    for name, _ in case.held_back:
+        yield tries_again_at(case.around.rejecting(name, now)) + _SLACK_SECONDS
     for pods in case.around.pods.values():
         for pod in pods:
             if pod.unscheduled_since is not None:
                 yield pod.unscheduled_since + stranded_seconds + _SLACK_SECONDS
+            if case.around.rejections and pod.bound_since is not None:
+                yield pod.bound_since + ACCEPTED_SECONDS + _SLACK_SECONDS
             if pod.gone_by is not None:
                 yield pod.gone_by + ENDING_SECONDS + _SLACK_SECONDS

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from plimsoll.app.case import Case
 from plimsoll.app.objects import pool_views
+from plimsoll.domain.kubelet_rejections import rejection_words
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.facts.cluster.pod_reading import PodFacts
 from plimsoll.facts.cluster.scheduler_words import chief_obstacle
@@ -32,13 +33,15 @@ def read_move(case: Case, least_seconds: float, now: float) -> None:
     case.failed = standing(case.record.failed_moves, case.start_digest, now)
     case.overdue = case.clock is not None and case.clock.is_over(now)
     if case.overdue:
-        case.pools = tuple(replace(pool, delay=delay_of(case, pool)) if is_late(pool) else pool for pool in case.pools)
+        case.pools = tuple(
+            replace(pool, delay=delay_of(case, pool, now)) if is_late(pool) else pool for pool in case.pools
+        )
 
 
-def delay_of(case: Case, pool: Pool) -> Delay:
+def delay_of(case: Case, pool: Pool, now: float) -> Delay:
     """Return why a pool does not serve: its engines' words, or the API server's, or the scheduler's."""
     pods = [pod for pod in case.around.pods.get(pool.name, ()) if not (pod.ready or pod.terminating)]
-    found = _failure(pods) or _refusal(case, pool) or _without_node(pods) or NOT_READY
+    found = _failure(pods) or _rejection(case, pool, now) or _refusal(case, pool) or _without_node(pods) or NOT_READY
     return replace(found, message=found.message[:LONGEST_WORDS])
 
 
@@ -47,6 +50,12 @@ def _failure(pods: Sequence[PodFacts]) -> Delay | None:
     if failed is None or failed.failure is None:
         return None
     return Delay(failed.failure.reason.value, failed.failure.message)
+
+
+def _rejection(case: Case, pool: Pool, now: float) -> Delay | None:
+    """Return the kubelet's words about pods that it rejects."""
+    rejected = case.around.rejecting(pool.name, now)
+    return Delay(ConditionReason.PODS_REJECTED.value, rejection_words(rejected)) if rejected else None
 
 
 def _refusal(case: Case, pool: Pool) -> Delay | None:

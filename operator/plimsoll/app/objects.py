@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
 
@@ -13,8 +13,15 @@ from plimsoll.app.record.doubts import MOST_REPLICAS
 from plimsoll.app.record.reading import Record, record_of
 from plimsoll.app.store import Body, Picture, key_of
 from plimsoll.app.workload_trust import controller_of, drain_of, is_of_namesake, target_of, workload_doubt
-from plimsoll.domain.host import NO_HOST_NEED
 from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubelet_rejections import (
+    ACCEPTED_SECONDS,
+    Rejection,
+    is_rejecting,
+    last_of,
+    rejection_words,
+    tries_again_at,
+)
 from plimsoll.domain.times import from_rfc3339
 from plimsoll.engines.failures import read_failure
 from plimsoll.facts.cluster.pod_reading import PodFacts, read_pod
@@ -43,11 +50,27 @@ class Surroundings:
     """The ``pods`` and ``workloads`` (Deployments) of one object, by pool name.
 
     ``complaints`` name objects that carry its labels but do not belong to it, and say why each is ignored.
+    ``rejections`` are the pods by pool that kubelets have rejected.
     """
 
     pods: Mapping[str, tuple[PodFacts, ...]]
     workloads: Mapping[str, Body]
     complaints: tuple[str, ...] = ()
+    rejections: Mapping[str, tuple[Rejection, ...]] = field(default_factory=dict)
+
+    def rejecting(self, pool: str, now: float) -> tuple[Rejection, ...]:
+        """Return the rejections of a pool's pods within the last hour, if the next pod probably is rejected, too.
+
+        Those before a pod that has come up count no longer.
+        """
+        served_since = (pod.bound_since for pod in self.pods.get(pool, ()) if pod.ready and pod.bound_since is not None)
+        accepted = max(served_since, default=float("-inf"))
+        found = last_of((each for each in self.rejections.get(pool, ()) if each.at > accepted), now)
+        return found if is_rejecting(found) else ()
+
+    def accepted(self, pool: str, now: float) -> int:
+        """Return how many pods of a pool a kubelet has accepted, as far as that can be known by now."""
+        return sum(_is_accepted(pod, now) for pod in self.pods.get(pool, ()))
 
     def ready_pods(self) -> tuple[PodFacts, ...]:
         """Return the ready pods of all pools."""
@@ -71,6 +94,7 @@ class _Gathering:
     pods: dict[str, list[PodFacts]]
     workloads: dict[str, Body]
     complaints: list[str]
+    rejections: dict[str, list[Rejection]] = field(default_factory=dict)
 
     def complain(self, complaint: str) -> None:
         if len(self.complaints) < MOST_COMPLAINTS:
@@ -94,7 +118,10 @@ def surroundings_of(store: Picture, read: ReadPod = _read_pod) -> dict[ObjectKey
             _guarded(PODS.kind, body, found[labelled[0]], partial(_gather_pod, body, labelled[1], read=read))
     return {
         key: Surroundings(
-            {pool: tuple(pods) for pool, pods in each.pods.items()}, each.workloads, tuple(each.complaints)
+            {pool: tuple(pods) for pool, pods in each.pods.items()},
+            each.workloads,
+            tuple(each.complaints),
+            {pool: tuple(rejected) for pool, rejected in each.rejections.items()},
         )
         for key, each in found.items()
     }
@@ -129,6 +156,8 @@ def _gather_pod(body: Body, pool: str, into: _Gathering, read: ReadPod) -> None:
         into.complain(f"Pod {key_of(body)} is ignored: it has the labels of pool {pool} and asks for no GPU")
     elif not facts.ended:
         into.pods.setdefault(pool, []).append(facts)
+    elif facts.rejection is not None:
+        into.rejections.setdefault(pool, []).append(facts.rejection)
 
 
 def _labelled_owner(body: Body) -> tuple[ObjectKey, str] | None:
@@ -234,21 +263,40 @@ def _with_pods(pool: Pool, around: Surroundings, now: float, grace_seconds: floa
         and Obstacle.GATES not in pod.obstacles
     ]
     stranded = [] if leaving else [pod for pod in unscheduled if may_go_elsewhere(pod.obstacles)]
+    rejected = max(0, pool.replicas - around.accepted(pool.name, now) - len(unscheduled))
+    rejected = rejected if around.rejecting(pool.name, now) else 0
     refused_since = unmade_since if unmade_since is not None else _refused_since(around.workloads.get(pool.name))
     return replace(
         pool,
         bound=sum(1 for pod in pods if pod.bound),
         ready=sum(1 for pod in pods if pod.ready),
-        stranded=len(stranded),
+        stranded=len(stranded) + rejected,
         stuck=0 if leaving else len(unscheduled) - len(stranded),
         exists=pool.name in around.workloads,
         too_large=_is_too_large(pods) and not pool.served,
         uncreated=max(0, pool.replicas - len(pods)),
         refused=refused_since is not None,
         promise_over=refused_since is not None and now - refused_since > PROMISE_SECONDS,
-        obstacle=chief_obstacle(each for pod in stranded for each in pod.obstacles).value if stranded else "",
-        claim=min((pod.need for pod in stranded), default=NO_HOST_NEED),
+        obstacle=_obstacle(stranded, rejected),
+        claim=None if rejected else min((pod.need for pod in stranded), default=None),
     )
+
+
+def _obstacle(stranded: Sequence[PodFacts], rejected: int) -> str:
+    if rejected:
+        return Obstacle.REJECTED.value
+    return chief_obstacle(each for pod in stranded for each in pod.obstacles).value if stranded else ""
+
+
+def held_back(around: Surroundings, pool: str, now: float) -> int | None:
+    """Return how many replicas a pool may have now, because kubelets reject its pods; None: as many as it wants."""
+    rejections = around.rejecting(pool, now)
+    return around.accepted(pool, now) if rejections and tries_again_at(rejections) > now else None
+
+
+def _is_accepted(pod: PodFacts, now: float) -> bool:
+    since = pod.bound_since
+    return pod.bound and not pod.terminating and (pod.ready or since is None or now - since >= ACCEPTED_SECONDS)
 
 
 def _is_ending(pod: PodFacts, now: float) -> bool:
@@ -270,16 +318,16 @@ def _is_too_large(pods: Sequence[PodFacts]) -> bool:
 
 
 def pool_views(
-    around: Surroundings, record: Record, reported: Mapping[str, int], silent: Collection[str] = ()
+    around: Surroundings, record: Record, reported: Mapping[str, int], silent: Collection[str] = (), *, now: float = 0.0
 ) -> tuple[PoolView, ...]:
     """The state of each pool's pods, for the status.
 
     ``reported`` holds the engines' KV tokens by pool, ``record`` the predicted ones. ``silent`` are the pools whose
-    engines report no size of their KV cache.
+    engines report no size of their KV cache. ``now`` is in POSIX seconds.
     """
     recorded = {entry.name: entry for entry in record.status.pools or ()}
-    names = sorted({*around.pods, *around.workloads})
-    views = (_view(name, around, reported.get(name), recorded.get(name)) for name in names)
+    names = sorted({*around.pods, *around.workloads, *around.rejections})
+    views = (_rejecting(_view(name, around, reported.get(name), recorded.get(name)), around, now) for name in names)
     return tuple(replace(view, hides_cache=True) if view.name in silent else view for view in views)
 
 
@@ -304,6 +352,15 @@ def _view(name: str, around: Surroundings, reported: int | None, recorded: PoolS
         updating=is_updating(around.workloads.get(name)),
         starting_since=around.starting_since(name),
     )
+
+
+def _rejecting(view: PoolView, around: Surroundings, now: float) -> PoolView:
+    """Return the view with the words of kubelets that reject the pool's pods."""
+    rejections = around.rejecting(view.name, now)
+    if not rejections:
+        return view
+    accepted, next_try = around.accepted(view.name, now), tries_again_at(rejections)
+    return replace(view, rejected=rejection_words(rejections), accepted=accepted, next_try=next_try)
 
 
 def is_updating(body: Body | None) -> bool:

@@ -55,7 +55,7 @@ from plimsoll.app.live import LiveSignals
 from plimsoll.app.model_book import ModelBook
 from plimsoll.app.moves import read_move
 from plimsoll.app.node_groups import NodeGroups
-from plimsoll.app.objects import read_pools, wanted_replicas
+from plimsoll.app.objects import held_back, read_pools, wanted_replicas
 from plimsoll.app.observations import capacities, failed_starts, observed_now
 from plimsoll.app.planning_time import PlanningTime
 from plimsoll.app.price_watch import PriceWatch
@@ -101,6 +101,7 @@ from plimsoll.placement.solvers import Solver, Stock
 from plimsoll.placement.suggestions import Suggester
 from plimsoll.rebalance.figures import LiveFigures
 from plimsoll.rebalance.signals import SignalState
+from plimsoll.render.left_out import left_out_sentence
 from plimsoll.render.report import Problem
 
 logger = logging.getLogger("plimsoll.passes")
@@ -188,7 +189,10 @@ class Passes:
         for case in cases:
             self._guarded(Step.PLAN, case, partial(self._suggest, case, suggester))
             self._advise(case, partial(self._write_mail, case, fleet, now))
+        left_out = left_out_sentence(fleet.ignored)
         for case in cases:
+            if case.decision is not None and case.decision.waits_for_place:
+                case.left_out = left_out
             self._render(case, now)
         self.time.end(cases)
         snapshot = snapshot_of(cases, fleet, now, record)
@@ -276,6 +280,8 @@ class Passes:
             refused_since=self.refusals.since_by_pool(case.uid, names),
         )
         case.pools = with_sequences(case)
+        held = ((pool.name, held_back(case.around, pool.name, now)) for pool in case.pools)
+        case.held_back = tuple((name, most) for name, most in held if most is not None)
         case.left = of_last_hour(case.record.rehomings, now)
         read_move(case, self.settings.move_seconds, now)
         read_retune(case, now)

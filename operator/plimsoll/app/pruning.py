@@ -10,9 +10,11 @@ from plimsoll.app.contests import REPLICAS_MANAGERS
 from plimsoll.app.equal_parts import shared
 from plimsoll.app.record.reading import RECORD, read
 from plimsoll.app.sizes import Size, TooLarge, size_of
+from plimsoll.domain.kubelet_rejections import LONGEST_WORDS
 from plimsoll.domain.names import KIND
 from plimsoll.facts.cluster.fleet_reading import gpus_held, held_resources, holds_gpus
-from plimsoll.facts.cluster.host_reading import REQUESTS, is_bound, pod_need
+from plimsoll.facts.cluster.gpu_count import HAMI_REGISTRATION, only_counted
+from plimsoll.facts.cluster.host_reading import ENDED, REQUESTS, is_bound, pod_need
 from plimsoll.facts.cluster.priority_reading import PREEMPTS
 from plimsoll.facts.cluster.quota_reading import is_read, read_quotas
 from plimsoll.render.inputs import INPUTS_ANNOTATION, RENDERING_ANNOTATION
@@ -163,11 +165,17 @@ def pod(body: Body) -> Body | None:
     head = _only(body["metadata"], (*_IDENTITY, "creationTimestamp", "deletionTimestamp"))
     head |= {"labels": _only(labels, _OWN_LABELS), "ownerReferences": _controllers(body)}
     engine = (status.get("containerStatuses") or ())[:1]
+    words = _last_words(status) if status.get("phase") in ENDED else {}
     return {
         "metadata": head,
         "spec": spec,
-        "status": shared({**_only(status, _OWN_POD_STATUS), "containerStatuses": [*engine]}),
+        "status": shared({**_only(status, _OWN_POD_STATUS), "containerStatuses": [*engine], **words}),
     }
+
+
+def _last_words(status: Body) -> dict[str, str]:
+    """Return why a pod failed that ran no container any more, in the kubelet's words."""
+    return {name: str(status[name])[:LONGEST_WORDS] for name in ("reason", "message") if status.get(name)}
 
 
 def _together(body: Body) -> Body:
@@ -207,11 +215,17 @@ def _requests(cpu_millis: int, memory_bytes: int) -> Body:
 
 
 def node(body: Body) -> Body:
-    """Return labels, taints, allocatable and the conditions without their heartbeats, which change all the time."""
+    """Return labels, taints, allocatable and the conditions without their heartbeats, which change all the time.
+
+    Of the annotations only the one that counts the cards of a shared node stays.
+    """
     status = body.get("status") or {}
     kept = ("name", "uid", "resourceVersion", "labels")
+    head = {key: body["metadata"][key] for key in kept if key in body["metadata"]}
+    registered = (body["metadata"].get("annotations") or {}).get(HAMI_REGISTRATION)
+    cards = {HAMI_REGISTRATION: only_counted(registered)} if registered else {}
     return {
-        "metadata": shared({key: body["metadata"][key] for key in kept if key in body["metadata"]}),
+        "metadata": shared(head | {"annotations": cards} if cards else head),
         "spec": shared(_only(body.get("spec") or {}, ("taints", "unschedulable"))),
         "status": shared(
             {

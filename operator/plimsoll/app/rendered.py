@@ -43,6 +43,7 @@ class _Made:
 
     resource: InferenceDeployment | None
     pools: tuple[PlannedPool, ...] | None
+    held_back: tuple[tuple[str, int], ...]
     manifests: list[Manifest]
 
 
@@ -68,8 +69,9 @@ class Rendered:
         """Return the last manifests if the spec and the pools are the same; else make them."""
         pools = None if case.decision is None else case.decision.pools
         known = self._made.get(case.uid)
-        if known is None or known.resource is not case.resource or known.pools != pools:
-            known = _Made(case.resource, pools, make(case))
+        same = known is not None and known.resource is case.resource and known.held_back == case.held_back
+        if known is None or not same or known.pools != pools:
+            known = _Made(case.resource, pools, case.held_back, make(case))
         return self._made.put(case.uid, known).manifests
 
     def fill_in(self, case: Case) -> bool:

@@ -66,7 +66,7 @@ def _under_way(case: Case, pool: Pool, now: float) -> Pool:
     is_over = case.retune_due is not None and now >= case.retune_due
     pods = sum(not pod.terminating for pod in case.around.pods.get(pool.name, ()))
     stranded = max(0, pool.stranded - max(0, pods - pool.replicas))
-    delay = delay_of(case, pool) if is_over else pool.delay
+    delay = delay_of(case, pool, now) if is_over else pool.delay
     return replace(pool, earlier=earlier, overdue=is_over, stranded=stranded, delay=delay)
 
 

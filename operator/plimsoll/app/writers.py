@@ -1,8 +1,8 @@
 """Step 5: write the decisions. Several objects are written at the same time, the writes of one object in order.
 
 Order within an object: names are checked, the status is written (it is the record of the decision), then deletions,
-then workloads, those that get smaller first, then events. A slow object delays no other object: the next pass treats its
-unfinished status as written and handles the other objects.
+then workloads, those that get smaller first, then events. A slow object delays no other object: the next pass treats
+its unfinished status as written and handles the other objects.
 """
 
 from __future__ import annotations
@@ -338,14 +338,15 @@ class Writers:
         The plan ends no pod that serves before its successor serves.
         """
         kept = {pool.name for pool in decision.pools}
-        for name, live in case.around.workloads.items():
+        for name, leaving in case.around.workloads.items():
             if name not in kept:
-                await self.executor.remove(case.body, live)
+                await self.executor.remove(case.body, leaving)
                 self._progress(case)
         for pool in decision.pools:
             live = case.around.workloads.get(pool.name)
             if pool.choice is None and live is not None:
-                await self.executor.scale(case.body, live, pool.replicas)
+                most = dict(case.held_back).get(pool.name, pool.replicas)
+                await self.executor.scale(case.body, live, min(most, pool.replicas))
         for manifest in sorted(case.manifests, key=lambda manifest: not _ends_pods(case, manifest)):
             self._pools_at[case.uid] = manifest["metadata"]["labels"].get(POOL_LABEL, "")
             await self.executor.apply(case.body, manifest)
@@ -391,9 +392,7 @@ def lane_of(case: Case) -> tuple[str, bool]:
 
 def _ends_pods(case: Case, manifest: Manifest) -> bool:
     """Whether a manifest is that of a workload that has more replicas now."""
-    live = case.around.workloads.get(manifest["metadata"]["labels"].get(POOL_LABEL, ""))
-    if live is None:
-        return False
+    live = case.around.workloads.get(manifest["metadata"]["labels"].get(POOL_LABEL, "")) or {}
     wanted = (manifest.get("spec") or {}).get("replicas")
     return wanted is not None and int((live.get("spec") or {}).get("replicas") or 0) > int(wanted)
 

@@ -31,6 +31,7 @@ from plimsoll.placement.appraisal import Appraisal
 from plimsoll.placement.ledger import Quotas
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision, Tenant
+from plimsoll.render.left_out import left_out_sentence
 from plimsoll.render.objects import deployment, disruption_budget, service
 from plimsoll.render.report import Report
 
@@ -55,10 +56,11 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """One manifest and its decision."""
+    """One manifest and its decision. ``left_out`` names GPUs of the fleet that take no part."""
 
     resource: InferenceDeployment
     decision: Decision
+    left_out: str = ""
 
     @property
     def is_placed(self) -> bool:
@@ -126,6 +128,7 @@ class Planned:
             model=self.decision.request.model,
             engine_version=self.resource.spec.engine.version,
             suspended=self.resource.spec.suspend,
+            left_out=self.left_out,
         )
 
 
@@ -298,7 +301,8 @@ def _planned(asked: Sequence[Asked], stock: _Stock) -> list[tuple[str, Planned]]
             groups=stock.groups,
         )
     decisions = {decision.request.key: decision for decision in planned}
-    return [(each.where, Planned(each.resource, decisions[each.request.key])) for each in asked]
+    left_out = left_out_sentence(stock.fleet.ignored)
+    return [(each.where, Planned(each.resource, decisions[each.request.key], left_out)) for each in asked]
 
 
 def _refuse_namesakes(resources: Sequence[InferenceDeployment]) -> None:

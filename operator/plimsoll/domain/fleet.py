@@ -82,11 +82,15 @@ class GpuNode:
 
 @dataclass(frozen=True, slots=True)
 class IgnoredNode:
-    """A node that has or should have GPUs but is not used for placement, with the reason."""
+    """A node that has or should have GPUs but is not used for placement, with the reason.
+
+    ``gpus`` is how many GPUs, slices or other devices it offers.
+    """
 
     name: str
     reason: NodeReason
     detail: str = ""
+    gpus: int = 0
 
 
 Answer = TypeVar("Answer")

@@ -35,6 +35,7 @@ class ConditionReason(StrEnum):
     NO_GPU_FITS = "NoGpuFits"
     NOT_PLANNED = "NotPlanned"
     PODS_NOT_CREATED = "PodsNotCreated"
+    PODS_REJECTED = "PodsRejected"
     REPLICAS_CONTESTED = "ReplicasContested"
     WAITING_FOR_SCHEDULER = "WaitingForScheduler"
     CREATING_PODS = "CreatingPods"

@@ -74,6 +74,7 @@ class NodeReason(StrEnum):
     SHARED_GPUS = "SharedGpus"
     MIG_SLICES = "MigSlices"
     NO_DEVICES = "NoDevices"
+    NOT_SUPPORTED = "NotSupported"
     UNREADABLE = "Unreadable"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from plimsoll.domain.fleet import Fleet
+from plimsoll.domain.host import HostNeed
 from plimsoll.domain.outcomes import Option, Rejection, Split
 from plimsoll.domain.reasons import Reason
 from plimsoll.domain.serving import Request
@@ -207,9 +208,13 @@ class _Reader:
                 continue  # it reaches other nodes from now on
             leaving = min(stranded[pool.name].stranded, pool.replicas)
             if leaving:
-                use = use_of(self.tenant.request, pool.target.resource, pool.split.gpus, stranded[pool.name].claim)
-                found.append(Move(pool.name, pool.place, leaving, stranded[pool.name].obstacle, use))
+                obstacle, claim = stranded[pool.name].obstacle, stranded[pool.name].claim
+                use = () if claim is None else self._use_of(pool, claim)
+                found.append(Move(pool.name, pool.place, leaving, obstacle, use))
         return found
+
+    def _use_of(self, pool: PlannedPool, claim: HostNeed) -> QuotaUse:
+        return use_of(self.tenant.request, pool.target.resource, pool.split.gpus, claim)
 
     def fits(self, pool: Pool) -> bool:
         """Whether a pool is still valid for the spec with the settings that it has."""

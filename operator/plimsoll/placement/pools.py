@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from plimsoll.domain.host import NO_HOST_NEED, HostNeed
+from plimsoll.domain.host import HostNeed
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import Option, Rejection, Remedy, Split, Suggestion, Target
 from plimsoll.domain.priorities import NO_PRIORITY, Priority
@@ -50,7 +50,7 @@ class Pool:
     although the time of its move is over; None where that is not so. ``earlier`` are the settings that its engines had
     before the live loop gave them those that they get now; None where no such change is under way. ``overdue`` means
     that the new settings should serve by now. ``claim`` is what a stranded pod requests besides GPUs: quotas
-    count it.
+    count it. None where such replicas have no pod.
     """
 
     name: str
@@ -78,7 +78,7 @@ class Pool:
     delay: Delay | None = None
     earlier: EarlierSettings | None = None
     overdue: bool = False
-    claim: HostNeed = NO_HOST_NEED
+    claim: HostNeed | None = None
 
     @property
     def gpu_type(self) -> str:
@@ -233,6 +233,11 @@ class Decision:
     appraisal: Appraisal | None = field(default=None, compare=False)
     suggestions: tuple[Suggestion, ...] = ()
     sizes: tuple[Size, ...] = ()
+
+    @property
+    def waits_for_place(self) -> bool:
+        """Whether replicas, or the spec's change, have no place."""
+        return self.missing > 0 or self.change_blocked
 
     @property
     def choice(self) -> Option | None:

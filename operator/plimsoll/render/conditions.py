@@ -98,14 +98,14 @@ def _planned(report: Report) -> Verdict:
         return Verdict("Unknown", Why.SUSPENDED, "spec.suspend is set: nothing is planned or changed.")
     if decision.change_blocked:
         return _unplaced(
+            report,
             decision,
             Why.CHANGE_WAITS_FOR_GPUS,
             "The last change has no place yet. The previous placement keeps serving. ",
         )
     if decision.missing:
-        return _unplaced(
-            decision, _waits_for(decision), f"{decision.missing} of {report.replicas} replicas have no place. "
-        )
+        opening = f"{decision.missing} of {report.replicas} replicas have no place. "
+        return _unplaced(report, decision, _waits_for(decision), opening)
     if decision.outgrown is not None:
         return Verdict(
             "True",
@@ -130,7 +130,7 @@ def _waits_for(decision: Decision) -> Why:
     return Why.WAITING_FOR_GPUS
 
 
-def _unplaced(decision: Decision, waiting_reason: Why, opening: str) -> Verdict:
+def _unplaced(report: Report, decision: Decision, waiting_reason: Why, opening: str) -> Verdict:
     """The verdict if nothing fits, or if something fits and must wait. Only the first case does not end by itself."""
     waits = only_waits(decision.rejections)
     advice = "; or ".join(remedy_sentence(remedy) for remedy in decision.remedies[:3])
@@ -138,7 +138,8 @@ def _unplaced(decision: Decision, waiting_reason: Why, opening: str) -> Verdict:
     closest = f"Nearest: {nearest}. " if nearest else ""
     remedy = f"To make it fit: {advice}." if advice else "No single change makes it fit."
     reason = waiting_reason if waits else Why.NO_GPU_FITS
-    return Verdict("False", reason, f"{opening}{closest}{remedy}", stalled=not waits)
+    unused = f"{report.left_out} " if report.left_out else ""
+    return Verdict("False", reason, f"{opening}{closest}{unused}{remedy}", stalled=not waits)
 
 
 def _where(rejection: Rejection) -> str:
@@ -159,6 +160,9 @@ def _placed(report: Report) -> Verdict:
     unbound = sum(view.unbound for view in views)
     wanted = sum(pool.replicas for pool in report.decision.pools if pool.state is PoolState.ACTIVE)
     bound = sum(view.pods - view.unbound for view in views)
+    rejecting = next((view for view in views if view.rejected), None)
+    if rejecting is not None and rejecting.accepted < report.wanted_of(rejecting.name):
+        return Verdict("False", Why.PODS_REJECTED, _rejected_words(report.decision, rejecting), stalled=True)
     if unbound:
         return Verdict("False", Why.WAITING_FOR_SCHEDULER, _waiting_words(report.decision, views, unbound))
     if bound < wanted:
@@ -179,6 +183,15 @@ def _waiting_words(decision: Decision, views: Sequence[PoolView], unbound: int) 
         f"{message.rstrip('.')}. They stay where they are: replicas of this deployment were moved off "
         f"{MAX_REHOMINGS_PER_HOUR} placements within the last hour, see status.rehomings."
     )
+
+
+def _rejected_words(decision: Decision, view: PoolView) -> str:
+    """The message about pods that a kubelet rejects: who, how many, its words, and what happens next."""
+    words = f"{view.rejected[0].upper()}{view.rejected[1:]}, so it does not run pool {view.name}."
+    again = "" if view.next_try is None else f" The next pod is made at {to_rfc3339(view.next_try)}."
+    if not decision.stranded_by:
+        return f"{words}{again}"
+    return f"{words} No other place takes it: {nearest_sentence(decision.stranded_by)}.{again}"
 
 
 def _available(report: Report, now: str) -> Verdict:

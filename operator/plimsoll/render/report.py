@@ -29,6 +29,8 @@ class PoolView:
     stays known when the pool proves too small. ``hides_cache`` means that its engines report their load and not the
     size of their KV cache. ``served`` is whether an engine was seen to serve at that generation. ``starting_since`` is
     since when the oldest of its pods that do not serve starts, in POSIX seconds; None where there is none.
+    ``rejected`` are the words about kubelets that reject its pods; ``accepted`` pods were not rejected, and
+    ``next_try`` is when another one is made.
     """
 
     name: str
@@ -47,6 +49,9 @@ class PoolView:
     served: bool = False
     hides_cache: bool = False
     starting_since: float | None = None
+    rejected: str = ""
+    accepted: int = 0
+    next_try: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +98,7 @@ class Report:
     is a new pool that should serve by now, and whose move cannot be taken back. ``retune`` is a change of settings that
     the live loop made and that is under way, and ``retune_due`` when it is taken back (POSIX seconds). ``late_updates``
     are pools whose replicas with a new template should serve by now. ``asleep`` says why no replica is wanted and what
-    starts one, where the live loop decided that.
+    starts one, where the live loop decided that. ``left_out`` names GPUs of the fleet that take no part.
     """
 
     name: str
@@ -125,6 +130,7 @@ class Report:
     proposals: tuple[Proposal, ...] = ()
     namespace: str = ""
     asleep: str = ""
+    left_out: str = ""
 
     def predicted_tokens(self, pool: PlannedPool) -> int | None:
         """The KV tokens of one replica as predicted when the spec was last planned.
@@ -145,6 +151,11 @@ class Report:
         return view.predicted_at_generation == pool.generation and (
             view.served or (view.ready > 0 and not view.updating)
         )
+
+    def wanted_of(self, pool: str) -> int:
+        """The replicas that the decision wants of one pool."""
+        pools = () if self.decision is None else self.decision.pools
+        return sum(each.replicas for each in pools if each.name == pool)
 
     def view(self, pool: str) -> PoolView:
         """The pods of one pool; an empty view if none exist yet."""

@@ -9,14 +9,8 @@ from typing import Any
 
 from plimsoll.app.exports.pseudonyms import Pseudonyms
 from plimsoll.domain.spot import SPOT_LABELS
-from plimsoll.facts.cluster.cloud_labels import (
-    GKE_ACCELERATOR,
-    GKE_SHARED,
-    GPU_TYPE_LABEL,
-    KARPENTER_AWS_GPU,
-    KARPENTER_AWS_MEMORY,
-)
-from plimsoll.facts.cluster.node_pools import GPU_COUNTS, INSTANCE_TYPE
+from plimsoll.facts.cluster.cloud_labels import AWS_LABELS, GKE_ACCELERATOR, GPU_TYPE_LABEL
+from plimsoll.facts.cluster.gpu_count import COUNTS, INSTANCE_TYPE, SHARING
 from plimsoll.facts.cluster.node_pools import POOL_LABEL as NODE_POOL
 
 Body = Mapping[str, Any]
@@ -24,8 +18,8 @@ Body = Mapping[str, Any]
 HOSTNAME = "kubernetes.io/hostname"
 
 _READ = frozenset({
-    GPU_TYPE_LABEL, GKE_ACCELERATOR, *GKE_SHARED, KARPENTER_AWS_GPU, KARPENTER_AWS_MEMORY, INSTANCE_TYPE, *GPU_COUNTS,
-    *SPOT_LABELS,
+    GPU_TYPE_LABEL, GKE_ACCELERATOR, *(label for pair in AWS_LABELS for label in pair), *SHARING, *COUNTS,
+    INSTANCE_TYPE, *SPOT_LABELS,
 })  # fmt: skip
 
 _OF_VENDORS = re.compile(r"(nvidia|amd)\.com/.*|node\.kubernetes\.io/.*|kubernetes\.io/(arch|os)")

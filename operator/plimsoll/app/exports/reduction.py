@@ -22,8 +22,10 @@ from plimsoll.app.record.sharing import without_messages
 from plimsoll.app.review.overlay import LAST_APPLIED
 from plimsoll.domain.engine_failures import StartFailure
 from plimsoll.engines.failures import read_failure
+from plimsoll.facts.cluster.gpu_count import HAMI_REGISTRATION, only_counted
 from plimsoll.facts.cluster.gpu_labels import is_gpu_resource
 from plimsoll.facts.cluster.host_reading import REQUESTS
+from plimsoll.facts.cluster.other_devices import is_other_device
 from plimsoll.facts.cluster.pod_reading import READY, SCHEDULED
 from plimsoll.facts.cluster.priority_reading import PREEMPTS
 from plimsoll.render.inputs import INPUTS_ANNOTATION
@@ -52,8 +54,10 @@ def _node(body: Body) -> dict[str, Any]:
     spec, status = body.get("spec") or {}, body.get("status") or {}
     taints = [_only(taint, ("key", "value", "effect")) for taint in spec.get("taints") or ()]
     conditions = [each for each in status.get("conditions") or () if each.get("type") == READY]
+    registered = (body["metadata"].get("annotations") or {}).get(HAMI_REGISTRATION)
+    cards = {HAMI_REGISTRATION: only_counted(registered)} if registered else {}
     return {
-        "metadata": _only(body["metadata"], ("name", "uid", "labels")),
+        "metadata": _only(body["metadata"], ("name", "uid", "labels")) | ({"annotations": cards} if cards else {}),
         "spec": _only(spec, ("unschedulable",)) | ({"taints": taints} if taints else {}),
         "status": {
             "allocatable": _resources(status.get("allocatable")),
@@ -63,7 +67,11 @@ def _node(body: Body) -> dict[str, Any]:
 
 
 def _resources(amounts: Body | None) -> dict[str, Any]:
-    return {name: value for name, value in (amounts or {}).items() if name in _HOST_RESOURCES or is_gpu_resource(name)}
+    return {name: value for name, value in (amounts or {}).items() if name in _HOST_RESOURCES or _is_device(name)}
+
+
+def _is_device(resource: str) -> bool:
+    return is_gpu_resource(resource) or is_other_device(resource)
 
 
 def _pod(body: Body) -> dict[str, Any]:
@@ -106,7 +114,7 @@ def _own_head(body: Body) -> dict[str, Any]:
 def _engine_status(status: Body) -> dict[str, Any]:
     conditions = [each for each in status.get("conditions") or () if each.get("type") in (READY, SCHEDULED)]
     containers = (status.get("containerStatuses") or ())[:1]  # the engine's
-    return _only(status, ("phase",)) | {
+    return _only(status, ("phase", "reason")) | {
         "conditions": [_only(each, _CONDITION) for each in conditions],
         "containerStatuses": [_container_status(each) for each in containers],
     }

@@ -10,12 +10,12 @@ GPU_TYPE_LABEL = f"{GROUP}/gpu-type"
 """An admin's own label. Its value is a type that ``plimsoll gpus`` lists."""
 
 GKE_ACCELERATOR = "cloud.google.com/gke-accelerator"
-GKE_SHARED = ("cloud.google.com/gke-gpu-partition-size", "cloud.google.com/gke-gpu-sharing-strategy")
-"""GKE's labels of nodes whose GPUs are cut or shared. Only NVIDIA's labels say what one share holds."""
 
-KARPENTER_AWS_GPU = "karpenter.k8s.aws/instance-gpu-name"
-KARPENTER_AWS_MEMORY = "karpenter.k8s.aws/instance-gpu-memory"
-"""MiB of one GPU."""
+AWS_LABELS = (
+    ("karpenter.k8s.aws/instance-gpu-name", "karpenter.k8s.aws/instance-gpu-memory"),
+    ("eks.amazonaws.com/instance-gpu-name", "eks.amazonaws.com/instance-gpu-memory"),
+)
+"""The name of a GPU and its MiB, as Karpenter and EKS Auto Mode write them."""
 
 GKE_TYPES: Mapping[str, str] = {
     "nvidia-tesla-t4": "t4-16gb",
@@ -40,7 +40,7 @@ AWS_TYPES: Mapping[str, str] = {
     "h200": "h200-sxm-141gb",
     "b200": "b200-sxm-180gb",
 }
-"""Karpenter's names of the GPUs in AWS' machines. All but the graphics cards have the SXM form."""
+"""The names of the GPUs in AWS' machines. All but the graphics cards have the SXM form."""
 
 AWS_TYPES_BY_MEMORY: Mapping[str, tuple[tuple[int, str], ...]] = {
     "a100": ((60_000, "a100-sxm-40gb"), (100_000, "a100-sxm-80gb")),
@@ -58,11 +58,14 @@ def named_type(labels: Mapping[str, str]) -> tuple[tuple[str, str], str] | None:
     if own:
         return (GPU_TYPE_LABEL, own), own
     accelerator = labels.get(GKE_ACCELERATOR, "")
-    if accelerator in GKE_TYPES and not any(label in labels for label in GKE_SHARED):
+    if accelerator in GKE_TYPES:
         return (GKE_ACCELERATOR, accelerator), GKE_TYPES[accelerator]
-    card = labels.get(KARPENTER_AWS_GPU, "")
-    gpu_type = AWS_TYPES.get(card) or _by_memory(card, labels.get(KARPENTER_AWS_MEMORY, ""))
-    return None if gpu_type is None else ((KARPENTER_AWS_GPU, card), gpu_type)
+    for name, memory in AWS_LABELS:
+        card = labels.get(name, "")
+        gpu_type = AWS_TYPES.get(card) or _by_memory(card, labels.get(memory, ""))
+        if gpu_type is not None:
+            return (name, card), gpu_type
+    return None
 
 
 def _by_memory(card: str, memory_mib: str) -> str | None:

@@ -18,6 +18,13 @@ from plimsoll.domain.spot import spot_type
 from plimsoll.domain.units import MIB, parse_quantity
 from plimsoll.facts.cluster.capacity_type import capacity_type
 from plimsoll.facts.cluster.cloud_labels import GPU_TYPE_LABEL
+from plimsoll.facts.cluster.gpu_count import (
+    GFD_COUNT,
+    GPU_COUNT_LABEL,
+    most_uncounted,
+    physical_gpus,
+    sharing,
+)
 from plimsoll.facts.cluster.gpu_labels import (
     AMD_DEVICE,
     AMD_PRODUCT,
@@ -33,6 +40,7 @@ from plimsoll.facts.cluster.gpu_labels import (
 )
 from plimsoll.facts.cluster.gpu_match import match_gpu, usable_bytes_from_label
 from plimsoll.facts.cluster.host_reading import REQUESTS, host_room, is_bound, taken_by_node
+from plimsoll.facts.cluster.other_devices import SHARED_RESOURCE, other_devices
 from plimsoll.facts.prices.repricing import OwnPrices, repriced
 
 Body = Mapping[str, Any]
@@ -161,12 +169,12 @@ def _reached_one_way(nodes: Sequence[GpuNode]) -> tuple[list[GpuNode], list[Igno
             kept.append(node)
         else:
             detail = f"{node.gpu.name} is {node.resource} here and {resource} on most nodes: use one strategy"
-            left.append(IgnoredNode(node.name, NodeReason.MIG_SLICES, detail))
+            left.append(IgnoredNode(node.name, NodeReason.MIG_SLICES, detail, node.allocatable))
     return kept, left
 
 
 def _read_node(node: Body, types: Sequence[GpuType]) -> Iterator[GpuNode | IgnoredNode]:
-    """Yield the usable GPUs of a node by resource, or why they are ignored; nothing for a node without GPUs."""
+    """Yield the usable GPUs of a node by resource, or why they are ignored; nothing for a node without devices."""
     name = _name(node)
     labels: dict[str, str] = (node.get("metadata") or {}).get("labels") or {}
     allocatable = (node.get("status") or {}).get("allocatable") or {}
@@ -179,9 +187,11 @@ def _read_node(node: Body, types: Sequence[GpuType]) -> Iterator[GpuNode | Ignor
     for resource in sliced:
         found = slice_labels(labels, resource)
         if found is None:
-            yield IgnoredNode(name, NodeReason.NO_PRODUCT_LABEL, f"has {resource} but no label {resource}.product")
+            detail = f"has {resource} but no label {resource}.product"
+            yield IgnoredNode(name, NodeReason.NO_PRODUCT_LABEL, detail, _count(allocatable[resource]))
         else:
             yield _read_part(node, found, types)
+    yield from _others(name, allocatable)
 
 
 def _read_part(node: Body, found: GpuLabels, types: Sequence[GpuType]) -> GpuNode | IgnoredNode:
@@ -189,18 +199,19 @@ def _read_part(node: Body, found: GpuLabels, types: Sequence[GpuType]) -> GpuNod
     name = _name(node)
     labels: dict[str, str] = (node.get("metadata") or {}).get("labels") or {}
     count = _count(((node.get("status") or {}).get("allocatable") or {}).get(found.resource, 0))
-    odd = _odd_labels(labels, found, count)
+    annotations: dict[str, str] = (node.get("metadata") or {}).get("annotations") or {}
+    odd = _odd_labels(labels, annotations, found, count)
     if odd is not None:
-        return IgnoredNode(name, *odd)
+        return IgnoredNode(name, *odd, gpus=count)
     matches = (match_gpu(product, found.memory_mib, found.compute_capability, types) for product in found.products)
     gpu = next((match for match in matches if match is not None), None)
     if gpu is None:
         sliced = "-MIG-" in found.products[0]
         detail = f"{found.selector[1]} with {found.memory_mib} MiB is not in the GPU catalogue"
-        return IgnoredNode(name, NodeReason.MIG_SLICES if sliced else NodeReason.UNKNOWN_GPU, detail)
-    away = _out_of_service(node)
+        return IgnoredNode(name, NodeReason.MIG_SLICES if sliced else NodeReason.UNKNOWN_GPU, detail, count)
+    away = _uncounted(labels, annotations, found, count, gpu) or _out_of_service(node)
     if away is not None:
-        return IgnoredNode(name, *away)
+        return IgnoredNode(name, *away, gpus=count)
     if found.memory_mib is not None and found.resource != AMD_RESOURCE:
         gpu = replace(
             gpu, usable_bytes=usable_bytes_from_label(gpu, found.memory_mib), total_bytes=found.memory_mib * MIB
@@ -234,22 +245,68 @@ def _unlabelled(name: str, labels: Mapping[str, str], allocatable: Body) -> Iter
         missing = f"no {AMD_PRODUCT} or {AMD_DEVICE} label: run AMD's node labeller, or label the node {GPU_TYPE_LABEL}"
     else:
         missing = f"no {NVIDIA_PRODUCT} label: run GPU Feature Discovery, or label the node {GPU_TYPE_LABEL}"
-    yield IgnoredNode(name, NodeReason.NO_PRODUCT_LABEL, f"has {', '.join(present) or 'GPUs'} but {missing}")
+    missing += f" and {GPU_COUNT_LABEL} (its cards, not their shares)"
+    gpus = sum(_count(allocatable[resource]) for resource in present)
+    yield IgnoredNode(name, NodeReason.NO_PRODUCT_LABEL, f"has {', '.join(present) or 'GPUs'} but {missing}", gpus)
 
 
-def _odd_labels(labels: Mapping[str, str], found: GpuLabels, count: int) -> tuple[NodeReason, str] | None:
+def _others(name: str, allocatable: Body) -> Iterator[IgnoredNode]:
+    """Report the devices of a node that no engine is planned for: those of other vendors, and shares of GPUs."""
+    for resource, kind in other_devices(allocatable):
+        count = _count(allocatable[resource])
+        if count:
+            detail = f"has {count} {resource} ({kind}): engines are planned for NVIDIA and AMD GPUs"
+            yield IgnoredNode(name, NodeReason.NOT_SUPPORTED, detail, count)
+    shares = _count(allocatable.get(SHARED_RESOURCE, 0))
+    if shares:
+        yield IgnoredNode(
+            name, NodeReason.SHARED_GPUS, f"has {shares} {SHARED_RESOURCE}: engines take whole GPUs", shares
+        )
+
+
+def _odd_labels(
+    labels: Mapping[str, str], annotations: Mapping[str, str], found: GpuLabels, count: int
+) -> tuple[NodeReason, str] | None:
     """Return why GPUs with these labels cannot be used: failed slices, shared GPUs, mixed GPUs, no GPUs at all."""
     product = found.products[0]
     if product.endswith("-MIG-INVALID"):
         return NodeReason.MIG_SLICES, "cutting its GPUs into MIG slices failed"
     if product.endswith("-SHARED") or (found.replicas.isdigit() and int(found.replicas) > 1):
         return NodeReason.SHARED_GPUS, f"GPUs are shared {found.replicas} ways without memory isolation"
+    if found.is_mixed_slice:
+        return None if count else (NodeReason.NO_DEVICES, f"allocatable {found.resource} is 0")
+    shared = sharing(labels, sliced=found.is_slice)
+    if shared:
+        return NodeReason.SHARED_GPUS, f"GPUs are shared ({shared}): engines take whole GPUs"
     if count == 0:
         return NodeReason.NO_DEVICES, f"allocatable {found.resource} is 0"
-    labelled = "" if found.is_mixed_slice else labels.get("nvidia.com/gpu.count", "")
-    if labelled.isdigit() and count > int(labelled):
-        return NodeReason.MIXED_GPUS, f"{count} GPUs allocatable, labels describe {labelled} of one kind"
-    return None
+    return _beyond_count(labels, annotations, found, count)
+
+
+def _beyond_count(
+    labels: Mapping[str, str], annotations: Mapping[str, str], found: GpuLabels, count: int
+) -> tuple[NodeReason, str] | None:
+    """Return why a node offers more GPUs than it has: they are shared, or are of several kinds."""
+    physical = physical_gpus(labels, annotations, sliced=found.is_slice)
+    if physical is None or count <= physical[0]:
+        return None
+    cards, source = physical
+    if source == GFD_COUNT and found.is_labelled:  # its other labels say that nothing is shared
+        return NodeReason.MIXED_GPUS, f"{count} GPUs allocatable, labels describe {cards} of one kind"
+    return NodeReason.SHARED_GPUS, f"{count} {found.resource} allocatable, and {source} counts {cards}: GPUs are shared"
+
+
+def _uncounted(
+    labels: Mapping[str, str], annotations: Mapping[str, str], found: GpuLabels, count: int, gpu: GpuType
+) -> tuple[NodeReason, str] | None:
+    """Return why a node that offers many GPUs is left out where nothing counts its cards."""
+    most = most_uncounted(gpu.name)
+    if count <= most or gpu.is_slice or physical_gpus(labels, annotations, sliced=found.is_slice) is not None:
+        return None
+    detail = (
+        f"{count} {found.resource} allocatable, and no label counts the cards: GPUs seem to be shared. If it has as"
+    )
+    return NodeReason.SHARED_GPUS, f"{detail} many {gpu.name}, label it {GPU_COUNT_LABEL}={count}"
 
 
 def _out_of_service(node: Body) -> tuple[NodeReason, str] | None:

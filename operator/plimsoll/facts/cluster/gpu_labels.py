@@ -42,6 +42,16 @@ class GpuLabels:
         """Whether these are slices of strategy ``mixed``, where each profile is a separate resource."""
         return self.resource.startswith(MIG_RESOURCES)
 
+    @property
+    def is_slice(self) -> bool:
+        """Whether these are slices of cards, of either strategy."""
+        return self.is_mixed_slice or any("-MIG-" in product for product in self.products)
+
+    @property
+    def is_labelled(self) -> bool:
+        """Whether NVIDIA's GPU Feature Discovery has named them."""
+        return self.selector[0] == NVIDIA_PRODUCT
+
 
 def is_gpu_resource(name: str) -> bool:
     """Whether a resource name means GPUs or slices of GPUs."""

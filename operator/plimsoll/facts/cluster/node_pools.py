@@ -15,7 +15,8 @@ from plimsoll.domain.gpus import CapacityType, GpuType, Vendor
 from plimsoll.domain.node_groups import NodeGroup
 from plimsoll.domain.spot import spot_type
 from plimsoll.domain.units import parse_quantity
-from plimsoll.facts.cluster.cloud_labels import KARPENTER_AWS_GPU, KARPENTER_AWS_MEMORY, named_type
+from plimsoll.facts.cluster.cloud_labels import AWS_LABELS, named_type
+from plimsoll.facts.cluster.gpu_count import COUNTS, INSTANCE_TYPE
 from plimsoll.facts.cluster.gpu_labels import AMD_RESOURCE, NVIDIA_PRODUCT, NVIDIA_RESOURCE
 from plimsoll.facts.cluster.gpu_match import match_gpu
 from plimsoll.facts.cluster.machines import MACHINES
@@ -26,9 +27,6 @@ Requirements = Mapping[str, tuple[str, ...]]
 
 POOL_LABEL = "karpenter.sh/nodepool"
 CAPACITY_LABEL = "karpenter.sh/capacity-type"
-INSTANCE_TYPE = "node.kubernetes.io/instance-type"
-GPU_COUNTS = ("karpenter.k8s.aws/instance-gpu-count", "nvidia.com/gpu.count")
-"""Labels with the number of GPUs of a machine."""
 
 _MOST_GROUPS = 16
 """The most groups of one pool: a pool with all GPU machines of a cloud would be a price list."""
@@ -109,11 +107,10 @@ def _cards(own: Mapping[str, str], required: Requirements, types: Sequence[GpuTy
             yield gpu
         return
     by_name = {gpu.name: gpu for gpu in types}
-    memory = (required.get(KARPENTER_AWS_MEMORY) or ("",))[0]
     choices: list[Labels] = [tuple(own.items())]
-    choices += [
-        ((KARPENTER_AWS_GPU, card), (KARPENTER_AWS_MEMORY, memory)) for card in required.get(KARPENTER_AWS_GPU, ())
-    ]
+    for name, size in AWS_LABELS:
+        memory = (required.get(size) or ("",))[0]
+        choices += [((name, card), (size, memory)) for card in required.get(name, ())]
     for labels in choices:
         named = named_type(dict(labels))
         if named is not None and named[1] in by_name:
@@ -121,7 +118,7 @@ def _cards(own: Mapping[str, str], required: Requirements, types: Sequence[GpuTy
 
 
 def _counts(own: Mapping[str, str], required: Requirements) -> Iterator[int]:
-    for label in GPU_COUNTS:
+    for label in COUNTS:
         values = (own[label],) if label in own else required.get(label, ())
         yield from (int(value) for value in values if value.isdigit() and int(value) > 0)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from plimsoll.domain.engine_failures import EngineFailure
 from plimsoll.domain.host import NO_HOST_NEED, HostNeed
+from plimsoll.domain.kubelet_rejections import Rejection
 from plimsoll.facts.cluster.fleet_reading import holds_gpus
 from plimsoll.facts.cluster.host_reading import pod_need
 from plimsoll.facts.cluster.scheduler_words import Obstacle, read_obstacles
@@ -30,7 +31,8 @@ class PodFacts:
     failed to do so. ``obstacles`` are the reasons why the scheduler rejects every node, read from its message.
     ``address`` is the IP address; empty until the pod has one. An engine always asks for GPUs: a pod without
     ``holds_gpus`` is none. ``gone_by`` is when a pod that is being deleted should have ended; None: it is not being
-    deleted. ``need`` is what it requests besides GPUs.
+    deleted. ``need`` is what it requests besides GPUs. ``rejection`` is why a kubelet has ended it: no other pod of
+    ours ever fails, because a container that ends is started again.
     """
 
     name: str
@@ -50,6 +52,7 @@ class PodFacts:
     address: str = ""
     holds_gpus: bool = False
     gone_by: float | None = None
+    rejection: Rejection | None = None
     need: HostNeed = NO_HOST_NEED
 
 
@@ -82,7 +85,16 @@ def read_pod(body: Body, read_failure: ReadFailure) -> PodFacts:
         holds_gpus=holds_gpus(body),
         gone_by=_time(body["metadata"].get("deletionTimestamp")),
         need=pod_need(body),
+        rejection=_rejection(body),
     )
+
+
+def _rejection(body: Body) -> Rejection | None:
+    status, node = body.get("status") or {}, str((body.get("spec") or {}).get("nodeName") or "")
+    born = _time(body["metadata"].get("creationTimestamp"))
+    if status.get("phase") != "Failed" or not status.get("reason") or not node or born is None:
+        return None
+    return Rejection(born, node, str(status["reason"]), str(status.get("message") or ""))
 
 
 def _obstacles(scheduled: Body) -> tuple[Obstacle, ...]:

@@ -35,6 +35,7 @@ class Obstacle(StrEnum):
     SPREADING = "PodsKeptApart"
     GATES = "SchedulingGated"
     QUOTA = "QuotaUsedUp"
+    REJECTED = "PodsRejected"
     UNKNOWN = "SchedulerObstacleUnknown"
 
 
@@ -51,6 +52,7 @@ _WORDS = {
     Obstacle.SPREADING: "a node that its spreading or affinity rules allow",
     Obstacle.GATES: "its scheduling gates to be removed",
     Obstacle.QUOTA: "the namespace's quota",
+    Obstacle.REJECTED: "a node whose kubelet accepts them",
 }
 
 _MOVABLE = frozenset({Obstacle.GPUS, Obstacle.NODES_GONE, Obstacle.OTHER_NODES})

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from plimsoll.domain.fleet import Fleet, GpuNode
-from plimsoll.domain.host import UNKNOWN_HOST, HostNeed
+from plimsoll.domain.host import NO_HOST_NEED, UNKNOWN_HOST, HostNeed
 from plimsoll.domain.outcomes import Option, Split
 from plimsoll.domain.quotas import OF_CPU, OF_MEMORY
 from plimsoll.domain.serving import Request
@@ -19,7 +19,7 @@ from plimsoll.domain.units import GIB
 from plimsoll.placement.demand import Demand
 from plimsoll.placement.eligibility import eligible_nodes
 from plimsoll.placement.host import host_need
-from plimsoll.placement.ledger import NO_HOST_NEED, Ledger
+from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.quota import use_at
 from plimsoll.placement.rehoming import is_closed
 from plimsoll.placement.sizes import UNPRICED

@@ -84,7 +84,8 @@ class Turn:
                 continue
             outcome, ledger = self._elsewhere(move)
             if not isinstance(outcome, Placed):
-                self.stranded_by = self.stranded_by or outcome.rejections
+                others = tuple(each for each in outcome.rejections if (each.gpu_type, each.split) != move.place)
+                self.stranded_by = self.stranded_by or others
                 continue  # the replicas wait where they are
             self._note(outcome)
             self.ledger = ledger

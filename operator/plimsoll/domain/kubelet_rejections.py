@@ -1,0 +1,71 @@
+"""Pods that a kubelet has rejected: they have a node, and end there before their engine starts.
+
+A ReplicaSet makes the next pod at once, so a node with a lost GPU ends a pod a second. After a few such pods no other
+is made for a while, and the pause grows. They are read from the ended pods themselves, so another process knows of
+them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+REMEMBERED_SECONDS = 3600.0
+"""How long a rejection counts. What a node has lost rarely comes back sooner."""
+
+FREE_REJECTIONS = 3
+"""Rejections that pause nothing: a kubelet that has just started may reject a pod whose GPU it does not know yet."""
+
+FIRST_PAUSE_SECONDS = 10.0
+LONGEST_PAUSE_SECONDS = 600.0
+"""The pause doubles with every try, from the first to the longest. A try that fails ends several pods, until no more
+are made: those with less than the first pause between them are one try."""
+
+ACCEPTED_SECONDS = 10.0
+"""How long a pod has a node until its kubelet counts as having accepted it. A rejection takes about a second."""
+
+MOST_REMEMBERED = 1000
+"""The most rejections of a pool that are read: the last ones. A try of many replicas ends many pods."""
+
+LONGEST_WORDS = 300
+"""Characters of a kubelet's message that are kept."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Rejection:
+    """One rejected pod: when it was made (POSIX seconds), by which node, and the kubelet's reason and message."""
+
+    at: float
+    node: str
+    reason: str
+    message: str
+
+
+def last_of(rejections: Iterable[Rejection], now: float) -> tuple[Rejection, ...]:
+    """Return the rejections of the last hour, the oldest first."""
+    kept = sorted(each for each in rejections if now - each.at < REMEMBERED_SECONDS)
+    return tuple(kept[-MOST_REMEMBERED:])
+
+
+def is_rejecting(rejections: Sequence[Rejection]) -> bool:
+    """Whether so many pods were rejected that the next one probably is, too."""
+    return len(rejections) >= FREE_REJECTIONS
+
+
+def tries_again_at(rejections: Sequence[Rejection]) -> float:
+    """Return when the next pod may be made, in POSIX seconds; minus infinity where nothing pauses."""
+    if not is_rejecting(rejections):
+        return float("-inf")
+    tries_before = sum(later.at - earlier.at >= FIRST_PAUSE_SECONDS for earlier, later in pairwise(rejections))
+    return rejections[-1].at + min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * math.pow(2.0, tries_before))
+
+
+def rejection_words(rejections: Sequence[Rejection]) -> str:
+    """Return who rejects how many pods, and the kubelet's last words."""
+    last = rejections[-1]
+    count = sum(1 for each in rejections if each.node == last.node)
+    pods = "1 pod" if count == 1 else f"{count} pods"
+    said = f"{last.reason}: {last.message}" if last.message else last.reason
+    return f"the kubelet of {last.node} has rejected {pods} within the last hour ({said.rstrip('.')})"

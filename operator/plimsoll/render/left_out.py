@@ -1,0 +1,38 @@
+"""The GPUs that are there and take no part: what to read before GPUs are bought."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from plimsoll.domain.fleet import IgnoredNode
+from plimsoll.domain.reasons import NodeReason
+
+_ADVICE: Mapping[NodeReason, str] = {
+    NodeReason.NO_PRODUCT_LABEL: "run GPU Feature Discovery there, or label them plimsoll.dev/gpu-type",
+    NodeReason.UNKNOWN_GPU: "the catalogue does not have them",
+    NodeReason.SHARED_GPUS: "engines take whole GPUs",
+    NodeReason.MIXED_GPUS: "keep to one kind of GPU in a node",
+    NodeReason.MIG_SLICES: "use one strategy, and profiles that plimsoll gpus lists",
+    NodeReason.CORDONED: "uncordon them",
+    NodeReason.NOT_READY: "repair them",
+    NodeReason.NO_DEVICES: "look at the device plugin",
+    NodeReason.NOT_SUPPORTED: "engines are planned for NVIDIA and AMD GPUs",
+    NodeReason.UNREADABLE: "plimsoll plan shows why",
+}
+
+
+def left_out_sentence(ignored: Sequence[IgnoredNode]) -> str:
+    """Return how many GPUs are left out, why, and what helps; empty where none is."""
+    if not ignored:
+        return ""
+    gpus, nodes = sum(each.gpus for each in ignored), {each.name for each in ignored}
+    reasons = Counter(reason for _, reason in {(each.name, each.reason) for each in ignored})
+    causes = ", ".join(
+        f"{reason.value} {reasons[reason]} ({_ADVICE[reason]})" for reason in NodeReason if reasons[reason]
+    )
+    return f"{_counted(gpus, 'GPU')} of {_counted(len(nodes), 'node')} are left out: {causes}."
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

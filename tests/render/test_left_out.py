@@ -1,0 +1,42 @@
+"""GPUs that take no part are named before GPUs are bought."""
+
+from __future__ import annotations
+
+from plimsoll.domain.fleet import IgnoredNode
+from plimsoll.domain.reasons import NodeReason
+from plimsoll.placement.plan import plan
+from plimsoll.render.conditions import conditions
+from plimsoll.render.left_out import left_out_sentence
+from plimsoll.render.report import Report
+from tests.support.planning import H100, fleet, node, request, tenant
+
+WITHOUT = "NoProductLabel 2 (run GPU Feature Discovery there, or label them plimsoll.dev/gpu-type)"
+
+
+def test_gpus_are_added_up_and_nodes_counted_by_reason() -> None:
+    ignored = [
+        IgnoredNode("a", NodeReason.NO_PRODUCT_LABEL, gpus=4),
+        IgnoredNode("b", NodeReason.NO_PRODUCT_LABEL, gpus=8),
+        IgnoredNode("c", NodeReason.SHARED_GPUS, gpus=1),
+    ]
+    assert left_out_sentence([]) == ""
+    assert left_out_sentence(ignored[:2]) == f"12 GPUs of 2 nodes are left out: {WITHOUT}."
+    assert left_out_sentence(ignored[2:]) == "1 GPU of 1 node are left out: SharedGpus 1 (engines take whole GPUs)."
+    assert left_out_sentence(ignored).startswith(f"13 GPUs of 3 nodes are left out: {WITHOUT}, SharedGpus 1 (")
+
+
+def test_every_reason_has_its_advice() -> None:
+    for reason in NodeReason:
+        assert f"{reason.value} 1 (" in left_out_sentence([IgnoredNode("n", reason)])
+
+
+def test_they_come_before_what_could_be_bought_and_only_where_something_is_missing() -> None:
+    (waits,) = plan([tenant(request())], fleet())
+    (placed,) = plan([tenant(request())], fleet(node("h", H100, 1)))
+    told = [
+        conditions(Report("x", 1, 1, decision=each, left_out="12 GPUs are left out."), {}, "2026-01-01T00:00:00Z")
+        for each in (waits, placed)
+    ]
+    message = told[0][0]["message"]
+    assert message.index("12 GPUs are left out. ") < message.index("No single change makes it fit.")
+    assert "left out" not in str(told[1])
