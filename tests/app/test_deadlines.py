@@ -10,6 +10,7 @@ from plimsoll.app.case import Case
 from plimsoll.app.deadlines import PASSING_SECONDS, deadlines_of
 from plimsoll.app.objects import Surroundings
 from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubelet_rejections import Rejection, tries_again_at
 from plimsoll.domain.outcomes import Split
 from plimsoll.facts.cluster.pod_reading import PodFacts
 from plimsoll.placement.failed_moves import Delay, FailedMove
@@ -23,8 +24,8 @@ NOW = 1_800_000_000.0
 GRACE = 60.0
 
 
-def deadlines(*pools: Pool, pods: tuple[PodFacts, ...] = ()) -> list[float]:
-    around = Surroundings({"h100-sxm-80gb-tp1": pods}, {})
+def deadlines(*pools: Pool, pods: tuple[PodFacts, ...] = (), rejections: tuple[Rejection, ...] = ()) -> list[float]:
+    around = Surroundings({"h100-sxm-80gb-tp1": pods}, {}, rejections={"h100-sxm-80gb-tp1": rejections})
     case = Case(inference_deployment_body("chat"), ObjectKey("ns", "chat"), around, pools=pools)
     return list(deadlines_of(case, GRACE, NOW))
 
@@ -64,3 +65,9 @@ def test_a_pod_without_a_node_is_looked_at_just_after_its_grace_period() -> None
     waiting = replace(running, name="b", bound=False, ready=False, unscheduled_since=NOW - 10)
     (due,) = deadlines(pods=(running, waiting))
     assert NOW - 10 + GRACE < due == pytest.approx(NOW - 10 + GRACE, abs=1)
+
+
+def test_pods_that_a_kubelet_rejects_are_looked_at_when_the_next_one_may_be_made() -> None:
+    rejections = tuple(Rejection(NOW - 2 + each, "h100-0", "Evicted", "") for each in range(3))
+    [due] = deadlines(pool(H100), rejections=rejections)
+    assert tries_again_at(rejections) < due < tries_again_at(rejections) + 1

@@ -210,36 +210,45 @@ def rejected(name: str, second: int, reason: str = "UnexpectedAdmissionError") -
 def test_pods_that_a_kubelet_rejects_are_read_with_its_words_whatever_it_says(store: Store, reason: str) -> None:
     for second in (28, 29, 30):
         store.observe(PODS, "ADDED", rejected(f"pod-{second}", second, reason))
-    rejections = around(store).rejecting(POOL, NOW)
+    rejections = around(store).rejecting(POOL, 1, NOW)
     assert [(each.node, each.reason) for each in rejections] == [("h100-0", reason)] * 3
     assert REASONS[reason][:200] in rejections[0].message
-    [pool] = pools(store, RECORDED | {"state": "Active"})
-    assert (pool.stranded, pool.obstacle, pool.claim) == (2, "PodsRejected", None)
+    [pool] = pools(store, RECORDED | {"state": "Active", "replicas": 1})
+    assert (pool.stranded, pool.obstacle, pool.claim) == (1, "PodsRejected", None)
     [view] = pool_views(around(store), Record(), {}, now=NOW)
     assert "the kubelet of h100-0 has rejected 3 pods" in view.rejected
-    assert held_back(around(store), POOL, NOW - 25) == 0
-    assert held_back(around(store), POOL, NOW) is None, "the pause is over"
+    assert held_back(around(store), pool, NOW - 25) == 0
+    assert held_back(around(store), pool, NOW) is None, "the pause is over"
+
+
+def test_a_node_that_shuts_down_ends_all_its_pods_once_and_that_is_no_rejection(store: Store) -> None:
+    for number in range(4):
+        store.observe(PODS, "ADDED", rejected(f"pod-{number}", 20 + number, "Terminated"))
+    [pool] = pools(store, RECORDED | {"replicas": 4})
+    assert (pool.stranded, held_back(around(store), pool, NOW)) == (0, None)
+    assert around(store).rejecting(POOL, 3, NOW) == ()
+    assert len(around(store).rejecting(POOL, 2, NOW)) == 4
 
 
 def test_two_rejections_hold_nothing_back_and_a_pod_that_came_up_later_ends_them(store: Store) -> None:
     for second in (10, 20):
         store.observe(PODS, "ADDED", rejected(f"pod-{second}", second))
-    assert around(store).rejecting(POOL, NOW) == ()
+    assert around(store).rejecting(POOL, 1, NOW) == ()
     store.observe(PODS, "ADDED", rejected("pod-25", 25))
-    assert len(around(store).rejecting(POOL, NOW)) == 3
+    assert len(around(store).rejecting(POOL, 1, NOW)) == 3
     scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-11-21T03:00:29Z"}
     store.observe(PODS, "ADDED", pod_body("runs", conditions=[scheduled, READY]))
-    assert around(store).rejecting(POOL, NOW) == ()
+    assert around(store).rejecting(POOL, 1, NOW) == ()
     [pool] = pools(store, RECORDED)
     assert (pool.stranded, pool.bound, pool.ready) == (0, 1, 1)
 
 
 def test_the_pods_that_run_stay_while_others_are_held_back(store: Store) -> None:
     store.observe(PODS, "ADDED", pod_body("runs"))
-    for second in (40, 50, 59):
+    for second in (40, 50, 58, 59):
         store.observe(PODS, "ADDED", rejected(f"pod-{second}", second))
-    assert held_back(around(store), POOL, NOW) == 1
     [pool] = pools(store, RECORDED)
+    assert held_back(around(store), pool, NOW) == 1
     assert (pool.replicas, pool.bound, pool.stranded) == (2, 1, 1)
 
 

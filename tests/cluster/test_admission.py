@@ -19,7 +19,7 @@ from plimsoll.api.defaults import with_defaults
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.api.rules import check_rules
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
-from plimsoll.app.pruning import why_reduced
+from plimsoll.app.pruning import inference_deployment, why_reduced
 from plimsoll.app.review.looking import look
 from plimsoll.app.settings import Settings
 from plimsoll.domain.errors import InvalidInput
@@ -500,3 +500,18 @@ def test_a_status_with_a_bad_condition_is_refused(cluster: ControlPlane) -> None
     assert "status.conditions[0].status" in said
     assert "status.conditions[0].reason" in said
     assert "status.conditions[0].lastTransitionTime: Required value" in said
+
+
+def test_an_object_that_no_operator_has_seen_is_not_current(cluster: ControlPlane) -> None:
+    """By kstatus an object without conditions is current, and Flux would call its roll-out done."""
+    cluster.apply([manifest(MINIMAL, "unseen")])
+    body = cluster.client.get(f"{COLLECTION}/unseen")
+    found = {each["type"]: (each["status"], each["reason"]) for each in body["status"]["conditions"]}
+    assert found == {"Ready": ("Unknown", "Pending"), "Reconciling": ("True", "Pending")}
+    assert "Pending" in cluster.kubectl("get", "infd", "unseen")
+    kept = inference_deployment(body)
+    assert "status" not in kept, "nothing was decided"
+    said = {"status": {"observedGeneration": 1, "conditions": [{**body["status"]["conditions"][0], "status": "True"}]}}
+    cluster.client.merge_patch(f"{COLLECTION}/unseen/status", said)
+    [ready] = cluster.client.get(f"{COLLECTION}/unseen")["status"]["conditions"]
+    assert ready["status"] == "True", "what the operator writes replaces it"

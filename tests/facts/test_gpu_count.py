@@ -135,6 +135,13 @@ def test_slices_are_counted_by_who_cut_them_and_not_by_the_cards() -> None:
     assert seen(body) == 56
 
 
+def test_gpus_of_a_node_that_runs_windows_are_named() -> None:
+    (left,) = read_fleet([nvidia_node(labels={"kubernetes.io/os": "windows"})], [], TYPES).ignored
+    assert (left.reason, left.gpus) == (NodeReason.NOT_SUPPORTED, 8)
+    assert read_fleet([node("n", {"kubernetes.io/os": "windows"}, {})], [], TYPES).ignored == ()
+    assert seen(nvidia_node(labels={"kubernetes.io/os": "linux"})) == 8
+
+
 @pytest.mark.parametrize(
     ("resource", "reason"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,9 +28,16 @@ def rejected(*times: float, node: str = "h100-0") -> tuple[Rejection, ...]:
 
 def test_the_first_ones_pause_nothing() -> None:
     few = rejected(*(NOW,) * (FREE_REJECTIONS - 1))
-    assert not is_rejecting(few)
-    assert tries_again_at(few) < NOW
+    assert not is_rejecting(few, 1)
+    assert is_rejecting(rejected(*(NOW,) * FREE_REJECTIONS), 1)
     assert tries_again_at(()) < NOW
+
+
+@pytest.mark.parametrize("replicas", [1, 2, 8])
+def test_each_replica_may_be_rejected_once_more(replicas: int) -> None:
+    enough = FREE_REJECTIONS - 1 + replicas
+    assert not is_rejecting(rejected(*(NOW,) * (enough - 1)), replicas)
+    assert is_rejecting(rejected(*(NOW,) * enough), replicas)
 
 
 def test_the_pause_doubles_up_to_the_longest() -> None:

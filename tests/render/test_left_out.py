@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from plimsoll.domain.fleet import IgnoredNode
 from plimsoll.domain.reasons import NodeReason
 from plimsoll.placement.plan import plan
 from plimsoll.render.conditions import conditions
-from plimsoll.render.left_out import left_out_sentence
+from plimsoll.render.left_out import NODE_STARTS_SECONDS, is_coming, left_out_sentence
 from plimsoll.render.report import Report
 from tests.support.planning import H100, fleet, node, request, tenant
 
@@ -28,6 +30,24 @@ def test_gpus_are_added_up_and_nodes_counted_by_reason() -> None:
 def test_every_reason_has_its_advice() -> None:
     for reason in NodeReason:
         assert f"{reason.value} 1 (" in left_out_sentence([IgnoredNode("n", reason)])
+
+
+@pytest.mark.parametrize("reason", NodeReason)
+def test_a_node_that_has_just_been_made_may_still_get_what_it_lacks(reason: NodeReason) -> None:
+    new, old = IgnoredNode("n", reason, since=1000.0), IgnoredNode("o", reason)
+    lacks = reason in (NodeReason.NOT_READY, NodeReason.NO_DEVICES, NodeReason.NO_PRODUCT_LABEL)
+    assert is_coming([old, new], 1000.0 + NODE_STARTS_SECONDS - 1) is lacks
+    assert not is_coming([old, new], 1000.0 + NODE_STARTS_SECONDS)
+    assert not is_coming([old], 1000.0)
+
+
+@pytest.mark.parametrize(("coming", "shown"), [(True, "Reconciling"), (False, "Stalled")])
+def test_while_a_node_is_on_its_way_nothing_is_stalled(coming: bool, shown: str) -> None:  # noqa: FBT001 - a case
+    (waits,) = plan([tenant(request())], fleet())
+    report = Report("x", 1, 1, decision=waits, left_out="8 GPUs are left out.", node_coming=coming)
+    found = {each["type"]: each for each in conditions(report, {}, "2026-01-01T00:00:00Z")}
+    assert set(found) - {"Ready", "Planned", "Placed", "Available"} == {shown}
+    assert ("is new, and may still get" in found["Ready"]["message"]) is coming
 
 
 def test_they_come_before_what_could_be_bought_and_only_where_something_is_missing() -> None:

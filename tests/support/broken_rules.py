@@ -22,6 +22,10 @@ def _pod(**fields: Any) -> dict[str, Any]:
     return {"podTemplate": fields}
 
 
+def _model(**fields: Any) -> dict[str, Any]:
+    return {"model": {**_MINIMAL["model"], **fields}}
+
+
 def _mounted(**fields: Any) -> dict[str, Any]:
     mount = {"name": "own", "mountPath": "/own", **fields}
     return _pod(volumes=[{"name": "own", "emptyDir": {}}], volumeMounts=[mount])
@@ -56,6 +60,14 @@ SPECS: Mapping[str, tuple[dict[str, Any], ...]] = {
         _engine(speculation={"method": "Ngram", "tokens": 3, "draftModel": _DRAFT}),
     ),
     "weightStreaming.layers must not exceed": (_engine(weightStreaming={"group": 2, "layers": 3, "prefetch": 1}),),
+    "model.name: s3://": (_model(name="s3://bucket/llama"), _model(name="gs://bucket/llama")),
+    "model.path: s3://": (_model(path="s3://bucket/llama/"),),
+    "speculation.draftModel.name: s3://": (
+        _engine(speculation={"method": "Draft", "tokens": 3, "draftModel": {"name": "s3://bucket/draft"}}),
+    ),
+    "speculation.draftModel.path: s3://": (
+        _engine(speculation={"method": "Draft", "tokens": 3, "draftModel": {**_DRAFT, "path": "gs://bucket/draft"}}),
+    ),
     "gpu.allow and gpu.deny": ({"gpu": {"allow": ["h100-sxm-80gb", "l4-24gb"], "deny": ["l4-24gb"]}},),
     "overrides.memoryPerGpu must be more than 0": ({"overrides": {"memoryPerGpu": "0Gi"}},),
     "must be the name of a volume": (_pod(volumeMounts=[{"name": "nowhere", "mountPath": "/x"}]),),

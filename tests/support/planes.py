@@ -78,12 +78,12 @@ _standing: list[ControlPlane] = []
 
 @contextmanager
 def borrowed_plane(
-    nodes: Iterable[Mapping[str, Any]] = (), *, judged: bool = False, knows: Iterable[str] = OUR_KINDS
+    manifests: Iterable[Mapping[str, Any]] = (), *, judged: bool = False, knows: Iterable[str] = OUR_KINDS
 ) -> Iterator[ControlPlane]:
     """This process' control plane, for one file of tests.
 
     Args:
-        nodes: manifests to apply first.
+        manifests: what to apply first. Its nodes are ready then.
         judged: whether engine pods become ready only with a judge's verdict.
         knows: custom resources that may be there from the file before; all others are gone.
     """
@@ -93,7 +93,9 @@ def borrowed_plane(
             _forget(plane, f"{_CRDS}/{name}")
         os.truncate(plane.audit_log, 0)
         plane.set_judged(judged=judged)
-        plane.add_nodes(nodes)
+        first = list(manifests)
+        plane.apply(each for each in first if each["kind"] != "Node")
+        plane.add_nodes(each for each in first if each["kind"] == "Node")
         yield plane
     finally:
         _give_back(plane)

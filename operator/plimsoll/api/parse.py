@@ -10,6 +10,7 @@ from pydantic_core import ErrorDetails
 
 from plimsoll.api.schema import root_schema
 from plimsoll.api.v1alpha1 import InferenceDeployment
+from plimsoll.api.v1alpha1.base import NO_BUCKETS
 from plimsoll.domain.errors import InvalidInput, shortened
 from plimsoll.domain.names import API_VERSION, KIND
 from plimsoll.facts.models.hub_address import read_hub_address
@@ -17,7 +18,8 @@ from plimsoll.facts.models.hub_address import read_hub_address
 _LONGEST_PART = 80
 _MOST_PARTS = 5
 _MODEL_NAMES = (("model", "name"), ("draftModel", "name"))
-"""The ends of the paths of fields that name a model."""
+_MODEL_FIELDS = (*_MODEL_NAMES, ("model", "path"), ("draftModel", "path"))
+"""The ends of the paths of fields that name a model, and of those that say where it is."""
 
 
 def parse_inference_deployment(body: Mapping[str, Any]) -> InferenceDeployment:
@@ -88,6 +90,9 @@ def _fix(error: ErrorDetails) -> str:
     if found is not None:
         revision = f", and its revision {found.revision} in the field revision" if found.revision else ""
         return f"Write the name alone, {found.name}{revision}: the address of its page is no name."
+    if error["type"] == "string_pattern_mismatch" and error["loc"][-2:] in _MODEL_FIELDS and "://" in str(given):
+        field = _path([part for part in error["loc"] if part not in ("spec", "engine")])  # as the CRD's rule says it
+        return f"{field}: {NO_BUCKETS}."
     message = "Write a mapping" if error["type"] == "model_type" else error["msg"].removeprefix("Value error, ")
     return f"{message}. {_description(error['loc'])}".rstrip()
 

@@ -37,7 +37,8 @@ def _broken(value: Any, given: Any, schema: Schema, path: str) -> Iterator[Inval
     elif isinstance(value, list):
         yield from _twice(value, schema, path)
         for index, each in enumerate(value):
-            yield from _broken(each, given[index], schema.get("items", {}), f"{path}[{index}]")
+            written = given[index] if isinstance(given, list) else None
+            yield from _broken(each, written, schema.get("items", {}), f"{path}[{index}]")
 
 
 def _holds(rule: str, value: Any) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, InferenceDeploymentStatus, rule
 from plimsoll.domain import names
+from plimsoll.domain.public_words import ConditionReason, ConditionType
 
 Schema = dict[str, Any]
 
@@ -37,6 +38,21 @@ OF_ONE_MANAGER: Schema = {"x-kubernetes-map-type": "atomic"}
 The API server then records one owner of the status and not one of each field. That was a quarter of what it stored of
 an object, and a sixth of its CPU time for a write (measured).
 """
+
+UNSEEN: Schema = {
+    "conditions": [
+        {
+            "type": kind.value,
+            "status": status,
+            "reason": ConditionReason.PENDING.value,
+            "message": "Waiting for the operator.",
+            "lastTransitionTime": "1970-01-01T00:00:00Z",
+        }
+        for kind, status in ((ConditionType.READY, "Unknown"), (ConditionType.RECONCILING, "True"))
+    ]
+}
+"""The status of an object that no operator has seen, which the API server fills in. Without one, tools that follow
+kstatus (Flux, Argo CD, ``kubectl wait``) call a new object current. The Gateway API does the same."""
 
 _KEPT_KEYWORDS = frozenset(
     {
@@ -146,7 +162,7 @@ def _root_schema() -> Schema:
             "kind": {"type": "string", "description": f"{names.KIND}."},
             "metadata": {"type": "object"},
             "spec": structural(spec, spec.get("$defs", {}), "spec"),
-            "status": structural(status, status.get("$defs", {}), "status") | OF_ONE_MANAGER,
+            "status": structural(status, status.get("$defs", {}), "status") | OF_ONE_MANAGER | {"default": UNSEEN},
         },
     }
 

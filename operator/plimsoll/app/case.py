@@ -96,6 +96,7 @@ class Case:
     refusal: Refusal | None = None
     contests: tuple[tuple[str, Contest], ...] = ()
     left_out: str = ""
+    node_coming: bool = False
     held_back: tuple[tuple[str, int], ...] = ()
     manifests: list[Manifest] = field(default_factory=list)
     new_status: Mapping[str, Any] | None = None
@@ -204,6 +205,7 @@ def report_of(case: Case, now: float) -> Report:
         refusal_passes=case.refusal is not None and case.refusal.is_passing,
         asleep=_asleep(case),
         left_out=case.left_out,
+        node_coming=case.node_coming,
     )
 
 

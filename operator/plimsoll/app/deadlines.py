@@ -25,8 +25,8 @@ def deadlines_of(case: Case, stranded_seconds: float, now: float) -> Iterator[fl
         yield case.retune_due + _SLACK_SECONDS
     yield from (due + _SLACK_SECONDS for _, due in case.updates_due)
     yield from (failed.until + _SLACK_SECONDS for failed in case.failed)
-    for name, _ in case.held_back:
-        yield tries_again_at(case.around.rejecting(name, now)) + _SLACK_SECONDS
+    rejecting = (case.around.rejecting(pool.name, pool.replicas, now) for pool in case.pools)
+    yield from (tries_again_at(rejections) + _SLACK_SECONDS for rejections in rejecting if rejections)
     for pods in case.around.pods.values():
         for pod in pods:
             if pod.unscheduled_since is not None:

@@ -58,7 +58,7 @@ class Surroundings:
     complaints: tuple[str, ...] = ()
     rejections: Mapping[str, tuple[Rejection, ...]] = field(default_factory=dict)
 
-    def rejecting(self, pool: str, now: float) -> tuple[Rejection, ...]:
+    def rejecting(self, pool: str, replicas: int, now: float) -> tuple[Rejection, ...]:
         """Return the rejections of a pool's pods within the last hour, if the next pod probably is rejected, too.
 
         Those before a pod that has come up count no longer.
@@ -66,7 +66,7 @@ class Surroundings:
         served_since = (pod.bound_since for pod in self.pods.get(pool, ()) if pod.ready and pod.bound_since is not None)
         accepted = max(served_since, default=float("-inf"))
         found = last_of((each for each in self.rejections.get(pool, ()) if each.at > accepted), now)
-        return found if is_rejecting(found) else ()
+        return found if is_rejecting(found, replicas) else ()
 
     def accepted(self, pool: str, now: float) -> int:
         """Return how many pods of a pool a kubelet has accepted, as far as that can be known by now."""
@@ -264,7 +264,7 @@ def _with_pods(pool: Pool, around: Surroundings, now: float, grace_seconds: floa
     ]
     stranded = [] if leaving else [pod for pod in unscheduled if may_go_elsewhere(pod.obstacles)]
     rejected = max(0, pool.replicas - around.accepted(pool.name, now) - len(unscheduled))
-    rejected = rejected if around.rejecting(pool.name, now) else 0
+    rejected = rejected if around.rejecting(pool.name, pool.replicas, now) else 0
     refused_since = unmade_since if unmade_since is not None else _refused_since(around.workloads.get(pool.name))
     return replace(
         pool,
@@ -288,10 +288,10 @@ def _obstacle(stranded: Sequence[PodFacts], rejected: int) -> str:
     return chief_obstacle(each for pod in stranded for each in pod.obstacles).value if stranded else ""
 
 
-def held_back(around: Surroundings, pool: str, now: float) -> int | None:
+def held_back(around: Surroundings, pool: Pool, now: float) -> int | None:
     """Return how many replicas a pool may have now, because kubelets reject its pods; None: as many as it wants."""
-    rejections = around.rejecting(pool, now)
-    return around.accepted(pool, now) if rejections and tries_again_at(rejections) > now else None
+    rejections = around.rejecting(pool.name, pool.replicas, now)
+    return around.accepted(pool.name, now) if tries_again_at(rejections) > now else None
 
 
 def _is_accepted(pod: PodFacts, now: float) -> bool:
@@ -327,7 +327,8 @@ def pool_views(
     """
     recorded = {entry.name: entry for entry in record.status.pools or ()}
     names = sorted({*around.pods, *around.workloads, *around.rejections})
-    views = (_rejecting(_view(name, around, reported.get(name), recorded.get(name)), around, now) for name in names)
+    views = (_view(name, around, reported.get(name), recorded.get(name)) for name in names)
+    views = (_rejecting(view, around, recorded.get(view.name), now) for view in views)
     return tuple(replace(view, hides_cache=True) if view.name in silent else view for view in views)
 
 
@@ -354,9 +355,9 @@ def _view(name: str, around: Surroundings, reported: int | None, recorded: PoolS
     )
 
 
-def _rejecting(view: PoolView, around: Surroundings, now: float) -> PoolView:
+def _rejecting(view: PoolView, around: Surroundings, recorded: PoolStatus | None, now: float) -> PoolView:
     """Return the view with the words of kubelets that reject the pool's pods."""
-    rejections = around.rejecting(view.name, now)
+    rejections = around.rejecting(view.name, 1 if recorded is None else recorded.replicas, now)
     if not rejections:
         return view
     accepted, next_try = around.accepted(view.name, now), tries_again_at(rejections)

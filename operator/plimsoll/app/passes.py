@@ -101,7 +101,7 @@ from plimsoll.placement.solvers import Solver, Stock
 from plimsoll.placement.suggestions import Suggester
 from plimsoll.rebalance.figures import LiveFigures
 from plimsoll.rebalance.signals import SignalState
-from plimsoll.render.left_out import left_out_sentence
+from plimsoll.render.left_out import is_coming, left_out_sentence
 from plimsoll.render.report import Problem
 
 logger = logging.getLogger("plimsoll.passes")
@@ -189,10 +189,10 @@ class Passes:
         for case in cases:
             self._guarded(Step.PLAN, case, partial(self._suggest, case, suggester))
             self._advise(case, partial(self._write_mail, case, fleet, now))
-        left_out = left_out_sentence(fleet.ignored)
+        left_out, node_coming = left_out_sentence(fleet.ignored), is_coming(fleet.ignored, now)
         for case in cases:
             if case.decision is not None and case.decision.waits_for_place:
-                case.left_out = left_out
+                case.left_out, case.node_coming = left_out, node_coming
             self._render(case, now)
         self.time.end(cases)
         snapshot = snapshot_of(cases, fleet, now, record)
@@ -280,7 +280,7 @@ class Passes:
             refused_since=self.refusals.since_by_pool(case.uid, names),
         )
         case.pools = with_sequences(case)
-        held = ((pool.name, held_back(case.around, pool.name, now)) for pool in case.pools)
+        held = ((pool.name, held_back(case.around, pool, now)) for pool in case.pools)
         case.held_back = tuple((name, most) for name, most in held if most is not None)
         case.left = of_last_hour(case.record.rehomings, now)
         read_move(case, self.settings.move_seconds, now)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from plimsoll.api.schema import UNSEEN
 from plimsoll.app.contests import REPLICAS_MANAGERS
 from plimsoll.app.equal_parts import shared
 from plimsoll.app.record.reading import RECORD, read
@@ -120,7 +121,12 @@ def why_reduced(kept: Body) -> TooLarge | None:
 
 
 def inference_deployment(body: Body) -> Body:
-    """Return everything except the managed fields, and add the record: the status is read once for each version."""
+    """Return everything except the managed fields, and add the record: the status is read once for each version.
+
+    The status that the API server fills in for a new object is none: nobody has decided anything.
+    """
+    if body.get("status") == UNSEEN:
+        body = {name: part for name, part in body.items() if name != "status"}
     return {**whole(body), RECORD: read(body.get("status"))}
 
 
@@ -220,7 +226,7 @@ def node(body: Body) -> Body:
     Of the annotations only the one that counts the cards of a shared node stays.
     """
     status = body.get("status") or {}
-    kept = ("name", "uid", "resourceVersion", "labels")
+    kept = ("name", "uid", "resourceVersion", "labels", "creationTimestamp")
     head = {key: body["metadata"][key] for key in kept if key in body["metadata"]}
     registered = (body["metadata"].get("annotations") or {}).get(HAMI_REGISTRATION)
     cards = {HAMI_REGISTRATION: only_counted(registered)} if registered else {}

@@ -84,13 +84,15 @@ class GpuNode:
 class IgnoredNode:
     """A node that has or should have GPUs but is not used for placement, with the reason.
 
-    ``gpus`` is how many GPUs, slices or other devices it offers.
+    ``gpus`` is how many GPUs, slices or other devices it offers. ``since`` is when the node was made, in POSIX seconds;
+    None where that is not known.
     """
 
     name: str
     reason: NodeReason
     detail: str = ""
     gpus: int = 0
+    since: float | None = None
 
 
 Answer = TypeVar("Answer")

@@ -16,7 +16,8 @@ REMEMBERED_SECONDS = 3600.0
 """How long a rejection counts. What a node has lost rarely comes back sooner."""
 
 FREE_REJECTIONS = 3
-"""Rejections that pause nothing: a kubelet that has just started may reject a pod whose GPU it does not know yet."""
+"""Rejections of a single replica from which on they count: a kubelet that has just started may reject a pod whose GPU
+it does not know yet. Of several replicas each may end once more: a node that shuts down ends all its pods."""
 
 FIRST_PAUSE_SECONDS = 10.0
 LONGEST_PAUSE_SECONDS = 600.0
@@ -49,14 +50,14 @@ def last_of(rejections: Iterable[Rejection], now: float) -> tuple[Rejection, ...
     return tuple(kept[-MOST_REMEMBERED:])
 
 
-def is_rejecting(rejections: Sequence[Rejection]) -> bool:
-    """Whether so many pods were rejected that the next one probably is, too."""
-    return len(rejections) >= FREE_REJECTIONS
+def is_rejecting(rejections: Sequence[Rejection], replicas: int) -> bool:
+    """Whether so many pods of so many replicas were rejected that the next one probably is, too."""
+    return len(rejections) >= FREE_REJECTIONS - 1 + max(1, replicas)
 
 
 def tries_again_at(rejections: Sequence[Rejection]) -> float:
-    """Return when the next pod may be made, in POSIX seconds; minus infinity where nothing pauses."""
-    if not is_rejecting(rejections):
+    """Return when the next pod may be made, in POSIX seconds; minus infinity where none was rejected."""
+    if not rejections:
         return float("-inf")
     tries_before = sum(later.at - earlier.at >= FIRST_PAUSE_SECONDS for earlier, later in pairwise(rejections))
     return rejections[-1].at + min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * math.pow(2.0, tries_before))

@@ -17,9 +17,22 @@ _ADVICE: Mapping[NodeReason, str] = {
     NodeReason.CORDONED: "uncordon them",
     NodeReason.NOT_READY: "repair them",
     NodeReason.NO_DEVICES: "look at the device plugin",
-    NodeReason.NOT_SUPPORTED: "engines are planned for NVIDIA and AMD GPUs",
+    NodeReason.NOT_SUPPORTED: "engines are planned for NVIDIA and AMD GPUs on Linux",
     NodeReason.UNREADABLE: "plimsoll plan shows why",
 }
+
+
+NODE_STARTS_SECONDS = 900.0
+"""How long a new node may take until it has its labels and devices. Karpenter gives a node as long to register
+(https://karpenter.sh/docs/concepts/disruption/)."""
+
+_COMING = (NodeReason.NOT_READY, NodeReason.NO_DEVICES, NodeReason.NO_PRODUCT_LABEL)
+
+
+def is_coming(ignored: Sequence[IgnoredNode], now: float) -> bool:
+    """Whether a node that is left out is new, so that it may still get what it lacks. ``now`` is in POSIX seconds."""
+    young = (each for each in ignored if each.since is not None and now - each.since < NODE_STARTS_SECONDS)
+    return any(each.reason in _COMING for each in young)
 
 
 def left_out_sentence(ignored: Sequence[IgnoredNode]) -> str:

@@ -98,7 +98,8 @@ class Report:
     is a new pool that should serve by now, and whose move cannot be taken back. ``retune`` is a change of settings that
     the live loop made and that is under way, and ``retune_due`` when it is taken back (POSIX seconds). ``late_updates``
     are pools whose replicas with a new template should serve by now. ``asleep`` says why no replica is wanted and what
-    starts one, where the live loop decided that. ``left_out`` names GPUs of the fleet that take no part.
+    starts one, where the live loop decided that. ``left_out`` names GPUs of the fleet that take no part, and
+    ``node_coming`` means that one of these nodes is new, and may still get what it lacks.
     """
 
     name: str
@@ -131,6 +132,7 @@ class Report:
     namespace: str = ""
     asleep: str = ""
     left_out: str = ""
+    node_coming: bool = False
 
     def predicted_tokens(self, pool: PlannedPool) -> int | None:
         """The KV tokens of one replica as predicted when the spec was last planned.

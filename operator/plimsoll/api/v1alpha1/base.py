@@ -16,6 +16,17 @@ LARGEST_BOUND = 2**53
 MODEL_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?$"
 """A Hugging Face id, or a name of the user's."""
 
+NAME_OR_ADDRESS: JsonDict = {"pattern": rf"{MODEL_NAME}|^[A-Za-z][A-Za-z0-9+.-]*://"}
+PATH_OR_ADDRESS: JsonDict = {"pattern": r"^/|^[A-Za-z][A-Za-z0-9+.-]*://"}
+"""What the CRD lets through to its rules: the API server cannot say what to write instead of a text that does not match
+a pattern."""
+
+NO_BUCKETS = (
+    "s3://, gs:// and other addresses are not read. Mount the bucket with a CSI volume (podTemplate.volumes and "
+    "volumeMounts), write its directory in path, and in name the model of the hub that it holds, or any name with "
+    "config"
+)
+
 Tokens = Annotated[int, Field(ge=1, le=MOST_TOKENS)]
 Milliseconds = Annotated[int, Field(ge=1, le=3_600_000)]
 Bytes64 = Annotated[int, Field(ge=0, le=LARGEST_BOUND)]
@@ -26,6 +37,14 @@ def rule(expression: str, message: str, *, field: str = "") -> JsonDict:
     """A CEL rule of the CRD: ``message`` says what to write instead, ``field`` which part of the object it is about."""
     where: JsonDict = {"fieldPath": field} if field else {}
     return {"rule": expression, "message": message, **where}
+
+
+def no_addresses(model: str) -> tuple[JsonDict, JsonDict]:
+    """Return the rules against addresses in the name and the path of a model, in this field of the spec."""
+    return (
+        rule("!self.name.contains('://')", f"{model}.name: {NO_BUCKETS}", field=".name"),
+        rule("!has(self.path) || self.path.startsWith('/')", f"{model}.path: {NO_BUCKETS}", field=".path"),
+    )
 
 
 def _carry_rules(schema: JsonDict, model: type[Any]) -> None:

@@ -15,7 +15,18 @@ from plimsoll.api.bounds import (
     MOST_CONCURRENCY,
     STEP_TOKENS,
 )
-from plimsoll.api.v1alpha1.base import LARGEST_BOUND, MODEL_NAME, ApiModel, GpuTypeName, Milliseconds, Tokens, rule
+from plimsoll.api.v1alpha1.base import (
+    LARGEST_BOUND,
+    MODEL_NAME,
+    NAME_OR_ADDRESS,
+    PATH_OR_ADDRESS,
+    ApiModel,
+    GpuTypeName,
+    Milliseconds,
+    Tokens,
+    no_addresses,
+    rule,
+)
 from plimsoll.api.v1alpha1.maintenance import MOST_WINDOWS, MaintenanceWindowSpec
 from plimsoll.api.v1alpha1.multimodal import MultimodalSpec
 from plimsoll.api.v1alpha1.pods import PodTemplateSpec
@@ -105,10 +116,13 @@ class SecretKeyRef(ApiModel):
 class ModelSpec(ApiModel):
     """The model to serve."""
 
+    cel_rules: ClassVar[tuple[JsonDict, ...]] = no_addresses("model")
+
     name: str = Field(
         min_length=1,
         max_length=200,
         pattern=MODEL_NAME,
+        json_schema_extra=NAME_OR_ADDRESS,
         description="Hugging Face id, e.g. meta-llama/Llama-3.1-8B-Instruct; any name where config is given inline.",
     )
     revision: str | None = Field(
@@ -130,6 +144,7 @@ class ModelSpec(ApiModel):
         min_length=1,
         max_length=1024,
         pattern=r"^/",
+        json_schema_extra=PATH_OR_ADDRESS,
         description="Directory in the pod that holds the weights.",
     )
     parameters: Annotated[int, Field(ge=1, le=LARGEST_BOUND)] | None = Field(

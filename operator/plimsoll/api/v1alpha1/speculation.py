@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 from pydantic.config import JsonDict
 
-from plimsoll.api.v1alpha1.base import MODEL_NAME, ApiModel, rule
+from plimsoll.api.v1alpha1.base import MODEL_NAME, NAME_OR_ADDRESS, PATH_OR_ADDRESS, ApiModel, no_addresses, rule
 from plimsoll.api.v1alpha1.values import FreeForm
 from plimsoll.domain.engine_options import SpeculationMethod
 
@@ -15,10 +15,13 @@ from plimsoll.domain.engine_options import SpeculationMethod
 class DraftModelSpec(ApiModel):
     """The draft: a head or a small model. Read with the token of the model."""
 
+    cel_rules: ClassVar[tuple[JsonDict, ...]] = no_addresses("speculation.draftModel")
+
     name: str = Field(
         min_length=1,
         max_length=200,
         pattern=MODEL_NAME,
+        json_schema_extra=NAME_OR_ADDRESS,
         description="Hugging Face id, e.g. yuhuili/EAGLE3-LLaMA3.1-Instruct-8B; any name where config is inline.",
     )
     revision: str | None = Field(default=None, min_length=1, max_length=128, description="Commit, tag or branch.")
@@ -30,6 +33,7 @@ class DraftModelSpec(ApiModel):
         min_length=1,
         max_length=1024,
         pattern=r"^/",
+        json_schema_extra=PATH_OR_ADDRESS,
         description="Directory in the pod that holds the draft's weights.",
     )
 

@@ -57,7 +57,8 @@ def _node(body: Body) -> dict[str, Any]:
     registered = (body["metadata"].get("annotations") or {}).get(HAMI_REGISTRATION)
     cards = {HAMI_REGISTRATION: only_counted(registered)} if registered else {}
     return {
-        "metadata": _only(body["metadata"], ("name", "uid", "labels")) | ({"annotations": cards} if cards else {}),
+        "metadata": _only(body["metadata"], ("name", "uid", "labels", "creationTimestamp"))
+        | ({"annotations": cards} if cards else {}),
         "spec": _only(spec, ("unschedulable",)) | ({"taints": taints} if taints else {}),
         "status": {
             "allocatable": _resources(status.get("allocatable")),

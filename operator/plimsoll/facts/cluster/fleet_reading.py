@@ -15,6 +15,7 @@ from plimsoll.domain.fleet import Fleet, GpuNode, IgnoredNode, Taint
 from plimsoll.domain.gpus import CapacityType, GpuType
 from plimsoll.domain.reasons import NodeReason
 from plimsoll.domain.spot import spot_type
+from plimsoll.domain.times import from_rfc3339
 from plimsoll.domain.units import MIB, parse_quantity
 from plimsoll.facts.cluster.capacity_type import capacity_type
 from plimsoll.facts.cluster.cloud_labels import GPU_TYPE_LABEL
@@ -46,6 +47,8 @@ from plimsoll.facts.prices.repricing import OwnPrices, repriced
 Body = Mapping[str, Any]
 Parts = Sequence[GpuNode | IgnoredNode]
 """The GPUs of one node by resource, or why they are ignored."""
+
+OS_LABEL = "kubernetes.io/os"
 
 _QUOTED_CHARACTERS = 200
 
@@ -84,7 +87,11 @@ def read_node(node: Body, types: Sequence[GpuType]) -> Parts:
     try:
         host = host_room((node.get("status") or {}).get("allocatable") or {})
         parts = list(_read_node(node, types))
-        return [replace(each, host=host, host_free=host) if isinstance(each, GpuNode) else each for each in parts]
+        born = _born(node)
+        return [
+            replace(each, host=host, host_free=host) if isinstance(each, GpuNode) else replace(each, since=born)
+            for each in parts
+        ]
     except Exception as error:  # noqa: BLE001 - one bad node must not hide all other nodes
         detail = f"{type(error).__name__}: {error}"[:_QUOTED_CHARACTERS]
         return [IgnoredNode(_name(node), NodeReason.UNREADABLE, detail)]
@@ -148,6 +155,14 @@ def _held_by_node(pods: Iterable[Body]) -> dict[tuple[str, str], int]:
     return held
 
 
+def _born(node: Body) -> float | None:
+    made = (node.get("metadata") or {}).get("creationTimestamp")
+    try:
+        return from_rfc3339(str(made)) if made else None
+    except ValueError:
+        return None
+
+
 def _name(node: Body) -> str:
     return str((node.get("metadata") or {}).get("name"))
 
@@ -179,6 +194,9 @@ def _read_node(node: Body, types: Sequence[GpuType]) -> Iterator[GpuNode | Ignor
     labels: dict[str, str] = (node.get("metadata") or {}).get("labels") or {}
     allocatable = (node.get("status") or {}).get("allocatable") or {}
     sliced = sorted(key for key in allocatable if key.startswith(MIG_RESOURCES) and _count(allocatable[key]))
+    if labels.get(OS_LABEL, "linux") != "linux":
+        yield from _other_system(name, labels[OS_LABEL], allocatable)
+        return
     main = main_labels(labels) or _by_cloud(labels, allocatable)
     if main is None:
         yield from _unlabelled(name, labels, allocatable)
@@ -248,6 +266,13 @@ def _unlabelled(name: str, labels: Mapping[str, str], allocatable: Body) -> Iter
     missing += f" and {GPU_COUNT_LABEL} (its cards, not their shares)"
     gpus = sum(_count(allocatable[resource]) for resource in present)
     yield IgnoredNode(name, NodeReason.NO_PRODUCT_LABEL, f"has {', '.join(present) or 'GPUs'} but {missing}", gpus)
+
+
+def _other_system(name: str, system: str, allocatable: Body) -> Iterator[IgnoredNode]:
+    """Report GPUs of a node that runs no Linux: engines' images are for Linux."""
+    gpus = sum(_count(allocatable[resource]) for resource in allocatable if is_gpu_resource(resource))
+    if gpus:
+        yield IgnoredNode(name, NodeReason.NOT_SUPPORTED, f"its system is {system}: engines run on Linux", gpus)
 
 
 def _others(name: str, allocatable: Body) -> Iterator[IgnoredNode]:
