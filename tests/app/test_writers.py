@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,13 +15,15 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
-from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, Kind
+from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, ClusterRefused, Kind
 from plimsoll.api.bounds import MOST_CHARACTERS
 from plimsoll.app import writers
 from plimsoll.app.case import Case
 from plimsoll.app.planning_time import AFTER_OTHERS, QUEUED, PlanningTime
-from plimsoll.app.store import Body
+from plimsoll.app.store import Body, key_of
 from plimsoll.app.writers import AT_ONCE_PER_NAMESPACE, LONGEST_REST_SECONDS, RESTS
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.render.names import POOL_ANNOTATION, POOL_LABEL
 from plimsoll.render.report import Problem
 from tests.support.api_in_memory import ApiInMemory, Clock
 from tests.support.honest import honest_nodes, honest_spec
@@ -93,6 +96,36 @@ async def test_statuses_of_large_objects_are_written_one_by_one_with_rests_and_k
         assert len(written) == number + 1
     assert [namespace for namespace in written if namespace != HONEST] == ["large-0", "large-1"] * (LARGE // 2)
     assert rests.seconds == [rest_seconds] * LARGE
+    await operator.close()
+
+
+async def test_a_deletion_that_is_refused_stops_no_other_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    api = ApiInMemory(Clock())
+    for node in honest_nodes(1, HONEST):
+        api.put(node)
+    api.put(inference_deployment("one", HONEST, **honest_spec(HONEST)))
+    operator = OperatorInMemory(api, tmp_path, [(HONEST, LLAMA_8B)])
+    await operator.start()
+    await operator.one_pass()
+    [made] = api.all(DEPLOYMENTS, HONEST)
+    left_over = deepcopy(made)
+    head = left_over["metadata"]
+    head["labels"][POOL_LABEL] = "h100-sxm-80gb-tp8"
+    head["annotations"][POOL_ANNOTATION] = head["annotations"][POOL_ANNOTATION].replace('Parallel": 1', 'Parallel": 8')
+    head |= {"name": "one-h100-sxm-80gb-tp8", "uid": ""}
+    api.put(left_over)
+    api.delete(DEPLOYMENTS, key_of(made))
+    refused: list[str] = []
+
+    async def refuse(_: Kind, key: ObjectKey, __: str) -> None:
+        refused.append(key.name)
+        raise ClusterRefused(f"delete deployments {key}", 403, "a policy forbids it")
+
+    monkeypatch.setattr(operator.client, "delete", refuse)
+    await operator.hear()
+    await operator.one_pass()
+    assert refused == ["one-h100-sxm-80gb-tp8"]
+    assert made["metadata"]["name"] in {body["metadata"]["name"] for body in api.all(DEPLOYMENTS, HONEST)}
     await operator.close()
 
 

@@ -16,6 +16,7 @@ from plimsoll.app.workload_trust import controller_of, drain_of, is_of_namesake,
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.kubelet_rejections import (
     ACCEPTED_SECONDS,
+    MOST_REMEMBERED,
     Rejection,
     is_rejecting,
     last_of,
@@ -121,7 +122,7 @@ def surroundings_of(store: Picture, read: ReadPod = _read_pod) -> dict[ObjectKey
             {pool: tuple(pods) for pool, pods in each.pods.items()},
             each.workloads,
             tuple(each.complaints),
-            {pool: tuple(rejected) for pool, rejected in each.rejections.items()},
+            {pool: tuple(sorted(rejected)[-MOST_REMEMBERED:]) for pool, rejected in each.rejections.items()},
         )
         for key, each in found.items()
     }

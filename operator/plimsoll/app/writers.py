@@ -335,12 +335,16 @@ class Writers:
     async def _apply_objects(self, case: Case, decision: Decision) -> None:
         """Make the workloads as decided. What ends pods comes first: a quota counts them until they have ended.
 
-        The plan ends no pod that serves before its successor serves.
+        The plan ends no pod that serves before its successor serves. A deletion that is refused stops no other write.
         """
         kept = {pool.name for pool in decision.pools}
+        refused: ClusterRefused | None = None
         for name, leaving in case.around.workloads.items():
             if name not in kept:
-                await self.executor.remove(case.body, leaving)
+                try:
+                    await self.executor.remove(case.body, leaving)
+                except ClusterRefused as refusal:
+                    refused = refusal
                 self._progress(case)
         for pool in decision.pools:
             live = case.around.workloads.get(pool.name)
@@ -351,6 +355,8 @@ class Writers:
             self._pools_at[case.uid] = manifest["metadata"]["labels"].get(POOL_LABEL, "")
             await self.executor.apply(case.body, manifest)
             self._progress(case)
+        if refused is not None:
+            raise refused
 
     async def _deliver(self, case: Case) -> None:
         """Write proposals and answers. They come after the workloads, and their failure changes nothing else."""
