@@ -123,11 +123,16 @@ def test_of_a_hundred_edits_the_last_one_wins(here: View, honest: Honest) -> Non
     here.patch("restless", {"contextLength": 3072})
     honest.assert_served()
     here.wait_ready("restless")
-    [workload] = here.all("deployments", "restless")
-    words = workload["spec"]["template"]["spec"]["containers"][0]["args"]
-    assert words[words.index("--max-model-len") + 1] == "3072"
+    here.wait(lambda: context_of(here, "restless") == "3072", "the last edit")  # the status is written first
     assert len(here.all("replicasets")) <= 25, "edits were not taken together"
     here.wait(lambda: len(here.pods("restless")) == 1, "one pod")
+
+
+def context_of(view: View, name: str) -> str:
+    """The context that the engines of the only pool are started with."""
+    [workload] = view.all("deployments", name)
+    words = workload["spec"]["template"]["spec"]["containers"][0]["args"]
+    return str(words[words.index("--max-model-len") + 1])
 
 
 def test_a_token_that_comes_late_is_noticed_within_seconds(here: View, hub: FakeHub, operator: OperatorProcess) -> None:
