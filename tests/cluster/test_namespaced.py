@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from plimsoll.api.schema import UNSEEN
 from testbed.control_plane import ControlPlane
 from testbed.fleet import mixed_fleet
 from testbed.operator_process import OperatorProcess, install_rbac
@@ -60,7 +61,7 @@ def test_it_serves_its_namespace_with_nodes_from_a_file_and_leaves_the_other_alo
         served.delete("inferencedeployments", "mine")
         served.wait(lambda: not served.all("pods", "mine"), "it and its pods gone")
 
-        assert not other.get("theirs").get("status")
+        assert other.get("theirs")["status"] == UNSEEN
         assert other.workloads("theirs") == []
         assert operator_writes(control_plane, namespace=THEIRS) == []
         assert [line for line in operator.log_lines() if "Traceback" in line] == []
