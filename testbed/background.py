@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from types import TracebackType
+from typing import Self
 
 _JOIN_SECONDS = 60.0
 
 
 class BackgroundLoop:
-    """Call ``step`` again and again until stopped.
+    """Call ``step`` again and again until stopped. May be used as a context manager.
 
     Args:
         name: of the thread.
@@ -34,6 +36,15 @@ class BackgroundLoop:
         self._ended.set()
         if self._thread.is_alive():
             self._thread.join(_JOIN_SECONDS)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
 
     def _run(self) -> None:
         while not self._ended.is_set():

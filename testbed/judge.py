@@ -5,8 +5,7 @@ It reads what was *rendered* (container arguments) and where it was *put* (the n
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from testbed.api_client import ApiClient, ApiError
 from testbed.background import BackgroundLoop
@@ -18,7 +17,7 @@ from testbed.verdict import FITS, judge, read_arguments
 _ROUND_SECONDS = 0.2
 
 
-class Judge:
+class Judge(BackgroundLoop):
     """A thread that annotates scheduled engine pods with a verdict or a crash.
 
     Args:
@@ -28,18 +27,9 @@ class Judge:
     def __init__(self, client: ApiClient) -> None:
         self._client = client
         self._products: dict[str, str | None] = {}
-        self._loop = BackgroundLoop("testbed-judge", self.judge_once, _ROUND_SECONDS)
+        super().__init__("testbed-judge", self.judge_once, _ROUND_SECONDS)
         self.verdicts: dict[str, str] = {}
         """Every verdict so far, by ``namespace/pod``."""
-
-    def __enter__(self) -> Self:
-        self._loop.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._loop.stop()
 
     def judge_once(self) -> None:
         """Judge every scheduled engine pod that has no verdict yet."""

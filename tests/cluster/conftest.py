@@ -45,6 +45,13 @@ def honest(control_plane: ControlPlane, operator: OperatorProcess) -> Iterator[H
 
 
 @pytest.fixture
+def neighbour(control_plane: ControlPlane) -> Iterator[View]:
+    """The namespace of another tenant, for one test."""
+    with namespace_of(control_plane, f"neighbour-{uuid.uuid4().hex[:8]}") as view:
+        yield view
+
+
+@pytest.fixture
 def here(control_plane: ControlPlane) -> Iterator[View]:
     """A namespace for one test."""
     with namespace_of(control_plane, f"test-{uuid.uuid4().hex[:8]}") as view:

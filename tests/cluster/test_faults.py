@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import time
-import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
@@ -25,7 +24,6 @@ from tests.support.installed import (
     condition,
     inference_deployment,
     install,
-    namespace_of,
     on_gpu,
     operator_writes,
     secret_reads,
@@ -256,22 +254,15 @@ def test_a_lost_node_moves_what_is_pending_and_nothing_that_runs(operator: Opera
     assert operator.is_running
 
 
-@pytest.fixture
-def elsewhere(control_plane: ControlPlane) -> Iterator[View]:
-    """The namespace of another tenant."""
-    with namespace_of(control_plane, f"other-{uuid.uuid4().hex[:8]}") as view:
-        yield view
-
-
 def test_a_replica_whose_node_is_lost_moves_under_a_quota_that_is_used_up(
-    operator: OperatorProcess, here: View, elsewhere: View
+    operator: OperatorProcess, here: View, neighbour: View
 ) -> None:
     """The quota counts the pod that waits for a node. It ends before its successor is made."""
-    elsewhere.apply("bystander", **on_gpu("l40s-48gb"))
+    neighbour.apply("bystander", **on_gpu("l40s-48gb"))
     here.apply("hit", gpu={"allow": ["l4-24gb", "l40s-48gb"]})
-    elsewhere.wait_ready("bystander")
+    neighbour.wait_ready("bystander")
     here.wait_ready("hit")
-    [before], [pod] = elsewhere.pods("bystander"), here.pods("hit")
+    [before], [pod] = neighbour.pods("bystander"), here.pods("hit")
     assert here.nodes_of("hit") == ["l4-0"]
     used_up(here, pod)
     since = AuditLog(here.control_plane.audit_log).offset()
@@ -286,7 +277,7 @@ def test_a_replica_whose_node_is_lost_moves_under_a_quota_that_is_used_up(
     written = operator_writes(here.control_plane, since, here.namespace)
     workloads = [(event.verb, event.name) for event in written if event.resource == "deployments"]
     assert workloads == [("delete", "hit-l4-24gb-tp1"), ("patch", "hit-l40s-48gb-tp1")]
-    assert [pod["metadata"]["uid"] for pod in elsewhere.pods("bystander")] == [before["metadata"]["uid"]]
+    assert [pod["metadata"]["uid"] for pod in neighbour.pods("bystander")] == [before["metadata"]["uid"]]
     assert operator.is_running
 
 
@@ -305,7 +296,7 @@ def used_up(view: View, pod: Mapping[str, Any]) -> None:
 
 
 def test_gpus_are_kept_for_a_pod_behind_a_gate_that_opens_late(
-    operator: OperatorProcess, here: View, elsewhere: View
+    operator: OperatorProcess, here: View, neighbour: View
 ) -> None:
     only = {"gpu": {"allow": ["l4-24gb"]}}
     with gated(here):
@@ -315,8 +306,8 @@ def test_gpus_are_kept_for_a_pod_behind_a_gate_that_opens_late(
             lambda: waited_seconds(here, "queued") > 2 * float(IMPATIENT["PLIMSOLL_STRANDED_SECONDS"]),
             "a wait beyond the grace period",
         )
-        elsewhere.apply("later", **only)
-        elsewhere.wait_condition("later", "Planned", "False", "WaitingForGpus")
+        neighbour.apply("later", **only)
+        neighbour.wait_condition("later", "Planned", "False", "WaitingForGpus")
         [pod] = here.pods("queued")
         opened = (
             "--namespace",
@@ -329,7 +320,7 @@ def test_gpus_are_kept_for_a_pod_behind_a_gate_that_opens_late(
         assert body["status"].get("rehomings") is None
         assert [each["metadata"]["uid"] for each in here.pods("queued")] == [pod["metadata"]["uid"]]
     here.delete("inferencedeployments", "queued")
-    elsewhere.wait_ready("later")
+    neighbour.wait_ready("later")
     assert operator.is_running
 
 

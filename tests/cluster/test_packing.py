@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 from testbed.control_plane import ControlPlane
 from testbed.fleet import gpu_node
 from testbed.operator_process import OperatorProcess
-from tests.support.installed import View, condition, inference_deployment, install, namespace_of, on_gpu
+from tests.support.installed import View, condition, inference_deployment, install, on_gpu
 from tests.support.planes import borrowed_plane
 
 pytestmark = pytest.mark.cluster
@@ -35,12 +34,6 @@ def operator(control_plane: ControlPlane) -> Iterator[OperatorProcess]:
     """The operator, as patient with the scheduler as usual."""
     with OperatorProcess(control_plane) as running:
         yield running
-
-
-@pytest.fixture
-def neighbour(control_plane: ControlPlane) -> Iterator[View]:
-    with namespace_of(control_plane, f"neighbour-{uuid.uuid4().hex[:8]}") as view:
-        yield view
 
 
 def thirty_deployments(here: View) -> None:

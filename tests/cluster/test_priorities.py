@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 from testbed.control_plane import ControlPlane
 from testbed.fleet import gpu_node
 from testbed.operator_process import OperatorProcess
-from tests.support.installed import View, condition, install, namespace_of, on_gpu
+from tests.support.installed import View, condition, install, on_gpu
 from tests.support.planes import borrowed_plane
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("operator")]
@@ -39,12 +38,6 @@ def control_plane() -> Iterator[ControlPlane]:
     with borrowed_plane([*nodes, priority_class("gold", 1000), priority_class("plain", 10)]) as running:
         install(running)
         yield running
-
-
-@pytest.fixture
-def neighbour(control_plane: ControlPlane) -> Iterator[View]:
-    with namespace_of(control_plane, f"neighbour-{uuid.uuid4().hex[:8]}") as view:
-        yield view
 
 
 def test_the_higher_class_gets_the_last_gpu_and_a_running_lower_one_stays(

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from testbed.control_plane import ControlPlane
-from testbed.fleet import mixed_fleet
 from testbed.kwok_config import LOAD_TIME_ANNOTATION
 from testbed.operator_process import OperatorProcess
 from testbed.rejecting_kubelet import REASONS, RejectingKubelet
-from tests.support.faulty import IMPATIENT
-from tests.support.installed import View, condition, install, namespace_of, on_gpu
-from tests.support.planes import borrowed_plane
+from tests.support.installed import View, condition, on_gpu
 
 pytestmark = pytest.mark.cluster
 
@@ -24,25 +18,6 @@ MOST_OF_A_TRY = 20
 
 LOADS_LONG = {"podTemplate": {"annotations": {LOAD_TIME_ANNOTATION: "600s"}}}
 """An engine that serves at once would be rejected as a pod that has served."""
-
-
-@pytest.fixture(scope="module")
-def control_plane() -> Iterator[ControlPlane]:
-    with borrowed_plane(mixed_fleet()) as running:
-        install(running)
-        yield running
-
-
-@pytest.fixture(scope="module")
-def operator(control_plane: ControlPlane) -> Iterator[OperatorProcess]:
-    with OperatorProcess(control_plane, environment=IMPATIENT) as running:
-        yield running
-
-
-@pytest.fixture
-def neighbour(control_plane: ControlPlane) -> Iterator[View]:
-    with namespace_of(control_plane, f"neighbour-{uuid.uuid4().hex[:8]}") as view:
-        yield view
 
 
 def message(body: dict[str, Any]) -> str:

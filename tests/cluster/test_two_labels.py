@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 
 from testbed.control_plane import ControlPlane
 from testbed.fleet import gpu_node
-from tests.support.installed import View, install, namespace_of, on_gpu
+from tests.support.installed import View, install, on_gpu
 from tests.support.planes import borrowed_plane
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("operator")]
@@ -43,12 +42,6 @@ def control_plane() -> Iterator[ControlPlane]:
     with borrowed_plane(nodes) as running:
         install(running)
         yield running
-
-
-@pytest.fixture
-def neighbour(control_plane: ControlPlane) -> Iterator[View]:
-    with namespace_of(control_plane, f"neighbour-{uuid.uuid4().hex[:8]}") as view:
-        yield view
 
 
 @pytest.fixture

@@ -23,8 +23,7 @@ _ADVICE: Mapping[NodeReason, str] = {
 
 
 NODE_STARTS_SECONDS = 900.0
-"""How long a new node may take until it has its labels and devices. Karpenter gives a node as long to register
-(https://karpenter.sh/docs/concepts/disruption/)."""
+"""How long a new node may take until it has its labels and devices: our choice."""
 
 _COMING = (NodeReason.NOT_READY, NodeReason.NO_DEVICES, NodeReason.NO_PRODUCT_LABEL)
 

@@ -328,10 +328,8 @@ def _uncounted(
     most = most_uncounted(gpu.name)
     if count <= most or gpu.is_slice or physical_gpus(labels, annotations, sliced=found.is_slice) is not None:
         return None
-    detail = (
-        f"{count} {found.resource} allocatable, and no label counts the cards: GPUs seem to be shared. If it has as"
-    )
-    return NodeReason.SHARED_GPUS, f"{detail} many {gpu.name}, label it {GPU_COUNT_LABEL}={count}"
+    seen = f"{count} {found.resource} allocatable, and no label counts the cards: GPUs seem to be shared"
+    return NodeReason.SHARED_GPUS, f"{seen}. If it has as many {gpu.name}, label it {GPU_COUNT_LABEL}={count}"
 
 
 def _out_of_service(node: Body) -> tuple[NodeReason, str] | None:
