@@ -11,6 +11,7 @@ from plimsoll.domain.reasons import Reason, RemedyKind
 from plimsoll.domain.units import GIB
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision, Pool, PoolState, Tenant
+from plimsoll.placement.quota import room_in
 from plimsoll.render.conditions import conditions
 from plimsoll.render.report import PoolView, Report
 from tests.support.planning import H100, L40S, LLAMA_70B_FP8, MI300X, fleet, node, pool, request, tenant
@@ -44,6 +45,24 @@ def test_a_refusal_by_quota_has_its_figures_and_is_not_stalled() -> None:
     told = ready(decision)
     assert told["Ready"] == told["Planned"] == told["Reconciling"] == "WaitingForQuota"
     assert "Stalled" not in told
+
+
+def test_a_quota_that_was_lowered_below_its_use_leaves_nothing_and_not_less() -> None:
+    (decision,) = plan([who("a", facts=LLAMA_70B_FP8)], fleet(node("h", H100, 8)), quotas={"tight": {RESOURCE: -2}})
+    rejection = next(each for each in decision.rejections if each.reason is Reason.QUOTA_EXCEEDED)
+    assert dict(rejection.numbers)["left"] == 0
+    assert room_in({RESOURCE: -2}, ((RESOURCE, 1),)) == 0
+
+
+def test_a_resource_of_which_a_pod_takes_nothing_limits_nothing() -> None:
+    assert room_in({RESOURCE: 3, "limits.cpu": 0}, ((RESOURCE, 1), ("limits.cpu", 0))) == 3
+    assert room_in({"limits.cpu": 0}, ((RESOURCE, 1), ("limits.cpu", 0))) is None
+
+
+def test_only_what_has_no_place_waits_for_one() -> None:
+    (some,) = plan([who("a", replicas=2)], fleet(node("h", H100, 1)))
+    (all_,) = plan([who("a", replicas=2)], fleet(node("h", H100, 2)))
+    assert [some.waits_for_place, all_.waits_for_place] == [True, False]
 
 
 def test_the_remedy_is_a_larger_quota_and_not_free_gpus() -> None:
