@@ -33,6 +33,15 @@ def ready(decision: Decision) -> dict[str, str]:
     return {each["type"]: each["reason"] for each in told}
 
 
+def test_a_resource_of_which_a_pod_takes_nothing_limits_nothing() -> None:
+    assert room_in({RESOURCE: 3, "limits.cpu": 0}, ((RESOURCE, 1), ("limits.cpu", 0))) == 3
+    assert room_in({"limits.cpu": 0}, ((RESOURCE, 1), ("limits.cpu", 0))) is None
+
+
+def test_a_quota_below_its_use_has_room_for_nobody() -> None:
+    assert room_in({RESOURCE: -2}, ((RESOURCE, 1),)) == 0
+
+
 def test_no_more_is_placed_than_the_quota_leaves() -> None:
     (decision,) = plan([who("a", replicas=4)], fleet(node("h", H100, 8)), quotas={"tight": {RESOURCE: 3}})
     assert (placed(decision), decision.missing) == (3, 1)
@@ -51,12 +60,6 @@ def test_a_quota_that_was_lowered_below_its_use_leaves_nothing_and_not_less() ->
     (decision,) = plan([who("a", facts=LLAMA_70B_FP8)], fleet(node("h", H100, 8)), quotas={"tight": {RESOURCE: -2}})
     rejection = next(each for each in decision.rejections if each.reason is Reason.QUOTA_EXCEEDED)
     assert dict(rejection.numbers)["left"] == 0
-    assert room_in({RESOURCE: -2}, ((RESOURCE, 1),)) == 0
-
-
-def test_a_resource_of_which_a_pod_takes_nothing_limits_nothing() -> None:
-    assert room_in({RESOURCE: 3, "limits.cpu": 0}, ((RESOURCE, 1), ("limits.cpu", 0))) == 3
-    assert room_in({"limits.cpu": 0}, ((RESOURCE, 1), ("limits.cpu", 0))) is None
 
 
 def test_only_what_has_no_place_waits_for_one() -> None:
