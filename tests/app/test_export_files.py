@@ -280,8 +280,8 @@ CONSIDERED: dict[type[BaseModel], str] = {
     InferenceDeploymentSpec: "model precision kvCache contextLength concurrency totalConcurrency minReplicas "
     "expectedTokens sizing replicas slo gpu engine podTemplate overrides rebalancing suspend",
     ModelSpec: "name revision tokenSecretRef config path parameters",
-    EngineSpec: "name image imageVendor version extraArgs gpuMemoryUtilizationPercent maxBatchedTokens maxSequences "
-    "enforceEager cpuOffload weightStreaming lora textOnly multimodal runner speculation",
+    EngineSpec: "name image imageVendor platforms version extraArgs gpuMemoryUtilizationPercent maxBatchedTokens "
+    "maxSequences enforceEager cpuOffload weightStreaming lora textOnly multimodal runner speculation",
     PodTemplateSpec: "labels annotations nodeSelector tolerations env envFrom serviceAccountName imagePullSecrets "
     "priorityClassName runtimeClassName volumes volumeMounts modelCache resources",
     RebalancingSpec: "mode moves scale minReplicas maxReplicas idleSeconds gateway wake changesPerHour "

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -290,3 +291,43 @@ def test_before_anybody_is_advised_to_buy_the_gpus_that_are_left_out_are_named(
     said = "20 GPUs of 3 nodes are left out: NoProductLabel 2 (run GPU Feature Discovery there, or label them "
     assert said in entry["message"]
     assert entry["message"].index("NotSupported 1") < entry["message"].index("add a node with")
+
+
+def test_the_cheapest_node_is_not_taken_where_the_image_has_no_platform_for_it(
+    run: Run, write: Callable[[str], str], tmp_path: Path
+) -> None:
+    def node_of(name: str, arch: str, product: str, mib: int, capability: str) -> dict[str, Any]:
+        major, minor = capability.split(".")
+        labels = {
+            "kubernetes.io/arch": arch,
+            "nvidia.com/gpu.product": product,
+            "nvidia.com/gpu.memory": str(mib),
+            "nvidia.com/gpu.compute.major": major,
+            "nvidia.com/gpu.compute.minor": minor,
+        }
+        held = {"cpu": "96", "memory": "1152Gi", "pods": "110", "nvidia.com/gpu": "1"}
+        return {"kind": "Node", "metadata": {"name": name, "labels": labels}, "status": {"allocatable": held}}
+
+    fleet = write(
+        yaml.safe_dump_all(
+            [
+                node_of("grace", "arm64", "NVIDIA-GH200-480GB", 97871, "9.0"),
+                node_of("host", "amd64", "NVIDIA-H100-80GB-HBM3", 81559, "9.0"),
+            ]
+        )
+    )
+
+    def placed(**engine: Any) -> tuple[str, set[str]]:
+        manifest = yaml.safe_load(Path(MINIMAL).read_text(encoding="utf-8"))
+        manifest["spec"] |= {"engine": engine} if engine else {}
+        file = tmp_path / "deployment.yaml"
+        file.write_text(yaml.safe_dump(manifest), encoding="utf-8")
+        _, shown, _ = run("plan", "-f", str(file), "--fleet", fleet, "-o", "json")
+        (entry,) = json.loads(shown)
+        return entry["placement"]["gpuType"], {each["reason"] for each in entry["rejections"]}
+
+    image = {"image": "registry.example/vllm-amd64:0.32.0"}
+    gpu_type, reasons = placed(**image)
+    assert gpu_type == "h100-sxm-80gb"
+    assert "ImageForOtherPlatform" in reasons
+    assert placed()[0] == placed(**image, platforms=["linux/arm64"])[0] == "gh200-96gb"

@@ -153,9 +153,16 @@ OPERATORS = {
         "patch services",
         "watch pods",
         "watch resourcequotas",
+        "get persistentvolumeclaims",
         "create events.events.k8s.io",
     ),
-    *rows("", "list nodes", "list priorityclasses.scheduling.k8s.io"),
+    *rows(
+        "",
+        "list nodes",
+        "list priorityclasses.scheduling.k8s.io",
+        "get persistentvolumes",
+        "get storageclasses.storage.k8s.io",
+    ),
     *rows(
         NAMESPACE,
         "get configmaps/plimsoll-prices",
@@ -251,6 +258,7 @@ SERVED = (
     "create services",
     "list pods",
     "list resourcequotas",
+    "get persistentvolumeclaims",
     "create events.events.k8s.io",
     "get secrets/hugging-face",
 )

@@ -38,6 +38,15 @@ MOVES = [
         Obstacle.NODES_GONE,
     ),
     ("no nodes available to schedule pods", Obstacle.NODES_GONE),
+    (
+        f"0/6 nodes are available: 1 node(s) had volume node affinity conflict, {OTHERS}.{PREEMPTION}",
+        Obstacle.VOLUME_ELSEWHERE,
+    ),
+    (
+        f"0/6 nodes are available: 1 node(s) didn't match PersistentVolume's node affinity, {OTHERS}.",
+        Obstacle.VOLUME_ELSEWHERE,
+    ),
+    (f"0/6 nodes are available: 1 node(s) had no available volume zone, {OTHERS}.", Obstacle.VOLUME_ELSEWHERE),
 ]  # fmt: skip
 
 STAYS = [
@@ -46,8 +55,6 @@ STAYS = [
     (f"0/6 nodes are available: 1 Insufficient memory, {OTHERS}.", Obstacle.MEMORY),
     (f"0/6 nodes are available: 1 Insufficient ephemeral-storage, {OTHERS}.", Obstacle.OTHER_RESOURCE),
     (f"0/6 nodes are available: 1 Too many pods, {OTHERS}.", Obstacle.PODS),
-    (f"0/6 nodes are available: 1 node(s) had volume node affinity conflict, {OTHERS}.", Obstacle.VOLUMES),
-    (f"0/6 nodes are available: 1 node(s) didn't match PersistentVolume's node affinity, {OTHERS}.", Obstacle.VOLUMES),
     (f"0/6 nodes are available: 1 node(s) exceed max volume count, {OTHERS}.", Obstacle.VOLUMES),
     ('0/6 nodes are available: persistentvolumeclaim "weights" not found. preemption: 0/6 nodes.', Obstacle.VOLUMES),
     ("0/6 nodes are available: pod has unbound immediate PersistentVolumeClaims.", Obstacle.VOLUMES),

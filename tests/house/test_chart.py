@@ -33,6 +33,7 @@ SERVED_RIGHTS = {
     ("", "secrets"): ["get"],
     ("", "services"): OWN,
     ("", "resourcequotas"): WATCH,
+    ("", "persistentvolumeclaims"): ["get"],
     ("apps", "deployments"): [*OWN, "delete"],
     ("policy", "poddisruptionbudgets"): OWN,
     ("events.k8s.io", "events"): ["create"],
@@ -146,6 +147,10 @@ def test_the_cluster_role_grants_exactly_what_the_operator_needs() -> None:
     assert rights(part("nodes")) == {("", "nodes"): WATCH}
     assert rights(part("pods")) == {("", "pods"): WATCH}
     assert rights(part("priorities")) == {("scheduling.k8s.io", "priorityclasses"): WATCH}
+    assert rights(part("volumes")) == {
+        ("", "persistentvolumes"): ["get"],
+        ("storage.k8s.io", "storageclasses"): ["get"],
+    }
 
 
 def test_secrets_are_granted_only_where_the_switch_says_so() -> None:

@@ -53,6 +53,8 @@ RULED_OUT = frozenset(
         Reason.DATA_PARALLEL_NOT_SUPPORTED,
         Reason.PRECISION_NOT_SUPPORTED,
         Reason.IMAGE_FOR_OTHER_VENDOR,
+        Reason.IMAGE_FOR_OTHER_PLATFORM,
+        Reason.VOLUME_ELSEWHERE,
         Reason.GPU_TYPE_DENIED,
         Reason.CAPACITY_TYPE_DENIED,
         Reason.GPU_TYPE_NOT_FORCED,

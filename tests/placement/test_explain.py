@@ -42,6 +42,16 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
         "spec.engine.image is made for AMD GPUs, this one is NVIDIA's (spec.engine.imageVendor names the vendor)",
     ),
     (
+        Reason.IMAGE_FOR_OTHER_PLATFORM,
+        {"nodes": 2, "platforms": "linux/amd64"},
+        "none of the 2 nodes has a platform of the image, linux/amd64 (spec.engine.platforms names them)",
+    ),
+    (
+        Reason.VOLUME_ELSEWHERE,
+        {"nodes": 3, "claim": "w", "where": "topology.kubernetes.io/zone in a"},
+        "none of the 3 nodes can mount the volume of claim w, which is bound to topology.kubernetes.io/zone in a",
+    ),
+    (
         Reason.WIDTH_NOT_DIVISIBLE,
         {"what": "intermediate_size", "width": 14338, "next_degree": 2},
         "intermediate_size 14338 does not divide; 2 works",

@@ -8,10 +8,12 @@ from itertools import count, takewhile
 
 import pytest
 
+from plimsoll.domain.claims import Claim, rules_of
 from plimsoll.domain.engine_choice import EngineChoice
 from plimsoll.domain.fleet import Fleet, Taint, Toleration
 from plimsoll.domain.gpus import Vendor
 from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.node_rules import Requirement, architecture_rule
 from plimsoll.domain.outcomes import Fit, Option, Rejection, Split
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.reasons import MAY_PASS, Reason
@@ -39,7 +41,9 @@ from tests.support.planning import (
 )
 from tests.support.tables import every_case
 
-FLEET = fleet(node("h100", H100), node("l4", L4, 1), node("t4", T4, 4))
+FLEET = fleet(
+    node("h100", H100, labels={"kubernetes.io/arch": "amd64", "zone": "a"}), node("l4", L4, 1), node("t4", T4, 4)
+)
 
 
 ONE = Split(1)
@@ -128,6 +132,22 @@ def test_what_fits_is_a_choice_with_its_working() -> None:
             Reason.IMAGE_FOR_OTHER_VENDOR,
             {"image_vendor": "amd", "gpu_vendor": "nvidia"},
             id="image",
+        ),
+        pytest.param(
+            request(node_rules=(architecture_rule(("arm64",)),)),
+            H100,
+            1,
+            Reason.IMAGE_FOR_OTHER_PLATFORM,
+            {"nodes": 1, "platforms": "linux/arm64"},
+            id="platform",
+        ),
+        pytest.param(
+            request(node_rules=rules_of([Claim("w", terms=((Requirement("zone", "In", ("b",)),),))])),
+            H100,
+            1,
+            Reason.VOLUME_ELSEWHERE,
+            {"nodes": 1, "claim": "w", "where": "zone in b"},
+            id="volume",
         ),
         pytest.param(
             request("Qwen/Qwen2.5-7B-Instruct"), H100, 8, Reason.HEADS_NOT_DIVISIBLE, {"heads": 28}, id="heads"

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from plimsoll.domain.outcomes import Rejection, Split
-from plimsoll.domain.reasons import MAY_PASS, Numbers, Reason
+from plimsoll.domain.reasons import MAY_PASS, WISHED, Numbers, Reason
 from plimsoll.domain.units import GIB
 from plimsoll.placement.explain import nearest_sentence, place_words
 from tests.support.planning import A100, H100, L4
@@ -19,6 +19,11 @@ FIGURES: dict[Reason, Numbers] = {
     Reason.NODE_LACKS_MEMORY: (("asked_bytes", 2 * GIB), ("free_bytes", GIB), ("largest_bytes", 8 * GIB)),
     Reason.NODE_LACKS_PODS: (("largest", 110),),
     Reason.MOVE_FAILED: (("failure", "EngineCrashed"),),
+    Reason.GPU_TYPE_DENIED: (("field", "spec.gpu.deny"),),
+    Reason.CAPACITY_TYPE_DENIED: (("capacity", "spot"),),
+    Reason.GPU_TYPE_NOT_FORCED: (("forced", "l4-24gb"),),
+    Reason.SPLIT_NOT_FORCED: (("forced", 2),),
+    Reason.TOO_MANY_GPUS_PER_REPLICA: (("gpus", 2), ("limit", 1)),
 }
 
 
@@ -80,6 +85,11 @@ def test_a_lack_of_memory_comes_before_a_split_that_is_impossible() -> None:
 def test_a_reason_with_only_one_of_the_two_figures_is_no_lack_of_memory() -> None:
     lone = rejected(A100, Reason.HEADS_NOT_DIVISIBLE, heads=28, need_bytes=1)
     assert nearest(too_little(H100, 900 * GIB, GIB), lone) == H100
+
+
+def test_what_the_user_rules_out_is_the_farthest() -> None:
+    for reason in WISHED:
+        assert nearest(rejected(A100, reason), rejected(H100, Reason.HEADS_NOT_DIVISIBLE, heads=28)) == H100
 
 
 def test_among_equals_the_name_of_the_gpu_type_decides() -> None:

@@ -33,6 +33,9 @@ OWNED_BY_THE_DEPLOYMENT = {
     "blockOwnerDeletion": True,
 }
 
+LINUX = {"key": "kubernetes.io/os", "operator": "NotIn", "values": ["windows"]}
+"""Every pod stays off Windows nodes."""
+
 
 def pod_spec(**pod: Any) -> dict[str, Any]:
     spec: dict[str, Any] = rendered(options(pod=PodOptions(**pod)))["spec"]["template"]["spec"]
@@ -138,7 +141,7 @@ class TestPod:
         (term,) = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][
             "nodeSelectorTerms"
         ]
-        assert term["matchExpressions"] == [{"key": label[0], "operator": "In", "values": [label[1]]}]
+        assert term["matchExpressions"] == [{"key": label[0], "operator": "In", "values": [label[1]]}, LINUX]
 
     def test_the_image_is_the_releases_or_the_users(self) -> None:
         assert container(rendered())["image"] == "vllm/vllm-openai:v0.32.0"
@@ -240,7 +243,8 @@ class TestPod:
             "nodeSelectorTerms"
         ]
         assert term["matchExpressions"] == [
-            {"key": "nvidia.com/gpu.product", "operator": "In", "values": ["NVIDIA-H100-80GB-HBM3"]}
+            {"key": "nvidia.com/gpu.product", "operator": "In", "values": ["NVIDIA-H100-80GB-HBM3"]},
+            LINUX,
         ]
         assert seen["nodeSelector"] == {"zone": "a"}
         assert "nodeSelector" not in pod_spec()
@@ -252,12 +256,23 @@ class TestPod:
         seen = rendered(where=where)
         affinity = seen["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
         assert affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"] == [
-            {"matchExpressions": [{"key": product, "operator": "In", "values": ["A-H100", "H100-SXM5"]}]},
-            {"matchExpressions": [{"key": cloud, "operator": "In", "values": ["nvidia-h100-80gb"]}]},
+            {"matchExpressions": [{"key": product, "operator": "In", "values": ["A-H100", "H100-SXM5"]}, LINUX]},
+            {"matchExpressions": [{"key": cloud, "operator": "In", "values": ["nvidia-h100-80gb"]}, LINUX]},
         ]
         record = json.loads(seen["metadata"]["annotations"][POOL_ANNOTATION])
         assert record["nodeSelector"] == {product: "H100-SXM5"}, "an earlier release reads one label"
         assert record["nodeLabels"] == [f"{product}=H100-SXM5", f"{cloud}=nvidia-h100-80gb", f"{product}=A-H100"]
+
+    def test_every_term_keeps_the_pod_off_architectures_that_its_image_does_not_have(self) -> None:
+        where = fleet(*(replace(node(f"n{i}", H100), selector=(f"label-{i}", "x")) for i in range(2)))
+        for offered, others in (
+            (("amd64",), ["arm64", "ppc64le", "s390x"]),
+            (("amd64", "arm64"), ["ppc64le", "s390x"]),
+        ):
+            seen = rendered(options(architectures=offered), where=where)["spec"]["template"]["spec"]["affinity"]
+            terms = seen["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+            platform = {"key": "kubernetes.io/arch", "operator": "NotIn", "values": others}
+            assert [term["matchExpressions"][1:] for term in terms] == [[LINUX, platform]] * 2
 
     def test_a_pod_that_is_restricted_to_a_capacity_type_finds_it_by_every_clouds_label(self) -> None:
         h100 = node("stays", H100)
@@ -273,7 +288,8 @@ class TestPod:
             assert record["capacityType"] == {"on-demand": "OnDemand", "spot": "Spot"}[capacity]
         (stays,) = found[CapacityType.ON_DEMAND]
         assert stays["matchExpressions"][0] == product
-        assert {(each["key"], each["operator"]) for each in stays["matchExpressions"][1:]} == {
+        assert stays["matchExpressions"][-1] == LINUX
+        assert {(each["key"], each["operator"]) for each in stays["matchExpressions"][1:-1]} == {
             (key, "NotIn") for key in SPOT_LABELS
         }
         assert {
@@ -284,7 +300,7 @@ class TestPod:
         terms = [each["matchExpressions"] for each in found[CapacityType.SPOT]]
         assert [each[0] for each in terms] == [product] * len(SPOT_LABELS)
         assert [(each[1]["key"], each[1]["operator"], len(each)) for each in terms] == [
-            (k, "In", 2) for k in SPOT_LABELS
+            (k, "In", 3) for k in SPOT_LABELS
         ]
 
     def test_a_pod_prefers_nodes_that_engines_of_any_namespace_use_and_never_insists(self) -> None:

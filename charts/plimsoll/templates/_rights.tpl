@@ -38,6 +38,10 @@ It never writes a spec of its own API, never touches a pod or a node, and never 
 - apiGroups: [""]
   resources: [resourcequotas]
   verbs: [list, watch]
+# Pods go where the volumes of the claims that their InferenceDeployments name can be mounted.
+- apiGroups: [""]
+  resources: [persistentvolumeclaims]
+  verbs: [get]
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create]
@@ -53,6 +57,16 @@ It never writes a spec of its own API, never touches a pod or a node, and never 
 - apiGroups: [""]
   resources: [nodes]
   verbs: [list, watch]
+{{- end -}}
+
+{{/* The nodes that can mount a volume. Only those of claims that are named are read. */}}
+{{- define "plimsoll.rights.volumes" -}}
+- apiGroups: [""]
+  resources: [persistentvolumes]
+  verbs: [get]
+- apiGroups: [storage.k8s.io]
+  resources: [storageclasses]
+  verbs: [get]
 {{- end -}}
 
 {{/* Where not all have room, the higher priority comes first. */}}

@@ -142,6 +142,7 @@ def _gpu_type(entry: Mapping[str, Any], price: Price | None) -> GpuType:
         speed=speed_of(entry),
         price=price,
         family=entry["family"],
+        architecture=entry.get("architecture", ""),
     )
 
 

@@ -50,6 +50,9 @@ PODS = Kind("", "v1", "Pod", "pods")
 SERVICES = Kind("", "v1", "Service", "services")
 CONFIG_MAPS = Kind("", "v1", "ConfigMap", "configmaps")
 SECRETS = Kind("", "v1", "Secret", "secrets")
+CLAIMS = Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
+VOLUMES = Kind("", "v1", "PersistentVolume", "persistentvolumes", namespaced=False)
+STORAGE_CLASSES = Kind("storage.k8s.io", "v1", "StorageClass", "storageclasses", namespaced=False)
 RESOURCE_QUOTAS = Kind("", "v1", "ResourceQuota", "resourcequotas")
 PRIORITY_CLASSES = Kind("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", namespaced=False)
 DEPLOYMENTS = Kind("apps", "v1", "Deployment", "deployments")
@@ -65,6 +68,7 @@ LEASES = Kind("coordination.k8s.io", "v1", "Lease", "leases")
 KINDS = (
     INFERENCE_DEPLOYMENTS, NODES, PODS, SERVICES, CONFIG_MAPS, SECRETS, RESOURCE_QUOTAS, PRIORITY_CLASSES,
     DEPLOYMENTS, DISRUPTION_BUDGETS, EVENTS, LEASES, NODE_POOLS, PROPOSALS, APPROVALS, SELF_REVIEWS, ACCESS_REVIEWS,
+    CLAIMS, VOLUMES, STORAGE_CLASSES,
 )  # fmt: skip
 
 _BY_NAME = {(kind.api_version, kind.kind): kind for kind in KINDS}

@@ -35,6 +35,7 @@ from plimsoll.domain.images import EngineImages, vendor_of
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.latency import Slo
 from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.node_rules import NodeRule, architecture_rule
 from plimsoll.domain.precision import WIDE
 from plimsoll.domain.serving import GpuConstraints, Overrides, Request, ServingShape, TotalLoad
 from plimsoll.domain.units import ceil_div, parse_bytes, parse_quantity
@@ -88,6 +89,7 @@ def to_request(
         overrides=_overrides(spec),
         node_selector=_node_selector(spec),
         tolerations=_tolerations(spec),
+        node_rules=_node_rules(spec.engine),
         created=resource.metadata.creation_timestamp,
         cpu_millis=_requested(spec, "cpu", 1000),
         memory_bytes=_requested(spec, "memory", 1),
@@ -298,6 +300,22 @@ def _node_selector(spec: InferenceDeploymentSpec) -> tuple[tuple[str, str], ...]
     return tuple(sorted((selector or {}).items()))
 
 
+def _node_rules(engine: EngineSpec) -> tuple[NodeRule, ...]:
+    offered = architectures(engine)
+    return (architecture_rule(offered),) if offered else ()
+
+
+def architectures(engine: EngineSpec) -> tuple[str, ...]:
+    """Return the architectures of the image; empty for a release's own image, which has those of all GPU nodes.
+
+    Source: vLLM's CUDA image is an index of amd64 and arm64 since release 0.10.2. Its ROCm image is for amd64 alone, as
+    are the hosts of AMD's GPUs. An image of the user's own is taken for amd64 where the user does not say.
+    """
+    if engine.platforms is not None:
+        return tuple(sorted(each.value.removeprefix("linux/") for each in engine.platforms))
+    return () if engine.image is None else ("amd64",)
+
+
 def _tolerations(spec: InferenceDeploymentSpec) -> tuple[Toleration, ...]:
     listed = spec.pod_template.tolerations if spec.pod_template else None
     return tuple(_toleration(toleration) for toleration in listed or ())
@@ -327,6 +345,7 @@ def to_workload_options(
         engine_version=str(_version(spec.engine)),
         engine=spec.engine.engine_name,
         image=spec.engine.image,
+        architectures=architectures(spec.engine),
         extra_args=tuple(spec.engine.extra_args or ()),
         token=None if token is None else SecretKey(token.name, token.key),
         pod=_pod_options(spec.pod_template or PodTemplateSpec()),

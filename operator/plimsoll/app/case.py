@@ -36,7 +36,7 @@ from plimsoll.domain.observations import Seen
 from plimsoll.domain.outcomes import MemoryEstimate
 from plimsoll.domain.priorities import NO_PRIORITY, Priority
 from plimsoll.domain.proposals import Proposal
-from plimsoll.domain.public_words import ConditionReason
+from plimsoll.domain.public_words import RESOLVING, ConditionReason
 from plimsoll.domain.serving import Request
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.domain.workload import Manifest
@@ -323,7 +323,7 @@ def is_passing(case: Case) -> bool:
     if case.problem is None or case.problem.permanent or not status.conditions:
         return False
     placed = bool(status.pools) and status.observed_generation == case.generation
-    return placed or case.problem.reason in (ConditionReason.RESOLVING_MODEL, ConditionReason.PLANNING_QUEUED)
+    return placed or case.problem.reason in (*RESOLVING, ConditionReason.PLANNING_QUEUED)
 
 
 def wanted_signals(case: Case) -> Wanted:
@@ -439,6 +439,7 @@ def running_of(case: Case, figures: MemoryEstimate | None, fleet: Fleet, memo: M
         retuning=any(pool.earlier is not None and not pool.overdue for pool in wanted),
         rolling=_is_rolling(case, active),
         generates=case.request.model.task is Task.GENERATE,
+        mounts_alone=case.request.mounts_alone,
     )
 
 

@@ -23,6 +23,7 @@ from plimsoll.adapters.highs import fleetwide
 from plimsoll.adapters.later_collection import collecting_later
 from plimsoll.adapters.metrics import Metrics
 from plimsoll.adapters.readings import Reading
+from plimsoll.api.claims import check_claims, claim_names
 from plimsoll.api.convert import check_without_model, to_request
 from plimsoll.api.gpu_names import check_gpu_names
 from plimsoll.api.parse import parse_inference_deployment
@@ -45,6 +46,7 @@ from plimsoll.app.case import (
     wanted_signals,
     with_sequences,
 )
+from plimsoll.app.claim_book import ClaimBook
 from plimsoll.app.contests import Contest, Contests
 from plimsoll.app.deadlines import deadlines_of
 from plimsoll.app.faults import Faults, Step
@@ -77,6 +79,7 @@ from plimsoll.app.snapshot import Snapshot, snapshot_of
 from plimsoll.app.store import Picture, key_of, uid_of
 from plimsoll.app.turn_memo import TurnMemo
 from plimsoll.app.updates import read_updates
+from plimsoll.domain.claims import Claim, rules_of
 from plimsoll.domain.errors import InvalidInput, NotPermitted, PlimsollError
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
@@ -135,6 +138,7 @@ class Passes:
     faults: Faults
     pod_policy: PodPolicy = field(default_factory=PodPolicy)
     refusals: Refusals = field(default_factory=Refusals)
+    claims: ClaimBook = field(default_factory=ClaimBook)
     contests: Contests = field(default_factory=Contests)
     quotas: NamespaceQuotas = field(default_factory=NamespaceQuotas)
     priorities: PriorityClasses = field(default_factory=PriorityClasses)
@@ -315,8 +319,14 @@ class Passes:
             if isinstance(draft, Problem):
                 case.problem = draft
                 return
+            claims = self.claims.look_up(case.key.namespace, claim_names(resource.spec))
+            if isinstance(claims, Problem):
+                case.problem = claims
+                return
+            check_claims(resource.spec, claims)
             convert = partial(to_request, resource, model, draft=draft)
-            case.request = self._sized(case, self.reading.converted(resource, model, draft, convert))
+            request = self.reading.converted(resource, model, draft, convert)
+            case.request = self._mounting(case, self._sized(case, request), claims)
         except NotPermitted as error:
             case.problem = Problem(ConditionReason.NOT_PERMITTED, str(error), permanent=True)
         except InvalidInput as error:
@@ -332,6 +342,15 @@ class Passes:
         known = with_size(request, size.replicas, size.concurrency)
         return self.reading.with_changes(
             case.uid, request, shape=known.shape, replicas=known.replicas, total=None, is_sized=True
+        )
+
+    def _mounting(self, case: Case, request: Request, claims: Sequence[Claim]) -> Request:
+        """Return the request with what its volumes rule out; unchanged where that is nothing."""
+        rules, alone = rules_of(claims), any(claim.is_for_one_node for claim in claims)
+        if not rules and not alone:
+            return request
+        return self.reading.with_changes(
+            case.uid, request, node_rules=(*request.node_rules, *rules), mounts_alone=alone
         )
 
     def _declared_priority(self, case: Case) -> int:
@@ -401,7 +420,9 @@ class Passes:
             case.request.replicas,
             came_back=self.scale_writes.came_back(case.uid, case.record.status.observed_generation),
         )
-        case.request = self.reading.with_changes(case.uid, case.request, replicas=case.standing.target_replicas)
+        target = case.standing.target_replicas
+        target = min(target, 1) if case.request.mounts_alone else target
+        case.request = self.reading.with_changes(case.uid, case.request, replicas=target)
 
     def _plan(self, cases: Sequence[Case], fleet: Fleet) -> Plan:
         """Step 3: plan all objects on one stock, each for the replicas that are decided so far."""

@@ -115,6 +115,7 @@ class Running:
         rolling: engines are replaced by others with another template, whoever decided that.
         steps: finds the other steps that the engines could be given.
         generates: whether the engines generate. What pools leaves nothing in the KV cache by which load shows.
+        mounts_alone: more than one replica cannot mount its volumes.
     """
 
     figures: MemoryEstimate | None = None
@@ -125,6 +126,7 @@ class Running:
     retuning: bool = False
     rolling: bool = False
     generates: bool = True
+    mounts_alone: bool = False
     steps: Callable[[], tuple[OtherStep, ...]] = field(default=tuple, compare=False, repr=False)
 
 
@@ -244,7 +246,8 @@ def take_turn(
         HypothesisFailed: the object cannot be planned with the change.
     """
     floor = 0 if spec.total_concurrency is None else standing.base_replicas
-    policy = replace(policy_of(spec, floor), contested=contested)
+    ceiling = 1 if running.mounts_alone else UNBOUNDED_REPLICAS
+    policy = replace(policy_of(spec, floor, ceiling), contested=contested)
     history = standing.history.clamped(now)
     situation = Situation(
         _need_of(running.figures),
@@ -359,10 +362,14 @@ def _need_of(figures: MemoryEstimate | None) -> DeclaredNeed:
     return DeclaredNeed(figures.kv_needed_tokens, figures.expected_bytes)
 
 
-def policy_of(spec: InferenceDeploymentSpec, floor: int = 0) -> RebalancePolicy:
-    """The user's limits as the core's policy. Fewer replicas than ``floor`` do not hold ``totalConcurrency``."""
+def policy_of(spec: InferenceDeploymentSpec, floor: int = 0, ceiling: int = UNBOUNDED_REPLICAS) -> RebalancePolicy:
+    """The user's limits as the core's policy.
+
+    Fewer replicas than ``floor`` do not hold ``totalConcurrency``. More than ``ceiling`` cannot mount the volumes.
+    """
     given, scales = spec.rebalancing, spec.rebalancing.scale is not ScaleOwner.EXTERNAL
     most = UNBOUNDED_REPLICAS if given.max_replicas is None or not scales else given.max_replicas
+    most = min(most, ceiling) if scales else most
     return RebalancePolicy(
         mode=Mode(given.mode.value),
         min_replicas=min(max(given.min_replicas, floor), most) if scales else 0,

@@ -33,6 +33,7 @@ from plimsoll.adapters.pod_scrape import PodScrape
 from plimsoll.adapters.secrets import read_entry
 from plimsoll.api.pod_policy import PodPolicy
 from plimsoll.app import planning_time, pruning
+from plimsoll.app.claim_book import ClaimBook
 from plimsoll.app.executor import Executor
 from plimsoll.app.faults import Faults
 from plimsoll.app.fleet_file import nodes_from
@@ -193,6 +194,7 @@ class Shell:
         models = self._models(cluster, wake)
         self.planner = self._planner(cluster, metrics, wake, (prices, live, models))
         self.stack.push_async_callback(models.close)
+        self.stack.push_async_callback(self.planner.passes.claims.close)
         self.tasks = [
             asyncio.create_task(self._beat()),
             asyncio.create_task(_give_back_memory()),
@@ -288,6 +290,7 @@ class Shell:
             faults=faults,
             pod_policy=PodPolicy.from_json(self.settings.pod_policy or "{}"),
             node_groups=self.node_groups,
+            claims=ClaimBook(cluster.get, wake.set),
             contests=executor.contests,
             beats=self.beats,
             inbox=Inbox(self._inbox_is_served) if self.settings.approvals else None,

@@ -18,7 +18,7 @@ from plimsoll.cli.changes import (
 from plimsoll.cli.split_words import split_options, split_words
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.outcomes import Fit, Rejection, Split
-from plimsoll.domain.reasons import Reason
+from plimsoll.domain.reasons import WISHED
 from plimsoll.domain.serving import Request
 from plimsoll.domain.units import GIB
 from plimsoll.engines.registry import engine_of
@@ -34,15 +34,6 @@ MOST_REMEDIES = 8
 
 _FAR_ABOVE = 1.25
 """Weights this many times above the budget never fit. Kernels keep experts in up to a tenth less than their shapes."""
-
-_OWN_RULES = (
-    Reason.GPU_TYPE_DENIED,
-    Reason.GPU_TYPE_NOT_FORCED,
-    Reason.CAPACITY_TYPE_DENIED,
-    Reason.SPLIT_NOT_FORCED,
-    Reason.TOO_MANY_GPUS_PER_REPLICA,
-)
-"""Reasons that the user wrote down. Each names its field, and no change of the load removes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +134,7 @@ def remedies(request: Request, gpu: GpuType, answer: Sized | Rejection, split: S
         answer: the answer without any change, which does not fit for sure.
         split: the split that the command line names.
     """
-    if isinstance(answer, Rejection) and answer.reason in _OWN_RULES:
+    if isinstance(answer, Rejection) and answer.reason in WISHED:
         return
     asked, question = by_law(request), _Question(gpu, split)
     if not _is_hopeful(asked, question):

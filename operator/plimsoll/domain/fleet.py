@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from plimsoll.domain.gpus import CapacityType, GpuType
 from plimsoll.domain.host import UNKNOWN_HOST, HostRoom
+from plimsoll.domain.node_rules import NAME_FIELD, NodeRule
 from plimsoll.domain.reasons import NodeReason
 from plimsoll.domain.spot import card_name, on_spot
 
@@ -108,7 +109,17 @@ _what_nodes_offer = attrgetter(
 )
 
 Labels = tuple[tuple[str, str], ...]
-Asked = tuple[str, Labels, tuple[Toleration, ...]]
+
+
+class Where(NamedTuple):
+    """The nodes on which pods may run.
+
+    They have all ``labels``, they follow all ``rules``, and ``tolerations`` are for their taints.
+    """
+
+    labels: Labels = ()
+    tolerations: tuple[Toleration, ...] = ()
+    rules: tuple[NodeRule, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -145,21 +156,21 @@ class Fleet:
         """
         return self._labels[gpu_type if gpu_type in self._labels else on_spot(gpu_type)]
 
-    def accepting(self, gpu_type: str, labels: Labels, tolerations: tuple[Toleration, ...]) -> tuple[GpuNode, ...]:
-        """Return the type's nodes that have all these labels and whose blocking taints are tolerated."""
-        asked = (gpu_type, labels, tolerations)
+    def accepting(self, gpu_type: str, where: Where) -> tuple[GpuNode, ...]:
+        """Return the type's nodes on which the pods may run."""
+        asked = (gpu_type, where)
         if asked not in self._accepting:
-            self._accepting[asked] = self._find_accepting(*asked)
+            self._accepting[asked] = self._find_accepting(gpu_type, where)
         return self._accepting[asked]
 
-    def most_gpus(self, gpu_type: str, labels: Labels, tolerations: tuple[Toleration, ...]) -> int | None:
+    def most_gpus(self, gpu_type: str, where: Where) -> int | None:
         """Return the most GPUs that one engine can have on one of those nodes; None without a node.
 
         GPUs in use count like free ones. Slices of a GPU cannot work together.
         """
-        asked = (gpu_type, labels, tolerations)
+        asked = (gpu_type, where)
         if asked not in self._most_gpus:
-            nodes = self.accepting(*asked)
+            nodes = self.accepting(gpu_type, where)
             self._most_gpus[asked] = max((1 if node.gpu.is_slice else node.allocatable for node in nodes), default=None)
         return self._most_gpus[asked]
 
@@ -226,7 +237,7 @@ class Fleet:
         return {node.account: frozenset(node.labels) for node in self.nodes}
 
     @cached_property
-    def _accepting(self) -> dict[Asked, tuple[GpuNode, ...]]:
+    def _accepting(self) -> dict[tuple[str, Where], tuple[GpuNode, ...]]:
         return {}
 
     @cached_property
@@ -234,17 +245,21 @@ class Fleet:
         return {}
 
     @cached_property
-    def _most_gpus(self) -> dict[Asked, int | None]:
+    def _most_gpus(self) -> dict[tuple[str, Where], int | None]:
         return {}
 
-    def _find_accepting(
-        self, gpu_type: str, labels: Labels, tolerations: tuple[Toleration, ...]
-    ) -> tuple[GpuNode, ...]:
+    def _find_accepting(self, gpu_type: str, where: Where) -> tuple[GpuNode, ...]:
         nodes = self.of_type(gpu_type)
-        if labels:
-            nodes = tuple(node for node in nodes if self._label_sets[node.account].issuperset(labels))
-        tolerated = {taints: _is_tolerated(taints, tolerations) for taints in {node.taints for node in nodes}}
-        return tuple(node for node in nodes if tolerated[node.taints])
+        if where.labels:
+            nodes = tuple(node for node in nodes if self._label_sets[node.account].issuperset(where.labels))
+        tolerated = {taints: _is_tolerated(taints, where.tolerations) for taints in {node.taints for node in nodes}}
+        nodes = tuple(node for node in nodes if tolerated[node.taints])
+        return tuple(node for node in nodes if _follows(node, where.rules)) if where.rules else nodes
+
+
+def _follows(node: GpuNode, rules: tuple[NodeRule, ...]) -> bool:
+    labels = {**dict(node.labels), NAME_FIELD: node.name}
+    return all(rule.accepts(labels) for rule in rules)
 
 
 def _is_tolerated(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]) -> bool:

@@ -8,6 +8,7 @@ from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
 
+from plimsoll.domain.node_rules import ARCHITECTURE_LABEL
 from plimsoll.domain.speed import GpuSpeed
 
 
@@ -135,6 +136,7 @@ class GpuType:
     ``speed`` is None where nothing is known of it; the bandwidths are always known.
     ``family`` is the maker's line of products: prices of one family can be compared, while a graphics card for games
     costs less than a slower one for servers.
+    ``architecture`` is that of the hosts of a card on one board with its CPU (Grace: ``arm64``); empty for other cards.
     ``capacity`` is how its nodes are paid for: a card on spot nodes is a type of its own (:mod:`plimsoll.domain.spot`).
     """
 
@@ -154,6 +156,7 @@ class GpuType:
     mig: MigSlice | None = None
     speed: GpuSpeed | None = None
     family: str = ""
+    architecture: str = ""
     capacity: CapacityType = CapacityType.ON_DEMAND
     _hash: int = field(init=False, repr=False, compare=False)
 
@@ -164,6 +167,11 @@ class GpuType:
     def __hash__(self) -> int:
         """Return the stored hash. Equality still compares all fields."""
         return self._hash
+
+    @property
+    def own_labels(self) -> tuple[tuple[str, str], ...]:
+        """The labels that every node with it has, whether or not somebody has read them from one."""
+        return ((ARCHITECTURE_LABEL, self.architecture),) if self.architecture else ()
 
     @property
     def is_slice(self) -> bool:

@@ -45,7 +45,7 @@ class NodeGroup:
             selector=("", ""),
             allocatable=self.gpus,
             held=0,
-            labels=self.labels,
+            labels=(*self.gpu.own_labels, *self.labels),
             taints=self.taints,
             host=self.host,
             host_free=self.host,

@@ -49,6 +49,7 @@ class ConditionReason(StrEnum):
     REPLACEMENT_LATE = "ReplacementLate"
     SERVING = "Serving"
     RESOLVING_MODEL = "ResolvingModel"
+    READING_VOLUMES = "ReadingVolumes"
     PLANNING_QUEUED = "PlanningQueued"
     TOKEN_SECRET_MISSING = "TokenSecretMissing"  # noqa: S105 - a word, no secret
     TOKEN_SECRET_UNREADABLE = "TokenSecretUnreadable"  # noqa: S105 - a word, no secret
@@ -61,6 +62,10 @@ class ConditionReason(StrEnum):
     INVALID_SPEC = "InvalidSpec"
     TOO_LARGE = "TooLarge"
     NAMESAKE_LEAVING = "NamesakeLeaving"
+
+
+RESOLVING = (ConditionReason.RESOLVING_MODEL, ConditionReason.READING_VOLUMES)
+"""Facts are being read, which takes a moment."""
 
 
 class EventReason(StrEnum):

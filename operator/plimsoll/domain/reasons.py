@@ -26,6 +26,8 @@ class Reason(StrEnum):
     DATA_PARALLEL_NOT_SUPPORTED = "DataParallelNotSupported"
     PRECISION_NOT_SUPPORTED = "PrecisionNotSupported"
     IMAGE_FOR_OTHER_VENDOR = "ImageForOtherVendor"
+    IMAGE_FOR_OTHER_PLATFORM = "ImageForOtherPlatform"
+    VOLUME_ELSEWHERE = "VolumeElsewhere"
     GPU_TYPE_DENIED = "GpuTypeDenied"
     CAPACITY_TYPE_DENIED = "CapacityTypeDenied"
     GPU_TYPE_NOT_FORCED = "GpuTypeNotForced"
@@ -61,6 +63,16 @@ NODE_LACKS = (Reason.NODE_LACKS_CPU, Reason.NODE_LACKS_MEMORY, Reason.NODE_LACKS
 
 MAY_PASS = (Reason.GPUS_TAKEN, Reason.QUOTA_EXCEEDED, *NODE_LACKS, Reason.LEFT_RECENTLY, Reason.MOVE_FAILED)
 """Reasons where a candidate fits and only waits: for used resources, for a larger quota, or for time to pass."""
+
+
+WISHED = (
+    Reason.GPU_TYPE_DENIED,
+    Reason.CAPACITY_TYPE_DENIED,
+    Reason.GPU_TYPE_NOT_FORCED,
+    Reason.SPLIT_NOT_FORCED,
+    Reason.TOO_MANY_GPUS_PER_REPLICA,
+)
+"""Reasons that are the user's own wishes."""
 
 
 class NodeReason(StrEnum):

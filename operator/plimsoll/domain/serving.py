@@ -13,9 +13,11 @@ from plimsoll.domain.host import HostEstimate, HostNeed
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.latency import Slo
 from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.node_rules import NodeRule
 from plimsoll.domain.observations import Correction, EngineKind
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import KvPrecision, Precision
+from plimsoll.domain.reasons import Numbers, Reason
 from plimsoll.domain.spot import card_name
 
 
@@ -105,7 +107,8 @@ class Request:
     as far as GPUs allow. ``total`` is the load of all replicas together as long as their number is not chosen yet;
     ``replicas`` and the shape are then only a first guess. ``is_sized`` means that the planner has chosen them.
     ``may_narrow_cache`` permits an fp8 KV cache in place of ``kv_precision``. ``has_narrow_cache`` marks a request for
-    which that choice was made.
+    which that choice was made. ``mounts_alone`` means that pods of different nodes cannot mount one of its
+    volumes at the same time: there is one replica at most, and it ends before its successor starts.
     """
 
     key: ObjectKey
@@ -119,6 +122,8 @@ class Request:
     overrides: Overrides = field(default_factory=Overrides)
     node_selector: tuple[tuple[str, str], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
+    node_rules: tuple[NodeRule, ...] = ()
+    mounts_alone: bool = False
     created: str = ""
     observed: tuple[ObservedCapacity, ...] = ()
     corrections: tuple[Correction, ...] = ()
@@ -144,6 +149,11 @@ class Request:
         )
 
     @property
+    def sites(self) -> tuple[object, ...]:
+        """Everything that decides which nodes its pods may run on."""
+        return self.node_selector, self.tolerations, self.node_rules
+
+    @property
     def stated_host(self) -> tuple[int | None, ...]:
         """The user's own figures about CPU and memory: requests with equal figures need the same on equal nodes."""
         return self.cpu_millis, self.memory_bytes, self.cpu_limit_millis, self.memory_limit_bytes
@@ -164,6 +174,17 @@ class Request:
     def with_replicas(self, replicas: int) -> Request:
         """Return the request for so many replicas; the same object where it asks for as many."""
         return self if replicas == self.replicas else replace(self, replicas=replicas)
+
+    def for_new_nodes(self) -> Request:
+        """Return the request for nodes that do not exist yet: they can be made where its volumes are."""
+        kept = tuple(rule for rule in self.node_rules if rule.reason is not Reason.VOLUME_ELSEWHERE)
+        return self if kept == self.node_rules else replace(self, node_rules=kept)
+
+    @property
+    def volume_place(self) -> Numbers:
+        """Where new nodes must be, so that they can mount its volumes; empty where that does not matter."""
+        rules = [dict(rule.numbers) for rule in self.node_rules if rule.reason is Reason.VOLUME_ELSEWHERE]
+        return (("where", " and ".join(str(each["where"]) for each in rules)),) if rules else ()
 
     def with_narrow_cache(self) -> Request:
         """Return the request with the fp8 KV cache that it permits."""

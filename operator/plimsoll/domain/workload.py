@@ -64,6 +64,7 @@ class WorkloadOptions:
 
     ``model_source`` is what the engine loads: a Hub id or a path in the pod. ``draft_source`` is the same for a draft,
     if there is one. ``image`` None means the release's image in ``images`` for the GPU's vendor.
+    ``architectures`` are those that the image has, as node labels spell them; empty where that rules out no node.
     ``drain_seconds``: how long running requests may finish when a pod ends; None means the engine's usual time.
     ``scrape_annotations``: the pods say where their metrics are, for a Prometheus that looks for annotated pods.
     """
@@ -75,6 +76,7 @@ class WorkloadOptions:
     engine_version: str
     engine: str = DEFAULT_ENGINE
     image: str | None = None
+    architectures: tuple[str, ...] = ()
     extra_args: tuple[str, ...] = ()
     token: SecretKey | None = None
     pod: PodOptions = field(default_factory=PodOptions)

@@ -32,7 +32,13 @@ from plimsoll.placement.quota import QuotaUse, use_of
 from plimsoll.placement.roll_back import rolled_back, settings_restored
 from plimsoll.placement.sizes import sizes_of
 
-ABOUT_NODES = (Reason.NODES_NOT_SELECTED, Reason.NODE_TOO_SMALL, Reason.IMAGE_FOR_OTHER_VENDOR)
+ABOUT_NODES = (
+    Reason.NODES_NOT_SELECTED,
+    Reason.NODE_TOO_SMALL,
+    Reason.IMAGE_FOR_OTHER_VENDOR,
+    Reason.IMAGE_FOR_OTHER_PLATFORM,
+    Reason.VOLUME_ELSEWHERE,
+)
 """Reasons that do not mean that a placement has the wrong size. The scheduler reports lost nodes for each pod, and an
 image that already runs on a GPU type works there."""
 

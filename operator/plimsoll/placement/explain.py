@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from plimsoll.domain.outcomes import MemoryEstimate, Rejection, Remedy, Split, Suggestion
 from plimsoll.domain.quotas import OF_CPU, OF_MEMORY
-from plimsoll.domain.reasons import MAY_PASS, Reason, RemedyKind, SuggestionKind
+from plimsoll.domain.reasons import MAY_PASS, WISHED, Reason, RemedyKind, SuggestionKind
 from plimsoll.domain.terms import LEARNED
 from plimsoll.domain.units import GIB, ceil_div, format_gib, format_price
 
@@ -50,7 +50,7 @@ def _shortfall(rejection: Rejection) -> tuple[int, float]:
         return (0, float(MAY_PASS.index(rejection.reason)))
     if "need_bytes" in figures and "have_bytes" in figures:
         return (1, int(figures["need_bytes"]) / max(1, int(figures["have_bytes"])))
-    return (2, 0.0)
+    return (3, 0.0) if rejection.reason in WISHED else (2, 0.0)
 
 
 def remedy_sentence(remedy: Remedy) -> str:
@@ -90,6 +90,11 @@ def _signed_gib(size: int) -> str:
 
 def _gib(figures: Figures, name: str) -> str:
     return format_gib(int(figures[name]))
+
+
+def _there(figures: Figures) -> str:
+    """Return where new nodes must be, if a volume decides that."""
+    return f" with {figures['where']}" if "where" in figures else ""
 
 
 def _price(figures: Figures, name: str) -> str:
@@ -231,6 +236,13 @@ _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
     Reason.SPLIT_NOT_FORCED: lambda f: f"spec.overrides.tensorParallel asks for {f['forced']}",
     Reason.TOO_MANY_GPUS_PER_REPLICA: lambda f: f"takes {f['gpus']} GPUs, spec.gpu.maxPerReplica allows {f['limit']}",
     Reason.NODE_TOO_SMALL: lambda f: f"takes {f['gpus']} GPUs on one node, the largest has {f['largest']}",
+    Reason.IMAGE_FOR_OTHER_PLATFORM: lambda f: (
+        f"none of the {f['nodes']} nodes has a platform of the image, {f['platforms']} "
+        f"(spec.engine.platforms names them)"
+    ),
+    Reason.VOLUME_ELSEWHERE: lambda f: (
+        f"none of the {f['nodes']} nodes can mount the volume of claim {f['claim']}, which is bound to {f['where']}"
+    ),
     Reason.NODES_NOT_SELECTED: lambda f: (
         f"none of the {f['nodes']} nodes matches spec.podTemplate.nodeSelector and tolerations"
     ),
@@ -301,9 +313,9 @@ _REMEDIES: dict[RemedyKind, Callable[[Figures], str]] = {
     ),
     RemedyKind.ADD_NODES: lambda f: (
         f"add {f['nodes']} node{'' if f['nodes'] == 1 else 's'} of the group {f['group']} ({f['gpus']} {f['gpu_type']} "
-        f"each, {_price(f, 'price')}{'' if f['nodes'] == 1 else ' together'}): {_all_or_some(f)}"
+        f"each, {_price(f, 'price')}{'' if f['nodes'] == 1 else ' together'}){_there(f)}: {_all_or_some(f)}"
     ),
-    RemedyKind.ADD_GPUS: lambda f: f"add a node with {f['gpus']} {f['gpu_type']}",
+    RemedyKind.ADD_GPUS: lambda f: f"add a node with {f['gpus']} {f['gpu_type']}{_there(f)}",
     RemedyKind.RELAX_CONSTRAINTS: lambda f: (
         f"drop spec.gpu, spec.overrides or the node selector: {f['gpus']} {f['gpu_type']} would do"
     ),

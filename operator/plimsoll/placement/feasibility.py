@@ -19,7 +19,7 @@ from plimsoll.domain.spot import capacity_of, card_name
 from plimsoll.engines.registry import engine_of
 from plimsoll.placement.candidates import Candidate, candidates
 from plimsoll.placement.divisibility import replica_refusal
-from plimsoll.placement.eligibility import most_gpus
+from plimsoll.placement.eligibility import most_gpus, ruled_out
 from plimsoll.placement.host import host_of, host_refusal
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.speed import missed, misses_usual, speed_of
@@ -46,7 +46,7 @@ def judge_all(request: Request, fleet: Fleet, memo: Memo | None = None) -> tuple
     # Everything that a refusal reads. The candidates follow from their splits, from the constraints and from the fleet.
     about = (
         *(request.model, request.precision, request.kv_precision, request.engine),
-        *(request.constraints, request.overrides, request.node_selector, request.tolerations),
+        *(request.constraints, request.overrides, request.sites),
         tuple(each.split for each in found),
     )
     refusals = fleet.once(("refusals", *about), lambda: [refusal(request, each, fleet) for each in found])
@@ -224,8 +224,7 @@ def _against_hardware(request: Request, candidate: Candidate) -> Rejection | Non
 def _against_nodes(request: Request, candidate: Candidate, fleet: Fleet) -> Rejection | None:
     largest = most_gpus(request, fleet, candidate.gpu.name)
     if largest is None:
-        present = len(fleet.of_type(candidate.gpu.name))
-        return _rejection(candidate, Reason.NODES_NOT_SELECTED, (("nodes", present),))
+        return _rejection(candidate, *ruled_out(request, fleet, candidate.gpu.name))
     if largest < candidate.split.gpus:
         return _rejection(candidate, Reason.NODE_TOO_SMALL, (("gpus", candidate.split.gpus), ("largest", largest)))
     return None

@@ -10,7 +10,7 @@ from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import CapacityType
 from plimsoll.domain.node_groups import NodeGroup
 from plimsoll.domain.outcomes import Option, Remedy
-from plimsoll.domain.reasons import RemedyKind
+from plimsoll.domain.reasons import Numbers, RemedyKind
 from plimsoll.domain.serving import Request
 from plimsoll.domain.units import ceil_div
 from plimsoll.placement.first_fit import first_that_fits
@@ -77,13 +77,13 @@ def _growth(request: Request, missing: int, groups: Sequence[Growable], left: Ma
     best: dict[tuple[str, CapacityType], _Growth] = {}
     for each in sorted((each for each in grown if each is not None), key=lambda each: each.order):
         best.setdefault((each.group.name, each.group.gpu.capacity), each)
-    return tuple(_remedy(each, missing) for each in [*best.values()][:MOST_NAMED])
+    return tuple(_remedy(each, missing, request.volume_place) for each in [*best.values()][:MOST_NAMED])
 
 
 def _grown(request: Request, missing: int, growing: Growable, left: Mapping[str, int]) -> _Growth | None:
     group, added = growing.group, Fleet((growing.group.node(),))
     ledger = Ledger.of(added)
-    option = first_that_fits(request.with_replicas(1), added, ledger)
+    option = first_that_fits(request.for_new_nodes().with_replicas(1), added, ledger)
     if option is None:
         return None
     on_one = ledger.room_for(added.nodes, option.split.gpus, host_need(request, option))
@@ -94,7 +94,7 @@ def _grown(request: Request, missing: int, growing: Growable, left: Mapping[str,
     return _Growth(group, nodes, min(wanted, nodes * on_one), option) if nodes > 0 else None
 
 
-def _remedy(found: _Growth, missing: int) -> Remedy:
+def _remedy(found: _Growth, missing: int, place: Numbers) -> Remedy:
     group = found.group
     numbers: list[tuple[str, int | str]] = [
         ("group", group.name),
@@ -105,4 +105,4 @@ def _remedy(found: _Growth, missing: int) -> Remedy:
         ("replicas", found.replicas),
         ("missing", missing),
     ]
-    return Remedy(RemedyKind.ADD_NODES, tuple(numbers))
+    return Remedy(RemedyKind.ADD_NODES, (*numbers, *place))

@@ -176,7 +176,7 @@ def room_basis(request: Request, ledger: Ledger) -> tuple[object, ...]:
     quota = tuple(ledger.quota.get(request.key.namespace, {}).items())
     return (
         *(request.model, request.precision, request.engine),
-        *(request.node_selector, request.tolerations, request.stated_host, quota),
+        *(request.sites, request.stated_host, quota),
     )
 
 

@@ -10,7 +10,7 @@ from plimsoll.domain.gpus import RARE_IN_SERVERS, GpuType
 from plimsoll.domain.node_groups import NodeGroup
 from plimsoll.domain.outcomes import Option, Rejection, Remedy, Split
 from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.reasons import MAY_PASS, RemedyKind
+from plimsoll.domain.reasons import MAY_PASS, Numbers, RemedyKind
 from plimsoll.domain.serving import GpuConstraints, Overrides, Request
 from plimsoll.memory.inverse import largest
 from plimsoll.placement.candidates import TENSOR_PARALLEL_DEGREES, Candidate, cuts, splits_for
@@ -121,9 +121,9 @@ class Adviser:
     def _other_gpus(self, request: Request) -> Iterator[Remedy]:
         """Yield the cheapest catalogued type that fits one replica on a node within the request's own bounds."""
         shop = self._shop(request.node_selector)
-        chosen = first_that_fits(request, shop.fleet, shop.ledger)
+        chosen = first_that_fits(request.for_new_nodes(), shop.fleet, shop.ledger)
         if chosen is not None:
-            yield _gpus(RemedyKind.ADD_GPUS, chosen)
+            yield _gpus(RemedyKind.ADD_GPUS, chosen, request.volume_place)
 
     def _shop(self, labels: Labels) -> _Shop:
         """Return the nodes that one could buy, with these labels. Requests with one node selector share them."""
@@ -183,8 +183,8 @@ def _seen(request: Request, fleet: Fleet, ledger: Ledger) -> tuple[object, ...]:
     )
 
 
-def _gpus(kind: RemedyKind, chosen: Option) -> Remedy:
-    return Remedy(kind, (("gpu_type", chosen.gpu.name), ("gpus", chosen.split.gpus)))
+def _gpus(kind: RemedyKind, chosen: Option, place: Numbers = ()) -> Remedy:
+    return Remedy(kind, (("gpu_type", chosen.gpu.name), ("gpus", chosen.split.gpus), *place))
 
 
 def _smaller_load(request: Request, fleet: Fleet, roomy: Sequence[Candidate]) -> Iterator[Remedy]:
@@ -270,7 +270,7 @@ def _for_sale(gpu: GpuType, labels: Labels) -> GpuNode:
         selector=("", ""),
         allocatable=min(TENSOR_PARALLEL_DEGREES[-1], gpu.scale_up_gpus),
         held=0,
-        labels=labels,
+        labels=(*gpu.own_labels, *labels),
     )
 
 

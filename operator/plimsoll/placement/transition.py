@@ -116,9 +116,12 @@ class _Transition:
         """Return the old pools that must keep serving because the active pools do not serve yet.
 
         Replicas that leave because they found no node serve nobody. Their pods end at once, because quotas count them.
+        A volume that only one node can mount at a time is not mounted by the successor before they end.
         """
         ready = {pool.name: pool.ready for pool in self.tenant.pools}
         active = {pool.name for pool in pools}
+        if self.request.mounts_alone and count(pools) > 0:
+            return []  # their successors cannot mount the volume before they have ended
         serving = sum(min(ready.get(pool.name, 0), pool.replicas) for pool in pools)
         wanted = min(self.request.replicas, count(pools))
         if serving >= wanted and (wanted > 0 or self.request.replicas == 0):
@@ -167,6 +170,8 @@ class _Transition:
         also where the room for one more was taken meanwhile.
         """
         now = next((earlier for earlier in self.tenant.pools if earlier.name == pool.name), None)
+        if self.request.mounts_alone:
+            return replace(pool, surge=False)
         room = _has_room_for_one(self.request, pool.target, self.fleet, self.award.left)
         surge = room or (now is not None and (now.bound > pool.replicas or now.earlier is not None))
         return pool if surge == pool.surge else replace(pool, surge=surge)
@@ -175,6 +180,8 @@ class _Transition:
 def rooms_for_surge(award: Award, fleet: Fleet) -> tuple[bool, ...]:
     """Return for each existing pool whether one more replica has room after the award."""
     request = award.demand.request
+    if request.mounts_alone:
+        return (False,) * len(award.demand.tenant.pools)
     return tuple(_has_room_for_one(request, pool.target, fleet, award.left) for pool in award.demand.tenant.pools)
 
 

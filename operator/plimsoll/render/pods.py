@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from plimsoll.domain.gpus import CapacityType
 from plimsoll.domain.host import HostEstimate
+from plimsoll.domain.node_rules import NOT_WINDOWS, other_architectures
 from plimsoll.domain.outcomes import Option
 from plimsoll.domain.spot import SPOT_LABELS
 from plimsoll.domain.units import GIB, MIB, ceil_div, parse_quantity
@@ -45,7 +46,7 @@ def pod_template(options: WorkloadOptions, pool: str, choice: Option) -> Manifes
         },
         "spec": {
             "containers": [_container(options, choice, engine, launch)],
-            "affinity": _affinity(choice),
+            "affinity": _affinity(options, choice),
             "tolerations": _tolerations(choice, user),
             "volumes": [*_own_volumes(choice, user), *user.volumes],
             "terminationGracePeriodSeconds": PRE_STOP_SECONDS + launch.drain_seconds + STOP_RESERVE_SECONDS,
@@ -152,22 +153,31 @@ def _quantity(size: int) -> str:
     return f"{size // GIB}Gi" if size % GIB == 0 else f"{ceil_div(size, MIB)}Mi"
 
 
-def _affinity(choice: Option) -> Manifest:
+def _affinity(options: WorkloadOptions, choice: Option) -> Manifest:
+    terms = _terms(choice, _platform_terms(options))
     return {
-        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": _terms(choice)}},
+        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}},
         "podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [_beside_engines()]},
     }
 
 
-def _terms(choice: Option) -> list[Manifest]:
+def _terms(choice: Option, platform: Sequence[Manifest]) -> list[Manifest]:
     """Terms that a node with any of the target's labels matches: one for each key, with all values of the key."""
     values: dict[str, list[str]] = {}
     for key, value in choice.target.labels:
         values.setdefault(key, []).append(value)
     types = [{"key": key, "operator": "In", "values": sorted(each)} for key, each in values.items()]
     return [
-        {"matchExpressions": [each, *besides]} for each in types for besides in _capacity_terms(choice.target.capacity)
+        {"matchExpressions": [each, *besides, *platform]}
+        for each in types
+        for besides in _capacity_terms(choice.target.capacity)
     ]
+
+
+def _platform_terms(options: WorkloadOptions) -> list[Manifest]:
+    """Expressions that keep pods off nodes for which their image has no platform. Engines' images are for Linux."""
+    rules = [other_architectures(options.architectures)] if options.architectures else []
+    return [{"key": each.key, "operator": each.operator, "values": list(each.values)} for each in (NOT_WINDOWS, *rules)]
 
 
 def _capacity_terms(capacity: CapacityType | None) -> list[list[Manifest]]:

@@ -271,6 +271,13 @@ class ImageVendor(StrEnum):
     AMD = "AMD"
 
 
+class Platform(StrEnum):
+    """A platform of an engine's image, as an image index names it."""
+
+    AMD64 = "linux/amd64"
+    ARM64 = "linux/arm64"
+
+
 class RunnerKind(StrEnum):
     """The work that the engine does with a model."""
 
@@ -338,6 +345,12 @@ class EngineSpec(ApiModel):
     image_vendor: ImageVendor | None = Field(
         default=None,
         description="Vendor of the GPUs for image: NVIDIA or AMD. Default: AMD if image contains rocm, else NVIDIA.",
+    )
+    platforms: Annotated[list[Platform], Field(min_length=1, max_length=len(Platform))] | None = Field(
+        default=None,
+        description="Platforms that image is made for. Pods go to nodes of these architectures only. Default: "
+        "linux/amd64 for your own image, and all that the release's image has.",
+        json_schema_extra={"x-kubernetes-list-type": "set"},
     )
     version: Annotated[str, Field(pattern=ENGINE_VERSION)] = Field(
         default=DEFAULT_ENGINE_VERSION,

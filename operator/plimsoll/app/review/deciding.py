@@ -16,6 +16,7 @@ from plimsoll.adapters.readings import Reading
 from plimsoll.adapters.secrets import SecretUnreadable, read_entry
 from plimsoll.api.pod_policy import PodPolicy
 from plimsoll.app.case import Case
+from plimsoll.app.claim_book import ClaimBook
 from plimsoll.app.faults import Faults
 from plimsoll.app.live import LiveSignals
 from plimsoll.app.model_book import ModelBook
@@ -27,7 +28,7 @@ from plimsoll.app.settings import Settings
 from plimsoll.app.store import Picture
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.public_words import ConditionReason
+from plimsoll.domain.public_words import RESOLVING
 
 MODELS_SECONDS = 60.0
 """How long to wait for the configurations of models. A model without an answer counts as one that waits."""
@@ -61,18 +62,20 @@ class Decider:
             if not any(_is_resolving(case) for case in done.cases) or time.monotonic() > end:
                 return done
             self.passes.models.start_wanted()
+            self.passes.claims.start_wanted()
             try:
                 await asyncio.wait_for(self.changed.wait(), max(0.0, end - time.monotonic()))
             except TimeoutError:
                 return done
 
     async def close(self) -> None:
-        """End the look-ups of models."""
+        """End the look-ups of models and claims."""
         await self.passes.models.close()
+        await self.passes.claims.close()
 
 
 def _is_resolving(case: Case) -> bool:
-    return case.problem is not None and case.problem.reason == ConditionReason.RESOLVING_MODEL
+    return case.problem is not None and case.problem.reason in RESOLVING
 
 
 async def new_decider(cluster: Cluster, settings: Settings, means: Means) -> tuple[Decider, tuple[str, ...]]:
@@ -100,6 +103,7 @@ async def new_decider(cluster: Cluster, settings: Settings, means: Means) -> tup
         faults=Faults(metrics.fault),
         pod_policy=PodPolicy.from_json(settings.pod_policy or "{}"),
         node_groups=groups,
+        claims=ClaimBook(cluster.get, changed.set),
     )
     return Decider(passes, changed), (*notes, *about_groups)
 

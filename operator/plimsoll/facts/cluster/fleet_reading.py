@@ -13,6 +13,7 @@ from typing import Any
 
 from plimsoll.domain.fleet import Fleet, GpuNode, IgnoredNode, Taint
 from plimsoll.domain.gpus import CapacityType, GpuType
+from plimsoll.domain.node_rules import OS_LABEL
 from plimsoll.domain.reasons import NodeReason
 from plimsoll.domain.spot import spot_type
 from plimsoll.domain.times import from_rfc3339
@@ -47,8 +48,6 @@ from plimsoll.facts.prices.repricing import OwnPrices, repriced
 Body = Mapping[str, Any]
 Parts = Sequence[GpuNode | IgnoredNode]
 """The GPUs of one node by resource, or why they are ignored."""
-
-OS_LABEL = "kubernetes.io/os"
 
 _QUOTED_CHARACTERS = 200
 
@@ -242,7 +241,7 @@ def _read_part(node: Body, found: GpuLabels, types: Sequence[GpuType]) -> GpuNod
         selector=found.selector,
         allocatable=count,
         held=0,
-        labels=tuple(sorted(labels.items())),
+        labels=tuple(sorted({**dict(gpu.own_labels), **labels}.items())),
         taints=_taints(node),
         capacity_type=capacity,
     )

@@ -30,6 +30,7 @@ class Obstacle(StrEnum):
     MEMORY = "InsufficientMemory"
     OTHER_RESOURCE = "InsufficientResource"
     PODS = "TooManyPods"
+    VOLUME_ELSEWHERE = "VolumeElsewhere"
     VOLUMES = "VolumesNotReady"
     PORTS = "HostPortsTaken"
     SPREADING = "PodsKeptApart"
@@ -47,6 +48,7 @@ _WORDS = {
     Obstacle.MEMORY: "free memory",
     Obstacle.OTHER_RESOURCE: "another resource of the node",
     Obstacle.PODS: "nodes that may run more pods",
+    Obstacle.VOLUME_ELSEWHERE: "nodes that can mount its volume, which is bound to others",
     Obstacle.VOLUMES: "its volumes",
     Obstacle.PORTS: "free host ports",
     Obstacle.SPREADING: "a node that its spreading or affinity rules allow",
@@ -55,8 +57,8 @@ _WORDS = {
     Obstacle.REJECTED: "a node whose kubelet accepts them",
 }
 
-_MOVABLE = frozenset({Obstacle.GPUS, Obstacle.NODES_GONE, Obstacle.OTHER_NODES})
-"""Obstacles that other GPUs may not have. The nodes that do not match include nodes of other kinds."""
+_MOVABLE = frozenset({Obstacle.GPUS, Obstacle.NODES_GONE, Obstacle.OTHER_NODES, Obstacle.VOLUME_ELSEWHERE})
+"""Obstacles that other nodes may not have. The nodes that do not match include nodes of other kinds."""
 
 _LOST = re.compile(r"node\.kubernetes\.io/(unreachable|not-ready|unschedulable|network-unavailable|out-of-service)")
 
@@ -64,6 +66,8 @@ _INSUFFICIENT = re.compile(r"Insufficient (\S+)")
 
 _PHRASES: tuple[tuple[re.Pattern[str], Obstacle], ...] = (
     (re.compile(r"were unschedulable|no nodes available"), Obstacle.NODES_GONE),
+    (re.compile(r"volume node affinity conflict|PersistentVolume's node affinity|no available volume zone"),
+     Obstacle.VOLUME_ELSEWHERE),
     (re.compile(r"persistentvolume|PersistentVolume|volume|claim|storage", re.IGNORECASE), Obstacle.VOLUMES),
     (re.compile(r"topology spread|anti-affinity|pod affinity|anti affinity", re.IGNORECASE), Obstacle.SPREADING),
     (re.compile(r"node affinity|node selector|didn't match Pod's node|node\(s\) didn't match the requested node name"),

@@ -105,8 +105,9 @@ class _Search:
     def _state(self, node: GpuNode) -> object:
         """Return everything that the moves of a node depend on. Replicas with rules of their own make it unique."""
         there = self.there.get(node.name, ())
-        rules = {(self.owners[each.owner].node_selector, self.owners[each.owner].tolerations) for each in there}
-        if len(rules) > 1 or any(selector for selector, _ in rules):
+        owners = [self.owners[each.owner] for each in there]
+        rules = {owner.sites for owner in owners}
+        if len(rules) > 1 or any(owner.node_selector or owner.node_rules for owner in owners):
             return node.name
         replicas = sorted((each.target.gpu_type, each.charge, *_size(each)) for each in there)
         return (
@@ -153,7 +154,7 @@ class _Search:
     def _alike(self, each: Running) -> tuple[object, ...]:
         """Return what decides where a replica may go: its size, its need and its owner's rules."""
         owner = self.owners[each.owner]
-        return each.gpus, each.need, owner.node_selector, owner.tolerations
+        return each.gpus, each.need, owner.sites
 
     def _makes_room(self, node: GpuNode, group: Group) -> bool:
         need = host_need(self.waiting.request, self.option)

@@ -191,8 +191,7 @@ class _Poser:
         namespace = request.key.namespace if request.key.namespace in self.ledger.quota else ""
         return (
             tuple((id(way.options), wanted(way)) for way in demand.ways),
-            request.node_selector,
-            request.tolerations,
+            request.sites,
             request.stated_host,
             bool(demand.outdated),
             demand.excluded,

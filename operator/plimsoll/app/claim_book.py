@@ -1,0 +1,202 @@
+"""PersistentVolumeClaims that deployments name, read in the background and kept in memory.
+
+Only named claims are read, with their volumes or storage classes: a cluster may have many more. Where the operator has
+no right to read them, or the API server does not answer, nothing is known of them and nothing is ruled out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from plimsoll.adapters.cluster import ClusterRefused, Kind
+from plimsoll.adapters.kinds import CLAIMS, STORAGE_CLASSES, VOLUMES
+from plimsoll.app.lanes import Lane
+from plimsoll.domain.claims import Claim
+from plimsoll.domain.errors import PlimsollError
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.public_words import ConditionReason
+from plimsoll.domain.workload import Manifest
+from plimsoll.facts.cluster.claim_reading import class_name, read_claim, volume_name
+from plimsoll.render.report import Problem
+
+BOUND_SECONDS = 600.0
+"""How long an answer about a bound claim is used. Its volume stays where it is."""
+
+UNBOUND_SECONDS = 15.0
+"""The same for a claim that is not bound, is missing, or could not be read."""
+
+FORBIDDEN_SECONDS = 300.0
+"""The same where the operator may not read it."""
+
+FORGOTTEN_SECONDS = 900.0
+"""An answer that nobody asked for in this time is dropped."""
+
+AT_ONCE = 4
+PER_NAMESPACE = 1
+"""The most claims that are read at once, in total and of one namespace."""
+
+MOST_OF_NAMESPACE = 512
+"""The most claims of one namespace that are kept. Of the others nothing is known."""
+
+NOTICE_SECONDS = 2.0
+"""How long a first reading may take before a status reports it."""
+
+_MOST_NAMED = 5
+
+_FORBIDDEN = 403
+
+Get = Callable[[Kind, ObjectKey], Awaitable[Manifest | None]]
+
+logger = logging.getLogger("plimsoll.claims")
+
+
+@dataclass(slots=True)
+class _Entry:
+    key: ObjectKey
+    claim: Claim | None = None
+    asked_at: float = 0.0
+    due_at: float = 0.0
+    is_running: bool = False
+
+
+class ClaimBook:
+    """A cache of claims. It answers at once; :meth:`start_wanted` reads what is missing or old.
+
+    :meth:`look_up` may be called from any thread; everything else belongs to the event loop.
+
+    Args:
+        get: reads one object; None if it does not exist. Without it, nothing is known of any claim.
+        on_change: called on the event loop when an answer has changed.
+        clock: a monotonic clock in seconds.
+    """
+
+    def __init__(
+        self,
+        get: Get | None = None,
+        on_change: Callable[[], None] = lambda: None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._get = get
+        self._on_change = on_change
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._pages: dict[str, OrderedDict[ObjectKey, _Entry]] = {}
+        self._lane: Lane[_Entry] = Lane(AT_ONCE, PER_NAMESPACE)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._said: set[str] = set()
+        self._is_closed = False
+
+    def look_up(self, namespace: str, names: Sequence[str]) -> tuple[Claim, ...] | Problem:
+        """Return what is known of these claims, in their order, or that they have not been read yet."""
+        if self._get is None:
+            return ()
+        with self._lock:
+            found = [self._asked(ObjectKey(namespace, name)) for name in names]
+        known = tuple(each for each in found if each is not None)
+        if len(known) == len(found):
+            return known
+        doing = f"Reading the PersistentVolumeClaims of the pods: {', '.join(names[:_MOST_NAMED])}."
+        return Problem(ConditionReason.READING_VOLUMES, doing, permanent=False, reported_after_seconds=NOTICE_SECONDS)
+
+    def start_wanted(self) -> None:
+        """Start to read what is due, in fair order. Call it after each pass; a timer starts what is due later."""
+        if self._is_closed or self._get is None:
+            return
+        now = self._clock()
+        with self._lock:
+            self._forget(now)
+            idle = [each for page in self._pages.values() for each in page.values() if not each.is_running]
+        ready: dict[str, deque[_Entry]] = {}
+        for entry in sorted((each for each in idle if each.due_at <= now), key=lambda each: each.due_at):
+            ready.setdefault(entry.key.namespace, deque()).append(entry)
+        self._lane.offer(ready)
+        self._fill()
+        later = min((entry.due_at - now for entry in idle if entry.due_at > now), default=None)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None if later is None else asyncio.get_running_loop().call_later(later, self.start_wanted)
+
+    async def close(self) -> None:
+        """Stop what still runs."""
+        self._is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        running = list(self._tasks)
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    def _asked(self, key: ObjectKey) -> Claim | None:
+        page = self._pages.setdefault(key.namespace, OrderedDict())
+        entry = page.get(key)
+        if entry is None:
+            if len(page) >= MOST_OF_NAMESPACE:
+                return Claim(key.name)
+            entry = page[key] = _Entry(key)
+        entry.asked_at = self._clock()
+        page.move_to_end(key)
+        return entry.claim
+
+    def _forget(self, now: float) -> None:
+        for namespace, page in list(self._pages.items()):
+            while page and next(iter(page.values())).asked_at < now - FORGOTTEN_SECONDS:
+                page.popitem(last=False)
+            if not page:
+                del self._pages[namespace]
+
+    def _fill(self) -> None:
+        while (entry := self._lane.begin()) is not None:
+            entry.is_running = True
+            task = asyncio.create_task(self._read(entry))
+            self._tasks.add(task)
+            task.add_done_callback(partial(self._ended, entry))
+
+    def _ended(self, entry: _Entry, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        entry.is_running = False
+        self._lane.end(entry.key.namespace)
+        if not self._is_closed:
+            self._fill()
+
+    async def _read(self, entry: _Entry) -> None:
+        before, pause = entry.claim, UNBOUND_SECONDS
+        try:
+            entry.claim, is_bound = await self._found(entry.key)
+            pause = BOUND_SECONDS if is_bound else UNBOUND_SECONDS
+        except ClusterRefused as refusal:
+            pause = FORBIDDEN_SECONDS if refusal.status == _FORBIDDEN else UNBOUND_SECONDS
+            self._failed(entry, str(refusal))
+        except PlimsollError as error:
+            self._failed(entry, str(error))
+        except Exception as error:  # a bug of ours must not be retried in every pass
+            logger.exception("claim %s cannot be read", entry.key)
+            self._failed(entry, f"{type(error).__name__}: {error}")
+        entry.due_at = self._clock() + pause
+        if entry.claim != before:
+            self._on_change()
+
+    async def _found(self, key: ObjectKey) -> tuple[Claim, bool]:
+        assert self._get is not None  # noqa: S101 - nothing is started without it
+        claim = await self._get(CLAIMS, key)
+        if claim is None:
+            return Claim(key.name), False
+        volume, kind = volume_name(claim), class_name(claim)
+        bound_to = await self._get(VOLUMES, ObjectKey("", volume)) if volume else None
+        made_by = await self._get(STORAGE_CLASSES, ObjectKey("", kind)) if kind and not volume else None
+        return read_claim(key.name, claim, bound_to, made_by), bound_to is not None
+
+    def _failed(self, entry: _Entry, why: str) -> None:
+        """Keep what was known. If nothing was, rule nothing out."""
+        entry.claim = entry.claim or Claim(entry.key.name)
+        if why not in self._said and len(self._said) < MOST_OF_NAMESPACE:
+            self._said.add(why)
+            logger.warning("claim %s: nothing is ruled out because of its volume: %s", entry.key, why)

@@ -1,0 +1,65 @@
+"""Claims that a spec names, and those that several replicas cannot mount."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from plimsoll.api.claims import check_claims, claim_names
+from plimsoll.api.parse import parse_inference_deployment
+from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
+from plimsoll.domain.claims import Claim
+from plimsoll.domain.errors import InvalidInput
+from tests.support.tables import every_case
+
+ONCE, MANY = Claim("weights", ("ReadWriteOnce",)), Claim("weights", ("ReadWriteMany",))
+
+
+def spec(**given: Any) -> InferenceDeploymentSpec:
+    body = {
+        "apiVersion": "plimsoll.dev/v1alpha1",
+        "kind": "InferenceDeployment",
+        "metadata": {"name": "a", "namespace": "n"},
+        "spec": {"model": {"name": "m/m"}, "contextLength": 4096, **given},
+    }
+    return parse_inference_deployment(body).spec
+
+
+CACHE = {"podTemplate": {"modelCache": {"claimName": "weights"}}}
+VOLUME = {"podTemplate": {"volumes": [{"name": "w", "persistentVolumeClaim": {"claimName": "weights"}}]}}
+
+
+def test_every_claim_of_the_pods_is_named_once() -> None:
+    both = {"podTemplate": {**CACHE["podTemplate"], **VOLUME["podTemplate"]}}
+    assert claim_names(spec(concurrency=1, **both)) == ("weights",)
+    assert claim_names(spec(concurrency=1)) == ()
+
+
+@every_case(
+    ("given", "field"),
+    [
+        (CACHE, "spec.podTemplate.modelCache.claimName"),
+        (VOLUME, "spec.podTemplate.volumes[0].persistentVolumeClaim.claimName"),
+    ],
+)
+def test_a_claim_for_one_node_is_refused_for_several_replicas_with_field_value_and_fix(
+    given: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        check_claims(spec(concurrency=1, replicas=2, **given), [ONCE])
+    assert str(refused.value).startswith(f"{field}: 'weights'")
+    for word in ("ReadWriteOnce", "2 replicas", "ReadWriteMany", "set spec.replicas to 1"):
+        assert word in str(refused.value)
+
+
+def test_with_a_total_load_the_least_number_of_replicas_counts() -> None:
+    with pytest.raises(InvalidInput, match=r"set spec\.minReplicas to 1"):
+        check_claims(spec(totalConcurrency=8, minReplicas=2, **CACHE), [ONCE])
+    check_claims(spec(totalConcurrency=8, **CACHE), [ONCE])
+
+
+def test_one_replica_may_mount_any_claim_and_many_may_mount_one_for_many() -> None:
+    check_claims(spec(concurrency=1, **CACHE), [ONCE])
+    check_claims(spec(concurrency=1, replicas=2, **CACHE), [MANY])
+    check_claims(spec(concurrency=1, replicas=2, **CACHE), [Claim("weights")])

@@ -1,0 +1,144 @@
+"""The book of claims: named ones are read in the background, again when they may have changed, and fairly."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from plimsoll.adapters.cluster import ClusterRefused, Kind
+from plimsoll.adapters.kinds import CLAIMS, STORAGE_CLASSES, VOLUMES
+from plimsoll.app import claim_book
+from plimsoll.app.claim_book import BOUND_SECONDS, MOST_OF_NAMESPACE, UNBOUND_SECONDS, ClaimBook
+from plimsoll.domain.claims import Claim
+from plimsoll.domain.errors import SourceUnavailable
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.node_rules import Requirement
+from plimsoll.domain.public_words import ConditionReason
+from plimsoll.render.report import Problem
+
+ZONE = "topology.kubernetes.io/zone"
+
+
+def claim(volume: str = "", kind: str = "zonal") -> dict[str, Any]:
+    return {"spec": {"accessModes": ["ReadWriteOnce"], "volumeName": volume, "storageClassName": kind}}
+
+
+def volume(zone: str) -> dict[str, Any]:
+    term = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": [zone]}]}
+    return {"spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": [term]}}}}
+
+
+class Desk:
+    """A book with a clock of its own, an API server of a few objects, and what was asked of it."""
+
+    def __init__(self, objects: Mapping[tuple[Kind, str], Any]) -> None:
+        self.objects = dict(objects)
+        self.asked: list[tuple[str, str]] = []
+        self.now = 0.0
+        self.changes = 0
+        self.book = ClaimBook(self._get, self._changed, clock=lambda: self.now)
+
+    async def _get(self, kind: Kind, key: ObjectKey) -> Any:
+        self.asked.append((kind.plural, str(key).lstrip("/")))
+        found = self.objects.get((kind, key.name))
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def _changed(self) -> None:
+        self.changes += 1
+
+    async def settle(self) -> None:
+        self.book.start_wanted()
+        for _ in range(50):
+            await asyncio.sleep(0)
+
+    async def answer(self, *names: str, namespace: str = "n") -> tuple[Claim, ...] | Problem:
+        self.book.look_up(namespace, names)
+        await self.settle()
+        return self.book.look_up(namespace, names)
+
+
+def in_zone(zone: str) -> Claim:
+    return Claim("w", ("ReadWriteOnce",), ((Requirement(ZONE, "In", (zone,)),),))
+
+
+async def test_a_claim_is_read_with_its_volume_and_nothing_else() -> None:
+    desk = Desk({(CLAIMS, "w"): claim("pv"), (VOLUMES, "pv"): volume("a")})
+    first = desk.book.look_up("n", ("w",))
+    assert isinstance(first, Problem)
+    assert (first.reason, first.permanent) == (ConditionReason.READING_VOLUMES, False)
+    assert await desk.answer("w") == (in_zone("a"),)
+    assert desk.asked == [("persistentvolumeclaims", "n/w"), ("persistentvolumes", "pv")]
+    assert desk.changes == 1
+    await desk.book.close()
+
+
+async def test_a_claim_without_a_volume_is_read_with_its_class_and_again_until_it_is_bound() -> None:
+    desk = Desk({(CLAIMS, "w"): claim(), (STORAGE_CLASSES, "zonal"): {"volumeBindingMode": "Immediate"}})
+    assert await desk.answer("w") == (Claim("w", ("ReadWriteOnce",)),)
+    desk.objects |= {(CLAIMS, "w"): claim("pv"), (VOLUMES, "pv"): volume("b")}
+    desk.now = UNBOUND_SECONDS
+    assert await desk.answer("w") == (in_zone("b"),)
+    asked = len(desk.asked)
+    desk.now += UNBOUND_SECONDS
+    await desk.answer("w")
+    assert len(desk.asked) == asked, "a bound one is not asked about again so soon"
+    desk.now += BOUND_SECONDS
+    await desk.answer("w")
+    assert len(desk.asked) > asked
+    await desk.book.close()
+
+
+async def test_what_may_not_be_read_or_does_not_exist_rules_nothing_out() -> None:
+    desk = Desk({(CLAIMS, "w"): ClusterRefused("get", 403, "no"), (CLAIMS, "x"): SourceUnavailable("no")})
+    assert await desk.answer("w", "x", "y") == (Claim("w"), Claim("x"), Claim("y"))
+    await desk.book.close()
+
+
+async def test_an_api_server_that_fails_later_changes_nothing() -> None:
+    desk = Desk({(CLAIMS, "w"): claim("pv"), (VOLUMES, "pv"): volume("a")})
+    await desk.answer("w")
+    desk.objects[CLAIMS, "w"] = SourceUnavailable("no answer")
+    desk.now += BOUND_SECONDS
+    assert await desk.answer("w") == (in_zone("a"),)
+    assert desk.changes == 1
+    await desk.book.close()
+
+
+async def test_a_bug_while_reading_one_claim_leaves_the_others() -> None:
+    desk = Desk({(CLAIMS, "w"): RuntimeError("a bug"), (CLAIMS, "x"): claim("pv"), (VOLUMES, "pv"): volume("a")})
+    found = await desk.answer("w", "x")
+    assert not isinstance(found, Problem)
+    assert [each.terms is not None for each in found] == [False, True]
+    await desk.book.close()
+
+
+async def test_ten_thousand_names_of_one_namespace_do_not_delay_another() -> None:
+    desk = Desk({(CLAIMS, "w"): claim("pv"), (VOLUMES, "pv"): volume("a")})
+    flood = [f"f{number}" for number in range(10_000)]
+    desk.book.look_up("flood", flood)
+    desk.book.look_up("n", ("w",))
+    desk.book.start_wanted()
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert desk.book.look_up("n", ("w",)) == (in_zone("a"),)
+    assert sum(where.startswith("flood/") for _, where in desk.asked) < MOST_OF_NAMESPACE
+    assert desk.book.look_up("flood", flood[-1:]) == (Claim(flood[-1]),)
+    await desk.book.close()
+
+
+async def test_what_nobody_asks_about_is_forgotten() -> None:
+    desk = Desk({})
+    await desk.answer("w")
+    desk.now = claim_book.FORGOTTEN_SECONDS + 1.0
+    desk.asked.clear()
+    await desk.settle()
+    assert desk.asked == []
+    assert isinstance(desk.book.look_up("n", ("w",)), Problem)
+    await desk.book.close()
+
+
+def test_without_an_api_server_nothing_is_known() -> None:
+    assert ClaimBook().look_up("n", ("w",)) == ()

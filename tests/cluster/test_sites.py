@@ -1,0 +1,198 @@
+"""Images and volumes on a real API server and scheduler: pods go where both can be used, and a neighbour as usual."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from testbed.control_plane import ControlPlane
+from testbed.fleet import gpu_node
+from testbed.operator_process import OperatorProcess
+from tests.support.faulty import IMPATIENT
+from tests.support.installed import View, condition, install
+from tests.support.planes import borrowed_plane
+
+pytestmark = pytest.mark.cluster
+
+ZONE, ARCH = "topology.kubernetes.io/zone", "kubernetes.io/arch"
+ONCE = ["ReadWriteOnce"]
+
+
+@pytest.fixture(scope="module")
+def control_plane() -> Iterator[ControlPlane]:
+    """Cheap GPUs in one zone, others in the zone of the volumes, and hosts with Arm CPUs in a third."""
+    nodes = [
+        gpu_node("l40s-arm", "L40S", 4, labels={ARCH: "arm64", ZONE: "zone-c"}),
+        gpu_node("l40s-amd", "L40S", 1, labels={ZONE: "zone-c"}),
+        gpu_node("l4-b", "L4", 4, labels={ZONE: "zone-b"}),
+        gpu_node("a100-a", "A100-SXM4-80GB", 4, labels={ZONE: "zone-a"}),
+    ]
+    with borrowed_plane(nodes) as running:
+        install(running)
+        yield running
+
+
+@pytest.fixture(scope="module")
+def operator(control_plane: ControlPlane) -> Iterator[OperatorProcess]:
+    """The operator, with the rights of its chart."""
+    with OperatorProcess(control_plane, environment=IMPATIENT) as running:
+        yield running
+
+
+def in_zone(*zones: str) -> dict[str, Any]:
+    return {"key": ZONE, "operator": "In", "values": [*zones]}
+
+
+def claim(view: View, name: str, modes: list[str] | None = None, *, volume: str = "", kind: str = "") -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name, "namespace": view.namespace},
+        "spec": {
+            "accessModes": modes or ONCE,
+            "resources": {"requests": {"storage": "200Gi"}},
+            "storageClassName": kind,
+            **({"volumeName": volume} if volume else {}),
+        },
+    }
+
+
+def volume(view: View, name: str, zone: str, claim_name: str, modes: list[str] | None = None) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name},
+        "spec": {
+            "capacity": {"storage": "200Gi"},
+            "accessModes": modes or ONCE,
+            "storageClassName": "",
+            "csi": {"driver": "ebs.csi.example", "volumeHandle": name},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [in_zone(zone)]}]}},
+            "claimRef": {"name": claim_name, "namespace": view.namespace},
+        },
+    }
+
+
+def cached(name: str = "weights") -> dict[str, Any]:
+    return {"podTemplate": {"modelCache": {"claimName": name}}}
+
+
+def bound(view: View, name: str, zone: str, modes: list[str] | None = None) -> None:
+    """A claim that is bound to a volume of a zone."""
+    of_its_own = f"{view.namespace}-{name}"
+    view.control_plane.apply([volume(view, of_its_own, zone, name, modes), claim(view, name, modes, volume=of_its_own)])
+    path = f"/api/v1/namespaces/{view.namespace}/persistentvolumeclaims/{name}"
+    client = view.control_plane.client
+    view.wait(lambda: client.get(path)["status"]["phase"] == "Bound", "the claim is bound")
+
+
+def test_a_replica_goes_to_the_zone_of_its_volume_though_the_other_zone_is_cheaper(
+    operator: OperatorProcess, here: View, neighbour: View
+) -> None:
+    bound(here, "weights", "zone-a")
+    here.apply("cached", **cached())
+    neighbour.apply("free")
+    here.wait_ready("cached")
+    neighbour.wait_ready("free")
+    assert [here.nodes_of("cached"), neighbour.nodes_of("free")] == [["a100-a"], ["l4-b"]]
+    told = {(each["gpuType"], each["reason"]) for each in here.get("cached")["status"]["rejections"]}
+    assert ("l4-24gb", "VolumeElsewhere") in told
+    assert operator.is_running
+
+
+def test_where_no_gpu_is_in_the_volumes_zone_the_status_names_claim_and_zone(
+    operator: OperatorProcess, here: View, neighbour: View
+) -> None:
+    bound(here, "weights", "zone-a")
+    here.apply("stuck", gpu={"allow": ["l4-24gb"]}, **cached())
+    body = here.wait_condition("stuck", "Ready", "False", "NoGpuFits")
+    said = condition(body, "Ready")["message"]
+    assert f"can mount the volume of claim weights, which is bound to {ZONE} in zone-a" in said
+    assert f"add a node with 1 l4-24gb with {ZONE} in zone-a" in said
+    assert here.pods("stuck") == []
+    neighbour.apply("free", gpu={"allow": ["l4-24gb"]})
+    neighbour.wait_ready("free")
+    assert operator.is_running
+
+
+def test_a_claim_for_one_node_is_refused_for_two_replicas_with_the_fix(
+    operator: OperatorProcess, here: View, neighbour: View
+) -> None:
+    bound(here, "weights", "zone-a")
+    here.apply("two", replicas=2, **cached())
+    body = here.wait_condition("two", "Ready", "False", "InvalidSpec")
+    said = condition(body, "Ready")["message"]
+    for word in ("spec.podTemplate.modelCache.claimName: 'weights'", "ReadWriteOnce", "ReadWriteMany"):
+        assert word in said
+    bound(neighbour, "weights", "zone-a", ["ReadWriteMany"])
+    neighbour.apply("two", replicas=2, **cached())
+    neighbour.wait_ready("two")
+    here.patch("two", {"replicas": 1})
+    here.wait_ready("two")
+    assert operator.is_running
+
+
+def test_a_claim_that_waits_for_its_first_pod_goes_where_its_class_makes_volumes(
+    operator: OperatorProcess, here: View
+) -> None:
+    here.control_plane.apply(
+        [
+            {
+                "apiVersion": "storage.k8s.io/v1",
+                "kind": "StorageClass",
+                "metadata": {"name": here.namespace},
+                "provisioner": "ebs.csi.example",
+                "volumeBindingMode": "WaitForFirstConsumer",
+                "allowedTopologies": [{"matchLabelExpressions": [{"key": ZONE, "values": ["zone-a"]}]}],
+            },
+            claim(here, "weights", kind=here.namespace),
+        ]
+    )
+    here.apply("first", **cached())
+    here.wait(lambda: [pool["gpuType"] for pool in here.pools("first")] == ["a100-sxm-80gb"], "the class's zone")
+    assert operator.is_running
+
+
+def test_an_update_of_what_mounts_alone_ends_the_old_pod_first(operator: OperatorProcess, here: View) -> None:
+    bound(here, "weights", "zone-a")
+    here.apply("cached", **cached())
+    here.wait_ready("cached")
+    [name] = here.workloads("cached")
+    strategy = here.read("deployments", name)["spec"]["strategy"]["rollingUpdate"]
+    assert (strategy["maxSurge"], strategy["maxUnavailable"]) == (0, 1)
+    assert operator.is_running
+
+
+def test_a_claim_that_does_not_exist_yet_rules_nothing_out_and_the_replica_goes_where_its_volume_turns_out_to_be(
+    operator: OperatorProcess, here: View, neighbour: View
+) -> None:
+    neighbour.apply("free", gpu={"allow": ["l4-24gb"]})
+    here.apply("late", gpu={"allow": ["l4-24gb", "a100-sxm-80gb"]}, **cached())
+    here.wait(lambda: here.pods("late"), "pods that wait for the claim")
+    bound(here, "weights", "zone-a")
+    here.wait(lambda: here.nodes_of("late") == ["a100-a"], "the volume's zone")
+    neighbour.wait_ready("free")
+    assert operator.is_running
+
+
+def test_an_image_goes_to_nodes_of_its_platforms_also_among_nodes_of_one_type(
+    operator: OperatorProcess, here: View, neighbour: View
+) -> None:
+    only = {"gpu": {"allow": ["l40s-48gb"]}}
+    here.apply("amd", engine={"image": "registry.example/vllm-amd64:0.32.0"}, **only)
+    here.wait_ready("amd")
+    assert here.nodes_of("amd") == ["l40s-amd"]
+    here.apply("more", engine={"image": "registry.example/vllm-amd64:0.32.0"}, **only)
+    body = here.wait_condition("more", "Ready", "False", "WaitingForGpus")
+    assert here.pods("more") == []
+    assert "free" in condition(body, "Ready")["message"]
+    arm = {"image": "registry.example/vllm-arm64:0.32.0", "platforms": ["linux/arm64"]}
+    neighbour.apply("arm", engine=arm, **only)
+    neighbour.wait_ready("arm")
+    assert neighbour.nodes_of("arm") == ["l40s-arm"]
+    here.patch("more", {"engine": {"platforms": ["linux/amd64", "linux/arm64"]}})
+    here.wait_ready("more")
+    assert here.nodes_of("more") == ["l40s-arm"]
+    assert operator.is_running

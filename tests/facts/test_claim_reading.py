@@ -1,0 +1,134 @@
+"""PersistentVolumeClaims, volumes and classes: which nodes can mount them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plimsoll.domain.claims import Claim
+from plimsoll.domain.node_rules import Requirement
+from plimsoll.domain.reasons import Reason
+from plimsoll.facts.cluster.claim_reading import class_name, class_terms, read_claim, volume_name, volume_terms
+from tests.support.tables import every_case
+
+ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
+CLAIM = {"spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "zonal", "volumeName": "pv-a"}}
+
+
+def volume(*terms: dict[str, Any], labels: dict[str, str] | None = None) -> dict[str, Any]:
+    spec: dict[str, Any] = {"nodeAffinity": {"required": {"nodeSelectorTerms": [*terms]}}} if terms else {}
+    return {"metadata": {"name": "pv-a", "labels": labels or {}}, "spec": spec}
+
+
+def matches(key: str, *values: str, operator: str = "In") -> dict[str, Any]:
+    return {"matchExpressions": [{"key": key, "operator": operator, "values": [*values]}]}
+
+
+def class_of(mode: str, *zones: str) -> dict[str, Any]:
+    terms = [{"matchLabelExpressions": [{"key": ZONE, "values": [*zones]}]}] if zones else []
+    return {"volumeBindingMode": mode, "allowedTopologies": terms}
+
+
+def test_a_bound_claim_goes_where_its_volume_is() -> None:
+    found = read_claim("w", CLAIM, volume(matches(ZONE, "a")), None)
+    assert found == Claim("w", ("ReadWriteOnce",), ((Requirement(ZONE, "In", ("a",)),),))
+    rule = found.rule
+    assert rule is not None
+    assert (rule.reason, dict(rule.numbers)) == (Reason.VOLUME_ELSEWHERE, {"claim": "w", "where": f"{ZONE} in a"})
+    assert [rule.accepts({ZONE: zone}) for zone in ("a", "b")] == [True, False]
+
+
+def test_a_volume_of_one_node_is_bound_to_its_name() -> None:
+    local = volume({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]})
+    rule = read_claim("w", CLAIM, local, None).rule
+    assert rule is not None
+    assert [rule.accepts({"metadata.name": name}) for name in ("n1", "n2")] == [True, False]
+
+
+def test_a_volume_for_all_nodes_rules_nothing_out() -> None:
+    assert read_claim("w", CLAIM, volume(), None).rule is None
+
+
+def test_zone_labels_bind_a_volume_of_older_drivers_and_not_to_nodes_without_a_zone() -> None:
+    for key in (ZONE, "failure-domain.beta.kubernetes.io/zone"):
+        rule = read_claim("w", CLAIM, volume(labels={key: "a__b"}), None).rule
+        assert rule is not None
+        zones: list[dict[str, str]] = [{ZONE: "a"}, {ZONE: "b"}, {ZONE: "c"}, {}, {REGION: "r"}]
+        assert [rule.accepts(labels) for labels in zones] == [True, True, False, True, False]
+
+
+@every_case(
+    ("kind", "zones"),
+    [
+        (class_of("WaitForFirstConsumer", "a", "b"), ["a", "b"]),
+        (class_of("WaitForFirstConsumer"), ["a", "b", "c"]),
+        (class_of("Immediate", "a"), ["a", "b", "c"]),
+    ],
+)
+def test_a_claim_that_waits_for_its_first_pod_goes_where_its_class_makes_volumes(
+    kind: dict[str, Any], zones: list[str]
+) -> None:
+    waiting = {"spec": {"accessModes": ["ReadWriteMany"], "storageClassName": "zonal"}}
+    rule = read_claim("w", waiting, None, kind).rule
+    assert [zone for zone in "abc" if rule is None or rule.accepts({ZONE: zone})] == zones
+
+
+def test_nothing_is_known_of_a_claim_that_does_not_exist() -> None:
+    assert read_claim("w", None, None, None) == Claim("w")
+    assert not Claim("w").is_for_one_node
+
+
+def test_names_of_volume_and_class() -> None:
+    assert (volume_name(CLAIM), class_name(CLAIM)) == ("pv-a", "zonal")
+    assert (volume_name({}), class_name({"spec": None})) == ("", "")
+
+
+@every_case(
+    ("modes", "alone"),
+    [
+        (["ReadWriteOnce"], True),
+        (["ReadWriteOncePod"], True),
+        (["ReadWriteOnce", "ReadOnlyMany"], False),
+        (["ReadWriteMany"], False),
+        ([], False),
+    ],
+)
+def test_a_claim_is_for_one_node_where_no_mode_is_for_many(modes: list[str], *, alone: bool) -> None:
+    assert read_claim("w", {"spec": {"accessModes": modes}}, None, None).is_for_one_node is alone
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                (
+                    *(
+                        "spec",
+                        "metadata",
+                        "labels",
+                        "nodeAffinity",
+                        "required",
+                        "nodeSelectorTerms",
+                        "matchExpressions",
+                    ),
+                    *("matchFields", "key", "operator", "values", "allowedTopologies", "matchLabelExpressions", ZONE),
+                )
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(st.sampled_from(["spec", "metadata", "allowedTopologies", "volumeBindingMode"]), anything))
+def test_any_content_is_read_into_something(body: dict[str, Any]) -> None:
+    found = read_claim("w", body, body, None)
+    assert found.rule is None or found.rule.accepts({}) in (True, False)
+    assert class_terms(body) is None or class_terms({**body, "volumeBindingMode": "WaitForFirstConsumer"})
+    assert volume_terms(body) is None or volume_terms(body) == found.terms
