@@ -52,10 +52,13 @@ class RejectingKubelet(BackgroundLoop):
         client: administrator of the control plane.
         node: the node's name.
         reason: one of :data:`REASONS`.
+        spares: an InferenceDeployment whose pods it has accepted already.
     """
 
-    def __init__(self, client: ApiClient, node: str, reason: str = "UnexpectedAdmissionError") -> None:
-        self._client, self._node, self._reason = client, node, reason
+    def __init__(
+        self, client: ApiClient, node: str, reason: str = "UnexpectedAdmissionError", *, spares: str = ""
+    ) -> None:
+        self._client, self._node, self._reason, self._spares = client, node, reason, spares
         super().__init__(f"testbed-kubelet-{node}", self.reject_once, _ROUND_SECONDS)
         self.rejected: list[str] = []
         """The pods that it has rejected, in order."""
@@ -64,6 +67,8 @@ class RejectingKubelet(BackgroundLoop):
         """Reject every engine pod that is bound to the node."""
         for pod in self._client.cached_pods(DEPLOYMENT_LABEL):
             head, is_here = pod["metadata"], pod["spec"].get("nodeName") == self._node
+            if head["labels"][DEPLOYMENT_LABEL] == self._spares:
+                continue
             if is_here and pod["status"].get("phase") != "Failed" and "deletionTimestamp" not in head:
                 self._reject(head["namespace"], head["name"])
 

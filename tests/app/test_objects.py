@@ -21,7 +21,7 @@ from plimsoll.app.objects import (
 )
 from plimsoll.app.record.reading import Record, read
 from plimsoll.app.store import Body, Store
-from plimsoll.domain.engine_failures import StartFailure
+from plimsoll.domain.engine_failures import OF_NODE, StartFailure
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import Split, Target
 from plimsoll.engines.failures import read_failure
@@ -29,6 +29,7 @@ from plimsoll.facts.cluster.pod_reading import PodFacts, read_pod
 from plimsoll.placement.pools import Pool, PoolState
 from plimsoll.placement.rehoming import of_last_hour
 from plimsoll.render.names import DEPLOYMENT_LABEL, POOL_LABEL
+from testbed.broken_node import LAST_WORDS
 from testbed.rejecting_kubelet import REASONS
 from tests.support.bodies import POOL, inference_deployment_body, pod_body, workload_body
 from tests.support.tables import every_case
@@ -198,6 +199,73 @@ def test_gpus_are_kept_for_a_pod_behind_a_gate(store: Store) -> None:
     store.observe(PODS, "ADDED", pod_body("gated", **gated))
     [pool] = pools(store, RECORDED)
     assert (pool.stranded, pool.stuck, pool.bound) == (0, 0, 1)
+
+
+def broken(
+    name: str, cause: str, *, restarts: int = 2, bound: str = "2026-11-21T03:00:50Z", **more: Any
+) -> dict[str, Any]:
+    ended = {"terminated": {"message": LAST_WORDS[cause], "exitCode": 1}}
+    container = {"name": "engine", "restartCount": restarts, "lastState": ended, "state": {"waiting": {}}}
+    scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": bound}
+    return pod_body(name, conditions=[scheduled], containerStatuses=[container], **more)
+
+
+@pytest.mark.parametrize("cause", [*LAST_WORDS])
+def test_a_pod_whose_node_or_type_is_to_blame_may_leave_it(store: Store, cause: str) -> None:
+    store.observe(PODS, "ADDED", broken("broken", cause))
+    [pool] = pools(store, RECORDED)
+    assert (pool.failing, pool.stranded, pool.bound, pool.obstacle) == (1, 0, 1, cause)
+    assert pool.bad_nodes == ((("h100-0", cause),) if cause in OF_NODE else ())
+    assert pool.claim is not None
+    [view] = pool_views(around(store), Record(), {})
+    assert view.failed_on == "h100-0"
+
+
+def test_one_restart_of_a_young_pod_is_no_certain_failure(store: Store) -> None:
+    """Memory that another process holds is often that of a pod that has just ended."""
+    store.observe(PODS, "ADDED", broken("young", "GpuMemoryHeldByOthers", restarts=1))
+    assert pools(store, RECORDED)[0].failing == 0
+    store.observe(PODS, "ADDED", broken("old", "GpuMemoryHeldByOthers", restarts=1, bound="2026-11-21T03:00:00Z"))
+    assert pools(store, RECORDED)[0].failing == 1
+
+
+def test_a_crash_that_any_node_would_see_moves_nothing(store: Store) -> None:
+    ended = {"terminated": {"message": "KeyError: 'model'", "exitCode": 1}}
+    container = {"name": "engine", "restartCount": 9, "lastState": ended, "state": {"waiting": {}}}
+    store.observe(PODS, "ADDED", pod_body("broken", containerStatuses=[container]))
+    [pool] = pools(store, RECORDED)
+    assert (pool.failing, pool.bad_nodes) == (0, ())
+
+
+def test_a_pod_on_a_node_that_its_pool_avoids_leaves_already(store: Store) -> None:
+    store.observe(PODS, "ADDED", broken("broken", "GpuUnusable"))
+    [pool] = pools(store, {**RECORDED, "avoidedNodes": ["h100-0"]})
+    assert (pool.failing, pool.bad_nodes, pool.target.avoids) == (0, (), ("h100-0",))
+
+
+def test_while_a_pod_of_the_pool_is_leaving_no_other_is_sent_away(store: Store) -> None:
+    store.observe(PODS, "ADDED", broken("broken", "GpuUnusable"))
+    leaving = pod_body("leaving")
+    leaving["metadata"]["deletionTimestamp"] = "2026-11-21T03:00:59Z"
+    store.observe(PODS, "ADDED", leaving)
+    assert pools(store, RECORDED)[0].failing == 0
+
+
+def test_a_container_that_its_runtime_refuses_to_start_has_the_runtimes_words(store: Store) -> None:
+    words = "nvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.8, please update your driver"
+    waiting = {"waiting": {"reason": "RunContainerError", "message": words}}
+    container = {"name": "engine", "restartCount": 2, "state": waiting}
+    store.observe(PODS, "ADDED", pod_body("refused", containerStatuses=[container]))
+    assert pools(store, RECORDED)[0].bad_nodes == (("h100-0", "DriverTooOld"),)
+
+
+def test_rejections_of_a_node_that_the_pool_avoids_count_no_longer(store: Store) -> None:
+    for second in (28, 29, 30):
+        store.observe(PODS, "ADDED", rejected(f"pod-{second}", second))
+    [pool] = pools(store, RECORDED)
+    assert (pool.bad_nodes, held_back(around(store), pool, NOW)) == ((("h100-0", "PodsRejected"),), 0)
+    [pool] = pools(store, {**RECORDED, "avoidedNodes": ["h100-0"]})
+    assert (pool.bad_nodes, pool.stranded, held_back(around(store), pool, NOW)) == ((), 0, None)
 
 
 def rejected(name: str, second: int, reason: str = "UnexpectedAdmissionError") -> dict[str, Any]:

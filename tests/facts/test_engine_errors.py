@@ -122,6 +122,55 @@ TEXTS: list[tuple[str, StartFailure, str]] = [
             "GiB of which 1.10 GiB is free."
         ),
     ),
+    ("an image for another architecture", StartFailure.WRONG_PLATFORM, "exec /usr/local/bin/vllm: exec format error"),
+    (
+        "containerd",
+        StartFailure.WRONG_PLATFORM,
+        'failed to create containerd task: OCI runtime create failed: exec: "/vllm": exec format error: unknown',
+    ),
+    (
+        "PyTorch, an old driver",
+        StartFailure.DRIVER_TOO_OLD,
+        "RuntimeError: The NVIDIA driver on your system is too old (found version 12020). Please update your GPU driver.",
+    ),
+    (
+        "CUDA, an old driver",
+        StartFailure.DRIVER_TOO_OLD,
+        "RuntimeError: CUDA error: CUDA driver version is insufficient for CUDA runtime version",
+    ),
+    (
+        "NVIDIA's container runtime",
+        StartFailure.DRIVER_TOO_OLD,
+        "nvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.8, please update your driver",
+    ),
+    (
+        "CUDA, no code for the card",
+        StartFailure.GPU_TOO_OLD,
+        "torch.AcceleratorError: CUDA error: no kernel image is available for execution on the device",
+    ),
+    (
+        "HIP, no code for the card",
+        StartFailure.GPU_TOO_OLD,
+        "hipErrorNoBinaryForGpu: Unable to find code object for all current devices!",
+    ),
+    ("ECC", StartFailure.GPU_UNUSABLE, "RuntimeError: CUDA error: uncorrectable ECC error encountered"),
+    (
+        "fabric manager",
+        StartFailure.GPU_UNUSABLE,
+        "RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 802: system not yet initialized",
+    ),
+    ("no device", StartFailure.GPU_UNUSABLE, "RuntimeError: CUDA error: no CUDA-capable device is detected"),
+    (
+        "busy",
+        StartFailure.GPU_UNUSABLE,
+        "RuntimeError: CUDA error: CUDA-capable device(s) is/are busy or unavailable",
+    ),
+    (
+        "NVML",
+        StartFailure.GPU_UNUSABLE,
+        "NVMLError_LibRmVersionMismatch: Driver/library version mismatch, NVML library version: 575.57",
+    ),
+    ("PyTorch on AMD", StartFailure.GPU_UNUSABLE, "RuntimeError: No HIP GPUs are available on this system today"),
     ("AMD", StartFailure.OUT_OF_MEMORY, "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 2.00 GiB."),
 ]
 

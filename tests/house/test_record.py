@@ -14,7 +14,7 @@ RECORD = PACKAGE / "app" / "record"
 
 # fmt: off
 SHARED = frozenset({
-    "capacityType", "concurrency", "conditions", "dataParallel", "dtype", "engine", "expertParallel",
+    "avoidedNodes", "capacityType", "concurrency", "conditions", "dataParallel", "dtype", "engine", "expertParallel",
     "generation", "gpuType", "id", "kind", "lastTransitionTime", "message",
     "model", "name", "nodeLabels", "nodeSelector", "observedGeneration", "parameters", "pipelineParallel",
     "quantization", "reason", "rebalancing", "replicas", "resource", "selector", "source", "spec", "state", "status",

@@ -52,6 +52,11 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
         "none of the 3 nodes can mount the volume of claim w, which is bound to topology.kubernetes.io/zone in a",
     ),
     (
+        Reason.NODE_LEFT,
+        {"nodes": 1, "left": "l4-0 (GpuUnusable)"},
+        "its pods could not run on any of the 1 nodes lately: l4-0 (GpuUnusable)",
+    ),
+    (
         Reason.WIDTH_NOT_DIVISIBLE,
         {"what": "intermediate_size", "width": 14338, "next_degree": 2},
         "intermediate_size 14338 does not divide; 2 works",

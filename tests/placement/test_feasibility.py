@@ -13,7 +13,7 @@ from plimsoll.domain.engine_choice import EngineChoice
 from plimsoll.domain.fleet import Fleet, Taint, Toleration
 from plimsoll.domain.gpus import Vendor
 from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.node_rules import Requirement, architecture_rule
+from plimsoll.domain.node_rules import Requirement, architecture_rule, left_rule
 from plimsoll.domain.outcomes import Fit, Option, Rejection, Split
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.reasons import MAY_PASS, Reason
@@ -148,6 +148,14 @@ def test_what_fits_is_a_choice_with_its_working() -> None:
             Reason.VOLUME_ELSEWHERE,
             {"nodes": 1, "claim": "w", "where": "zone in b"},
             id="volume",
+        ),
+        pytest.param(
+            request(node_rules=(left_rule({"h100": "GpuUnusable"}),)),
+            H100,
+            1,
+            Reason.NODE_LEFT,
+            {"nodes": 1, "left": "h100 (GpuUnusable)"},
+            id="left",
         ),
         pytest.param(
             request("Qwen/Qwen2.5-7B-Instruct"), H100, 8, Reason.HEADS_NOT_DIVISIBLE, {"heads": 28}, id="heads"

@@ -35,7 +35,7 @@ from plimsoll.domain.images import EngineImages, vendor_of
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.latency import Slo
 from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.node_rules import NodeRule, architecture_rule
+from plimsoll.domain.node_rules import USUAL_ARCHITECTURES, NodeRule, architecture_rule
 from plimsoll.domain.precision import WIDE
 from plimsoll.domain.serving import GpuConstraints, Overrides, Request, ServingShape, TotalLoad
 from plimsoll.domain.units import ceil_div, parse_bytes, parse_quantity
@@ -313,7 +313,7 @@ def architectures(engine: EngineSpec) -> tuple[str, ...]:
     """
     if engine.platforms is not None:
         return tuple(sorted(each.value.removeprefix("linux/") for each in engine.platforms))
-    return () if engine.image is None else ("amd64",)
+    return () if engine.image is None else USUAL_ARCHITECTURES
 
 
 def _tolerations(spec: InferenceDeploymentSpec) -> tuple[Toleration, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from plimsoll.app.case import Case
-from plimsoll.app.objects import ENDING_SECONDS
+from plimsoll.app.objects import CERTAIN_SECONDS, ENDING_SECONDS
 from plimsoll.domain.kubelet_rejections import ACCEPTED_SECONDS, tries_again_at
 
 PASSING_SECONDS = 5.0
@@ -25,7 +25,7 @@ def deadlines_of(case: Case, stranded_seconds: float, now: float) -> Iterator[fl
         yield case.retune_due + _SLACK_SECONDS
     yield from (due + _SLACK_SECONDS for _, due in case.updates_due)
     yield from (failed.until + _SLACK_SECONDS for failed in case.failed)
-    rejecting = (case.around.rejecting(pool.name, pool.replicas, now) for pool in case.pools)
+    rejecting = (case.around.rejecting(pool.name, pool.replicas, now, pool.target.avoids) for pool in case.pools)
     yield from (tries_again_at(rejections) + _SLACK_SECONDS for rejections in rejecting if rejections)
     for pods in case.around.pods.values():
         for pod in pods:
@@ -33,5 +33,7 @@ def deadlines_of(case: Case, stranded_seconds: float, now: float) -> Iterator[fl
                 yield pod.unscheduled_since + stranded_seconds + _SLACK_SECONDS
             if case.around.rejections and pod.bound_since is not None:
                 yield pod.bound_since + ACCEPTED_SECONDS + _SLACK_SECONDS
+            if pod.failure is not None and pod.failure.is_of_place and pod.bound_since is not None:
+                yield pod.bound_since + CERTAIN_SECONDS + _SLACK_SECONDS
             if pod.gone_by is not None:
                 yield pod.gone_by + ENDING_SECONDS + _SLACK_SECONDS

@@ -54,7 +54,7 @@ def _failure(pods: Sequence[PodFacts]) -> Delay | None:
 
 def _rejection(case: Case, pool: Pool, now: float) -> Delay | None:
     """Return the kubelet's words about pods that it rejects."""
-    rejected = case.around.rejecting(pool.name, pool.replicas, now)
+    rejected = case.around.rejecting(pool.name, pool.replicas, now, pool.target.avoids)
     return Delay(ConditionReason.PODS_REJECTED.value, rejection_words(rejected)) if rejected else None
 
 

@@ -13,6 +13,7 @@ from plimsoll.app.record.doubts import MOST_REPLICAS
 from plimsoll.app.record.reading import Record, record_of
 from plimsoll.app.store import Body, Picture, key_of
 from plimsoll.app.workload_trust import controller_of, drain_of, is_of_namesake, target_of, workload_doubt
+from plimsoll.domain.engine_failures import OF_NODE
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.kubelet_rejections import (
     ACCEPTED_SECONDS,
@@ -33,6 +34,10 @@ from plimsoll.render.report import PoolView
 
 PROMISE_SECONDS = 60
 """How long GPUs stay reserved for refused pods: a person may fix the policy or the quota, or may not."""
+
+CERTAIN_RESTARTS, CERTAIN_SECONDS = 2, 60.0
+"""A place is left after so many restarts there, or a failure after so long: memory that another process holds is often
+that of a pod that has just ended."""
 
 ENDING_SECONDS = 30.0
 """How long after its grace period a pod that is being deleted counts as ending."""
@@ -59,14 +64,15 @@ class Surroundings:
     complaints: tuple[str, ...] = ()
     rejections: Mapping[str, tuple[Rejection, ...]] = field(default_factory=dict)
 
-    def rejecting(self, pool: str, replicas: int, now: float) -> tuple[Rejection, ...]:
+    def rejecting(self, pool: str, replicas: int, now: float, avoids: Collection[str] = ()) -> tuple[Rejection, ...]:
         """Return the rejections of a pool's pods within the last hour, if the next pod probably is rejected, too.
 
-        Those before a pod that has come up count no longer.
+        Those before a pod that has come up count no longer, nor those by nodes that the pool avoids.
         """
         served_since = (pod.bound_since for pod in self.pods.get(pool, ()) if pod.ready and pod.bound_since is not None)
         accepted = max(served_since, default=float("-inf"))
-        found = last_of((each for each in self.rejections.get(pool, ()) if each.at > accepted), now)
+        known = (each for each in self.rejections.get(pool, ()) if each.at > accepted and each.node not in avoids)
+        found = last_of(known, now)
         return found if is_rejecting(found, replicas) else ()
 
     def accepted(self, pool: str, now: float) -> int:
@@ -264,34 +270,55 @@ def _with_pods(pool: Pool, around: Surroundings, now: float, grace_seconds: floa
         and Obstacle.GATES not in pod.obstacles
     ]
     stranded = [] if leaving else [pod for pod in unscheduled if may_go_elsewhere(pod.obstacles)]
-    rejected = max(0, pool.replicas - around.accepted(pool.name, now) - len(unscheduled))
-    rejected = rejected if around.rejecting(pool.name, pool.replicas, now) else 0
+    failing = [] if leaving else [pod for pod in pods if fails_there(pod, now) and pod.node not in pool.target.avoids]
+    rejections = around.rejecting(pool.name, pool.replicas, now, pool.target.avoids)
+    rejected = max(0, pool.replicas - around.accepted(pool.name, now) - len(unscheduled)) if rejections else 0
     refused_since = unmade_since if unmade_since is not None else _refused_since(around.workloads.get(pool.name))
     return replace(
         pool,
         bound=sum(1 for pod in pods if pod.bound),
         ready=sum(1 for pod in pods if pod.ready),
         stranded=len(stranded) + rejected,
+        failing=len(failing),
+        bad_nodes=_bad_nodes(rejections if rejected else (), failing),
         stuck=0 if leaving else len(unscheduled) - len(stranded),
         exists=pool.name in around.workloads,
         too_large=_is_too_large(pods) and not pool.served,
         uncreated=max(0, pool.replicas - len(pods)),
         refused=refused_since is not None,
         promise_over=refused_since is not None and now - refused_since > PROMISE_SECONDS,
-        obstacle=_obstacle(stranded, rejected),
-        claim=None if rejected else min((pod.need for pod in stranded), default=None),
+        obstacle=_obstacle(stranded, failing, rejected),
+        claim=None if rejected else min((pod.need for pod in (*stranded, *failing)), default=None),
     )
 
 
-def _obstacle(stranded: Sequence[PodFacts], rejected: int) -> str:
+def fails_there(pod: PodFacts, now: float) -> bool:
+    """Whether a pod has a node where its engine cannot run, and not only a bad moment."""
+    if pod.failure is None or not pod.failure.is_of_place or pod.ready or pod.terminating or not pod.bound:
+        return False
+    return pod.restarts >= CERTAIN_RESTARTS or now >= (pod.bound_since or now) + CERTAIN_SECONDS
+
+
+def _bad_nodes(rejections: Sequence[Rejection], failing: Sequence[PodFacts]) -> tuple[tuple[str, str], ...]:
+    """Return the nodes that pods should leave, each with the cause, where another node of the type may do."""
+    found = {each.node: Obstacle.REJECTED.value for each in rejections}
+    for pod in failing:
+        if pod.failure is not None and pod.failure.reason in OF_NODE:
+            found[pod.node] = pod.failure.reason.value
+    return tuple(sorted(found.items()))
+
+
+def _obstacle(stranded: Sequence[PodFacts], failing: Sequence[PodFacts], rejected: int) -> str:
     if rejected:
         return Obstacle.REJECTED.value
-    return chief_obstacle(each for pod in stranded for each in pod.obstacles).value if stranded else ""
+    if stranded:
+        return chief_obstacle(each for pod in stranded for each in pod.obstacles).value
+    return next((pod.failure.reason.value for pod in failing if pod.failure is not None), "")
 
 
 def held_back(around: Surroundings, pool: Pool, now: float) -> int | None:
     """Return how many replicas a pool may have now, because kubelets reject its pods; None: as many as it wants."""
-    rejections = around.rejecting(pool.name, pool.replicas, now)
+    rejections = around.rejecting(pool.name, pool.replicas, now, pool.target.avoids)
     return around.accepted(pool.name, now) if tries_again_at(rejections) > now else None
 
 
@@ -345,6 +372,7 @@ def _view(name: str, around: Surroundings, reported: int | None, recorded: PoolS
         scheduler_message=next((pod.scheduler_message for pod in waiting if pod.scheduler_message), ""),
         waits_for=next((obstacle_words(pod.obstacles) for pod in waiting if pod.scheduler_message), ""),
         failure=None if failed is None else failed.failure,
+        failed_on=None if failed is None or failed.failure is None or not failed.failure.is_of_place else failed.node,
         restarts=0 if failed is None else failed.restarts,
         workload_error=_workload_error(around.workloads.get(name)),
         kv_tokens_reported=reported,
@@ -358,7 +386,8 @@ def _view(name: str, around: Surroundings, reported: int | None, recorded: PoolS
 
 def _rejecting(view: PoolView, around: Surroundings, recorded: PoolStatus | None, now: float) -> PoolView:
     """Return the view with the words of kubelets that reject the pool's pods."""
-    rejections = around.rejecting(view.name, 1 if recorded is None else recorded.replicas, now)
+    replicas, avoids = (1, ()) if recorded is None else (recorded.replicas, recorded.avoided_nodes or ())
+    rejections = around.rejecting(view.name, replicas, now, avoids)
     if not rejections:
         return view
     accepted, next_try = around.accepted(view.name, now), tries_again_at(rejections)

@@ -84,6 +84,7 @@ from plimsoll.domain.errors import InvalidInput, NotPermitted, PlimsollError
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.node_rules import left_rule
 from plimsoll.domain.priorities import Priority
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.domain.serving import Request
@@ -96,7 +97,7 @@ from plimsoll.placement.fleet_record import record_of
 from plimsoll.placement.hypothesis import HypothesisFailed, Plan
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.plan import demands_of, stock_for
-from plimsoll.placement.pools import Decision
+from plimsoll.placement.pools import Decision, PoolState
 from plimsoll.placement.rehoming import of_last_hour
 from plimsoll.placement.remedies import Adviser
 from plimsoll.placement.sizes import with_size
@@ -326,7 +327,7 @@ class Passes:
             check_claims(resource.spec, claims)
             convert = partial(to_request, resource, model, draft=draft)
             request = self.reading.converted(resource, model, draft, convert)
-            case.request = self._mounting(case, self._sized(case, request), claims)
+            case.request = self._restricted(case, self._sized(case, request), claims)
         except NotPermitted as error:
             case.problem = Problem(ConditionReason.NOT_PERMITTED, str(error), permanent=True)
         except InvalidInput as error:
@@ -344,9 +345,10 @@ class Passes:
             case.uid, request, shape=known.shape, replicas=known.replicas, total=None, is_sized=True
         )
 
-    def _mounting(self, case: Case, request: Request, claims: Sequence[Claim]) -> Request:
-        """Return the request with what its volumes rule out; unchanged where that is nothing."""
-        rules, alone = rules_of(claims), any(claim.is_for_one_node for claim in claims)
+    def _restricted(self, case: Case, request: Request, claims: Sequence[Claim]) -> Request:
+        """Return the request with the nodes that its volumes and earlier failures rule out."""
+        alone, left = any(claim.is_for_one_node for claim in claims), _left_nodes(case)
+        rules = (*rules_of(claims), *((left_rule(left),) if left else ()))
         if not rules and not alone:
             return request
         return self.reading.with_changes(
@@ -598,6 +600,17 @@ class Passes:
         if fault is not None:
             yield fault
         yield from self.time.due_in_seconds()
+
+
+def _left_nodes(case: Case) -> dict[str, str]:
+    """Return the nodes that the object's pods stay off, each with the cause in one word; empty where it is forgotten.
+
+    Pods that wait may go to nodes that were left more than an hour ago.
+    """
+    active = [pool for pool in case.pools if pool.state is PoolState.ACTIVE]
+    found = dict.fromkeys((name for pool in active if not pool.stranded for name in pool.target.avoids), "")
+    found |= {each.node: each.reason for each in case.left if each.node}
+    return found | {name: cause for pool in active for name, cause in pool.bad_nodes}
 
 
 def _has_just_begun(case: Case) -> bool:

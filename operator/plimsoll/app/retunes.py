@@ -67,7 +67,7 @@ def _under_way(case: Case, pool: Pool, now: float) -> Pool:
     pods = sum(not pod.terminating for pod in case.around.pods.get(pool.name, ()))
     stranded = max(0, pool.stranded - max(0, pods - pool.replicas))
     delay = delay_of(case, pool, now) if is_over else pool.delay
-    return replace(pool, earlier=earlier, overdue=is_over, stranded=stranded, delay=delay)
+    return replace(pool, earlier=earlier, overdue=is_over, stranded=stranded, failing=0, delay=delay)
 
 
 def begin_retune(case: Case, now: float) -> None:

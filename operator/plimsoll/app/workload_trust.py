@@ -81,7 +81,11 @@ def record_doubt(body: Body, name: str) -> str:
         return "its pool record has no tensorParallel"
     stages, engines = record.get("pipelineParallel", 1), record.get("dataParallel", 1)
     doubt = place_doubt(
-        record.get("nodeSelector"), record.get("resource"), record.get("nodeLabels"), record.get("capacityType")
+        record.get("nodeSelector"),
+        record.get("resource"),
+        record.get("nodeLabels"),
+        record.get("capacityType"),
+        record.get("avoidedNodes"),
     )
     doubt = doubt or split_doubt(record["tensorParallel"], stages, engines)
     if not doubt and "drain" in record:
@@ -109,6 +113,7 @@ def target_of(body: Body) -> Target:
         record["resource"],
         labels=record.get("nodeLabels"),
         capacity=record.get("capacityType"),
+        avoids=record.get("avoidedNodes"),
     )
 
 

@@ -20,6 +20,10 @@ class StartFailure(StrEnum):
     OUT_OF_MEMORY = "EngineOutOfMemory"
     HEADS_NOT_DIVISIBLE = "HeadsNotDivisible"
     UNSUPPORTED_GPU = "PrecisionNotSupported"
+    GPU_TOO_OLD = "GpuNotSupported"
+    WRONG_PLATFORM = "ImageForOtherPlatform"
+    DRIVER_TOO_OLD = "DriverTooOld"
+    GPU_UNUSABLE = "GpuUnusable"
     HOST_MEMORY = "ContainerOutOfMemory"
     IMAGE = "ImageNotAvailable"
     CONFIGURATION = "ContainerNotConfigured"
@@ -34,6 +38,13 @@ ABOUT_MEMORY = (
     StartFailure.OUT_OF_MEMORY,
 )
 """Failures that another GPU, or a split over more GPUs, may cure."""
+
+
+OF_NODE = (StartFailure.MEMORY_HELD_BY_OTHERS, StartFailure.DRIVER_TOO_OLD, StartFailure.GPU_UNUSABLE)
+"""Failures of the node where the engine started: another node of the same type may work."""
+
+OF_PLACE = (StartFailure.UNSUPPORTED_GPU, StartFailure.GPU_TOO_OLD, StartFailure.WRONG_PLATFORM)
+"""Failures of every node of the type: another type may work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +62,11 @@ class EngineFailure:
     def is_about_memory(self) -> bool:
         """Whether the engine needed more memory than its GPU has: another GPU, or another split, may work."""
         return self.reason in ABOUT_MEMORY
+
+    @property
+    def is_of_place(self) -> bool:
+        """Whether the engine may start elsewhere with the same settings."""
+        return self.reason in (*OF_NODE, *OF_PLACE)
 
     @staticmethod
     def of_container(reason: str, message: str) -> EngineFailure:

@@ -20,6 +20,10 @@ ARCHITECTURES = ("amd64", "arm64", "ppc64le", "s390x")
 """The architectures of nodes for which Kubernetes releases a kubelet. Source: https://kubernetes.io/releases/download/"""
 
 
+USUAL_ARCHITECTURES = ("amd64",)
+"""The architectures of an image whose owner names none."""
+
+
 class Requirement(NamedTuple):
     """One expression about one label."""
 
@@ -72,6 +76,12 @@ class NodeRule(NamedTuple):
     def accepts(self, labels: Mapping[str, str]) -> bool:
         """Whether a node with these labels follows the rule."""
         return any(term and all(each.matches(labels) for each in term) for term in self.terms)
+
+
+def left_rule(left: Mapping[str, str]) -> NodeRule:
+    """Return the rule that keeps pods off nodes where they could not run; ``left`` are the causes by node."""
+    words = ", ".join(f"{node} ({cause})" if cause else node for node, cause in sorted(left.items()))
+    return NodeRule(Reason.NODE_LEFT, (("left", words),), ((Requirement(NAME_FIELD, "NotIn", tuple(sorted(left))),),))
 
 
 def architecture_rule(offered: tuple[str, ...]) -> NodeRule:

@@ -81,6 +81,7 @@ class Target:
         resource: the extended resource that pods ask for, e.g. ``nvidia.com/gpu``.
         capacity: the capacity type of the nodes that the pods are restricted to; None for any.
         other_labels: the further labels of nodes of the same type, sorted. A node with any of all labels is right.
+        avoids: names of nodes that the pods stay off, sorted: they could not run there.
     """
 
     gpu_type: str
@@ -89,6 +90,7 @@ class Target:
     resource: str
     other_labels: tuple[tuple[str, str], ...] = ()
     capacity: CapacityType | None = None
+    avoids: tuple[str, ...] = ()
 
     @property
     def labels(self) -> tuple[tuple[str, str], ...]:

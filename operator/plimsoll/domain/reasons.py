@@ -28,6 +28,7 @@ class Reason(StrEnum):
     IMAGE_FOR_OTHER_VENDOR = "ImageForOtherVendor"
     IMAGE_FOR_OTHER_PLATFORM = "ImageForOtherPlatform"
     VOLUME_ELSEWHERE = "VolumeElsewhere"
+    NODE_LEFT = "NodeLeft"
     GPU_TYPE_DENIED = "GpuTypeDenied"
     CAPACITY_TYPE_DENIED = "CapacityTypeDenied"
     GPU_TYPE_NOT_FORCED = "GpuTypeNotForced"

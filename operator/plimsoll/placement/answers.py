@@ -61,9 +61,10 @@ def read_demand(tenant: Tenant, fleet: Fleet, memo: Memo) -> Demand:
 def remembered_demand(tenant: Tenant, fleet: Fleet, memo: Memo) -> Demand:
     """Do the same as :func:`read_demand`, with the last pass's answer where deployment and layout are unchanged.
 
-    The demand of a deployment whose pods find no node depends also on the GPUs that are free, so it is read anew.
+    The demand of a deployment whose pods find no node, or none where they can run, depends also on the GPUs that are
+    free, so it is read anew.
     """
-    if any(pool.stranded for pool in tenant.pools):
+    if any(pool.leaving or pool.bad_nodes for pool in tenant.pools):
         return read_demand(tenant, fleet, memo)
 
     def remembered() -> Demand:

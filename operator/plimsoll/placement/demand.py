@@ -29,6 +29,7 @@ from plimsoll.placement.pools import (
     with_settings,
 )
 from plimsoll.placement.quota import QuotaUse, use_of
+from plimsoll.placement.rehoming import MOST_AVOIDED, is_spent
 from plimsoll.placement.roll_back import rolled_back, settings_restored
 from plimsoll.placement.sizes import sizes_of
 
@@ -38,6 +39,7 @@ ABOUT_NODES = (
     Reason.IMAGE_FOR_OTHER_VENDOR,
     Reason.IMAGE_FOR_OTHER_PLATFORM,
     Reason.VOLUME_ELSEWHERE,
+    Reason.NODE_LEFT,
 )
 """Reasons that do not mean that a placement has the wrong size. The scheduler reports lost nodes for each pod, and an
 image that already runs on a GPU type works there."""
@@ -147,7 +149,7 @@ def _demand_of(tenant: Tenant, left: tuple[RollBack, ...], fleet: Fleet, memo: M
         outdated=tuple(outdated),
         outgrown=outgrown,
         moves=tuple(reader.moves(kept)),
-        excluded=() if speaks else tuple(each.place for each in tenant.left),
+        excluded=() if speaks else tuple(each.place for each in tenant.left if not each.node),
         remembers_moves=not speaks,
         rolled_back=left,
     )
@@ -168,8 +170,8 @@ class _Reader:
 
     @property
     def stranded(self) -> dict[str, Pool]:
-        """Pools with pods that found no node, by name."""
-        return {pool.name: pool for pool in self.tenant.pools if pool.stranded}
+        """Pools with pods that found no node, or none where they can run, by name."""
+        return {pool.name: pool for pool in self.tenant.pools if pool.leaving}
 
     def sort_pools(self) -> tuple[list[PlannedPool], list[Pool], Rejection | None]:
         """Return the active pools to keep, those that the user's change outdated, and why a pool was outgrown.
@@ -184,7 +186,7 @@ class _Reader:
                 continue
             verdict = self._judge(pool)
             if isinstance(verdict, Option):
-                verdict = self._kept_off_others(self._reaching_more(pool, verdict))
+                verdict = self._kept_off_others(self._off_bad_nodes(pool, self._reaching_more(pool, verdict)))
                 kept.append(as_chosen(pool, verdict, self.tenant, drain_of(pool, verdict, self.tenant)))
             elif self._is_ruled_out_by_user(pool, verdict) or self.tenant.accepts_move or pool.too_large:
                 outdated.append(pool)
@@ -204,7 +206,7 @@ class _Reader:
         return not (pool.spec and pool.spec == self.tenant.spec and verdict.reason in LEFT_BY_MOVES)
 
     def moves(self, kept: list[PlannedPool]) -> list[Move]:
-        """Return the replicas that the scheduler cannot bind, where another place in the fleet may work."""
+        """Return the replicas that cannot run where they are, where another place in the fleet may work."""
         stranded = self.stranded
         found: list[Move] = []
         for pool in kept:
@@ -212,7 +214,7 @@ class _Reader:
                 continue
             if pool.target != stranded[pool.name].target:
                 continue  # it reaches other nodes from now on
-            leaving = min(stranded[pool.name].stranded, pool.replicas)
+            leaving = min(stranded[pool.name].leaving, pool.replicas)
             if leaving:
                 obstacle, claim = stranded[pool.name].obstacle, stranded[pool.name].claim
                 use = () if claim is None else self._use_of(pool, claim)
@@ -288,6 +290,33 @@ class _Reader:
         labels = tuple(sorted((*pool.target.other_labels, *others)))
         return replace(verdict, target=replace(verdict.target, other_labels=labels))
 
+    def _off_bad_nodes(self, pool: Pool, verdict: Option) -> Option:
+        """Return the verdict without the nodes where the pool's pods cannot run, if another node has room for one."""
+        avoids = self._avoided(pool, verdict)
+        return (
+            verdict if avoids == pool.target.avoids else replace(verdict, target=replace(verdict.target, avoids=avoids))
+        )
+
+    def _avoided(self, pool: Pool, verdict: Option) -> tuple[str, ...]:
+        """Return the nodes that the pool's pods stay off from now on.
+
+        A change starts its engines anew. So a node that was left more than an hour ago is tried again only together
+        with another change, or where pods wait and it has room for them.
+        """
+        known, left = pool.target.avoids, self.tenant.left
+        if not known and not pool.bad_nodes:
+            return ()
+        nodes = eligible_nodes(self.tenant.request, self.fleet, pool.gpu_type)
+        free = {node.name for node in nodes if node.selector in verdict.target.labels and node.free >= pool.split.gpus}
+        remembered = {each.node for each in left if each.place == pool.target.place}
+        lately = tuple(name for name in known if name in remembered)
+        if pool.restarts or (pool.stranded and not free.isdisjoint(known)):
+            known = lately
+        bad = [name for name, _ in pool.bad_nodes if name not in known]
+        if not bad or not free or any(is_spent(left, pool.target.place, name) for name in bad):
+            return known
+        return tuple(sorted({*bad, *lately}))[:MOST_AVOIDED]
+
     def _kept_off_others(self, verdict: Option) -> Option:
         """Return the verdict with the restriction to a capacity type that the user may have added since."""
         if verdict.target.capacity is not None or not self.tenant.request.constraints.restricts_capacity:
@@ -295,9 +324,12 @@ class _Reader:
         return replace(verdict, target=replace(verdict.target, capacity=verdict.gpu.capacity))
 
     def _is_ruled_out_by_nodes(self, pool: PlannedPool) -> bool:
-        """Whether nodes of the type exist but a taint or a label keeps the pods off all of them.
+        """Whether nodes of the type exist but a taint, a label or a volume keeps the pods off all of them.
 
-        An admin made this change to the nodes, and will either undo it or choose another place for the pods.
+        An admin made this change to the nodes, and will either undo it or choose another place for the pods. Nodes
+        where the pods could not run do not count: nobody chose that.
         """
+        request = self.tenant.request
+        rules = tuple(rule for rule in request.node_rules if rule.reason is not Reason.NODE_LEFT)
         present = self.fleet.of_type(pool.gpu_type)
-        return bool(present) and not eligible_nodes(self.tenant.request, self.fleet, pool.gpu_type)
+        return bool(present) and not eligible_nodes(replace(request, node_rules=rules), self.fleet, pool.gpu_type)

@@ -50,6 +50,8 @@ def _shortfall(rejection: Rejection) -> tuple[int, float]:
         return (0, float(MAY_PASS.index(rejection.reason)))
     if "need_bytes" in figures and "have_bytes" in figures:
         return (1, int(figures["need_bytes"]) / max(1, int(figures["have_bytes"])))
+    if rejection.reason is Reason.NODE_LEFT:  # the message says already what happened there
+        return (4, 0.0)
     return (3, 0.0) if rejection.reason in WISHED else (2, 0.0)
 
 
@@ -243,6 +245,7 @@ _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
     Reason.VOLUME_ELSEWHERE: lambda f: (
         f"none of the {f['nodes']} nodes can mount the volume of claim {f['claim']}, which is bound to {f['where']}"
     ),
+    Reason.NODE_LEFT: lambda f: f"its pods could not run on any of the {f['nodes']} nodes lately: {f['left']}",
     Reason.NODES_NOT_SELECTED: lambda f: (
         f"none of the {f['nodes']} nodes matches spec.podTemplate.nodeSelector and tolerations"
     ),

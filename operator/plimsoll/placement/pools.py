@@ -34,7 +34,9 @@ class Pool:
 
     ``generation`` is that of the spec with which it was last judged. ``replicas`` were wanted. ``bound`` pods are on a
     node, ready or ending. ``ready`` pods serve. ``stranded`` pods have found no node for longer than the grace period.
-    ``stuck`` pods have not either, but for another reason than GPUs: they stay, and no GPUs are kept for them.
+    ``failing`` pods have a node where their engine cannot run. ``bad_nodes`` are such nodes, each with the cause in one
+    word, where another node may do. ``stuck`` pods have no node for another reason than GPUs: they stay, and no GPUs
+    are kept for them.
     ``exists`` is false while there is only a recorded decision: no pods were created, so the scheduler reports nothing.
     ``served`` means that one of its engines has served under that spec. ``too_large`` means that none has, because
     memory ran out: the pool can be left without loss.
@@ -43,14 +45,14 @@ class Pool:
     ``spec``.
     ``uncreated`` replicas have no pod. ``refused`` means that the API server refuses them now (a quota, a policy, an
     invalid template). ``promise_over`` means that it has refused them for longer than GPUs are kept for them.
-    ``obstacle`` is the scheduler's reason for the stranded pods, in one word. ``has_narrow_cache`` means that its
+    ``obstacle`` is why pods are stranded or failing, in one word. ``has_narrow_cache`` means that its
     engines got an fp8 KV cache because the user permits it. ``drain_seconds`` is how long its running requests may
     finish when a pod ends; None: the engine's usual time, which pools of earlier releases have. ``restarts`` means that
     a change gives its engines other settings, so that they start again in any case. ``delay`` is why it does not serve
     although the time of its move is over; None where that is not so. ``earlier`` are the settings that its engines had
     before the live loop gave them those that they get now; None where no such change is under way. ``overdue`` means
-    that the new settings should serve by now. ``claim`` is what a stranded pod requests besides GPUs: quotas
-    count it. None where such replicas have no pod.
+    that the new settings should serve by now. ``claim`` is what a stranded or failing pod requests besides GPUs:
+    quotas count it. None where such replicas have no pod.
     """
 
     name: str
@@ -61,6 +63,8 @@ class Pool:
     bound: int = 0
     ready: int = 0
     stranded: int = 0
+    failing: int = 0
+    bad_nodes: tuple[tuple[str, str], ...] = ()
     stuck: int = 0
     exists: bool = True
     too_large: bool = False
@@ -79,6 +83,11 @@ class Pool:
     earlier: EarlierSettings | None = None
     overdue: bool = False
     claim: HostNeed | None = None
+
+    @property
+    def leaving(self) -> int:
+        """The replicas that may leave it: they have found no node, or none where they can run."""
+        return self.stranded + self.failing
 
     @property
     def gpu_type(self) -> str:

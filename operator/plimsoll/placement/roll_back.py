@@ -80,7 +80,7 @@ def is_late(pool: Pool) -> bool:
 
 def _serving_part(pool: Pool) -> Pool:
     """Return the pool with the replicas that serve. Kubernetes ends those that are not ready first."""
-    return replace(pool, replicas=min(pool.ready, pool.replicas), stranded=0, stuck=0, obstacle="")
+    return replace(pool, replicas=min(pool.ready, pool.replicas), stranded=0, failing=0, stuck=0, obstacle="")
 
 
 def _wanted_again(old: Iterable[Pool], missing: int, tenant: Tenant) -> Sequence[Pool]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
@@ -68,11 +68,20 @@ class _Transition:
             outgrown=self.demand.outgrown,
             change_blocked=blocked,
             rolled_back=self.demand.rolled_back,
-            departures=tuple(Departure(*move.place, move.obstacle) for move, _ in self.award.moved),
+            departures=(*self._left_nodes(), *(Departure(*move.place, move.obstacle) for move, _ in self.award.moved)),
             rehomings_spent=self.award.moves_spent,
             stranded_by=self.award.stranded_by,
             sizes=self.award.sizes,
         )
+
+    def _left_nodes(self) -> Iterator[Departure]:
+        """Yield the nodes that pools leave in this pass, and stay at their place."""
+        before = {pool.name: pool for pool in self.tenant.pools}
+        for pool in self.demand.kept:
+            causes = dict(before[pool.name].bad_nodes)
+            for node in pool.target.avoids:
+                if node in causes and node not in before[pool.name].target.avoids:
+                    yield Departure(*pool.place, causes[node], node)
 
     def _active(self) -> tuple[list[PlannedPool], bool]:
         """Return the pools that should serve, and whether the user's change has no place so that old pools serve on."""

@@ -196,6 +196,10 @@ def _rejected_words(decision: Decision, view: PoolView) -> str:
     return f"{words} No other place takes it: {nearest_sentence(decision.stranded_by)}.{again}"
 
 
+def _whose(view: PoolView) -> str:
+    return f"pool {view.name} on node {view.failed_on}" if view.failed_on else f"pool {view.name}"
+
+
 def _available(report: Report, now: str) -> Verdict:
     views = _active_views(report)
     ready = sum(view.ready for view in report.pools)
@@ -206,7 +210,9 @@ def _available(report: Report, now: str) -> Verdict:
         return _not_coming_up(report, late, ready, now)
     failed = next((view for view in views if view.failure is not None and view.ready == 0), None)
     if failed is not None and failed.failure is not None:
-        message = f"{failed.failure.message} (pool {failed.name}, {failed.restarts} restarts)"
+        message = f"{failed.failure.message} ({_whose(failed)}, {failed.restarts} restarts)"
+        if failed.failed_on and report.decision is not None and report.decision.stranded_by:
+            message = f"{message}. No other place takes it: {nearest_sentence(report.decision.stranded_by)}."
         return Verdict(
             "True" if ready else "False",
             failed.failure.reason,

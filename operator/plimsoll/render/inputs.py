@@ -15,11 +15,12 @@ from typing import Any
 from plimsoll.domain.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.gpus import Vendor
 from plimsoll.domain.names import GROUP
+from plimsoll.domain.node_rules import ARCHITECTURE_LABEL, OS_LABEL, USUAL_ARCHITECTURES
 from plimsoll.domain.outcomes import Option, Split
 from plimsoll.domain.workload import DEFAULT_REQUESTS, Manifest, WorkloadOptions
 from plimsoll.engines.registry import engine_of
 
-RENDERING = 4
+RENDERING = 5
 """The template's version, increased with every change. Releases before 0.2 wrote no number; theirs is 1."""
 
 OLDEST_LEFT_RUNNING = 1
@@ -27,6 +28,8 @@ OLDEST_LEFT_RUNNING = 1
 
 RENDERING_ANNOTATION = f"{GROUP}/rendering"
 INPUTS_ANNOTATION = f"{GROUP}/inputs"
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 _SAME_IN_ALL_RENDERINGS = ("args", "image")
 """Parts of the engine's container that no rendering has changed. They show whether a template without a digest of its
@@ -39,6 +42,7 @@ def inputs_digest(options: WorkloadOptions, choice: Option) -> str:
     inputs = {
         "options": {
             **{name: value for name, value in _values_of(options).items() if name not in ("uid", "key")},
+            "architectures": _architectures(options),
             "images": _images(options),
             "engine": engine,
         },
@@ -49,7 +53,13 @@ def inputs_digest(options: WorkloadOptions, choice: Option) -> str:
             *_experts(choice.split),
             *_engines(choice.split),
         ],
-        "place": [choice.gpu.name, choice.target.resource, *chain(*choice.target.labels), *_capacity(choice)],
+        "place": [
+            choice.gpu.name,
+            choice.target.resource,
+            *chain(*choice.target.labels),
+            *_capacity(choice),
+            *choice.target.avoids,
+        ],
     }
     return hashlib.sha256(json.dumps(_set(inputs), sort_keys=True, default=str).encode()).hexdigest()[:16]
 
@@ -68,6 +78,12 @@ def _capacity(choice: Option) -> list[str]:
     """The restriction to a capacity type, which most pools do not have."""
     capacity = choice.target.capacity
     return [] if capacity is None else [capacity.value]
+
+
+def _architectures(options: WorkloadOptions) -> tuple[str, ...]:
+    """The architectures that a user names. Without them an image has those that earlier releases did not render."""
+    usual = USUAL_ARCHITECTURES if options.image else ()
+    return () if options.architectures == usual else options.architectures
 
 
 def _images(options: WorkloadOptions) -> dict[str, str]:
@@ -136,8 +152,15 @@ def _resources(container: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[
 
 
 def _node_affinity(pod: Mapping[str, Any]) -> Any:
-    """The rules about nodes. The preference for other engines has no input, and the old releases did not render it."""
-    return (pod.get("affinity") or {}).get("nodeAffinity")
+    """The rules about nodes, without those about platforms.
+
+    The old releases did not render them, nor the preference for other engines. None of them has an input.
+    """
+    required = ((pod.get("affinity") or {}).get("nodeAffinity") or {}).get(_REQUIRED) or {}
+    return [
+        [each for each in term.get("matchExpressions") or () if each.get("key") not in (OS_LABEL, ARCHITECTURE_LABEL)]
+        for term in required.get("nodeSelectorTerms") or ()
+    ]
 
 
 def _values(entries: Iterable[Mapping[str, Any]]) -> set[str]:

@@ -73,8 +73,9 @@ def metadata(options: WorkloadOptions, name: str, labels: dict[str, str]) -> Man
 
 
 def node_terms(target: Target) -> dict[str, list[str] | str]:
-    """The parts of a target that few targets have: several labels as ``key=value``, and a capacity type."""
+    """The parts of a target that few targets have: several labels as ``key=value``, a capacity type, avoided nodes."""
     labels = {"nodeLabels": ["=".join(label) for label in target.labels]} if target.other_labels else {}
+    labels |= {"avoidedNodes": list(target.avoids)} if target.avoids else {}
     return labels | ({} if target.capacity is None else {"capacityType": CAPACITY_WORDS[target.capacity]})
 
 

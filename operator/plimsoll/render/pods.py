@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from plimsoll.domain.gpus import CapacityType
 from plimsoll.domain.host import HostEstimate
-from plimsoll.domain.node_rules import NOT_WINDOWS, other_architectures
-from plimsoll.domain.outcomes import Option
+from plimsoll.domain.node_rules import NAME_FIELD, NOT_WINDOWS, other_architectures
+from plimsoll.domain.outcomes import Option, Target
 from plimsoll.domain.spot import SPOT_LABELS
 from plimsoll.domain.units import GIB, MIB, ceil_div, parse_quantity
 from plimsoll.domain.workload import (
@@ -168,10 +168,17 @@ def _terms(choice: Option, platform: Sequence[Manifest]) -> list[Manifest]:
         values.setdefault(key, []).append(value)
     types = [{"key": key, "operator": "In", "values": sorted(each)} for key, each in values.items()]
     return [
-        {"matchExpressions": [each, *besides, *platform]}
+        {"matchExpressions": [each, *besides, *platform], **_avoided(choice.target)}
         for each in types
         for besides in _capacity_terms(choice.target.capacity)
     ]
+
+
+def _avoided(target: Target) -> Manifest:
+    """The field expression that keeps pods off single nodes."""
+    if not target.avoids:
+        return {}
+    return {"matchFields": [{"key": NAME_FIELD, "operator": "NotIn", "values": list(target.avoids)}]}
 
 
 def _platform_terms(options: WorkloadOptions) -> list[Manifest]:

@@ -24,13 +24,13 @@ from plimsoll.render.decisions import DecisionNote
 class PoolView:
     """The pods of one pool: how many exist, serve or wait for a node (with the scheduler's message), and one's failure.
 
-    ``waits_for`` is the scheduler's message in plain words. ``updating`` means that replicas with the settings of the
-    last change are still to come. ``kv_tokens_predicted`` was predicted at ``predicted_at_generation`` of the spec; it
-    stays known when the pool proves too small. ``hides_cache`` means that its engines report their load and not the
-    size of their KV cache. ``served`` is whether an engine was seen to serve at that generation. ``starting_since`` is
-    since when the oldest of its pods that do not serve starts, in POSIX seconds; None where there is none.
-    ``rejected`` are the words about kubelets that reject its pods; ``accepted`` pods were not rejected, and
-    ``next_try`` is when another one is made.
+    ``failed_on`` is the node of that failure where it is to blame. ``waits_for`` is the scheduler's message in plain
+    words. ``updating`` means that replicas with the settings of the last change are still to come.
+    ``kv_tokens_predicted`` was predicted at ``predicted_at_generation`` of the spec; it stays known when the pool
+    proves too small. ``hides_cache`` means that its engines report their load and not the size of their KV cache.
+    ``served`` is whether an engine was seen to serve at that generation. ``starting_since`` is since when the oldest of
+    its pods that do not serve starts, in POSIX seconds; None where there is none. ``rejected`` are the words about
+    kubelets that reject its pods; ``accepted`` pods were not rejected, and ``next_try`` is when another one is made.
     """
 
     name: str
@@ -40,6 +40,7 @@ class PoolView:
     scheduler_message: str = ""
     waits_for: str = ""
     failure: EngineFailure | None = None
+    failed_on: str | None = None
     restarts: int = 0
     workload_error: str = ""
     kv_tokens_reported: int | None = None

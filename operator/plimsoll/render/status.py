@@ -315,6 +315,7 @@ def _rehoming(rehoming: Rehoming) -> dict[str, Any]:
         **stages(rehoming.split),
         "at": to_rfc3339(rehoming.at),
         "reason": rehoming.reason,
+        **({"node": rehoming.node} if rehoming.node else {}),
     }
 
 

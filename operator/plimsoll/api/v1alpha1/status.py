@@ -159,6 +159,9 @@ class PlacementStatus(ApiModel):
     capacity_type: str | None = Field(
         default=None, description="OnDemand or Spot, if the pods run only on nodes of that capacity type."
     )
+    avoided_nodes: list[str] | None = Field(
+        default=None, max_length=16, description="Nodes that the pods stay off, because they could not run there."
+    )
     tensor_parallel: int = Field(description="GPUs that share one copy of the weights.")
     pipeline_parallel: int = Field(description="Pipeline stages of a replica.")
     expert_parallel: bool | None = Field(default=None, description="Whole experts on each rank, if so.")
@@ -221,6 +224,9 @@ class PoolStatus(ApiModel):
     )
     capacity_type: str | None = Field(
         default=None, description="OnDemand or Spot, if the pods run only on nodes of that capacity type."
+    )
+    avoided_nodes: list[str] | None = Field(
+        default=None, max_length=16, description="Nodes that the pods stay off, because they could not run there."
     )
     resource: str = Field(description="Extended resource of the GPUs.")
     state: Annotated[str, Field(pattern=r"^(Active|Retiring)$")] = Field(
@@ -369,7 +375,7 @@ class ObservationStatus(ApiModel):
 
 
 class RehomingStatus(ApiModel):
-    """A placement that replicas left because their pods found no node there."""
+    """A placement, or a single node, that replicas left because their pods could not run there."""
 
     gpu_type: str = Field(description="GPU type that was left.")
     tensor_parallel: int = Field(description="Tensor-parallel degree that was left.")
@@ -379,7 +385,10 @@ class RehomingStatus(ApiModel):
     at: Annotated[str, Field(json_schema_extra={"format": "date-time"})] = Field(
         description="Time when replicas last left it. It is not used again within an hour."
     )
-    reason: str = Field(default="", description="The scheduler's obstacle, as one CamelCase word.")
+    reason: str = Field(default="", description="The obstacle of the scheduler, or the engine's failure, in one word.")
+    node: str | None = Field(
+        default=None, description="The node that was left, where others of the same GPU type are still used."
+    )
 
 
 class MoveStatus(ApiModel):
@@ -653,7 +662,7 @@ class InferenceDeploymentStatus(ApiModel):
     rehomings: list[RehomingStatus] | None = Field(
         default=None,
         max_length=20,
-        description="Placements that replicas left within the last hour because their pods found no node.",
+        description="Placements and nodes that replicas left within the last hour because their pods could not run.",
         json_schema_extra={"x-kubernetes-list-type": "atomic"},
     )
     move: MoveStatus | None = Field(default=None, description="The move that is under way, if there is one.")

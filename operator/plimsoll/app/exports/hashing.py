@@ -19,7 +19,7 @@ from plimsoll.adapters.kinds import (
 from plimsoll.app.exports.hashed_labels import HashedLabels
 from plimsoll.app.exports.pseudonyms import Pseudonyms
 from plimsoll.app.exports.specs import LEFT_OUT
-from plimsoll.app.record.sharing import without_sentences
+from plimsoll.app.record.sharing import with_other_nodes, without_sentences
 from plimsoll.app.review.overlay import LAST_APPLIED
 from plimsoll.domain.images import vendor_of
 from plimsoll.facts.cluster.pod_reading import SCHEDULED
@@ -167,12 +167,15 @@ class Hashing:
         return {"metadata": {"name": self._made(str(body["metadata"]["name"]), body["metadata"])}, "status": status}
 
     def _inference_deployment(self, body: Body) -> dict[str, Any]:
-        found: dict[str, Any] = {"spec": self._spec(body["spec"]), "status": without_sentences(body["status"])}
+        found: dict[str, Any] = {"spec": self._spec(body["spec"]), "status": self._status(body["status"])}
         before = (body["metadata"].get("annotations") or {}).get(LAST_APPLIED)
         if before is not None:
             spec = self._spec(json.loads(before)["spec"])
             found["metadata"] = {"annotations": {LAST_APPLIED: json.dumps({"spec": spec})}}
         return found
+
+    def _status(self, status: Body) -> dict[str, Any]:
+        return with_other_nodes(without_sentences(status), self._names.node)
 
     def _spec(self, spec: Body) -> dict[str, Any]:
         """The parts of a spec that decisions read. It may be a spec without values."""

@@ -24,6 +24,7 @@ from plimsoll.facts.cluster.gpu_labels import is_gpu_resource
 from plimsoll.placement.failed_moves import MOST_TIMES, pause_seconds
 from plimsoll.placement.move_clock import LONGEST_SECONDS, MOST_EXTENSIONS
 from plimsoll.placement.pools import pool_name
+from plimsoll.placement.rehoming import MOST_AVOIDED
 from plimsoll.render.names import CAPACITY_WORDS
 
 MOST_REPLICAS = 1000
@@ -74,8 +75,14 @@ def split_doubt(tensor_parallel: object, pipeline_parallel: object, data_paralle
     return f"a replica of {gpus} GPUs is larger than any node" if gpus > MOST_GPUS else ""
 
 
-def place_doubt(selector: object, resource: object, labels: object = None, capacity: object = None) -> str:
-    """The error in the label or the resource of a pool's GPUs."""
+def place_doubt(
+    selector: object, resource: object, labels: object = None, capacity: object = None, avoids: object = None
+) -> str:
+    """The error in the label, the resource or the avoided nodes of a pool's GPUs."""
+    if avoids is not None and not (
+        isinstance(avoids, list) and len(avoids) <= MOST_AVOIDED and all(map(_is_word, avoids))
+    ):
+        return f"avoidedNodes {avoids!r} is no list of at most {MOST_AVOIDED} names"
     if (
         not isinstance(selector, Mapping)
         or len(selector) != 1
@@ -119,9 +126,9 @@ def _pool_doubt(entry: PoolStatus) -> str:
     settings = settings_doubt(entry)
     if settings:
         return settings
-    wrong = place_doubt(entry.node_selector, entry.resource, entry.node_labels, entry.capacity_type) or _split_doubt_of(
-        entry
-    )
+    wrong = place_doubt(
+        entry.node_selector, entry.resource, entry.node_labels, entry.capacity_type, entry.avoided_nodes
+    ) or _split_doubt_of(entry)
     if wrong:
         return wrong
     name = pool_name(entry.gpu_type, split_of(entry))

@@ -45,6 +45,27 @@ def without_sentences(status: Body) -> dict[str, Any]:
     return found
 
 
+def with_other_nodes(status: Body, name: Callable[[str], str]) -> dict[str, Any]:
+    """Return a status with other names of nodes."""
+    found = dict(status)
+    if isinstance(status.get("placement"), Mapping):
+        found["placement"] = _avoiding(status["placement"], name)
+    if isinstance(status.get("pools"), list):
+        found["pools"] = [_avoiding(each, name) for each in status["pools"]]
+    if isinstance(status.get("rehomings"), list):
+        found["rehomings"] = [
+            {**each, "node": name(str(each["node"]))} if isinstance(each, Mapping) and each.get("node") else each
+            for each in status["rehomings"]
+        ]
+    return found
+
+
+def _avoiding(entry: Any, name: Callable[[str], str]) -> Any:
+    if not isinstance(entry, Mapping) or not isinstance(entry.get("avoidedNodes"), list):
+        return entry
+    return {**entry, "avoidedNodes": sorted(name(str(each)) for each in entry["avoidedNodes"])}
+
+
 def with_other_digests(status: Body, spec: Digest, size: Digest, start: Digest) -> dict[str, Any]:
     """Return a status with other digests of the spec, and of the parts of it on which size and start depend."""
     found = dict(status)

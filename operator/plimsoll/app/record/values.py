@@ -76,6 +76,7 @@ def pool_of(entry: PoolStatus) -> Pool:
             entry.resource,
             labels=entry.node_labels,
             capacity=entry.capacity_type,
+            avoids=entry.avoided_nodes,
         ),
         state=PoolState(entry.state),
         generation=entry.generation,
@@ -97,18 +98,21 @@ def target_from(
     *,
     labels: Sequence[str] | None,
     capacity: str | None,
+    avoids: Sequence[str] | None,
 ) -> Target:
     """A target from the fields of a record, after :func:`~plimsoll.app.record.doubts.place_doubt` accepted them."""
     (first,) = selector.items()
     others = {(key, value) for key, _, value in (label.partition("=") for label in labels or ())} - {first}
     types = {word: each for each, word in CAPACITY_WORDS.items()}
-    return Target(gpu_type, split, first, resource, tuple(sorted(others)), types.get(capacity or ""))
+    return Target(
+        gpu_type, split, first, resource, tuple(sorted(others)), types.get(capacity or ""), tuple(sorted(avoids or ()))
+    )
 
 
 def rehoming_of(entry: RehomingStatus) -> Rehoming | None:
     """A place that the object's replicas left; None if its time is unusable."""
     at = from_rfc3339(entry.at)
-    return None if at is None else Rehoming(entry.gpu_type, split_of(entry), at, entry.reason)
+    return None if at is None else Rehoming(entry.gpu_type, split_of(entry), at, entry.reason, entry.node or "")
 
 
 def move_of(entry: MoveStatus | None) -> MoveClock | None:

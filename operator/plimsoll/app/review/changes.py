@@ -72,7 +72,7 @@ def _decided(case: Case, prices: _Prices) -> Decided:
 
 def _is_stuck(case: Case) -> bool:
     """Whether pods find no node and their replicas get no other place: the operator leaves them where they are."""
-    stranded = {pool.name for pool in case.pools if pool.stranded and pool.state is PoolState.ACTIVE}
+    stranded = {pool.name for pool in case.pools if pool.leaving and pool.state is PoolState.ACTIVE}
     if case.problem is not None or case.decision is None or case.decision.missing:
         return False
     return any(pool.name in stranded and pool.replicas for pool in case.decision.pools)

@@ -111,7 +111,7 @@ def _engine(status: Body, read_failure: ReadFailure) -> tuple[int, EngineFailure
     restarts = int(engine.get("restartCount") or 0)
     if not ended or ended.get("exitCode") == 0:
         waiting = (engine.get("state") or {}).get("waiting") or {}
-        return restarts, _image_failure(waiting)
+        return restarts, _image_failure(waiting) or _runtime_failure(waiting, read_failure)
     return restarts, read_failure(str(ended.get("message") or ""), str(ended.get("reason") or ""))
 
 
@@ -121,6 +121,14 @@ def _image_failure(waiting: Body) -> EngineFailure | None:
     if reason not in ("ImagePullBackOff", "ErrImagePull", "InvalidImageName", "CreateContainerConfigError"):
         return None
     return EngineFailure.of_container(reason, str(waiting.get("message") or ""))
+
+
+def _runtime_failure(waiting: Body, read_failure: ReadFailure) -> EngineFailure | None:
+    """Return the failure of a container that its runtime cannot start, where the runtime's words name the cause."""
+    if waiting.get("reason") not in ("CreateContainerError", "RunContainerError"):
+        return None
+    found = read_failure(str(waiting.get("message") or ""), "")
+    return found if found.is_of_place else None
 
 
 def _time(text: object) -> float | None:
