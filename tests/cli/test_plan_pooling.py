@@ -41,6 +41,7 @@ RERANKER: dict[str, Any] = {
     "concurrency": 32,
     "engine": {"runner": "Pooling", "extraArgs": [f"--hf-overrides={json.dumps(OVERRIDES)}"]},
 }
+ENCODER = {"model": {"name": "BAAI/bge-reranker-v2-m3"}, "contextLength": 8192, "concurrency": 32}
 WHISPER = {
     "model": {
         "name": "openai/whisper-large-v3",
@@ -132,6 +133,17 @@ def test_there_is_room_for_it_where_the_plan_puts_it(run: Run, write: Write) -> 
         _, shown, _ = run("capacity", "-f", write(spec), "--fleet", FLEET, "-o", "json")
         found[name] = sum(place["fitAlone"] for place in json.loads(shown)["places"] if place["gpuType"] == "l4-24gb")
     assert found == {"pools": 1, "generates": 0}
+
+
+def test_an_encoder_is_placed_by_its_name_alone_and_keeps_no_cache(run: Run, write: Write) -> None:
+    shown = " ".join(planned(run, write, ENCODER, "table").split())
+    assert "default/asked yes l4-24gb" in shown
+    assert "KV cache: none. The engine reads an input in one step and keeps nothing of it." in shown
+    (entry,) = json.loads(planned(run, write, ENCODER))
+    assert (entry["estimate"]["kvCacheBytes"], value(entry, "--max-num-batched-tokens")) == (0, "8192")
+    _, shown, _ = run("estimate", write(ENCODER), "--gpu", "l4-24gb")
+    assert "0.0x" not in shown
+    assert "0-0" not in shown
 
 
 def test_a_model_that_transcribes_generates_and_keeps_every_request(run: Run, write: Write) -> None:
