@@ -44,9 +44,18 @@ def written(about: Report, earlier: dict[str, Any] | None = None, now: str = NOW
 
 
 def serving(**more: Any) -> Report:
-    planned = decision(replace(request(), observed=(ObservedCapacity(L4, Split(1, 2), 1000),)))
     view = PoolView(POOL, pods=1, ready=1, kv_tokens_reported=400_000, predicted_at_generation=1)
-    return Report("llama", 1, 1, planned, namespace="ml", model=model(), engine_version="0.32.0", pools=(view,), **more)
+    return Report(
+        "llama",
+        1,
+        1,
+        decision(request()),
+        namespace="ml",
+        model=model(),
+        engine_version="0.32.0",
+        pools=(view,),
+        **more,
+    )
 
 
 def test_a_pool_is_written_field_by_field() -> None:
@@ -174,7 +183,8 @@ def test_what_engines_reported_is_written_field_by_field() -> None:
         "release": __version__,
     }
     shorter = {name: value for name, value in entry.items() if name != "availableKvBytes"}
-    document = written(serving(observations=(full, bare), spec_digest="d"))
+    small = ObservedCapacity(L4, Split(1, 2), 1000)
+    document = written(serving(observations=(full, bare), too_small=(small,), spec_digest="d"))
     assert document["observations"] == [entry, {**shorter, "witness": "OutOfMemory", "spec": "other"}]
     assert document["tooSmall"] == [
         {"gpuType": L4, "tensorParallel": 1, "pipelineParallel": 2, "kvTokens": 1000, "spec": "d"}

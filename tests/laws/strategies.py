@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from plimsoll.domain.fleet import Fleet, GpuNode
 from plimsoll.domain.precision import TURBOQUANT, KvPrecision
 from plimsoll.domain.serving import GpuConstraints, Request, ServingShape
 from plimsoll.domain.versions import EngineVersion
+from plimsoll.facts.models.pooling import as_pooling
 from tests.support.planning import H100, L4, L40S, LLAMA_8B, LLAMA_70B_FP8, MI300X, T4, fleet, gpu, model, node, request
 
 MODELS = (
@@ -69,6 +71,14 @@ def requests(draw: st.DrawFn, name: str = "a") -> Request:
             enforce_eager=draw(st.booleans()),
         ),
     )
+
+
+@st.composite
+def pooling(draw: st.DrawFn) -> Request:
+    """A deployment that embeds, ranks or scores: the layers of any model, with the release that has the task."""
+    wanted = draw(requests())
+    engine = replace(wanted.engine, version=EngineVersion(0, draw(st.sampled_from([11, 27, 32]))))
+    return replace(wanted, model=as_pooling(wanted.model), engine=engine)
 
 
 @st.composite

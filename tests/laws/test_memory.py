@@ -8,12 +8,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.model import Task
 from plimsoll.domain.outcomes import Fit, MemoryEstimate, Split
 from plimsoll.domain.serving import Overrides, Request
 from plimsoll.engines.vllm.memory.estimate import estimate, least_bytes
 from plimsoll.engines.vllm.settings import engine_settings
+from plimsoll.memory.load import replica_tokens
 from plimsoll.placement.feasibility import may_fit, sized
-from tests.laws.strategies import any_gpu, requests
+from tests.laws.strategies import any_gpu, pooling, requests
 from tests.support.tables import examples
 
 degrees = st.sampled_from([1, 2, 4, 8])
@@ -48,6 +50,40 @@ def test_more_context_or_more_requests_never_need_less(
     assert greater.kv_needed_tokens >= less.kv_needed_tokens
     assert greater.fit is Fit.NO or less.fit is not Fit.NO
     assert greater.fit is not Fit.SURE or less.fit is Fit.SURE
+
+
+@given(pooling(), any_gpu, splits, st.integers(1, 100_000), st.integers(1, 512))
+@settings(max_examples=examples(150), deadline=None)
+def test_the_cache_of_what_pools_grows_with_a_step_and_a_request_and_not_with_what_waits(
+    wanted: Request, kind: GpuType, split: Split, longer: int, wider: int
+) -> None:
+    shape = wanted.shape
+    step = max(engine_settings(wanted, kind, split).max_num_batched_tokens, shape.concurrency + wider)
+    fixed = replace(wanted, engine=replace(wanted.engine, max_batched_tokens=step))
+
+    def found(concurrency: int, context: int = shape.context_tokens) -> MemoryEstimate:
+        changed = replace(fixed, shape=replace(shape, concurrency=concurrency, context_tokens=context))
+        return estimate(changed, kind, split, engine_settings(changed, kind, split))
+
+    now, waiting = found(shape.concurrency), found(shape.concurrency + wider)
+    at_most = shape.context_tokens + split.pipeline_parallel * step
+    assert shape.context_tokens <= now.kv_needed_tokens <= waiting.kv_needed_tokens <= at_most
+    assert found(1).kv_cache_bytes <= now.kv_cache_bytes <= waiting.kv_cache_bytes
+    assert found(shape.concurrency, shape.context_tokens + longer).kv_cache_bytes >= now.kv_cache_bytes
+    if shape.concurrency > 1 and found(shape.concurrency - 1).kv_needed_tokens == at_most:
+        assert waiting.kv_cache_bytes == now.kv_cache_bytes
+
+
+@given(pooling(), any_gpu, splits)
+@settings(max_examples=examples(100), deadline=None)
+def test_a_neighbour_that_generates_with_the_same_layers_holds_all_its_requests(
+    wanted: Request, kind: GpuType, split: Split
+) -> None:
+    chosen = engine_settings(wanted, kind, split)
+    neighbour = replace(wanted, model=replace(wanted.model, task=Task.GENERATE))
+    found = estimate(neighbour, kind, split, chosen)
+    assert found.kv_needed_tokens == replica_tokens(wanted.shape, split)
+    assert found.kv_cache_bytes >= estimate(wanted, kind, split, chosen).kv_cache_bytes
 
 
 @given(requests(), any_gpu, degrees, st.integers(0, 64 * 1024))

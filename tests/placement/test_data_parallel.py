@@ -43,6 +43,7 @@ from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision, Pool, PoolState, Tenant, pool_name
 from plimsoll.placement.preference import rank
 from plimsoll.placement.remedies import room_seen
+from plimsoll.placement.too_small import too_small
 from plimsoll.render.inputs import inputs_digest
 from plimsoll.render.names import POOL_ANNOTATION
 from plimsoll.render.report import Report
@@ -454,10 +455,9 @@ def test_an_engine_that_failed_with_its_seats_rules_the_place_out_and_one_with_m
 
 def test_an_engine_with_less_room_than_the_shares_need_is_shown_as_too_small() -> None:
     wanted = replace(MANY, shape=replace(MANY.shape, concurrency=17))
-    for tokens, shown in ((8 * 3 * LONG, None), (8 * 3 * LONG - 1, [8 * 3 * LONG - 1])):
+    for tokens, shown in ((8 * 3 * LONG, []), (8 * 3 * LONG - 1, [8 * 3 * LONG - 1])):
         seen = replace(wanted, observed=(ObservedCapacity(CARD, SIDE_BY_SIDE, tokens),))
-        entries = written(replace(decided(MANY), request=seen)).get("tooSmall")
-        assert (entries and [each["kvTokens"] for each in entries]) == shown
+        assert [each.kv_tokens for each in too_small(seen, WHERE)] == shown
 
 
 # Around the choice

@@ -37,7 +37,7 @@ from plimsoll.domain.outcomes import MemoryEstimate
 from plimsoll.domain.priorities import NO_PRIORITY, Priority
 from plimsoll.domain.proposals import Proposal
 from plimsoll.domain.public_words import RESOLVING, ConditionReason
-from plimsoll.domain.serving import Request
+from plimsoll.domain.serving import ObservedCapacity, Request
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.domain.workload import Manifest
 from plimsoll.engines.registry import engine_of
@@ -87,6 +87,7 @@ class Case:
     standing: Standing | None = None
     turn: Turn | None = None
     decision: Decision | None = None
+    too_small: tuple[ObservedCapacity, ...] = ()
     proposals: tuple[Proposal, ...] = ()
     seen: tuple[Seen, ...] = ()
     reported: dict[str, int] = field(default_factory=dict)
@@ -178,6 +179,7 @@ def report_of(case: Case, now: float) -> Report:
         generation=case.generation,
         replicas=case.request.replicas if case.request else _declared_replicas(case.body),
         decision=case.decision,
+        too_small=case.too_small,
         problem=case.problem,
         model=case.model,
         engine_version=spec.engine.version if spec else "",

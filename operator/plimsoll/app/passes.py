@@ -103,6 +103,7 @@ from plimsoll.placement.remedies import Adviser
 from plimsoll.placement.sizes import with_size
 from plimsoll.placement.solvers import Solver, Stock
 from plimsoll.placement.suggestions import Suggester
+from plimsoll.placement.too_small import too_small
 from plimsoll.rebalance.figures import LiveFigures
 from plimsoll.rebalance.signals import SignalState
 from plimsoll.render.left_out import is_coming, left_out_sentence
@@ -193,6 +194,7 @@ class Passes:
         suggester = Suggester(fleet, planned.left.ledger, self.memo, other_checkpoints)
         for case in cases:
             self._guarded(Step.PLAN, case, partial(self._suggest, case, suggester))
+            self._guarded(Step.PLAN, case, partial(self._compare, case, fleet))
             self._advise(case, partial(self._write_mail, case, fleet, now))
         left_out, node_coming = left_out_sentence(fleet.ignored), is_coming(fleet.ignored, now)
         for case in cases:
@@ -487,6 +489,11 @@ class Passes:
         """Step 4, last part: find what would make a new placement cheaper, on what is left after all changes."""
         if case.decision is not None:
             case.decision = suggester.advised(case.decision)
+
+    def _compare(self, case: Case, fleet: Fleet) -> None:
+        """Find the placements whose engines report less KV cache than the load needs there."""
+        if case.decision is not None:
+            case.too_small = too_small(case.decision.request, fleet, self.memo)
 
     def _write_mail(self, case: Case, fleet: Fleet, now: float) -> None:
         """Step 4, last part: decide what to write about proposals and approvals."""

@@ -134,9 +134,10 @@ def _row(request: Request, row: Row) -> tuple[Any, ...]:
 
 def _figures(request: Request, answer: Sized) -> tuple[Any, ...]:
     figures = answer.figures
+    tokens = f"{figures.kv_capacity_low_tokens:,}-{figures.kv_capacity_high_tokens:,}"
     return (
         bar(figures),
         f"{figures.needed_bytes / GIB:.1f}/{figures.budget_bytes / GIB:.1f}",
-        f"{figures.kv_capacity_low_tokens:,}-{figures.kv_capacity_high_tokens:,}",
+        tokens if request.model.keeps_cache else "-",
         at_once(request, answer),
     )

@@ -10,15 +10,26 @@ from plimsoll.domain.outcomes import MemoryEstimate
 from plimsoll.domain.terms import KV_CACHE
 from plimsoll.domain.units import GIB, MIB
 
+NO_CACHE = "KV cache: none. The engine reads an input in one step and keeps nothing of it."
+
+_OF_STEPS = (
+    "They are those of the engine's steps and of one request that is partly read. A request leaves the cache with the "
+    "step that reads its end, and the others wait in the engine's queue."
+)
+
 
 def cache_sentence(figures: MemoryEstimate) -> str:
     """Return how many requests take the cache, and what each of their tokens takes.
 
-    Tokens of layers with full attention are apart from windows and states, which do not grow with a request.
+    Tokens of layers with full attention are apart from windows, states and what an encoder hands over, which do not
+    grow with a request.
     """
     load = _load(figures)
     if load is None:
         return f"KV cache: {figures.kv_needed_tokens:,} tokens needed."
+    if load.of_steps:
+        held = f"{load.tokens:,} tokens take {load.total_bytes / GIB:.2f} GiB of each GPU{_parts(load)}."
+        return f"KV cache: {held} {_OF_STEPS}"
     times = "" if load.percent == 100 else f"{load.percent / 100:.1f} x "  # noqa: PLR2004 - percent
     requests = f"{times}{load.requests:,} request{'s' if load.requests > 1 else ''} of {load.tokens:,} tokens"
     takes = "take" if load.requests > 1 else "takes"
@@ -26,13 +37,16 @@ def cache_sentence(figures: MemoryEstimate) -> str:
 
 
 def _parts(load: CacheLoad) -> str:
-    """Return the parts of the bytes of one request."""
+    """Return the parts of the bytes of one request, or of what the steps hold."""
     token = f"{ceil(load.growing_bytes_per_token):,} bytes a token"
     if not load.bounded_bytes:
         return f": {token}" if load.growing_bytes else ""
-    bounded = f"{load.bounded_bytes / MIB:.1f} MiB in layers with a window or a state, which stop growing"
+    bounded = (
+        f"{load.bounded_bytes / MIB:.1f} MiB in layers with a window, a state or encoder outputs, which stop growing"
+    )
     grown = f"{token} in layers with full attention, and " if load.growing_bytes else ""
-    return f", {load.request_bytes / MIB:.1f} MiB each: {grown}{bounded}"
+    each = "" if load.of_steps else f", {load.request_bytes / MIB:.1f} MiB each"
+    return f"{each}: {grown}{bounded}"
 
 
 def cache_document(figures: MemoryEstimate) -> dict[str, Any] | None:
@@ -48,6 +62,7 @@ def cache_document(figures: MemoryEstimate) -> dict[str, Any] | None:
         "growingBytesOfRequest": load.growing_bytes,
         "boundedBytesOfRequest": load.bounded_bytes,
         "bytes": load.total_bytes,
+        "ofSteps": load.of_steps,
     }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from plimsoll.domain.model import Task
 from plimsoll.domain.precision import KvPrecision
 from plimsoll.domain.serving import Request
 from plimsoll.memory.inverse import Largest, longest_context, most_sequences, widest_kv_precision
@@ -25,7 +26,10 @@ class Limits:
         """One line for each question."""
         shape = self.request.shape
         yield f"Longest context for {shape.concurrency:,} requests: {self._context()}."
-        yield f"Most requests of {shape.context_tokens:,} tokens: {_number(self.sequences)}."
+        if self.request.model.task is Task.POOL:
+            yield f"Most requests at the same time, each of which waits for a step: {_number(self.sequences)}."
+        else:
+            yield f"Most requests of {shape.context_tokens:,} tokens: {_number(self.sequences)}."
         yield f"Widest KV precision: {'none fits' if self.precision is None else self.precision.value}."
 
     def document(self) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from plimsoll.cli.cache_words import cache_sentence
+from plimsoll.cli.cache_words import NO_CACHE, cache_sentence
 from plimsoll.cli.limits import limits
 from plimsoll.cli.remedies import all_remedies
 from plimsoll.cli.rows import Row
@@ -30,6 +30,8 @@ def degree(split: Split) -> str:
 
 def at_once(request: Request, answer: Sized) -> str:
     """The full-length requests that the cache holds. Each engine of a replica holds whole requests."""
+    if not request.model.keeps_cache:
+        return "-"
     engines, each = answer.split.data_parallel, answer.figures.kv_capacity_tokens / request.shape.context_tokens
     return f"{each:.1f}x" if engines == 1 else f"{engines * int(each / engines)}x"
 
@@ -63,7 +65,7 @@ def sentences(request: Request, answer: Sized) -> Iterator[str]:
 
 def _cache(model: ModelFacts, figures: MemoryEstimate) -> Iterator[str]:
     if not model.keeps_cache:
-        yield "KV cache: none. The engine reads an input in one step and keeps nothing of it."
+        yield NO_CACHE
         return
     low_tokens, high_tokens = figures.kv_capacity_low_tokens, figures.kv_capacity_high_tokens
     yield cache_sentence(figures)

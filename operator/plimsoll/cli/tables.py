@@ -9,6 +9,7 @@ from rich.table import Table
 
 from plimsoll.api.v1alpha1 import EstimateStatus, InferenceDeploymentStatus, PlacementStatus, RejectionStatus
 from plimsoll.api.v1alpha1.status import HostStatus, SizeOptionStatus, SizeStatus
+from plimsoll.cli.cache_words import NO_CACHE
 from plimsoll.cli.planning import Outcome
 from plimsoll.domain.fleet import IgnoredNode
 from plimsoll.domain.units import GIB
@@ -136,10 +137,16 @@ def print_estimate(console: Console, estimate: EstimateStatus) -> None:
     console.print(table)
     if estimate.fit is not None:
         console.print(f"It {_FIT[estimate.fit]}: {_band(estimate)}.", highlight=False)
-    console.print(
+    console.print(_cache(estimate), highlight=False)
+
+
+def _cache(estimate: EstimateStatus) -> str:
+    """The tokens of the cache; an engine without one needs none."""
+    if not estimate.kv_needed_tokens:
+        return NO_CACHE
+    return (
         f"KV cache: {estimate.kv_needed_tokens} tokens needed, {estimate.kv_capacity_tokens} would fit. "
-        f"One more token in all layers with attention takes {estimate.kv_bytes_per_token} bytes of a GPU.",
-        highlight=False,
+        f"One more token in all layers with attention takes {estimate.kv_bytes_per_token} bytes of a GPU."
     )
 
 

@@ -22,6 +22,8 @@ class CacheLoad:
         growing_bytes: bytes of one request in these layers.
         bounded_bytes: bytes of one request in the layers that stop growing.
         total_bytes: the whole cache, with the block that the engine keeps unused.
+        of_steps: requests end with the step that reads their end. Then the one request that is counted stands for the
+            tokens of the running steps and of what they have begun, and the other requests wait.
     """
 
     requests: int
@@ -31,6 +33,7 @@ class CacheLoad:
     growing_bytes: int
     bounded_bytes: int
     total_bytes: int
+    of_steps: bool = False
 
     @property
     def request_bytes(self) -> int:

@@ -9,6 +9,7 @@ from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.observations import Seen
 from plimsoll.domain.proposals import Proposal
 from plimsoll.domain.public_words import PublicWord
+from plimsoll.domain.serving import ObservedCapacity
 from plimsoll.placement.failed_moves import FailedMove
 from plimsoll.placement.move_clock import MoveClock
 from plimsoll.placement.pools import Decision, PlannedPool, Pool
@@ -92,6 +93,7 @@ class RebalancingReport:
 class Report:
     """The data of one status: a ``decision``, or the ``problem`` that prevents one.
 
+    ``too_small`` are the placements whose engines hold less KV cache than the load needs there.
     ``refused`` is the API server's own message about an object of ours that it refuses, and ``refusal_passes`` is
     whether it may accept the same object later. ``contested`` names who else keeps changing the number of replicas of
     one of our Deployments. ``size_digest`` is the digest of the spec for which a size is chosen; None where the user
@@ -107,6 +109,7 @@ class Report:
     generation: int
     replicas: int
     decision: Decision | None = None
+    too_small: tuple[ObservedCapacity, ...] = ()
     problem: Problem | None = None
     model: ModelFacts | None = None
     engine_version: str = ""

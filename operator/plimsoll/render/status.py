@@ -15,7 +15,6 @@ from plimsoll.domain.proposals import Proposal
 from plimsoll.domain.terms import ACTIVATIONS, ADAPTERS, CUDA_GRAPHS, KV_CACHE, LEARNED, OVERHEAD, WEIGHTS
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.domain.units import GIB, format_price
-from plimsoll.memory.load import replica_tokens
 from plimsoll.performance.cost import cost
 from plimsoll.placement.explain import remedy_sentence, suggestion_sentence
 from plimsoll.placement.failed_moves import FailedMove
@@ -99,7 +98,7 @@ def _decided(report: Report, decision: Decision) -> dict[str, Any]:
     document: dict[str, Any] = {
         "url": service_url(report.name, report.namespace) if decision.pools else None,
         "pools": [_pool(report, pool) for pool in decision.pools],
-        "tooSmall": _too_small(report, decision),
+        "tooSmall": _too_small(report),
         "rehomings": [_rehoming(each) for each in report.rehomings],
         "move": None if report.move is None else _move(report.move),
         "retune": None if report.retune is None else _retune(report.retune, report.retune_due),
@@ -292,9 +291,8 @@ def _pool(report: Report, pool: PlannedPool) -> dict[str, Any]:
     }
 
 
-def _too_small(report: Report, decision: Decision) -> list[dict[str, Any]]:
-    """The placements where an engine got less KV cache than declared; kept as long as the spec stays the same."""
-    shape = decision.request.shape
+def _too_small(report: Report) -> list[dict[str, Any]]:
+    """The placements where an engine got less KV cache than needed; kept as long as the spec stays the same."""
     return [
         {
             "gpuType": seen.gpu_type,
@@ -303,8 +301,7 @@ def _too_small(report: Report, decision: Decision) -> list[dict[str, Any]]:
             "kvTokens": seen.kv_tokens,
             "spec": report.spec_digest,
         }
-        for seen in sorted(decision.request.observed, key=lambda seen: (seen.gpu_type, seen.split))
-        if seen.kv_tokens < replica_tokens(shape, seen.split)
+        for seen in report.too_small
     ]
 
 

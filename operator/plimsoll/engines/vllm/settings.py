@@ -17,6 +17,7 @@ from plimsoll.engines.vllm.memory.cuda_graphs import NO_GRAPHS, GraphKind, graph
 from plimsoll.engines.vllm.memory.estimate import least_bytes
 from plimsoll.engines.vllm.memory.laws import law_for
 from plimsoll.engines.vllm.memory.outside_budget import Outside, outside_budget
+from plimsoll.engines.vllm.memory.pooled_step import reads_at_once
 from plimsoll.memory.draft import draft_tokens
 
 _LARGE_GPU_BYTES = 70 * GIB
@@ -38,8 +39,6 @@ _SMALL_SEQUENCES = 256
 
 _LARGE_SEQUENCES_SINCE = EngineVersion(0, 8, 5)
 """Before, large GPUs had the small default too, or one for all GPUs."""
-
-_POOL_BY_STEPS = frozenset({"Qwen2ForProcessRewardModel"})
 
 _VLLM_DTYPES = {Precision.FP32: "float32", Precision.BF16: "bfloat16", Precision.FP16: "float16"}
 _VLLM_KV_DTYPES = {
@@ -196,17 +195,8 @@ def _fewest_tokens(request: Request, sequences: int) -> int:
     """
     speculation = request.engine.speculation
     drafted = 0 if speculation is None or request.engine.lora is None else speculation.tokens
-    input_tokens = request.shape.context_tokens if _reads_at_once(request.model) else 0
+    input_tokens = request.shape.context_tokens if reads_at_once(request.model) else 0
     return max(sequences * (1 + drafted), input_tokens)
-
-
-def _reads_at_once(model: ModelFacts) -> bool:
-    """Whether the engine never cuts a prompt into chunks: encoders, and pooling by steps (``config/model.py``).
-
-    The method of pooling may be in files of the checkpoint that are not read here. Mean and first-token pooling of a
-    decoder needs ``spec.engine.maxBatchedTokens`` of at least ``contextLength``.
-    """
-    return model.task is Task.POOL and (not model.keeps_cache or model.architecture in _POOL_BY_STEPS)
 
 
 def _runner(request: Request) -> str | None:

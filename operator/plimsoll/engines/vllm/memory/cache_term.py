@@ -20,33 +20,41 @@ from plimsoll.domain.outcomes import Split
 from plimsoll.domain.serving import Request, ServingShape
 from plimsoll.domain.terms import KV_CACHE, Derivation, Line, Term
 from plimsoll.engines.vllm.memory.kv_cache import Group, KvLayout
+from plimsoll.engines.vllm.memory.pooled_step import tokens_at_once
 from plimsoll.engines.vllm.memory.rank import Rank
 from plimsoll.engines.vllm.memory.rank_cache import rank_layout
 from plimsoll.memory.draft import draft_caches
-from plimsoll.memory.load import EXPECTED_HEADROOM_PERCENT, engine_shape, needed_blocks
+from plimsoll.memory.load import EXPECTED_HEADROOM_PERCENT, AtOnce, blocks_at_once, engine_shape, needed_blocks
 from plimsoll.memory.stages import stage_caches
 
 
 def cache_term(rank: Rank, layout: KvLayout) -> Term:
     """Return the needed cache as a term: whole blocks of every request, and the block that the engine keeps unused."""
-    return Term(KV_CACHE, cache_bytes(engine_shape(rank.request.shape, rank.split), layout), _derivation, rank)
+    size = cache_bytes(engine_shape(rank.request.shape, rank.split), layout, _at_once(rank))
+    return Term(KV_CACHE, size, _derivation, rank)
 
 
-def cache_bytes(shape: ServingShape, layout: KvLayout) -> int:
-    """Return the bytes of the cache that the load of one engine needs."""
-    return layout.bytes_for(needed_blocks(shape, layout))
+def cache_bytes(shape: ServingShape, layout: KvLayout, at_once: AtOnce | None) -> int:
+    """Return the bytes of the cache that the load of one engine needs. ``at_once`` is as in ``needed_blocks``."""
+    return layout.bytes_for(needed_blocks(shape, layout, at_once))
+
+
+def _at_once(rank: Rank) -> AtOnce | None:
+    return tokens_at_once(rank.request, rank.split, rank.settings.max_num_batched_tokens)
 
 
 def _derivation(rank: Rank) -> Derivation:
     layout = rank_layout(rank.request, rank.split, rank.settings, rank.stage)
     if not layout.groups:
         return Derivation("none: an input is read in one step, and nothing of it is kept")
-    load = cache_load(engine_shape(rank.request.shape, rank.split), layout)
+    load = cache_load(engine_shape(rank.request.shape, rank.split), layout, _at_once(rank))
     return Derivation("needed by the declared load", tuple(_lines(rank, layout)), load)
 
 
-def cache_load(shape: ServingShape, layout: KvLayout) -> CacheLoad:
+def cache_load(shape: ServingShape, layout: KvLayout, at_once: AtOnce | None) -> CacheLoad:
     """Return the load of one engine in figures that add up to :func:`cache_bytes`."""
+    if at_once is not None and needed_blocks(shape, layout, at_once) < needed_blocks(shape, layout):
+        return _load_at_once(shape, layout, at_once)
     requests, tokens, percent = _counted(shape, layout)
     growing = layout.growing_bytes_of_request(tokens)
     return CacheLoad(
@@ -56,7 +64,23 @@ def cache_load(shape: ServingShape, layout: KvLayout) -> CacheLoad:
         growing_bytes_per_token=layout.growing_bytes_per_token,
         growing_bytes=growing,
         bounded_bytes=layout.block_bytes * layout.blocks_of_request(tokens) - growing,
-        total_bytes=cache_bytes(shape, layout),
+        total_bytes=cache_bytes(shape, layout, at_once),
+    )
+
+
+def _load_at_once(shape: ServingShape, layout: KvLayout, at_once: AtOnce) -> CacheLoad:
+    """Return the load where the running steps decide the size, and not the declared requests."""
+    total = cache_bytes(shape, layout, at_once)
+    growing = sum(layout.growing_bytes_of_request(tokens) for tokens in at_once)
+    return CacheLoad(
+        requests=1,
+        tokens=at_once.tokens,
+        percent=100,
+        growing_bytes_per_token=layout.growing_bytes_per_token,
+        growing_bytes=growing,
+        bounded_bytes=total - layout.bytes_for(0) - growing,
+        total_bytes=total,
+        of_steps=True,
     )
 
 
@@ -78,7 +102,7 @@ def _lines(rank: Rank, layout: KvLayout) -> Iterator[Line]:
         yield Line("cache", f"{count} layers: {_described(cache)}")
     yield Line("block", f"{layout.block_bytes:,} B, one page of each layer of a group; all groups share the blocks")
     yield from _share(request, rank.split)
-    yield from _load(engine_shape(request.shape, rank.split), layout)
+    yield from _load(engine_shape(request.shape, rank.split), layout, _at_once(rank))
 
 
 def _share(request: Request, split: Split) -> Iterator[Line]:
@@ -87,8 +111,8 @@ def _share(request: Request, split: Split) -> Iterator[Line]:
         yield Line("share", f"{total} requests over {split.data_parallel} engines: at most {own} on each")
 
 
-def _load(shape: ServingShape, layout: KvLayout) -> Iterator[Line]:
-    blocks, total = layout.blocks_of_request(shape.context_tokens), needed_blocks(shape, layout)
+def _load(shape: ServingShape, layout: KvLayout, at_once: AtOnce | None) -> Iterator[Line]:
+    blocks, total = layout.blocks_of_request(shape.context_tokens), needed_blocks(shape, layout, at_once)
     for group in layout.groups:
         yield Line("group", _grouped(group, shape.context_tokens))
     parts = [f"{group.blocks_of_request(shape.context_tokens):,}" for group in layout.groups]
@@ -99,6 +123,10 @@ def _load(shape: ServingShape, layout: KvLayout) -> Iterator[Line]:
         mean = layout.blocks_of_request(shape.expected_tokens)
         room = f"{EXPECTED_HEADROOM_PERCENT / 100:.1f} x {shape.concurrency} x {mean:,} blocks"
         how = f"min({how}, max({room} of {shape.expected_tokens:,} tokens, {blocks:,}))"
+    if at_once is not None:
+        begun = f" + {at_once.begun:,} of a request that was begun" if at_once.begun else ""
+        yield Line("at once", f"{at_once.steps:,} tokens of running steps{begun}, the others wait")
+        how = f"min({how}, {blocks_at_once(shape, layout, at_once):,} blocks of {at_once.tokens:,} tokens)"
     yield Line("load", f"{how} = {total:,} blocks", total * layout.block_bytes)
     yield Line("null block", "1 block that the engine keeps unused", layout.bytes_for(0))
 

@@ -15,6 +15,7 @@ from plimsoll.engines.vllm.memory.band import doubtful_weights
 from plimsoll.engines.vllm.memory.cache_term import cache_bytes, cache_term
 from plimsoll.engines.vllm.memory.cuda_graphs import GraphParts, graphs_term
 from plimsoll.engines.vllm.memory.frame import Frame, frame_of
+from plimsoll.engines.vllm.memory.pooled_step import tokens_at_once
 from plimsoll.engines.vllm.memory.rank import Rank
 from plimsoll.engines.vllm.memory.turboquant import scratch_bytes, scratch_terms
 from plimsoll.memory.band import Band
@@ -61,7 +62,8 @@ def least_bytes(request: Request, gpu: GpuType, split: Split, *, batched_tokens:
         return 0
     eager = request.engine.enforce_eager
     frame = frame_of(request, gpu, split, 0, batched_tokens=batched_tokens, enforce_eager=eager)
-    return frame.weights.size_bytes + cache_bytes(engine_shape(request.shape, split), frame.layout)
+    at_once = tokens_at_once(request, split, batched_tokens)
+    return frame.weights.size_bytes + cache_bytes(engine_shape(request.shape, split), frame.layout, at_once)
 
 
 def estimate_of_stage(
@@ -89,7 +91,7 @@ def estimate_of_stage(
     budget = gpu.usable_bytes * settings.gpu_memory_utilization_percent // 100
     left = budget - without_cache
     expected, low, high = layout.capacities((left, left - edges.high_bytes, left + slack), request.shape.context_tokens)
-    engines = split.data_parallel
+    engines, at_once = split.data_parallel, tokens_at_once(request, split, settings.max_num_batched_tokens)
     return MemoryEstimate(
         terms=terms,
         margin_bytes=edges.high_bytes,
@@ -99,7 +101,7 @@ def estimate_of_stage(
         usable_bytes=gpu.usable_bytes,
         budget_bytes=budget,
         kv_bytes_per_token=layout.bytes_per_token,
-        kv_needed_tokens=replica_tokens(request.shape, split) if request.model.keeps_cache else 0,
+        kv_needed_tokens=replica_tokens(request.shape, split, at_once) if request.model.keeps_cache else 0,
         kv_capacity_tokens=engines * expected,
         kv_capacity_low_tokens=engines * low,
         kv_capacity_high_tokens=engines * high,

@@ -66,6 +66,11 @@ class KvLayout:
     groups: tuple[Group, ...]
     has_states: bool = False
 
+    @property
+    def fixed_blocks(self) -> int:
+        """The blocks that a request of any length holds."""
+        return sum([group.count * group.fixed_blocks for group in self.groups if group.fixed_blocks is not None])
+
     def blocks_of_request(self, tokens: int) -> int:
         """Return the most blocks that a request of ``tokens`` tokens holds, over all groups."""
         return sum([group.blocks_of_request(tokens) for group in self.groups])
