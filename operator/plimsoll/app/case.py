@@ -50,6 +50,7 @@ from plimsoll.placement.other_steps import other_steps
 from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState, SeenAnswers, Tenant, as_it_runs
 from plimsoll.placement.rehoming import Rehoming
 from plimsoll.placement.rehoming import remembered as remembered_places
+from plimsoll.placement.replacements import Replacements
 from plimsoll.placement.retune_clock import RetuneClock
 from plimsoll.rebalance.memory import Learned
 from plimsoll.rebalance.modelling import model_of
@@ -99,6 +100,8 @@ class Case:
     left_out: str = ""
     node_coming: bool = False
     held_back: tuple[tuple[str, int], ...] = ()
+    replacing: Replacements = ()
+    leaving: tuple[str, ...] = ()
     manifests: list[Manifest] = field(default_factory=list)
     new_status: Mapping[str, Any] | None = None
     tray: Tray | None = None
@@ -108,6 +111,11 @@ class Case:
     def uid(self) -> str:
         """The object's identity."""
         return uid_of(self.body)
+
+    @property
+    def created_at(self) -> str:
+        """When the object was made, in RFC 3339."""
+        return str(self.body["metadata"].get("creationTimestamp") or "")
 
     @property
     def record(self) -> Record:
@@ -180,6 +188,8 @@ def report_of(case: Case, now: float) -> Report:
         replicas=case.request.replicas if case.request else _declared_replicas(case.body),
         decision=case.decision,
         too_small=case.too_small,
+        replacing=sum(count for _, count in case.replacing),
+        leaving=case.leaving,
         problem=case.problem,
         model=case.model,
         engine_version=spec.engine.version if spec else "",
@@ -302,10 +312,17 @@ def manifests_of(case: Case, images: EngineImages | None = None, *, scrape_annot
     if case.decision is None or case.resource is None or case.resource.spec.suspend or not case.decision.pools:
         return []
     options = to_workload_options(case.resource, images, scrape_annotations=scrape_annotations)
-    held = dict(case.held_back)
-    ordered = sorted((_held(pool, held) for pool in case.decision.pools), key=lambda pool: -pool.split.gpus)
+    held, more = dict(case.held_back), dict(case.replacing)
+    made = [_held(_replaced(pool, more), held) for pool in case.decision.pools]
+    ordered = sorted(made, key=lambda pool: -pool.split.gpus)
     pools = [deployment(options, pool, pool.choice) for pool in ordered if pool.choice is not None]
-    return [shared(manifest) for manifest in (service(options), disruption_budget(options), *pools)]
+    keeps = sum(pool.replicas for pool in case.decision.pools if pool.state is PoolState.ACTIVE) if more else None
+    return [shared(manifest) for manifest in (service(options), disruption_budget(options, keeps), *pools)]
+
+
+def _replaced(pool: PlannedPool, more: Mapping[str, int]) -> PlannedPool:
+    """Return a pool with the pods that start before a node goes."""
+    return replace(pool, replicas=pool.replicas + more[pool.name]) if pool.name in more else pool
 
 
 def _held(pool: PlannedPool, held: Mapping[str, int]) -> PlannedPool:

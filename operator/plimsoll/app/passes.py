@@ -52,6 +52,7 @@ from plimsoll.app.deadlines import deadlines_of
 from plimsoll.app.faults import Faults, Step
 from plimsoll.app.health import Beats
 from plimsoll.app.inbox import Inbox, Mail
+from plimsoll.app.leaving_nodes import LeavingNodes
 from plimsoll.app.lessons import CommonLessons, lessons, merged, remembered
 from plimsoll.app.live import LiveSignals
 from plimsoll.app.model_book import ModelBook
@@ -95,11 +96,13 @@ from plimsoll.placement.answers import Answer, answers, remembered_demand
 from plimsoll.placement.demand import Demand
 from plimsoll.placement.fleet_record import record_of
 from plimsoll.placement.hypothesis import HypothesisFailed, Plan
+from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.plan import demands_of, stock_for
 from plimsoll.placement.pools import Decision, PoolState
 from plimsoll.placement.rehoming import of_last_hour
 from plimsoll.placement.remedies import Adviser
+from plimsoll.placement.replacements import OnLeavingNodes, replacements
 from plimsoll.placement.sizes import with_size
 from plimsoll.placement.solvers import Solver, Stock
 from plimsoll.placement.suggestions import Suggester
@@ -154,6 +157,7 @@ class Passes:
     proposer: Proposer = field(default_factory=Proposer)
     rooms: Rooms = field(default_factory=Rooms)
     node_groups: NodeGroups = field(default_factory=NodeGroups)
+    leaving: LeavingNodes = field(default_factory=LeavingNodes)
     turns: TurnMemo = field(default_factory=TurnMemo)
     scale_writes: ScaleWrites = field(default_factory=ScaleWrites)
     inbox: Inbox | None = None
@@ -196,6 +200,9 @@ class Passes:
             self._guarded(Step.PLAN, case, partial(self._suggest, case, suggester))
             self._guarded(Step.PLAN, case, partial(self._compare, case, fleet))
             self._advise(case, partial(self._write_mail, case, fleet, now))
+        leaving = self.leaving.look(fleet, now)
+        if leaving:
+            self._replace(cases, leaving, fleet, planned.left.ledger)
         left_out, node_coming = left_out_sentence(fleet.ignored), is_coming(fleet.ignored, now)
         for case in cases:
             if case.decision is not None and case.decision.waits_for_place:
@@ -495,6 +502,25 @@ class Passes:
         if case.decision is not None:
             case.too_small = too_small(case.decision.request, fleet, self.memo)
 
+    def _replace(self, cases: Sequence[Case], leaving: frozenset[str], fleet: Fleet, ledger: Ledger) -> None:
+        """Let pods start before the nodes go on which others serve, in the order of decisions, while there is room."""
+        left = [ledger]
+        for case in sorted(cases, key=lambda case: (-case.priority.value, case.created_at, case.key)):
+            on = _on_leaving_nodes(case, leaving)
+            if on and case.decision is not None:
+                self._guarded(Step.PLAN, case, partial(self._replace_one, case, on, leaving, fleet, left))
+
+    @staticmethod
+    def _replace_one(
+        case: Case, on: Mapping[str, OnLeavingNodes], leaving: frozenset[str], fleet: Fleet, left: list[Ledger]
+    ) -> None:
+        if case.decision is None:
+            return
+        pools, request = case.decision.pools, case.decision.request
+        case.replacing, left[0] = replacements(request, pools, on, leaving, fleet, left[0])
+        nodes = {pod.node for pods in case.around.pods.values() for pod in pods if pod.ready and pod.node in leaving}
+        case.leaving = tuple(sorted(nodes)) if case.replacing else ()
+
     def _write_mail(self, case: Case, fleet: Fleet, now: float) -> None:
         """Step 4, last part: decide what to write about proposals and approvals."""
         if self.inbox is not None and case.tray is not None and case.fault is None:
@@ -607,6 +633,19 @@ class Passes:
         if fault is not None:
             yield fault
         yield from self.time.due_in_seconds()
+        yield from (at - now for at in self.leaving.ends() if at > now)
+
+
+def _on_leaving_nodes(case: Case, leaving: frozenset[str]) -> dict[str, OnLeavingNodes]:
+    """Return the pods of an object that serve on nodes that go, by pool."""
+    found: dict[str, OnLeavingNodes] = {}
+    planned = () if case.decision is None else case.decision.pools
+    for pool in planned:
+        pods = [pod for pod in case.around.pods.get(pool.name, ()) if not pod.terminating]
+        serving = sum(pod.ready and pod.node in leaving for pod in pods)
+        if serving:
+            found[pool.name] = OnLeavingNodes(serving, max(0, len(pods) - pool.replicas))
+    return found
 
 
 def _left_nodes(case: Case) -> dict[str, str]:

@@ -43,7 +43,7 @@ class _Made:
 
     resource: InferenceDeployment | None
     pools: tuple[PlannedPool, ...] | None
-    held_back: tuple[tuple[str, int], ...]
+    numbers: tuple[tuple[tuple[str, int], ...], ...]
     manifests: list[Manifest]
 
 
@@ -67,11 +67,11 @@ class Rendered:
 
     def manifests(self, case: Case, make: Callable[[Case], list[Manifest]]) -> list[Manifest]:
         """Return the last manifests if the spec and the pools are the same; else make them."""
-        pools = None if case.decision is None else case.decision.pools
+        pools, numbers = None if case.decision is None else case.decision.pools, (case.held_back, case.replacing)
         known = self._made.get(case.uid)
-        same = known is not None and known.resource is case.resource and known.held_back == case.held_back
+        same = known is not None and known.resource is case.resource and known.numbers == numbers
         if known is None or not same or known.pools != pools:
-            known = _Made(case.resource, pools, case.held_back, make(case))
+            known = _Made(case.resource, pools, numbers, make(case))
         return self._made.put(case.uid, known).manifests
 
     def fill_in(self, case: Case) -> bool:

@@ -169,7 +169,14 @@ def _placed(report: Report) -> Verdict:
         return Verdict("False", Why.WAITING_FOR_SCHEDULER, _waiting_words(report.decision, views, unbound))
     if bound < wanted:
         return Verdict("False", Why.CREATING_PODS, f"{bound} of {wanted} pods exist.")
-    return Verdict("True", Why.PODS_SCHEDULED, f"{bound} pods are bound to their nodes.")
+    return Verdict("True", Why.PODS_SCHEDULED, f"{bound} pods are bound to their nodes.{_replacing_words(report)}")
+
+
+def _replacing_words(report: Report) -> str:
+    if not report.replacing:
+        return ""
+    nodes = ", ".join(report.leaving)
+    return f" There is one more for each pod on nodes that go soon ({nodes}): {report.replacing} in all."
 
 
 def _waiting_words(decision: Decision, views: Sequence[PoolView], unbound: int) -> str:

@@ -42,15 +42,19 @@ def service(options: WorkloadOptions) -> Manifest:
     )
 
 
-def disruption_budget(options: WorkloadOptions) -> Manifest:
-    """The PodDisruptionBudget: drains take one replica at a time, also a single one, so that nodes can be upgraded."""
+def disruption_budget(options: WorkloadOptions, keeps: int | None = None) -> Manifest:
+    """The PodDisruptionBudget: drains take one replica at a time, also a single one, so that nodes can be upgraded.
+
+    While replacements start, drains leave as many pods that serve as are ``keeps``; None where none start.
+    """
     name = options.key.name
+    allowed = {"maxUnavailable": 1} if keeps is None else {"minAvailable": keeps}
     return _stamped(
         {
             "apiVersion": "policy/v1",
             "kind": "PodDisruptionBudget",
             "metadata": metadata(options, name, deployment_labels(name)),
-            "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {DEPLOYMENT_LABEL: name}}},
+            "spec": {**allowed, "selector": {"matchLabels": {DEPLOYMENT_LABEL: name}}},
         }
     )
 
