@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, NODES, PODS, Cluster, ClusterRefused
 from plimsoll.adapters.kinds import SECRETS
+from plimsoll.api.lost_fields import LAST_APPLIED
 from plimsoll.api.v1alpha1 import EngineSpec, InferenceDeploymentSpec, ModelSpec, PodTemplateSpec, RebalancingSpec
 from plimsoll.api.v1alpha1.status import InferenceDeploymentStatus, RebalancingStatus
 from plimsoll.app.case import Case
@@ -25,7 +26,6 @@ from plimsoll.app.exports.values import Export
 from plimsoll.app.objects import Surroundings
 from plimsoll.app.record.reading import read
 from plimsoll.app.record.sharing import without_sentences
-from plimsoll.app.review.overlay import LAST_APPLIED
 from plimsoll.app.settings import Settings
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.keys import ObjectKey

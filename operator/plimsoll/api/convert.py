@@ -9,6 +9,7 @@ from plimsoll.api.features import check_feature, check_release
 from plimsoll.api.host_checks import check_host_memory
 from plimsoll.api.kv_formats import check_kv_format
 from plimsoll.api.load_checks import check_load
+from plimsoll.api.lost_fields import lost_fields
 from plimsoll.api.maintenance import check_maintenance
 from plimsoll.api.media import check_media, to_media
 from plimsoll.api.pod_checks import check_pod_template
@@ -96,6 +97,7 @@ def to_request(
         cpu_limit_millis=_limit(spec, "cpu", 1000),
         memory_limit_bytes=_limit(spec, "memory", 1),
         may_narrow_cache=bool(spec.kv_cache.allow_fp8) and kv_precision in WIDE,
+        remarks=_remarks(resource),
     )
     check_host_memory(request, spec.pod_template.resources if spec.pod_template else None)
     return request
@@ -182,6 +184,12 @@ def check_without_model(spec: InferenceDeploymentSpec) -> None:
             memory,
             "It must be more than 0: write what one GPU needs, e.g. 70Gi, or remove it.",
         )
+
+
+def _remarks(resource: InferenceDeployment) -> tuple[str, ...]:
+    """Return what the author of an object has to look at, although nothing of it is refused."""
+    lost = lost_fields(resource.metadata.annotations or {})
+    return () if lost is None else (lost,)
 
 
 def _check_engine(spec: EngineSpec, engine: Engine) -> None:

@@ -105,7 +105,7 @@ class Request:
     as far as GPUs allow. ``total`` is the load of all replicas together as long as their number is not chosen yet;
     ``replicas`` and the shape are then only a first guess. ``is_sized`` means that the planner has chosen them.
     ``may_narrow_cache`` permits an fp8 KV cache in place of ``kv_precision``. ``has_narrow_cache`` marks a request for
-    which that choice was made.
+    which that choice was made. ``remarks`` are warnings about the object itself: what its author has to look at.
     """
 
     key: ObjectKey
@@ -132,6 +132,7 @@ class Request:
     memory_limit_bytes: int | None = None
     may_narrow_cache: bool = False
     has_narrow_cache: bool = False
+    remarks: tuple[str, ...] = ()
 
     def host_need(self, host: HostEstimate) -> HostNeed:
         """Return the CPU and memory that the pod of one replica requests: the user's figure, or the engine's need.
