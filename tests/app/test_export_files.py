@@ -146,6 +146,9 @@ def test_values_of_flags_go_unless_the_planner_reads_them() -> None:
         "--attention-backend",
     ]
     assert arguments(*read_ones, "X") == [*read_ones, "X"]
+    typed = ["--seed=7", "--override-generation-config", '{"a": "secret"}', "--scheduling-policy=fcfs"]
+    hidden = ["--seed=0", "--override-generation-config", "0", "--scheduling-policy=fcfs"]
+    assert arguments(*typed) == hidden, "a value that the flag does not take would be refused"
     assert arguments("--kv-offloading-size", "many", "--token", "secret") == [
         "--kv-offloading-size", "many", "--token", "left-out",
     ]  # fmt: skip

@@ -108,6 +108,10 @@ BAD_MANIFESTS: dict[str, tuple[str, tuple[str, ...]]] = {
         ("spec.podTemplate.affinity: {}", "the planner chooses the nodes; use podTemplate.nodeSelector"),
     ),
     "a field next to the spec": (DEPLOYMENT + "engine: {}\n", ("engine: {}", "use spec.engine")),
+    "a flag that no engine has": (
+        DEPLOYMENT + "  engine: {extraArgs: [--enable-prefx-caching]}\n",
+        ("spec.engine.extraArgs[0]: '--enable-prefx-caching'", "the nearest is --enable-prefix-caching"),
+    ),
     "a wrong type": (DEPLOYMENT.replace("4096", "long"), ("spec.contextLength: 'long'",)),
     "a wrong precision": (DEPLOYMENT + "  precision: awq\n", ("spec.precision: 'awq'", "write auto or bf16")),
     "an owned flag": (

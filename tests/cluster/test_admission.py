@@ -224,7 +224,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "resources that are null": MINIMAL | {"podTemplate": {"resources": None}},
     "no resources": MINIMAL | {"podTemplate": {"resources": {}}},
     "requests that are null": MINIMAL | {"podTemplate": {"resources": {"requests": None}}},
-    "arguments of others": MINIMAL | {"engine": {"extraArgs": list(FREE_ARGUMENTS)}},
+    "arguments of others": MINIMAL | {"engine": {"image": "vllm:own", "extraArgs": list(FREE_ARGUMENTS)}},
 }
 
 Body = dict[str, Any]

@@ -29,7 +29,7 @@ from plimsoll.api.v1alpha1 import (
 from plimsoll.api.v1alpha1 import Toleration as ApiToleration
 from plimsoll.domain.engine_choice import EngineChoice, Speculation
 from plimsoll.domain.engine_options import CpuOffload, LoraSlots, MediaUse, Residency, WeightStreaming
-from plimsoll.domain.errors import InvalidInput
+from plimsoll.domain.errors import InvalidInput, shortened
 from plimsoll.domain.fleet import Toleration
 from plimsoll.domain.gpus import CapacityType, Vendor
 from plimsoll.domain.images import EngineImages, vendor_of
@@ -42,7 +42,7 @@ from plimsoll.domain.units import ceil_div, parse_bytes, parse_quantity
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.domain.workload import Manifest, PodOptions, SecretKey, WorkloadOptions
 from plimsoll.engines.base import Engine, Feature
-from plimsoll.engines.flags import owned_flag
+from plimsoll.engines.flags import Misuse, owned_flag
 from plimsoll.engines.registry import engine_of
 
 _CAPACITY_TYPES = {CapacityTypeChoice.ON_DEMAND: CapacityType.ON_DEMAND, CapacityTypeChoice.SPOT: CapacityType.SPOT}
@@ -160,6 +160,7 @@ def check_without_model(spec: InferenceDeploymentSpec) -> None:
                 f"spec.engine.extraArgs[{index}]", argument, f"The operator owns {flag.name}; use {flag.instead}."
             )
     engine.host_use(spec.engine.extra_args or ())
+    _check_arguments(spec.engine)
     if spec.kv_cache.allow_fp8 and spec.kv_cache.precision != AUTO:
         raise InvalidInput(
             "spec.kvCache.allowFp8",
@@ -186,10 +187,30 @@ def check_without_model(spec: InferenceDeploymentSpec) -> None:
         )
 
 
+def _check_arguments(spec: EngineSpec) -> None:
+    """Refuse arguments with which the engine's own image cannot start, where the flags of its release are known."""
+    misuse = _misuse(spec)
+    if misuse is not None and spec.image is None and misuse.release == _version(spec):
+        raise InvalidInput(f"spec.engine.extraArgs[{misuse.position}]", misuse.value, misuse.fix)
+
+
+def _misuse(spec: EngineSpec) -> Misuse | None:
+    return engine_of(spec.engine_name).misused_argument(spec.extra_args or (), _version(spec))
+
+
 def _remarks(resource: InferenceDeployment) -> tuple[str, ...]:
     """Return what the author of an object has to look at, although nothing of it is refused."""
-    lost = lost_fields(resource.metadata.annotations or {})
-    return () if lost is None else (lost,)
+    found = [lost_fields(resource.metadata.annotations or {})]
+    engine = resource.spec.engine
+    misuse = _misuse(engine)
+    if misuse is not None:
+        title = engine_of(engine.engine_name).title
+        what = f"{title} {_version(engine)}" if engine.image is None else "the image in spec.engine.image"
+        found.append(
+            f"spec.engine.extraArgs[{misuse.position}], {shortened(misuse.value)}, is not as {title} {misuse.release} "
+            f"takes it; whether {what} does is not known here. {misuse.fix}"
+        )
+    return tuple(remark for remark in found if remark is not None)
 
 
 def _check_engine(spec: EngineSpec, engine: Engine) -> None:
@@ -273,7 +294,7 @@ def _residency(engine: EngineSpec) -> Residency | None:
 
 
 def _version(engine: EngineSpec) -> EngineVersion:
-    return EngineVersion(*(int(part) for part in engine.version.split(".")))
+    return EngineVersion.of(engine.version)
 
 
 def _constraints(spec: InferenceDeploymentSpec) -> GpuConstraints:
