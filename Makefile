@@ -118,6 +118,7 @@ check-types: $(READY)
 
 check-generated: $(READY)
 	$(BIN)/python scripts/generate_crd.py --check
+	$(BIN)/python -m scripts.serve_options --check
 	$(BIN)/python -m scripts.dashboard --check
 
 check-mutants: $(READY)

@@ -32,10 +32,15 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class ParserAnswer:
-    """One answer per argument list, in order, and every option's names (``option -> its spellings``)."""
+    """One answer per argument list, in order, and every option as ``parse_arguments.py`` describes it."""
 
     results: tuple[Accepted | Refused, ...]
-    spellings: Mapping[str, tuple[str, ...]]
+    options: Mapping[str, Mapping[str, Any]]
+
+    @property
+    def spellings(self) -> Mapping[str, tuple[str, ...]]:
+        """Every option's names."""
+        return {name: tuple(option["names"]) for name, option in self.options.items()}
 
 
 def ask_parser(argument_lists: Sequence[Sequence[str]]) -> ParserAnswer:
@@ -62,7 +67,7 @@ def ask_parser(argument_lists: Sequence[Sequence[str]]) -> ParserAnswer:
     answer = json.loads(finished.stdout)
     return ParserAnswer(
         results=tuple(_result(entry) for entry in answer["results"]),
-        spellings={name: tuple(options) for name, options in answer["spellings"].items()},
+        options=answer["options"],
     )
 
 

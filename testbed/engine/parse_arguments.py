@@ -2,7 +2,10 @@
 
 Runs inside the engine's environment. Standard input holds a JSON list of argument lists (what follows ``vllm serve``).
 Standard output gets one JSON object: ``results``, one per list, with either ``values`` (everything parsed) or ``error``
-(what the parser said), and ``spellings``, every option's destination with all the names it is registered under.
+(what the parser said), and ``options``: every option's destination with ``names`` (all that it is registered under),
+``takes`` (the kind of its values: a ``switch`` takes none, ``maybe-`` begins a kind that also takes nothing and the
+word None, ``+`` ends a kind of several values, and ``?`` one that may be left out), ``choices``, and ``registered``,
+the names that the server compares a value with when it starts.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ def main() -> None:
     os.dup2(2, 1)
     parser, serve = _real_parser()
     results = [_read(parser, serve, argv) for argv in json.load(sys.stdin)]
-    json.dump({"results": results, "spellings": _spellings(parser)}, answer, default=str)
+    json.dump({"results": results, "options": _options(parser)}, answer, default=str)
     answer.close()
 
 
@@ -51,16 +54,72 @@ def _read(parser: Any, serve: Any, argv: list[str]) -> dict[str, Any]:
     except SystemExit:
         # How argparse refuses: the usage, then the reason. It also exits, without either, when asked for help.
         return {"error": said.getvalue().partition("error: ")[2].strip() or "the parser printed help and exited"}
-    except (IndexError, TypeError, ValueError) as error:
+    except Exception as error:  # noqa: BLE001 - the server would end with it, whatever it is
         return {"error": str(error)}
     values.model = values.model_tag or values.model
     return {"values": vars(values)}
 
 
-def _spellings(parser: Any) -> dict[str, list[str]]:
+def _options(parser: Any) -> dict[str, dict[str, Any]]:
     commands = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))  # noqa: SLF001
     options = commands.choices["serve"]._actions  # noqa: SLF001
-    return {option.dest: list(option.option_strings) for option in options if option.option_strings}
+    registered = _registered()
+    return {
+        option.dest: {
+            "names": list(option.option_strings),
+            "takes": _takes(option),
+            "choices": [str(each) for each in option.choices or () if each is not None],
+            "registered": registered.get(option.dest, []),
+        }
+        for option in options
+        if option.option_strings
+    }
+
+
+def _registered() -> dict[str, list[str]]:
+    """The parsers of tool calls and reasoning that come with the release: another name ends the server's start."""
+    from vllm.reasoning import ReasoningParserManager  # type: ignore[import-not-found, unused-ignore]  # noqa: PLC0415
+    from vllm.tool_parsers import ToolParserManager  # type: ignore[import-not-found, unused-ignore]  # noqa: PLC0415
+
+    return {
+        "tool_call_parser": ToolParserManager.list_registered(),
+        "reasoning_parser": ReasoningParserManager.list_registered(),
+    }
+
+
+def _takes(option: Any) -> str:
+    if option.nargs == 0:
+        return "help" if isinstance(option, argparse._HelpAction) else "switch"  # noqa: SLF001
+    kind = "adapter" if type(option).__name__ == "LoRAParserAction" else _kind(option.type)
+    return kind + {"+": "+", "*": "+", "?": "?"}.get(option.nargs, "")
+
+
+def _kind(convert: Any) -> str:
+    """The kind of values that a converter takes, by what it is made of."""
+    name = getattr(convert, "__name__", "")
+    inner = [cell.cell_contents for cell in getattr(convert, "__closure__", None) or ()]
+    if name == "_optional_type":
+        return f"maybe-{_kind(inner[0])}"
+    if name == "_parse_type":
+        return _kind(inner[0])
+    if name == "<lambda>":
+        return "word" if convert("A-b") == "a_b" else "text"
+    return _KINDS[name]
+
+
+_KINDS = {
+    "": "text",
+    "str": "text",
+    "int": "whole",
+    "float": "number",
+    "human_readable_int": "size",
+    "human_readable_int_or_auto": "size-or-auto",
+    "loads": "json",
+    "parse_dataclass": "object",
+    "union_dict_and_str": "text-or-json",
+}
+"""A converter that is not among them ends the run: it is new, and has to be looked at. ``word``: upper-case letters and
+dashes are read as lower-case ones and underscores."""
 
 
 if __name__ == "__main__":

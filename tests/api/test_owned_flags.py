@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
-from pathlib import Path
 
+from plimsoll.domain.versions import EngineVersion
+from plimsoll.engines.vllm.flag_table import table_for
 from plimsoll.engines.vllm.owned_flags import OWNED_FLAGS
 from tests.support.tables import every_case
 from tests.support.vllm_flags import owned_flag
 
-OPTIONS: dict[str, list[str]] = json.loads(
-    Path(__file__).with_name("data").joinpath("vllm_serve_options.json").read_text(encoding="utf-8")
-)["options"]
-OPTION_OF = {name: option for option, names in OPTIONS.items() for name in names}
+OPTION_OF = {
+    name: option.names[0].removeprefix("--").replace("-", "_")
+    for name, option in table_for(EngineVersion(0, 32)).options.items()
+}
 DECIDED = {OPTION_OF[flag.name] for flag in OWNED_FLAGS if flag.name in OPTION_OF}
 
 

@@ -12,7 +12,7 @@ from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS
 from plimsoll.api.v1alpha1 import RebalancingMode
 from plimsoll.app.case import Case
 from plimsoll.app.rebalancing import Standing, Turn
-from plimsoll.app.record.reading import Record, read
+from plimsoll.app.record.reading import RECORD, Record, read
 from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.app.settings import Settings
 from plimsoll.domain.errors import InvalidInput
@@ -51,7 +51,7 @@ def claim(there: LivePasses, name: str, *changes: dict[str, Any]) -> None:
     [body] = [each for each in there.store.all(INFERENCE_DEPLOYMENTS) if each["metadata"]["name"] == name]
     loop = {"decision": "Keep", "reason": "WithinBand", "message": "", "changes": list(changes)}
     head = {**body["metadata"], "resourceVersion": str(there.version)}
-    raw = {key: value for key, value in body.items() if key != "record"}
+    raw = {key: value for key, value in body.items() if key != RECORD}
     forged = {**raw, "metadata": head, "status": {**body["status"], "rebalancing": loop}}
     there.store.observe(INFERENCE_DEPLOYMENTS, "MODIFIED", forged)
 
@@ -235,7 +235,7 @@ async def test_a_status_that_cannot_be_read_stops_nobody(opened: Open) -> None:
     there.change("broken", generation=3)
     there.version += 1
     [body] = [each for each in there.store.all(INFERENCE_DEPLOYMENTS) if each["metadata"]["name"] == "broken"]
-    raw = {key: value for key, value in body.items() if key != "record"}
+    raw = {key: value for key, value in body.items() if key != RECORD}
     head = {**body["metadata"], "resourceVersion": str(there.version)}
     there.store.observe(INFERENCE_DEPLOYMENTS, "MODIFIED", {**raw, "metadata": head, "status": {"rebalancing": 7}})
     assert pools(there.make()["honest"]) == MOVED

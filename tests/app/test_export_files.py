@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, NODES, PODS, Cluster, ClusterRefused
 from plimsoll.adapters.kinds import SECRETS
+from plimsoll.api.lost_fields import LAST_APPLIED
 from plimsoll.api.v1alpha1 import EngineSpec, InferenceDeploymentSpec, ModelSpec, PodTemplateSpec, RebalancingSpec
 from plimsoll.api.v1alpha1.status import InferenceDeploymentStatus, RebalancingStatus
 from plimsoll.app.case import Case
@@ -25,7 +26,6 @@ from plimsoll.app.exports.values import Export
 from plimsoll.app.objects import Surroundings
 from plimsoll.app.record.reading import read
 from plimsoll.app.record.sharing import without_sentences
-from plimsoll.app.review.overlay import LAST_APPLIED
 from plimsoll.app.settings import Settings
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.keys import ObjectKey
@@ -146,6 +146,9 @@ def test_values_of_flags_go_unless_the_planner_reads_them() -> None:
         "--attention-backend",
     ]
     assert arguments(*read_ones, "X") == [*read_ones, "X"]
+    typed = ["--seed=7", "--override-generation-config", '{"a": "secret"}', "--scheduling-policy=fcfs"]
+    hidden = ["--seed=0", "--override-generation-config", "0", "--scheduling-policy=fcfs"]
+    assert arguments(*typed) == hidden, "a value that the flag does not take would be refused"
     assert arguments("--kv-offloading-size", "many", "--token", "secret") == [
         "--kv-offloading-size", "many", "--token", "left-out",
     ]  # fmt: skip

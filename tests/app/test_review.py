@@ -21,10 +21,11 @@ from plimsoll.adapters.cluster import (
     Kind,
     Listing,
 )
+from plimsoll.api.lost_fields import LAST_APPLIED
 from plimsoll.app.review.changes import review_of
 from plimsoll.app.review.looking import look
 from plimsoll.app.review.operator_settings import operator_settings
-from plimsoll.app.review.overlay import LAST_APPLIED, applied, overlaid, stored
+from plimsoll.app.review.overlay import applied, overlaid, stored
 from plimsoll.app.review.values import Review, Verdict
 from plimsoll.app.settings import Settings
 from plimsoll.domain.errors import InvalidInput
@@ -54,6 +55,13 @@ def test_a_field_that_left_the_manifest_goes_and_one_that_others_set_stays() -> 
     assert sent["spec"] == SPEC | {"replicas": 3, "suspend": True}
     assert sent["metadata"]["labels"] == {"new": "label"}
     assert (sent["metadata"]["uid"], sent["metadata"]["resourceVersion"]) == ("u1", "1")
+
+
+def test_the_record_of_the_manifest_before_is_not_that_of_this_one() -> None:
+    """Otherwise the fields that the last manifest lost would be said to be in this one."""
+    had = live({"sloo": {}})
+    had["metadata"]["annotations"]["other"] = "kept"
+    assert applied(manifest(), had)["metadata"]["annotations"] == {"other": "kept"}
 
 
 def test_without_a_record_of_the_manifest_only_scaled_replicas_stay() -> None:

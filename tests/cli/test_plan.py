@@ -103,7 +103,16 @@ BAD_MANIFESTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "a list": ("- a", ("given.yaml, document 1: ", "Write Kubernetes objects")),
     "something else": ("kind: Pod", ("-f: ", "at least one InferenceDeployment")),
     "nothing": ("", ("-f: ", "at least one InferenceDeployment")),
-    "an unknown field": (DEPLOYMENT + "  modell: x\n", ("spec.modell: 'x'",)),
+    "an unknown field": (DEPLOYMENT + "  modell: x\n", ("spec.modell: 'x'", "There is no such field: write model.")),
+    "a field of a pod": (
+        DEPLOYMENT + "  podTemplate: {affinity: {}}\n",
+        ("spec.podTemplate.affinity: {}", "the planner chooses the nodes; use podTemplate.nodeSelector"),
+    ),
+    "a field next to the spec": (DEPLOYMENT + "engine: {}\n", ("engine: {}", "use spec.engine")),
+    "a flag that no engine has": (
+        DEPLOYMENT + "  engine: {extraArgs: [--enable-prefx-caching]}\n",
+        ("spec.engine.extraArgs[0]: '--enable-prefx-caching'", "the nearest is --enable-prefix-caching"),
+    ),
     "a wrong type": (DEPLOYMENT.replace("4096", "long"), ("spec.contextLength: 'long'",)),
     "a wrong precision": (DEPLOYMENT + "  precision: awq\n", ("spec.precision: 'awq'", "write auto or bf16")),
     "an owned flag": (

@@ -16,8 +16,10 @@ from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, Cluster
 from plimsoll.api.bounds import MOST_LEVELS
 from plimsoll.api.convert import check_without_model
 from plimsoll.api.defaults import with_defaults
+from plimsoll.api.not_carried import refused_fields
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.api.rules import check_rules
+from plimsoll.api.schema import root_schema
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
 from plimsoll.app.pruning import inference_deployment, why_reduced
 from plimsoll.app.review.looking import look
@@ -29,7 +31,7 @@ from testbed.control_plane import ControlPlane
 from testbed.established import wait_until_established
 from testbed.waiting import wait_until
 from tests.api.poison import BEYOND_THE_CRD, DIGITS, POISON, refusal
-from tests.support.broken_rules import broken_manifests, crd_rules
+from tests.support.broken_rules import broken_manifests, copied, crd_rules, manifest_with
 from tests.support.planes import borrowed_plane
 from tests.support.vllm_flags import owned_flag
 
@@ -222,7 +224,7 @@ GOOD: dict[str, dict[str, Any]] = {
     "resources that are null": MINIMAL | {"podTemplate": {"resources": None}},
     "no resources": MINIMAL | {"podTemplate": {"resources": {}}},
     "requests that are null": MINIMAL | {"podTemplate": {"resources": {"requests": None}}},
-    "arguments of others": MINIMAL | {"engine": {"extraArgs": list(FREE_ARGUMENTS)}},
+    "arguments of others": MINIMAL | {"engine": {"image": "vllm:own", "extraArgs": list(FREE_ARGUMENTS)}},
 }
 
 Body = dict[str, Any]
@@ -262,9 +264,9 @@ def table(wrong: Mapping[Any, Any]) -> str:
     return "".join(f"\n{case}: {said}" for case, said in wrong.items())
 
 
-def tried(cluster: ControlPlane, body: Body) -> Body:
+def tried(cluster: ControlPlane, body: Body, validation: str = "Strict") -> Body:
     """Ask as kubectl does, without keeping the object; what the API server would store."""
-    stored: Body = cluster.client.send("POST", f"{COLLECTION}?dryRun=All&fieldValidation=Strict", body)
+    stored: Body = cluster.client.send("POST", f"{COLLECTION}?dryRun=All&fieldValidation={validation}", body)
     return stored
 
 
@@ -303,6 +305,26 @@ def test_every_rule_says_the_same_on_the_api_server_and_in_plan(cluster: Control
         if not [rule for rule in rules if part in rule and rule in theirs and rule in str(ours)]:
             wrong[part, body["metadata"]["name"]] = theirs, ours
     assert not wrong, table(wrong)
+
+
+def test_a_field_that_does_not_exist_is_refused_by_name_whatever_validation_a_client_asks_for(
+    cluster: ControlPlane,
+) -> None:
+    """Many clients ask for none, and without a rule the API server would drop the field without a word."""
+    fields = dict(refused_fields(root_schema()))
+    wrong = {}
+    for validation in ("Ignore", "Strict"):
+        for path, node in fields.items():
+            body = manifest_with(path, copied(node))
+            theirs, ours = words_of(partial(tried, cluster, body, validation)), refused_by_plan(body)
+            said, field = node["x-kubernetes-validations"][0]["message"], path.replace("[]", "[0]")
+            if f"{field}: Invalid value" not in theirs or said not in theirs or ours is None or said not in ours.fix:
+                wrong[path, validation] = theirs, ours
+    assert len(fields) > 300
+    assert not wrong, table(wrong)
+    neighbour = manifest_with("spec.podTemplate", {"nodeSelector": {"zone": "a"}, "affinity": None})
+    assert tried(cluster, neighbour)["spec"]["podTemplate"] == {"nodeSelector": {"zone": "a"}}
+    assert refused_by_plan(neighbour) is None
 
 
 def test_what_would_break_the_pods_is_refused_by_the_fields_name(cluster: ControlPlane) -> None:
@@ -440,6 +462,8 @@ def test_kubectl_explains_the_spec(cluster: ControlPlane) -> None:
     assert "contextLength" in told
     assert "gpuMemoryUtilizationPercent" in told
     assert "Longest request in tokens" in cluster.kubectl("explain", "infd.spec.contextLength")
+    copied_field = cluster.kubectl("explain", "infd.spec.podTemplate.affinity")
+    assert "Not carried: the planner chooses the nodes; use podTemplate.nodeSelector" in " ".join(copied_field.split())
 
 
 def test_kubectl_shows_waits_for_and_scales_a_deployment(cluster: ControlPlane) -> None:

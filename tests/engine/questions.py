@@ -19,20 +19,20 @@ from tests.engine.recording import Kind, Recording
 
 MODEL: Final = "meta-llama/Llama-3.1-8B-Instruct"
 
-SPELLINGS: Final = "every option's names"
+OPTIONS: Final = "every option"
 DEFAULTS: Final = f"what is parsed of {MODEL} alone"
 
 
 def parse(recording: Recording, argument_lists: Sequence[Sequence[str]] = ()) -> ParserAnswer:
-    """What the parser makes of argument lists, and every option's names."""
-    asked = [SPELLINGS, DEFAULTS, *(list(arguments) for arguments in argument_lists)]
-    spellings, defaults, *answers = recording.answers(PARSER, asked)
+    """What the parser makes of argument lists, and every option."""
+    asked = [OPTIONS, DEFAULTS, *(list(arguments) for arguments in argument_lists)]
+    options, defaults, *answers = recording.answers(PARSER, asked)
     return ParserAnswer(
         tuple(
             Refused(answer["error"]) if "error" in answer else Accepted(defaults | answer["differs"])
             for answer in answers
         ),
-        {name: tuple(options) for name, options in spellings.items()},
+        options,
     )
 
 
@@ -63,7 +63,7 @@ def _ask_parser(questions: Sequence[Any]) -> list[Any]:
     alone, *results = answer.results
     assert isinstance(alone, Accepted), alone
     parsed = iter(results)
-    told = {SPELLINGS: answer.spellings, DEFAULTS: alone.values}
+    told = {OPTIONS: answer.options, DEFAULTS: alone.values}
     return [
         told[question] if isinstance(question, str) else _parsed(next(parsed), alone.values) for question in questions
     ]
@@ -72,7 +72,7 @@ def _ask_parser(questions: Sequence[Any]) -> list[Any]:
 def _parsed(result: Accepted | Refused, defaults: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(result, Refused):
         return {"error": _AMBIGUOUS.sub(r"\1", result.error)}
-    return {"differs": {name: value for name, value in result.values.items() if value != defaults[name]}}
+    return {"differs": {name: value for name, value in result.values.items() if value != defaults.get(name)}}
 
 
 def _ask_kv_groups(questions: Sequence[Any]) -> list[dict[str, Any]]:
@@ -105,14 +105,14 @@ def _rows_of(question: Question, rows: Iterator[dict[str, Any]]) -> list[dict[st
 _AMBIGUOUS: Final = re.compile(r"(ambiguous option: \S+ could match) .*", re.DOTALL)
 """The options that it could match are not read, and there are up to all of them."""
 
-_DRAWN: Final = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
-"""An id that the engine draws anew for every parsed configuration."""
+_PASSING: Final = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|(?<= at )0x[0-9a-f]+")
+"""An id that the engine draws anew for every parsed configuration, and the address of a function in its process."""
 
 
-def _without_drawn_ids(answer: Any) -> Any:
-    return json.loads(_DRAWN.sub("", json.dumps(answer)))
+def _without_what_passes(answer: Any) -> Any:
+    return json.loads(_PASSING.sub("", json.dumps(answer)))
 
 
-PARSER: Final = Kind("parser", _ask_parser, lasting=_without_drawn_ids)
+PARSER: Final = Kind("parser", _ask_parser, lasting=_without_what_passes)
 KV_GROUPS: Final = Kind("kv_groups", _ask_kv_groups)
 ORACLE: Final = Kind("oracle", _ask_oracle)

@@ -11,6 +11,7 @@ import yaml
 from pydantic import Field
 
 from plimsoll.api import schema
+from plimsoll.api.not_carried import is_refused
 from plimsoll.api.schema import crd
 from plimsoll.api.v1alpha1 import ApiModel, InferenceDeploymentSpec
 from scripts.generate_crd import BRACES, PLAIN, TEMPLATE, main, plain, template
@@ -22,10 +23,11 @@ FORBIDDEN = {"$ref", "anyOf", "oneOf", "allOf", "not", "title", "nullable", "exc
 
 
 def nodes(node: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every schema node below and including this one, with its path."""
+    """Every schema node below and including this one, with its path, but for fields that are always refused."""
     yield path, node
     for name, child in node.get("properties", {}).items():
-        yield from nodes(child, f"{path}.{name}")
+        if not is_refused(child):
+            yield from nodes(child, f"{path}.{name}")
     for keyword in ("items", "additionalProperties"):
         if keyword in node:
             yield from nodes(node[keyword], f"{path}[*]")

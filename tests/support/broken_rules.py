@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from plimsoll.api.not_carried import is_refused
 from plimsoll.api.schema import Schema, root_schema
 
 _MINIMAL: dict[str, Any] = {
@@ -128,9 +129,55 @@ def _manifest(name: str, namespace: str, spec: Mapping[str, Any]) -> dict[str, A
     }
 
 
+ENTRIES: Mapping[str, dict[str, Any]] = {
+    "spec": _MINIMAL,
+    "spec.model": _MINIMAL["model"],
+    "spec.podTemplate.env[]": {"name": "A"},
+    "spec.podTemplate.volumeMounts[]": {"name": "cache", "mountPath": "/elsewhere"},
+    "spec.podTemplate.volumes[]": {"name": "own"},
+    "spec.podTemplate.volumes[].configMap": {"name": "c"},
+    "spec.podTemplate.volumes[].secret": {"secretName": "s"},
+    **{f"spec.podTemplate.volumes[].{each}.items[]": {"key": "a", "path": "b"} for each in ("configMap", "secret")},
+    "spec.podTemplate.volumes[].downwardAPI.items[]": {
+        "path": "b",
+        "fieldRef": {"fieldPath": "metadata.name"},
+    },
+}
+"""What a part of an object needs to be good, by its path."""
+
+
+def manifest_with(path: str, value: Any, name: str = "copied", namespace: str = "default") -> dict[str, Any]:
+    """A good manifest that has this value at a path, as ``refused_fields`` writes paths."""
+    return _manifest(name, namespace, {}) | _placed(path.split("."), "", value)
+
+
+def _placed(parts: Sequence[str], above: str, value: Any) -> dict[str, Any]:
+    name, *below = parts
+    path = f"{above}.{name}".removeprefix(".")
+    inner = {**ENTRIES.get(path, {}), **_placed(below, path, value)} if below else value
+    return {name.removesuffix("[]"): [inner] if name.endswith("[]") else inner}
+
+
+def copied(node: Schema) -> Any:
+    """A value as people copy it into a field of this schema: of its type, with content that the schema lacks."""
+    match node["type"]:
+        case "object":
+            return {"copied": [{"from": "elsewhere"}]}
+        case "array":
+            return ["copied"] if node["items"]["type"] == "string" else [{"copied": "from elsewhere"}]
+        case "string":
+            return "copied"
+        case "boolean":
+            return False
+        case _:
+            return 1
+
+
 def crd_rules(schema: Schema | None = None, path: str = "") -> Iterator[Rule]:
-    """Every rule of the CRD."""
+    """Every rule of the CRD, but those of fields that are always refused: these are not rules about a value."""
     node = root_schema() if schema is None else schema
+    if is_refused(node):
+        return
     yield from ((path, each["message"]) for each in node.get("x-kubernetes-validations", ()))
     for name, child in (node.get("properties") or {}).items():
         yield from crd_rules(child, f"{path}.{name}")

@@ -23,6 +23,7 @@ from plimsoll.adapters.cluster import (
     Listing,
 )
 from plimsoll.adapters.kinds import NODE_POOLS
+from plimsoll.api.lost_fields import LAST_APPLIED
 from plimsoll.app.exports.document import read_export, text_of
 from plimsoll.app.exports.exporting import export
 from plimsoll.app.exports.objects import objects_of
@@ -30,7 +31,7 @@ from plimsoll.app.exports.replaying import replay
 from plimsoll.app.exports.values import Export
 from plimsoll.app.record.reading import RECORD
 from plimsoll.app.review.operator_settings import OPERATOR_SELECTOR
-from plimsoll.app.review.overlay import LAST_APPLIED, stored
+from plimsoll.app.review.overlay import stored
 from plimsoll.app.review.reviewing import review
 from plimsoll.app.review.values import Means, Review, WhatIf, Wish
 from plimsoll.app.settings import Settings

@@ -9,6 +9,7 @@ from plimsoll.api.features import check_feature, check_release
 from plimsoll.api.host_checks import check_host_memory
 from plimsoll.api.kv_formats import check_kv_format
 from plimsoll.api.load_checks import check_load
+from plimsoll.api.lost_fields import lost_fields
 from plimsoll.api.maintenance import check_maintenance
 from plimsoll.api.media import check_media, to_media
 from plimsoll.api.pod_checks import check_pod_template
@@ -28,7 +29,7 @@ from plimsoll.api.v1alpha1 import (
 from plimsoll.api.v1alpha1 import Toleration as ApiToleration
 from plimsoll.domain.engine_choice import EngineChoice, Speculation
 from plimsoll.domain.engine_options import CpuOffload, LoraSlots, MediaUse, Residency, WeightStreaming
-from plimsoll.domain.errors import InvalidInput
+from plimsoll.domain.errors import InvalidInput, shortened
 from plimsoll.domain.fleet import Toleration
 from plimsoll.domain.gpus import CapacityType, Vendor
 from plimsoll.domain.images import EngineImages, vendor_of
@@ -42,7 +43,7 @@ from plimsoll.domain.units import ceil_div, parse_bytes, parse_quantity
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.domain.workload import Manifest, PodOptions, SecretKey, WorkloadOptions
 from plimsoll.engines.base import Engine, Feature
-from plimsoll.engines.flags import owned_flag
+from plimsoll.engines.flags import Misuse, owned_flag
 from plimsoll.engines.registry import engine_of
 
 _CAPACITY_TYPES = {CapacityTypeChoice.ON_DEMAND: CapacityType.ON_DEMAND, CapacityTypeChoice.SPOT: CapacityType.SPOT}
@@ -98,6 +99,7 @@ def to_request(
         cpu_limit_millis=_limit(spec, "cpu", 1000),
         memory_limit_bytes=_limit(spec, "memory", 1),
         may_narrow_cache=bool(spec.kv_cache.allow_fp8) and kv_precision in WIDE,
+        remarks=_remarks(resource),
     )
     check_host_memory(request, spec.pod_template.resources if spec.pod_template else None)
     return request
@@ -160,6 +162,7 @@ def check_without_model(spec: InferenceDeploymentSpec) -> None:
                 f"spec.engine.extraArgs[{index}]", argument, f"The operator owns {flag.name}; use {flag.instead}."
             )
     engine.host_use(spec.engine.extra_args or ())
+    _check_arguments(spec.engine)
     if spec.kv_cache.allow_fp8 and spec.kv_cache.precision != AUTO:
         raise InvalidInput(
             "spec.kvCache.allowFp8",
@@ -184,6 +187,32 @@ def check_without_model(spec: InferenceDeploymentSpec) -> None:
             memory,
             "It must be more than 0: write what one GPU needs, e.g. 70Gi, or remove it.",
         )
+
+
+def _check_arguments(spec: EngineSpec) -> None:
+    """Refuse arguments with which the engine's own image cannot start, where the flags of its release are known."""
+    misuse = _misuse(spec)
+    if misuse is not None and spec.image is None and misuse.release == _version(spec):
+        raise InvalidInput(f"spec.engine.extraArgs[{misuse.position}]", misuse.value, misuse.fix)
+
+
+def _misuse(spec: EngineSpec) -> Misuse | None:
+    return engine_of(spec.engine_name).misused_argument(spec.extra_args or (), _version(spec))
+
+
+def _remarks(resource: InferenceDeployment) -> tuple[str, ...]:
+    """Return what the author of an object has to look at, although nothing of it is refused."""
+    found = [lost_fields(resource.metadata.annotations or {})]
+    engine = resource.spec.engine
+    misuse = _misuse(engine)
+    if misuse is not None:
+        title = engine_of(engine.engine_name).title
+        what = f"{title} {_version(engine)}" if engine.image is None else "the image in spec.engine.image"
+        found.append(
+            f"spec.engine.extraArgs[{misuse.position}], {shortened(misuse.value)}, is not as {title} {misuse.release} "
+            f"takes it; whether {what} does is not known here. {misuse.fix}"
+        )
+    return tuple(remark for remark in found if remark is not None)
 
 
 def _check_engine(spec: EngineSpec, engine: Engine) -> None:
@@ -267,7 +296,7 @@ def _residency(engine: EngineSpec) -> Residency | None:
 
 
 def _version(engine: EngineSpec) -> EngineVersion:
-    return EngineVersion(*(int(part) for part in engine.version.split(".")))
+    return EngineVersion.of(engine.version)
 
 
 def _constraints(spec: InferenceDeploymentSpec) -> GpuConstraints:

@@ -21,7 +21,7 @@ def check_feature(spec: EngineSpec, feature: Feature, field: str, value: object)
     since = engine.since.get(feature)
     if since is None:
         raise InvalidInput(field, value, f"{engine.title} cannot; remove it.")
-    version = EngineVersion(*(int(part) for part in spec.version.split(".")))
+    version = EngineVersion.of(spec.version)
     if version < since:
         raise InvalidInput(field, value, f"{engine.title} {version} cannot; use {since} or newer.")
 
@@ -32,7 +32,7 @@ def check_release(spec: EngineSpec, model: ModelFacts, precision: Precision) -> 
     Raises:
         InvalidInput: with the model class or the method that the release lacks, and the releases to use.
     """
-    version = EngineVersion(*(int(part) for part in spec.version.split(".")))
+    version = EngineVersion.of(spec.version)
     refusal = None if spec.image is not None else engine_of(spec.engine_name).release_refusal(model, precision, version)
     if refusal is not None:
         raise InvalidInput("spec.engine.version", spec.version, refusal)

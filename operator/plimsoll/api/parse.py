@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from plimsoll.api.schema import root_schema
+from plimsoll.api.not_carried import is_refused
+from plimsoll.api.schema import Schema, root_schema
 from plimsoll.api.v1alpha1 import InferenceDeployment
 from plimsoll.api.v1alpha1.base import NO_BUCKETS
 from plimsoll.domain.errors import InvalidInput, shortened
@@ -31,8 +33,9 @@ def parse_inference_deployment(body: Mapping[str, Any]) -> InferenceDeployment:
     if body.get("kind") != KIND or body.get("apiVersion") != API_VERSION:
         kind = f"{_shown(body.get('apiVersion'))}/{_shown(body.get('kind'))}"
         raise InvalidInput("kind", kind, f"Write apiVersion: {API_VERSION} and kind: {KIND}.")
+    _check_top(body)
     try:
-        return InferenceDeployment.model_validate(body)
+        return InferenceDeployment.model_validate(_without_nulls(body, root_schema()))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         # For a missing field, pydantic's input is the whole object around it.
@@ -40,6 +43,27 @@ def parse_inference_deployment(body: Mapping[str, Any]) -> InferenceDeployment:
         raise InvalidInput(_path(first["loc"]), value, _fix(first)) from error
     except RecursionError as error:  # only from a file: the API server stores no objects this deep
         raise InvalidInput(_path(_deepest(body)), "...", "It is nested too deep: write fewer levels.") from error
+
+
+def _check_top(body: Mapping[str, Any]) -> None:
+    """Refuse fields next to ``spec``. The operator's own notes on an object have a slash in their names."""
+    known = root_schema()["properties"]
+    for name, value in body.items():
+        if "/" in str(name) or (name in known and (value is None or not is_refused(known[name]))):
+            continue
+        raise InvalidInput(_path([str(name)]), value, _unknown([str(name)]))
+
+
+def _without_nulls(value: Any, schema: Schema) -> Any:
+    """Leave out fields that are refused and null, as the API server does before it looks at rules."""
+    children = schema.get("properties")
+    if not isinstance(value, Mapping) or not children:
+        return value
+    return {
+        name: _without_nulls(each, children.get(name, {}))
+        for name, each in value.items()
+        if each is not None or not is_refused(children.get(name, {}))
+    }
 
 
 def _deepest(body: Mapping[str, Any]) -> tuple[str | int, ...]:
@@ -83,7 +107,7 @@ def _path(location: Sequence[str | int]) -> str:
 def _fix(error: ErrorDetails) -> str:
     """Return pydantic's message and the field's description, which says what to write."""
     if error["type"] == "extra_forbidden":
-        return "There is no such field: check its spelling, or remove it."
+        return _unknown(error["loc"])
     given = error.get("input")
     is_name = error["loc"][-2:] in _MODEL_NAMES and isinstance(given, str)
     found = read_hub_address(given) if is_name else None
@@ -97,12 +121,28 @@ def _fix(error: ErrorDetails) -> str:
     return f"{message}. {_description(error['loc'])}".rstrip()
 
 
+def _unknown(path: Sequence[str | int]) -> str:
+    """Return what to do with a field that does not exist: the rule that refuses it, or the field of a similar name."""
+    *_, around, node = _nodes(path)
+    if is_refused(node):
+        return f"{node['x-kubernetes-validations'][0]['message']}."
+    name, known = str(path[-1]), [each for each, child in around.get("properties", {}).items() if not is_refused(child)]
+    similar = get_close_matches(name.lower()[:_LONGEST_PART], [each.lower() for each in known], n=1)
+    meant = next((each for each in known if each.lower() in similar), None)
+    return "There is no such field: " + (f"write {meant}." if meant else "check its spelling, or remove it.")
+
+
 def _description(path: Sequence[str | int]) -> str:
     """Return the description of a field in the CRD, or of the nearest field around it that has one."""
-    node, found = root_schema(), ""
+    found = [str(node["description"]) for node in _nodes(path)[1:] if node.get("description")]
+    return found[-1] if found else ""
+
+
+def _nodes(path: Sequence[str | int]) -> list[Schema]:
+    """Return the schemas on the way to a field, from that of the whole object on; empty ones where there is none."""
+    nodes = [root_schema()]
     for part in path:
-        key = "items" if isinstance(part, int) else part
-        children = {"items": node.get("items", {})} if isinstance(part, int) else node.get("properties", {})
-        node = children.get(key) or node.get("additionalProperties") or {}
-        found = str(node.get("description", "")) or found if node else found
-    return found
+        node = nodes[-1]
+        below = node.get("items") if isinstance(part, int) else node.get("properties", {}).get(part)
+        nodes.append(below or node.get("additionalProperties") or {})
+    return nodes

@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+from plimsoll.api.not_carried import refuse_foreign_fields
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, InferenceDeploymentStatus, rule
 from plimsoll.domain import names
 from plimsoll.domain.public_words import ConditionReason, ConditionType
@@ -152,7 +153,7 @@ def column(name: str, kind: str, path: str, description: str, *, wide: bool = Fa
 def _root_schema() -> Schema:
     spec = InferenceDeploymentSpec.model_json_schema(by_alias=True)
     status = InferenceDeploymentStatus.model_json_schema(by_alias=True)
-    return {
+    root = {
         "type": "object",
         "description": "An LLM to serve: the operator computes its need of VRAM, picks the GPUs and runs vLLM.",
         "required": ["spec"],
@@ -165,6 +166,8 @@ def _root_schema() -> Schema:
             "status": structural(status, status.get("$defs", {}), "status") | OF_ONE_MANAGER | {"default": UNSEEN},
         },
     }
+    refuse_foreign_fields(root)
+    return root
 
 
 def structural(node: Schema, definitions: Schema, path: str) -> Schema:

@@ -83,7 +83,7 @@ def _is_within(value: int | None, least: int, most: int) -> bool:
 
 
 def _version(asked: Asked) -> EngineVersion:
-    return EngineVersion(*(int(part) for part in (asked.engine or DEFAULT_ENGINE_VERSION).split(".")))
+    return EngineVersion.of(asked.engine or DEFAULT_ENGINE_VERSION)
 
 
 def _question(model: ModelFacts, asked: Asked) -> Question:

@@ -108,7 +108,8 @@ class Request:
     ``replicas`` and the shape are then only a first guess. ``is_sized`` means that the planner has chosen them.
     ``may_narrow_cache`` permits an fp8 KV cache in place of ``kv_precision``. ``has_narrow_cache`` marks a request for
     which that choice was made. ``mounts_alone`` means that pods of different nodes cannot mount one of its
-    volumes at the same time: there is one replica at most, and it ends before its successor starts.
+    volumes at the same time: there is one replica at most, and it ends before its successor starts. ``remarks`` are
+    warnings about the object itself: what its author has to look at.
     """
 
     key: ObjectKey
@@ -137,6 +138,7 @@ class Request:
     memory_limit_bytes: int | None = None
     may_narrow_cache: bool = False
     has_narrow_cache: bool = False
+    remarks: tuple[str, ...] = ()
 
     def host_need(self, host: HostEstimate) -> HostNeed:
         """Return the CPU and memory that the pod of one replica requests: the user's figure, or the engine's need.

@@ -12,5 +12,10 @@ class EngineVersion(NamedTuple):
     minor: int
     patch: int = 0
 
+    @classmethod
+    def of(cls, text: str) -> EngineVersion:
+        """Return the release that ``1.2`` or ``1.2.3`` names. Raises ValueError or TypeError for any other text."""
+        return cls(*(int(part) for part in text.split(".")))
+
     def __str__(self) -> str:
         return f"{self.major}.{self.minor}.{self.patch}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -18,7 +18,7 @@ from plimsoll.domain.reasons import Numbers
 from plimsoll.domain.serving import Request
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.domain.workload import WorkloadOptions
-from plimsoll.engines.flags import OwnedFlag
+from plimsoll.engines.flags import Misuse, OwnedFlag
 from plimsoll.engines.metrics import EngineMetrics
 from plimsoll.engines.start_logs import StartLog
 
@@ -138,6 +138,8 @@ class Engine:
             for. The default is the declared number: such an engine gets no more.
         release_refusal: why a release cannot load a model in a precision, and what to use; None where it can, or may.
             The default refuses nothing.
+        misused_argument: the first of the user's arguments with which no engine of a release can start; None without
+            any. The default knows no flags.
         start_logs: how its start-up log is read; None where nothing is known of it.
     """
 
@@ -167,4 +169,5 @@ class Engine:
     most_sequences: Callable[[Request, GpuType], int] = lambda request, _: request.shape.concurrency
     may_fit: Callable[[Request, GpuType, Split], bool] = _not_ruled_out
     release_refusal: Callable[[ModelFacts, Precision, EngineVersion], str | None] = lambda *_: None
+    misused_argument: Callable[[Sequence[str], EngineVersion], Misuse | None] = lambda *_: None
     start_logs: StartLogReader | None = None

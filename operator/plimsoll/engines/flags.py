@@ -1,10 +1,13 @@
-"""Engine flags that the operator sets itself."""
+"""Engine flags that the operator sets itself, and flags that an engine does not take."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
+
+from plimsoll.domain.versions import EngineVersion
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +21,22 @@ class OwnedFlag:
     name: str
     pattern: str
     instead: str
+
+
+class Misuse(NamedTuple):
+    """A user's argument with which the engine cannot start.
+
+    Attributes:
+        position: its place among the arguments.
+        value: the argument.
+        fix: what to write instead, as sentences.
+        release: the release of the engine whose flags were compared.
+    """
+
+    position: int
+    value: str
+    fix: str
+    release: EngineVersion
 
 
 def every_spelling(flags: Sequence[OwnedFlag]) -> str:

@@ -88,7 +88,7 @@ def _host_warnings(request: Request, choice: Option) -> tuple[str, ...]:
 
 
 def model_warnings(request: Request) -> tuple[str, ...]:
-    """Return the weak points of the model's facts, and the wishes that go beyond them, for any GPU."""
+    """Return the weak points of the model's facts, the wishes that go beyond them, and the remarks, for any GPU."""
     warnings = list(request.model.remarks)
     if request.model.evidence is Evidence.TENSORS:
         warnings.append(
@@ -106,7 +106,7 @@ def model_warnings(request: Request) -> tuple[str, ...]:
             f"contextLength {request.shape.context_tokens} exceeds the {context} tokens that the model declares: "
             "the engine refuses unless the checkpoint scales its positions."
         )
-    return tuple(warnings)
+    return (*warnings, *request.remarks)
 
 
 def _is_proven(request: Request, choice: Option) -> bool:

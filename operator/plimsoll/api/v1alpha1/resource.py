@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
@@ -18,6 +20,7 @@ class ObjectMeta(BaseModel):
     generation: int = 1
     creation_timestamp: str = ""
     deletion_timestamp: str | None = None
+    annotations: dict[str, Any] | None = None
 
 
 class InferenceDeployment(BaseModel):

@@ -17,9 +17,9 @@ from plimsoll.adapters.kinds import (
     RESOURCE_QUOTAS,
     Kind,
 )
+from plimsoll.api.lost_fields import LAST_APPLIED
 from plimsoll.app.exports.specs import skeleton, without_secrets
 from plimsoll.app.record.sharing import without_messages
-from plimsoll.app.review.overlay import LAST_APPLIED
 from plimsoll.domain.engine_failures import StartFailure
 from plimsoll.engines.failures import read_failure
 from plimsoll.facts.cluster.gpu_count import HAMI_REGISTRATION, only_counted

@@ -7,17 +7,22 @@ Of ``rebalancing``, only the name of the gateway's pool does: the rest is modes,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from plimsoll.api.bounds import DEFAULT_ENGINE_VERSION, ENGINE_VERSION
 from plimsoll.api.v1alpha1.volumes import SOURCES
 from plimsoll.domain.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.errors import PlimsollError
+from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.registry import ENGINES
 
 Body = Mapping[str, Any]
 
 LEFT_OUT = "left-out"
+
+_VALUES = (LEFT_OUT, "0", "{}")
 
 _APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
 """The pod policy reads the values of annotations with this prefix."""
@@ -78,26 +83,30 @@ def _arguments(engine: Body) -> list[Any]:
     name = str(engine.get("name") or DEFAULT_ENGINE)
     if name not in ENGINES:
         return [LEFT_OUT for _ in arguments]
-    wanted = _effect(name, arguments)
+    wanted = _effect(engine, arguments)
     for index, argument in enumerate(arguments):
-        other = [*arguments[:index], _hidden(str(argument)), *arguments[index + 1 :]]
-        if _effect(name, other) == wanted:
-            arguments = other
+        others = ([*arguments[:index], hidden, *arguments[index + 1 :]] for hidden in _hidden(str(argument)))
+        arguments = next((other for other in others if _effect(engine, other) == wanted), arguments)
     return arguments
 
 
-def _hidden(argument: str) -> str:
+def _hidden(argument: str) -> tuple[str, ...]:
+    """The argument with other values, of which flags take one kind or another."""
     if not argument.startswith("-"):
-        return LEFT_OUT
+        return _VALUES
     flag, equals, _ = argument.partition("=")
-    return f"{flag}={LEFT_OUT}" if equals else flag
+    return tuple(f"{flag}={value}" for value in _VALUES) if equals else (flag,)
 
 
-def _effect(name: str, arguments: Sequence[Any]) -> object:
+def _effect(spec: Body, arguments: Sequence[Any]) -> object:
     """Everything that decisions read of the arguments; for arguments that cannot be used, the error."""
-    engine = ENGINES[name]
+    engine = ENGINES[str(spec.get("name") or DEFAULT_ENGINE)]
+    version = str(spec.get("version"))
+    known = version if re.fullmatch(ENGINE_VERSION, version) else DEFAULT_ENGINE_VERSION
+    misuse = engine.misused_argument([str(each) for each in arguments], EngineVersion.of(known))
+    refused = None if misuse is None else misuse.position
     try:
-        return engine.unfollowed_arguments(arguments), engine.host_use(arguments)
+        return engine.unfollowed_arguments(arguments), engine.host_use(arguments), refused
     except PlimsollError as error:
         return str(error)
 

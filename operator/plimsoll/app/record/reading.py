@@ -54,7 +54,7 @@ from plimsoll.placement.retune_clock import RetuneClock
 from plimsoll.rebalance.history import ChangeHistory
 from plimsoll.rebalance.memory import Learned
 
-RECORD = "record"
+RECORD = "plimsoll.dev/record"
 """The key under which the store keeps the record, next to the status itself. It is never written anywhere."""
 
 Body = Mapping[str, Any]

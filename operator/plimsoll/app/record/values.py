@@ -159,7 +159,7 @@ def seen_of(entry: ObservationStatus) -> Seen | None:
             precision=Precision(entry.precision),
             kv_precision=KvPrecision(entry.kv_precision),
             gpu_type=entry.gpu_type,
-            version=EngineVersion(*(int(part) for part in entry.engine_version.split("."))),
+            version=EngineVersion.of(entry.engine_version),
             split=split_of(entry),
             options=entry.options,
             engine=entry.engine or DEFAULT_ENGINE,

@@ -8,6 +8,7 @@ from typing import Any
 
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES, PODS, Kind
 from plimsoll.api.defaults import with_defaults
+from plimsoll.api.lost_fields import LAST_APPLIED
 from plimsoll.app import pruning
 from plimsoll.app.review.hypothetical import after_changes
 from plimsoll.app.review.values import WhatIf
@@ -17,7 +18,6 @@ from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.times import to_rfc3339
 
-LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _MAPS = ("labels", "annotations")
 
 
@@ -32,6 +32,8 @@ def applied(manifest: Body, live: Body | None, *, is_whole: bool = False) -> dic
     if live is None:
         return sent | {"spec": manifest.get("spec")}
     kept = {name: value for name, value in live["metadata"].items() if name != "managedFields"}
+    if "annotations" in kept:
+        kept["annotations"] = {name: text for name, text in (kept["annotations"] or {}).items() if name != LAST_APPLIED}
     for name in _MAPS:
         if name in head:
             head[name] = {**(kept.get(name) or {}), **(head[name] or {})}

@@ -8,6 +8,7 @@ from plimsoll.engines.base import Engine, StartLogReader
 from plimsoll.engines.vllm.capabilities import missing_capability
 from plimsoll.engines.vllm.failures import find_failure
 from plimsoll.engines.vllm.features import SINCE
+from plimsoll.engines.vllm.flag_checks import misused_argument
 from plimsoll.engines.vllm.host import host
 from plimsoll.engines.vllm.host_flags import host_use
 from plimsoll.engines.vllm.images import image
@@ -58,5 +59,6 @@ VLLM = Engine(
     launch=launch,
     find_failure=find_failure,
     most_sequences=most_sequences,
+    misused_argument=misused_argument,
     start_logs=StartLogReader(read_start_log, settings_of_start, utilization_of),
 )

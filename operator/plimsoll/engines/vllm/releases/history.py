@@ -45,16 +45,11 @@ def gap(changes: Changes, release: EngineVersion) -> Gap | None:
     return Gap(changes[passed] if passed < len(changes) else None, changes[passed - 1] if passed else None)
 
 
-def release_of(text: str) -> EngineVersion:
-    """Return the release that ``1.2.3`` names."""
-    return EngineVersion(*(int(part) for part in text.split(".")))
-
-
 def _rows(text: str) -> Iterator[tuple[EngineVersion, str]]:
     """Yield each name with the release of its line. A word that ends with a colon is a release."""
     release = EngineVersion(0, 0)
     for word in text.split():
         if word.endswith(":"):
-            release = release_of(word.removesuffix(":"))
+            release = EngineVersion.of(word.removesuffix(":"))
         else:
             yield release, word

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 
 from plimsoll.domain.versions import EngineVersion
-from plimsoll.engines.vllm.releases.history import Changes, Gap, changes_of, gap, release_of
+from plimsoll.engines.vllm.releases.history import Changes, Gap, changes_of, gap
 from plimsoll.engines.vllm.releases.table import (
     ADDED_CLASSES,
     ADDED_METHODS,
@@ -15,7 +15,7 @@ from plimsoll.engines.vllm.releases.table import (
     REMOVED_METHODS,
 )
 
-_READ = [release_of(text) for text in RELEASES.split()]
+_READ = [EngineVersion.of(text) for text in RELEASES.split()]
 _OLDEST_READ = min(_READ)
 
 NEWEST_READ = max(_READ)
