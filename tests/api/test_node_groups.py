@@ -78,3 +78,13 @@ def test_a_wrong_entry_is_refused_by_its_place(given: Any, field: str, words: st
         declared_groups(given, "fleet.nodeGroups", TYPES)
     assert str(refused.value).startswith(field)
     assert words in str(refused.value)
+
+
+def test_pods_may_wait_for_a_group_with_a_label_and_a_limit() -> None:
+    group = only(labels={"pool": "a"}, scaleUp={"maxHourlyPrice": "20"})
+    assert group.most_usd_per_hour == Decimal(20)
+    assert only(labels={"pool": "a"}).most_usd_per_hour is None
+    with pytest.raises(InvalidInput, match=r"fleet\.nodeGroups\[0\]\.labels.*pods wait for it"):
+        only(scaleUp={"maxHourlyPrice": "20"})
+    with pytest.raises(InvalidInput, match="maxHourlyPrice"):
+        only(labels={"pool": "a"}, scaleUp={})

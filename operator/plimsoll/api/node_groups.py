@@ -33,6 +33,12 @@ class TaintSpec(ApiModel):
     effect: Annotated[str, Field(pattern="^(NoSchedule|PreferNoSchedule|NoExecute)$")]
 
 
+class ScaleUpSpec(ApiModel):
+    """Pods may wait for nodes of the group that do not exist, so that its autoscaler starts them."""
+
+    max_hourly_price: Annotated[str, Field(pattern=r"^[0-9]{1,6}(\.[0-9]{1,4})?$")]
+
+
 class NodeGroupSpec(ApiModel):
     """Nodes of one kind that can be added to the cluster."""
 
@@ -46,6 +52,7 @@ class NodeGroupSpec(ApiModel):
     usd_per_hour: Annotated[str, Field(pattern=r"^[0-9]{1,6}(\.[0-9]{1,4})?$")] | None = None
     labels: dict[str, str] = Field(default_factory=dict, max_length=64)
     taints: list[TaintSpec] = Field(default_factory=list, max_length=64)
+    scale_up: ScaleUpSpec | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +90,10 @@ def declared_groups(given: Any, field: str, types: Sequence[GpuType]) -> Declare
             )
         if spec.name in {other.name for other in specs[:index]}:
             raise InvalidInput(f"{where}.name", spec.name, "Give every node group a name of its own.")
+        if spec.scale_up is not None and not spec.labels:
+            raise InvalidInput(
+                f"{where}.labels", spec.labels, "Write a label that only nodes of this group have: pods wait for it."
+            )
         _host(spec, where)
     return DeclaredGroups(specs)
 
@@ -133,4 +144,5 @@ def _group(spec: NodeGroupSpec, gpu: GpuType) -> NodeGroup:
         labels=labels,
         taints=tuple(Taint(taint.key, taint.value, taint.effect) for taint in spec.taints),
         members=labels,
+        most_usd_per_hour=None if spec.scale_up is None else Decimal(spec.scale_up.max_hourly_price),
     )

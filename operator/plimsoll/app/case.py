@@ -102,6 +102,7 @@ class Case:
     held_back: tuple[tuple[str, int], ...] = ()
     replacing: Replacements = ()
     leaving: tuple[str, ...] = ()
+    awaits: tuple[str, ...] = ()
     manifests: list[Manifest] = field(default_factory=list)
     new_status: Mapping[str, Any] | None = None
     tray: Tray | None = None
@@ -190,6 +191,7 @@ def report_of(case: Case, now: float) -> Report:
         too_small=case.too_small,
         replacing=sum(count for _, count in case.replacing),
         leaving=case.leaving,
+        awaits=case.awaits,
         problem=case.problem,
         model=case.model,
         engine_version=spec.engine.version if spec else "",

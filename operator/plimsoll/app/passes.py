@@ -107,6 +107,7 @@ from plimsoll.placement.sizes import with_size
 from plimsoll.placement.solvers import Solver, Stock
 from plimsoll.placement.suggestions import Suggester
 from plimsoll.placement.too_small import too_small
+from plimsoll.placement.waking_nodes import Waker
 from plimsoll.rebalance.figures import LiveFigures
 from plimsoll.rebalance.signals import SignalState
 from plimsoll.render.left_out import is_coming, left_out_sentence
@@ -194,6 +195,7 @@ class Passes:
         planned = self._plan(cases, fleet)
         record = record_of(planned, monotonic() - began)
         planned = self._listen(cases, planned, now)
+        self._wake(cases, fleet, planned.left.ledger)
         self.proposer.propose(cases, planned)
         suggester = Suggester(fleet, planned.left.ledger, self.memo, other_checkpoints)
         for case in cases:
@@ -491,6 +493,15 @@ class Passes:
                 allowances.carried_out(key, case.turn.decision)
         return planned
 
+    def _wake(self, cases: Sequence[Case], fleet: Fleet, ledger: Ledger) -> None:
+        """Let replicas without a place wait for new nodes, in the order of decisions, where an admin allows it."""
+        groups = self.node_groups.of(self.reading.priced(self.gpu_types, self.prices.current))
+        pools = [pool for case in cases for pool in case.pools if pool.state is PoolState.ACTIVE]
+        waker = Waker.of(groups, fleet, pools)
+        if waker.groups:
+            for case in _in_order(cases):
+                self._guarded(Step.PLAN, case, partial(_wake_one, case, waker, ledger))
+
     @staticmethod
     def _suggest(case: Case, suggester: Suggester) -> None:
         """Step 4, last part: find what would make a new placement cheaper, on what is left after all changes."""
@@ -505,7 +516,7 @@ class Passes:
     def _replace(self, cases: Sequence[Case], leaving: frozenset[str], fleet: Fleet, ledger: Ledger) -> None:
         """Let pods start before the nodes go on which others serve, in the order of decisions, while there is room."""
         left = [ledger]
-        for case in sorted(cases, key=lambda case: (-case.priority.value, case.created_at, case.key)):
+        for case in _in_order(cases):
             on = _on_leaving_nodes(case, leaving)
             if on and case.decision is not None:
                 self._guarded(Step.PLAN, case, partial(self._replace_one, case, on, leaving, fleet, left))
@@ -634,6 +645,19 @@ class Passes:
             yield fault
         yield from self.time.due_in_seconds()
         yield from (at - now for at in self.leaving.ends() if at > now)
+
+
+def _in_order(cases: Sequence[Case]) -> list[Case]:
+    """Return the objects in the order of decisions."""
+    return sorted(cases, key=lambda case: (-case.priority.value, case.created_at, case.key))
+
+
+def _wake_one(case: Case, waker: Waker, ledger: Ledger) -> None:
+    if case.decision is not None and case.resource is not None and not case.resource.spec.suspend:
+        left = ledger.quota.get(case.key.namespace, {})
+        case.decision = waker.woken(case.decision, case.generation, case.spec_digest, left)
+        labels = {pool.target.selector for pool in case.decision.pools}
+        case.awaits = tuple(group.name for group in waker.groups if not labels.isdisjoint(group.labels))
 
 
 def _on_leaving_nodes(case: Case, leaving: frozenset[str]) -> dict[str, OnLeavingNodes]:

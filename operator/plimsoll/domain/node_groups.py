@@ -18,6 +18,8 @@ class NodeGroup:
     Each has ``gpus`` GPUs of type ``gpu``, with the price in force. ``most_gpus`` is the most that all nodes of the
     group may have together; None sets no limit. ``members`` are the labels by which its nodes are counted; without any,
     nodes with as many GPUs of that type count. ``labels``, ``taints`` and ``host`` are those of a new node.
+    ``most_usd_per_hour`` is what all nodes of the group together may cost if pods wait for new ones, so that its
+    autoscaler starts them; None: no pod waits for it.
     """
 
     name: str
@@ -29,6 +31,7 @@ class NodeGroup:
     labels: Labels = ()
     taints: tuple[Taint, ...] = ()
     members: Labels = ()
+    most_usd_per_hour: Decimal | None = None
 
     @property
     def usd_per_hour(self) -> Decimal | None:
@@ -58,6 +61,22 @@ class NodeGroup:
             return None
         present = sum(node.allocatable for node in fleet.nodes if self._has(node))
         return max(0, self.most_gpus - present) // self.gpus
+
+    def nodes_to_wake(self, fleet: Fleet, awaited: int) -> int:
+        """Return how many more nodes pods may wait for, when ``awaited`` nodes are waited for already."""
+        price, most = self.usd_per_hour, self.most_usd_per_hour
+        if most is None or price is None:
+            return 0
+        present = sum(self._has(node) for node in fleet.nodes)
+        affordable = int(most // price) - present - awaited if price else 0
+        left = self.nodes_left(fleet)
+        return max(0, affordable if left is None else min(affordable, left - awaited))
+
+    def own_label(self, fleet: Fleet) -> tuple[str, str] | None:
+        """Return a label of its nodes that no node with other GPUs has; None without one."""
+        card = card_name(self.gpu.name)
+        taken = {label for node in fleet.nodes if card_name(node.gpu.name) != card for label in node.labels}
+        return next((label for label in self.labels if label not in taken), None)
 
     def _has(self, node: GpuNode) -> bool:
         if self.members:

@@ -26,7 +26,7 @@ of machines is named with the best one of each capacity type."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Growth:
+class Growth:
     """Nodes of a group, and how many of the waiting replicas they take."""
 
     group: NodeGroup
@@ -36,6 +36,7 @@ class _Growth:
 
     @property
     def price(self) -> Decimal | None:
+        """US dollars an hour for all nodes; None where the price is not known."""
         one = self.group.usd_per_hour
         return None if one is None else one * self.nodes
 
@@ -73,14 +74,18 @@ def growth(
 
 
 def _growth(request: Request, missing: int, groups: Sequence[Growable], left: Mapping[str, int]) -> tuple[Remedy, ...]:
-    grown = (_grown(request, missing, each, left) for each in groups)
-    best: dict[tuple[str, CapacityType], _Growth] = {}
-    for each in sorted((each for each in grown if each is not None), key=lambda each: each.order):
+    found = (grown(request, missing, each, left) for each in groups)
+    best: dict[tuple[str, CapacityType], Growth] = {}
+    for each in sorted((each for each in found if each is not None), key=lambda each: each.order):
         best.setdefault((each.group.name, each.group.gpu.capacity), each)
     return tuple(_remedy(each, missing, request.volume_place) for each in [*best.values()][:MOST_NAMED])
 
 
-def _grown(request: Request, missing: int, growing: Growable, left: Mapping[str, int]) -> _Growth | None:
+def grown(request: Request, missing: int, growing: Growable, left: Mapping[str, int]) -> Growth | None:
+    """Return how many nodes of a group would take how many of the waiting replicas; None where they take none.
+
+    ``left`` is what the namespace's quotas leave.
+    """
     group, added = growing.group, Fleet((growing.group.node(),))
     ledger = Ledger.of(added)
     option = first_that_fits(request.for_new_nodes().with_replicas(1), added, ledger)
@@ -91,10 +96,10 @@ def _grown(request: Request, missing: int, growing: Growable, left: Mapping[str,
     wanted = missing if admitted is None else min(missing, admitted)
     nodes = ceil_div(wanted, on_one)
     nodes = nodes if growing.left is None else min(nodes, growing.left)
-    return _Growth(group, nodes, min(wanted, nodes * on_one), option) if nodes > 0 else None
+    return Growth(group, nodes, min(wanted, nodes * on_one), option) if nodes > 0 else None
 
 
-def _remedy(found: _Growth, missing: int, place: Numbers) -> Remedy:
+def _remedy(found: Growth, missing: int, place: Numbers) -> Remedy:
     group = found.group
     numbers: list[tuple[str, int | str]] = [
         ("group", group.name),

@@ -165,6 +165,9 @@ def _placed(report: Report) -> Verdict:
     rejecting = next((view for view in views if view.rejected), None)
     if rejecting is not None and rejecting.accepted < report.wanted_of(rejecting.name):
         return Verdict("False", Why.PODS_REJECTED, _rejected_words(report.decision, rejecting), stalled=True)
+    if unbound and report.awaits:
+        message = f"{unbound} pods wait for new nodes of {', '.join(report.awaits)}, which an autoscaler starts."
+        return Verdict("False", Why.WAITING_FOR_NODES, message)
     if unbound:
         return Verdict("False", Why.WAITING_FOR_SCHEDULER, _waiting_words(report.decision, views, unbound))
     if bound < wanted:
