@@ -230,7 +230,7 @@ class Passes:
         self.reading.begin()
         self.rendered.begin(now)
         fleet = self.reading.fleet(picture, self.gpu_types, self.prices.current)
-        around = self.reading.surroundings(picture)
+        around = self.reading.surroundings(picture, now)
         self.quotas = read_quotas(picture.all(RESOURCE_QUOTAS))
         self.priorities = read_priority_classes(picture.all(PRIORITY_CLASSES))
         if self.inbox is not None:

@@ -38,6 +38,7 @@ class ConditionReason(StrEnum):
     PODS_REJECTED = "PodsRejected"
     REPLICAS_CONTESTED = "ReplicasContested"
     WAITING_FOR_SCHEDULER = "WaitingForScheduler"
+    WAITING_FOR_QUEUE = "WaitingForQueue"
     CREATING_PODS = "CreatingPods"
     PODS_SCHEDULED = "PodsScheduled"
     SCALED_TO_ZERO = "ScaledToZero"

@@ -30,7 +30,7 @@ class PoolView:
     size of their KV cache. ``served`` is whether an engine was seen to serve at that generation. ``starting_since`` is
     since when the oldest of its pods that do not serve starts, in POSIX seconds; None where there is none.
     ``rejected`` are the words about kubelets that reject its pods; ``accepted`` pods were not rejected, and
-    ``next_try`` is when another one is made.
+    ``next_try`` is when another one is made. ``queued`` of the pods without a node wait for a ``queue`` of Kueue.
     """
 
     name: str
@@ -52,6 +52,8 @@ class PoolView:
     rejected: str = ""
     accepted: int = 0
     next_try: float | None = None
+    queued: int = 0
+    queue: str = ""
 
 
 @dataclass(frozen=True, slots=True)
