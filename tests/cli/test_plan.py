@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from testbed.fleet import mixed_fleet
 from tests.cli.conftest import Run
 from tests.support.broken_rules import broken_manifests
+from tests.support.slices import cards, resource_slice
 
 ROOT = Path(__file__).resolve().parents[2]
 FLEET, PRICES = str(ROOT / "examples" / "fleet.yaml"), str(ROOT / "examples" / "prices.yaml")
@@ -290,3 +292,18 @@ def test_before_anybody_is_advised_to_buy_the_gpus_that_are_left_out_are_named(
     said = "20 GPUs of 3 nodes are left out: NoProductLabel 2 (run GPU Feature Discovery there, or label them "
     assert said in entry["message"]
     assert entry["message"].index("NotSupported 1") < entry["message"].index("add a node with")
+
+
+def test_gpus_that_only_a_dra_driver_publishes_are_named_in_a_plan_on_a_file(
+    run: Run, write: Callable[[str], str]
+) -> None:
+    drawn = {"kind": "Node", "metadata": {"name": "drawn"}, "status": {"allocatable": {"cpu": "96"}}}
+    bodies = [drawn, resource_slice("drawn", *cards(8))]
+    status, shown, _ = run("plan", "-f", MINIMAL, "--fleet", write(yaml.safe_dump_all(bodies)))
+    assert status == 1
+    said = " ".join(shown.split())
+    assert "8 devices of gpu.nvidia.com on 1 node are left out: NotSupported (published through DRA's" in said
+    assert "drawn: NotSupported (8 devices of gpu.nvidia.com are published through DRA (ResourceSlices)" in said
+    status, shown, _ = run("plan", "-f", MINIMAL, "--fleet", write(yaml.safe_dump_all([*bodies, *mixed_fleet()])))
+    assert status == 0, "other nodes are used as usual"
+    assert "drawn: NotSupported" in shown

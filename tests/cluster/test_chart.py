@@ -155,7 +155,7 @@ OPERATORS = {
         "watch resourcequotas",
         "create events.events.k8s.io",
     ),
-    *rows("", "list nodes", "list priorityclasses.scheduling.k8s.io"),
+    *rows("", "list nodes", "list priorityclasses.scheduling.k8s.io", "list resourceslices.resource.k8s.io"),
     *rows(
         NAMESPACE,
         "get configmaps/plimsoll-prices",
@@ -188,6 +188,8 @@ NOT_THE_OPERATORS = {
         "",
         "get nodes",
         "patch nodes",
+        "watch resourceslices.resource.k8s.io",
+        "get resourceslices.resource.k8s.io",
         "patch priorityclasses.scheduling.k8s.io",
         "create clusterrolebindings.rbac.authorization.k8s.io",
     ),

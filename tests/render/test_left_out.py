@@ -32,6 +32,29 @@ def test_every_reason_has_its_advice() -> None:
         assert f"{reason.value} 1 (" in left_out_sentence([IgnoredNode("n", reason)])
 
 
+def test_gpus_that_only_dra_publishes_are_named_by_driver() -> None:
+    drawn = [
+        IgnoredNode("a", NodeReason.NOT_SUPPORTED, gpus=8, driver="gpu.nvidia.com"),
+        IgnoredNode("b", NodeReason.NOT_SUPPORTED, gpus=4, driver="gpu.nvidia.com"),
+        IgnoredNode("c", NodeReason.NOT_SUPPORTED, gpus=1, driver="gpu.amd.com"),
+    ]
+    first = (
+        "1 device of gpu.amd.com on 1 node are left out: NotSupported (published through DRA's ResourceSlices, on "
+        "which Plimsoll does not place; enable the device plugin's extended resource amd.com/gpu there)."
+    )
+    said = left_out_sentence(drawn)
+    assert said.startswith(f"{first} 12 devices of gpu.nvidia.com on 2 nodes are left out: NotSupported (")
+    assert "resource nvidia.com/gpu there" in said
+    shared = IgnoredNode("d", NodeReason.SHARED_GPUS, gpus=1)
+    assert left_out_sentence([*drawn, shared]) == f"{left_out_sentence([shared])} {said}"
+
+
+def test_a_new_node_whose_gpus_dra_publishes_may_still_get_a_device_plugin() -> None:
+    new = IgnoredNode("n", NodeReason.NOT_SUPPORTED, gpus=8, since=1000.0, driver="gpu.nvidia.com")
+    assert is_coming([new], 1000.0 + NODE_STARTS_SECONDS - 1)
+    assert not is_coming([new], 1000.0 + NODE_STARTS_SECONDS)
+
+
 @pytest.mark.parametrize("reason", NodeReason)
 def test_a_node_that_has_just_been_made_may_still_get_what_it_lacks(reason: NodeReason) -> None:
     new, old = IgnoredNode("n", reason, since=1000.0), IgnoredNode("o", reason)

@@ -53,6 +53,10 @@ It never writes a spec of its own API, never touches a pod or a node, and never 
 - apiGroups: [""]
   resources: [nodes]
   verbs: [list, watch]
+# GPUs that only a DRA driver publishes are named. Without this right, or before Kubernetes 1.34, they are not.
+- apiGroups: [resource.k8s.io]
+  resources: [resourceslices]
+  verbs: [list]
 {{- end -}}
 
 {{/* Where not all have room, the higher priority comes first. */}}

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, NODES, PODS
+from plimsoll.adapters.kinds import RESOURCE_SLICES
 from plimsoll.api.v1alpha1 import InferenceDeployment
 from plimsoll.app.objects import Surroundings, surroundings_of
 from plimsoll.app.spec_digests import SpecDigests, digests_of
@@ -59,7 +60,7 @@ class Kept(Generic[T]):
 class _SeenFleet:
     """A fleet and the versions and prices that it was read from."""
 
-    versions: tuple[int, int]
+    versions: tuple[int, ...]
     prices: OwnPrices
     fleet: Fleet
 
@@ -128,13 +129,14 @@ class ReadingMemo:
         return known[1]
 
     def fleet(self, picture: Picture, types: Sequence[GpuType], prices: OwnPrices) -> Fleet:
-        """The fleet. It is read again if a node, a pod or a price has changed; an equal result is the known object."""
-        versions = picture.versions[NODES], picture.versions[PODS]
+        """The fleet. It is read again if anything in it or a price has changed; an equal result is the known object."""
+        versions = tuple(picture.versions[kind] for kind in (NODES, PODS, RESOURCE_SLICES))
         known = self._fleet if self._fleet is not None and self._fleet.prices is prices else None
         if known is not None and known.versions == versions:
             return known.fleet
         self._nodes.begin()
-        read = read_fleet(picture.all(NODES), picture.all(PODS), self.priced(types, prices), read=self._node)
+        nodes, pods, slices = (picture.all(kind) for kind in (NODES, PODS, RESOURCE_SLICES))
+        read = read_fleet(nodes, pods, self.priced(types, prices), read=self._node, slices=slices)
         fleet = known.fleet if known is not None and known.fleet == read else read
         self._fleet = _SeenFleet(versions, prices, fleet)
         return fleet

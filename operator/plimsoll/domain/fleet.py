@@ -85,7 +85,7 @@ class IgnoredNode:
     """A node that has or should have GPUs but is not used for placement, with the reason.
 
     ``gpus`` is how many GPUs, slices or other devices it offers. ``since`` is when the node was made, in POSIX seconds;
-    None where that is not known.
+    None where that is not known. ``driver`` is the DRA driver that publishes them where no node counts them.
     """
 
     name: str
@@ -93,6 +93,7 @@ class IgnoredNode:
     detail: str = ""
     gpus: int = 0
     since: float | None = None
+    driver: str = ""
 
 
 Answer = TypeVar("Answer")
