@@ -19,6 +19,8 @@ def deadlines_of(case: Case, stranded_seconds: float, now: float) -> Iterator[fl
     """Yield the moments (POSIX seconds) at which this object must be planned again, including past ones."""
     if any(pool.refused and not pool.promise_over for pool in case.pools):
         yield now + PASSING_SECONDS
+    if case.coming.until is not None:
+        yield case.coming.until + _SLACK_SECONDS
     if case.clock is not None:
         yield case.clock.due + _SLACK_SECONDS
     if case.retune is not None and case.retune_due is not None:

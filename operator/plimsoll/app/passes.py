@@ -101,7 +101,7 @@ from plimsoll.placement.solvers import Solver, Stock
 from plimsoll.placement.suggestions import Suggester
 from plimsoll.rebalance.figures import LiveFigures
 from plimsoll.rebalance.signals import SignalState
-from plimsoll.render.left_out import is_coming, left_out_sentence
+from plimsoll.render.left_out import NewNodes, left_out_sentence
 from plimsoll.render.report import Problem
 
 logger = logging.getLogger("plimsoll.passes")
@@ -189,10 +189,10 @@ class Passes:
         for case in cases:
             self._guarded(Step.PLAN, case, partial(self._suggest, case, suggester))
             self._advise(case, partial(self._write_mail, case, fleet, now))
-        left_out, node_coming = left_out_sentence(fleet.ignored), is_coming(fleet.ignored, now)
+        left_out, new = left_out_sentence(fleet.ignored), NewNodes.of(fleet, now)
         for case in cases:
             if case.decision is not None and case.decision.waits_for_place:
-                case.left_out, case.node_coming = left_out, node_coming
+                case.left_out, case.coming = left_out, new.coming_to(case.decision)
             self._render(case, now)
         self.time.end(cases)
         snapshot = snapshot_of(cases, fleet, now, record)

@@ -11,14 +11,19 @@ GPU_TAINT_KEYS = ("amd.com/gpu", "nvidia.com/gpu")
 DEFAULT_TOLERATIONS = tuple(Toleration(key=key, operator="Exists") for key in GPU_TAINT_KEYS)
 
 
+def tolerations_of(request: Request) -> tuple[Toleration, ...]:
+    """Return the tolerations of a request's pods: the user's, and those of the GPU taints."""
+    return (*DEFAULT_TOLERATIONS, *request.tolerations)
+
+
 def eligible_nodes(request: Request, fleet: Fleet, gpu_type: str) -> tuple[GpuNode, ...]:
     """Return the type's nodes that match the request's node selector and whose taints its pods tolerate."""
-    return fleet.accepting(gpu_type, request.node_selector, (*DEFAULT_TOLERATIONS, *request.tolerations))
+    return fleet.accepting(gpu_type, request.node_selector, tolerations_of(request))
 
 
 def most_gpus(request: Request, fleet: Fleet, gpu_type: str) -> int | None:
     """Return the most GPUs that one engine can have on one eligible node; None where no node is eligible."""
-    return fleet.most_gpus(gpu_type, request.node_selector, (*DEFAULT_TOLERATIONS, *request.tolerations))
+    return fleet.most_gpus(gpu_type, request.node_selector, tolerations_of(request))
 
 
 def sight(request: Request, fleet: Fleet) -> tuple[object, ...]:

@@ -139,8 +139,8 @@ def _unplaced(report: Report, decision: Decision, waiting_reason: Why, opening: 
     remedy = f"To make it fit: {advice}." if advice else "No single change makes it fit."
     reason = waiting_reason if waits else Why.NO_GPU_FITS
     unused = f"{report.left_out} " if report.left_out else ""
-    coming = "One of these nodes is new, and may still get what it lacks. " if report.node_coming else ""
-    stalled = not (waits or report.node_coming)
+    coming = f"{report.coming} " if report.coming else ""
+    stalled = not (waits or report.coming)
     return Verdict("False", reason, f"{opening}{closest}{unused}{coming}{remedy}", stalled=stalled)
 
 

@@ -101,7 +101,7 @@ class Report:
     the live loop made and that is under way, and ``retune_due`` when it is taken back (POSIX seconds). ``late_updates``
     are pools whose replicas with a new template should serve by now. ``asleep`` says why no replica is wanted and what
     starts one, where the live loop decided that. ``left_out`` names GPUs of the fleet that take no part, and
-    ``node_coming`` means that one of these nodes is new, and may still get what it lacks.
+    ``coming`` names new nodes that may still be of use; empty where there is none.
     """
 
     name: str
@@ -134,7 +134,7 @@ class Report:
     namespace: str = ""
     asleep: str = ""
     left_out: str = ""
-    node_coming: bool = False
+    coming: str = ""
 
     def predicted_tokens(self, pool: PlannedPool) -> int | None:
         """The KV tokens of one replica as predicted when the spec was last planned.

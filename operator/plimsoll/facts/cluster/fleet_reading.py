@@ -93,7 +93,9 @@ def read_node(node: Body, types: Sequence[GpuType]) -> Parts:
         parts = list(_read_node(node, types))
         born = _born(node)
         return [
-            replace(each, host=host, host_free=host) if isinstance(each, GpuNode) else replace(each, since=born)
+            replace(each, since=born, host=host, host_free=host)
+            if isinstance(each, GpuNode)
+            else replace(each, since=born)
             for each in parts
         ]
     except Exception as error:  # noqa: BLE001 - one bad node must not hide all other nodes
