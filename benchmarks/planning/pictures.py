@@ -20,11 +20,13 @@ from plimsoll.adapters.cluster import (
     SERVICES,
     Kind,
 )
+from plimsoll.adapters.kinds import RESOURCE_SLICES
 from plimsoll.app import pruning
 from plimsoll.app.case import Case
 from plimsoll.app.shell import BOUNDS
 from plimsoll.app.store import Store, key_of
 from plimsoll.domain.workload import Manifest
+from plimsoll.facts.cluster.dra_devices import reduced_slice
 from plimsoll.placement.pools import PlannedPool
 from plimsoll.render.names import DEPLOYMENT_LABEL, HASH_ANNOTATION, POOL_LABEL, workload_name
 from testbed.fleet import gpu_node
@@ -52,6 +54,7 @@ def new_store(nodes: int, objects: int) -> Store:
             DISRUPTION_BUDGETS: pruning.whole,
             RESOURCE_QUOTAS: pruning.quota,
             PRIORITY_CLASSES: pruning.priority_class,
+            RESOURCE_SLICES: reduced_slice,
             PROPOSALS: pruning.whole,
             APPROVALS: pruning.whole,
         },

@@ -17,6 +17,7 @@ from plimsoll.placement.failed_moves import Delay, FailedMove
 from plimsoll.placement.move_clock import MoveClock
 from plimsoll.placement.pools import Pool
 from plimsoll.placement.retune_clock import EarlierSettings, RetuneClock
+from plimsoll.render.left_out import Coming
 from tests.support.bodies import inference_deployment_body
 from tests.support.planning import H100, pool
 
@@ -71,3 +72,10 @@ def test_pods_that_a_kubelet_rejects_are_looked_at_when_the_next_one_may_be_made
     rejections = tuple(Rejection(NOW - 2 + each, "h100-0", "Evicted", "") for each in range(3))
     [due] = deadlines(pool(H100), rejections=rejections)
     assert tries_again_at(rejections) < due < tries_again_at(rejections) + 1
+
+
+def test_the_moment_at_which_a_new_node_is_not_waited_for_any_more_is_looked_at() -> None:
+    case = Case(inference_deployment_body("chat"), ObjectKey("ns", "chat"), Surroundings({}, {}))
+    case.coming = Coming("A node starts.", NOW + 60)
+    (end,) = deadlines_of(case, GRACE, NOW)
+    assert NOW + 60 < end == pytest.approx(NOW + 60, abs=1)

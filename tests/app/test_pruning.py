@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from plimsoll.app import pruning
 from plimsoll.app.contests import REPLICAS_MANAGERS
 from plimsoll.domain.host import HostNeed
+from plimsoll.domain.queues import QUEUE_LABEL
 from plimsoll.engines.failures import read_failure
 from plimsoll.facts.cluster.fleet_reading import gpus_held, held_resources
 from plimsoll.facts.cluster.host_reading import pod_need
@@ -102,9 +103,11 @@ def test_a_pod_takes_as_much_from_its_node_as_before_it_was_reduced(parts: Body,
 def test_of_our_pods_everything_that_is_read_of_them_is_kept() -> None:
     body = pod_body("ours")
     body["status"]["podIP"] = "10.0.0.7"
+    body["metadata"]["labels"][QUEUE_LABEL] = "team-a"
     kept = pruning.pod(body)
     assert kept is not None
     assert read_pod(kept, read_failure) == read_pod(body, read_failure)
+    assert read_pod(kept, read_failure).queue == "team-a"
     assert kept["spec"]["nodeName"] == "h100-0"
     assert kept["metadata"]["labels"].items() <= body["metadata"]["labels"].items()
     assert {DEPLOYMENT_LABEL, POOL_LABEL} <= kept["metadata"]["labels"].keys()

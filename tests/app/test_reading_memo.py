@@ -21,7 +21,10 @@ from plimsoll.app.record import reading
 from plimsoll.app.store import Body
 from plimsoll.domain.gpus import Price
 from plimsoll.domain.observations import Correction
+from plimsoll.domain.queues import QUEUE_LABEL
+from plimsoll.domain.times import from_rfc3339
 from plimsoll.facts.cluster import fleet_reading
+from tests.support.bodies import pod_body
 from tests.support.office import MACHINES, NOW, OBJECTS, Office
 from tests.support.planning import H100, L4, gpu, request
 
@@ -212,6 +215,52 @@ async def test_a_status_is_read_when_it_changes_and_by_no_pass(office: Office, m
     assert office.calls == {"read": 1}
     assert office.make().cases[2].record.status.replicas == 7
     assert office.calls == {}
+
+
+def _waiting(reason: str, version: int) -> Body:
+    """A pod that was made at 03:00:00, behind a gate or without one."""
+    since = {"lastTransitionTime": "2026-11-21T03:00:00Z", "reason": reason, "message": "x"}
+    body = pod_body(
+        "p", version=version, phase="Pending", conditions=[{"type": "PodScheduled", "status": "False", **since}]
+    )
+    return {**body, "spec": {**body["spec"], "nodeName": None}}
+
+
+def test_a_pod_waits_for_a_node_since_its_gate_was_opened() -> None:
+    """The condition keeps the time at which the pod was made, because it was false before, too."""
+    memo, made = ReadingMemo(), from_rfc3339("2026-11-21T03:00:00Z") or 0.0
+    assert memo.pod(_waiting("SchedulingGated", 1), made + 10).unscheduled_since == made
+    for version, now, since in ((2, 5000, 5000), (3, 5005, 5000), (4, 6000, 5000)):
+        assert memo.pod(_waiting("Unschedulable", version), made + now).unscheduled_since == made + since
+    assert ReadingMemo().pod(_waiting("Unschedulable", 5), made + 7000).unscheduled_since == made
+    bound = {**_waiting("Unschedulable", 6), "status": {"conditions": [{"type": "PodScheduled", "status": "True"}]}}
+    assert memo.pod(bound, made + 7000).unscheduled_since is None
+
+
+def _noted(asked: list[Body], body: Body) -> Body:
+    asked.append(body)
+    return body
+
+
+def test_the_queue_of_an_object_is_read_when_its_label_changes_and_other_labels_are_not() -> None:
+    memo = ReadingMemo()
+    asked: list[Body] = []
+
+    def read(labels: Any) -> None:
+        body: Body = {"metadata": {"uid": "a", "name": "x", "generation": 1, "labels": labels}, "spec": {}}
+        memo.resource(body, lambda told: cast("Any", _noted(asked, told)))
+
+    for labels in (
+        {},
+        {"team": "a"},
+        {QUEUE_LABEL: "q"},
+        {QUEUE_LABEL: "q", "team": "b"},
+        {QUEUE_LABEL: "r"},
+        None,
+        "x",
+    ):
+        read(labels)
+    assert [each["metadata"]["labels"] for each in asked] == [{}, {QUEUE_LABEL: "q"}, {QUEUE_LABEL: "r"}, None]
 
 
 def test_the_priced_catalogue_is_made_anew_only_for_new_prices() -> None:

@@ -21,6 +21,7 @@ from plimsoll.adapters.cluster import (
     Kind,
     Listing,
 )
+from plimsoll.adapters.kinds import RESOURCE_SLICES
 from plimsoll.api.lost_fields import LAST_APPLIED
 from plimsoll.app.review.changes import review_of
 from plimsoll.app.review.looking import look
@@ -134,12 +135,17 @@ class Closed:
         return Listing([])
 
 
-@pytest.mark.parametrize(("kind", "status"), [(RESOURCE_QUOTAS, 403), (PRIORITY_CLASSES, 404)])
+@pytest.mark.parametrize(("kind", "status"), [(RESOURCE_QUOTAS, 403), (PRIORITY_CLASSES, 404), (RESOURCE_SLICES, 403)])
 async def test_a_kind_that_the_operator_can_do_without_is_named_where_it_cannot_be_listed(
     kind: Kind, status: int
 ) -> None:
     found = await look(cast("Cluster", Closed(kind, status)), Settings())
     assert found.notes == (f"{kind.plural} cannot be read (no): the plan is without them.",)
+
+
+async def test_where_kubernetes_is_older_than_resource_slices_nothing_is_missing() -> None:
+    found = await look(cast("Cluster", Closed(RESOURCE_SLICES, 404)), Settings())
+    assert found.notes == ()
 
 
 @pytest.mark.parametrize(("kind", "status"), [(PRIORITY_CLASSES, 500), (NODES, 403), (INFERENCE_DEPLOYMENTS, 404)])

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
+from testbed.fleet import mixed_fleet
 from tests.cli.conftest import Run
 from tests.support.broken_rules import broken_manifests
+from tests.support.slices import cards, resource_slice
 
 ROOT = Path(__file__).resolve().parents[2]
 FLEET, PRICES = str(ROOT / "examples" / "fleet.yaml"), str(ROOT / "examples" / "prices.yaml")
@@ -340,3 +342,18 @@ def test_the_cheapest_node_is_not_taken_where_the_image_has_no_platform_for_it(
     assert gpu_type == "h100-sxm-80gb"
     assert "ImageForOtherPlatform" in reasons
     assert placed()[0] == placed(**image, platforms=["linux/arm64"])[0] == "gh200-96gb"
+
+
+def test_gpus_that_only_a_dra_driver_publishes_are_named_in_a_plan_on_a_file(
+    run: Run, write: Callable[[str], str]
+) -> None:
+    drawn = {"kind": "Node", "metadata": {"name": "drawn"}, "status": {"allocatable": {"cpu": "96"}}}
+    bodies = [drawn, resource_slice("drawn", *cards(8))]
+    status, shown, _ = run("plan", "-f", MINIMAL, "--fleet", write(yaml.safe_dump_all(bodies)))
+    assert status == 1
+    said = " ".join(shown.split())
+    assert "8 devices of gpu.nvidia.com on 1 node are left out: NotSupported (published through DRA's" in said
+    assert "drawn: NotSupported (8 devices of gpu.nvidia.com are published through DRA (ResourceSlices)" in said
+    status, shown, _ = run("plan", "-f", MINIMAL, "--fleet", write(yaml.safe_dump_all([*bodies, *mixed_fleet()])))
+    assert status == 0, "other nodes are used as usual"
+    assert "drawn: NotSupported" in shown

@@ -62,6 +62,16 @@ def test_a_pod_that_the_scheduler_cannot_bind() -> None:
     assert seen.scheduler_message == "0/3 nodes: 3 Insufficient gpu"
 
 
+@pytest.mark.parametrize(("reason", "gated"), [("SchedulingGated", True), ("Unschedulable", False)])
+def test_a_pod_behind_a_gate_waits_for_the_queue_that_its_label_names(
+    reason: str,
+    gated: bool,  # noqa: FBT001 - a table's column
+) -> None:
+    waits = condition("PodScheduled", "False", BOUND, reason=reason, message="x")
+    assert pod(waits, node=None, phase="Pending").is_gated is gated
+    assert pod(waits, node=None, phase="Pending").queue == ""
+
+
 def test_a_pod_on_its_way_out_does_not_serve_any_more() -> None:
     seen = pod(SCHEDULED, SERVING, terminating=True)
     assert (seen.terminating, seen.ready, seen.bound) == (True, False, True)

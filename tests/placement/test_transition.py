@@ -100,6 +100,11 @@ class TestOldPools:
             assert retiring(self.decision(starting, old=old)) == {}
         assert retiring(self.decision(starting, old=pool(L40S, replicas=1, state=RETIRING))) == {L40S: 1}
 
+    @pytest.mark.parametrize(("bound", "kept"), [(2, {L40S: 2}), (1, {L40S: 1}), (0, {}), (3, {L40S: 2})])
+    def test_of_an_old_pool_only_replicas_with_a_node_stay(self, bound: int, kept: dict[str, int]) -> None:
+        old = pool(L40S, replicas=2, bound=bound, ready=0, state=RETIRING)
+        assert retiring(self.decision(pool(H100, replicas=2, ready=0), old=old)) == kept
+
     @pytest.mark.parametrize(("ready", "kept"), [(1, {L40S: 2}), (0, {})])
     def test_where_nothing_is_placed_it_stays_only_if_it_serves(self, ready: int, kept: dict[str, int]) -> None:
         decision = self.decision(old=pool(L40S, replicas=2, ready=ready, state=RETIRING))
@@ -118,6 +123,12 @@ class TestSurge:
     def test_it_needs_the_gpus_of_one_replica_in_the_fleet_and_in_the_quota(self) -> None:
         assert [self.surge(free=0), self.surge(free=1)] == [False, True]
         assert [self.surge(quota=0), self.surge(quota=1)] == [False, True]
+
+    def test_where_a_queue_has_admitted_no_pod_none_is_made_next_to_the_one_that_waits(self) -> None:
+        assert self.surge(free=2, bound=0, gated=1) is False
+        assert self.surge(free=2, bound=0) is True
+        assert self.surge(free=2, replicas=2, bound=1, gated=1) is True, "what serves ends after its successor serves"
+        assert self.surge(bound=1, gated=1) is True
 
     def test_an_update_in_progress_keeps_it_only_while_there_is_a_pod_more_than_replicas(self) -> None:
         assert self.surge(free=0, replicas=2, bound=2) is False

@@ -32,6 +32,7 @@ from plimsoll.facts.cluster.host_reading import is_bound, pod_need
 from testbed.audit import AuditEvent
 from testbed.operator_process import USER
 from tests.support.bodies import Body
+from tests.support.kueue_in_memory import check_update, defaulted, gated, is_gated
 
 CLUSTER = "cluster"
 """The user name of everything that is part of Kubernetes."""
@@ -73,6 +74,7 @@ class ApiInMemory:
         changes: what no watch has delivered yet.
         makers: who created each object, by its uid.
         trespasses: writes of the operator to objects that it did not create.
+        has_kueue: whether Kueue's webhooks see Deployments and pods.
     """
 
     clock: Clock
@@ -82,13 +84,14 @@ class ApiInMemory:
     makers: dict[str, str] = field(default_factory=dict)
     trespasses: list[str] = field(default_factory=list)
     version: int = 100
+    has_kueue: bool = False
     _births: Counter[tuple[Kind, ObjectKey]] = field(default_factory=Counter)
     _applied: dict[str, Body] = field(default_factory=dict)
 
     def copy(self) -> ApiInMemory:
         """Return the same cluster, which goes its own way from now on."""
         copied = {name: getattr(self, name).copy() for name in ("objects", "writes", "makers", "_births", "_applied")}
-        return ApiInMemory(self.clock, version=self.version, **copied)
+        return ApiInMemory(self.clock, version=self.version, has_kueue=self.has_kueue, **copied)
 
     def get(self, kind: Kind, key: ObjectKey) -> Body | None:
         """Return one object; None if it does not exist."""
@@ -121,12 +124,20 @@ class ApiInMemory:
         if kind is DEPLOYMENTS:
             _check_template(manifest)
         if before is None:
-            stored = self._store(kind, key, manifest, user)
+            stored = self._store(kind, key, self._admitted(kind, manifest), user)
         else:
-            known = self._applied.get(uid_of(before), {})
-            stored = self._store(kind, key, _merged(before, known, manifest), user)
+            merged = _merged(before, self._applied.get(uid_of(before), {}), manifest)
+            stored = self._store(kind, key, self._admitted(kind, merged, before), user)
         self._applied[uid_of(stored)] = manifest
         return stored
+
+    def _admitted(self, kind: Kind, body: Body, before: Body | None = None) -> Body:
+        """Return a body as the webhooks let it through."""
+        if not self.has_kueue or kind is not DEPLOYMENTS:
+            return body
+        if before is not None:
+            check_update(before, body)
+        return defaulted(body)
 
     def replace_status(self, kind: Kind, known: Mapping[str, Any], status: Mapping[str, Any], user: str) -> Body:
         """Replace the status, if no version came after the one that is known."""
@@ -139,7 +150,7 @@ class ApiInMemory:
     def patch(self, kind: Kind, key: ObjectKey, uid: str | None, patch: Mapping[str, Any], user: str = PERSON) -> Body:
         """Merge a patch into an object."""
         before = self._existing(kind, key, uid)
-        return self._store(kind, key, _merged(before, {}, patch), user)
+        return self._store(kind, key, self._admitted(kind, _merged(before, {}, patch), before), user)
 
     def delete(self, kind: Kind, key: ObjectKey, uid: str | None = None, user: str = PERSON) -> None:
         """Delete an object; what belongs to it goes when the controllers run."""
@@ -261,7 +272,7 @@ class ApiInMemory:
             refusal = self._beyond_quota(pod)
             if refusal:
                 break
-            self._store(PODS, key_of(pod), pod, CLUSTER)
+            self._store(PODS, key_of(pod), gated(pod, self.clock.text) if self.has_kueue else pod, CLUSTER)
         self._note_refusal(workload, refusal)
 
     def _pod(self, workload: Body, digest: str) -> Body:
@@ -322,7 +333,7 @@ class ApiInMemory:
         for pod in self.all(PODS):
             if is_bound(pod):
                 free[pod["spec"]["nodeName"]].subtract(_gpus(pod))
-            elif not pod["spec"].get("nodeName"):
+            elif not pod["spec"].get("nodeName") and not is_gated(pod):
                 waiting.append(pod)
         for pod in sorted(waiting, key=lambda body: int(body["metadata"]["resourceVersion"])):
             fitting = (
@@ -338,10 +349,13 @@ class ApiInMemory:
                 self._bind(pod, node)
 
     def _cannot_bind(self, pod: Body) -> None:
-        if (pod.get("status") or {}).get("conditions"):
-            return
+        """Say that no node takes a pod. The time of transition stays where the pod had no node before."""
         words = {"status": "False", "reason": "Unschedulable", "message": "0/1 nodes are available: 1 Insufficient"}
-        listed = [{"type": "PodScheduled", "lastTransitionTime": self.clock.text, **words}]
+        known = [each for each in (pod.get("status") or {}).get("conditions") or () if each["type"] == "PodScheduled"]
+        since = known[0]["lastTransitionTime"] if known else self.clock.text
+        listed = [{"type": "PodScheduled", "lastTransitionTime": since, **words}]
+        if known == listed:
+            return
         self.put_status(PODS, key_of(pod), {"conditions": listed}, CLUSTER)
 
     def _bind(self, pod: Body, node: str) -> None:

@@ -20,6 +20,7 @@ from plimsoll.adapters.cluster import (
     SERVICES,
 )
 from plimsoll.adapters.hub import HubModels
+from plimsoll.adapters.kinds import RESOURCE_SLICES
 from plimsoll.adapters.metrics import Metrics
 from plimsoll.adapters.models import ModelSources
 from plimsoll.app.contests import Contests
@@ -45,6 +46,7 @@ KINDS = (
     DISRUPTION_BUDGETS,
     RESOURCE_QUOTAS,
     PRIORITY_CLASSES,
+    RESOURCE_SLICES,
 )
 
 

@@ -22,7 +22,7 @@ from plimsoll.adapters.cluster import (
     Kind,
     Listing,
 )
-from plimsoll.adapters.kinds import NODE_POOLS
+from plimsoll.adapters.kinds import NODE_POOLS, RESOURCE_SLICES
 from plimsoll.api.lost_fields import LAST_APPLIED
 from plimsoll.app.exports.document import read_export, text_of
 from plimsoll.app.exports.exporting import export
@@ -39,6 +39,7 @@ from plimsoll.cli.review_documents import document
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.workload import Manifest
 from tests.support.office import Office
+from tests.support.slices import resource_slice
 
 Body = dict[str, Any]
 
@@ -183,6 +184,8 @@ async def filled_office(folder: Path) -> Office:
     _add(made, RESOURCE_QUOTAS, _named("acme-quota", "team-4", **quota))
     scope = {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["acme-prod"]}]}
     hard = {"requests.nvidia.com/gpu": "1"}
+    first = made.store.all(NODES)[0]["metadata"]["name"]
+    _add(made, RESOURCE_SLICES, resource_slice(first, "gpu") | {"metadata": _named("acme-slice")["metadata"]})
     _add(made, RESOURCE_QUOTAS, _named("acme-scoped", "team-4", spec={"hard": hard, "scopeSelector": scope}))
     for number, node in enumerate(made.store.all(NODES)):
         name = node["metadata"]["name"]

@@ -18,6 +18,7 @@ from plimsoll.adapters.cluster import (
     Kind,
     Listing,
 )
+from plimsoll.adapters.kinds import RESOURCE_SLICES
 from plimsoll.adapters.models import ModelSources
 from plimsoll.adapters.secrets import read_entry
 from plimsoll.api.v1alpha1 import ModelSpec
@@ -191,7 +192,11 @@ class OperatorInMemory:
         client = self.client = Client(self.api, self.trouble)
         cluster, wake = cast("Cluster", client), asyncio.Event()
         self.store = Store(
-            {**PRUNERS, **INBOX}, wake.set, optional={RESOURCE_QUOTAS}, is_quiet=pruning.is_plain, bounds=BOUNDS
+            {**PRUNERS, **INBOX},
+            wake.set,
+            optional={RESOURCE_QUOTAS, RESOURCE_SLICES},
+            is_quiet=pruning.is_plain,
+            bounds=BOUNDS,
         )
         executor = Executor(cluster, self.store)
         passes = self.passes = new_passes(self.cache)
@@ -259,7 +264,7 @@ class OperatorInMemory:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _list_the_unwatched(self) -> None:
-        for kind in (PRIORITY_CLASSES, RESOURCE_QUOTAS, *INBOX):
+        for kind in (PRIORITY_CLASSES, RESOURCE_QUOTAS, RESOURCE_SLICES, *INBOX):
             listing = await self.client.list(kind)
             self.store.replace(kind, listing.items)
 

@@ -37,6 +37,7 @@ _OF_THE_CLUSTER = (
     "/api/v1/persistentvolumes",
     "/apis/storage.k8s.io/v1/storageclasses",
     "/apis/scheduling.k8s.io/v1/priorityclasses",
+    "/apis/resource.k8s.io/v1/resourceslices",
     f"{_RBAC}/clusterrolebindings",
     f"{_RBAC}/clusterroles",
     f"{_ADMISSION}/validatingadmissionpolicybindings",

@@ -57,6 +57,10 @@ It never writes a spec of its own API, never touches a pod or a node, and never 
 - apiGroups: [""]
   resources: [nodes]
   verbs: [list, watch]
+# GPUs that only a DRA driver publishes are named. Without this right, or before Kubernetes 1.34, they are not.
+- apiGroups: [resource.k8s.io]
+  resources: [resourceslices]
+  verbs: [list]
 {{- end -}}
 
 {{/* The nodes that can mount a volume. Only those of claims that are named are read. */}}

@@ -382,6 +382,7 @@ def to_workload_options(
         draft_revision=None if draft is None or draft.path else draft.revision,
         images=images or EngineImages(),
         scrape_annotations=scrape_annotations,
+        queue=resource.metadata.labels,
     )
 
 

@@ -56,6 +56,7 @@ from plimsoll.rebalance.memory import Learned
 from plimsoll.rebalance.modelling import model_of
 from plimsoll.render.decisions import DecisionNote
 from plimsoll.render.decisions import remembered as remembered_decisions
+from plimsoll.render.left_out import NOTHING_COMES, Coming
 from plimsoll.render.objects import deployment, disruption_budget, service
 from plimsoll.render.placement_proposals import Owner
 from plimsoll.render.report import Problem, Report
@@ -98,7 +99,7 @@ class Case:
     refusal: Refusal | None = None
     contests: tuple[tuple[str, Contest], ...] = ()
     left_out: str = ""
-    node_coming: bool = False
+    coming: Coming = NOTHING_COMES
     held_back: tuple[tuple[str, int], ...] = ()
     replacing: Replacements = ()
     leaving: tuple[str, ...] = ()
@@ -219,7 +220,7 @@ def report_of(case: Case, now: float) -> Report:
         refusal_passes=case.refusal is not None and case.refusal.is_passing,
         asleep=_asleep(case),
         left_out=case.left_out,
-        node_coming=case.node_coming,
+        coming=case.coming.sentence,
     )
 
 

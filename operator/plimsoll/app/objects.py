@@ -267,7 +267,7 @@ def _with_pods(pool: Pool, around: Surroundings, now: float, grace_seconds: floa
         if pod.unscheduled_since is not None
         and not pod.terminating
         and now - pod.unscheduled_since > grace_seconds
-        and Obstacle.GATES not in pod.obstacles
+        and not pod.is_gated
     ]
     stranded = [] if leaving else [pod for pod in unscheduled if may_go_elsewhere(pod.obstacles)]
     failing = [] if leaving else [pod for pod in pods if fails_there(pod, now) and pod.node not in pool.target.avoids]
@@ -289,6 +289,7 @@ def _with_pods(pool: Pool, around: Surroundings, now: float, grace_seconds: floa
         promise_over=refused_since is not None and now - refused_since > PROMISE_SECONDS,
         obstacle=_obstacle(stranded, failing, rejected),
         claim=None if rejected else min((pod.need for pod in (*stranded, *failing)), default=None),
+        gated=sum(1 for pod in pods if pod.is_gated and not pod.terminating),
     )
 
 
@@ -363,7 +364,8 @@ def pool_views(
 def _view(name: str, around: Surroundings, reported: int | None, recorded: PoolStatus | None) -> PoolView:
     pods = [pod for pod in around.pods.get(name, ()) if not pod.terminating]
     failed = max((pod for pod in pods if pod.failure is not None), key=lambda pod: pod.restarts, default=None)
-    waiting = [pod for pod in pods if not pod.bound]
+    waiting = sorted((pod for pod in pods if not pod.bound), key=lambda pod: pod.is_gated)
+    queued = [pod for pod in waiting if pod.is_gated and pod.queue]
     return PoolView(
         name=name,
         pods=len(pods),
@@ -381,6 +383,8 @@ def _view(name: str, around: Surroundings, reported: int | None, recorded: PoolS
         served=recorded is not None and bool(recorded.served),
         updating=is_updating(around.workloads.get(name)),
         starting_since=around.starting_since(name),
+        queued=len(queued),
+        queue=queued[0].queue if queued else "",
     )
 
 

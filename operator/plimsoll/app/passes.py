@@ -110,7 +110,7 @@ from plimsoll.placement.too_small import too_small
 from plimsoll.placement.waking_nodes import Waker
 from plimsoll.rebalance.figures import LiveFigures
 from plimsoll.rebalance.signals import SignalState
-from plimsoll.render.left_out import is_coming, left_out_sentence
+from plimsoll.render.left_out import NewNodes, left_out_sentence
 from plimsoll.render.report import Problem
 
 logger = logging.getLogger("plimsoll.passes")
@@ -205,10 +205,10 @@ class Passes:
         leaving = self.leaving.look(fleet, now)
         if leaving:
             self._replace(cases, leaving, fleet, planned.left.ledger)
-        left_out, node_coming = left_out_sentence(fleet.ignored), is_coming(fleet.ignored, now)
+        left_out, new = left_out_sentence(fleet.ignored), NewNodes.of(fleet, now)
         for case in cases:
             if case.decision is not None and case.decision.waits_for_place:
-                case.left_out, case.node_coming = left_out, node_coming
+                case.left_out, case.coming = left_out, new.coming_to(case.decision)
             self._render(case, now)
         self.time.end(cases)
         snapshot = snapshot_of(cases, fleet, now, record)
@@ -246,7 +246,7 @@ class Passes:
         self.reading.begin()
         self.rendered.begin(now)
         fleet = self.reading.fleet(picture, self.gpu_types, self.prices.current)
-        around = self.reading.surroundings(picture)
+        around = self.reading.surroundings(picture, now)
         self.quotas = read_quotas(picture.all(RESOURCE_QUOTAS))
         self.priorities = read_priority_classes(picture.all(PRIORITY_CLASSES))
         if self.inbox is not None:

@@ -13,6 +13,7 @@ from plimsoll.app.record.reading import RECORD, read
 from plimsoll.app.sizes import Size, TooLarge, size_of
 from plimsoll.domain.kubelet_rejections import LONGEST_WORDS
 from plimsoll.domain.names import KIND
+from plimsoll.domain.queues import QUEUE_LABEL
 from plimsoll.facts.cluster.fleet_reading import gpus_held, held_resources, holds_gpus
 from plimsoll.facts.cluster.gpu_count import HAMI_REGISTRATION, only_counted
 from plimsoll.facts.cluster.host_reading import ENDED, REQUESTS, is_bound, pod_need
@@ -39,6 +40,7 @@ _IDENTITY = ("name", "namespace", "uid", "resourceVersion")
 _HEAD = (*_IDENTITY, "generation", "creationTimestamp", "deletionTimestamp")
 _REFERENCE = ("kind", "name", "uid", "controller")
 _OWN_LABELS = (MANAGED_BY, DEPLOYMENT_LABEL, POOL_LABEL)
+_OWN_POD_LABELS = (*_OWN_LABELS, QUEUE_LABEL)
 _OWN_ANNOTATIONS = (HASH_ANNOTATION, POOL_ANNOTATION, INPUTS_ANNOTATION, RENDERING_ANNOTATION)
 
 LONGEST_ANNOTATION = 4096
@@ -169,7 +171,7 @@ def pod(body: Body) -> Body | None:
         head = _only(body["metadata"], _IDENTITY)
         return {"metadata": head, "spec": spec, "status": shared(_only(status, ("phase",)))}
     head = _only(body["metadata"], (*_IDENTITY, "creationTimestamp", "deletionTimestamp"))
-    head |= {"labels": _only(labels, _OWN_LABELS), "ownerReferences": _controllers(body)}
+    head |= {"labels": _only(labels, _OWN_POD_LABELS), "ownerReferences": _controllers(body)}
     engine = (status.get("containerStatuses") or ())[:1]
     words = _last_words(status) if status.get("phase") in ENDED else {}
     return {

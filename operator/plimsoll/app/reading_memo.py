@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, NODES, PODS
+from plimsoll.adapters.kinds import RESOURCE_SLICES
 from plimsoll.api.v1alpha1 import InferenceDeployment
 from plimsoll.app.objects import Surroundings, surroundings_of
 from plimsoll.app.spec_digests import SpecDigests, digests_of
@@ -21,6 +23,7 @@ from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.outcomes import MemoryEstimate
+from plimsoll.domain.queues import queue_labels
 from plimsoll.domain.serving import Request
 from plimsoll.engines.failures import read_failure
 from plimsoll.facts.cluster.fleet_reading import Parts, read_fleet, read_node
@@ -57,7 +60,7 @@ class Kept(Generic[T]):
 class _SeenFleet:
     """A fleet and the versions and prices that it was read from."""
 
-    versions: tuple[int, int]
+    versions: tuple[int, ...]
     prices: OwnPrices
     fleet: Fleet
 
@@ -126,13 +129,14 @@ class ReadingMemo:
         return known[1]
 
     def fleet(self, picture: Picture, types: Sequence[GpuType], prices: OwnPrices) -> Fleet:
-        """The fleet. It is read again if a node, a pod or a price has changed; an equal result is the known object."""
-        versions = picture.versions[NODES], picture.versions[PODS]
+        """The fleet. It is read again if anything in it or a price has changed; an equal result is the known object."""
+        versions = tuple(picture.versions[kind] for kind in (NODES, PODS, RESOURCE_SLICES))
         known = self._fleet if self._fleet is not None and self._fleet.prices is prices else None
         if known is not None and known.versions == versions:
             return known.fleet
         self._nodes.begin()
-        read = read_fleet(picture.all(NODES), picture.all(PODS), self.priced(types, prices), read=self._node)
+        nodes, pods, slices = (picture.all(kind) for kind in (NODES, PODS, RESOURCE_SLICES))
+        read = read_fleet(nodes, pods, self.priced(types, prices), read=self._node, slices=slices)
         fleet = known.fleet if known is not None and known.fleet == read else read
         self._fleet = _SeenFleet(versions, prices, fleet)
         return fleet
@@ -145,20 +149,23 @@ class ReadingMemo:
             known = body, self._priced, read_node(body, types)
         return self._nodes.put(uid, known)[2]
 
-    def surroundings(self, picture: Picture) -> dict[ObjectKey, Surroundings]:
-        """The pods and workloads of every object. They are read again if any of the three kinds has changed."""
+    def surroundings(self, picture: Picture, now: float) -> dict[ObjectKey, Surroundings]:
+        """The pods and workloads of every object. They are read again if any of the three kinds has changed.
+
+        ``now`` is in POSIX seconds.
+        """
         versions = tuple(picture.versions[kind] for kind in (INFERENCE_DEPLOYMENTS, DEPLOYMENTS, PODS))
         if self._around is None or self._around[0] != versions:
             self._pods.begin()
-            self._around = versions, surroundings_of(picture, self.pod)
+            self._around = versions, surroundings_of(picture, partial(self.pod, now=now))
         return self._around[1]
 
-    def pod(self, body: Body) -> PodFacts:
-        """The facts of a pod."""
+    def pod(self, body: Body, now: float) -> PodFacts:
+        """The facts of a pod, with the time when the last of its scheduling gates was opened, as far as it was seen."""
         uid = uid_of(body)
         known = self._pods.get(uid)
         if known is None or known[0] is not body:
-            known = body, read_pod(body, read_failure)
+            known = body, _since_gates(None if known is None else known[1], read_pod(body, read_failure), now)
         return self._pods.put(uid, known)[1]
 
     def digests(self, body: Body) -> SpecDigests:
@@ -216,8 +223,19 @@ def _has(request: Request, values: Mapping[str, Any]) -> bool:
     return all(getattr(request, name) == value for name, value in values.items())
 
 
+def _since_gates(before: PodFacts | None, seen: PodFacts, now: float) -> PodFacts:
+    """Return a pod that waits for a node since its gates were opened, and not since it was made.
+
+    The pod's own condition does not say so: it is false before and after, so Kubernetes keeps its time of transition
+    (``UpdatePodCondition`` in ``pkg/api/v1/pod/util.go``). A process that starts later takes the time of the condition.
+    """
+    if before is None or before.unscheduled_since is None or seen.unscheduled_since is None or seen.is_gated:
+        return seen
+    return replace(seen, unscheduled_since=now if before.is_gated else before.unscheduled_since)
+
+
 def _what_is_parsed(body: Body) -> tuple[Any, ...]:
     """The parts of an object that the parser reads: everything except the status."""
     head = body["metadata"]
     values = (head.get(name) for name in ("generation", "name", "namespace", "creationTimestamp"))
-    return (*values, body.get("apiVersion"), body.get("kind"), body.get("spec"))
+    return (*values, queue_labels(head.get("labels")), body.get("apiVersion"), body.get("kind"), body.get("spec"))

@@ -86,17 +86,21 @@ class Relist:
         except PlimsollError as error:
             since, earlier = self.trouble.get(kind, (time.monotonic(), ""))
             self.trouble[kind] = (since, str(error))
+            is_refused = isinstance(error, ClusterRefused) and error.status in (FORBIDDEN, GONE)
+            if is_refused and kind in self.dispensable and not self.store.was_listed(kind):
+                self.store.excuse(kind)
+                self._say(earlier, error, kind)
+                return True
             if earlier != str(error):
                 logger.warning("%s; again in %.0f s", error, RETRY_SECONDS)
-            if kind in self.dispensable and isinstance(error, ClusterRefused) and error.status in (FORBIDDEN, GONE):
-                self._do_without(kind, error.status)
             return False
         self.trouble.pop(kind, None)
         return complete
 
-    def _do_without(self, kind: Kind, status: int) -> None:
-        if self.store.excuse(kind):
-            why = "do not exist" if status == GONE else "may not be read"
+    def _say(self, earlier: str, error: PlimsollError, kind: Kind) -> None:
+        """Say once that a kind is done without, and what that means."""
+        if earlier != str(error):
+            why = "do not exist" if isinstance(error, ClusterRefused) and error.status == GONE else "may not be read"
             logger.warning("%s %s: %s", kind.plural, why, self.dispensable[kind])
 
     async def _list(self, kind: Kind, selector: str | None) -> Listing:

@@ -27,6 +27,7 @@ from plimsoll.adapters.cluster import (
 )
 from plimsoll.adapters.free_memory import give_back_free_memory
 from plimsoll.adapters.hub import HubModels
+from plimsoll.adapters.kinds import RESOURCE_SLICES
 from plimsoll.adapters.metrics import Metrics
 from plimsoll.adapters.models import ModelSources
 from plimsoll.adapters.pod_scrape import PodScrape
@@ -55,6 +56,7 @@ from plimsoll.app.sizes import SMALL_WORKLOAD_BYTES
 from plimsoll.app.store import Body, Bounds, HistoryLost, Store, key_of
 from plimsoll.app.writers import Writers
 from plimsoll.domain.keys import ObjectKey
+from plimsoll.facts.cluster.dra_devices import reduced_slice
 from plimsoll.render.names import DEPLOYMENT_LABEL, FIELD_MANAGER, MANAGED_BY
 
 OWNED_SELECTOR = f"{MANAGED_BY}={FIELD_MANAGER}"
@@ -73,6 +75,9 @@ LISTED_ONLY_SECONDS = 30.0
 
 QUOTA_SECONDS = 15.0
 """How often quotas and PriorityClasses are read: what a namespace may still take changes with every pod."""
+
+SLICE_SECONDS = 60.0
+"""How often ResourceSlices are read: they are named to people, and nothing is placed on them."""
 
 INBOX_SECONDS = 5.0
 """How often proposals and approvals are read. The answer to an approval takes this long at most; a watch would end the
@@ -96,6 +101,7 @@ PRUNERS: dict[Kind, Callable[[Body], Body | None]] = {
     DISRUPTION_BUDGETS: pruning.owned,
     RESOURCE_QUOTAS: pruning.quota,
     PRIORITY_CLASSES: pruning.priority_class,
+    RESOURCE_SLICES: reduced_slice,
 }
 
 _OF_OWNED = Bounds(pruning.whole_size, pruning.outline, pruning.why_reduced, SMALL_WORKLOAD_BYTES)
@@ -146,6 +152,12 @@ def inbox_lists(cluster: Cluster, store: Store, settings: Settings) -> Relist:
     return Relist(cluster, store, kinds, pause, asyncio.Event(), namespaces, dispensable=dispensable)
 
 
+def slice_lists(cluster: Cluster, store: Store) -> Relist:
+    """Return the loop that lists ResourceSlices, which Kubernetes has since 1.34, and which older roles do not read."""
+    dispensable = {RESOURCE_SLICES: "GPUs that only a DRA driver publishes are not named."}
+    return Relist(cluster, store, {RESOURCE_SLICES: None}, SLICE_SECONDS, asyncio.Event(), dispensable=dispensable)
+
+
 @dataclass(slots=True)
 class Shell:
     """The process: made before Kopf starts, filled in when its event loop runs.
@@ -179,8 +191,8 @@ class Shell:
         self.store = Store(
             {**PRUNERS, **(INBOX if self.settings.approvals else {})},
             wake.set,
-            optional={RESOURCE_QUOTAS},
-            unwatched={RESOURCE_QUOTAS, PRIORITY_CLASSES, *INBOX, *listed_only(self.settings)},
+            optional={RESOURCE_QUOTAS, RESOURCE_SLICES},
+            unwatched={RESOURCE_QUOTAS, PRIORITY_CLASSES, RESOURCE_SLICES, *INBOX, *listed_only(self.settings)},
             is_quiet=pruning.is_plain,
             bounds=BOUNDS,
         )
@@ -205,6 +217,8 @@ class Shell:
         ]
         if self.settings.approvals:
             self.tasks.append(asyncio.create_task(inbox_lists(cluster, self.store, self.settings).run()))
+        if self.settings.fleet_file is None:
+            self.tasks.append(asyncio.create_task(slice_lists(cluster, self.store).run()))
         if self.settings.read_node_pools:
             self.tasks.append(asyncio.create_task(self.node_groups.run(cluster, wake.set)))
         self.listen(live)

@@ -23,7 +23,7 @@ Body = dict[str, Any]
 KUBECTL = "kubectl get nodes,pods,resourcequotas,priorityclasses -A -o yaml"
 """The command that writes a file of a fleet."""
 
-_READ_TOO = ("Pod", "PriorityClass", "ResourceQuota")
+_READ_TOO = ("Pod", "PriorityClass", "ResourceQuota", "ResourceSlice")
 """The kinds of a fleet file that it can be without, in the order of the fields of :class:`FleetObjects`."""
 
 
@@ -162,10 +162,11 @@ class FleetObjects:
     pods: Sequence[Mapping[str, Any]] = ()
     priority_classes: Sequence[Mapping[str, Any]] = ()
     quotas: Sequence[Mapping[str, Any]] = ()
+    slices: Sequence[Mapping[str, Any]] = ()
 
 
 def load_fleet_objects(path: str) -> FleetObjects:
-    """Nodes, pods, ResourceQuotas and PriorityClasses from a file, as :data:`KUBECTL` writes it.
+    """Nodes, pods, ResourceQuotas, PriorityClasses and ResourceSlices from a file, as :data:`KUBECTL` writes it.
 
     Raises:
         InvalidInput: the file cannot be read, or holds no Node.

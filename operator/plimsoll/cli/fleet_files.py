@@ -54,7 +54,7 @@ def _read(objects: FleetObjects, prices: OwnPrices) -> FleetFile:
     return FleetFile(
         objects,
         prices,
-        read_fleet(objects.nodes, objects.pods, load_gpu_types(), prices),
+        read_fleet(objects.nodes, objects.pods, load_gpu_types(), prices, slices=objects.slices),
         read_priority_classes(objects.priority_classes),
         read_quotas(objects.quotas),
     )

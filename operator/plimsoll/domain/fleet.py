@@ -53,7 +53,8 @@ class GpuNode:
     ``allocatable`` and ``held`` count GPUs of ``resource``. ``held`` sums over *all* pods that are bound to the node
     and have not ended, whoever created them. ``selector`` is the node label ``(key, value)`` that selects nodes of this
     class. ``host`` is what the node offers besides GPUs. ``host_free`` is the part of it that those pods leave free.
-    ``capacity_type`` says whether the cloud may take the node back.
+    ``capacity_type`` says whether the cloud may take the node back. ``since`` is when the node was made, in POSIX
+    seconds; None where that is not known.
     """
 
     name: str
@@ -69,6 +70,7 @@ class GpuNode:
     account: str = field(init=False, repr=False, compare=False)
     """The ledger key of its GPUs: the node's name, and for slices also the resource, separate from whole GPUs."""
     capacity_type: CapacityType = CapacityType.ON_DEMAND
+    since: float | None = None
 
     def __post_init__(self) -> None:
         # A pass reads it about a million times, so it is made once.
@@ -86,7 +88,7 @@ class IgnoredNode:
     """A node that has or should have GPUs but is not used for placement, with the reason.
 
     ``gpus`` is how many GPUs, slices or other devices it offers. ``since`` is when the node was made, in POSIX seconds;
-    None where that is not known.
+    None where that is not known. ``driver`` is the DRA driver that publishes them where no node counts them.
     """
 
     name: str
@@ -94,6 +96,7 @@ class IgnoredNode:
     detail: str = ""
     gpus: int = 0
     since: float | None = None
+    driver: str = ""
 
 
 Answer = TypeVar("Answer")
@@ -252,7 +255,7 @@ class Fleet:
         nodes = self.of_type(gpu_type)
         if where.labels:
             nodes = tuple(node for node in nodes if self._label_sets[node.account].issuperset(where.labels))
-        tolerated = {taints: _is_tolerated(taints, where.tolerations) for taints in {node.taints for node in nodes}}
+        tolerated = {taints: not untolerated(taints, where.tolerations) for taints in {node.taints for node in nodes}}
         nodes = tuple(node for node in nodes if tolerated[node.taints])
         return tuple(node for node in nodes if _follows(node, where.rules)) if where.rules else nodes
 
@@ -262,6 +265,8 @@ def _follows(node: GpuNode, rules: tuple[NodeRule, ...]) -> bool:
     return all(rule.accepts(labels) for rule in rules)
 
 
-def _is_tolerated(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]) -> bool:
+def untolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> tuple[Taint, ...]:
+    """Return the taints that keep pods with these tolerations off a node."""
     blocking = (taint for taint in taints if taint.effect in BLOCKING_EFFECTS)
-    return all(any(toleration.tolerates(taint) for toleration in tolerations) for taint in blocking)
+    allowed = tuple(tolerations)
+    return tuple(taint for taint in blocking if not any(each.tolerates(taint) for each in allowed))

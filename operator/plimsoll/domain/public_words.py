@@ -39,6 +39,7 @@ class ConditionReason(StrEnum):
     REPLICAS_CONTESTED = "ReplicasContested"
     WAITING_FOR_SCHEDULER = "WaitingForScheduler"
     WAITING_FOR_NODES = "WaitingForNodes"
+    WAITING_FOR_QUEUE = "WaitingForQueue"
     CREATING_PODS = "CreatingPods"
     PODS_SCHEDULED = "PodsScheduled"
     SCALED_TO_ZERO = "ScaledToZero"

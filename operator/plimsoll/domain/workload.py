@@ -67,6 +67,7 @@ class WorkloadOptions:
     ``architectures`` are those that the image has, as node labels spell them; empty where that rules out no node.
     ``drain_seconds``: how long running requests may finish when a pod ends; None means the engine's usual time.
     ``scrape_annotations``: the pods say where their metrics are, for a Prometheus that looks for annotated pods.
+    ``queue``: Kueue's labels, which name the queue that admits the pods.
     """
 
     key: ObjectKey
@@ -85,6 +86,7 @@ class WorkloadOptions:
     images: EngineImages = field(default_factory=EngineImages)
     scrape_annotations: bool = False
     drain_seconds: int | None = None
+    queue: Mapping[str, str] = field(default_factory=dict)
 
     def draining(self, seconds: int | None) -> WorkloadOptions:
         """Return the options for a pool whose running requests may finish for so long."""

@@ -12,9 +12,14 @@ GPU_TAINT_KEYS = ("amd.com/gpu", "nvidia.com/gpu")
 DEFAULT_TOLERATIONS = tuple(Toleration(key=key, operator="Exists") for key in GPU_TAINT_KEYS)
 
 
+def tolerations_of(request: Request) -> tuple[Toleration, ...]:
+    """Return the tolerations of a request's pods: the user's, and those of the GPU taints."""
+    return (*DEFAULT_TOLERATIONS, *request.tolerations)
+
+
 def where(request: Request) -> Where:
     """Return the nodes on which the request's pods may run."""
-    return Where(request.node_selector, (*DEFAULT_TOLERATIONS, *request.tolerations), request.node_rules)
+    return Where(request.node_selector, tolerations_of(request), request.node_rules)
 
 
 def eligible_nodes(request: Request, fleet: Fleet, gpu_type: str) -> tuple[GpuNode, ...]:

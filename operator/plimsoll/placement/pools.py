@@ -52,7 +52,8 @@ class Pool:
     although the time of its move is over; None where that is not so. ``earlier`` are the settings that its engines had
     before the live loop gave them those that they get now; None where no such change is under way. ``overdue`` means
     that the new settings should serve by now. ``claim`` is what a stranded or failing pod requests besides GPUs:
-    quotas count it. None where such replicas have no pod.
+    quotas count it. None where such replicas have no pod. ``gated`` pods wait behind a scheduling gate, as a queue sets
+    it.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Pool:
     earlier: EarlierSettings | None = None
     overdue: bool = False
     claim: HostNeed | None = None
+    gated: int = 0
 
     @property
     def leaving(self) -> int:

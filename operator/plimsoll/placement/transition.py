@@ -124,8 +124,9 @@ class _Transition:
     def _still_retiring(self, pools: Sequence[PlannedPool]) -> list[PlannedPool]:
         """Return the old pools that must keep serving because the active pools do not serve yet.
 
-        Replicas that leave because they found no node serve nobody. Their pods end at once, because quotas count them.
-        A volume that only one node can mount at a time is not mounted by the successor before they end.
+        Replicas without a node serve nobody, and neither do those that leave because they found none. Their pods end at
+        once: quotas count them, and a queue would admit a second one next to the pod that it has not admitted yet. A
+        volume that only one node can mount at a time is not mounted by the successor before they end.
         """
         ready = {pool.name: pool.ready for pool in self.tenant.pools}
         active = {pool.name for pool in pools}
@@ -139,7 +140,7 @@ class _Transition:
         for move, placed in self.award.moved:
             left[move.pool] += placed.replicas
         held = [pool for pool in self.tenant.pools if pool.name not in active and pool.exists and not pool.too_large]
-        old = [replace(pool, replicas=pool.replicas - left[pool.name]) for pool in held]
+        old = [replace(pool, replicas=min(pool.bound, pool.replicas - left[pool.name])) for pool in held]
         old = [pool for pool in old if pool.replicas > 0]
         return [replace(as_it_is(pool), state=PoolState.RETIRING) for pool in old if wanted > 0 or pool.ready > 0]
 
@@ -175,6 +176,8 @@ class _Transition:
     def _with_surge(self, pool: PlannedPool) -> PlannedPool:
         """Set whether one more replica has room. An update in progress keeps the surge that it already uses.
 
+        Where a queue has admitted no pod of the pool, an update replaces them: the Deployment controller would leave
+        the old pod in the queue next to the new one (``cleanupUnhealthyReplicas`` in ``pkg/controller/deployment``).
         While the live loop changes settings, and while it takes them back, no replica ends before its successor serves,
         also where the room for one more was taken meanwhile.
         """
@@ -182,7 +185,8 @@ class _Transition:
         if self.request.mounts_alone:
             return replace(pool, surge=False)
         room = _has_room_for_one(self.request, pool.target, self.fleet, self.award.left)
-        surge = room or (now is not None and (now.bound > pool.replicas or now.earlier is not None))
+        is_queued = now is not None and now.gated > 0 and now.bound == 0
+        surge = (room and not is_queued) or (now is not None and (now.bound > pool.replicas or now.earlier is not None))
         return pool if surge == pool.surge else replace(pool, surge=surge)
 
 

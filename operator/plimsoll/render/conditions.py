@@ -139,8 +139,8 @@ def _unplaced(report: Report, decision: Decision, waiting_reason: Why, opening: 
     remedy = f"To make it fit: {advice}." if advice else "No single change makes it fit."
     reason = waiting_reason if waits else Why.NO_GPU_FITS
     unused = f"{report.left_out} " if report.left_out else ""
-    coming = "One of these nodes is new, and may still get what it lacks. " if report.node_coming else ""
-    stalled = not (waits or report.node_coming)
+    coming = f"{report.coming} " if report.coming else ""
+    stalled = not (waits or report.coming)
     return Verdict("False", reason, f"{opening}{closest}{unused}{coming}{remedy}", stalled=stalled)
 
 
@@ -165,6 +165,9 @@ def _placed(report: Report) -> Verdict:
     rejecting = next((view for view in views if view.rejected), None)
     if rejecting is not None and rejecting.accepted < report.wanted_of(rejecting.name):
         return Verdict("False", Why.PODS_REJECTED, _rejected_words(report.decision, rejecting), stalled=True)
+    queued = next((view for view in views if view.queued), None)
+    if queued is not None and unbound == sum(view.queued for view in views):
+        return Verdict("False", Why.WAITING_FOR_QUEUE, f"{_queue_words(queued, unbound)}.")
     if unbound and report.awaits:
         message = f"{unbound} pods wait for new nodes of {', '.join(report.awaits)}, which an autoscaler starts."
         return Verdict("False", Why.WAITING_FOR_NODES, message)
@@ -195,6 +198,11 @@ def _waiting_words(decision: Decision, views: Sequence[PoolView], unbound: int) 
         f"{message.rstrip('.')}. They stay where they are: replicas of this deployment were moved off "
         f"{MAX_REHOMINGS_PER_HOUR} placements within the last hour, see status.rehomings."
     )
+
+
+def _queue_words(view: PoolView, pods: int) -> str:
+    """The message about pods that Kueue has not admitted: it holds each behind a scheduling gate."""
+    return f"{pods} pods wait for the queue {view.queue}, which has not admitted them yet. Their GPUs stay reserved"
 
 
 def _rejected_words(decision: Decision, view: PoolView) -> str:
@@ -284,7 +292,8 @@ def _not_coming_up(report: Report, view: PoolView, ready: int, now: str) -> Verd
 def _pod_words(view: PoolView) -> str:
     """Return why a pod does not serve, as the pod, the API server or the scheduler says it."""
     if view.failure is None:
-        words = view.workload_error or view.scheduler_message or "its pods did not get ready"
+        queued = _queue_words(view, view.queued) if view.queued and view.queued == view.unbound else ""
+        words = view.workload_error or queued or view.scheduler_message or "its pods did not get ready"
         return f"pool {view.name}: {words.rstrip('.')}"
     again = "" if view.restarts < CRASH_RESTARTS else f", CrashLoopBackOff, {view.restarts} restarts"
     return f"pool {view.name}{again}: {view.failure.message.rstrip('.')}"

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from plimsoll.domain.fleet import IgnoredNode
-from plimsoll.domain.reasons import NodeReason
+from plimsoll.domain.fleet import Fleet, GpuNode, IgnoredNode, untolerated
+from plimsoll.domain.reasons import NodeReason, Reason
+from plimsoll.facts.cluster.dra_devices import dra_advice
+from plimsoll.facts.cluster.startup_taints import is_startup_taint
+from plimsoll.placement.eligibility import tolerations_of
+from plimsoll.placement.pools import Decision
 
 _ADVICE: Mapping[NodeReason, str] = {
     NodeReason.NO_PRODUCT_LABEL: "run GPU Feature Discovery there, or label them plimsoll.dev/gpu-type",
@@ -25,17 +30,92 @@ _ADVICE: Mapping[NodeReason, str] = {
 NODE_STARTS_SECONDS = 900.0
 """How long a new node may take until it has its labels and devices: our choice."""
 
+_OF_NODES = (Reason.NODES_NOT_SELECTED, Reason.NODE_TOO_SMALL)
+"""Why a GPU type is refused where another node of it would help."""
+
 _COMING = (NodeReason.NOT_READY, NodeReason.NO_DEVICES, NodeReason.NO_PRODUCT_LABEL)
 
 
-def is_coming(ignored: Sequence[IgnoredNode], now: float) -> bool:
-    """Whether a node that is left out is new, so that it may still get what it lacks. ``now`` is in POSIX seconds."""
-    young = (each for each in ignored if each.since is not None and now - each.since < NODE_STARTS_SECONDS)
-    return any(each.reason in _COMING for each in young)
+_MOST_TAINTS = 3
+"""The most taints that a message names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coming:
+    """New nodes that a deployment may still get: a sentence about them, and until when it holds (POSIX seconds)."""
+
+    sentence: str = ""
+    until: float | None = None
+
+
+NOTHING_COMES = Coming()
+
+
+@dataclass(frozen=True, slots=True)
+class NewNodes:
+    """The new nodes of a fleet: those that are left out and may still get what they lack, and those that start.
+
+    The latter have their GPUs, and a taint that goes when a part of the node is ready.
+    """
+
+    lacking: tuple[IgnoredNode, ...] = ()
+    starting: tuple[GpuNode, ...] = ()
+
+    @staticmethod
+    def of(fleet: Fleet, now: float) -> NewNodes:
+        """Find them. ``now`` is in POSIX seconds."""
+        lacking = (each for each in fleet.ignored if each.reason in _COMING or each.driver)
+        starting = (each for each in fleet.nodes if any(is_startup_taint(taint.key) for taint in each.taints))
+        return NewNodes(
+            tuple(each for each in lacking if _is_new(each.since, now)),
+            tuple(each for each in starting if _is_new(each.since, now)),
+        )
+
+    def coming_to(self, decision: Decision) -> Coming:
+        """Return what may still come to a deployment without a place.
+
+        A node that starts counts where its taints are all that keeps the deployment off it: a toleration makes it
+        usable at once.
+        """
+        request, refused = decision.request, {each.gpu_type for each in decision.rejections if each.reason in _OF_NODES}
+        allowed, wanted = tolerations_of(request), set(request.node_selector)
+        kept_off = {
+            each.name: {taint.key for taint in untolerated(each.taints, allowed)}
+            for each in self.starting
+            if each.gpu.name in refused and wanted <= set(each.labels)
+        }
+        awaited = {name: keys for name, keys in kept_off.items() if keys and all(map(is_startup_taint, keys))}
+        words = [_starting_words(awaited)] if awaited else []
+        words += ["One of these nodes is new, and may still get what it lacks."] if self.lacking else []
+        made = [each.since for each in self.lacking]
+        made += [each.since for each in self.starting if each.name in awaited]
+        ends = [since + NODE_STARTS_SECONDS for since in made if since is not None]
+        return Coming(" ".join(words), min(ends, default=None))
+
+
+def _is_new(since: float | None, now: float) -> bool:
+    return since is not None and now - since < NODE_STARTS_SECONDS
+
+
+def _starting_words(awaited: Mapping[str, set[str]]) -> str:
+    """Return how many nodes start, and the taints that are to go."""
+    keys = sorted(set().union(*awaited.values()))
+    more = f" and {len(keys) - _MOST_TAINTS} more" if len(keys) > _MOST_TAINTS else ""
+    several = f"{len(awaited)} new nodes with GPUs start: they wait"
+    who = "1 new node with GPUs starts: it waits" if len(awaited) == 1 else several
+    taint = "taint" if len(keys) == 1 else "taints"
+    return f"{who} for the removal of the {taint} {', '.join(keys[:_MOST_TAINTS])}{more}."
 
 
 def left_out_sentence(ignored: Sequence[IgnoredNode]) -> str:
     """Return how many GPUs are left out, why, and what helps; empty where none is."""
+    drivers = sorted({each.driver for each in ignored if each.driver})
+    counted = _by_reason([each for each in ignored if not each.driver])
+    drawn = (_by_driver(driver, [each for each in ignored if each.driver == driver]) for driver in drivers)
+    return " ".join([*([counted] if counted else []), *drawn])
+
+
+def _by_reason(ignored: Sequence[IgnoredNode]) -> str:
     if not ignored:
         return ""
     gpus, nodes = sum(each.gpus for each in ignored), {each.name for each in ignored}
@@ -44,6 +124,16 @@ def left_out_sentence(ignored: Sequence[IgnoredNode]) -> str:
         f"{reason.value} {reasons[reason]} ({_ADVICE[reason]})" for reason in NodeReason if reasons[reason]
     )
     return f"{_counted(gpus, 'GPU')} of {_counted(len(nodes), 'node')} are left out: {causes}."
+
+
+def _by_driver(driver: str, ignored: Sequence[IgnoredNode]) -> str:
+    """Return how many devices of a DRA driver are left out, and what helps."""
+    devices = f"{_counted(sum(each.gpus for each in ignored), 'device')} of {driver}"
+    return (
+        f"{devices} on {_counted(len({each.name for each in ignored}), 'node')} are left out: "
+        f"{NodeReason.NOT_SUPPORTED.value} (published through DRA's ResourceSlices, on which Plimsoll does not place; "
+        f"{dra_advice(driver)})."
+    )
 
 
 def _counted(number: int, noun: str) -> str:

@@ -60,9 +60,14 @@ def disruption_budget(options: WorkloadOptions, keeps: int | None = None) -> Man
 
 
 def deployment(options: WorkloadOptions, pool: PlannedPool, choice: Option) -> Manifest:
-    """The Deployment of one pool. If there is room for one more replica, an update starts the new pod first."""
+    """The Deployment of one pool. If there is room for one more replica, an update starts the new pod first.
+
+    Kueue reads its labels on the Deployment, and copies them to the template (``deployment_webhook.go``). They are
+    rendered into the template, too: a Kueue whose integration is for pods alone reads them there.
+    """
     options, labels = options.draining(pool.drain_seconds), pool_labels(options.key.name, pool.name)
-    head = metadata(options, workload_name(options.key.name, pool.name), labels)
+    shown = {**options.queue, **labels} if options.queue else labels
+    head = metadata(options, workload_name(options.key.name, pool.name), shown)
     surge = {"maxSurge": 1, "maxUnavailable": 0} if pool.surge else {"maxSurge": 0, "maxUnavailable": 1}
     return _stamped(
         {

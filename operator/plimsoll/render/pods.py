@@ -41,7 +41,7 @@ def pod_template(options: WorkloadOptions, pool: str, choice: Option) -> Manifes
     annotations = {**_scrape_annotations(options, engine), **user.annotations}
     return {
         "metadata": {
-            "labels": {**user.labels, **pool_labels(options.key.name, pool)},
+            "labels": {**user.labels, **options.queue, **pool_labels(options.key.name, pool)},
             **({"annotations": annotations} if annotations else {}),
         },
         "spec": {

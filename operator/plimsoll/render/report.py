@@ -32,6 +32,7 @@ class PoolView:
     ``served`` is whether an engine was seen to serve at that generation. ``starting_since`` is since when the oldest of
     its pods that do not serve starts, in POSIX seconds; None where there is none. ``rejected`` are the words about
     kubelets that reject its pods; ``accepted`` pods were not rejected, and ``next_try`` is when another one is made.
+    ``queued`` of the pods without a node wait for a ``queue`` of Kueue.
     """
 
     name: str
@@ -54,6 +55,8 @@ class PoolView:
     rejected: str = ""
     accepted: int = 0
     next_try: float | None = None
+    queued: int = 0
+    queue: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +107,7 @@ class Report:
     the live loop made and that is under way, and ``retune_due`` when it is taken back (POSIX seconds). ``late_updates``
     are pools whose replicas with a new template should serve by now. ``asleep`` says why no replica is wanted and what
     starts one, where the live loop decided that. ``left_out`` names GPUs of the fleet that take no part, and
-    ``node_coming`` means that one of these nodes is new, and may still get what it lacks.
+    ``coming`` names new nodes that may still be of use; empty where there is none.
     """
 
     name: str
@@ -141,7 +144,7 @@ class Report:
     namespace: str = ""
     asleep: str = ""
     left_out: str = ""
-    node_coming: bool = False
+    coming: str = ""
 
     def predicted_tokens(self, pool: PlannedPool) -> int | None:
         """The KV tokens of one replica as predicted when the spec was last planned.

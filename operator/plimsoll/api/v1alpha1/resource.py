@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from plimsoll.api.v1alpha1.spec import InferenceDeploymentSpec
+from plimsoll.domain.queues import queue_labels
 
 
 class ObjectMeta(BaseModel):
-    """The metadata that the operator reads."""
+    """The metadata that the operator reads. Of the labels these are Kueue's alone."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True)
     name: str
@@ -21,6 +22,7 @@ class ObjectMeta(BaseModel):
     creation_timestamp: str = ""
     deletion_timestamp: str | None = None
     annotations: dict[str, Any] | None = None
+    labels: Annotated[dict[str, str], BeforeValidator(queue_labels)] = Field(default_factory=dict)
 
 
 class InferenceDeployment(BaseModel):

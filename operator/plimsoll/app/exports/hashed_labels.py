@@ -12,6 +12,7 @@ from plimsoll.domain.spot import SPOT_LABELS
 from plimsoll.facts.cluster.cloud_labels import AWS_LABELS, GKE_ACCELERATOR, GPU_TYPE_LABEL
 from plimsoll.facts.cluster.gpu_count import COUNTS, INSTANCE_TYPE, SHARING
 from plimsoll.facts.cluster.node_pools import POOL_LABEL as NODE_POOL
+from plimsoll.facts.cluster.startup_taints import STARTUP_PREFIX, is_startup_taint
 
 Body = Mapping[str, Any]
 
@@ -37,11 +38,14 @@ class HashedLabels:
         return {self._key(key): self._value(key, value) for key, value in labels.items()}
 
     def taint(self, taint: Body) -> dict[str, Any]:
-        """Return a taint or a toleration."""
+        """Return a taint or a toleration. A startup taint stays one."""
         key, value = str(taint.get("key") or ""), str(taint.get("value") or "")
         if not key or _is_known(key):
             return dict(taint)
-        return {**taint, "key": self.names.word(key)} | ({"value": self.names.word(value)} if value else {})
+        prefix = STARTUP_PREFIX if is_startup_taint(key) else ""
+        return {**taint, "key": f"{prefix}{self.names.word(key)}"} | (
+            {"value": self.names.word(value)} if value else {}
+        )
 
     def requirement(self, requirement: Body) -> dict[str, Any]:
         """Return a requirement of a node pool."""

@@ -14,6 +14,7 @@ from plimsoll.adapters.kinds import (
     PODS,
     PRIORITY_CLASSES,
     RESOURCE_QUOTAS,
+    RESOURCE_SLICES,
     Kind,
 )
 from plimsoll.api.lost_fields import LAST_APPLIED
@@ -82,6 +83,7 @@ class Hashing:
             PRIORITY_CLASSES: self._priority_class,
             NODE_POOLS: self._node_pool,
             RESOURCE_QUOTAS: _quota,
+            RESOURCE_SLICES: self._slice,
         }
 
     def hashed(self, kind: Kind, body: Body) -> dict[str, Any]:
@@ -152,6 +154,9 @@ class Hashing:
         found = {"name": self._names.node(str(head["name"])), "labels": self._labels.labels(head.get("labels") or {})}
         taints = [self._labels.taint(each) for each in spec.get("taints") or ()]
         return {"metadata": found, "spec": {**spec, **({"taints": taints} if taints else {})}}
+
+    def _slice(self, body: Body) -> dict[str, Any]:
+        return {"spec": {**body["spec"], "nodeName": self._names.node(str(body["spec"]["nodeName"]))}}
 
     def _pod(self, body: Body) -> dict[str, Any]:
         spec, status = dict(body.get("spec") or {}), dict(body.get("status") or {})

@@ -15,6 +15,7 @@ from plimsoll.adapters.kinds import (
     PODS,
     PRIORITY_CLASSES,
     RESOURCE_QUOTAS,
+    RESOURCE_SLICES,
     Kind,
 )
 from plimsoll.api.lost_fields import LAST_APPLIED
@@ -22,6 +23,7 @@ from plimsoll.app.exports.specs import skeleton, without_secrets
 from plimsoll.app.record.sharing import without_messages
 from plimsoll.domain.engine_failures import StartFailure
 from plimsoll.engines.failures import read_failure
+from plimsoll.facts.cluster.dra_devices import DEVICES
 from plimsoll.facts.cluster.gpu_count import HAMI_REGISTRATION, only_counted
 from plimsoll.facts.cluster.gpu_labels import is_gpu_resource
 from plimsoll.facts.cluster.host_reading import REQUESTS
@@ -207,6 +209,11 @@ def _priority_class(body: Body) -> dict[str, Any]:
     return {"metadata": head, **_only(body, ("value", "globalDefault", "preemptionPolicy"))}
 
 
+def _slice(body: Body) -> dict[str, Any]:
+    """The store has reduced it to driver, node and the number of devices."""
+    return {"metadata": _only(body["metadata"], ("name", "uid")), **_only(body, ("spec", DEVICES))}
+
+
 def _config_map(body: Body) -> dict[str, Any]:
     """The price list."""
     return {"metadata": _only(body["metadata"], _IDENTITY), **_only(body, ("data",))}
@@ -238,6 +245,7 @@ _REDUCE: Mapping[Kind, Callable[[Body], dict[str, Any]]] = {
     PRIORITY_CLASSES: _priority_class,
     CONFIG_MAPS: _config_map,
     NODE_POOLS: _node_pool,
+    RESOURCE_SLICES: _slice,
 }
 
 KINDS = tuple(_REDUCE)

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, PODS, Cluster, ClusterRefused, Kind
+from plimsoll.adapters.kinds import RESOURCE_SLICES
 from plimsoll.app.pruning import why_reduced
 from plimsoll.app.settings import Settings
 from plimsoll.app.shell import BOUNDS, PRUNERS, kept
@@ -48,6 +49,8 @@ async def look(cluster: Cluster, settings: Settings) -> Look:
         except ClusterRefused as refusal:
             if kind in _NEEDED or refusal.status not in (_FORBIDDEN, _GONE):
                 raise
+            if kind in _NEWER and refusal.status == _GONE:
+                continue
             notes.append(f"{kind.plural} cannot be read ({refusal.message}): the plan is without them.")
             continue
         store.replace(kind, heads)
@@ -77,6 +80,9 @@ async def _listed(
     pages = [await cluster.list(kind, labels=selector, namespace=each, keep=keep) for each in names]
     return [body for page in pages for body in page.items]
 
+
+_NEWER = frozenset({RESOURCE_SLICES})
+"""Kinds that older releases of Kubernetes do not have, so that nothing is missing there."""
 
 _NEEDED = frozenset(kept(Settings()))
 """Kinds without which nothing is decided. The operator does without the others, too."""

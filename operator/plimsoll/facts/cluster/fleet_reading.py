@@ -20,6 +20,7 @@ from plimsoll.domain.times import from_rfc3339
 from plimsoll.domain.units import MIB, parse_quantity
 from plimsoll.facts.cluster.capacity_type import capacity_type
 from plimsoll.facts.cluster.cloud_labels import GPU_TYPE_LABEL
+from plimsoll.facts.cluster.dra_devices import left_to_dra
 from plimsoll.facts.cluster.gpu_count import (
     GFD_COUNT,
     GPU_COUNT_LABEL,
@@ -58,6 +59,7 @@ def read_fleet(
     types: Sequence[GpuType],
     prices: OwnPrices | None = None,
     read: Callable[[Body, Sequence[GpuType]], Parts] | None = None,
+    slices: Iterable[Body] = (),
 ) -> Fleet:
     """Return the fleet at one moment.
 
@@ -67,11 +69,13 @@ def read_fleet(
         types: the GPU catalogue.
         prices: prices by type name, which replace the catalogue's. A slice costs its share of its card's price.
         read: :func:`read_node`, or what remembers its answers.
+        slices: ResourceSlices: GPUs that only DRA publishes are named.
     """
-    pods, read = tuple(pods), read or read_node
+    nodes, pods, read = tuple(nodes), tuple(pods), read or read_node
     held, taken = _held_by_node(pods), taken_by_node(pods)
     priced = [repriced(gpu, prices or {}) for gpu in types]
     seen = [_less(each, held, taken) for node in nodes for each in read(node, priced)]
+    seen = left_to_dra(seen, {_name(node): _born(node) for node in nodes}, slices)
     hosted = [each for each in seen if isinstance(each, GpuNode)]
     usable, unreachable = _reached_one_way(hosted)
     ignored = [*(each for each in seen if isinstance(each, IgnoredNode)), *unreachable]
@@ -88,7 +92,9 @@ def read_node(node: Body, types: Sequence[GpuType]) -> Parts:
         parts = list(_read_node(node, types))
         born = _born(node)
         return [
-            replace(each, host=host, host_free=host) if isinstance(each, GpuNode) else replace(each, since=born)
+            replace(each, since=born, host=host, host_free=host)
+            if isinstance(each, GpuNode)
+            else replace(each, since=born)
             for each in parts
         ]
     except Exception as error:  # noqa: BLE001 - one bad node must not hide all other nodes

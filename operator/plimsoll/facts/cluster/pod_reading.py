@@ -10,6 +10,7 @@ from typing import Any
 from plimsoll.domain.engine_failures import EngineFailure
 from plimsoll.domain.host import NO_HOST_NEED, HostNeed
 from plimsoll.domain.kubelet_rejections import Rejection
+from plimsoll.domain.queues import QUEUE_LABEL
 from plimsoll.facts.cluster.fleet_reading import holds_gpus
 from plimsoll.facts.cluster.host_reading import pod_need
 from plimsoll.facts.cluster.scheduler_words import Obstacle, read_obstacles
@@ -32,7 +33,8 @@ class PodFacts:
     ``address`` is the IP address; empty until the pod has one. An engine always asks for GPUs: a pod without
     ``holds_gpus`` is none. ``gone_by`` is when a pod that is being deleted should have ended; None: it is not being
     deleted. ``need`` is what it requests besides GPUs. ``rejection`` is why a kubelet has ended it: no other pod of
-    ours ever fails, because a container that ends is started again.
+    ours ever fails, because a container that ends is started again. ``queue`` is the queue of Kueue that admits it;
+    empty where its labels name none.
     """
 
     name: str
@@ -54,6 +56,12 @@ class PodFacts:
     gone_by: float | None = None
     rejection: Rejection | None = None
     need: HostNeed = NO_HOST_NEED
+    queue: str = ""
+
+    @property
+    def is_gated(self) -> bool:
+        """Whether the pod waits behind a scheduling gate: the scheduler does not look at it before."""
+        return Obstacle.GATES in self.obstacles
 
 
 def read_pod(body: Body, read_failure: ReadFailure) -> PodFacts:
@@ -86,6 +94,7 @@ def read_pod(body: Body, read_failure: ReadFailure) -> PodFacts:
         gone_by=_time(body["metadata"].get("deletionTimestamp")),
         need=pod_need(body),
         rejection=_rejection(body),
+        queue=str((body["metadata"].get("labels") or {}).get(QUEUE_LABEL) or ""),
     )
 
 

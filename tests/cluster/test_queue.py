@@ -1,0 +1,259 @@
+"""A queue admits the pods: on a real API server, with policies in place of Kueue's webhooks.
+
+The policies do what ``deployment_webhook.go`` and ``pod_webhook.go`` do in kubernetes-sigs/kueue at ff69552e79.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from plimsoll.domain.queues import QUEUE_LABEL, QUEUE_PRIORITY_LABEL
+from plimsoll.render.names import FIELD_MANAGER
+from testbed.audit import AuditLog
+from testbed.control_plane import ControlPlane
+from testbed.fleet import mixed_fleet
+from testbed.operator_process import OperatorProcess
+from tests.support.faulty import IMPATIENT
+from tests.support.installed import (
+    View,
+    condition,
+    inference_deployment,
+    install,
+    namespace_of,
+    on_gpu,
+    operator_writes,
+)
+from tests.support.kueue_in_memory import GATE, PARENT
+from tests.support.planes import borrowed_plane
+
+pytestmark = [pytest.mark.cluster, pytest.mark.story]
+
+[(PARENT_ANNOTATION, PARENT_WORD)] = PARENT.items()
+LABELS = {QUEUE_LABEL: "team-a", QUEUE_PRIORITY_LABEL: "low"}
+GROUP = "admissionregistration.k8s.io/v1"
+COPIED = ", ".join(f'"{name}": string(object.metadata.labels["{name}"])' for name in LABELS)
+FROM_DEPLOYMENT = (
+    "Object{spec: Object.spec{template: Object.spec.template{metadata: Object.spec.template.metadata{"
+    f'labels: {{"kueue.x-k8s.io/managed": "true", {COPIED}}}, '
+    f'annotations: {{"{PARENT_ANNOTATION}": "{PARENT_WORD}"}}}}}}}}}}'
+)
+BEHIND_A_GATE = f'Object{{spec: Object.spec{{schedulingGates: [Object.spec.schedulingGates{{name: "{GATE}"}}]}}}}'
+HAS_QUEUE = f'has(object.metadata.labels) && "{QUEUE_LABEL}" in object.metadata.labels'
+HAS_PARENT = f'has(object.metadata.annotations) && "{PARENT_ANNOTATION}" in object.metadata.annotations'
+SAME_QUEUE = (
+    "!has(oldObject.status.readyReplicas) || oldObject.status.readyReplicas == 0 || "
+    f'(has(object.metadata.labels) ? object.metadata.labels[?"{QUEUE_LABEL}"] : optional.none()) == '
+    f'(has(oldObject.metadata.labels) ? oldObject.metadata.labels[?"{QUEUE_LABEL}"] : optional.none())'
+)
+
+
+@pytest.fixture(scope="module")
+def control_plane() -> Iterator[ControlPlane]:
+    with borrowed_plane(mixed_fleet()) as running:
+        install(running)
+        yield running
+
+
+@pytest.fixture(scope="module")
+def here(control_plane: ControlPlane) -> Iterator[View]:
+    with namespace_of(control_plane, "queued") as view, kueue(view):
+        yield view
+
+
+@pytest.fixture(scope="module")
+def neighbour(control_plane: ControlPlane) -> Iterator[View]:
+    with namespace_of(control_plane, "unqueued") as view:
+        yield view
+
+
+@pytest.fixture(scope="module")
+def operator(control_plane: ControlPlane) -> Iterator[OperatorProcess]:
+    with OperatorProcess(control_plane, environment=IMPATIENT) as process:
+        yield process
+
+
+def policy(name: str, kind: str, resource: tuple[str, str, list[str]], spec: dict[str, Any]) -> list[dict[str, Any]]:
+    """An admission policy for one resource of the namespace that it is named after, and its binding."""
+    group, plural, operations = resource
+    rule = {"apiGroups": [group], "apiVersions": ["v1"], "resources": [plural], "operations": operations}
+    where = {"matchLabels": {"kubernetes.io/metadata.name": name.partition(".")[2]}}
+    known: dict[str, Any] = {"matchConstraints": {"namespaceSelector": where, "resourceRules": [rule]}}
+    binding = {"policyName": name} | ({"validationActions": ["Deny"]} if kind.startswith("Valid") else {})
+    head = {"apiVersion": GROUP, "metadata": {"name": name}}
+    return [head | {"kind": kind, "spec": known | spec}, head | {"kind": f"{kind}Binding", "spec": binding}]
+
+
+def mutation(condition_: str, expression: str) -> dict[str, Any]:
+    """The part of a policy that changes what fulfils a condition."""
+    return {
+        "failurePolicy": "Fail",
+        "reinvocationPolicy": "Never",
+        "matchConditions": [{"name": "queued", "expression": condition_}],
+        "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}],
+    }
+
+
+@contextmanager
+def kueue(view: View) -> Iterator[None]:
+    """Let policies play Kueue's webhooks in a namespace."""
+    where, workloads = view.namespace, ("apps", "deployments", ["CREATE", "UPDATE"])
+    immutable = {"failurePolicy": "Fail", "validations": [{"expression": SAME_QUEUE, "message": "field is immutable"}]}
+    made = [
+        *policy(f"workloads.{where}", "MutatingAdmissionPolicy", workloads, mutation(HAS_QUEUE, FROM_DEPLOYMENT)),
+        *policy(
+            f"pods.{where}", "MutatingAdmissionPolicy", ("", "pods", ["CREATE"]), mutation(HAS_PARENT, BEHIND_A_GATE)
+        ),
+        *policy(f"queue.{where}", "ValidatingAdmissionPolicy", ("apps", "deployments", ["UPDATE"]), immutable),
+    ]
+    view.control_plane.apply(made)
+    try:
+        view.wait(lambda: "schedulingGates" in tried_pod(view), "the policies in force")
+        yield
+    finally:
+        for each in made:
+            view.control_plane.kubectl("delete", each["kind"], each["metadata"]["name"], "--wait=false")
+
+
+def tried_pod(view: View) -> str:
+    """A new pod of a Deployment with a queue, as the API server would store it."""
+    container = {"name": "c", "image": "registry.example/x"}
+    head = {"name": "tried", "annotations": PARENT}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": head, "spec": {"containers": [container]}}
+    options = ("--namespace", view.namespace, "--dry-run=server", "-o", "json", "-f", "-")
+    return view.control_plane.kubectl("create", *options, stdin=json.dumps(pod))
+
+
+def apply(view: View, name: str, labels: dict[str, str], **spec: Any) -> None:
+    """Apply an object with labels."""
+    body = inference_deployment(name, view.namespace, **spec)
+    view.control_plane.apply([{**body, "metadata": {**body["metadata"], "labels": labels}}])
+
+
+def living(view: View, name: str) -> list[dict[str, Any]]:
+    """The pods of an object that are not being deleted."""
+    return [pod for pod in view.pods(name) if "deletionTimestamp" not in pod["metadata"]]
+
+
+def admit(view: View, pod: dict[str, Any]) -> None:
+    """Open the gate of a pod."""
+    opened = '[{"op":"remove","path":"/spec/schedulingGates"}]'
+    options = ("--namespace", view.namespace, "--type=json", f"--patch={opened}")
+    view.control_plane.kubectl("patch", "pod", pod["metadata"]["name"], *options)
+
+
+def evict(view: View, pod: dict[str, Any]) -> None:
+    """End a pod as Kueue does: a condition says so, then it is deleted."""
+    ended = {"type": "TerminationTarget", "status": "True", "reason": "Preempted", "message": "for another workload"}
+    options = (
+        "--namespace",
+        view.namespace,
+        "--subresource=status",
+        f"--patch={json.dumps({'status': {'conditions': [ended]}})}",
+    )
+    view.control_plane.kubectl("patch", "pod", pod["metadata"]["name"], *options)
+    view.delete("pods", pod["metadata"]["name"])
+
+
+def queued(view: View, name: str) -> dict[str, Any]:
+    """The only pod of an object, once it waits for its queue and the status says so."""
+    body = view.wait_condition(name, "Placed", "False", "WaitingForQueue")
+    assert "wait for the queue team-a" in condition(body, "Placed")["message"]
+    view.wait(lambda: len(living(view, name)) == 1, "one pod")
+    [pod] = living(view, name)
+    assert [gate["name"] for gate in pod["spec"]["schedulingGates"]] == [GATE]
+    return pod
+
+
+def test_a_pod_waits_for_its_queue_with_its_gpus_and_nobody_fights(
+    operator: OperatorProcess, here: View, neighbour: View
+) -> None:
+    apply(here, "queued", LABELS, **on_gpu("l4-24gb"))
+    pod = queued(here, "queued")
+    [name] = here.workloads("queued")
+    workload = here.read("deployments", name)
+    assert LABELS.items() <= workload["metadata"]["labels"].items()
+    assert LABELS.items() <= pod["metadata"]["labels"].items()
+    assert workload["spec"]["template"]["metadata"]["annotations"].items() >= PARENT.items()
+    since, began = AuditLog(here.control_plane.audit_log).offset(), time.monotonic()
+    neighbour.apply("later", **on_gpu("l4-24gb"))
+    neighbour.wait_condition("later", "Planned", "False", "WaitingForGpus")
+    neighbour.apply("served", **on_gpu("h100-sxm-80gb"))
+    neighbour.wait_ready("served")
+    grace = 2 * float(IMPATIENT["PLIMSOLL_STRANDED_SECONDS"])
+    here.wait(lambda: time.monotonic() - began > grace, "longer than the grace period")
+    neighbour.patch("served", {"replicas": 2})
+    neighbour.wait(lambda: len(living(neighbour, "served")) == 2, "the change")
+    assert queued(here, "queued")["metadata"]["uid"] == pod["metadata"]["uid"]
+    written = operator_writes(here.control_plane, since, here.namespace)
+    assert [event.name for event in written if event.resource == "deployments"] in ([], [name]), "the strategy at most"
+    assert operator.is_running
+
+
+def test_a_change_replaces_the_pod_that_waits_and_makes_no_second_one(here: View) -> None:
+    """There is room for one more, so an update would make the new pod first, and leave the old one in the queue."""
+    apply(here, "changed", LABELS, **on_gpu("h100-sxm-80gb"))
+    before = queued(here, "changed")
+    [name] = here.workloads("changed")
+    replaces = {"maxSurge": 0, "maxUnavailable": 1}
+    here.wait(lambda: here.read("deployments", name)["spec"]["strategy"]["rollingUpdate"] == replaces, "no surge")
+    here.patch("changed", {"contextLength": 2048})
+    here.wait(lambda: before["metadata"]["uid"] not in here.pod_uids("changed"), "the old pod gone")
+    admit(here, queued(here, "changed"))
+    here.wait_ready("changed")
+    here.delete("inferencedeployments", "changed")
+
+
+def test_an_admitted_pod_serves(here: View, neighbour: View) -> None:
+    pod = queued(here, "queued")
+    admit(here, pod)
+    body = here.wait_ready("queued")
+    assert here.pod_uids("queued") == [pod["metadata"]["uid"]]
+    assert body["status"].get("rehomings") is None
+    assert condition(neighbour.get("served"), "Ready")["status"] == "True"
+
+
+def test_an_evicted_pod_has_one_successor_that_waits(here: View, neighbour: View) -> None:
+    [pod] = living(here, "queued")
+    evict(here, pod)
+    here.wait(lambda: pod["metadata"]["uid"] not in here.pod_uids("queued"), "the evicted pod gone")
+    successor = queued(here, "queued")
+    assert condition(neighbour.get("later"), "Planned")["reason"] == "WaitingForGpus"
+    admit(here, successor)
+    body = here.wait_ready("queued")
+    assert here.pod_uids("queued") == [successor["metadata"]["uid"]]
+    assert body["status"].get("rehomings") is None
+
+
+def test_a_queue_that_kueue_does_not_let_change_is_named_and_the_pod_serves_on(here: View) -> None:
+    uids = here.pod_uids("queued")
+    here.patch_object("inferencedeployments", "queued", {"metadata": {"labels": {QUEUE_LABEL: "team-b"}}})
+    body = here.wait_condition("queued", "Placed", "False", "PodsNotCreated")
+    assert "field is immutable" in condition(body, "Placed")["message"]
+    here.patch_object("inferencedeployments", "queued", {"metadata": {"labels": {QUEUE_LABEL: "team-a"}}})
+    here.wait_ready("queued")
+    assert here.pod_uids("queued") == uids
+
+
+def test_a_queueing_system_may_suspend_the_object_and_let_it_go_on(here: View, neighbour: View) -> None:
+    apply(here, "held", LABELS, suspend=True, **on_gpu("h100-sxm-80gb"))
+    here.wait_condition("held", "Ready", "False", "Suspended")
+    neighbour.patch("served", {"replicas": 1})
+    neighbour.wait(lambda: len(living(neighbour, "served")) == 1, "the neighbour's change")
+    assert here.workloads("held") == []
+    here.patch("held", {"suspend": False})
+    pod = queued(here, "held")
+    here.patch("held", {"suspend": True})
+    here.wait_condition("held", "Ready", "False", "Suspended")
+    admit(here, pod)
+    here.wait(lambda: here.pods("held")[0]["spec"].get("nodeName"), "a node")
+    here.patch("held", {"suspend": False})
+    body = here.wait_ready("held")
+    assert here.pod_uids("held") == [pod["metadata"]["uid"]]
+    own = [entry for entry in body["metadata"].get("managedFields") or () if entry["manager"] == FIELD_MANAGER]
+    assert not any("f:spec" in entry["fieldsV1"] for entry in own)
