@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.mutants.areas import AREAS
-from benchmarks.mutants.changed import Lines, base_of, changed_since
+from benchmarks.mutants.changed import Lines, base_of, changed_since, seed_of
 from benchmarks.mutants.mutant import Mutant, Verdict, equivalents, stale
 from benchmarks.mutants.running import NotGreen, Run, copied_tree
 from benchmarks.mutants.table import survivors, table
@@ -31,12 +31,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     asked = _parser().parse_args(arguments)
     if asked.changed is None:
+        asked.seed = random.SystemRandom().randrange(10**6) if asked.seed is None else asked.seed
         return _run(asked, None, math.inf)
     base = asked.changed or base_of(ROOT)
     if base is None:
         _say("Mutants of changed lines: nothing to compare with, this clone has no earlier commit.")
         return 0
-    return _run(asked, changed_since(ROOT, base), asked.seconds)
+    changed = changed_since(ROOT, base)
+    asked.seed = seed_of(changed) if asked.seed is None else asked.seed
+    return _run(asked, changed, asked.seconds)
 
 
 def _run(asked: argparse.Namespace, changed: Lines | None, seconds: float) -> int:
@@ -85,9 +88,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", action="append", choices=list(AREAS), help="this area; may be repeated")
     parser.add_argument("--module", action="append", metavar="NAME", help="this module of an area; may be repeated")
     parser.add_argument("--sample", type=int, default=SAMPLE, metavar="N", help=f"mutants of an area, usually {SAMPLE}")
-    fresh = random.SystemRandom().randrange(10**6)
     parser.add_argument(
-        "--seed", type=int, default=fresh, metavar="N", help="chooses the sample, usually another each time"
+        "--seed",
+        type=int,
+        metavar="N",
+        help="chooses the sample; usually another each time, and with --changed the same for the same lines",
     )
     parser.add_argument("--all", action="store_true", help="every mutant, which takes hours")
     parser.add_argument(

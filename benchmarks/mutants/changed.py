@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
 
 from benchmarks.mutants.areas import SOURCE
@@ -47,6 +48,12 @@ def changed_since(root: Path, base: str) -> Lines:
     for new in _git(root, "ls-files", "--others", "--exclude-standard", "--", SOURCE).splitlines():
         found[new] = set(range(1, 1 + (root / new).read_bytes().count(b"\n")))
     return {name: frozenset(lines) for name, lines in found.items() if lines}
+
+
+def seed_of(lines: Lines) -> int:
+    """Return a seed that depends on the changed lines alone: whoever runs the gate on them tries the same mutants."""
+    listed = sorted((name, sorted(numbers)) for name, numbers in lines.items())
+    return int(sha256(repr(listed).encode()).hexdigest()[:8], 16)
 
 
 def _git(root: Path, *arguments: str) -> str:

@@ -92,6 +92,11 @@ def test_what_the_user_rules_out_is_the_farthest() -> None:
         assert nearest(rejected(A100, reason), rejected(H100, Reason.HEADS_NOT_DIVISIBLE, heads=28)) == H100
 
 
+def test_a_place_that_was_left_is_the_last_to_be_named() -> None:
+    left = Rejection(A100, Split(1), Reason.NODE_LEFT, (("nodes", 1), ("left", "a (GpuUnusable)")))
+    assert nearest(left, rejected(H100, Reason.GPU_TYPE_DENIED)) == H100
+
+
 def test_among_equals_the_name_of_the_gpu_type_decides() -> None:
     assert nearest(too_little(H100, 2, 1), too_little(A100, 2, 1)) == A100
     assert nearest(*(rejected(kind, Reason.HEADS_NOT_DIVISIBLE, heads=28) for kind in (H100, A100))) == A100

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
@@ -13,6 +14,7 @@ from plimsoll.facts.cluster.disruption import DISRUPTION_TAINTS, leaving_nodes
 from plimsoll.facts.cluster.fleet_reading import read_fleet
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.plan import plan
+from plimsoll.placement.pools import PoolState
 from plimsoll.placement.replacements import OnLeavingNodes, Replacements, replacements
 from testbed.fleet import gpu_node
 from tests.support.planning import H100, L4, fleet, gpu, node, pool, request, tenant
@@ -62,6 +64,15 @@ def test_those_that_have_started_stay_although_they_have_taken_the_room() -> Non
 
 def test_when_nothing_serves_there_any_more_there_are_none() -> None:
     assert more(ROOM, 0, 1) == ()
+
+
+def test_a_pool_that_retires_anyway_or_is_left_as_it_is_gets_none() -> None:
+    asked, ledger, on = request(), Ledger.of(ROOM), {POOL: OnLeavingNodes(1, 0)}
+    (decided,) = plan([tenant(asked, pool(L4, bound=1, ready=1, exists=True))], ROOM)
+    [active] = decided.pools
+    for each, count in ((active, 1), (replace(active, state=PoolState.RETIRING), 0), (replace(active, choice=None), 0)):
+        found, _ = replacements(asked, [each], on, (), ROOM, ledger)
+        assert len(found) == count
 
 
 def test_a_quota_that_is_used_up_admits_none() -> None:

@@ -14,11 +14,16 @@ from plimsoll.domain.node_groups import NodeGroup
 from plimsoll.domain.node_rules import NodeRule, Requirement, architecture_rule
 from plimsoll.domain.reasons import Reason, RemedyKind
 from plimsoll.domain.serving import Request
+from plimsoll.placement.demand import demand_of
 from plimsoll.placement.eligibility import eligible_nodes, ruled_out
 from plimsoll.placement.explain import remedy_sentence
 from plimsoll.placement.growth import growable
+from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.memo import Memo
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision, Pool, PoolState
+from plimsoll.placement.solvers import Award
+from plimsoll.placement.transition import rooms_for_surge
 from tests.support.planning import (
     A100,
     H100,
@@ -171,6 +176,15 @@ class TestMountsAlone:
             for alone in (False, True)
         ]
         assert surges == [True, False]
+
+
+def test_no_room_is_looked_for_where_an_update_may_not_start_a_pod_first() -> None:
+    where, running = fleet(node("l", L4, 8, held=1)), pool(L4, bound=1, ready=1, exists=True)
+    found = []
+    for alone in (False, True):
+        demand = demand_of(tenant(request(mounts_alone=alone), running), where, Memo())
+        found.append(rooms_for_surge(Award(demand, Ledger.of(where)), where))
+    assert found == [(True,), (False,)]
 
 
 def some_nodes() -> st.SearchStrategy[list[GpuNode]]:

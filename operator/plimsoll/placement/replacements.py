@@ -55,7 +55,9 @@ def replacements(
         return (), ledger
     for pool in pools:
         here = leaving.get(pool.name)
-        if here is None or here.serving <= 0 or pool.state is not PoolState.ACTIVE or pool.choice is None:
+        if here is None or pool.state is not PoolState.ACTIVE:
+            continue
+        if pool.choice is None:  # its workload is not rendered
             continue
         wanted = min(here.serving, pool.replicas)
         kept = min(wanted, here.spare)

@@ -1,0 +1,275 @@
+"""Whole passes over clusters as they are: volumes, nodes that go, nodes where engines cannot run, empty groups."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from benchmarks.planning.passes import look_up
+from plimsoll.adapters.catalog import load_gpu_types
+from plimsoll.adapters.cluster import NODES, PODS, RESOURCE_QUOTAS
+from plimsoll.app.case import Case, is_passing
+from plimsoll.app.claim_book import ClaimBook
+from plimsoll.app.node_groups import declared_in
+from plimsoll.app.objects import CERTAIN_SECONDS
+from plimsoll.domain.claims import Claim
+from plimsoll.domain.node_rules import Requirement
+from plimsoll.domain.public_words import ConditionReason
+from plimsoll.placement.replacements import REPLACEMENT_SECONDS
+from plimsoll.render.report import Problem
+from testbed.broken_node import LAST_WORDS
+from testbed.fleet import gpu_node
+from tests.support.bodies import Body
+from tests.support.live_passes import AUTO, H100, L4, L40S, PRODUCTS, LivePasses, Open, pools
+
+NOT_YET = Problem(ConditionReason.READING_VOLUMES, "Reading.", permanent=False)
+CACHE: dict[str, Any] = {"podTemplate": {"modelCache": {"claimName": "weights"}}}
+
+
+@dataclass
+class Claims:
+    """A book of claims that knows what it is given."""
+
+    known: tuple[Claim, ...] | Problem = NOT_YET
+    asked: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
+
+    def look_up(self, namespace: str, names: Sequence[str]) -> tuple[Claim, ...] | Problem:
+        self.asked.append((namespace, tuple(names)))
+        return self.known if names else ()
+
+
+def with_claims(there: LivePasses, *known: Claim) -> Claims:
+    claims = Claims(known or NOT_YET)
+    there.passes.claims = cast("ClaimBook", claims)
+    return claims
+
+
+def on(node: str, mode: str = "ReadWriteMany") -> Claim:
+    return Claim("weights", (mode,), ((Requirement("kubernetes.io/hostname", "In", (node,)),),))
+
+
+def change_node(there: LivePasses, name: str, **spec: Any) -> None:
+    there.version += 1
+    [body] = [each for each in there.store.all(NODES) if each["metadata"]["name"] == name]
+    head = {**body["metadata"], "resourceVersion": str(there.version)}
+    there.store.observe(NODES, "MODIFIED", {**body, "metadata": head, "spec": {**body["spec"], **spec}})
+
+
+def add_node(there: LivePasses, name: str, kind: str, gpus: int, **labels: str) -> None:
+    there.version += 1
+    body: Body = gpu_node(name, PRODUCTS[kind], gpus, labels=labels)
+    body["metadata"] |= {"uid": f"node-{name}", "resourceVersion": str(there.version)}
+    there.store.observe(NODES, "ADDED", body)
+
+
+def change_pods(there: LivePasses, name: str, **status: Any) -> None:
+    for body in there.store.all(PODS):
+        if body["metadata"]["labels"]["plimsoll.dev/deployment"] == name:
+            there.version += 1
+            head = {**body["metadata"], "resourceVersion": str(there.version)}
+            changed = {**body, "metadata": head, "status": {**body["status"], **status}}
+            there.store.observe(PODS, "MODIFIED", changed)
+
+
+def workloads(case: Case) -> dict[str, int]:
+    return {
+        each["metadata"]["labels"]["plimsoll.dev/pool"]: each["spec"]["replicas"]
+        for each in case.manifests
+        if each["kind"] == "Deployment"
+    }
+
+
+def budget(case: Case) -> dict[str, int]:
+    [found] = [each["spec"] for each in case.manifests if each["kind"] == "PodDisruptionBudget"]
+    return {key: value for key, value in found.items() if key != "selector"}
+
+
+def message(case: Case, kind: str) -> str:
+    assert case.new_status is not None
+    [found] = [each["message"] for each in case.new_status["conditions"] if each["type"] == kind]
+    return str(found)
+
+
+class TestClaims:
+    async def test_nothing_is_planned_before_the_claims_are_read_and_a_neighbour_does_not_wait(
+        self, opened: Open
+    ) -> None:
+        there = opened(l4=4, l40s=4)
+        claims = with_claims(there)
+        there.put("cached", L4, L40S, **CACHE)
+        there.put("free", L4, L40S)
+        await there.settle()
+        made = there.make()
+        assert (made["cached"].problem, pools(made["free"])) == (NOT_YET, {(L4, "Active"): 1})
+        assert set(claims.asked) == {("ns", ("weights",)), ("ns", ())}
+        claims.known = (on("l40s-48gb"),)
+        assert pools(there.make()["cached"]) == {(L40S, "Active"): 1}
+
+    async def test_what_runs_is_left_alone_while_its_claims_are_read(self, opened: Open) -> None:
+        there = opened(l4=4)
+        claims = with_claims(there, Claim("weights", ("ReadWriteMany",)))
+        there.put("cached", L4, **CACHE)
+        await there.settle()
+        claims.known = NOT_YET
+        case = there.make()["cached"]
+        assert (case.problem, is_passing(case), case.manifests) == (NOT_YET, True, [])
+
+    async def test_a_claim_for_one_node_is_refused_for_two_replicas_and_keeps_the_live_loop_at_one(
+        self, opened: Open
+    ) -> None:
+        there = opened(l4=4)
+        with_claims(there, on(L4, "ReadWriteOnce"))
+        there.put("two", L4, replicas=2, **CACHE)
+        there.put("one", L4, created="04:00:00", rebalancing=AUTO, **CACHE)
+        await there.settle()
+        made = there.make()
+        problem = made["two"].problem
+        assert problem is not None
+        assert (problem.reason, problem.permanent) == (ConditionReason.INVALID_SPEC, True)
+        assert "ReadWriteOnce" in problem.message
+        there.load(made["one"], 1.0)
+        for _ in range(3):
+            made = there.make()
+            there.now += 60
+            there.load(made["one"], 1.0)
+        assert pools(made["one"]) == {(L4, "Active"): 1}
+        request = made["one"].request
+        assert request is not None
+        assert (request.mounts_alone, request.replicas) == (True, 1)
+
+
+class TestNodesThatGo:
+    async def begun(self, opened: Open, replicas: int = 1, **more: Any) -> LivePasses:
+        there = opened(l4=4)
+        there.put("web", L4, replicas=replicas, **more)
+        await there.settle()
+        add_node(there, "other", L4, 4)
+        return there
+
+    async def test_one_more_pod_starts_and_a_drain_leaves_as_many_as_are_wanted(self, opened: Open) -> None:
+        there = await self.begun(opened, 2)
+        case = there.make()["web"]
+        assert (workloads(case), budget(case)) == ({"l4-24gb-tp1": 2}, {"maxUnavailable": 1})
+        change_node(there, L4, unschedulable=True)
+        case = there.make()["web"]
+        assert (workloads(case), budget(case)) == ({"l4-24gb-tp1": 4}, {"minAvailable": 2})
+        assert pools(case) == {(L4, "Active"): 2}
+        assert "nodes that go soon (l4-24gb): 2 in all" in message(case, "Placed")
+        there.now += REPLACEMENT_SECONDS
+        case = there.make()["web"]
+        assert (workloads(case), budget(case)) == ({"l4-24gb-tp1": 2}, {"maxUnavailable": 1})
+
+    async def test_the_pass_after_the_hour_is_due(self, opened: Open) -> None:
+        there = await self.begun(opened)
+        change_node(there, L4, unschedulable=True)
+        there.make()
+        assert REPLACEMENT_SECONDS in [round(each) for each in there.result().due_in_seconds]
+
+    async def test_who_comes_first_gets_the_last_gpu_and_the_drain_of_the_other_is_not_held_up(
+        self, opened: Open
+    ) -> None:
+        there = opened(l4=4)
+        there.put("late", L4, created="05:00:00")
+        there.put("early", L4, created="04:00:00")
+        await there.settle()
+        add_node(there, "other", L4, 1)
+        change_node(there, L4, unschedulable=True)
+        made = there.make()
+        assert [workloads(made[name])["l4-24gb-tp1"] for name in ("early", "late")] == [2, 1]
+        assert [budget(made[name]) for name in ("early", "late")] == [{"minAvailable": 1}, {"maxUnavailable": 1}]
+
+    async def test_a_quota_that_is_used_up_admits_no_more(self, opened: Open) -> None:
+        there = await self.begun(opened)
+        used = {"requests.nvidia.com/gpu": "1"}
+        head, status = {"name": "q", "namespace": "ns"}, {"hard": used, "used": used}
+        body = {"metadata": head, "spec": {"hard": used}, "status": status}
+        there.store.replace(RESOURCE_QUOTAS, [body])
+        change_node(there, L4, unschedulable=True)
+        assert workloads(there.make()["web"]) == {"l4-24gb-tp1": 1}
+
+
+class TestBadPlaces:
+    async def crashed(self, opened: Open, cause: str, restarts: int = 3, **gpus: int) -> LivePasses:
+        there = opened(**gpus)
+        there.put("unlucky", L4, L40S)
+        there.put("fine", L40S, created="05:00:00")
+        await there.settle()
+        ended = {"exitCode": 1, "message": LAST_WORDS[cause]}
+        status = [{"restartCount": restarts, "lastState": {"terminated": ended}, "state": {"waiting": {}}}]
+        bound = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-11-20T12:00:00Z"}
+        change_pods(there, "unlucky", containerStatuses=status, conditions=[bound])
+        return there
+
+    async def test_the_node_is_avoided_where_the_type_has_another_one(self, opened: Open) -> None:
+        there = await self.crashed(opened, "GpuUnusable", l4=2, l40s=4)
+        add_node(there, "other", L4, 2)
+        made = there.make()
+        case = made["unlucky"]
+        assert pools(case) == {(L4, "Active"): 1}
+        assert case.new_status is not None
+        assert case.new_status["pools"][0]["avoidedNodes"] == [L4]
+        assert [(each["reason"], each["node"]) for each in case.new_status["rehomings"]] == [("GpuUnusable", L4)]
+        [made_for] = [each for each in case.manifests if each["kind"] == "Deployment"]
+        terms = made_for["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
+        [term] = terms["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+        assert term["matchFields"] == [{"key": "metadata.name", "operator": "NotIn", "values": [L4]}]
+        assert json.loads(made_for["metadata"]["annotations"]["plimsoll.dev/pool-record"])["avoidedNodes"] == [L4]
+        assert pools(made["fine"]) == {(L40S, "Active"): 1}
+        there.carry_out([case])
+        again = there.make()["unlucky"]
+        assert again.decision is not None
+        assert (again.decision.departures, pools(again)) == ((), {(L4, "Active"): 1}), "it leaves the node once"
+
+    async def test_without_another_node_the_replica_goes_to_another_type(self, opened: Open) -> None:
+        there = await self.crashed(opened, "DriverTooOld", l4=2, l40s=4)
+        case = there.make()["unlucky"]
+        assert pools(case) == {(L40S, "Active"): 1}
+        assert case.new_status is not None
+        assert [(each["reason"], each.get("node")) for each in case.new_status["rehomings"]] == [("DriverTooOld", None)]
+
+    async def test_where_nothing_is_free_it_stays_and_cause_and_node_are_named(self, opened: Open) -> None:
+        there = await self.crashed(opened, "GpuMemoryHeldByOthers", l4=2, l40s=1)
+        case = there.make()["unlucky"]
+        assert pools(case) == {(L4, "Active"): 1}
+        said = message(case, "Available")
+        assert "pool l4-24gb-tp1 on node l4-24gb, 3 restarts" in said
+        assert "No other place takes it: " in said
+
+    async def test_a_first_crash_of_a_young_pod_is_looked_at_again(self, opened: Open) -> None:
+        there = await self.crashed(opened, "GpuUnusable", restarts=1, l4=2, l40s=4)
+        bound = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-11-22T12:26:30Z"}
+        change_pods(there, "unlucky", conditions=[bound])
+        there.now = 1_795_350_400.0  # ten seconds later
+        assert pools(there.make()["unlucky"]) == {(L4, "Active"): 1}
+        assert 50 <= min(each for each in there.result().due_in_seconds if each > 1) <= CERTAIN_SECONDS
+
+
+GROUP = {
+    "name": "gpus", "gpuType": "h100-sxm-80gb", "gpusPerNode": 1, "maxNodes": 4, "labels": {"pool": "gpus"},
+    "usdPerHour": "2", "scaleUp": {"maxHourlyPrice": "3"},
+}  # fmt: skip
+
+
+class TestScaleFromZero:
+    async def test_a_replica_waits_for_a_node_and_a_second_is_beyond_the_price(self, opened: Open) -> None:
+        there = opened(l4=1)
+        there.passes.node_groups.declared = declared_in(json.dumps([GROUP]), load_gpu_types())
+        there.put("waits", H100)
+        there.put("second", H100, created="06:00:00")
+        there.put("asleep", H100, created="02:00:00", suspend=True)
+        there.put("placed", L4)
+        there.make()
+        await look_up(there.passes)
+        made = there.make()
+        assert {name: pools(case) for name, case in made.items()} == {
+            "waits": {(H100, "Active"): 1},
+            "second": {},
+            "asleep": {},
+            "placed": {(L4, "Active"): 1},
+        }
+        assert {name: case.awaits for name, case in made.items() if case.awaits} == {"waits": ("gpus",)}
+        assert made["waits"].new_status is not None
+        assert made["waits"].new_status["pools"][0]["nodeSelector"] == {"pool": "gpus"}
+        assert workloads(made["waits"]) == {"h100-sxm-80gb-tp1": 1}
