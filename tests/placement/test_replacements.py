@@ -71,8 +71,8 @@ def test_a_pool_that_retires_anyway_or_is_left_as_it_is_gets_none() -> None:
     (decided,) = plan([tenant(asked, pool(L4, bound=1, ready=1, exists=True))], ROOM)
     [active] = decided.pools
     for each, count in ((active, 1), (replace(active, state=PoolState.RETIRING), 0), (replace(active, choice=None), 0)):
-        found, _ = replacements(asked, [each], on, (), ROOM, ledger)
-        assert len(found) == count
+        found, _ = replacements(asked, [each, active], on, (), ROOM, ledger)
+        assert len(found) == count + 1, "a pool without any does not keep the next from its own"
 
 
 def test_a_quota_that_is_used_up_admits_none() -> None:

@@ -57,6 +57,14 @@ def test_the_old_pool_is_wanted_again_the_new_one_is_gone_and_its_place_is_named
     assert (kept.generation, kept.choice) == (1, None), "its engines run on as they are"
 
 
+def test_what_the_roll_back_takes_away_does_not_move_besides() -> None:
+    waits = new(replicas=3, bound=2, ready=1, stranded=1, failing=1, obstacle="InsufficientGpus")
+    where = (node("l4", L4, 4, held=1), node("l", L40S, 4, held=2), node("h", H100, 8))
+    decision = decided(overdue(waits, old(replicas=3), wanted=request(observed=TOO_SMALL, replicas=3)), *where)
+    assert decision.departures == ()
+    assert shown(decision) == {L40S: ("Active", 1), L4: ("Active", 2)}
+
+
 def test_an_old_pool_that_fits_is_kept_with_its_choice() -> None:
     decision = decided(overdue(new(), old(), wanted=request()))
     assert shown(decision) == {L4: ("Active", 1)}

@@ -79,6 +79,12 @@ def test_the_price_limit_counts_all_nodes_of_the_group() -> None:
         assert len(waker.woken(asked, 1, "", {}).pools) == nodes
 
 
+def test_a_pod_that_has_its_node_waits_for_none() -> None:
+    there = pool(L4, replicas=2, bound=2)
+    there = replace(there, target=replace(there.target, selector=LABEL))
+    assert Waker.of([group()], Fleet(), [there, replace(there, bound=3)]).awaited == {"l4-24gb-group": 0}
+
+
 def test_a_group_of_unknown_price_starts_nothing() -> None:
     assert shape(woken(replace(group(), gpu=gpu(L4, price=None)))) == []
 

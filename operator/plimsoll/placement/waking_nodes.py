@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.node_groups import NodeGroup
@@ -21,20 +21,13 @@ class Waker:
 
     groups: Sequence[NodeGroup]
     fleet: Fleet
-    awaited: dict[str, int] = field(default_factory=dict)
+    awaited: dict[str, int]
 
     @staticmethod
     def of(groups: Sequence[NodeGroup], fleet: Fleet, pools: Sequence[Pool]) -> Waker:
         """Return one for the groups that allow it. ``pools`` are those of all deployments."""
-        waker = Waker([group for group in groups if group.most_usd_per_hour is not None], fleet)
-        for group in waker.groups:
-            waiting = sum(
-                max(0, pool.replicas - pool.bound) * pool.split.gpus
-                for pool in pools
-                if pool.target.selector in group.labels
-            )
-            waker.awaited[group.name] = ceil_div(waiting, group.gpus)
-        return waker
+        allowed = [group for group in groups if group.most_usd_per_hour is not None]
+        return Waker(allowed, fleet, {group.name: _awaited(group, pools) for group in allowed})
 
     def woken(self, decision: Decision, generation: int, spec: str, left: Mapping[str, int]) -> Decision:
         """Return the decision with replicas that wait for new nodes; the same where none may.
@@ -54,7 +47,7 @@ class Waker:
         group, growth = min(found, key=lambda each: each[1].order)
         label = group.own_label(self.fleet)
         assert label is not None  # noqa: S101 - checked with the growth
-        self.awaited[group.name] = self.awaited.get(group.name, 0) + growth.nodes
+        self.awaited[group.name] += growth.nodes
         option = replace(growth.option, target=replace(growth.option.target, selector=label, other_labels=()))
         pool = PlannedPool(
             name=pool_name(option.gpu.name, option.split),
@@ -69,10 +62,16 @@ class Waker:
 
     def _growth(self, group: NodeGroup, decision: Decision, taken: set[str], left: Mapping[str, int]) -> Growth | None:
         """Return what the nodes that may still be woken would take. A pool of the same name is on other nodes."""
-        nodes = group.nodes_to_wake(self.fleet, self.awaited.get(group.name, 0))
+        nodes = group.nodes_to_wake(self.fleet, self.awaited[group.name])
         if nodes <= 0 or group.own_label(self.fleet) is None:
             return None
         found = grown(decision.request, decision.missing, Growable(group, nodes), left)
         if found is None or pool_name(found.option.gpu.name, found.option.split) in taken:
             return None
         return found
+
+
+def _awaited(group: NodeGroup, pools: Sequence[Pool]) -> int:
+    """Return the number of the group's nodes that the pods of these pools wait for."""
+    waiting = [pool for pool in pools if pool.target.selector in group.labels]
+    return ceil_div(sum(max(0, pool.replicas - pool.bound) * pool.split.gpus for pool in waiting), group.gpus)
