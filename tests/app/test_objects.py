@@ -24,6 +24,7 @@ from plimsoll.app.store import Body, Store
 from plimsoll.domain.engine_failures import OF_NODE, StartFailure
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import Split, Target
+from plimsoll.domain.queues import QUEUE_LABEL
 from plimsoll.engines.failures import read_failure
 from plimsoll.facts.cluster.pod_reading import PodFacts, read_pod
 from plimsoll.placement.pools import Pool, PoolState
@@ -585,3 +586,21 @@ def test_a_pool_starts_since_its_oldest_pod_without_service_was_bound_or_found_n
     found = Surroundings({POOL: (serving, starting, leaving), "other": (waiting, starting), "calm": (serving,)}, {})
     times = [found.starting_since(pool) for pool in (POOL, "other", "calm", "none")]
     assert times == [70.0, 50.0, None, None]
+
+
+def gated(name: str, queue: str, *, ends: bool = False) -> dict[str, Any]:
+    """A pod behind a scheduling gate; ``ends`` means that it is being deleted."""
+    waits = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "message": "x"}
+    body = pod_body(name, phase="Pending", conditions=[waits | {"lastTransitionTime": "2026-11-21T03:00:05Z"}])
+    body["metadata"]["labels"][QUEUE_LABEL] = queue
+    body["metadata"] |= {"deletionTimestamp": "2026-11-21T03:10:00Z"} if ends else {}
+    return {**body, "spec": {**body["spec"], "nodeName": None}}
+
+
+def test_pods_behind_a_gate_are_counted_with_the_queue_of_the_first_one(store: Store) -> None:
+    for body in (gated("a", "team-a"), gated("b", "team-b"), gated("c", "team-a", ends=True), pod_body("runs")):
+        store.observe(PODS, "ADDED", body)
+    (view,) = pool_views(around(store), read({}), {})
+    assert (view.pods, view.unbound, view.queued, view.queue) == (3, 2, 2, "team-a")
+    [pool] = pools(store, RECORDED | {"replicas": 4})
+    assert (pool.gated, pool.stranded, pool.stuck, pool.bound) == (2, 0, 0, 1)

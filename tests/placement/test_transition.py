@@ -105,6 +105,12 @@ class TestOldPools:
         old = pool(L40S, replicas=2, bound=bound, ready=0, state=RETIRING)
         assert retiring(self.decision(pool(H100, replicas=2, ready=0), old=old)) == kept
 
+    def test_a_pod_that_its_kubelet_may_reject_ends_with_the_place_that_is_left(self) -> None:
+        """It has a node, and no service: a kubelet there has rejected its predecessors."""
+        rejected = pool(L40S, bound=1, ready=0, stranded=1, obstacle="PodsRejected")
+        decision = decided(tenant(request(), rejected), node("l", L40S, 1, held=1), node("h", H100, 1))
+        assert (active(decision), retiring(decision)) == ({H100: 1}, {})
+
     @pytest.mark.parametrize(("ready", "kept"), [(1, {L40S: 2}), (0, {})])
     def test_where_nothing_is_placed_it_stays_only_if_it_serves(self, ready: int, kept: dict[str, int]) -> None:
         decision = self.decision(old=pool(L40S, replicas=2, ready=ready, state=RETIRING))
@@ -129,6 +135,7 @@ class TestSurge:
         assert self.surge(free=2, bound=0) is True
         assert self.surge(free=2, replicas=2, bound=1, gated=1) is True, "what serves ends after its successor serves"
         assert self.surge(bound=1, gated=1) is True
+        assert pool(H100).gated == 0
 
     def test_an_update_in_progress_keeps_it_only_while_there_is_a_pod_more_than_replicas(self) -> None:
         assert self.surge(free=0, replicas=2, bound=2) is False

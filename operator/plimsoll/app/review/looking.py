@@ -49,9 +49,8 @@ async def look(cluster: Cluster, settings: Settings) -> Look:
         except ClusterRefused as refusal:
             if kind in _NEEDED or refusal.status not in (_FORBIDDEN, _GONE):
                 raise
-            if kind in _NEWER and refusal.status == _GONE:
-                continue
-            notes.append(f"{kind.plural} cannot be read ({refusal.message}): the plan is without them.")
+            if kind not in _NEWER or refusal.status != _GONE:
+                notes.append(f"{kind.plural} cannot be read ({refusal.message}): the plan is without them.")
             continue
         store.replace(kind, heads)
     return Look(store.picture(), live, tuple(notes))
