@@ -35,9 +35,9 @@ from benchmarks.mutants.mutant import Equivalent, Mutant, Verdict, changed_lines
 from benchmarks.mutants.reach import Position, Reach, marked
 
 TIMES_THE_ORIGINAL = 4
-"""A mutant has timed out when its tests take this many times as long as those of the original: it loops."""
+"""A mutant has timed out when its tests take this many times as long as with the original: it loops."""
 
-LEAST_SECONDS = 60.0
+LEAST_SECONDS = 30.0
 """The shortest limit: on a busy machine a short run may well take a multiple of its usual time."""
 
 PLUGINS = tuple(
@@ -82,17 +82,17 @@ class Run:
         if not specs:
             return
         reach, marks = self._reach(specs, seconds / 2)
-        limit = max(LEAST_SECONDS, TIMES_THE_ORIGINAL * sum(reach.seconds.values()))
         for number, (spec, mark) in enumerate(zip(specs, marks, strict=True), 1):
             mutant, left = _mutant(spec), end - time.monotonic()
             if left <= 0:
                 say(f"{len(specs) - number + 1} of {len(specs)} were not tried in this time")
                 return
-            verdict = Verdict.EQUIVALENT
+            verdict, is_cut_off = Verdict.EQUIVALENT, False
             if not any(entry.is_of(mutant) for entry in self.known):
                 files = reach.files(mark, self.area.nearest(Path.cwd(), mutant.file))
+                limit = max(LEAST_SECONDS, TIMES_THE_ORIGINAL * sum(reach.seconds[file] for file in files))
                 verdict = _tested(spec, files, min(limit, left))
-            is_cut_off = verdict is Verdict.TIMED_OUT and left < limit
+                is_cut_off = verdict is Verdict.TIMED_OUT and left < limit
             if is_cut_off or (verdict is Verdict.SURVIVED and not reach.complete):
                 verdict = Verdict.UNDECIDED
             say(f"{number}/{len(specs)} {verdict.value}: {mutant.file}:{mutant.line} {mutant.after}")
