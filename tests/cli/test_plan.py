@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from testbed.fleet import mixed_fleet
+from testbed.fleet import gpu_node, mixed_fleet
 from tests.cli.conftest import Run
 from tests.support.broken_rules import broken_manifests
 from tests.support.slices import cards, resource_slice
@@ -357,3 +357,58 @@ def test_gpus_that_only_a_dra_driver_publishes_are_named_in_a_plan_on_a_file(
     status, shown, _ = run("plan", "-f", MINIMAL, "--fleet", write(yaml.safe_dump_all([*bodies, *mixed_fleet()])))
     assert status == 0, "other nodes are used as usual"
     assert "drawn: NotSupported" in shown
+
+
+ZONE = "topology.kubernetes.io/zone"
+
+
+def storage(mode: str = "ReadWriteOnce") -> list[dict[str, Any]]:
+    """A claim of the namespace default that is bound to a volume of zone-a."""
+    term = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["zone-a"]}]}
+    affinity = {"required": {"nodeSelectorTerms": [term]}}
+    spec = {"volumeName": "pv-a", "accessModes": [mode], "storageClassName": "zonal"}
+    return [
+        {"kind": "PersistentVolume", "metadata": {"name": "pv-a"}, "spec": {"nodeAffinity": affinity}},
+        {"kind": "PersistentVolumeClaim", "metadata": {"name": "weights", "namespace": "default"}, "spec": spec},
+    ]
+
+
+def test_a_plan_on_a_file_goes_where_the_volume_of_the_file_is_and_refuses_what_several_replicas_cannot_mount(
+    run: Run, write: Callable[[str], str], tmp_path: Path
+) -> None:
+    nodes = [
+        gpu_node("cheap", "L4", 4, zone="zone-b"),
+        gpu_node("dear", "H100-80GB-HBM3", 4, zone="zone-a"),
+    ]
+
+    def planned(objects: list[dict[str, Any]], **spec: Any) -> tuple[int, str, str]:
+        manifest = yaml.safe_load(Path(MINIMAL).read_text(encoding="utf-8"))
+        manifest["spec"] |= {"podTemplate": {"modelCache": {"claimName": "weights"}}, "concurrency": 2, **spec}
+        neighbour = yaml.safe_load(Path(MINIMAL).read_text(encoding="utf-8"))
+        neighbour["metadata"]["name"], neighbour["spec"]["concurrency"] = "neighbour", 2
+        file = tmp_path / "deployments.yaml"
+        file.write_text(yaml.safe_dump_all([manifest, neighbour]), encoding="utf-8")
+        return run("plan", "-f", str(file), "--fleet", write(yaml.safe_dump_all([*nodes, *objects])), "-o", "json")
+
+    status, shown, _ = planned(storage())
+    assert (status, [each["placement"]["gpuType"] for each in json.loads(shown)]) == (0, ["h100-sxm-80gb", "l4-24gb"])
+    status, shown, _ = planned([])
+    assert (status, [each["placement"]["gpuType"] for each in json.loads(shown)]) == (0, ["l4-24gb", "l4-24gb"])
+    status, shown, said = planned(storage(), replicas=2)
+    assert (status, len(json.loads(shown))) == (2, 1)
+    assert "spec.podTemplate.modelCache.claimName: 'weights'" in " ".join(said.split())
+    assert planned(storage("ReadWriteMany"), replicas=2)[0] == 0
+
+
+def test_a_plan_on_a_file_says_which_replicas_would_wait_for_new_nodes(
+    run: Run, write: Callable[[str], str], tmp_path: Path
+) -> None:
+    cpu = {"kind": "Node", "metadata": {"name": "cpu-0"}, "status": {"allocatable": {"cpu": "32", "memory": "128Gi"}}}
+    group = {"name": "gpus", "gpuType": "l40s-48gb", "gpusPerNode": 1, "maxNodes": 4, "labels": {"pool": "gpus"}}
+    for more, gpu_type in (({}, None), ({"scaleUp": {"maxHourlyPrice": "5"}}, "l40s-48gb")):
+        groups = tmp_path / "groups.yaml"
+        groups.write_text(yaml.safe_dump([group | more]), encoding="utf-8")
+        fleet = write(yaml.safe_dump(cpu))
+        status, shown, _ = run("plan", "-f", MINIMAL, "--fleet", fleet, "--node-groups", str(groups), "-o", "json")
+        (entry,) = json.loads(shown)
+        assert (status, (entry.get("placement") or {}).get("gpuType")) == (int(gpu_type is None), gpu_type)

@@ -23,7 +23,10 @@ Body = dict[str, Any]
 KUBECTL = "kubectl get nodes,pods,resourcequotas,priorityclasses -A -o yaml"
 """The command that writes a file of a fleet."""
 
-_READ_TOO = ("Pod", "PriorityClass", "ResourceQuota", "ResourceSlice")
+_READ_TOO = (
+    *("Pod", "PriorityClass", "ResourceQuota", "ResourceSlice"),
+    *("PersistentVolumeClaim", "PersistentVolume", "StorageClass"),
+)
 """The kinds of a fleet file that it can be without, in the order of the fields of :class:`FleetObjects`."""
 
 
@@ -163,10 +166,13 @@ class FleetObjects:
     priority_classes: Sequence[Mapping[str, Any]] = ()
     quotas: Sequence[Mapping[str, Any]] = ()
     slices: Sequence[Mapping[str, Any]] = ()
+    claims: Sequence[Mapping[str, Any]] = ()
+    volumes: Sequence[Mapping[str, Any]] = ()
+    storage_classes: Sequence[Mapping[str, Any]] = ()
 
 
 def load_fleet_objects(path: str) -> FleetObjects:
-    """Nodes, pods, ResourceQuotas, PriorityClasses and ResourceSlices from a file, as :data:`KUBECTL` writes it.
+    """Return the objects of a file that a plan reads, as :data:`KUBECTL` writes it.
 
     Raises:
         InvalidInput: the file cannot be read, or holds no Node.

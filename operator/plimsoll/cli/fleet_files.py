@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.app.review.hypothetical import after_changes
 from plimsoll.app.review.values import WhatIf
 from plimsoll.cli.documents import FleetObjects, load_fleet_objects
+from plimsoll.domain.claims import Claim
 from plimsoll.domain.fleet import Fleet
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.facts.cluster.claim_reading import read_claims
 from plimsoll.facts.cluster.fleet_reading import read_fleet
 from plimsoll.facts.cluster.priority_reading import PriorityClasses, read_priority_classes
 from plimsoll.facts.cluster.quota_reading import NamespaceQuotas, read_quotas
@@ -26,6 +29,7 @@ class FleetFile:
         fleet: its nodes, less what its pods hold.
         priorities: its PriorityClasses.
         quotas: what its ResourceQuotas leave, and a message for each that could not be evaluated.
+        claims: its PersistentVolumeClaims.
     """
 
     objects: FleetObjects
@@ -33,6 +37,7 @@ class FleetFile:
     fleet: Fleet
     priorities: PriorityClasses
     quotas: NamespaceQuotas
+    claims: Mapping[ObjectKey, Claim]
 
     def after(self, changes: Iterable[WhatIf]) -> FleetFile:
         """Return the facts of the file after these changes of its nodes."""
@@ -57,4 +62,5 @@ def _read(objects: FleetObjects, prices: OwnPrices) -> FleetFile:
         read_fleet(objects.nodes, objects.pods, load_gpu_types(), prices, slices=objects.slices),
         read_priority_classes(objects.priority_classes),
         read_quotas(objects.quotas),
+        read_claims(objects.claims, objects.volumes, objects.storage_classes),
     )

@@ -35,7 +35,7 @@ class Ground:
         """Return the plan of all usable objects after changes of the nodes, and the problems of the others."""
         file = self.file.after(changes) if changes else self.file
         shown, problems = plan_located(
-            wishes, file.fleet, _itself, self.types, self.groups, file.priorities, file.quotas.remaining
+            wishes, file.fleet, _itself, self.types, self.groups, file.priorities, file.quotas.remaining, file.claims
         )
         return [entry for entry, _ in shown], problems
 

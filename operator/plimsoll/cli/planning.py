@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from plimsoll.adapters.catalog import load_gpu_types, other_checkpoints
 from plimsoll.adapters.highs import fleetwide
 from plimsoll.adapters.later_collection import collecting_later
+from plimsoll.api.claims import check_claims, claim_names
 from plimsoll.api.convert import check_without_model, to_request, to_workload_options
 from plimsoll.api.gpu_names import check_gpu_names
 from plimsoll.api.v1alpha1 import InferenceDeployment, InferenceDeploymentStatus
@@ -18,6 +20,7 @@ from plimsoll.app.record.reading import Record
 from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.cli.context import Models
 from plimsoll.cli.documents import Sourced, UnusableDocument, check_located, parse_located
+from plimsoll.domain.claims import Claim, rules_of
 from plimsoll.domain.errors import InvalidInput, PlimsollError
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
@@ -31,6 +34,7 @@ from plimsoll.placement.appraisal import Appraisal
 from plimsoll.placement.ledger import Quotas
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision, Tenant
+from plimsoll.placement.waking_nodes import Waker
 from plimsoll.render.left_out import left_out_sentence
 from plimsoll.render.objects import deployment, disruption_budget, service
 from plimsoll.render.report import Report
@@ -153,6 +157,9 @@ def plan_manifests(
     return [_unfailed(entry) for _, entry in _planned(asked, _Stock(fleet, _or_shipped(catalog), groups))]
 
 
+NO_CLAIMS: Mapping[ObjectKey, Claim] = MappingProxyType({})
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """An object that could be read, its place in the files, its request and its priority."""
@@ -171,6 +178,7 @@ def plan_located(
     groups: Sequence[NodeGroup] = (),
     priorities: PriorityClasses = NO_CLASSES,
     quotas: Quotas | None = None,
+    claims: Mapping[ObjectKey, Claim] = NO_CLAIMS,
     teach: Callable[[Request], Request] = lambda request: request,
 ) -> tuple[list[tuple[Planned, T]], list[str]]:
     """Plan all usable objects together, as if applied in this order, and report what is wrong with the rest.
@@ -183,11 +191,12 @@ def plan_located(
         groups: nodes that could be added: they are suggested, and nothing is placed on them.
         priorities: the cluster's PriorityClasses; without any, all objects are equal.
         quotas: what namespaces may still take; None for no limits.
+        claims: PersistentVolumeClaims; nothing is known of others.
         teach: adds to a request what engines have taught.
     """
     problems: list[str] = []
     models = Models()
-    ask = partial(_asked, models=models, priorities=priorities)
+    ask = partial(_asked, models=models, priorities=priorities, claims=claims)
     asked = [each for one in found if (each := _attempt(one.where, partial(ask, one), problems)) is not None]
     asked = [replace(each, request=teach(each.request)) for each in _without_namesakes(asked, problems)]
     planned = _planned_or_reported(asked, _Stock(fleet, _or_shipped(catalog), groups, quotas), problems)
@@ -233,11 +242,21 @@ def _attempt(where: str, work: Callable[[], T], problems: list[str]) -> T | None
     return None
 
 
-def _asked(each: Sourced, models: Models, priorities: PriorityClasses) -> Asked:
+def _asked(each: Sourced, models: Models, priorities: PriorityClasses, claims: Mapping[ObjectKey, Claim]) -> Asked:
     resource = parse_located(each)
     check_without_model(resource.spec)  # first: its messages are more exact than those of the rules
     check_located(each)
-    return Asked(each.where, resource, _request(resource, models), priority_of(resource, priorities))
+    request = _mounting(_request(resource, models), resource, claims)
+    return Asked(each.where, resource, request, priority_of(resource, priorities))
+
+
+def _mounting(request: Request, resource: InferenceDeployment, claims: Mapping[ObjectKey, Claim]) -> Request:
+    """Return the request with what its volumes rule out. Raises :class:`InvalidInput` as the operator does."""
+    keys = (ObjectKey(request.key.namespace, name) for name in claim_names(resource.spec))
+    known = [claims[key] for key in keys if key in claims]
+    check_claims(resource.spec, known)
+    alone = any(claim.is_for_one_node for claim in known)
+    return replace(request, node_rules=(*request.node_rules, *rules_of(known)), mounts_alone=alone)
 
 
 def priority_of(resource: InferenceDeployment, priorities: PriorityClasses) -> Priority:
@@ -300,7 +319,11 @@ def _planned(asked: Sequence[Asked], stock: _Stock) -> list[tuple[str, Planned]]
             relatives=other_checkpoints,
             groups=stock.groups,
         )
-    decisions = {decision.request.key: decision for decision in planned}
+    waker, quotas = Waker.of(stock.groups, stock.fleet, ()), stock.quotas or {}
+    decisions = {
+        decision.request.key: waker.woken(decision, 1, "", quotas.get(decision.request.key.namespace, {}))
+        for decision in planned
+    }
     left_out = left_out_sentence(stock.fleet.ignored)
     return [(each.where, Planned(each.resource, decisions[each.request.key], left_out)) for each in asked]
 

@@ -215,6 +215,7 @@ def _plan_offline(
         groups,
         file.priorities,
         file.quotas.remaining,
+        file.claims,
         partial(taught_request, lessons=taught, as_operator=True),
     )
     _complain(problems)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from plimsoll.domain.claims import Claim
+from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.node_rules import Requirement, Term
 
 Body = Mapping[str, Any]
@@ -46,6 +47,19 @@ def read_claim(name: str, claim: Body | None, volume: Body | None, storage_class
     return Claim(name, modes, None if storage_class is None else class_terms(storage_class))
 
 
+def read_claims(
+    claims: Iterable[Body], volumes: Iterable[Body], storage_classes: Iterable[Body]
+) -> dict[ObjectKey, Claim]:
+    """Return what is known of all these claims, by namespace and name."""
+    by_name, classes = ({_name(each): each for each in listed} for listed in (volumes, storage_classes))
+    found: dict[ObjectKey, Claim] = {}
+    for claim in claims:
+        volume, kind = volume_name(claim), class_name(claim)
+        key = ObjectKey(str(_mapping(claim.get("metadata")).get("namespace") or "default"), _name(claim))
+        found[key] = read_claim(key.name, claim, by_name.get(volume), None if volume else classes.get(kind))
+    return found
+
+
 def volume_name(claim: Body) -> str:
     """Return the name of the volume that a claim is bound to; empty where it is not bound."""
     return str(_mapping(claim.get("spec")).get("volumeName") or "")
@@ -76,6 +90,10 @@ def class_terms(storage_class: Body) -> tuple[Term, ...] | None:
         return None
     topologies = _list(storage_class.get("allowedTopologies"))
     return tuple(_topology(each) for each in topologies) or None
+
+
+def _name(body: Body) -> str:
+    return str(_mapping(body.get("metadata")).get("name"))
 
 
 def _term(term: Any) -> Term:
