@@ -40,7 +40,7 @@ class BrokenNode(BackgroundLoop):
         self._client, self._node, self._words = client, node, LAST_WORDS[cause]
         super().__init__(f"testbed-broken-{node}", self.crash_once, _ROUND_SECONDS)
         self.crashed: list[str] = []
-        """The pods that it has crashed, in order."""
+        """The paths of the pods that it has crashed, in order."""
 
     def crash_once(self) -> None:
         """Crash every engine on the node that does not serve yet."""
@@ -56,7 +56,7 @@ class BrokenNode(BackgroundLoop):
                 if container.get("ready"):
                     return
                 self._client.merge_patch(path, {"metadata": {"annotations": {CRASH_ANNOTATION: self._words}}})
-                self.crashed.append(str(head["name"]))
+                self.crashed.append(path)
             elif container.get("lastState") and container.get("restartCount") != _RESTARTS:
                 restarted = {**container, "restartCount": _RESTARTS}
                 self._client.merge_patch(f"{path}/status", {"status": {"containerStatuses": [restarted]}})

@@ -124,11 +124,11 @@ def test_a_chain_of_faults_ends_as_if_nothing_had_happened(
     stage: Stage, honest: Honest, undisturbed: dict[str, Any], seed: int
 ) -> None:
     dice = random.Random(f"chain/{seed}")  # noqa: S311 - must be repeatable, not secret
-    faults = stage.faults(dice)
-    chain = dice.sample(sorted(faults), LENGTH)
-    logger.info("seed %d: %s", seed, chain)
     since = AuditLog(stage.control_plane.audit_log).offset()
     with namespace_of(stage.control_plane, f"chain-{seed}") as view:
+        faults = stage.faults(dice, view)
+        chain = dice.sample(sorted(faults), LENGTH)
+        logger.info("seed %d: %s", seed, chain)
         watchman = Watchman(view)
         with honest.standing(f"stands-{seed}"), watchman.watching():
             with ExitStack() as stack:

@@ -10,12 +10,15 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from testbed.api_client import AT_ONCE, absence_is_fine
 from testbed.background import BackgroundLoop
+from testbed.broken_node import BrokenNode
 from testbed.control_plane import ControlPlane
 from testbed.fault_proxy import FaultProxy
 from testbed.faults import Cut, CutStream, Delay, Verb, too_many_requests
 from testbed.fleet import gpu_node
 from testbed.operator_process import OperatorProcess
+from testbed.rejecting_kubelet import RejectingKubelet
 from testbed.waiting import wait_until
 from tests.support.installed import View, condition
 from tests.support.poison import POISONED_SPECS, clear, create
@@ -68,10 +71,10 @@ class Stage:
     benches: int
     pause_seconds: float
 
-    def faults(self, dice: random.Random) -> dict[str, Callable[[], AbstractContextManager[None]]]:
-        """Every fault, by name."""
+    def faults(self, dice: random.Random, view: View) -> dict[str, Callable[[], AbstractContextManager[None]]]:
+        """Every fault, by name. Some are of the namespace where the objects are."""
         everything_but_watches = frozenset({Verb.READ, Verb.WRITE})
-        seed = dice.randrange(1000)
+        seed, bench = dice.randrange(1000), dice.randrange(self.benches)
         return {
             "kill": self._killed,
             "pause": self._paused,
@@ -80,7 +83,11 @@ class Stage:
             "latency": lambda: self._rule(Delay(0.2)),
             "lost answers": lambda: self._rule(Cut(applied=True), verbs={Verb.WRITE}, share=0.3, seed=seed),
             "partition": self.proxy.partition,
-            "node": lambda: self._node_lost(dice.randrange(self.benches)),
+            "node": lambda: self._node_lost(bench),
+            "cordon": lambda: self._cordoned(bench),
+            "rejection": lambda: self._rejecting(bench),
+            "broken node": lambda: self._broken(bench),
+            "quota": lambda: self._quota_used_up(view),
             "poison": lambda: self._poisoned(dice),
         }
 
@@ -115,6 +122,37 @@ class Stage:
         self.control_plane.lose_node(f"bench-{bench}-0")
         yield
         self.control_plane.apply([bench_node(bench, 0)])
+
+    @contextmanager
+    def _cordoned(self, bench: int) -> Iterator[None]:
+        path = f"/api/v1/nodes/bench-{bench}-0"
+        self.control_plane.client.merge_patch(path, {"spec": {"unschedulable": True}})
+        yield
+        self.control_plane.client.merge_patch(path, {"spec": {"unschedulable": None}})
+
+    @contextmanager
+    def _rejecting(self, bench: int) -> Iterator[None]:
+        with RejectingKubelet(self.control_plane.client, f"bench-{bench}-0"):
+            yield
+
+    @contextmanager
+    def _broken(self, bench: int) -> Iterator[None]:
+        with BrokenNode(self.control_plane.client, f"bench-{bench}-0") as node:
+            yield
+        for path in node.crashed:  # whoever mends a node starts its containers anew
+            with absence_is_fine():
+                self.control_plane.client.send("DELETE", path, AT_ONCE)
+
+    @contextmanager
+    def _quota_used_up(self, view: View) -> Iterator[None]:
+        """Leave the namespace no more GPUs than its pods have."""
+        resource = "requests.nvidia.com/gpu"
+        used = sum(pod["status"].get("phase") not in ("Succeeded", "Failed") for pod in view.all("pods"))
+        head = {"name": "tight", "namespace": view.namespace}
+        spec = {"hard": {resource: str(used)}}
+        self.control_plane.apply([{"apiVersion": "v1", "kind": "ResourceQuota", "metadata": head, "spec": spec}])
+        yield
+        self.control_plane.client.send("DELETE", f"/api/v1/namespaces/{view.namespace}/resourcequotas/tight")
 
     @contextmanager
     def _poisoned(self, dice: random.Random) -> Iterator[None]:
@@ -182,6 +220,6 @@ class Watchman:
         )
         for name, count in staying.items():
             wanted = bodies[name]["spec"].get("replicas", 1) if name in bodies else count
-            if count > wanted + 1:  # one more while a change rolls out
+            if count > wanted + max(1, wanted):  # one more while a change rolls out, or for each before its node goes
                 self.broken.append(f"{name}: {count} pods for {wanted} replicas")
         self.rounds += 1

@@ -10,6 +10,7 @@ from typing import Any
 from plimsoll.app.exports.pseudonyms import Pseudonyms
 from plimsoll.domain.spot import SPOT_LABELS
 from plimsoll.facts.cluster.cloud_labels import AWS_LABELS, GKE_ACCELERATOR, GPU_TYPE_LABEL
+from plimsoll.facts.cluster.disruption import DISRUPTION_TAINTS
 from plimsoll.facts.cluster.gpu_count import COUNTS, INSTANCE_TYPE, SHARING
 from plimsoll.facts.cluster.node_pools import POOL_LABEL as NODE_POOL
 from plimsoll.facts.cluster.startup_taints import STARTUP_PREFIX, is_startup_taint
@@ -20,7 +21,7 @@ HOSTNAME = "kubernetes.io/hostname"
 
 _READ = frozenset({
     GPU_TYPE_LABEL, GKE_ACCELERATOR, *(label for pair in AWS_LABELS for label in pair), *SHARING, *COUNTS,
-    INSTANCE_TYPE, *SPOT_LABELS,
+    INSTANCE_TYPE, *SPOT_LABELS, *DISRUPTION_TAINTS,
 })  # fmt: skip
 
 _OF_VENDORS = re.compile(r"(nvidia|amd)\.com/.*|node\.kubernetes\.io/.*|kubernetes\.io/(arch|os)")
