@@ -181,9 +181,9 @@ def test_a_spent_budget_and_a_recent_removal_hold_the_next_removal_back(name: st
 
 def test_one_silent_pod_of_two_is_no_slack(quiet: Quiet, beginning: Beginning) -> None:
     told = quiet.after["half"]["status"]["rebalancing"]
-    assert told["message"].endswith("1 of 2 ready replicas are known.")
     assert "changes" not in told
     assert beginning.bench.settled("half") == {L4_POOL: 2}
+    assert told["message"].endswith("1 of 2 ready replicas are known.")
 
 
 def test_recommend_proposes_and_touches_nothing(quiet: Quiet, beginning: Beginning) -> None:
