@@ -31,12 +31,12 @@ from tests.support.installed import (
 )
 from tests.support.kueue_in_memory import GATE, PARENT
 from tests.support.planes import borrowed_plane
+from tests.support.policies import mutation, policy, tried_pod
 
 pytestmark = [pytest.mark.cluster, pytest.mark.story]
 
 [(PARENT_ANNOTATION, PARENT_WORD)] = PARENT.items()
 LABELS = {QUEUE_LABEL: "team-a", QUEUE_PRIORITY_LABEL: "low"}
-GROUP = "admissionregistration.k8s.io/v1"
 COPIED = ", ".join(f'"{name}": string(object.metadata.labels["{name}"])' for name in LABELS)
 FROM_DEPLOYMENT = (
     "Object{spec: Object.spec{template: Object.spec.template{metadata: Object.spec.template.metadata{"
@@ -78,27 +78,6 @@ def operator(control_plane: ControlPlane) -> Iterator[OperatorProcess]:
         yield process
 
 
-def policy(name: str, kind: str, resource: tuple[str, str, list[str]], spec: dict[str, Any]) -> list[dict[str, Any]]:
-    """An admission policy for one resource of the namespace that it is named after, and its binding."""
-    group, plural, operations = resource
-    rule = {"apiGroups": [group], "apiVersions": ["v1"], "resources": [plural], "operations": operations}
-    where = {"matchLabels": {"kubernetes.io/metadata.name": name.partition(".")[2]}}
-    known: dict[str, Any] = {"matchConstraints": {"namespaceSelector": where, "resourceRules": [rule]}}
-    binding = {"policyName": name} | ({"validationActions": ["Deny"]} if kind.startswith("Valid") else {})
-    head = {"apiVersion": GROUP, "metadata": {"name": name}}
-    return [head | {"kind": kind, "spec": known | spec}, head | {"kind": f"{kind}Binding", "spec": binding}]
-
-
-def mutation(condition_: str, expression: str) -> dict[str, Any]:
-    """The part of a policy that changes what fulfils a condition."""
-    return {
-        "failurePolicy": "Fail",
-        "reinvocationPolicy": "Never",
-        "matchConditions": [{"name": "queued", "expression": condition_}],
-        "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}],
-    }
-
-
 @contextmanager
 def kueue(view: View) -> Iterator[None]:
     """Let policies play Kueue's webhooks in a namespace."""
@@ -113,20 +92,11 @@ def kueue(view: View) -> Iterator[None]:
     ]
     view.control_plane.apply(made)
     try:
-        view.wait(lambda: "schedulingGates" in tried_pod(view), "the policies in force")
+        view.wait(lambda: "schedulingGates" in tried_pod(view, PARENT), "the policies in force")
         yield
     finally:
         for each in made:
             view.control_plane.kubectl("delete", each["kind"], each["metadata"]["name"], "--wait=false")
-
-
-def tried_pod(view: View) -> str:
-    """A new pod of a Deployment with a queue, as the API server would store it."""
-    container = {"name": "c", "image": "registry.example/x"}
-    head = {"name": "tried", "annotations": PARENT}
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": head, "spec": {"containers": [container]}}
-    options = ("--namespace", view.namespace, "--dry-run=server", "-o", "json", "-f", "-")
-    return view.control_plane.kubectl("create", *options, stdin=json.dumps(pod))
 
 
 def apply(view: View, name: str, labels: dict[str, str], **spec: Any) -> None:

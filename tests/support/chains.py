@@ -22,6 +22,7 @@ from testbed.rejecting_kubelet import RejectingKubelet
 from testbed.waiting import wait_until
 from tests.support.installed import View, condition
 from tests.support.poison import POISONED_SPECS, clear, create
+from tests.support.policies import gated
 
 NODES_PER_BENCH, GPUS_PER_NODE = 2, 2
 
@@ -88,6 +89,7 @@ class Stage:
             "rejection": lambda: self._rejecting(bench),
             "broken node": lambda: self._broken(bench),
             "quota": lambda: self._quota_used_up(view),
+            "gate": lambda: gated(view),
             "poison": lambda: self._poisoned(dice),
         }
 
