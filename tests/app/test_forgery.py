@@ -33,14 +33,6 @@ class Town:
     api: ApiInMemory
     operator: OperatorInMemory
 
-    async def go_on(self, passes: int = 3, seconds: float = 1.0) -> None:
-        """Make passes."""
-        for _ in range(passes):
-            self.api.clock.now += seconds
-            await self.operator.hear()
-            await self.operator.one_pass()
-            self.api.run_controllers()
-
     def apply(self, name: str, tenant: str = HERE, **spec: Any) -> Body:
         """Create or change an object."""
         return self.api.put(inference_deployment(name, tenant, **honest_spec(tenant, **spec)))
@@ -61,14 +53,14 @@ class Town:
     async def assert_the_neighbour_is_served(self) -> None:
         """Create, change and delete an object of the honest tenant."""
         self.apply("b", HONEST)
-        await self.go_on()
+        await self.operator.go_on(3)
         assert self.ready("b", HONEST) == "Serving"
         self.apply("b", HONEST, replicas=2)
-        await self.go_on()
+        await self.operator.go_on(3)
         assert self.ready("b", HONEST) == "Serving"
         assert len(self.api.all(PODS, HONEST)) == 2
         self.api.delete(INFERENCE_DEPLOYMENTS, ObjectKey(HONEST, "b"))
-        await self.go_on()
+        await self.operator.go_on(3)
         assert self.api.all(PODS, HONEST) == []
         assert self.api.trespasses == []
 
@@ -92,7 +84,7 @@ async def test_forged_workloads_and_pods_enter_no_plan_and_are_named(
     town: Town, caplog: pytest.LogCaptureFixture
 ) -> None:
     owner = town.apply("real")
-    await town.go_on()
+    await town.operator.go_on(3)
     for name, record in RECORDS.items():
         town.api.put(forged_deployment(name, owner, record, 2_000_000))
     town.api.put(forged_pod("forged-pod", owner))
@@ -100,7 +92,7 @@ async def test_forged_workloads_and_pods_enter_no_plan_and_are_named(
     said = "\n".join(record.getMessage() for record in caplog.records)
     assert [name for name in (*RECORDS, "forged-pod") if f"{HERE}/{name} is ignored" not in said] == []
     town.apply("beside", replicas=7)  # nobody believes that the other GPUs are taken
-    await town.go_on()
+    await town.operator.go_on(3)
     assert (town.ready("real"), town.ready("beside")) == ("Serving", "Serving")
 
 
@@ -115,7 +107,7 @@ def claiming(name: str, gpus: int, *, node: str = "", phase: str = "Pending") ->
 
 async def test_pods_that_wait_or_have_ended_or_are_put_where_nothing_is_take_no_gpu_of_a_neighbour(town: Town) -> None:
     town.apply("real")
-    await town.go_on()
+    await town.operator.go_on(3)
     for number in range(200):
         town.api.put(claiming(f"waits-{number}", 8))
         town.api.put(claiming(f"refused-{number}", 8, node=f"{HONEST}-0", phase="Failed"))
@@ -124,7 +116,7 @@ async def test_pods_that_wait_or_have_ended_or_are_put_where_nothing_is_take_no_
     await town.assert_the_neighbour_is_served()
     assert town.ready("real") == "Serving", "what runs is left alone"
     town.apply("second")
-    await town.go_on()
+    await town.operator.go_on(3)
     assert town.ready("second") != "Serving", "a node is as full as its pods request"
 
 
@@ -136,7 +128,7 @@ async def test_a_config_map_that_looks_like_the_price_list_sets_no_price(town: T
     await town.assert_the_neighbour_is_served()
     assert town.operator.prices.current == {}
     town.api.put(prices | {"metadata": {"name": PRICES.name, "namespace": PRICES.namespace}})
-    await town.go_on()
+    await town.operator.go_on(3)
     assert list(town.operator.prices.current) == ["h100-sxm-80gb"], "the admin's is read"
 
 
@@ -145,14 +137,14 @@ async def test_gpus_promised_to_pods_that_cannot_be_made_are_given_to_others(tow
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none", "namespace": "there"}}
     town.api.put(quota | {"spec": {"hard": {"requests.nvidia.com/gpu": "0"}, "scopes": ["Unknown"]}})
     town.api.put(inference_deployment("beyond", "there", **honest_spec(HERE, replicas=8)))
-    await town.go_on(passes=4)
+    await town.operator.go_on(4)
     body = town.api.get(INFERENCE_DEPLOYMENTS, ObjectKey("there", "beyond"))
     assert body is not None
     assert "exceeded quota: none" in condition(body, "Ready")["message"]
     town.apply("heir", replicas=8)
     await town.assert_the_neighbour_is_served()
     assert town.ready("heir") == "WaitingForGpus"
-    await town.go_on(passes=3, seconds=70.0)
+    await town.operator.go_on(3, 70.0)
     assert town.ready("heir") == "Serving"
 
 
@@ -162,7 +154,7 @@ async def test_a_quota_on_memory_admits_one_replica_and_the_other_waits_for_it_w
     town.api.put(quota | {"spec": {"hard": {"requests.memory": "12Gi"}}})
     town.api.run_controllers()
     town.apply("two", replicas=2)
-    await town.go_on()
+    await town.operator.go_on(3)
     reason, message = town.says("two", "Planned")
     assert reason == "WaitingForQuota"
     assert "takes 8.00 GiB of memory and the namespace's ResourceQuota leaves 4.00 GiB of requests.memory" in message
@@ -171,7 +163,7 @@ async def test_a_quota_on_memory_admits_one_replica_and_the_other_waits_for_it_w
     await town.assert_the_neighbour_is_served()
     town.api.put(quota | {"spec": {"hard": {"requests.memory": "16Gi"}}})
     town.api.run_controllers()
-    await town.go_on(passes=4)
+    await town.operator.go_on(4)
     assert town.ready("two") == "Serving"
     assert len(town.api.all(PODS, HERE)) == 2
     assert [body["metadata"]["name"] for body in town.api.all(RESOURCE_QUOTAS)] == ["memory"]
@@ -179,16 +171,16 @@ async def test_a_quota_on_memory_admits_one_replica_and_the_other_waits_for_it_w
 
 async def test_somebody_who_fights_over_the_replicas_is_named_and_does_not_win(town: Town) -> None:
     town.apply("fought-over")
-    await town.go_on()
+    await town.operator.go_on(3)
     [workload] = town.api.all(DEPLOYMENTS, HERE)
     said = []
     for _ in range(6):
         town.api.patch(DEPLOYMENTS, key_of(workload), None, {"spec": {"replicas": 6}})
-        await town.go_on(passes=2, seconds=2.0)
+        await town.operator.go_on(2, 2.0)
         said.append(town.says("fought-over", "Ready"))
     await town.assert_the_neighbour_is_served()
     assert any("set spec.replicas of Deployment here/fought-over-" in message for _, message in said), said
-    await town.go_on(passes=4, seconds=310.0)
+    await town.operator.go_on(4, 310.0)
     assert len(town.api.all(PODS, HERE)) == 1
     assert town.ready("fought-over") == "Serving"
 
@@ -196,11 +188,11 @@ async def test_somebody_who_fights_over_the_replicas_is_named_and_does_not_win(t
 async def test_a_workload_whose_name_is_taken_waits_alone(town: Town) -> None:
     town.api.put(gpu_deployment(f"late-{POOL}", HERE, replicas=0))
     town.apply("late")
-    await town.go_on()
+    await town.operator.go_on(3)
     assert town.ready("late") == "NameConflict"
     await town.assert_the_neighbour_is_served()
     town.api.delete(DEPLOYMENTS, ObjectKey(HERE, f"late-{POOL}"))
-    await town.go_on(passes=4, seconds=6.0)
+    await town.operator.go_on(4, 6.0)
     assert town.ready("late") == "Serving"
 
 
@@ -211,11 +203,11 @@ def without(part: str) -> Callable[[Body], Body]:
 
 async def test_a_workload_that_lost_its_marks_gets_them_back_and_is_removed_after_a_move(town: Town) -> None:
     town.apply("moves")
-    await town.go_on()
+    await town.operator.go_on(3)
     for part in ("annotations", "labels"):
         [workload] = town.api.all(DEPLOYMENTS, HERE)
         town.api.put(without(part)(workload))
-        await town.go_on(passes=2)
+        await town.operator.go_on(2)
     spec = honest_spec(HERE)
     town.api.put(inference_deployment("moves", HERE, **spec | {"overrides": spec["overrides"] | {"tensorParallel": 2}}))
     await town.assert_the_neighbour_is_served()

@@ -50,15 +50,8 @@ class Play:
         for _ in range(MOST_PASSES):
             if question():
                 return
-            await self.go_on()
+            await self.operator.go_on()
         raise AssertionError(f"not within {MOST_PASSES} passes: {self.world.view.get(NAME).get('status')}")
-
-    async def go_on(self) -> None:
-        """Make one pass, a second after the last one."""
-        self.api.clock.now += 1.0
-        await self.operator.hear()
-        await self.operator.one_pass()
-        self.api.run_controllers()
 
     def begin(self) -> None:
         """Let the cause come."""
@@ -198,7 +191,7 @@ async def test_killed_at_any_write_it_ends_as_in_peace_and_what_is_over_stays_ov
         over = len(play.api.writes)
         await play.operator.restart()
         for _ in range(3):
-            await play.go_on()
+            await play.operator.go_on()
         again = [each for each in play.writes(over) if each[1] not in ("events", "inferencedeployments/status")]
         assert again == [], (how, write)
 

@@ -93,12 +93,6 @@ class World:
     def _next_trouble(self) -> Trouble | None:
         return self.troubles.pop(0) if self.troubles else None
 
-    async def go_on(self) -> None:
-        """Deliver what happened, make one pass, and let Kubernetes do its part."""
-        await self.operator.hear()
-        await self.operator.one_pass()
-        self.api.run_controllers()
-
     def objects(self, namespace: str) -> list[Body]:
         """The InferenceDeployments of a namespace."""
         return self.api.all(INFERENCE_DEPLOYMENTS, namespace)
@@ -310,7 +304,7 @@ class TwoWorlds(RuleBasedStateMachine):
     def _pass(self) -> None:
         self.clock.now += 1.0
         for world in (self.world, self.twin):
-            self.loop.run(world.go_on())
+            self.loop.run(world.operator.go_on(seconds=0.0))
         assert self.world.api.trespasses == []
         if self.is_calm:
             assert self._faults(TENANTS) == []
@@ -336,7 +330,7 @@ class TwoWorlds(RuleBasedStateMachine):
         for _ in range(4):
             self.clock.now += _REST_SECONDS
             for world in (self.world, self.twin):
-                self.loop.run(world.go_on())
+                self.loop.run(world.operator.go_on(seconds=0.0))
         self.is_calm = True
         for tenant in TENANTS:
             self._assert_agreed(tenant)
@@ -348,7 +342,7 @@ class TwoWorlds(RuleBasedStateMachine):
         """A process that knows nothing finds nothing to do for the tenants."""
         before, versions = len(self.world.api.writes), self.world.versions(VICTIM)
         self.loop.run(self.world.operator.restart())
-        self.loop.run(self.world.go_on())
+        self.loop.run(self.world.operator.go_on(seconds=0.0))
         again = [event for event in self.world.api.writes[before:] if (event.user, event.namespace) == (USER, HONEST)]
         assert [(each.verb, each.resource, each.name) for each in again] == []
         assert self.world.versions(VICTIM) == versions

@@ -86,14 +86,6 @@ class Town:
         found = condition(self.object(name), "Placed")
         return found["reason"], found["message"]
 
-    async def go_on(self, passes: int = 1, seconds: float = 1.0) -> None:
-        """Make passes, each of them followed by what Kubernetes does."""
-        for _ in range(passes):
-            self.api.clock.now += seconds
-            await self.operator.hear()
-            await self.operator.one_pass()
-            self.api.run_controllers()
-
 
 @pytest.fixture
 async def town(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Town]:
@@ -108,7 +100,7 @@ async def town(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
 async def test_the_labels_go_to_deployment_and_pods_and_the_status_names_the_queue(town: Town) -> None:
     labels = {QUEUE_LABEL: "team-a", QUEUE_PRIORITY_LABEL: "low", "team": "a"}
     town.put("a", labels=labels)
-    await town.go_on(2)
+    await town.operator.go_on(2)
     [workload], [pod] = town.api.all(DEPLOYMENTS, QUEUED), town.pods("a")
     for head in (workload["metadata"], workload["spec"]["template"]["metadata"], pod["metadata"]):
         assert {name: head["labels"].get(name) for name in labels} == labels | {"team": None}
@@ -122,26 +114,26 @@ async def test_the_labels_go_to_deployment_and_pods_and_the_status_names_the_que
     assert condition(town.object("a"), "Reconciling")["reason"] == "WaitingForQueue"
     town.kueue.admit(pod)
     town.api.run_controllers()
-    await town.go_on(2)
+    await town.operator.go_on(2)
     assert condition(town.object("a"), "Ready")["reason"] == "Serving"
     assert uid_of(town.pods("a")[0]) == uid_of(pod)
 
 
 async def test_a_gate_without_a_queue_is_named_as_before(town: Town) -> None:
     town.put("n", HONEST, podTemplate={**honest_spec(HONEST)["podTemplate"], "annotations": dict(PARENT)})
-    await town.go_on(2)
+    await town.operator.go_on(2)
     found = condition(town.object("n", HONEST), "Placed")
     assert (found["reason"], "its scheduling gates to be removed" in found["message"]) == ("WaitingForScheduler", True)
 
 
 async def test_where_a_pod_waits_for_a_node_as_well_the_scheduler_is_quoted(town: Town) -> None:
     town.put("a", replicas=2)
-    await town.go_on()
+    await town.operator.go_on()
     town.kueue.admit(town.pods("a")[0])
     for node in town.api.all(NODES):
         town.api.put({**node, "spec": {"taints": [{"key": "x", "effect": "NoSchedule"}]}})
     town.api.run_controllers()
-    await town.go_on()
+    await town.operator.go_on()
     reason, message = town.placed("a")
     assert reason == "WaitingForScheduler"
     assert message.startswith("2 pods wait for a node")
@@ -150,44 +142,44 @@ async def test_where_a_pod_waits_for_a_node_as_well_the_scheduler_is_quoted(town
 
 async def test_a_label_that_comes_later_reaches_the_deployment(town: Town) -> None:
     town.put("a", labels={}, replicas=0)
-    await town.go_on()
+    await town.operator.go_on()
     town.put("a", labels={QUEUE_LABEL: "team-a"}, replicas=0)
-    await town.go_on()
+    await town.operator.go_on()
     assert [queue_of(body) for body in town.api.all(DEPLOYMENTS, QUEUED)] == ["team-a"]
 
 
 async def test_a_change_of_the_queue_that_kueue_refuses_is_said_and_nothing_that_serves_ends(town: Town) -> None:
     town.put("a")
     town.put("n", HONEST)
-    await town.go_on()
+    await town.operator.go_on()
     town.kueue.admit(town.pods("a")[0])
     town.api.run_controllers()
-    await town.go_on()
+    await town.operator.go_on()
     [serving] = town.pods("a")
     town.put("a", labels={QUEUE_LABEL: "team-b"})
-    await town.go_on(3)
+    await town.operator.go_on(3)
     reason, message = town.placed("a")
     assert (reason, "field is immutable" in message) == ("PodsNotCreated", True)
     assert [uid_of(pod) for pod in town.pods("a")] == [uid_of(serving)]
     town.put("n", HONEST, replicas=2)
-    await town.go_on(3)
+    await town.operator.go_on(3)
     assert condition(town.object("n", HONEST), "Ready")["reason"] == "Serving"
     town.put("a", labels={QUEUE_LABEL: "team-a"})
-    await town.go_on(3)
+    await town.operator.go_on(3)
     assert condition(town.object("a"), "Ready")["reason"] == "Serving"
 
 
 async def test_after_an_eviction_one_pod_waits_for_its_queue_and_keeps_its_gpus(town: Town) -> None:
     town.put("a", replicas=sum(GPUS.values()))
-    await town.go_on()
+    await town.operator.go_on()
     for pod in town.kueue.waiting():
         town.kueue.admit(pod)
     town.api.run_controllers()
-    await town.go_on()
+    await town.operator.go_on()
     town.kueue.evict(town.pods("a")[0])
     town.api.run_controllers()
     town.put("b")
-    await town.go_on(3, 60.0)
+    await town.operator.go_on(3, 60.0)
     assert len(town.pods("a")) == sum(GPUS.values())
     assert town.placed("a")[0] == "WaitingForQueue"
     assert condition(town.object("a"), "Available")["reason"] == "SomeReplicasServe"
@@ -195,7 +187,7 @@ async def test_after_an_eviction_one_pod_waits_for_its_queue_and_keeps_its_gpus(
     [gated] = town.kueue.waiting()
     town.kueue.admit(gated)
     town.api.run_controllers()
-    await town.go_on(2)
+    await town.operator.go_on(2)
     assert condition(town.object("a"), "Ready")["reason"] == "Serving"
 
 
@@ -205,20 +197,20 @@ async def test_an_object_that_a_queueing_system_creates_suspended_has_nothing_un
     """As Kueue does with jobs: ``suspend`` is set at the start, unset, and set again."""
     town.put("a", suspend=True)
     town.put("n", HONEST)
-    await town.go_on(3)
+    await town.operator.go_on(3)
     assert (town.pods("a"), town.api.all(DEPLOYMENTS, QUEUED)) == ([], [])
     assert condition(town.object("n", HONEST), "Ready")["reason"] == "Serving"
     town.put("a", suspend=False)
-    await town.go_on()
+    await town.operator.go_on()
     [pod] = town.pods("a")
     town.put("a", suspend=True)
-    await town.go_on(3, 60.0)
+    await town.operator.go_on(3, 60.0)
     assert [uid_of(each) for each in town.pods("a")] == [uid_of(pod)]
     assert town.object("a")["spec"]["suspend"] is True
     town.put("a", suspend=False)
     town.kueue.admit(pod)
     town.api.run_controllers()
-    await town.go_on(2)
+    await town.operator.go_on(2)
     assert condition(town.object("a"), "Ready")["reason"] == "Serving"
     assert uid_of(town.pods("a")[0]) == uid_of(pod)
 
@@ -318,7 +310,7 @@ class Queues(RuleBasedStateMachine):
 
     def _pass(self, passes: int = 1, seconds: float = 1.0) -> None:
         for _ in range(passes):
-            self.loop.run(self.town.go_on(1, seconds))
+            self.loop.run(self.town.operator.go_on(1, seconds))
             assert self.town.api.trespasses == []
             assert not any((each.user, each.resource) == (USER, KIND) for each in self.town.api.writes)
             assert len([pod for pod in self.town.pods("n", HONEST) if is_bound(pod)]) == self.neighbours

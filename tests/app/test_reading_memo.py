@@ -248,7 +248,7 @@ def test_the_queue_of_an_object_is_read_when_its_label_changes_and_other_labels_
 
     def read(labels: Any) -> None:
         body: Body = {"metadata": {"uid": "a", "name": "x", "generation": 1, "labels": labels}, "spec": {}}
-        memo.resource(body, lambda told: cast("Any", _noted(asked, told)))
+        memo.resource(body, lambda reading: cast("Any", _noted(asked, reading)))
 
     for labels in (
         {},

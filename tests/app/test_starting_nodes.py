@@ -75,14 +75,6 @@ class Town:
         """Which of the two conditions that exist only while true are there."""
         return {kind for kind in ("Reconciling", "Stalled") if condition(self.shown(name), kind)}
 
-    async def go_on(self, passes: int = 3, seconds: float = 1.0) -> None:
-        """Make passes."""
-        for _ in range(passes):
-            self.api.clock.now += seconds
-            await self.operator.hear()
-            await self.operator.one_pass()
-            self.api.run_controllers()
-
 
 @contextmanager
 def town() -> Iterator[tuple[Town, asyncio.Runner]]:
@@ -113,14 +105,14 @@ def test_it_is_reconciling_until_the_last_taint_goes_and_a_neighbour_is_served_m
         here.apply("n", HONEST, replicas=replicas)
         left = dict(taints)
         while left:
-            loop.run(here.go_on())
+            loop.run(here.operator.go_on(3))
             assert here.reason("n", HONEST) == "Serving"
             assert here.summary("a") == {"Reconciling"}
             message = condition(here.shown("a"), "Planned")["message"]
             assert all(key in message for key in sorted(left)[:3])
             left.popitem()
             here.taint(left)
-        loop.run(here.go_on())
+        loop.run(here.operator.go_on(3))
         assert here.reason("a") == "Serving"
         assert here.reason("n", HONEST) == "Serving"
 
@@ -132,7 +124,7 @@ def test_who_tolerates_the_taints_is_placed_at_once(taints: dict[str, str]) -> N
         here.taint(taints)
         here.apply("waits", HERE)
         here.apply("tolerates", HERE, *taints)
-        loop.run(here.go_on())
+        loop.run(here.operator.go_on(3))
         assert here.reason("tolerates") == "Serving"
         assert here.summary("waits") == {"Reconciling"}
 
@@ -141,10 +133,10 @@ def test_a_taint_that_does_not_go_is_waited_for_fifteen_minutes() -> None:
     with town() as (here, loop):
         here.taint({KEYS[0]: "NoSchedule"})
         here.apply("a", HERE)
-        loop.run(here.go_on(1))
+        loop.run(here.operator.go_on(1))
         due = here.operator.passes.make(here.operator.store.picture(), {}, here.api.clock.now).due_in_seconds
         assert NODE_STARTS_SECONDS - 2 < min(due) < NODE_STARTS_SECONDS + 1
-        loop.run(here.go_on(1, min(due)))
+        loop.run(here.operator.go_on(1, min(due)))
         assert here.summary("a") == {"Stalled"}
         assert KEYS[0] not in condition(here.shown("a"), "Planned")["message"]
 
@@ -156,7 +148,7 @@ def test_another_taint_is_no_start() -> None:
     with town() as (here, loop):
         here.taint({KEYS[0]: "NoSchedule", "team": "NoSchedule"})
         here.apply("a", HERE)
-        loop.run(here.go_on())
+        loop.run(here.operator.go_on(3))
         assert here.summary("a") == {"Stalled"}
 
 

@@ -21,11 +21,11 @@ async def test_an_engine_that_pools_proves_too_small_below_a_step_and_a_request_
     opened: Open,
 ) -> None:
     there = opened(l4=4)
-    told = {"enough": STEP_AND_REQUEST, "less": STEP_AND_REQUEST - 1, "generates": 4 * 4096, "lacks": 4 * 4096 - 1}
-    for name in told:
+    reported = {"enough": STEP_AND_REQUEST, "less": STEP_AND_REQUEST - 1, "generates": 4 * 4096, "lacks": 4 * 4096 - 1}
+    for name in reported:
         there.put(name, L4, rebalancing=AUTO, **(GENERATES if name in ("generates", "lacks") else POOLS))
     await there.settle()
     for name, case in there.make().items():
-        there.load(case, EASY, capacity=told[name])
+        there.load(case, EASY, capacity=reported[name])
     found = {name: [entry["kvTokens"] for entry in small(case)] for name, case in there.make().items()}
     assert found == {"enough": [], "less": [STEP_AND_REQUEST - 1], "generates": [], "lacks": [4 * 4096 - 1]}

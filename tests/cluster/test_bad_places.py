@@ -13,7 +13,6 @@ from testbed.fleet import gpu_node
 from testbed.kwok_config import LOAD_TIME_ANNOTATION
 from testbed.operator_process import OperatorProcess
 from testbed.rejecting_kubelet import RejectingKubelet
-from tests.support.faulty import IMPATIENT
 from tests.support.installed import View, condition, install
 from tests.support.planes import borrowed_plane
 
@@ -34,13 +33,6 @@ def control_plane() -> Iterator[ControlPlane]:
     ]
     with borrowed_plane(nodes) as running:
         install(running)
-        yield running
-
-
-@pytest.fixture(scope="module")
-def operator(control_plane: ControlPlane) -> Iterator[OperatorProcess]:
-    """The operator, with the rights of its chart."""
-    with OperatorProcess(control_plane, environment=IMPATIENT) as running:
         yield running
 
 

@@ -12,7 +12,6 @@ from testbed.control_plane import ControlPlane
 from testbed.fleet import gpu_node
 from testbed.kwok_config import LOAD_TIME_ANNOTATION
 from testbed.operator_process import OperatorProcess
-from tests.support.faulty import IMPATIENT
 from tests.support.installed import View, condition, install
 from tests.support.planes import borrowed_plane
 
@@ -27,13 +26,6 @@ def control_plane() -> Iterator[ControlPlane]:
     nodes = [gpu_node("l4-a", "L4", 2), gpu_node("l4-b", "L4", 2), gpu_node("h100", "H100-80GB-HBM3", 4)]
     with borrowed_plane(nodes) as running:
         install(running)
-        yield running
-
-
-@pytest.fixture(scope="module")
-def operator(control_plane: ControlPlane) -> Iterator[OperatorProcess]:
-    """The operator, with the rights of its chart."""
-    with OperatorProcess(control_plane, environment=IMPATIENT) as running:
         yield running
 
 

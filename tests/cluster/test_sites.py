@@ -10,7 +10,6 @@ import pytest
 from testbed.control_plane import ControlPlane
 from testbed.fleet import gpu_node
 from testbed.operator_process import OperatorProcess
-from tests.support.faulty import IMPATIENT
 from tests.support.installed import View, condition, install
 from tests.support.planes import borrowed_plane
 
@@ -31,13 +30,6 @@ def control_plane() -> Iterator[ControlPlane]:
     ]
     with borrowed_plane(nodes) as running:
         install(running)
-        yield running
-
-
-@pytest.fixture(scope="module")
-def operator(control_plane: ControlPlane) -> Iterator[OperatorProcess]:
-    """The operator, with the rights of its chart."""
-    with OperatorProcess(control_plane, environment=IMPATIENT) as running:
         yield running
 
 
@@ -97,8 +89,8 @@ def test_a_replica_goes_to_the_zone_of_its_volume_though_the_other_zone_is_cheap
     here.wait_ready("cached")
     neighbour.wait_ready("free")
     assert [here.nodes_of("cached"), neighbour.nodes_of("free")] == [["a100-a"], ["l4-b"]]
-    told = {(each["gpuType"], each["reason"]) for each in here.get("cached")["status"]["rejections"]}
-    assert ("l4-24gb", "VolumeElsewhere") in told
+    rejected = {(each["gpuType"], each["reason"]) for each in here.get("cached")["status"]["rejections"]}
+    assert ("l4-24gb", "VolumeElsewhere") in rejected
     assert operator.is_running
 
 

@@ -55,7 +55,7 @@ def test_gpus_that_only_dra_publishes_are_named_by_driver() -> None:
 
 
 def coming(*ignored: IgnoredNode, nodes: tuple[GpuNode, ...] = (), now: float, **spec: Any) -> Coming:
-    """What may still come to a deployment without a place."""
+    """Return what may still come to a deployment without a place."""
     where = replace(fleet(*nodes), ignored=ignored)
     (waits,) = plan([tenant(request(**spec))], where)
     return NewNodes.of(where, now).coming_to(waits)

@@ -143,7 +143,7 @@ ENTRIES: Mapping[str, dict[str, Any]] = {
         "fieldRef": {"fieldPath": "metadata.name"},
     },
 }
-"""What a part of an object needs to be good, by its path."""
+"""The values of a valid part of an object, by its path."""
 
 
 def manifest_with(path: str, value: Any, name: str = "copied", namespace: str = "default") -> dict[str, Any]:

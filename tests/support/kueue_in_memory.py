@@ -1,4 +1,4 @@
-"""What Kueue does to Deployments and their pods, on an API server in memory.
+"""Kueue's work on Deployments and their pods, on an API server in memory.
 
 The behaviour is that of ``deployment_webhook.go``, ``pod_webhook.go`` and ``pod_controller.go`` in
 kubernetes-sigs/kueue at ff69552e79: the labels of a Deployment go into its template, a pod with a queue is made behind

@@ -245,6 +245,14 @@ class OperatorInMemory:
         if self.client.is_dead:
             await self.restart()
 
+    async def go_on(self, passes: int = 1, seconds: float = 1.0) -> None:
+        """Make passes, each so long after the one before. Kubernetes' controllers run after each."""
+        for _ in range(passes):
+            self.api.clock.now += seconds
+            await self.hear()
+            await self.one_pass()
+            self.api.run_controllers()
+
     async def restart(self) -> None:
         """End the process without a word, and start another one."""
         self.client.is_dead = True
