@@ -77,6 +77,16 @@ class NodeRule(NamedTuple):
         """Whether a node with these labels follows the rule."""
         return any(term and all(each.matches(labels) for each in term) for term in self.terms)
 
+    @property
+    def new_node_needs(self) -> str:
+        """What a new node must have, in words; empty where usual nodes follow the rule."""
+        figures = dict(self.numbers)
+        if self.reason is Reason.VOLUME_ELSEWHERE:
+            return str(figures["where"])
+        if self.accepts({ARCHITECTURE_LABEL: USUAL_ARCHITECTURES[0]}):
+            return ""
+        return f"platform {str(figures['platforms']).replace(', ', ' or ')}"
+
 
 def left_rule(left: Mapping[str, str]) -> NodeRule:
     """Return the rule that keeps pods off nodes where they could not run; ``left`` are the causes by node."""

@@ -183,10 +183,10 @@ class Request:
         return self if kept == self.node_rules else replace(self, node_rules=kept)
 
     @property
-    def volume_place(self) -> Numbers:
-        """Where new nodes must be, so that they can mount its volumes; empty where that does not matter."""
-        rules = [dict(rule.numbers) for rule in self.node_rules if rule.reason is Reason.VOLUME_ELSEWHERE]
-        return (("where", " and ".join(str(each["where"]) for each in rules)),) if rules else ()
+    def new_node_needs(self) -> Numbers:
+        """What new nodes must have, so that they mount its volumes and run its image; empty where usual nodes do."""
+        needs = [rule.new_node_needs for rule in self.node_rules if rule.new_node_needs]
+        return (("needs", " and ".join(needs)),) if needs else ()
 
     def with_narrow_cache(self) -> Request:
         """Return the request with the fp8 KV cache that it permits."""

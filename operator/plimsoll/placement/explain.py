@@ -94,9 +94,9 @@ def _gib(figures: Figures, name: str) -> str:
     return format_gib(int(figures[name]))
 
 
-def _there(figures: Figures) -> str:
-    """Return where new nodes must be, if a volume decides that."""
-    return f" with {figures['where']}" if "where" in figures else ""
+def _needed(figures: Figures) -> str:
+    """Return what new nodes must have, if a volume or the image decides that."""
+    return f" with {figures['needs']}" if "needs" in figures else ""
 
 
 def _price(figures: Figures, name: str) -> str:
@@ -316,9 +316,9 @@ _REMEDIES: dict[RemedyKind, Callable[[Figures], str]] = {
     ),
     RemedyKind.ADD_NODES: lambda f: (
         f"add {f['nodes']} node{'' if f['nodes'] == 1 else 's'} of the group {f['group']} ({f['gpus']} {f['gpu_type']} "
-        f"each, {_price(f, 'price')}{'' if f['nodes'] == 1 else ' together'}){_there(f)}: {_all_or_some(f)}"
+        f"each, {_price(f, 'price')}{'' if f['nodes'] == 1 else ' together'}){_needed(f)}: {_all_or_some(f)}"
     ),
-    RemedyKind.ADD_GPUS: lambda f: f"add a node with {f['gpus']} {f['gpu_type']}{_there(f)}",
+    RemedyKind.ADD_GPUS: lambda f: f"add a node with {f['gpus']} {f['gpu_type']}{_needed(f)}",
     RemedyKind.RELAX_CONSTRAINTS: lambda f: (
         f"drop spec.gpu, spec.overrides or the node selector: {f['gpus']} {f['gpu_type']} would do"
     ),

@@ -78,7 +78,7 @@ def _growth(request: Request, missing: int, groups: Sequence[Growable], left: Ma
     best: dict[tuple[str, CapacityType], Growth] = {}
     for each in sorted((each for each in found if each is not None), key=lambda each: each.order):
         best.setdefault((each.group.name, each.group.gpu.capacity), each)
-    return tuple(_remedy(each, missing, request.volume_place) for each in [*best.values()][:MOST_NAMED])
+    return tuple(_remedy(each, missing, request.new_node_needs) for each in [*best.values()][:MOST_NAMED])
 
 
 def grown(request: Request, missing: int, growing: Growable, left: Mapping[str, int]) -> Growth | None:
@@ -99,7 +99,7 @@ def grown(request: Request, missing: int, growing: Growable, left: Mapping[str, 
     return Growth(group, nodes, min(wanted, nodes * on_one), option) if nodes > 0 else None
 
 
-def _remedy(found: Growth, missing: int, place: Numbers) -> Remedy:
+def _remedy(found: Growth, missing: int, needs: Numbers) -> Remedy:
     group = found.group
     numbers: list[tuple[str, int | str]] = [
         ("group", group.name),
@@ -110,4 +110,4 @@ def _remedy(found: Growth, missing: int, place: Numbers) -> Remedy:
         ("replicas", found.replicas),
         ("missing", missing),
     ]
-    return Remedy(RemedyKind.ADD_NODES, (*numbers, *place))
+    return Remedy(RemedyKind.ADD_NODES, (*numbers, *needs))

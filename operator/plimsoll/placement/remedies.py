@@ -123,7 +123,7 @@ class Adviser:
         shop = self._shop(request.node_selector)
         chosen = first_that_fits(request.for_new_nodes(), shop.fleet, shop.ledger)
         if chosen is not None:
-            yield _gpus(RemedyKind.ADD_GPUS, chosen, request.volume_place)
+            yield _gpus(RemedyKind.ADD_GPUS, chosen, request.new_node_needs)
 
     def _shop(self, labels: Labels) -> _Shop:
         """Return the nodes that one could buy, with these labels. Requests with one node selector share them."""
@@ -183,8 +183,8 @@ def _seen(request: Request, fleet: Fleet, ledger: Ledger) -> tuple[object, ...]:
     )
 
 
-def _gpus(kind: RemedyKind, chosen: Option, place: Numbers = ()) -> Remedy:
-    return Remedy(kind, (("gpu_type", chosen.gpu.name), ("gpus", chosen.split.gpus), *place))
+def _gpus(kind: RemedyKind, chosen: Option, needs: Numbers = ()) -> Remedy:
+    return Remedy(kind, (("gpu_type", chosen.gpu.name), ("gpus", chosen.split.gpus), *needs))
 
 
 def _smaller_load(request: Request, fleet: Fleet, roomy: Sequence[Candidate]) -> Iterator[Remedy]:
