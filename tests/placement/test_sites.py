@@ -116,17 +116,19 @@ class TestPlatforms:
         assert [each.kind for each in offered.remedies][:1] == [RemedyKind.ADD_NODES]
         assert growable((group,), Fleet())
 
-    def test_who_is_advised_to_buy_a_node_reads_which_platform_it_must_have(self) -> None:
+    def test_who_is_advised_to_buy_a_node_reads_which_platform_and_labels_it_must_have(self) -> None:
         """Most cards are sold in nodes of either architecture."""
 
-        def advice(*offered: str) -> list[str]:
-            wanted = request(node_rules=(architecture_rule(offered), in_zone("a")))
+        def advice(*offered: str, labels: tuple[tuple[str, str], ...] = ()) -> list[str]:
+            wanted = request(node_rules=(architecture_rule(offered), in_zone("a")), node_selector=labels)
             (decided,) = plan([tenant(wanted)], Fleet(), (gpu(L4), gpu(H100)))
             return [remedy_sentence(each) for each in decided.remedies if each.kind is RemedyKind.ADD_GPUS]
 
         [arm], [usual] = advice("arm64", "s390x"), advice("amd64", "arm64")
         assert arm.endswith(f" with platform linux/arm64 or linux/s390x and {ZONE} in a")
         assert usual.endswith(f" with {ZONE} in a")
+        [labelled] = advice("amd64", labels=(("team", "ml"), ("disk", "fast")))
+        assert labelled.endswith(f" with team=ml and disk=fast and {ZONE} in a")
 
     def test_what_runs_stays_until_its_spec_changes(self) -> None:
         where = fleet(node("grace", GH200, 1, held=1, labels={ARCH: "arm64"}), node("h", H100, 8))

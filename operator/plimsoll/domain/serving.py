@@ -184,9 +184,13 @@ class Request:
 
     @property
     def new_node_needs(self) -> Numbers:
-        """What new nodes must have, so that they mount its volumes and run its image; empty where usual nodes do."""
+        """What new nodes must have: the labels that it selects, what mounts its volumes and runs its image.
+
+        It is empty where usual nodes do.
+        """
+        labels = [f"{key}={value}" for key, value in self.node_selector]
         needs = [rule.new_node_needs for rule in self.node_rules if rule.new_node_needs]
-        return (("needs", " and ".join(needs)),) if needs else ()
+        return (("needs", " and ".join((*labels, *needs))),) if labels or needs else ()
 
     def with_narrow_cache(self) -> Request:
         """Return the request with the fp8 KV cache that it permits."""
