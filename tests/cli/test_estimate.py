@@ -23,7 +23,7 @@ from plimsoll.engines.vllm.memory.estimate import estimate
 from plimsoll.engines.vllm.settings import engine_settings
 from tests.adapters.fake_hub import safetensors
 from tests.facts.checkpoints import row_of, tensors_of
-from tests.support.model_configs import CONFIGS
+from tests.support.model_configs import CONFIGS, config_of
 from tests.support.planning import H100, L4, LLAMA_8B, gpu, request
 from tests.support.tables import every_case
 from tests.support.terms import terms_of
@@ -145,6 +145,12 @@ def test_a_manifest_s_context_is_not_lowered_in_silence(capsys: pytest.CaptureFi
     body = yaml.safe_load(EXAMPLE.read_text())
     body["spec"] |= {"contextLength": 200_000, "concurrency": 1}
     (tmp_path / "long.yaml").write_text(yaml.safe_dump(body))
+    refused = Ran(capsys, (str(tmp_path / "long.yaml"), "--gpu", H100))
+    assert refused.status == 2
+    assert "spec.contextLength: 200000 cannot be used" in refused.error
+    assert "write at most 131072" in refused.error
+    body["spec"]["engine"] = {"extraArgs": ["--hf-overrides={}"]}
+    (tmp_path / "long.yaml").write_text(yaml.safe_dump(body))
     assert one(capsys, str(tmp_path / "long.yaml"), "--gpu", H100)["engine"]["maxModelLen"] == 200_000
 
 
@@ -265,8 +271,16 @@ def test_a_search_that_ends_at_its_bound_says_or_more(capsys: pytest.CaptureFixt
     assert one(capsys, LLAMA_8B, "--gpu", H100)["inverse"]["mostSequences"]["orMore"] is False
 
 
-def test_a_context_beyond_the_model_s_is_never_shown_without_a_word(capsys: pytest.CaptureFixture[str]) -> None:
-    words = (str(CONFIGS / "Qwen__Qwen2.5-0.5B.json"), "--gpu", H100, "--concurrency", "1", "--context", "40000")
+def test_a_context_beyond_the_model_s_is_never_shown_without_a_word(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    longer = ("--gpu", H100, "--concurrency", "1", "--context", "40000")
+    assert "write at most 32768" in Ran(capsys, (str(CONFIGS / "Qwen__Qwen2.5-0.5B.json"), *longer)).error
+    body = yaml.safe_load(EXAMPLE.read_text())
+    body["spec"]["model"] = {"name": "Qwen/Qwen2.5-0.5B", "config": config_of("Qwen__Qwen2.5-0.5B")}
+    body["spec"]["engine"] = {"extraArgs": ["--hf-overrides={}"]}
+    (tmp_path / "scaled.yaml").write_text(yaml.safe_dump(body))
+    words = (str(tmp_path / "scaled.yaml"), *longer)
     shown = Ran(capsys, words).shown
     assert "40,000 tokens or more, beyond the 32,768 that the model declares." in shown
     assert "Warning: contextLength 40000 exceeds the 32768 tokens" in shown

@@ -124,7 +124,7 @@ def test_one_bad_document_hides_none_of_the_others(run: Run, folder: Path) -> No
 
 
 def test_bad_input_outweighs_what_has_no_place(run: Run, folder: Path) -> None:
-    (folder / "a.yaml").write_text(manifest("huge", context=131_072, concurrency=4096))
+    (folder / "a.yaml").write_text(manifest("huge", context=32_768, concurrency=16_384))
     assert run("plan", "-f", str(folder), "--fleet", FLEET)[0] == 1
     (folder / "b.yaml").write_text("a: [")
     assert run("plan", "-f", str(folder), "--fleet", FLEET)[0] == 2

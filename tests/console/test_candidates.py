@@ -26,7 +26,7 @@ FIGURES = next(
 )
 """The figures of a candidate that fits."""
 
-PROVED = {Reason.OBSERVED_TOO_SMALL, Reason.START_FAILED}
+FAILS = {Reason.OBSERVED_TOO_SMALL, Reason.START_FAILED, Reason.TOO_FEW_STATES}
 
 
 def status_with(*rejections: Rejection) -> tuple[InferenceDeploymentStatus, dict[str, Any]]:
@@ -58,7 +58,7 @@ def test_every_reason_has_a_row_with_code_message_verdict_and_figures(
     (each,) = [each for each in (*found.shown, *found.dear) if each.verdict != "chosen"]
     assert (each.reason, each.message) == (reason.value, sentence)
     assert each.bar is not None
-    assert (each.verdict, each.symbol) == (("no", "\u2717") if reason in PROVED else ("fits", "\u2713"))
+    assert (each.verdict, each.symbol) == (("no", "\u2717") if reason in FAILS else ("fits", "\u2713"))
     estimate = FIGURES.estimate
     need = f"{estimate.computed_bytes / GIB:,.1f} / {estimate.budget_bytes / GIB:,.1f}"
     text = shown(found).text

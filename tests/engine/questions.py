@@ -14,7 +14,7 @@ from typing import Any, Final
 from testbed.engine.arguments import Accepted, ParserAnswer, Refused, ask_parser
 from testbed.engine.kv_capacity import KvAnswer, KvRefused, ask_kv_groups
 from testbed.engine.oracle.ask import ask
-from testbed.engine.oracle.questions import Question
+from testbed.engine.oracle.questions import Card, Question
 from tests.engine.recording import Kind, Recording
 
 MODEL: Final = "meta-llama/Llama-3.1-8B-Instruct"
@@ -55,6 +55,42 @@ def oracle(recording: Recording, questions: Sequence[Mapping[str, Any]]) -> list
     """What the model classes say, in rows as :func:`testbed.engine.oracle.ask.ask` gives them."""
     answers = recording.answers(ORACLE, [dict(question) for question in questions])
     return [row for rows in answers for row in rows]
+
+
+def start(name: str, config: Mapping[str, Any], card: Card, arguments: Sequence[str]) -> dict[str, Any]:
+    """A question whether a server would start on a card: what is in ``config.json``, and what follows the model."""
+    return {"card": asdict(card), **asked(name, config, arguments=tuple(arguments))}
+
+
+def starts(recording: Recording, questions: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What the engine makes of each start: its settings, or the ``error`` that ends it."""
+    return recording.answers(STARTS, [dict(question) for question in questions])
+
+
+def _ask_starts(questions: Sequence[Any]) -> list[dict[str, Any]]:
+    """Put the questions of one card after the other: a process of the engine sees one card."""
+    answers: dict[int, dict[str, Any]] = {}
+    cards = {json.dumps(question["card"]): Card.from_text(json.dumps(question["card"])) for question in questions}
+    for text, card in cards.items():
+        mine = [number for number, question in enumerate(questions) if json.dumps(question["card"]) == text]
+        with TemporaryDirectory() as scratch:
+            asked_of_it = [{**questions[number]} for number in mine]
+            for each in asked_of_it:
+                del each["card"]
+            placed = [_placed(each, Path(scratch) / str(number)) for number, each in enumerate(asked_of_it)]
+            answers |= dict(zip(mine, (_start(row) for row in ask(placed, card)), strict=True))
+    return [answers[number] for number in range(len(questions))]
+
+
+def _start(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What lasts of a row: the folder of the question is another one each time."""
+    if "error" in row:
+        return {"error": _FOLDER.sub("", str(row["error"]))}
+    return {name: row[name] for name in _OF_STARTS}
+
+
+_OF_STARTS: Final = ("max_model_len", "max_num_batched_tokens", "whole_items", "largest_item")
+_FOLDER: Final = re.compile(r"/\S+")
 
 
 def _ask_parser(questions: Sequence[Any]) -> list[Any]:
@@ -116,3 +152,4 @@ def _without_what_passes(answer: Any) -> Any:
 PARSER: Final = Kind("parser", _ask_parser, lasting=_without_what_passes)
 KV_GROUPS: Final = Kind("kv_groups", _ask_kv_groups)
 ORACLE: Final = Kind("oracle", _ask_oracle)
+STARTS: Final = Kind("starts", _ask_starts)

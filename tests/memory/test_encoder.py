@@ -11,16 +11,42 @@ from plimsoll.domain.model import EncoderFacts, FactsSource, ModelFacts, VideoFa
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
-from plimsoll.engines.vllm.memory.encoder import Profiled, encoder_held_bytes, encoder_peak_bytes, profiled
+from plimsoll.engines.vllm.memory.encoder import (
+    Profiled,
+    encoder_held_bytes,
+    encoder_peak_bytes,
+    profiled,
+    tokens_in_one_step,
+)
 from plimsoll.engines.vllm.memory.laws import law_for
 from plimsoll.engines.vllm.memory.served import served_model
+from plimsoll.engines.vllm.settings import engine_settings, with_a_small_step
 from plimsoll.facts.models.config_json import read_model_facts
 from tests.support.model_configs import config_of, facts_of
+from tests.support.planning import gpu, request
 
 QWEN2_5_VL = facts_of("Qwen__Qwen2.5-VL-7B-Instruct")
 QWEN3_VL = facts_of("Qwen__Qwen3-VL-8B-Instruct")
 GEMMA_4 = facts_of("google__gemma-4-26B-A4B")
 GEMMA_3 = facts_of("google__gemma-3-27b-it")
+WHISPER = {
+    "architectures": ["WhisperForConditionalGeneration"],
+    "model_type": "whisper",
+    "is_encoder_decoder": True,
+    "d_model": 1280,
+    "encoder_layers": 32,
+    "encoder_attention_heads": 20,
+    "encoder_ffn_dim": 5120,
+    "decoder_layers": 32,
+    "decoder_attention_heads": 20,
+    "decoder_ffn_dim": 5120,
+    "vocab_size": 51866,
+    "max_source_positions": 1500,
+    "max_target_positions": 448,
+    "num_mel_bins": 128,
+    "torch_dtype": "float16",
+}
+"""Whisper large v3, as published."""
 
 
 def tower(model: ModelFacts) -> EncoderFacts:
@@ -136,3 +162,35 @@ def test_a_model_without_a_tower_has_nothing_of_it() -> None:
 def test_ranks_divide_the_mlp_and_the_heads_alone() -> None:
     what = seen(QWEN2_5_VL, 32)
     assert peak(QWEN2_5_VL, what) / 4 < peak(QWEN2_5_VL, what, Split(4)) < peak(QWEN2_5_VL, what)
+
+
+class TestItemsThatAreNotCut:
+    """A step must hold an image or a video as a whole where later positions of it are attended to."""
+
+    @pytest.mark.parametrize(
+        ("model", "release", "tokens"),
+        [
+            (GEMMA_4, EngineVersion(0, 19), 0),
+            (GEMMA_4, EngineVersion(0, 20), 2496),
+            (GEMMA_4, EngineVersion(0, 32), 2496),
+            (served_model(GEMMA_4, MediaUse(videos=0)), EngineVersion(0, 32), 280),
+            (served_model(GEMMA_4, MediaUse(text_only=True)), EngineVersion(0, 32), 0),
+            (GEMMA_3, EngineVersion(0, 12), 0),
+            (GEMMA_3, EngineVersion(0, 13), 256),
+            (QWEN3_VL, EngineVersion(0, 32), 0),
+        ],
+    )
+    def test_the_step_holds_the_largest_item(self, model: ModelFacts, release: EngineVersion, tokens: int) -> None:
+        assert tokens_in_one_step(model, release, law_for(release), 32_768) == tokens
+
+    def test_both_steps_of_the_planner_hold_it(self) -> None:
+        """The small card's step was 2,048, which vLLM refuses for Gemma 4 (vllm-project/recipes#572)."""
+        wanted = request("google/gemma-4-26B-A4B", concurrency=1, context=512)
+        for card in ("a100-sxm-80gb", "l40s-48gb", "h100-sxm-80gb"):
+            settings = engine_settings(wanted, gpu(card), Split(2))
+            assert settings.max_num_batched_tokens >= 2496
+            assert with_a_small_step(wanted, settings).max_num_batched_tokens == 2496
+
+    def test_an_encoder_decoder_reads_its_sound_at_once(self) -> None:
+        whisper = read_model_facts("openai/whisper", WHISPER, revision=None, source=FactsSource.INLINE)
+        assert tokens_in_one_step(whisper, EngineVersion(0, 32), law_for(EngineVersion(0, 32)), 448) == 1500

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from math import prod
 
-from plimsoll.adapters.catalog import catalogued_models
+from plimsoll.adapters.catalog import catalogued_models, load_model_facts
 from plimsoll.cli.asked import Asked
 from plimsoll.cli.cache_words import cache_sentence
 from plimsoll.cli.direct import direct_question
@@ -40,7 +40,10 @@ every_model = every_case(
 
 @cache
 def asked(name: str, context: int, requests: int, release: str) -> Request | None:
-    found = direct_question(name, Asked(context=context, concurrency=requests, engine=release))
+    facts = load_model_facts(name)
+    assert facts is not None
+    longest = facts.max_context_tokens if facts.names_context else context
+    found = direct_question(name, Asked(context=min(context, longest), concurrency=requests, engine=release))
     return None if found is None else found.request
 
 

@@ -125,6 +125,9 @@ def scarce() -> Scene:
 SCENES: dict[Reason, Callable[[], Scene]] = {
     Reason.TOO_LITTLE_VRAM: lambda: judged(request(LLAMA_70B)),
     Reason.KV_CACHE_TOO_SMALL: lambda: judged(request(context=131_072)),
+    Reason.TOO_FEW_STATES: lambda: judged(
+        request("Qwen/Qwen3.5-27B", concurrency=1, engine=replace(ENGINE, max_sequences=4096))
+    ),
     Reason.OBSERVED_TOO_SMALL: lambda: judged(request(observed=(ObservedCapacity(H100, Split(1), 1000),))),
     Reason.START_FAILED: lambda: judged(replace(request(), failed_starts=((H100, Split(1)),))),
     Reason.TOO_EXPENSIVE: lambda: judged(request(constraints=GpuConstraints(max_hourly_price=Decimal(1)))),

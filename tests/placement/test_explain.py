@@ -28,6 +28,11 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
         {"need_bytes": 80 * GIB, "have_bytes": 72 * GIB, "need_tokens": 65536, "have_tokens": 40000},
         "holds 40000 tokens of KV cache, the load needs 65536 (80.00 GiB per GPU, the engine may use 72.00 GiB)",
     ),
+    (
+        Reason.TOO_FEW_STATES,
+        {"states": 614, "sequences": 1024},
+        "holds the recurrent states of 614 sequences, 1024 are to run at the same time: the engine refuses to start",
+    ),
     (Reason.HEADS_NOT_DIVISIBLE, {"heads": 28, "next_degree": 4}, "28 attention heads do not divide; 4 works"),
     (
         Reason.TOWER_NOT_DIVISIBLE,
@@ -280,6 +285,7 @@ REMEDIES: list[tuple[RemedyKind, Numbers, str]] = [
     ),
     (RemedyKind.REDUCE_CONTEXT, {"from": 8192, "to": 4096}, "lower spec.contextLength from 8192 to 4096"),
     (RemedyKind.REDUCE_CONCURRENCY, {"from": 16, "to": 7}, "lower spec.concurrency from 16 to 7"),
+    (RemedyKind.REDUCE_SEQUENCES, {"from": 1024, "to": 614}, "lower spec.engine.maxSequences from 1024 to 614"),
     (RemedyKind.KV_CACHE_FP8, {}, "set spec.kvCache.precision to fp8"),
     (RemedyKind.WEIGHTS_FP8, {}, "set spec.precision to fp8, or use an FP8 checkpoint"),
     (RemedyKind.WEIGHTS_FP16, {}, "set spec.precision to fp16: these GPUs have no bf16"),

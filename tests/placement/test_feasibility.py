@@ -405,6 +405,7 @@ def test_the_older_law_is_taken_for_an_older_engine() -> None:
 def test_every_reason_can_be_met_in_a_placement() -> None:
     """The reasons that only a whole placement or a plan gives are met in their own tests."""
     elsewhere = {
+        Reason.TOO_FEW_STATES,
         Reason.GPUS_TAKEN,
         Reason.COSTS_MORE,
         Reason.NARROW_CACHE_SAVES_LITTLE,

@@ -125,10 +125,10 @@ class TestPlatforms:
             return [remedy_sentence(each) for each in decided.remedies if each.kind is RemedyKind.ADD_GPUS]
 
         [arm], [usual] = advice("arm64", "s390x"), advice("amd64", "arm64")
-        assert arm.endswith(f" with platform linux/arm64 or linux/s390x and {ZONE} in a")
-        assert usual.endswith(f" with {ZONE} in a")
+        assert arm.endswith(f" and platform linux/arm64 or linux/s390x and {ZONE} in a")
+        assert usual.endswith(f" and {ZONE} in a")
         [labelled] = advice("amd64", labels=(("team", "ml"), ("disk", "fast")))
-        assert labelled.endswith(f" with team=ml and disk=fast and {ZONE} in a")
+        assert labelled.endswith(f" and team=ml and disk=fast and {ZONE} in a")
 
     def test_what_runs_stays_until_its_spec_changes(self) -> None:
         where = fleet(node("grace", GH200, 1, held=1, labels={ARCH: "arm64"}), node("h", H100, 8))

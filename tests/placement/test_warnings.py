@@ -77,7 +77,10 @@ def test_states_for_as_many_sequences_as_declared_are_no_reason_to_warn() -> Non
     declared = on_h100().settings.max_num_seqs
     assert choice_warnings(request(), on_h100(max_sequences=declared)) == ()
     (warning,) = choice_warnings(request(), on_h100(max_sequences=declared - 1))
-    assert f"The recurrent states of {declared - 1} sequences would fit, {declared} are declared" in warning
+    assert f"states of {declared - 1} sequences fit for sure, {declared} are to run at the same time" in warning
+    assert "the engine refuses to start" in warning
+    (warning,) = choice_warnings(request(), on_h100(max_sequences=declared - 1, max_sequences_high=declared))
+    assert "the engine may refuse to start" in warning
 
 
 def test_a_probable_fit_is_said_until_engines_report_that_the_cache_is_large_enough() -> None:

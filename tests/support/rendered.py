@@ -46,6 +46,18 @@ VARIANTS: Final[Mapping[str, tuple[str, dict[str, Any]]]] = {
     "flags of the user's": ("01-minimal", {"engine": {"extraArgs": ["--enable-prefix-caching", "--seed=7"]}}),
     "eight GPUs": ("02-70b-fp8", {"overrides": {"gpuType": "h100-sxm-80gb", "tensorParallel": 8}}),
     "adapters": ("01-minimal", {"engine": {"lora": {"maxAdapters": 4, "maxRank": 64}}}),
+    "an old quantization": (
+        "01-minimal",
+        {
+            "model": {
+                "name": "org/old",
+                "config": {
+                    **config_of("meta-llama__Llama-3.1-8B-Instruct"),
+                    "quantization_config": {"quant_method": "fbgemm_fp8", "modules_to_not_convert": []},
+                },
+            }
+        },
+    ),
     "text alone": ("01-minimal", {"engine": {"textOnly": True}}),
     "images for whole towers": (
         "01-minimal",

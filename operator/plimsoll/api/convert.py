@@ -70,6 +70,7 @@ def to_request(
     check_without_model(spec)
     model = as_served(model, spec.engine)
     _check_adapters(spec, model)
+    _check_context(spec, model)
     precision = weight_precision(spec.precision, model)
     check_release(spec.engine, model, precision)
     media = to_media(spec.engine, model, _version(spec.engine))
@@ -236,6 +237,16 @@ def _check_adapters(spec: InferenceDeploymentSpec, model: ModelFacts) -> None:
     refusal = None if spec.engine.lora is None else engine_of(spec.engine.engine_name).adapters_refusal(model)
     if refusal is not None:
         raise InvalidInput("spec.engine.lora", model.architecture, refusal)
+
+
+def _check_context(spec: InferenceDeploymentSpec, model: ModelFacts) -> None:
+    """Refuse requests that are longer than the engine takes. An image of the user's own may take more."""
+    given = () if spec.pod_template is None else spec.pod_template.env or ()
+    environment = {each.name: each.value for each in given if each.value is not None}
+    engine, arguments = engine_of(spec.engine.engine_name), spec.engine.extra_args or ()
+    refusal = engine.context_refusal(model, spec.context_length, arguments, environment)
+    if refusal is not None and spec.engine.image is None:
+        raise InvalidInput("spec.contextLength", spec.context_length, refusal)
 
 
 def _check_draft_release(spec: EngineSpec, speculation: Speculation | None) -> None:

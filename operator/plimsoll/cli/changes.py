@@ -91,6 +91,12 @@ def with_requests(request: Request, count: int) -> Change:
     return Change(words, f"--concurrency {count}", replace(request, shape=replace(request.shape, concurrency=count)))
 
 
+def with_sequences(request: Request, count: int) -> Change:
+    """Return the change of a manifest's number of sequences."""
+    words = f"spec.engine.maxSequences {count}"
+    return Change(words, "", replace(request, engine=replace(request.engine, max_sequences=count)))
+
+
 def with_context(request: Request, tokens: int) -> Change:
     """Return the change to this context in tokens."""
     shape = replace(request.shape, context_tokens=tokens)

@@ -55,7 +55,9 @@ def plain_question(model: ModelFacts, asked: Asked) -> Question | None:
 
 
 def _is_refused(model: ModelFacts, asked: Asked) -> bool:
-    """Whether the release lacks the model. A manifest's check says it in words."""
+    """Whether the release lacks the model, or refuses its context. A manifest's check says it in words."""
+    if model.names_context and (asked.context or 0) > model.max_context_tokens:
+        return True
     if model.source is FactsSource.CATALOG:
         return False  # checked for each model of the catalogue, by tests
     precision = weight_precision(asked.precision or AUTO, model)

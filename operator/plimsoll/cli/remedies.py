@@ -14,6 +14,7 @@ from plimsoll.cli.changes import (
     shortest_context,
     with_context,
     with_requests,
+    with_sequences,
 )
 from plimsoll.cli.split_words import split_options, split_words
 from plimsoll.domain.gpus import GpuType
@@ -22,7 +23,7 @@ from plimsoll.domain.reasons import WISHED
 from plimsoll.domain.serving import Request
 from plimsoll.domain.units import GIB
 from plimsoll.engines.registry import engine_of
-from plimsoll.memory.inverse import by_law, longest_context, most_sequences
+from plimsoll.memory.inverse import by_law, largest, longest_context, most_sequences
 from plimsoll.memory.weights import weights_bytes
 from plimsoll.placement.candidates import splits_for
 from plimsoll.placement.divisibility import replica_refusal
@@ -168,6 +169,7 @@ def _is_hopeful(asked: Request, question: _Question) -> bool:
 
 
 def _one_change(asked: Request, question: _Question) -> Iterator[Remedy]:
+    yield from _fewer_sequences(asked, question)
     yield from _more_gpus((), asked, question)
     for way in _ways(asked, question):
         yield from _checked(way, question)
@@ -205,6 +207,21 @@ def _pairs(asked: Request, question: _Question) -> list[tuple[Change, ...]]:
     """Return other weights with a narrower cache, too."""
     narrow = [(*way, *narrow_cache(way[-1].request)) for way in _ways(asked, question)]
     return [way for way in narrow if len(way) > 1]
+
+
+def _fewer_sequences(asked: Request, question: _Question) -> Iterator[Remedy]:
+    """Yield a lower number of sequences, where the manifest fixes more than the load has."""
+    fixed = asked.engine.max_sequences
+    if fixed is None or fixed <= asked.shape.concurrency:
+        return
+    place = question.nearest_place(asked)
+
+    def fits(count: int) -> bool:
+        return fit_of(with_sequences(asked, count).request, *place) is Fit.SURE
+
+    fewer = largest(fits, asked.shape.concurrency, fixed)
+    if fewer is not None:
+        yield from _checked((with_sequences(asked, fewer),), question)
 
 
 def _checked(changes: tuple[Change, ...], question: _Question) -> Iterator[Remedy]:

@@ -17,6 +17,9 @@ _SAID = {Fit.SURE: "fits for sure", Fit.PROBABLE: "fits only probably", Fit.NO: 
 def verdict(figures: MemoryEstimate) -> str:
     """A sentence on whether it fits. If an override decides, it names the override and the law's answer."""
     may = f"the engine may use {format_gib(figures.budget_bytes)}"
+    if figures.fit_of_states is figures.fit is not Fit.SURE:
+        states = f"the cache has blocks for the recurrent states of {figures.max_sequences} sequences for sure"
+        return f"It {_SAID[figures.fit]}: {states}, and {figures.sequences} are to run at the same time."
     if figures.forced_bytes is None:
         return f"It {_SAID[figures.fit]}: {may}{_outside(figures)}."
     answer = "does not fit" if figures.fit is Fit.NO else "fits"

@@ -141,6 +141,7 @@ class EncoderFacts:
     means that items go through the tower one after another. ``step_values`` are 16-bit values that the engine reserves
     for every token of a step, to pass them to the language model. ``divided_heads`` are the attention heads of a tower
     whose classes refuse a tensor-parallel degree that does not divide them; 0 where a rank then holds all of them.
+    ``whole_items`` means that the language model reads an item in one step: the engine refuses a smaller one.
     Serving options: ``is_copied`` means that every rank holds the whole tower and works on its own items.
     ``most_images`` and ``most_videos`` are the most of each that a request may contain; None means as many as its
     context holds.
@@ -157,6 +158,7 @@ class EncoderFacts:
     one_by_one: bool = False
     step_values: int = 0
     divided_heads: int = 0
+    whole_items: bool = False
     is_copied: bool = False
     most_images: int | None = None
     most_videos: int | None = None
@@ -227,6 +229,7 @@ class ModelFacts:
     max_context_tokens: int
     experts: ExpertFacts | None = None
     encoder: EncoderFacts | None = None
+    names_context: bool = True
     predictor: tuple[LayerKind, ...] = ()
     rotary_bytes: int = 0
     older_rotary_bytes: int = 0

@@ -126,7 +126,9 @@ class MemoryEstimate:
     edges of the band). ``kv_reported_tokens`` is the figure that the engine's release reports for the same cache.
     ``kv_needed_tokens`` is what the load needs. With data parallelism, these tokens are those of all engines of the
     replica together, and the need is that of a share of requests that is rounded up, times the engines.
-    ``max_sequences`` limits ``--max-num-seqs`` of models with a recurrent state, on each engine. ``doubts`` are those
+    ``max_sequences`` limits ``--max-num-seqs`` of models with a recurrent state, on each engine, at the upper edge of
+    the band, and ``max_sequences_high`` at its lower edge; ``sequences`` is the number that it is started with.
+    ``doubts`` are those
     about the estimate itself. They follow from the model and the engine's release, so all candidates share them.
     ``taught_by`` says whose engines taught the term of that name; None where nothing was learned.
     """
@@ -144,7 +146,9 @@ class MemoryEstimate:
     kv_capacity_high_tokens: int = 0
     kv_reported_tokens: int = 0
     kv_block_tokens: int = 16
+    sequences: int = 0
     max_sequences: int | None = None
+    max_sequences_high: int | None = None
     host_bytes: int = 0
     forced_bytes: int | None = None
     stage: int = 0
@@ -239,6 +243,20 @@ class MemoryEstimate:
     @property
     def fit_by_figures(self) -> Fit:
         """Whether the need fits by the figures alone. Candidates are compared by it, because they share all doubts."""
+        both = (self.fit_of_bytes, self.fit_of_states)
+        return next(verdict for verdict in (Fit.NO, Fit.PROBABLE, Fit.SURE) if verdict in both)
+
+    @property
+    def fit_of_states(self) -> Fit:
+        """Whether each sequence gets a block for its recurrent state. The engine refuses to start without."""
+        if self.max_sequences is None or self.sequences <= self.max_sequences:
+            return Fit.SURE
+        most = self.max_sequences if self.max_sequences_high is None else self.max_sequences_high
+        return Fit.PROBABLE if self.sequences <= most else Fit.NO
+
+    @property
+    def fit_of_bytes(self) -> Fit:
+        """Whether the need is within the budget, whatever else the engine asks for."""
         if self.needed_bytes <= self.budget_bytes:
             return Fit.SURE if self.has_room_outside or self.forced_bytes is not None else Fit.PROBABLE
         if self.forced_bytes is None and self.expected_bytes <= self.budget_bytes:
@@ -271,7 +289,8 @@ class EngineSettings:
 
     ``dtype``, ``quantization`` and ``kv_cache_dtype`` are the engine's own words. None omits the flag: the checkpoint
     decides. ``max_num_seqs`` and ``max_num_batched_tokens`` are those of one engine, of which a replica with data
-    parallelism has several.
+    parallelism has several. ``deprecated_quantization`` means that the engine loads the checkpoint only where a flag
+    permits its old quantization method.
     """
 
     max_model_len: int
@@ -287,6 +306,7 @@ class EngineSettings:
     media: MediaUse = ALL_MEDIA
     drafting: Drafting | None = None
     runner: str | None = None
+    deprecated_quantization: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ class Reason(StrEnum):
 
     TOO_LITTLE_VRAM = "TooLittleVram"
     KV_CACHE_TOO_SMALL = "KvCacheTooSmall"
+    TOO_FEW_STATES = "TooFewStates"
     HEADS_NOT_DIVISIBLE = "HeadsNotDivisible"
     KV_HEADS_NOT_DIVISIBLE = "KvHeadsNotDivisible"
     WIDTH_NOT_DIVISIBLE = "WidthNotDivisible"
@@ -105,6 +106,7 @@ class RemedyKind(StrEnum):
 
     REDUCE_CONTEXT = "ReduceContext"
     REDUCE_CONCURRENCY = "ReduceConcurrency"
+    REDUCE_SEQUENCES = "ReduceSequences"
     KV_CACHE_FP8 = "KvCacheFp8"
     WEIGHTS_FP8 = "WeightsFp8"
     WEIGHTS_FP16 = "WeightsFp16"

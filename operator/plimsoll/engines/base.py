@@ -138,6 +138,8 @@ class Engine:
             for. The default is the declared number: such an engine gets no more.
         release_refusal: why a release cannot load a model in a precision, and what to use; None where it can, or may.
             The default refuses nothing.
+        context_refusal: why the engine refuses requests as long as that for a model, and what to write; None where it
+            takes them. It sees the user's arguments and environment. The default refuses nothing.
         misused_argument: the first of the user's arguments with which no engine of a release can start; None without
             any. The default knows no flags.
         start_logs: how its start-up log is read; None where nothing is known of it.
@@ -169,5 +171,6 @@ class Engine:
     most_sequences: Callable[[Request, GpuType], int] = lambda request, _: request.shape.concurrency
     may_fit: Callable[[Request, GpuType, Split], bool] = _not_ruled_out
     release_refusal: Callable[[ModelFacts, Precision, EngineVersion], str | None] = lambda *_: None
+    context_refusal: Callable[[ModelFacts, int, Sequence[str], Mapping[str, str]], str | None] = lambda *_: None
     misused_argument: Callable[[Sequence[str], EngineVersion], Misuse | None] = lambda *_: None
     start_logs: StartLogReader | None = None

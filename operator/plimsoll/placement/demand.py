@@ -44,7 +44,13 @@ ABOUT_NODES = (
 """Reasons that do not mean that a placement has the wrong size. The scheduler reports lost nodes for each pod, and an
 image that already runs on a GPU type works there."""
 
-LEFT_BY_MOVES = (Reason.TOO_LITTLE_VRAM, Reason.KV_CACHE_TOO_SMALL, Reason.OBSERVED_TOO_SMALL, Reason.TOO_SLOW)
+LEFT_BY_MOVES = (
+    Reason.TOO_LITTLE_VRAM,
+    Reason.KV_CACHE_TOO_SMALL,
+    Reason.TOO_FEW_STATES,
+    Reason.OBSERVED_TOO_SMALL,
+    Reason.TOO_SLOW,
+)
 """Reasons for which the live loop moves a deployment although its spec has not changed."""
 
 

@@ -94,9 +94,9 @@ def _gib(figures: Figures, name: str) -> str:
     return format_gib(int(figures[name]))
 
 
-def _needed(figures: Figures) -> str:
-    """Return what new nodes must have, if a volume or the image decides that."""
-    return f" with {figures['needs']}" if "needs" in figures else ""
+def _needed(figures: Figures, word: str) -> str:
+    """Return what else new nodes must have, if a label, a volume or the image decides that."""
+    return f" {word} {figures['needs']}" if "needs" in figures else ""
 
 
 def _price(figures: Figures, name: str) -> str:
@@ -200,6 +200,10 @@ _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
     Reason.KV_CACHE_TOO_SMALL: lambda f: (
         f"holds {f['have_tokens']} tokens of KV cache, the load needs {f['need_tokens']} "
         f"({_gib(f, 'need_bytes')} per GPU, the engine may use {_gib(f, 'have_bytes')})"
+    ),
+    Reason.TOO_FEW_STATES: lambda f: (
+        f"holds the recurrent states of {f['states']} sequences, {f['sequences']} are to run at the same time: the "
+        "engine refuses to start"
     ),
     Reason.HEADS_NOT_DIVISIBLE: lambda f: f"{f['heads']} attention heads do not divide{_next_degree(f)}",
     Reason.KV_HEADS_NOT_DIVISIBLE: lambda f: f"{f['kv_heads']} KV heads do not divide{_next_degree(f)}",
@@ -306,6 +310,7 @@ _REMEDIES: dict[RemedyKind, Callable[[Figures], str]] = {
     RemedyKind.FREE_GPUS: lambda f: f"free {f['gpus']} {f['gpu_type']} on one node: it fits there once they are free",
     RemedyKind.REDUCE_CONTEXT: lambda f: f"lower spec.contextLength from {f['from']} to {f['to']}",
     RemedyKind.REDUCE_CONCURRENCY: lambda f: f"lower spec.concurrency from {f['from']} to {f['to']}",
+    RemedyKind.REDUCE_SEQUENCES: lambda f: f"lower spec.engine.maxSequences from {f['from']} to {f['to']}",
     RemedyKind.KV_CACHE_FP8: lambda _: "set spec.kvCache.precision to fp8",
     RemedyKind.WEIGHTS_FP8: lambda _: "set spec.precision to fp8, or use an FP8 checkpoint",
     RemedyKind.WEIGHTS_FP16: lambda _: "set spec.precision to fp16: these GPUs have no bf16",
@@ -316,9 +321,9 @@ _REMEDIES: dict[RemedyKind, Callable[[Figures], str]] = {
     ),
     RemedyKind.ADD_NODES: lambda f: (
         f"add {f['nodes']} node{'' if f['nodes'] == 1 else 's'} of the group {f['group']} ({f['gpus']} {f['gpu_type']} "
-        f"each, {_price(f, 'price')}{'' if f['nodes'] == 1 else ' together'}){_needed(f)}: {_all_or_some(f)}"
+        f"each, {_price(f, 'price')}{'' if f['nodes'] == 1 else ' together'}){_needed(f, 'with')}: {_all_or_some(f)}"
     ),
-    RemedyKind.ADD_GPUS: lambda f: f"add a node with {f['gpus']} {f['gpu_type']}{_needed(f)}",
+    RemedyKind.ADD_GPUS: lambda f: f"add a node with {f['gpus']} {f['gpu_type']}{_needed(f, 'and')}",
     RemedyKind.RELAX_CONSTRAINTS: lambda f: (
         f"drop spec.gpu, spec.overrides or the node selector: {f['gpus']} {f['gpu_type']} would do"
     ),

@@ -231,7 +231,10 @@ def _against_nodes(request: Request, candidate: Candidate, fleet: Fleet) -> Reje
 
 
 def memory_reason(figures: MemoryEstimate) -> tuple[Reason, Numbers]:
-    """Return the reason: there is no room for any KV cache, or the KV cache is too small."""
+    """Return the reason: no room for any KV cache, too small a KV cache, or too few blocks for recurrent states."""
+    if figures.fit_of_bytes is not Fit.NO:
+        sequences = (("sequences", figures.sequences), ("states", figures.max_sequences or 0))
+        return Reason.TOO_FEW_STATES, sequences
     numbers = (("need_bytes", figures.needed_bytes), ("have_bytes", figures.budget_bytes))
     if figures.forced_bytes is not None or figures.kv_capacity_tokens == 0:
         return Reason.TOO_LITTLE_VRAM, numbers

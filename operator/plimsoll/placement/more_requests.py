@@ -94,10 +94,7 @@ def _with(request: Request, option: Option, number: int) -> tuple[EngineSettings
     wider = _with_number(request, option, number)
     settings = engine.settings(wider, option.gpu, option.split)
     filled = replace(wider, shape=replace(request.shape, concurrency=number, guaranteed=False))
-    states = engine.estimate(filled, option.gpu, option.split, settings)
-    if states.fit is not Fit.SURE or (
-        states.max_sequences is not None and settings.max_num_seqs > states.max_sequences
-    ):
+    if engine.estimate(filled, option.gpu, option.split, settings).fit is not Fit.SURE:
         return None
     figures = engine.estimate(wider, option.gpu, option.split, settings)
     return (settings, figures) if figures.fit is Fit.SURE else None

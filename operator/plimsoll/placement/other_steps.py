@@ -82,8 +82,7 @@ def _figures(runs: Request, gpu: GpuType, split: Split, tokens: int) -> MemoryEs
     if settings.max_num_batched_tokens != tokens:
         return None
     figures = engine.estimate(changed, gpu, split, settings)
-    has_states_for_all = figures.max_sequences is None or settings.max_num_seqs <= figures.max_sequences
-    return figures if figures.fit is Fit.SURE and has_states_for_all else None
+    return figures if figures.fit is Fit.SURE else None
 
 
 def with_step(request: Request, tokens: int) -> Request:

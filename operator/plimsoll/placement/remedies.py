@@ -204,6 +204,21 @@ def _smaller_load(request: Request, fleet: Fleet, roomy: Sequence[Candidate]) ->
     concurrency = _largest_that_fits(range(1, shape.concurrency), with_concurrency, fleet, roomy)
     if concurrency is not None:
         yield Remedy(RemedyKind.REDUCE_CONCURRENCY, (("from", shape.concurrency), ("to", concurrency)))
+    yield from _fewer_sequences(request, fleet, roomy)
+
+
+def _fewer_sequences(request: Request, fleet: Fleet, roomy: Sequence[Candidate]) -> Iterator[Remedy]:
+    """Yield a lower number of sequences, where the user fixes it higher than the load is."""
+    fixed, concurrency = request.engine.max_sequences, request.shape.concurrency
+    if fixed is None or fixed <= concurrency:
+        return
+
+    def with_sequences(number: int) -> Request:
+        return replace(request, engine=replace(request.engine, max_sequences=number))
+
+    sequences = _largest_that_fits(range(concurrency, fixed), with_sequences, fleet, roomy)
+    if sequences is not None:
+        yield Remedy(RemedyKind.REDUCE_SEQUENCES, (("from", fixed), ("to", sequences)))
 
 
 def _largest_that_fits(

@@ -22,7 +22,7 @@ _NARROW_CACHE = (
 
 def warnings_for(request: Request, choice: Option) -> tuple[str, ...]:
     """Return one sentence for each warning; empty where there are none."""
-    probable = choice.estimate.fit_by_figures is Fit.PROBABLE and not _is_proven(request, choice)
+    probable = choice.estimate.fit_of_bytes is Fit.PROBABLE and not _is_proven(request, choice)
     fit_warnings = (_probable_warning(choice),) if probable else ()
     doubts = tuple(doubt_sentence(doubt) for doubt in choice.estimate.doubts)
     cache_warnings = (_NARROW_CACHE,) if choice.has_narrow_cache else ()
@@ -66,11 +66,12 @@ def choice_warnings(request: Request, choice: Option) -> tuple[str, ...]:
             "It runs on spot nodes, which the cloud may take back at any time: replicas stop then, and start anew "
             "where GPUs are free. Set spec.gpu.capacityTypes to [OnDemand] to run on other nodes."
         )
-    states = choice.estimate.max_sequences
-    if states is not None and states < choice.settings.max_num_seqs:
+    if choice.estimate.fit_of_states is not Fit.SURE:
+        refuses = "refuses" if choice.estimate.fit_of_states is Fit.NO else "may refuse"
         warnings.append(
-            f"The recurrent states of {states} sequences would fit, {choice.settings.max_num_seqs} are declared: "
-            "expect the engine to refuse to start."
+            f"The recurrent states of {choice.estimate.max_sequences} sequences fit for sure, "
+            f"{choice.estimate.sequences} are to run at the same time: the engine {refuses} to start. Lower "
+            "spec.engine.maxSequences."
         )
     return (*warnings, *_host_warnings(request, choice))
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from testbed.cache import cache_directory
 from testbed.engine.environment import ensure_engine
-from testbed.engine.oracle.questions import Question
+from testbed.engine.oracle.questions import CLAIMED_CARD, H100, Card, Question
 from testbed.engine.process_environment import engine_process_environment
 
 _ROOT: Final = Path(__file__).parents[3]
@@ -20,7 +20,7 @@ _ROOT: Final = Path(__file__).parents[3]
 _MODULE: Final = "testbed.engine.oracle.inside.answer"
 
 
-def ask(questions: Sequence[Question]) -> Iterator[dict[str, Any]]:
+def ask(questions: Sequence[Question], card: Card = H100) -> Iterator[dict[str, Any]]:
     """One row a question (a KV cache: one a memory size), as they come; a refused one has ``error`` and no figures.
 
     A question takes 0.2 to 2 s on one core and the start 6 s; nothing is downloaded.
@@ -31,6 +31,7 @@ def ask(questions: Sequence[Question]) -> Iterator[dict[str, Any]]:
     environment = engine_process_environment() | {
         "PYTHONPATH": str(_ROOT),
         "PYTHONSAFEPATH": "1",
+        CLAIMED_CARD: card.as_text(),
         # vLLM keeps what it learns of model classes; learnt under a claimed GPU, it is not for the others.
         "VLLM_CACHE_ROOT": str(cache_directory() / "engine" / "oracle-cache"),
     }

@@ -1,21 +1,44 @@
-"""What can be asked about a model: one rank of a split, or the KV cache of a server.
+"""What can be asked about a model: one rank of a split, the KV cache of a server, or whether a server would start.
 
 Used on both sides: by the project, and inside the engine's environment. Standard library only.
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Self
 
-CAPABILITY: Final = (9, 0)
-"""Compute capability that the platform claims: an H100."""
+CLAIMED_CARD: Final = "PLIMSOLL_CLAIMED_CARD"
+"""The environment variable that says which card the engine's process is to see, as JSON of :class:`Card`."""
 
-DEVICE_NAME: Final = "NVIDIA H100 80GB HBM3"
-"""The name it claims; vLLM's defaults look at it."""
 
-DEVICE_MEMORY_BYTES: Final = 80 * 2**30
-"""The memory it claims; vLLM's default batch sizes look at it (70 GiB and more is a large GPU)."""
+@dataclass(frozen=True, slots=True)
+class Card:
+    """The card that the platform claims to be.
+
+    Attributes:
+        name: its name; vLLM's defaults look at it.
+        capability: its compute capability.
+        memory_bytes: its memory; vLLM's default batch sizes look at it (70 GiB and more is a large GPU).
+    """
+
+    name: str = "NVIDIA H100 80GB HBM3"
+    capability: tuple[int, int] = (9, 0)
+    memory_bytes: int = 80 * 2**30
+
+    def as_text(self) -> str:
+        """The form that travels into the engine's process."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        """What :meth:`as_text` made."""
+        values = json.loads(text)
+        return cls(**(values | {"capability": tuple(values["capability"])}))
+
+
+H100: Final = Card()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +77,7 @@ class Question:
         server: set when the KV cache is asked for instead of the weights.
         runner: what ``--runner`` gets; ``None`` lets vLLM choose.
         tensors: whether the row lists every parameter (name, shape, type).
+        arguments: what follows ``vllm serve MODEL``, where the question is whether the server would start.
     """
 
     config: str
@@ -68,10 +92,14 @@ class Question:
     server: Server | None = None
     runner: str | None = None
     tensors: bool = False
+    arguments: tuple[str, ...] | None = None
 
     def as_json(self) -> dict[str, Any]:
         """The form that travels into the engine's process."""
-        return asdict(self)
+        values = asdict(self)
+        if self.arguments is None:
+            del values["arguments"]  # questions that were recorded before have none
+        return values
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Self:
@@ -79,4 +107,5 @@ class Question:
         server = values["server"]
         if server is not None:
             server = Server(**(server | {"available_bytes": tuple(server["available_bytes"])}))
-        return cls(**(values | {"server": server}))
+        given = values.get("arguments")
+        return cls(**(values | {"server": server, "arguments": None if given is None else tuple(given)}))

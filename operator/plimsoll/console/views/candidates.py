@@ -22,8 +22,9 @@ BAR_LENGTH = 230.0
 DEAR = 2
 """A candidate that fits and costs this many times the choice is folded away."""
 
-_PROVED = frozenset({Reason.OBSERVED_TOO_SMALL.value, Reason.START_FAILED.value})
-"""Reasons by which a running engine proved that the memory is too small, whatever the figures say."""
+_FAILS = frozenset({Reason.OBSERVED_TOO_SMALL.value, Reason.START_FAILED.value, Reason.TOO_FEW_STATES.value})
+"""Reasons why an engine does not start, or holds too little, although the bytes fit: running engines have proved it, or
+it refuses."""
 
 CHOSEN, FITS, NO = "chosen", "fits", "no"
 _SYMBOLS = {CHOSEN: "\u25cf", FITS: "\u2713", NO: "\u2717"}
@@ -114,7 +115,7 @@ def _chosen(status: InferenceDeploymentStatus, row: Row) -> Candidate | None:
 def _candidate(rejection: RejectionStatus, chosen: Decimal | None) -> Candidate:
     figures = figures_of_rejection(rejection)
     price = None if rejection.figures is None else rejection.figures.hourly_price
-    fits = figures is not None and _has_room(figures) and rejection.reason not in _PROVED
+    fits = figures is not None and _has_room(figures) and rejection.reason not in _FAILS
     return Candidate(
         rejection.gpu_type,
         split_of(rejection),

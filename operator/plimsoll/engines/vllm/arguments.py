@@ -7,15 +7,18 @@ between releases, or depends on the GPU, is given explicitly.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 
 from plimsoll.domain.engine_options import CpuOffload, Drafting, LoraSlots, MediaUse, Residency, WeightStreaming
-from plimsoll.domain.outcomes import Option
+from plimsoll.domain.outcomes import EngineSettings, Option, Split
 from plimsoll.domain.units import GIB
 from plimsoll.domain.workload import ENGINE_PORT, WorkloadOptions
 
 DRAIN_SECONDS = 90
 """How long running requests may finish after SIGTERM, where nothing was decided for the pool: pools of earlier releases
 keep it, so that an upgrade of the operator restarts no engine."""
+
+_PERMISSION = "--allow-deprecated-quantization"
 
 SINCE_SHUTDOWN_TIMEOUT = (0, 18)
 """The first release with ``--shutdown-timeout``. Earlier ones end running requests at once."""
@@ -36,18 +39,7 @@ def engine_arguments(options: WorkloadOptions, choice: Option) -> list[str]:
         *("--dtype", settings.dtype),
         *("--kv-cache-dtype", settings.kv_cache_dtype),
     ]
-    if choice.split.pipeline_parallel > 1:
-        arguments += ["--pipeline-parallel-size", str(choice.split.pipeline_parallel)]
-    if choice.split.data_parallel > 1:
-        arguments += ["--data-parallel-size", str(choice.split.data_parallel)]
-    if choice.split.expert_parallel:
-        arguments += ["--enable-expert-parallel"]
-    if settings.runner is not None:
-        arguments += ["--runner", settings.runner]
-    if settings.quantization is not None:
-        arguments += ["--quantization", settings.quantization]
-    if settings.enforce_eager:
-        arguments += ["--enforce-eager"]
+    arguments += [*_split(choice.split), *_loading(settings, options)]
     arguments += [*_residency(settings.residency), *_adapters(settings.lora), *_media(settings.media)]
     if settings.drafting is not None:
         arguments += ["--speculative-config", _speculation(settings.drafting, options)]
@@ -55,6 +47,27 @@ def engine_arguments(options: WorkloadOptions, choice: Option) -> list[str]:
     if _version(options) >= SINCE_SHUTDOWN_TIMEOUT:
         arguments += ["--shutdown-timeout", str(drain_seconds(options))]
     return [*arguments, *options.extra_args]
+
+
+def _split(split: Split) -> list[str]:
+    """Flags of a split besides its tensor-parallel size."""
+    flags = {"--pipeline-parallel-size": split.pipeline_parallel, "--data-parallel-size": split.data_parallel}
+    given = [word for flag, size in flags.items() if size > 1 for word in (flag, str(size))]
+    return [*given, "--enable-expert-parallel"] if split.expert_parallel else given
+
+
+def _loading(settings: EngineSettings, options: WorkloadOptions) -> list[str]:
+    """Flags that decide what is made of the checkpoint."""
+    flags = {"--runner": settings.runner, "--quantization": settings.quantization}
+    given = [word for flag, value in flags.items() if value is not None for word in (flag, value)]
+    if settings.deprecated_quantization and not _permits_deprecated(options.extra_args):
+        given.append(_PERMISSION)
+    return [*given, "--enforce-eager"] if settings.enforce_eager else given
+
+
+def _permits_deprecated(arguments: Iterable[str]) -> bool:
+    """Whether the user's own arguments permit it: the flag must not be given twice, because engines run with it."""
+    return any(each.replace("_", "-").lower() == _PERMISSION for each in arguments)
 
 
 def drain_seconds(options: WorkloadOptions) -> int:

@@ -6,6 +6,7 @@ from plimsoll.domain.engine_choice import EngineChoice
 from plimsoll.domain.model import ModelFacts
 from plimsoll.engines.base import Engine, StartLogReader
 from plimsoll.engines.vllm.capabilities import missing_capability
+from plimsoll.engines.vllm.context import context_refusal
 from plimsoll.engines.vllm.failures import find_failure
 from plimsoll.engines.vllm.features import SINCE
 from plimsoll.engines.vllm.flag_checks import misused_argument
@@ -59,6 +60,7 @@ VLLM = Engine(
     launch=launch,
     find_failure=find_failure,
     most_sequences=most_sequences,
+    context_refusal=context_refusal,
     misused_argument=misused_argument,
     start_logs=StartLogReader(read_start_log, settings_of_start, utilization_of),
 )

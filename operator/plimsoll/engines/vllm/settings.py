@@ -14,10 +14,12 @@ from plimsoll.domain.serving import Request
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.memory.cuda_graphs import NO_GRAPHS, GraphKind, graph_kind, largest_capture
+from plimsoll.engines.vllm.memory.encoder import tokens_in_one_step
 from plimsoll.engines.vllm.memory.estimate import least_bytes
 from plimsoll.engines.vllm.memory.laws import law_for
 from plimsoll.engines.vllm.memory.outside_budget import Outside, outside_budget
 from plimsoll.engines.vllm.memory.pooled_step import reads_at_once
+from plimsoll.engines.vllm.releases.support import needs_permission
 from plimsoll.memory.draft import draft_tokens
 
 _LARGE_GPU_BYTES = 70 * GIB
@@ -71,6 +73,7 @@ def engine_settings(request: Request, gpu: GpuType, split: Split) -> EngineSetti
         media=engine.media,
         drafting=None if engine.speculation is None else engine.speculation.drafting,
         runner=_runner(request),
+        deprecated_quantization=needs_permission(request.model, request.precision, engine.version),
     )
 
 
@@ -191,12 +194,15 @@ def _fewest_tokens(request: Request, sequences: int) -> int:
     """Return the engine's minimum: a token for every sequence; with adapters, also its drafted tokens.
 
     A model that reads its input at once needs a step for the longest input (``config/scheduler.py``: without chunked
-    prefill). Source: vLLM, ``engine/arg_utils.py``.
+    prefill), and one that reads images or videos as a whole needs a step for the largest. Source: vLLM,
+    ``engine/arg_utils.py``.
     """
-    speculation = request.engine.speculation
+    speculation, context = request.engine.speculation, request.shape.context_tokens
     drafted = 0 if speculation is None or request.engine.lora is None else speculation.tokens
-    input_tokens = request.shape.context_tokens if reads_at_once(request.model) else 0
-    return max(sequences * (1 + drafted), input_tokens)
+    input_tokens = context if reads_at_once(request.model) else 0
+    release = request.engine.version
+    item_tokens = tokens_in_one_step(request.model, release, law_for(release), context)
+    return max(sequences * (1 + drafted), input_tokens, item_tokens)
 
 
 def _runner(request: Request) -> str | None:

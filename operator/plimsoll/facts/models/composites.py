@@ -171,6 +171,33 @@ def _minicpm_class(fields: Fields) -> str | None:
     return _MINICPM_CLASSES.get(str(fields.values["version"]))
 
 
+def reads_items_whole(whole: Fields, language: Fields) -> bool:
+    """Whether one step of the engine must hold each image, video or sound as a whole.
+
+    It is so where positions of an item attend to later ones of it, and where an encoder-decoder reads its input at
+    once. Source: vLLM 0.32, ``is_mm_prefix_lm`` of ``transformers_utils/model_arch_config_convertor.py``, and
+    ``__post_init__`` of ``config/scheduler.py``.
+    """
+    kind = next(iter(whole.texts("architectures")), "")
+    if kind in _LATER_POSITIONS_IF_NAMED:
+        return language.values.get("use_bidirectional_attention") == "vision"
+    return kind in _LATER_POSITIONS or (kind.startswith("DeepseekV4For") and whole.has("vision_n_layers"))
+
+
+_LATER_POSITIONS = frozenset(
+    {
+        "BagelForConditionalGeneration",
+        "Gemma3ForConditionalGeneration",
+        "Molmo2ForConditionalGeneration",
+        "Moondream3ForCausalLM",
+        "PaliGemmaForConditionalGeneration",
+        "WhisperForConditionalGeneration",
+    }
+)
+
+_LATER_POSITIONS_IF_NAMED = frozenset({"Gemma4ForConditionalGeneration", "Gemma4UnifiedForConditionalGeneration"})
+
+
 def section_class(fields: Fields) -> str | None:
     """Return the language model's class from its own section; None if there is no section or it names no class.
 

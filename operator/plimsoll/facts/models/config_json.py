@@ -9,8 +9,8 @@ from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.model import EncoderFacts, FactsSource, ModelFacts, Task
 from plimsoll.facts.models.assembly import layer_kinds, stored, with_undivided
 from plimsoll.facts.models.checkpoint_method import quantization_method
-from plimsoll.facts.models.composites import language_fields
-from plimsoll.facts.models.context_length import max_context_tokens
+from plimsoll.facts.models.composites import language_fields, reads_items_whole
+from plimsoll.facts.models.context_length import max_context_tokens, names_context
 from plimsoll.facts.models.eagle import with_eagle_parts
 from plimsoll.facts.models.extras.host_tables import host_tables_remarks
 from plimsoll.facts.models.fields import Fields, mapping_of, shown
@@ -119,6 +119,7 @@ def _decoder(name: str, fields: Fields, kind: ModelClass, rule: StorageRule) -> 
         head=stored(head_weights(fields, traits, shape, tokens, tied=tied), None, rule.storage_of),
         checkpoint=replace(rule.checkpoint, method=quantization_method(fields)),
         max_context_tokens=shape.context,
+        names_context=names_context(fields),
         experts=experts,
         tied_embeddings=tied,
         task=traits.task,
@@ -146,7 +147,8 @@ def _tower(
         return None
     encoder = kind.encoder(whole, fields, facts)
     check_tower_size(encoder, whole)
-    return replace(encoder, weights=stored(encoder.weights, None, rule.storage_of))
+    whole_items = reads_items_whole(whole, fields)
+    return replace(encoder, weights=stored(encoder.weights, None, rule.storage_of), whole_items=whole_items)
 
 
 def _shape(name: str, fields: Fields, kind: ModelClass) -> Shape:

@@ -51,6 +51,11 @@ def max_context_tokens(fields: Fields, *, architecture: str) -> int:
     return max(1, min(_LONGEST, math.floor(length * factor)))
 
 
+def names_context(fields: Fields) -> bool:
+    """Whether the file names a length at all. Where it names none, the engine takes the length that it is given."""
+    return any(fields.has(key) for key in ("model_max_length", *_POSITION_KEYS))
+
+
 def _declared(fields: Fields) -> int:
     """Return ``model_max_length`` where the family uses it (Command-R, Baichuan), else the smallest length named."""
     if fields.has("model_max_length"):

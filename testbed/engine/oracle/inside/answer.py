@@ -21,6 +21,7 @@ from testbed.engine.oracle.inside.caches import cache_rows
 from testbed.engine.oracle.inside.claimed_gpu import claim_gpu
 from testbed.engine.oracle.inside.config_classes import register_config_classes
 from testbed.engine.oracle.inside.host_memory import allow_host_tables
+from testbed.engine.oracle.inside.starts import start_row
 from testbed.engine.oracle.inside.weights import weight_row
 from testbed.engine.oracle.questions import Question
 
@@ -83,6 +84,8 @@ def _answer_apart(question: Question) -> list[dict[str, Any]]:
 
 def _answer(question: Question) -> list[dict[str, Any]]:
     try:
+        if question.arguments is not None:
+            return [start_row(question)]
         config = engine_config(question)
         model = build_model(question, config)
         named = {"architecture": config.model_config.hf_config.architectures[0]}

@@ -11,16 +11,18 @@ from importlib import import_module
 from types import SimpleNamespace
 from typing import Any, Final
 
-from testbed.engine.oracle.questions import CAPABILITY, DEVICE_MEMORY_BYTES, DEVICE_NAME
+from testbed.engine.oracle.questions import CLAIMED_CARD, Card
 
 _DEVICES: Final = 64
 """More than any split asked for: vLLM refuses to split over devices that it does not count."""
 
+_CARD: Final = Card.from_text(os.environ[CLAIMED_CARD])
+
 _PROPERTIES: Final = {
-    "name": DEVICE_NAME,
-    "major": CAPABILITY[0],
-    "minor": CAPABILITY[1],
-    "total_memory": DEVICE_MEMORY_BYTES,
+    "name": _CARD.name,
+    "major": _CARD.capability[0],
+    "minor": _CARD.capability[1],
+    "total_memory": _CARD.memory_bytes,
     "multi_processor_count": 132,
     "shared_memory_per_block_optin": 232_448,
     "L2_cache_size": 50 * 2**20,
@@ -28,7 +30,7 @@ _PROPERTIES: Final = {
     "warp_size": 32,
     "is_integrated": False,
 }
-"""An H100 SXM in the terms of ``torch.cuda.get_device_properties`` (NVIDIA H100 white paper, 2022)."""
+"""The card in the terms of ``torch.cuda.get_device_properties``; the rest is an H100 SXM's (white paper, 2022)."""
 
 _OPERATOR_SETS: Final = frozenset({"_C", "_flashkda_C", "_moe_C", "_vllm_fa2_C", "_vllm_fa3_C"})
 
@@ -50,9 +52,9 @@ def _platform() -> Any:
     cuda: Any = import_module("vllm.platforms.cuda")
     interface: Any = import_module("vllm.platforms.interface")
     answers: dict[str, Any] = {
-        "get_device_capability": interface.DeviceCapability(*CAPABILITY),
-        "get_device_name": DEVICE_NAME,
-        "get_device_total_memory": DEVICE_MEMORY_BYTES,
+        "get_device_capability": interface.DeviceCapability(*_CARD.capability),
+        "get_device_name": _CARD.name,
+        "get_device_total_memory": _CARD.memory_bytes,
         "get_device_uuid": "GPU-0",
         "device_count": _DEVICES,
         "num_compute_units": _PROPERTIES["multi_processor_count"],
@@ -71,7 +73,7 @@ def _always(value: Any) -> Any:
 
 def _answer_for_torch() -> None:
     torch: Any = import_module("torch")
-    torch.cuda.get_device_capability = lambda _device=None: CAPABILITY
+    torch.cuda.get_device_capability = lambda _device=None: _CARD.capability
     torch.cuda.get_device_properties = lambda _device=None: SimpleNamespace(**_PROPERTIES)
     torch.cuda.current_device = torch.accelerator.current_device_index = lambda: 0
     torch.cuda.device_count = lambda: _DEVICES
@@ -137,11 +139,11 @@ def _answer_for_triton() -> None:
     properties = {"max_shared_mem": 232_448, "multiprocessor_count": 132, "max_num_regs": 65_536, "warpSize": 32}
     runtime.driver.set_active(
         SimpleNamespace(
-            get_current_target=lambda: compiler.GPUTarget("cuda", CAPABILITY[0] * 10 + CAPABILITY[1], 32),
+            get_current_target=lambda: compiler.GPUTarget("cuda", _CARD.capability[0] * 10 + _CARD.capability[1], 32),
             get_current_device=lambda: 0,
             get_current_stream=lambda _device=0: 0,
             get_active_torch_device=lambda: torch.device("cuda:0"),
-            get_device_capability=lambda _device=0: CAPABILITY,
+            get_device_capability=lambda _device=0: _CARD.capability,
             get_benchmarker=lambda: lambda *_arguments, **_named: [0.0],
             utils=SimpleNamespace(get_device_properties=lambda _device=0: properties),
         )

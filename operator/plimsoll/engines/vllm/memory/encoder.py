@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from plimsoll.domain.model import EncoderFacts, ModelFacts, VideoFacts
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.units import ceil_div
+from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.memory.engine_law import EngineLaw, OutputPadding
 
 WHOLE_TENSORS = 4
@@ -58,6 +60,31 @@ def profiled(
     brought = sequences * (brought if most is None else min(most, brought))
     kept = {OutputPadding.NONE: seen.kept_tokens, OutputPadding.ITEM: assumed, OutputPadding.BUDGET: budget}
     return replace(seen, items=max(1, min(budget // max(1, assumed), brought)), kept_tokens=kept[law.output_padding])
+
+
+_WHOLE_SINCE = MappingProxyType(
+    {
+        "Gemma4ForConditionalGeneration": EngineVersion(0, 20),
+        "Gemma4UnifiedForConditionalGeneration": EngineVersion(0, 20),
+        "WhisperForConditionalGeneration": EngineVersion(0, 8),
+    }
+)
+_USUALLY_WHOLE_SINCE = EngineVersion(0, 13)
+"""The first release that does not cut the items of a class. Sources: vLLM, ``platforms/cuda.py``, ``config/model.py``,
+``model_arch_config_convertor.py``, read in 0.9.2 to 0.32; encoder-decoders: ``config/scheduler.py``."""
+
+
+def tokens_in_one_step(model: ModelFacts, release: EngineVersion, law: EngineLaw, context_tokens: int) -> int:
+    """Return the tokens that a step must hold because they belong to one item; 0 where items are cut.
+
+    The engine refuses an explicit step that is smaller. Source: vLLM, ``v1/core/encoder_cache_manager.py``
+    (``compute_mm_encoder_budget``), read in 0.9.2 to 0.32.
+    """
+    if model.encoder is None or not model.encoder.whole_items:
+        return 0
+    if release < _WHOLE_SINCE.get(model.architecture, _USUALLY_WHOLE_SINCE):
+        return 0
+    return _largest_item(model.encoder, law, context_tokens, context_tokens)[0]
 
 
 def _largest_item(

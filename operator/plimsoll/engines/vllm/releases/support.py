@@ -16,6 +16,30 @@ _WHILE_LOADING = {Precision.FP8: "fp8", Precision.BITSANDBYTES: "bitsandbytes"}
 """The methods by which the engine quantizes a 16-bit checkpoint."""
 
 
+_DEPRECATED = frozenset(
+    {
+        "bitblas",
+        "deepspeedfp",
+        "experts_int8",
+        "fbgemm_fp8",
+        "fp_quant",
+        "gptq_bitblas",
+        "gptq_marlin_24",
+        "hqq",
+        "ipex",
+        "petit_nvfp4",
+        "ptpc_fp8",
+        "rtn",
+        "tpu_int8",
+    }
+)
+"""Methods that some release loads only where ``--allow-deprecated-quantization`` is given. Source: vLLM,
+``DEPRECATED_QUANTIZATION_METHODS`` of ``model_executor/layers/quantization``, read in 0.14 to 0.33."""
+
+_DEPRECATED_SINCE = EngineVersion(0, 14)
+"""The first release with that flag and that list."""
+
+
 class Lack(NamedTuple):
     """Something of a model that a release lacks. ``is_final`` means that the generic backend cannot help either."""
 
@@ -44,6 +68,14 @@ def release_refusal(model: ModelFacts, precision: Precision, release: EngineVers
         f"vLLM {release} cannot load {model.name}, because it lacks {final.what}: use {final.gap.advice}, "
         "or spec.engine.image with an image that has it."
     )
+
+
+def needs_permission(model: ModelFacts, precision: Precision, release: EngineVersion) -> bool:
+    """Whether the engine may load the checkpoint only where a flag permits its quantization method.
+
+    Later releases take methods from their list by dropping them, so the flag never does harm.
+    """
+    return release >= _DEPRECATED_SINCE and _method(model, precision) in _DEPRECATED
 
 
 def _method(model: ModelFacts, precision: Precision) -> str | None:
