@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from benchmarks.accuracy.loading import DATA, LOGS, RUNS, Sources, load
 from benchmarks.accuracy.ours import Ours
@@ -150,9 +150,13 @@ LLAMA_4_SCOUT = {
 """``text_config`` of meta-llama/Llama-4-Scout-17B-16E: the only kind of cache with chunks."""
 
 
+MEASURED: Final = ((RUNS, LOGS), (None, DATA / "later_logs.json"), (None, DATA / "own_starts.json"))
+"""Runs and logs of measured starts."""
+
+
 def estimated_starts() -> Iterator[tuple[Path, str]]:
     """The file with the estimate for every measured start, a line each, with its text."""
-    found = (load(Sources(runs, logs, oracle=None)) for runs, logs in ((RUNS, LOGS), (None, DATA / "later_logs.json")))
+    found = (load(Sources(runs, logs, oracle=None)) for runs, logs in MEASURED)
     scored = [each for loaded in found for each in loaded.scored]
     predicted = Ours().predict([each.setup for each in scored])
     yield ESTIMATED_STARTS, _lines(_measured(each.case.id, said) for each, said in zip(scored, predicted, strict=True))
