@@ -34,3 +34,25 @@ async def test_what_is_due_later_is_read_without_another_pass(first: str) -> Non
     count = len(read)
     book.start()
     assert len(read) == count
+
+
+async def test_the_entries_that_nobody_asks_for_are_dropped_and_the_others_stay() -> None:
+    now, read = [0.0], list[str]()
+
+    async def look(entry: LookUp) -> None:
+        read.append(entry.namespace)
+
+    book = LookUps[LookUp](look, (Lane(9, 9),), forgotten_seconds=10.0, clock=lambda: now[0])
+    for question in ("old", "kept", "new"):
+        book.add(question, LookUp(namespace="n", due_at=1000.0))
+        now[0] += 4.0
+    book.add("alone", LookUp(namespace="other", due_at=1000.0))
+    assert book.found("n", "kept") is not None
+    now[0] = 10.5
+    book.start()
+    assert list(book.pages["n"]) == ["new", "kept"]
+    assert book.of_namespace("other") == 1
+    book.drop("other", "alone")
+    assert list(book.pages) == ["n"]
+    await book.close()
+    assert read == []
