@@ -22,7 +22,7 @@ class Signed:
 
 
 class Authority:
-    """Signs certificates for 127.0.0.1 in a folder."""
+    """Signs certificates for 127.0.0.1 and 127.0.0.2 in a folder."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self._folder = folder
@@ -44,7 +44,7 @@ class Authority:
     def _sign(self, name: str, key: ec.EllipticCurvePrivateKey, *, is_authority: bool) -> x509.Certificate:
         now = datetime.now(UTC)
         subject, issuer = _named(name), _named(self._name)
-        address = x509.IPAddress(ip_address("127.0.0.1"))
+        addresses = [x509.IPAddress(ip_address(each)) for each in ("127.0.0.1", "127.0.0.2")]
         builder = (
             x509.CertificateBuilder()
             .subject_name(subject)
@@ -54,7 +54,7 @@ class Authority:
             .not_valid_before(now - timedelta(minutes=5))
             .not_valid_after(now + timedelta(hours=1))
             .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
-            .add_extension(x509.SubjectAlternativeName([address]), critical=False)
+            .add_extension(x509.SubjectAlternativeName(addresses), critical=False)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -44,12 +45,19 @@ class HostileHub:
     requests: list[Request] = field(default_factory=list)
     sent_bytes: int = 0
     over: Event = field(default_factory=Event)
+    tls: ssl.SSLContext | None = None
 
     def on(self, part: str, behave: Callable[[Request], None]) -> None:
         """Add a rule."""
         self.rules.append((part, behave))
 
     def serve(self, connection: socket.socket) -> None:
+        if self.tls is not None:
+            try:
+                connection = self.tls.wrap_socket(connection, server_side=True)
+            except OSError:
+                connection.close()
+                return
         with connection, suppress(OSError), connection.makefile("rb") as stream:
             line = stream.readline().decode()
             if not line:
@@ -68,11 +76,11 @@ class HostileHub:
 
 
 @contextmanager
-def serve_hostile_hub(address: str = "127.0.0.1") -> Iterator[HostileHub]:
+def serve_hostile_hub(address: str = "127.0.0.1", tls: ssl.SSLContext | None = None) -> Iterator[HostileHub]:
     """Run one for a test."""
-    hub = HostileHub()
+    hub = HostileHub(tls=tls)
     listener = socket.create_server((address, 0))
-    hub.url = f"http://{address}:{listener.getsockname()[1]}"
+    hub.url = f"{'http' if tls is None else 'https'}://{address}:{listener.getsockname()[1]}"
     threads: list[Thread] = []
 
     def accept() -> None:

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from plimsoll.adapters import hub_session
+from plimsoll.adapters import web_session
 from plimsoll.adapters.hub import _LOOK_UP_SECONDS, HubModels
-from plimsoll.adapters.hub_session import MOST_HOPS
+from plimsoll.adapters.web_session import MOST_HOPS
 from plimsoll.domain.errors import InvalidInput, SourceUnavailable
 from plimsoll.domain.model import Evidence
 from plimsoll.domain.units import MIB
@@ -246,7 +246,7 @@ def test_trickling_files_together_take_no_longer_than_the_look_up(
 ) -> None:
     """A second passes with every file, on a clock of the test's own."""
     clock = [time.monotonic()]
-    monkeypatch.setattr(hub_session, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(web_session, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     weights = {f"w{number}": f"model-{number}.safetensors" for number in range(400)}
     index = json.dumps({"weight_map": weights}).encode()
 
@@ -259,7 +259,7 @@ def test_trickling_files_together_take_no_longer_than_the_look_up(
     hub.on(".safetensors", file)
     assert models.facts(HARM, None, None).evidence is Evidence.GENERIC
     asked = [request for request in hub.requests if request.path.endswith(".safetensors")]
-    assert 0 < len(asked) <= _LOOK_UP_SECONDS + hub_session.AT_ONCE
+    assert 0 < len(asked) <= _LOOK_UP_SECONDS + web_session.AT_ONCE
 
 
 def test_a_list_of_files_that_trickles_is_done_without(hub: HostileHub, models: HubModels) -> None:
@@ -298,13 +298,13 @@ def known_as(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Let names of the machine itself stand for other addresses where these are judged, and nowhere else."""
 
     def know(**addresses: str) -> None:
-        judged = hub_session._reach_of  # noqa: SLF001 - a test has no address of the public internet
+        judged = web_session._reach_of  # noqa: SLF001 - a test has no address of the public internet
         names = {"127.0.0.1": addresses["hub"], "127.0.0.2": addresses["target"]}
 
-        def reach_of(address: str) -> hub_session.Reach:
+        def reach_of(address: str) -> web_session.Reach:
             return judged(names.get(address, address))
 
-        monkeypatch.setattr(hub_session, "_reach_of", reach_of)
+        monkeypatch.setattr(web_session, "_reach_of", reach_of)
 
     return know
 

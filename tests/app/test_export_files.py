@@ -10,11 +10,13 @@ from pydantic import BaseModel
 
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, NODES, PODS, Cluster, ClusterRefused
 from plimsoll.adapters.kinds import SECRETS
+from plimsoll.api.convert import to_workload_options
 from plimsoll.api.lost_fields import LAST_APPLIED
+from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.api.v1alpha1 import EngineSpec, InferenceDeploymentSpec, ModelSpec, PodTemplateSpec, RebalancingSpec
 from plimsoll.api.v1alpha1.status import InferenceDeploymentStatus, RebalancingStatus
 from plimsoll.app.case import Case
-from plimsoll.app.exports.digests import with_digests
+from plimsoll.app.exports.digests import Inputs, with_digests
 from plimsoll.app.exports.document import FORMAT, read_export, text_of
 from plimsoll.app.exports.exported_settings import environment_of
 from plimsoll.app.exports.hashing import PHRASES, Hashing, names_of
@@ -29,8 +31,11 @@ from plimsoll.app.record.sharing import without_sentences
 from plimsoll.app.settings import Settings
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.platforms import from_index
 from plimsoll.engines.failures import read_failure
 from plimsoll.facts.cluster.scheduler_words import Obstacle, read_obstacles
+from plimsoll.render.inputs import inputs_digest
+from tests.render.workloads import chosen_pool
 from tests.support.bodies import inference_deployment_body, node_body, pod_body, workload_body
 from tests.support.tables import every_case
 
@@ -116,6 +121,7 @@ def test_the_settings_that_decide_come_back_from_the_file() -> None:
         engine_image_nvidia="one",
         engine_image_amd="two",
         engine_registry="mirror",
+        image_registries=(),
         scrape_annotations=True,
         stranded_seconds=7.0,
         move_seconds=70.0,
@@ -248,6 +254,38 @@ def test_what_is_said_of_a_pod_holds_no_name_in_a_hashed_file_and_names_the_same
     assert read_obstacles("Unschedulable", found["PodScheduled"]) == read_obstacles("Unschedulable", tainted) != ()
 
 
+def test_a_hashed_snapshot_names_no_image_and_still_knows_its_platforms() -> None:
+    image = "secret.example/team/vllm:1"
+    body = inference_deployment_body(spec=SPEC | {"engine": {"image": image}})
+    unread = "the registry at https://secret.example cannot be reached"
+    noted = {"reference": image, "platforms": ["linux/arm64"], "source": "Assumed", "unread": unread}
+    written = {INFERENCE_DEPLOYMENTS: [reduced(INFERENCE_DEPLOYMENTS, {**body, "status": {"imagePlatforms": noted}})]}
+    found = Hashing(names_of(written, ["ns"], "salt")).hashed(INFERENCE_DEPLOYMENTS, written[INFERENCE_DEPLOYMENTS][0])
+    assert "secret" not in json.dumps(found)
+    known = read(found["status"]).status.image_platforms
+    assert known is not None
+    assert (known.reference, known.platforms) == (found["spec"]["engine"]["image"], ["linux/arm64"])
+
+
+@pytest.mark.parametrize("is_noted", [True, False])
+def test_the_template_of_an_image_with_platforms_of_its_index_does_not_look_changed(*, is_noted: bool) -> None:
+    image = "r.example/vllm:1"
+    spec = SPEC | {"engine": {"image": image}, "podTemplate": {"env": [{"name": "A", "value": "secret"}]}}
+    noted = {"reference": image, "platforms": ["linux/arm64"], "source": "Index"}
+    body = inference_deployment_body(spec=spec) | {"status": {"imagePlatforms": noted} if is_noted else {}}
+    written = reduced(INFERENCE_DEPLOYMENTS, body)
+    pool, choice = chosen_pool()
+
+    def digest(made_from: Any) -> str:
+        found = from_index(("arm64",), image) if is_noted else None
+        options = to_workload_options(parse_inference_deployment(made_from), platforms=found)
+        return inputs_digest(options.draining(pool.drain_seconds), choice)
+
+    inputs = Inputs(body, written, (Settings(), Settings()))
+    assert not inputs.are_equal
+    assert inputs.translated(digest(body), pool) == digest(written) != digest(body)
+
+
 def test_names_keep_their_order_and_each_has_one_digest() -> None:
     names = Pseudonyms("salt", ["n2", "n10", "n1"], ["b", "a", ""], [f"d{number}" for number in range(12)])
     assert sorted(["n2", "n10", "n1"]) == sorted(["n2", "n10", "n1"], key=names.node)
@@ -292,8 +330,8 @@ CONSIDERED: dict[type[BaseModel], str] = {
     RebalancingStatus: "decision reason message hints diagnosis proposal proposalId baseReplicas targetReplicas "
     "changes lastChange learned approved rejected carriedOut",
     InferenceDeploymentStatus: "conditions observedGeneration replicas readyReplicas replicasSummary selector url "
-    "model estimate placement size pools rejections rejectionsOmitted remedies suggestions tooSmall observations "
-    "rehomings move retune failedMoves proposals decisions rebalancing",
+    "model estimate placement imagePlatforms size pools rejections rejectionsOmitted remedies suggestions tooSmall "
+    "observations rehomings move retune failedMoves proposals decisions rebalancing",
 }
 """Fields of which somebody has decided whether they may leave the cluster, and whether they hold names."""
 

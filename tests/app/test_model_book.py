@@ -421,7 +421,7 @@ def config_of(size: int) -> dict[str, Any]:
 async def test_of_a_config_that_is_changed_all_the_time_only_the_last_version_stays(desk: Desk) -> None:
     answers = [await desk.answer(ModelSpec(name="a/b", config=config_of(size))) for size in range(50)]
     assert all(isinstance(answer, ModelFacts) for answer in answers)
-    entries = [entry for page in desk.book._pages.values() for entry in page.values()]  # noqa: SLF001 - the memory
+    entries = [entry for page in desk.book._entries.pages.values() for entry in page.values()]  # noqa: SLF001 - the memory
     assert len(entries) <= 3
     assert [entry.model.config for entry in entries if entry.answer is not None and not entry.is_wanted] == [
         None for entry in entries

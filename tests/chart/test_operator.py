@@ -11,6 +11,7 @@ import pytest
 from plimsoll.adapters.prometheus_access import PrometheusAccess
 from plimsoll.adapters.prometheus_gateway import GatewayMetrics
 from plimsoll.app.settings import Settings
+from plimsoll.domain.images import PUBLIC_REGISTRIES
 from plimsoll.engines.registry import engine_of
 from plimsoll.render.names import POOL_LABEL
 from tests.support.alerting import DASHBOARD, RULES
@@ -85,6 +86,14 @@ def test_engines_pods_are_read_directly_unless_the_chart_says_otherwise() -> Non
 def test_whether_deployments_learn_from_others_is_handed_on(value: str, *, learns: bool) -> None:
     settings = Settings.from_environment(environment_of("--set", f"learnFromOthers={value}"))
     assert settings.learn_from_others is learns
+
+
+def test_the_registries_that_may_be_asked_are_handed_on() -> None:
+    assert Settings.from_environment(environment_of()).image_registries == PUBLIC_REGISTRIES
+    some = Settings.from_environment(environment_of("--set", "engine.imageRegistries={r.example:5000,*.pkg.dev}"))
+    assert some.image_registries == ("r.example:5000", "*.pkg.dev")
+    none = Settings.from_environment(environment_of("--set-json", "engine.imageRegistries=[]"))
+    assert none.image_registries == ()
 
 
 def test_admission_policies_come_with_releases_that_have_them_whoever_renders_the_chart() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import socket
+import ssl
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,9 +13,11 @@ from typing import Any
 import pytest
 import yaml
 
+from plimsoll.adapters import web_session
 from testbed.fleet import gpu_node, mixed_fleet
 from tests.cli.conftest import Run
 from tests.support.broken_rules import broken_manifests
+from tests.support.registry import index, serving_registry
 from tests.support.slices import cards, resource_slice
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -304,9 +308,9 @@ def test_before_anybody_is_advised_to_buy_the_gpus_that_are_left_out_are_named(
     assert entry["message"].index("NotSupported 1") < entry["message"].index("add a node with")
 
 
-def test_the_cheapest_node_is_not_taken_where_the_image_has_no_platform_for_it(
-    run: Run, write: Callable[[str], str], tmp_path: Path
-) -> None:
+def two_platforms() -> str:
+    """A file with a cheap node with Arm CPUs and a usual one."""
+
     def node_of(name: str, arch: str, product: str, mib: int, capability: str) -> dict[str, Any]:
         major, minor = capability.split(".")
         labels = {
@@ -319,14 +323,18 @@ def test_the_cheapest_node_is_not_taken_where_the_image_has_no_platform_for_it(
         held = {"cpu": "96", "memory": "1152Gi", "pods": "110", "nvidia.com/gpu": "1"}
         return {"kind": "Node", "metadata": {"name": name, "labels": labels}, "status": {"allocatable": held}}
 
-    fleet = write(
-        yaml.safe_dump_all(
-            [
-                node_of("grace", "arm64", "NVIDIA-GH200-480GB", 97871, "9.0"),
-                node_of("host", "amd64", "NVIDIA-H100-80GB-HBM3", 81559, "9.0"),
-            ]
-        )
+    return yaml.safe_dump_all(
+        [
+            node_of("grace", "arm64", "NVIDIA-GH200-480GB", 97871, "9.0"),
+            node_of("host", "amd64", "NVIDIA-H100-80GB-HBM3", 81559, "9.0"),
+        ]
     )
+
+
+def test_the_cheapest_node_is_not_taken_where_the_image_has_no_platform_for_it(
+    run: Run, write: Callable[[str], str], tmp_path: Path
+) -> None:
+    fleet = write(two_platforms())
 
     def placed(**engine: Any) -> tuple[str, set[str]]:
         manifest = yaml.safe_load(Path(MINIMAL).read_text(encoding="utf-8"))
@@ -342,6 +350,61 @@ def test_the_cheapest_node_is_not_taken_where_the_image_has_no_platform_for_it(
     assert gpu_type == "h100-sxm-80gb"
     assert "ImageForOtherPlatform" in reasons
     assert placed()[0] == placed(**image, platforms=["linux/arm64"])[0] == "gh200-96gb"
+
+
+def planned(run: Run, fleet: str, folder: Path, image: str) -> tuple[str, dict[str, Any], str]:
+    """The place of a deployment with an own image, its platforms, and what is said of a node without one of them."""
+    manifest = yaml.safe_load(Path(MINIMAL).read_text(encoding="utf-8"))
+    manifest["spec"] |= {"engine": {"image": image}}
+    file = folder / "deployment.yaml"
+    file.write_text(yaml.safe_dump(manifest), encoding="utf-8")
+    _, shown, _ = run("plan", "-f", str(file), "--fleet", fleet, "-o", "json")
+    (entry,) = json.loads(shown)
+    said = [each["message"] for each in entry["rejections"] if each["reason"] == "ImageForOtherPlatform"]
+    return entry["placement"]["gpuType"], entry["imagePlatforms"], (said or [""])[0]
+
+
+@pytest.fixture
+def network(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Gives the network back that :func:`run` takes away. Ask for it first."""
+    resolve, connect = socket.getaddrinfo, socket.socket.connect
+
+    def give_back() -> None:
+        monkeypatch.setattr(socket, "getaddrinfo", resolve)
+        monkeypatch.setattr(socket.socket, "connect", connect)
+
+    return give_back
+
+
+def test_the_platforms_of_an_image_are_read_from_its_registry_as_the_operator_reads_them(
+    network: Callable[[], None],
+    run: Run,
+    write: Callable[[str], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fleet = write(two_platforms())
+    _, found, _ = planned(run, fleet, tmp_path, "ghcr.io/team/arm:1")
+    assert found["unread"].startswith("the registry at https://ghcr.io cannot be reached")
+    network()
+    with serving_registry(tmp_path) as registry:
+        trusting = ssl.create_default_context(cafile=str(registry.authority))
+        monkeypatch.setattr(web_session, "_tls", lambda: trusting)
+        arm = registry.publish("team/arm", "1", index("linux/arm64"))
+        usual, found, why = planned(run, fleet, tmp_path, arm)
+        assert (usual, found["source"]) == ("h100-sxm-80gb", "Assumed")
+        assert f"the index of {arm} could not be read: {registry.host} is none of engine.imageRegistries" in why
+        assert registry.asked() == []
+        monkeypatch.setenv("PLIMSOLL_IMAGE_REGISTRIES", registry.host)
+        place, found, why = planned(run, fleet, tmp_path, arm)
+        assert (place, found) == ("gh200-96gb", {"reference": arm, "platforms": ["linux/arm64"], "source": "Index"})
+        assert f"linux/arm64 (the index of {arm} names them" in why
+        place, found, why = planned(run, fleet, tmp_path, f"{registry.host}/team/none:1")
+        assert (place, found["unread"]) == ("h100-sxm-80gb", "the registry answered HTTP 404")
+        asked = len(registry.asked())
+        monkeypatch.setenv("PLIMSOLL_IMAGE_REGISTRIES", "none")
+        assert "unread" not in planned(run, fleet, tmp_path, arm)[1]
+        assert len(registry.asked()) == asked
 
 
 def test_gpus_that_only_a_dra_driver_publishes_are_named_in_a_plan_on_a_file(

@@ -10,8 +10,10 @@ import pytest
 from testbed.control_plane import ControlPlane
 from testbed.fleet import gpu_node
 from testbed.operator_process import OperatorProcess
+from tests.support.faulty import IMPATIENT
 from tests.support.installed import View, condition, install
 from tests.support.planes import borrowed_plane
+from tests.support.registry import FakeRegistry, index, serving_registry
 
 pytestmark = pytest.mark.cluster
 
@@ -30,6 +32,21 @@ def control_plane() -> Iterator[ControlPlane]:
     ]
     with borrowed_plane(nodes) as running:
         install(running)
+        yield running
+
+
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeRegistry]:
+    """A registry that the operator trusts and may ask."""
+    with serving_registry(tmp_path_factory.mktemp("registry")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def operator(control_plane: ControlPlane, registry: FakeRegistry) -> Iterator[OperatorProcess]:
+    """The operator, which may ask this registry alone."""
+    settings = {"PLIMSOLL_IMAGE_REGISTRIES": registry.host, "SSL_CERT_FILE": str(registry.authority)}
+    with OperatorProcess(control_plane, environment=IMPATIENT | settings) as running:
         yield running
 
 
@@ -188,3 +205,29 @@ def test_an_image_goes_to_nodes_of_its_platforms_also_among_nodes_of_one_type(
     here.wait_ready("more")
     assert here.nodes_of("more") == ["l40s-arm"]
     assert operator.is_running
+
+
+def test_an_image_that_declares_nothing_goes_where_its_index_says_and_stays_when_its_registry_is_down(
+    operator: OperatorProcess, registry: FakeRegistry, here: View, neighbour: View
+) -> None:
+    only = {"gpu": {"allow": ["l40s-48gb"]}}
+    image = registry.publish("team/arm", "1", index("linux/arm64/v8"))
+    registry.asks_for_token("team/arm")
+    neighbour.apply("amd", engine={"image": "registry.example/vllm-amd64:0.32.0"}, **only)
+    here.apply("arm", engine={"image": image}, **only)
+    body = here.wait_ready("arm")
+    neighbour.wait_ready("amd")
+    assert [here.nodes_of("arm"), neighbour.nodes_of("amd")] == [["l40s-arm"], ["l40s-amd"]]
+    noted = {"reference": image, "platforms": ["linux/arm64"], "source": "Index"}
+    assert here.get("arm")["status"]["imagePlatforms"] == noted
+    (pod,) = here.pods("arm")
+    registry.server.rules.insert(0, ("/", lambda request: request.answer(b"", status="503 Away")))
+    operator.stop()
+    operator.start()
+    operator.wait_healthy()
+    here.patch("arm", {"replicas": 2})
+    here.wait(lambda: len(here.nodes_of("arm")) == 2, "two replicas")
+    assert set(here.nodes_of("arm")) == {"l40s-arm"}
+    assert pod["metadata"]["uid"] in {each["metadata"]["uid"] for each in here.pods("arm")}
+    assert here.get("arm")["status"]["imagePlatforms"] == noted
+    assert body["metadata"]["uid"]

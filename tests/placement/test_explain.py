@@ -52,6 +52,27 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
         "none of the 2 nodes has a platform of the image, linux/amd64 (spec.engine.platforms names them)",
     ),
     (
+        Reason.IMAGE_FOR_OTHER_PLATFORM,
+        {"nodes": 1, "platforms": "linux/amd64", "source": "Assumed", "image": "r/i:1", "why": ""},
+        "none of the 1 nodes has a platform of the image, linux/amd64 (assumed; spec.engine.platforms names them)",
+    ),
+    (
+        Reason.IMAGE_FOR_OTHER_PLATFORM,
+        {"nodes": 1, "platforms": "linux/amd64", "source": "Assumed", "image": "r/i:1", "why": "HTTP 401"},
+        (
+            "none of the 1 nodes has a platform of the image, linux/amd64 (assumed: the index of r/i:1 could not be "
+            "read: HTTP 401; spec.engine.platforms names them)"
+        ),
+    ),
+    (
+        Reason.IMAGE_FOR_OTHER_PLATFORM,
+        {"nodes": 1, "platforms": "linux/arm64", "source": "Index", "image": "r/i:1", "why": ""},
+        (
+            "none of the 1 nodes has a platform of the image, linux/arm64 (the index of r/i:1 names them; "
+            "spec.engine.platforms replaces it)"
+        ),
+    ),
+    (
         Reason.VOLUME_ELSEWHERE,
         {"nodes": 3, "claim": "w", "where": "topology.kubernetes.io/zone in a"},
         "none of the 3 nodes can mount the volume of claim w, which is bound to topology.kubernetes.io/zone in a",

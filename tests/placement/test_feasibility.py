@@ -13,7 +13,7 @@ from plimsoll.domain.engine_choice import EngineChoice
 from plimsoll.domain.fleet import Fleet, Taint, Toleration
 from plimsoll.domain.gpus import Vendor
 from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.node_rules import Requirement, architecture_rule, left_rule
+from plimsoll.domain.node_rules import Requirement, left_rule
 from plimsoll.domain.outcomes import Fit, Option, Rejection, Split
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.reasons import MAY_PASS, Reason
@@ -30,6 +30,7 @@ from tests.support.planning import (
     LLAMA_70B,
     MI300X,
     T4,
+    architecture_rule,
     fleet,
     gpu,
     model,
@@ -138,7 +139,7 @@ def test_what_fits_is_a_choice_with_its_working() -> None:
             H100,
             1,
             Reason.IMAGE_FOR_OTHER_PLATFORM,
-            {"nodes": 1, "platforms": "linux/arm64"},
+            {"nodes": 1, "platforms": "linux/arm64", "source": "Declared"},
             id="platform",
         ),
         pytest.param(

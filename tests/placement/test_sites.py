@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from plimsoll.domain.claims import Claim, rules_of
 from plimsoll.domain.fleet import Fleet, GpuNode
 from plimsoll.domain.node_groups import NodeGroup
-from plimsoll.domain.node_rules import NodeRule, Requirement, architecture_rule
+from plimsoll.domain.node_rules import NodeRule, Requirement
 from plimsoll.domain.reasons import Reason, RemedyKind
 from plimsoll.domain.serving import Request
 from plimsoll.placement.demand import demand_of
@@ -29,6 +29,7 @@ from tests.support.planning import (
     H100,
     L4,
     L40S,
+    architecture_rule,
     chosen,
     fleet,
     gpu,

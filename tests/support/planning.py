@@ -12,7 +12,9 @@ from plimsoll.domain.fleet import Fleet, GpuNode, Taint
 from plimsoll.domain.gpus import GpuType, Price, Vendor
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.node_rules import NodeRule
 from plimsoll.domain.outcomes import Option, Outcome, Placed, Rejection, Split, Target, Unplaceable
+from plimsoll.domain.platforms import declared
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.reasons import Reason
 from plimsoll.domain.serving import Request, ServingShape
@@ -42,6 +44,11 @@ def gpu(name: str, *, price: str | None = "catalogue") -> GpuType:
     if price == "catalogue":
         return _TYPES[name]
     return replace(_TYPES[name], price=None if price is None else Price(Decimal(price), "test"))
+
+
+def architecture_rule(offered: tuple[str, ...]) -> NodeRule:
+    """The rule for an image that is declared for these architectures."""
+    return declared(f"linux/{each}" for each in offered).rules[0]
 
 
 def model(name: str = LLAMA_8B) -> ModelFacts:

@@ -14,12 +14,13 @@ from typing import NoReturn
 from urllib.parse import quote
 
 import httpx2
-from huggingface_hub import hf_hub_url
+from huggingface_hub import constants, hf_hub_url
 from huggingface_hub.errors import HFValidationError
+from huggingface_hub.utils._headers import get_token_to_send
 
 from plimsoll.adapters.hub_cache import HubCache
-from plimsoll.adapters.hub_session import Answer, HubSession, TooLarge, Visit
 from plimsoll.adapters.hub_tensors import hub_tensors
+from plimsoll.adapters.web_session import Answer, TooLarge, Visit, WebSession
 from plimsoll.domain.errors import InvalidInput, ModelNotFound, RateLimited, SourceUnavailable, UnsupportedModel
 from plimsoll.domain.model import FactsSource, ModelFacts
 from plimsoll.domain.units import MIB
@@ -92,7 +93,13 @@ class HubModels:
     def __init__(self, cache_dir: Path, *, timeout_seconds: float = 10) -> None:
         self._cache = HubCache(cache_dir)
         self._endpoint = os.environ.get("HF_ENDPOINT", "").rstrip("/") or None
-        self._session = HubSession(self._endpoint, timeout_seconds=timeout_seconds)
+        self._session = WebSession(
+            self._endpoint or constants.ENDPOINT,
+            setting="HF_ENDPOINT",
+            kind="hub",
+            timeout_seconds=timeout_seconds,
+            refusal=lambda: "HF_HUB_OFFLINE is set" if constants.is_offline_mode() else "",
+        )
         self._known: dict[tuple[str, str | None, str], ModelFacts] = {}
 
     def facts(self, name: str, revision: str | None, token: str | None, *, asker: str = "") -> ModelFacts:
@@ -116,7 +123,7 @@ class HubModels:
         key = (name, revision, asked.reader)
         facts = self._known.get(key)
         if facts is None:
-            with self._session.visit(asked.token, asker=asker, seconds=_LOOK_UP_SECONDS) as visit:
+            with self._session.visit(get_token_to_send(asked.token), asker=asker, seconds=_LOOK_UP_SECONDS) as visit:
                 facts = self._read(asked, visit)
             if len(self._known) >= _REMEMBERED_MODELS:
                 self._known.clear()

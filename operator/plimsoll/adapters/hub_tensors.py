@@ -8,7 +8,6 @@ from collections.abc import Callable
 import httpx2
 
 from plimsoll.adapters.hub_index import IndexScan
-from plimsoll.adapters.hub_session import Visit
 from plimsoll.adapters.safetensors_headers import (
     INDEX_FILE,
     LENGTH_BYTES,
@@ -16,6 +15,7 @@ from plimsoll.adapters.safetensors_headers import (
     header_length,
     parse_header,
 )
+from plimsoll.adapters.web_session import Visit
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.units import KIB, MIB
 from plimsoll.facts.models.tensors import Tensor

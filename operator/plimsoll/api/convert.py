@@ -36,7 +36,7 @@ from plimsoll.domain.images import EngineImages, vendor_of
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.latency import Slo
 from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.node_rules import USUAL_ARCHITECTURES, NodeRule, architecture_rule
+from plimsoll.domain.platforms import OF_RELEASE, ImagePlatforms, PlatformSource, assumed, declared
 from plimsoll.domain.precision import WIDE
 from plimsoll.domain.serving import GpuConstraints, Overrides, Request, ServingShape, TotalLoad
 from plimsoll.domain.units import ceil_div, parse_bytes, parse_quantity
@@ -53,7 +53,12 @@ MOST_REPLICAS = 1000
 
 
 def to_request(
-    resource: InferenceDeployment, model: ModelFacts, *, replicas: int | None = None, draft: ModelFacts | None = None
+    resource: InferenceDeployment,
+    model: ModelFacts,
+    *,
+    replicas: int | None = None,
+    draft: ModelFacts | None = None,
+    platforms: ImagePlatforms | None = None,
 ) -> Request:
     """Return the planner's request for one object.
 
@@ -62,10 +67,12 @@ def to_request(
         model: the facts of its model.
         replicas: the live loop's target, where it differs from ``spec.replicas``.
         draft: the facts of its draft, where it names one (:func:`~plimsoll.api.speculation.draft_model`).
+        platforms: those of its image, where more is known of them than the spec says.
 
     Raises:
         InvalidInput: a field contradicts the model or another field.
     """
+    platforms = platforms_of(resource.spec.engine) if platforms is None else platforms
     spec = resource.spec
     check_without_model(spec)
     model = as_served(model, spec.engine)
@@ -91,7 +98,8 @@ def to_request(
         overrides=_overrides(spec),
         node_selector=_node_selector(spec),
         tolerations=_tolerations(spec),
-        node_rules=_node_rules(spec.engine),
+        platforms=platforms,
+        node_rules=platforms.rules,
         created=resource.metadata.creation_timestamp,
         cpu_millis=_requested(spec, "cpu", 1000),
         memory_bytes=_requested(spec, "memory", 1),
@@ -340,20 +348,20 @@ def _node_selector(spec: InferenceDeploymentSpec) -> tuple[tuple[str, str], ...]
     return tuple(sorted((selector or {}).items()))
 
 
-def _node_rules(engine: EngineSpec) -> tuple[NodeRule, ...]:
-    offered = architectures(engine)
-    return (architecture_rule(offered),) if offered else ()
-
-
-def architectures(engine: EngineSpec) -> tuple[str, ...]:
-    """Return the architectures of the image; empty for a release's own image, which has those of all GPU nodes.
+def platforms_of(engine: EngineSpec, images: EngineImages | None = None) -> ImagePlatforms:
+    """Return the platforms of the image as far as the spec says, and the image whose index may say more.
 
     Source: vLLM's CUDA image is an index of amd64 and arm64 since release 0.10.2. Its ROCm image is for amd64 alone, as
-    are the hosts of AMD's GPUs. An image of the user's own is taken for amd64 where the user does not say.
+    are the hosts of AMD's GPUs. An image of the user's own is taken for amd64 where the user does not say, and an image
+    of the admin's for a copy of the release's.
     """
     if engine.platforms is not None:
-        return tuple(sorted(each.value.removeprefix("linux/") for each in engine.platforms))
-    return () if engine.image is None else USUAL_ARCHITECTURES
+        return declared(each.value for each in engine.platforms)
+    if engine.image is not None:
+        return assumed(engine.image)
+    usual = engine_of(engine.engine_name).image(Vendor.NVIDIA, str(_version(engine)))
+    image = "" if images is None else images.of_admin(engine.engine_name, usual)
+    return ImagePlatforms((), PlatformSource.ASSUMED, image) if image else OF_RELEASE
 
 
 def _tolerations(spec: InferenceDeploymentSpec) -> tuple[Toleration, ...]:
@@ -371,9 +379,16 @@ def _toleration(toleration: ApiToleration) -> Toleration:
 
 
 def to_workload_options(
-    resource: InferenceDeployment, images: EngineImages | None = None, *, scrape_annotations: bool = False
+    resource: InferenceDeployment,
+    images: EngineImages | None = None,
+    *,
+    scrape_annotations: bool = False,
+    platforms: ImagePlatforms | None = None,
 ) -> WorkloadOptions:
-    """Return the options for rendering the pods, apart from the placement."""
+    """Return the options for rendering the pods, apart from the placement.
+
+    ``platforms`` are those of the image, where more is known of them than the spec says.
+    """
     spec = resource.spec
     token = spec.model.token_secret_ref
     draft = draft_model(spec)
@@ -385,7 +400,7 @@ def to_workload_options(
         engine_version=str(_version(spec.engine)),
         engine=spec.engine.engine_name,
         image=spec.engine.image,
-        architectures=architectures(spec.engine),
+        architectures=(platforms_of(spec.engine) if platforms is None else platforms).architectures,
         extra_args=tuple(spec.engine.extra_args or ()),
         token=None if token is None else SecretKey(token.name, token.key),
         pod=_pod_options(spec.pod_template or PodTemplateSpec()),

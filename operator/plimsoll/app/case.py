@@ -314,7 +314,8 @@ def manifests_of(case: Case, images: EngineImages | None = None, *, scrape_annot
     """
     if case.decision is None or case.resource is None or case.resource.spec.suspend or not case.decision.pools:
         return []
-    options = to_workload_options(case.resource, images, scrape_annotations=scrape_annotations)
+    platforms = case.decision.request.platforms
+    options = to_workload_options(case.resource, images, scrape_annotations=scrape_annotations, platforms=platforms)
     held, more = dict(case.held_back), dict(case.replacing)
     made = [_held(_replaced(pool, more), held) for pool in case.decision.pools]
     ordered = sorted(made, key=lambda pool: -pool.split.gpus)

@@ -6,18 +6,15 @@ no right to read them, or the API server does not answer, nothing is known of th
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import threading
 import time
-from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from plimsoll.adapters.cluster import ClusterRefused, Kind
 from plimsoll.adapters.kinds import CLAIMS, STORAGE_CLASSES, VOLUMES
 from plimsoll.app.lanes import Lane
+from plimsoll.app.look_ups import LookUp, LookUps
 from plimsoll.domain.claims import Claim
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.keys import ObjectKey
@@ -58,12 +55,9 @@ logger = logging.getLogger("plimsoll.claims")
 
 
 @dataclass(slots=True)
-class _Entry:
+class _Entry(LookUp):
     key: ObjectKey
     claim: Claim | None = None
-    asked_at: float = 0.0
-    due_at: float = 0.0
-    is_running: bool = False
 
 
 class ClaimBook:
@@ -87,19 +81,16 @@ class ClaimBook:
         self._get = get
         self._on_change = on_change
         self._clock = clock
-        self._lock = threading.Lock()
-        self._pages: dict[str, OrderedDict[ObjectKey, _Entry]] = {}
-        self._lane: Lane[_Entry] = Lane(AT_ONCE, PER_NAMESPACE)
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._timer: asyncio.TimerHandle | None = None
+        self._entries = LookUps[_Entry](
+            self._read, (Lane(AT_ONCE, PER_NAMESPACE),), forgotten_seconds=FORGOTTEN_SECONDS, clock=clock
+        )
         self._said: set[str] = set()
-        self._is_closed = False
 
     def look_up(self, namespace: str, names: Sequence[str]) -> tuple[Claim, ...] | Problem:
         """Return what is known of these claims, in their order, or that they have not been read yet."""
         if self._get is None:
             return ()
-        with self._lock:
+        with self._entries.lock:
             found = [self._asked(ObjectKey(namespace, name)) for name in names]
         known = tuple(each for each in found if each is not None)
         if len(known) == len(found):
@@ -108,64 +99,18 @@ class ClaimBook:
         return Problem(ConditionReason.READING_VOLUMES, doing, permanent=False, reported_after_seconds=NOTICE_SECONDS)
 
     def start_wanted(self) -> None:
-        """Start to read what is due, in fair order. Call it after each pass; a timer starts what is due later."""
-        if self._is_closed or self._get is None:
-            return
-        now = self._clock()
-        with self._lock:
-            self._forget(now)
-            idle = [each for page in self._pages.values() for each in page.values() if not each.is_running]
-        ready: dict[str, deque[_Entry]] = {}
-        for entry in sorted((each for each in idle if each.due_at <= now), key=lambda each: each.due_at):
-            ready.setdefault(entry.key.namespace, deque()).append(entry)
-        self._lane.offer(ready)
-        self._fill()
-        later = min((entry.due_at - now for entry in idle if entry.due_at > now), default=None)
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = None if later is None else asyncio.get_running_loop().call_later(later, self.start_wanted)
+        """Start to read what is due, in fair order. Call it after each pass."""
+        self._entries.start()
 
     async def close(self) -> None:
         """Stop what still runs."""
-        self._is_closed = True
-        if self._timer is not None:
-            self._timer.cancel()
-        running = list(self._tasks)
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        await self._entries.close()
 
     def _asked(self, key: ObjectKey) -> Claim | None:
-        page = self._pages.setdefault(key.namespace, OrderedDict())
-        entry = page.get(key)
-        if entry is None:
-            if len(page) >= MOST_OF_NAMESPACE:
-                return Claim(key.name)
-            entry = page[key] = _Entry(key)
-        entry.asked_at = self._clock()
-        page.move_to_end(key)
-        return entry.claim
-
-    def _forget(self, now: float) -> None:
-        for namespace, page in list(self._pages.items()):
-            while page and next(iter(page.values())).asked_at < now - FORGOTTEN_SECONDS:
-                page.popitem(last=False)
-            if not page:
-                del self._pages[namespace]
-
-    def _fill(self) -> None:
-        while (entry := self._lane.begin()) is not None:
-            entry.is_running = True
-            task = asyncio.create_task(self._read(entry))
-            self._tasks.add(task)
-            task.add_done_callback(partial(self._ended, entry))
-
-    def _ended(self, entry: _Entry, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        entry.is_running = False
-        self._lane.end(entry.key.namespace)
-        if not self._is_closed:
-            self._fill()
+        entry = self._entries.found(key.namespace, key.name)
+        if entry is None and self._entries.of_namespace(key.namespace) >= MOST_OF_NAMESPACE:
+            return Claim(key.name)
+        return (entry or self._entries.add(key.name, _Entry(key, namespace=key.namespace))).claim
 
     async def _read(self, entry: _Entry) -> None:
         before, pause = entry.claim, UNBOUND_SECONDS

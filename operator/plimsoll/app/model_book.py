@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import threading
 import time
-from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -23,6 +21,7 @@ from plimsoll.api.speculation import DRAFT_FIELD, draft_model
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, ModelSpec
 from plimsoll.app.backoff import MOST_DOUBLINGS
 from plimsoll.app.lanes import Lane
+from plimsoll.app.look_ups import LookUp, LookUps
 from plimsoll.domain.errors import InvalidInput, ModelNotFound, PlimsollError, SourceUnavailable, UnsupportedModel
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.public_words import ConditionReason
@@ -75,22 +74,18 @@ _REASONS: tuple[tuple[type[PlimsollError], ConditionReason, bool, float | None],
 """For each error: its reason in conditions, whether it is permanent, and its fixed pause (None: a growing pause)."""
 
 
+_REMOTE, _LOCAL = 0, 1
+"""The lanes of look-ups that need the hub, and of those that need none."""
+
+
 @dataclass(slots=True)
-class _Entry:
-    """One model's look-up for one namespace: wanted, running, answered, or failed and due again at ``due_at``.
+class _Entry(LookUp):
+    """One model's look-up. ``round`` counts the passes up to the last one that asked."""
 
-    ``round`` counts the passes up to the last one that asked.
-    """
-
-    namespace: str
     model: ModelSpec
-    lane: Lane[_Entry]
-    asked_at: float = 0.0
     is_wanted: bool = False
-    is_running: bool = False
     answer: ModelFacts | Problem | None = None
     failures: int = 0
-    due_at: float = 0.0
     round: int = 0
     is_inline: bool = False
 
@@ -120,24 +115,22 @@ class ModelBook:
         self._read_token = read_token
         self._on_change = on_change
         self._clock = clock
-        self._lock = threading.Lock()
-        self._pages: dict[str, OrderedDict[str, _Entry]] = {}
-        """Entries by namespace and question, the least recently asked first."""
-        self._remote: Lane[_Entry] = Lane(AT_ONCE, PER_NAMESPACE)
-        self._local: Lane[_Entry] = Lane(AT_ONCE, PER_NAMESPACE)
+        self._entries = LookUps[_Entry](
+            self._fetch,
+            (Lane(AT_ONCE, PER_NAMESPACE), Lane(AT_ONCE, PER_NAMESPACE)),
+            forgotten_seconds=FORGOTTEN_AFTER_SECONDS,
+            is_wanted=lambda entry: entry.is_wanted and not isinstance(entry.answer, ModelFacts),
+            clock=clock,
+        )
         self._remote_pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="models")
         self._local_pool = ThreadPoolExecutor(1, thread_name_prefix="known-models")
         self._round = 0
         self._questions: dict[int, tuple[ref[ModelSpec], str]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._timer: asyncio.TimerHandle | None = None
-        self._is_closed = False
 
     def look_up(self, namespace: str, model: ModelSpec) -> ModelFacts | Problem:
         """Return the facts, or the reason why there are none (yet). Starts no look-up."""
-        with self._lock:
+        with self._entries.lock:
             entry = self._entry(namespace, model)
-            entry.asked_at = self._clock()
             entry.round = self._round
             entry.is_wanted = not isinstance(entry.answer, ModelFacts)
             if entry.is_wanted:
@@ -157,53 +150,28 @@ class ModelBook:
         return answer
 
     def start_wanted(self) -> None:
-        """Start the wanted and due look-ups in fair order. Call it after each pass; a timer starts those due later."""
-        with self._lock:
+        """Start the wanted and due look-ups in fair order. Call it after each pass."""
+        with self._entries.lock:
             self._drop_inline()
             self._round += 1
-        self._start_due()
-
-    def _start_due(self) -> None:
-        if self._is_closed:
-            return
-        now = self._clock()
-        with self._lock:
-            self._forget(now)
-            idle = [
-                entry
-                for page in self._pages.values()
-                for entry in page.values()
-                if entry.is_wanted and not entry.is_running and not isinstance(entry.answer, ModelFacts)
-            ]
-        for lane in (self._remote, self._local):
-            lane.offer(_by_namespace([entry for entry in idle if entry.lane is lane and entry.due_at <= now]))
-        self._fill()
-        self._come_back(min((entry.due_at - now for entry in idle if entry.due_at > now), default=None))
+        self._entries.start()
 
     async def close(self) -> None:
         """Stop the look-ups that still run."""
-        self._is_closed = True
-        self._come_back(None)
-        running = list(self._tasks)
-        for task in running:
-            task.cancel()
         self._sources.close()
-        await asyncio.gather(*running, return_exceptions=True)
+        await self._entries.close()
         self._remote_pool.shutdown(wait=False, cancel_futures=True)
         self._local_pool.shutdown(wait=False, cancel_futures=True)
 
     def _entry(self, namespace: str, model: ModelSpec) -> _Entry:
         question = self._question(model)
-        page = self._pages.setdefault(namespace, OrderedDict())
-        entry = page.get(question)
+        entry = self._entries.found(namespace, question)
         if entry is None:
             self._make_room()
             needs_hub = self._sources.needs_hub(model.name, revision=model.revision, inline=model.config)
-            lane = self._remote if needs_hub else self._local
-            entry = _Entry(namespace, model, lane, is_inline=model.config is not None)
-            page = self._pages.setdefault(namespace, page)
-            page[question] = entry
-        page.move_to_end(question)
+            lane = _REMOTE if needs_hub else _LOCAL
+            entry = _Entry(model, namespace=namespace, lane=lane, is_inline=model.config is not None)
+            self._entries.add(question, entry)
         return entry
 
     def _question(self, model: ModelSpec) -> str:
@@ -223,52 +191,20 @@ class ModelBook:
 
     def _drop_inline(self) -> None:
         """Drop entries with an inline config that the last passes did not ask about: their objects have changed."""
-        for namespace, page in list(self._pages.items()):
+        for namespace, page in list(self._entries.pages.items()):
             for question in [each for each, entry in page.items() if entry.is_inline and entry.round + 1 < self._round]:
-                del page[question]
-            if not page:
-                del self._pages[namespace]
+                self._entries.drop(namespace, question)
 
     def _make_room(self) -> None:
         """Drop one entry of the namespace with the most entries: a flood harms only the namespace that causes it."""
-        if sum(map(len, self._pages.values())) < LARGEST_BOOK:
+        pages = self._entries.pages
+        if sum(map(len, pages.values())) < LARGEST_BOOK:
             return
-        largest = max(self._pages, key=lambda namespace: len(self._pages[namespace]))
-        self._pages[largest].popitem(last=False)
-        if not self._pages[largest]:
-            del self._pages[largest]
-
-    def _forget(self, now: float) -> None:
-        for namespace, page in list(self._pages.items()):
-            while page and next(iter(page.values())).asked_at < now - FORGOTTEN_AFTER_SECONDS:
-                page.popitem(last=False)
-            if not page:
-                del self._pages[namespace]
-
-    def _come_back(self, seconds: float | None) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = None if seconds is None else asyncio.get_running_loop().call_later(seconds, self._start_due)
-
-    def _fill(self) -> None:
-        for lane in (self._remote, self._local):
-            while (entry := lane.begin()) is not None:
-                entry.is_running, entry.is_wanted = True, False
-                task = asyncio.create_task(self._fetch(entry))
-                self._tasks.add(task)
-                task.add_done_callback(partial(self._ended, entry))
-
-    def _ended(self, entry: _Entry, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        entry.is_running = False
-        with self._lock:
-            if not entry.is_wanted:  # its facts are read, and its config may be large; who asks again brings it along
-                entry.model = entry.model.model_copy(update={"config": None})
-        entry.lane.end(entry.namespace)
-        if not self._is_closed:
-            self._fill()
+        largest = max(pages, key=lambda namespace: len(pages[namespace]))
+        self._entries.drop(largest, next(iter(pages[largest])))
 
     async def _fetch(self, entry: _Entry) -> None:
+        entry.is_wanted = False
         before = entry.answer
         try:
             facts = await self._facts(entry)
@@ -280,6 +216,9 @@ class ModelBook:
             logger.exception("looking up %s failed", entry.model.name)
             failure = SourceUnavailable(f"{entry.model.name}: {type(error).__name__}: {error}")
             entry.answer = self._failed(entry, failure)
+        with self._entries.lock:
+            if not entry.is_wanted:  # its facts are read, and its config may be large; who asks again brings it along
+                entry.model = entry.model.model_copy(update={"config": None})
         if entry.answer != before:
             self._on_change()
 
@@ -291,7 +230,7 @@ class ModelBook:
             token = await self._token(entry)
         except SecretUnreadable as error:
             unreadable = error
-        pool = self._local_pool if entry.lane is self._local else self._remote_pool
+        pool = self._local_pool if entry.lane == _LOCAL else self._remote_pool
         how: dict[str, Any] = {"revision": model.revision, "token": token, "inline": model.config}
         ask = partial(self._sources.resolve, model.name, **how, asker=entry.namespace)
         try:
@@ -306,7 +245,7 @@ class ModelBook:
 
     async def _token(self, entry: _Entry) -> str | None:
         reference = entry.model.token_secret_ref
-        if reference is None or entry.lane is self._local:
+        if reference is None or entry.lane == _LOCAL:
             return None
         try:
             return (await self._read_token(entry.namespace, reference.name, reference.key)).strip()
@@ -322,8 +261,9 @@ class ModelBook:
             pause = ACCESS_RETRY_SECONDS
         if pause is None:
             pause = min(RETRY_FIRST_SECONDS * 2 ** min(entry.failures - 1, MOST_DOUBLINGS), RETRY_LONGEST_SECONDS)
-        with self._lock:
-            failing = sum(isinstance(other.answer, Problem) for other in self._pages.get(entry.namespace, {}).values())
+        with self._entries.lock:
+            page = self._entries.pages.get(entry.namespace)
+            failing = 0 if page is None else sum(isinstance(other.answer, Problem) for other in page.values())
         entry.due_at = self._clock() + max(pause, SECONDS_PER_FAILURE * failing)
         text = str(error)
         if len(text) > MOST_CHARACTERS:
@@ -332,11 +272,3 @@ class ModelBook:
         if problem != entry.answer:
             logger.warning("%s: %s: %s", entry.namespace, reason, text)
         return problem
-
-
-def _by_namespace(entries: list[_Entry]) -> dict[str, deque[_Entry]]:
-    """Return the entries by namespace, those due the longest first."""
-    queues: dict[str, deque[_Entry]] = {}
-    for entry in sorted(entries, key=lambda each: each.due_at):
-        queues.setdefault(entry.namespace, deque()).append(entry)
-    return queues

@@ -24,11 +24,11 @@ from plimsoll.adapters.later_collection import collecting_later
 from plimsoll.adapters.metrics import Metrics
 from plimsoll.adapters.readings import Reading
 from plimsoll.api.claims import check_claims, claim_names
-from plimsoll.api.convert import check_without_model, to_request
+from plimsoll.api.convert import check_without_model, platforms_of, to_request
 from plimsoll.api.gpu_names import check_gpu_names
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.api.pod_policy import PodPolicy, check_pod_policy
-from plimsoll.api.v1alpha1 import InferenceDeployment, InferenceDeploymentSpec, RebalancingMode, ScaleOwner
+from plimsoll.api.v1alpha1 import EngineSpec, InferenceDeployment, InferenceDeploymentSpec, RebalancingMode, ScaleOwner
 from plimsoll.app import pruning
 from plimsoll.app.allowances import Allowances
 from plimsoll.app.capacities import about_cache, observed_capacities, reported_tokens, silent_pools, told_now
@@ -51,6 +51,7 @@ from plimsoll.app.contests import Contest, Contests
 from plimsoll.app.deadlines import deadlines_of
 from plimsoll.app.faults import Faults, Step
 from plimsoll.app.health import Beats
+from plimsoll.app.image_book import ImageBook, reading
 from plimsoll.app.inbox import Inbox, Mail
 from plimsoll.app.leaving_nodes import LeavingNodes
 from plimsoll.app.lessons import CommonLessons, lessons, merged, remembered
@@ -67,7 +68,7 @@ from plimsoll.app.proposing import Proposer
 from plimsoll.app.reading_memo import ReadingMemo
 from plimsoll.app.rebalancing import Standing, may_sleep, take_turn
 from plimsoll.app.record.reading import Record, with_status
-from plimsoll.app.record.values import book_of
+from plimsoll.app.record.values import book_of, recorded_platforms
 from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.app.refusals import Refusals
 from plimsoll.app.rendered import Rendered
@@ -86,6 +87,7 @@ from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.node_rules import left_rule
+from plimsoll.domain.platforms import ImagePlatforms, PlatformSource, from_index, has_other_platforms
 from plimsoll.domain.priorities import Priority
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.domain.serving import Request
@@ -145,6 +147,7 @@ class Passes:
     pod_policy: PodPolicy = field(default_factory=PodPolicy)
     refusals: Refusals = field(default_factory=Refusals)
     claims: ClaimBook = field(default_factory=ClaimBook)
+    images: ImageBook = field(default_factory=ImageBook)
     contests: Contests = field(default_factory=Contests)
     quotas: NamespaceQuotas = field(default_factory=NamespaceQuotas)
     priorities: PriorityClasses = field(default_factory=PriorityClasses)
@@ -183,7 +186,7 @@ class Passes:
         self.time.begin(cases, now, self._declared_priority)
         for case in self.time.in_turn(cases):
             if not self.time.has_to_wait(case, reading=True):
-                self._guarded(Step.READ, case, partial(self._read, case))
+                self._guarded(Step.READ, case, partial(self._read, case, fleet))
         self.live.wanted = {case.key: wanted_signals(case) for case in cases if _has_signals(case)}
         for case in cases:
             self._guarded(Step.OBSERVE, case, partial(self._observe, case, fleet))
@@ -306,7 +309,7 @@ class Passes:
         if self.inbox is not None:
             case.tray = self.inbox.tray(owner_of(case))
 
-    def _read(self, case: Case) -> None:
+    def _read(self, case: Case, fleet: Fleet) -> None:
         """Step 2."""
         reason = pruning.why_reduced(case.body)
         if reason is not None:
@@ -336,8 +339,12 @@ class Passes:
                 case.problem = claims
                 return
             check_claims(resource.spec, claims)
-            convert = partial(to_request, resource, model, draft=draft)
-            request = self.reading.converted(resource, model, draft, convert)
+            platforms = self._platforms(case, resource.spec.engine, fleet)
+            if isinstance(platforms, Problem):
+                case.problem = platforms
+                return
+            convert = partial(to_request, resource, model, draft=draft, platforms=platforms)
+            request = self.reading.converted(resource, model, draft, platforms, convert)
             case.request = self._restricted(case, self._sized(case, request), claims)
         except NotPermitted as error:
             case.problem = Problem(ConditionReason.NOT_PERMITTED, str(error), permanent=True)
@@ -345,6 +352,28 @@ class Passes:
             case.problem = Problem(ConditionReason.INVALID_SPEC, str(error), permanent=True)
         except PlimsollError as error:
             case.problem = Problem(ConditionReason.UNSUPPORTED_MODEL, str(error), permanent=True)
+
+    def _platforms(self, case: Case, engine: EngineSpec, fleet: Fleet) -> ImagePlatforms | Problem:
+        """Return the platforms of the image. Its index is read only where the answer can matter.
+
+        What has served keeps the platforms that it was placed with, unless its pods cannot start now: it is the proof
+        for them, and another answer would start its engines again. What is there does not wait for an answer, unless
+        its image is another one now.
+        """
+        given = platforms_of(engine, images_of(self.settings))
+        known = recorded_platforms(case.record.status.image_platforms, given)
+        is_placed = bool(case.pools) and (known is not None or is_judged(case))
+        is_proven = is_placed and any(pool.ready or (pool.served and not pool.failing) for pool in case.pools)
+        if not given.image or is_proven or not self.images.reads or not has_other_platforms(fleet):
+            return known or given
+        found = self.images.look_up(case.key.namespace, given.image)
+        if found is None:
+            return reading(given.image) if known is None and not is_placed else known or given
+        if found.architectures:
+            return from_index(found.architectures, given.image)
+        if known is not None and known.source is PlatformSource.INDEX:
+            return known
+        return given.unread(found.why)
 
     def _sized(self, case: Case, request: Request) -> Request:
         """Return the request with the size that was chosen earlier; unchanged where there is none."""

@@ -100,6 +100,7 @@ class Planner:
         self.not_before = ended + min(LONGEST_BREATH_SECONDS, SHARE_OF_WRITERS * (ended - began))
         self.passes.models.start_wanted()
         self.passes.claims.start_wanted()
+        self.passes.images.start_wanted()
         self.beats.beat(LOOP, "writing")
         self.writers.answer(done.orphans)
         await self.writers.carry_out(done.cases, now, self.news, begun)

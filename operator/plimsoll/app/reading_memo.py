@@ -23,6 +23,7 @@ from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.outcomes import MemoryEstimate
+from plimsoll.domain.platforms import ImagePlatforms
 from plimsoll.domain.queues import queue_labels
 from plimsoll.domain.serving import Request
 from plimsoll.engines.failures import read_failure
@@ -80,6 +81,7 @@ class _Converted:
     resource: InferenceDeployment
     model: ModelFacts
     draft: ModelFacts | None
+    platforms: ImagePlatforms
     request: Request
 
 
@@ -185,13 +187,19 @@ class ReadingMemo:
         return self._objects.put(uid, known).resource
 
     def converted(
-        self, resource: InferenceDeployment, model: ModelFacts, draft: ModelFacts | None, convert: Callable[[], Request]
+        self,
+        resource: InferenceDeployment,
+        model: ModelFacts,
+        draft: ModelFacts | None,
+        platforms: ImagePlatforms,
+        convert: Callable[[], Request],
     ) -> Request:
         """The request made from the object's spec and these facts."""
         uid = resource.metadata.uid
         known = self._converted.get(uid)
-        if known is None or not (known.resource is resource and known.model is model and known.draft is draft):
-            known = _Converted(resource, model, draft, convert())
+        same = known is not None and known.resource is resource and known.model is model and known.draft is draft
+        if known is None or not same or known.platforms != platforms:
+            known = _Converted(resource, model, draft, platforms, convert())
         return self._converted.put(uid, known).request
 
     def figures(

@@ -15,6 +15,7 @@ from plimsoll.api.v1alpha1 import InferenceDeployment
 from plimsoll.app.case import Case
 from plimsoll.app.reading_memo import Kept
 from plimsoll.app.store import Body
+from plimsoll.domain.platforms import ImagePlatforms
 from plimsoll.domain.workload import Manifest
 from plimsoll.placement.pools import PlannedPool
 
@@ -43,6 +44,7 @@ class _Made:
 
     resource: InferenceDeployment | None
     pools: tuple[PlannedPool, ...] | None
+    platforms: ImagePlatforms | None
     numbers: tuple[tuple[tuple[str, int], ...], ...]
     manifests: list[Manifest]
 
@@ -66,12 +68,13 @@ class Rendered:
         self._now = now
 
     def manifests(self, case: Case, make: Callable[[Case], list[Manifest]]) -> list[Manifest]:
-        """Return the last manifests if the spec and the pools are the same; else make them."""
+        """Return the last manifests if spec, pools and the image's platforms are the same; else make them."""
         pools, numbers = None if case.decision is None else case.decision.pools, (case.held_back, case.replacing)
+        platforms = None if case.decision is None else case.decision.request.platforms
         known = self._made.get(case.uid)
         same = known is not None and known.resource is case.resource and known.numbers == numbers
-        if known is None or not same or known.pools != pools:
-            known = _Made(case.resource, pools, numbers, make(case))
+        if known is None or not same or (known.pools, known.platforms) != (pools, platforms):
+            known = _Made(case.resource, pools, platforms, numbers, make(case))
         return self._made.put(case.uid, known).manifests
 
     def fill_in(self, case: Case) -> bool:

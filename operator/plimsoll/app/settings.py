@@ -17,6 +17,7 @@ from plimsoll.adapters.prometheus_places import LABEL_PAIRS, LabelPair
 from plimsoll.app import lease_times as times
 from plimsoll.app.lease_times import LeaseTimes
 from plimsoll.domain.errors import InvalidInput
+from plimsoll.domain.images import PUBLIC_REGISTRIES, REGISTRIES, registries_in
 from plimsoll.placement.move_clock import LEAST_SECONDS
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -122,6 +123,9 @@ class Settings:
     engine_registry: str = ""
     """Registry for engine images whose reference names none, e.g. a mirror. Empty: none."""
 
+    image_registries: tuple[str, ...] = PUBLIC_REGISTRIES
+    """Registries that are asked for the platforms of images. Empty: none."""
+
     metrics_port: int = 8080
     """Port of our own Prometheus metrics."""
 
@@ -187,6 +191,7 @@ class Settings:
             engine_image_nvidia=given.get("PLIMSOLL_ENGINE_IMAGE_NVIDIA") or "",
             engine_image_amd=given.get("PLIMSOLL_ENGINE_IMAGE_AMD") or "",
             engine_registry=given.get("PLIMSOLL_ENGINE_REGISTRY") or "",
+            image_registries=registries_in(given.get(REGISTRIES) or ""),
             metrics_port=_port(given, "PLIMSOLL_METRICS_PORT", plain.metrics_port),
             health_port=_port(given, "PLIMSOLL_HEALTH_PORT", plain.health_port),
             log_level=(given.get("PLIMSOLL_LOG_LEVEL") or plain.log_level).upper(),

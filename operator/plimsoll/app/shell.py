@@ -40,6 +40,7 @@ from plimsoll.app.faults import Faults
 from plimsoll.app.fleet_file import nodes_from
 from plimsoll.app.health import Beats, Verdict
 from plimsoll.app.health_server import HealthServer
+from plimsoll.app.image_book import ImageBook
 from plimsoll.app.inbox import Inbox
 from plimsoll.app.leadership import Candidate, Elector, LeaseHeld
 from plimsoll.app.live import LiveSignals, reader_of
@@ -207,6 +208,7 @@ class Shell:
         self.planner = self._planner(cluster, metrics, wake, (prices, live, models))
         self.stack.push_async_callback(models.close)
         self.stack.push_async_callback(self.planner.passes.claims.close)
+        self.stack.push_async_callback(self.planner.passes.images.close)
         self.tasks = [
             asyncio.create_task(self._beat()),
             asyncio.create_task(_give_back_memory()),
@@ -305,6 +307,7 @@ class Shell:
             pod_policy=PodPolicy.from_json(self.settings.pod_policy or "{}"),
             node_groups=self.node_groups,
             claims=ClaimBook(cluster.get, wake.set),
+            images=ImageBook.asking(self.settings.image_registries, wake.set),
             contests=executor.contests,
             beats=self.beats,
             inbox=Inbox(self._inbox_is_served) if self.settings.approvals else None,

@@ -21,6 +21,7 @@ from plimsoll.cli.documents import (
 )
 from plimsoll.cli.estimate import manifest_of
 from plimsoll.cli.fleet_files import fleet_file
+from plimsoll.cli.images import Images
 from plimsoll.cli.namespaces import in_namespace
 from plimsoll.cli.price_files import priced_types
 from plimsoll.domain.errors import InvalidInput
@@ -103,7 +104,7 @@ def measure_offline(found: Located, fleet: str, prices: str | None) -> Measured:
     resource = parse_located(found)
     check_without_model(resource.spec)
     check_gpu_names(resource.spec, {gpu.name for gpu in priced_types(own)})
-    models = Models()
-    request = to_request(resource, models.of(resource), draft=models.draft_of(resource))
+    models, platforms = Models(), Images(seen).of(resource)
+    request = to_request(resource, models.of(resource), draft=models.draft_of(resource), platforms=platforms)
     key = ObjectKey(resource.metadata.namespace, resource.metadata.name)
     return Measured(key, 0, capacity(request, seen, Ledger.of(seen, quotas.remaining)), seen, quotas.complaints)

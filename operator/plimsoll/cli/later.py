@@ -21,6 +21,7 @@ from plimsoll.facts.prices.repricing import OwnPrices
 
 if TYPE_CHECKING:
     from plimsoll.adapters.hub import HubModels
+    from plimsoll.adapters.registries import Registries
     from plimsoll.app.exports.values import Export
     from plimsoll.app.review.values import Means, Measured, Review, Wish
     from plimsoll.cli.cluster_access import ClusterAccess
@@ -164,6 +165,13 @@ def hub_models(cache: Path) -> HubModels:
     with _from_extra("hub", "Asking the Hub for a model", _WITHOUT_HUB):
         from plimsoll.adapters.hub import HubModels
     return HubModels(cache)
+
+
+def registries(allowed: Sequence[str]) -> Registries:
+    """The registries of images. Raises :class:`MissingExtra`."""
+    with _from_extra("hub", "Asking a registry for the platforms of an image"):
+        from plimsoll.adapters.registries import Registries
+    return Registries(allowed)
 
 
 def manifest_prices(name: str, text: str, catalog: Sequence[GpuType]) -> tuple[OwnPrices, tuple[str, ...]] | None:

@@ -20,6 +20,7 @@ from plimsoll.app.record.reading import Record
 from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.cli.context import Models
 from plimsoll.cli.documents import Sourced, UnusableDocument, check_located, parse_located
+from plimsoll.cli.images import Images
 from plimsoll.domain.claims import Claim, rules_of
 from plimsoll.domain.errors import InvalidInput, PlimsollError
 from plimsoll.domain.fleet import Fleet
@@ -94,6 +95,7 @@ class Planned:
             rejections=status.rejections,
             remedies=status.remedies,
             suggestions=status.suggestions,
+            image_platforms=status.image_platforms,
         )
         head = {
             "namespace": outcome.namespace,
@@ -117,7 +119,7 @@ class Planned:
 
     def objects(self) -> list[dict[str, Any]]:
         """The objects that the operator would apply."""
-        options = to_workload_options(self.resource)
+        options = to_workload_options(self.resource, platforms=self.decision.request.platforms)
         pools = [deployment(options, pool, pool.choice) for pool in self.decision.pools if pool.choice is not None]
         return [service(options), disruption_budget(options), *pools] if pools else []
 
@@ -153,7 +155,7 @@ def plan_manifests(
         PlimsollError: a manifest or its model cannot be used.
     """
     _refuse_namesakes(resources)
-    asked = [Asked("", resource, _request(resource, Models())) for resource in resources]
+    asked = [Asked("", resource, _request(resource, Models(), Images(fleet))) for resource in resources]
     return [_unfailed(entry) for _, entry in _planned(asked, _Stock(fleet, _or_shipped(catalog), groups))]
 
 
@@ -195,8 +197,8 @@ def plan_located(
         teach: adds to a request what engines have taught.
     """
     problems: list[str] = []
-    models = Models()
-    ask = partial(_asked, models=models, priorities=priorities, claims=claims)
+    models, images = Models(), Images(fleet)
+    ask = partial(_asked, models=models, images=images, priorities=priorities, claims=claims)
     asked = [each for one in found if (each := _attempt(one.where, partial(ask, one), problems)) is not None]
     asked = [replace(each, request=teach(each.request)) for each in _without_namesakes(asked, problems)]
     planned = _planned_or_reported(asked, _Stock(fleet, _or_shipped(catalog), groups, quotas), problems)
@@ -242,11 +244,13 @@ def _attempt(where: str, work: Callable[[], T], problems: list[str]) -> T | None
     return None
 
 
-def _asked(each: Sourced, models: Models, priorities: PriorityClasses, claims: Mapping[ObjectKey, Claim]) -> Asked:
+def _asked(
+    each: Sourced, models: Models, images: Images, priorities: PriorityClasses, claims: Mapping[ObjectKey, Claim]
+) -> Asked:
     resource = parse_located(each)
     check_without_model(resource.spec)  # first: its messages are more exact than those of the rules
     check_located(each)
-    request = _mounting(_request(resource, models), resource, claims)
+    request = _mounting(_request(resource, models, images), resource, claims)
     return Asked(each.where, resource, request, priority_of(resource, priorities))
 
 
@@ -270,9 +274,10 @@ def priority_of(resource: InferenceDeployment, priorities: PriorityClasses) -> P
     return priority
 
 
-def _request(resource: InferenceDeployment, models: Models) -> Request:
+def _request(resource: InferenceDeployment, models: Models, images: Images) -> Request:
     check_gpu_names(resource.spec, {gpu.name for gpu in load_gpu_types()})
-    return to_request(resource, models.of(resource), draft=models.draft_of(resource))
+    facts, draft = models.of(resource), models.draft_of(resource)
+    return to_request(resource, facts, draft=draft, platforms=images.of(resource))
 
 
 def _without_namesakes(asked: Sequence[Asked], problems: list[str]) -> list[Asked]:

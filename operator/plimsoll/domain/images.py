@@ -3,13 +3,85 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from plimsoll.domain.engine_choice import DEFAULT_ENGINE
+from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.gpus import Vendor
+
+DOCKER_HUB = "docker.io"
+"""The registry of references that name none."""
+
+PUBLIC_REGISTRIES = (
+    DOCKER_HUB, "ghcr.io", "quay.io", "nvcr.io", "registry.k8s.io", "public.ecr.aws", "mcr.microsoft.com", "gcr.io",
+    "*.pkg.dev", "registry.gitlab.com",
+)  # fmt: skip
+"""Registries of the public internet that show the index of a public image to everybody."""
+
+REGISTRIES = "PLIMSOLL_IMAGE_REGISTRIES"
+NO_REGISTRIES = "none"
+"""The variable that names the registries to ask, and its value for none."""
+
+_PART = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
+_REPOSITORY = re.compile(rf"{_PART}(?:/{_PART})*")
+_TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
+_DIGEST = re.compile(r"sha(?:256:[0-9a-f]{64}|512:[0-9a-f]{128})")
+_HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::[0-9]{1,5})?")
+"""Names, tags and digests as registries take them.
+
+Source: https://github.com/opencontainers/distribution-spec/blob/v1.1.0/spec.md#pulling-manifests, and
+https://github.com/distribution/reference for hosts and for what a reference without a registry means.
+"""
 
 _RELEASE = re.compile(r"v?(\d+\.\d+\.\d+)")
 """A tag that names a release and nothing else."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageName:
+    """A reference in parts: the registry's host, the repository, and a tag or a digest."""
+
+    registry: str
+    repository: str
+    version: str
+
+    def is_in(self, registries: Iterable[str]) -> bool:
+        """Whether one of these is the registry. ``*.pkg.dev`` names all hosts below ``pkg.dev``."""
+        return any(
+            self.registry.endswith(each[1:]) if each.startswith("*.") else self.registry == each for each in registries
+        )
+
+
+def image_name(reference: str) -> ImageName | None:
+    """Return the parts of a reference, with those that it leaves out; None if no registry can have such an image."""
+    path, _, digest = reference.partition("@")
+    host, registry = DOCKER_HUB, path.partition("/")[0]
+    if _names_registry(path):
+        host, path = registry.lower(), path.partition("/")[2]
+    repository, tag, _ = _parts(path)
+    if host in (DOCKER_HUB, "index.docker.io"):
+        host, repository = DOCKER_HUB, repository if "/" in repository else f"library/{repository}"
+    has_tag = not tag or _TAG.fullmatch(tag)
+    fits = _HOST.fullmatch(host) and _REPOSITORY.fullmatch(repository) and has_tag
+    if not fits or ("@" in reference and not _DIGEST.fullmatch(digest)):
+        return None
+    return ImageName(host, repository, digest or tag or "latest")
+
+
+def registries_in(text: str) -> tuple[str, ...]:
+    """Return the registries of :data:`REGISTRIES`, with commas between them; the public ones where it is empty.
+
+    Raises:
+        InvalidInput: one of them is no host.
+    """
+    listed = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    if listed == (NO_REGISTRIES,):
+        return ()
+    for each in listed:
+        if not _HOST.fullmatch(each.removeprefix("*.")) or each != each.lower():
+            raise InvalidInput(REGISTRIES, each, "Write hosts such as ghcr.io or *.pkg.dev, with commas, or none.")
+    return listed or PUBLIC_REGISTRIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +97,14 @@ class EngineImages:
     amd: str = ""
     registry: str = ""
     engine: str = DEFAULT_ENGINE
+
+    def of_admin(self, engine: str, usual: str) -> str:
+        """Return the admin's image for NVIDIA GPUs; empty where it is the release's own, from where that is published.
+
+        That for AMD GPUs does not count: their hosts are all for amd64.
+        """
+        given = self.nvidia if engine == self.engine else ""
+        return self.reference(engine, Vendor.NVIDIA, usual) if given or self.registry else ""
 
     def reference(self, engine: str, vendor: Vendor, usual: str) -> str:
         """Return the image for a vendor's GPUs. ``usual`` is the image of the engine's own release, with its tag."""

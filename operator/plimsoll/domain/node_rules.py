@@ -94,15 +94,6 @@ def left_rule(left: Mapping[str, str]) -> NodeRule:
     return NodeRule(Reason.NODE_LEFT, (("left", words),), ((Requirement(NAME_FIELD, "NotIn", tuple(sorted(left))),),))
 
 
-def architecture_rule(offered: tuple[str, ...]) -> NodeRule:
-    """Return the rule for an image with these architectures.
-
-    It names the other architectures, so that it also accepts a node that names none.
-    """
-    numbers = (("platforms", ", ".join(f"linux/{each}" for each in offered)),)
-    return NodeRule(Reason.IMAGE_FOR_OTHER_PLATFORM, numbers, ((other_architectures(offered),),))
-
-
 def other_architectures(offered: tuple[str, ...]) -> Requirement:
     """Return the requirement that keeps pods off the nodes of all other architectures."""
     return Requirement(ARCHITECTURE_LABEL, "NotIn", tuple(each for each in ARCHITECTURES if each not in offered))

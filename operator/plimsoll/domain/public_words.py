@@ -52,6 +52,7 @@ class ConditionReason(StrEnum):
     SERVING = "Serving"
     RESOLVING_MODEL = "ResolvingModel"
     READING_VOLUMES = "ReadingVolumes"
+    READING_IMAGE = "ReadingImage"
     PLANNING_QUEUED = "PlanningQueued"
     TOKEN_SECRET_MISSING = "TokenSecretMissing"  # noqa: S105 - a word, no secret
     TOKEN_SECRET_UNREADABLE = "TokenSecretUnreadable"  # noqa: S105 - a word, no secret
@@ -66,7 +67,7 @@ class ConditionReason(StrEnum):
     NAMESAKE_LEAVING = "NamesakeLeaving"
 
 
-RESOLVING = (ConditionReason.RESOLVING_MODEL, ConditionReason.READING_VOLUMES)
+RESOLVING = (ConditionReason.RESOLVING_MODEL, ConditionReason.READING_VOLUMES, ConditionReason.READING_IMAGE)
 """Facts are being read, which takes a moment."""
 
 

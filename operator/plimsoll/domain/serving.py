@@ -16,6 +16,7 @@ from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.node_rules import NodeRule
 from plimsoll.domain.observations import Correction, EngineKind
 from plimsoll.domain.outcomes import Split
+from plimsoll.domain.platforms import OF_RELEASE, ImagePlatforms
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.reasons import Numbers, Reason
 from plimsoll.domain.spot import card_name
@@ -107,9 +108,10 @@ class Request:
     as far as GPUs allow. ``total`` is the load of all replicas together as long as their number is not chosen yet;
     ``replicas`` and the shape are then only a first guess. ``is_sized`` means that the planner has chosen them.
     ``may_narrow_cache`` permits an fp8 KV cache in place of ``kv_precision``. ``has_narrow_cache`` marks a request for
-    which that choice was made. ``mounts_alone`` means that pods of different nodes cannot mount one of its
-    volumes at the same time: there is one replica at most, and it ends before its successor starts. ``remarks`` are
-    warnings about the object itself: what its author has to look at.
+    which that choice was made. ``platforms`` are those of its image: their rule is among ``node_rules``.
+    ``mounts_alone`` means that pods of different nodes cannot mount one of its volumes at the same time: there is one
+    replica at most, and it ends before its successor starts. ``remarks`` are warnings about the object itself: what its
+    author has to look at.
     """
 
     key: ObjectKey
@@ -123,6 +125,7 @@ class Request:
     overrides: Overrides = field(default_factory=Overrides)
     node_selector: tuple[tuple[str, str], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
+    platforms: ImagePlatforms = OF_RELEASE
     node_rules: tuple[NodeRule, ...] = ()
     mounts_alone: bool = False
     created: str = ""

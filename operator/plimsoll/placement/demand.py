@@ -44,6 +44,9 @@ ABOUT_NODES = (
 """Reasons that do not mean that a placement has the wrong size. The scheduler reports lost nodes for each pod, and an
 image that already runs on a GPU type works there."""
 
+NOBODYS_CHOICE = (Reason.NODE_LEFT, Reason.IMAGE_FOR_OTHER_PLATFORM)
+"""Reasons against nodes that nobody has given since the pods were placed."""
+
 LEFT_BY_MOVES = (
     Reason.TOO_LITTLE_VRAM,
     Reason.KV_CACHE_TOO_SMALL,
@@ -333,9 +336,10 @@ class _Reader:
         """Whether nodes of the type exist but a taint, a label or a volume keeps the pods off all of them.
 
         An admin made this change to the nodes, and will either undo it or choose another place for the pods. Nodes
-        where the pods could not run do not count: nobody chose that.
+        where the pods could not run, or for which the image turns out to have no platform, do not count: nobody chose
+        that.
         """
         request = self.tenant.request
-        rules = tuple(rule for rule in request.node_rules if rule.reason is not Reason.NODE_LEFT)
+        rules = tuple(rule for rule in request.node_rules if rule.reason not in NOBODYS_CHOICE)
         present = self.fleet.of_type(pool.gpu_type)
         return bool(present) and not eligible_nodes(replace(request, node_rules=rules), self.fleet, pool.gpu_type)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 
 from plimsoll.domain.outcomes import MemoryEstimate, Rejection, Remedy, Split, Suggestion
+from plimsoll.domain.platforms import PlatformSource
 from plimsoll.domain.quotas import OF_CPU, OF_MEMORY
 from plimsoll.domain.reasons import MAY_PASS, WISHED, Reason, RemedyKind, SuggestionKind
 from plimsoll.domain.terms import LEARNED
@@ -193,6 +194,18 @@ def _move_failed(figures: Figures) -> str:
     return f"{failed} at {figures['at']}{often}; it is not moved there again before {figures['until']}"
 
 
+def _platform_source(figures: Figures) -> str:
+    """Where the platforms of an image are known from, and how to say others."""
+    if figures.get("source") == PlatformSource.INDEX:
+        return f"the index of {figures['image']} names them; spec.engine.platforms replaces it"
+    if figures.get("why"):
+        return f"assumed: the index of {figures['image']} could not be read: {figures['why']}; {_DECLARE}"
+    return f"assumed; {_DECLARE}" if figures.get("source") == PlatformSource.ASSUMED else _DECLARE
+
+
+_DECLARE = "spec.engine.platforms names them"
+
+
 _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
     Reason.TOO_LITTLE_VRAM: lambda f: (
         f"needs {_gib(f, 'need_bytes')} per GPU, the engine may use {_gib(f, 'have_bytes')}"
@@ -243,8 +256,7 @@ _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
     Reason.TOO_MANY_GPUS_PER_REPLICA: lambda f: f"takes {f['gpus']} GPUs, spec.gpu.maxPerReplica allows {f['limit']}",
     Reason.NODE_TOO_SMALL: lambda f: f"takes {f['gpus']} GPUs on one node, the largest has {f['largest']}",
     Reason.IMAGE_FOR_OTHER_PLATFORM: lambda f: (
-        f"none of the {f['nodes']} nodes has a platform of the image, {f['platforms']} "
-        f"(spec.engine.platforms names them)"
+        f"none of the {f['nodes']} nodes has a platform of the image, {f['platforms']} ({_platform_source(f)})"
     ),
     Reason.VOLUME_ELSEWHERE: lambda f: (
         f"none of the {f['nodes']} nodes can mount the volume of claim {f['claim']}, which is bound to {f['where']}"

@@ -10,6 +10,7 @@ from plimsoll.domain.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.observations import Seen
 from plimsoll.domain.outcomes import MemoryEstimate, Option, Remedy, Suggestion
+from plimsoll.domain.platforms import ImagePlatforms
 from plimsoll.domain.precision import KvPrecision
 from plimsoll.domain.proposals import Proposal
 from plimsoll.domain.terms import ACTIVATIONS, ADAPTERS, CUDA_GRAPHS, KV_CACHE, LEARNED, OVERHEAD, WEIGHTS
@@ -105,6 +106,7 @@ def _decided(report: Report, decision: Decision) -> dict[str, Any]:
         "failedMoves": [_failed_move(each) for each in report.failed_moves],
         "proposals": [_proposal(each, report.namespace) for each in report.proposals[:MAX_PROPOSALS]],
         "decisions": [_decision(each) for each in report.decisions],
+        "imagePlatforms": _platforms(decision.request.platforms),
     }
     if decision.sizes:
         document["size"] = _size(report, decision)
@@ -121,6 +123,17 @@ def _decided(report: Report, decision: Decision) -> dict[str, Any]:
         document["remedies"] = [_remedy(remedy) for remedy in decision.remedies[:MAX_REMEDIES]]
         document["suggestions"] = [_suggestion(each) for each in decision.suggestions]
     return document
+
+
+def _platforms(platforms: ImagePlatforms) -> dict[str, Any] | None:
+    if not platforms.is_noted:
+        return None
+    return {
+        "reference": platforms.image,
+        "platforms": list(platforms.names),
+        "source": platforms.source.value,
+        "unread": platforms.why or None,
+    }
 
 
 def _model(model: ModelFacts, decision: Decision) -> dict[str, Any]:

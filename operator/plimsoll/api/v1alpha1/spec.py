@@ -349,7 +349,8 @@ class EngineSpec(ApiModel):
     platforms: Annotated[list[Platform], Field(min_length=1, max_length=len(Platform))] | None = Field(
         default=None,
         description="Platforms that image is made for. Pods go to nodes of these architectures only. Default: "
-        "linux/amd64 for your own image, and all that the release's image has.",
+        "those that the image's index names, where nodes have several and its registry is read; else linux/amd64 for "
+        "your own image, and all that the release's image has.",
         json_schema_extra={"x-kubernetes-list-type": "set"},
     )
     version: Annotated[str, Field(pattern=ENGINE_VERSION)] = Field(

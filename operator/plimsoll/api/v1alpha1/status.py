@@ -590,6 +590,24 @@ class RebalancingStatus(ApiModel):
     )
 
 
+class ImagePlatformsStatus(ApiModel):
+    """The platforms of an image that is not the release's own, where nobody declares them. What serves keeps them."""
+
+    reference: str = Field(description="The image.")
+    platforms: list[Annotated[str, Field(pattern=r"^linux/[a-z0-9]{1,16}$")]] | None = Field(
+        default=None,
+        max_length=32,
+        description="Its platforms; empty where no node is ruled out.",
+        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    )
+    source: Annotated[str, Field(pattern="^(Index|Assumed)$")] = Field(
+        description="Index, or Assumed where the index could not be read, or did not have to be."
+    )
+    unread: str | None = Field(
+        default=None, description="Why the index could not be read. spec.engine.platforms names the platforms."
+    )
+
+
 class InferenceDeploymentStatus(ApiModel):
     """The operator's decision with its reasons, and what runs.
 
@@ -617,6 +635,9 @@ class InferenceDeploymentStatus(ApiModel):
     model: ModelStatus | None = Field(default=None, description="Facts of the model.")
     estimate: EstimateStatus | None = Field(default=None, description="VRAM of one GPU of one replica, term by term.")
     placement: PlacementStatus | None = Field(default=None, description="Chosen GPUs, split and engine settings.")
+    image_platforms: ImagePlatformsStatus | None = Field(
+        default=None, description="Platforms of an image that is not the release's own, where nobody declares them."
+    )
     size: SizeStatus | None = Field(
         default=None, description="Number of replicas and requests of one replica, chosen for totalConcurrency."
     )

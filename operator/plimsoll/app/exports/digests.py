@@ -12,11 +12,13 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
-from plimsoll.api.convert import to_workload_options
+from plimsoll.api.convert import platforms_of, to_workload_options
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.app.case import Case, images_of
 from plimsoll.app.objects import Surroundings
+from plimsoll.app.record.reading import record_of
 from plimsoll.app.record.sharing import with_other_digests
+from plimsoll.app.record.values import recorded_platforms
 from plimsoll.app.settings import Settings
 from plimsoll.app.store import key_of
 from plimsoll.domain.errors import PlimsollError
@@ -95,7 +97,11 @@ def _options(body: Body, settings: Settings) -> WorkloadOptions | None:
     """The inputs that a spec sets. The digest does not contain name and uid."""
     try:
         resource = parse_inference_deployment(body)
-        options = to_workload_options(resource, images_of(settings), scrape_annotations=settings.scrape_annotations)
+        images = images_of(settings)
+        given = platforms_of(resource.spec.engine, images)
+        platforms = recorded_platforms(record_of(body).status.image_platforms, given)
+        annotated = settings.scrape_annotations
+        options = to_workload_options(resource, images, scrape_annotations=annotated, platforms=platforms or given)
     except PlimsollError:
         return None
     return replace(options, key=key_of({"metadata": {"name": ""}}), uid="")

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from plimsoll.app.settings import Settings
+from plimsoll.domain.images import NO_REGISTRIES, REGISTRIES
 
 
 def environment_of(settings: Settings) -> Mapping[str, str]:
     """Return the variables from which :meth:`Settings.from_environment` reads the same. Unset ones are left out.
 
-    The address of Prometheus is no part of them: no live load is read, and an address may hold a password.
+    The address of Prometheus is no part of them: no live load is read, and an address may hold a password. Nor are the
+    registries of images: a snapshot is decided with what was known of images when it was made.
     """
     found = {
         "PLIMSOLL_NAMESPACE": settings.namespace,
@@ -24,6 +26,7 @@ def environment_of(settings: Settings) -> Mapping[str, str]:
         "PLIMSOLL_ENGINE_IMAGE_NVIDIA": settings.engine_image_nvidia,
         "PLIMSOLL_ENGINE_IMAGE_AMD": settings.engine_image_amd,
         "PLIMSOLL_ENGINE_REGISTRY": settings.engine_registry,
+        REGISTRIES: NO_REGISTRIES,
         "PLIMSOLL_SCRAPE_ANNOTATIONS": _switch(on=settings.scrape_annotations),
         "PLIMSOLL_STRANDED_SECONDS": str(settings.stranded_seconds),
         "PLIMSOLL_MOVE_SECONDS": str(settings.move_seconds),

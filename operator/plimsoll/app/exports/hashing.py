@@ -21,7 +21,7 @@ from plimsoll.api.lost_fields import LAST_APPLIED
 from plimsoll.app.exports.hashed_labels import HashedLabels
 from plimsoll.app.exports.pseudonyms import Pseudonyms
 from plimsoll.app.exports.specs import LEFT_OUT
-from plimsoll.app.record.sharing import with_other_nodes, without_sentences
+from plimsoll.app.record.sharing import with_other_image, with_other_nodes, without_sentences
 from plimsoll.domain.images import vendor_of
 from plimsoll.facts.cluster.pod_reading import SCHEDULED
 from plimsoll.facts.cluster.scheduler_words import Obstacle, read_obstacles
@@ -180,7 +180,7 @@ class Hashing:
         return found
 
     def _status(self, status: Body) -> dict[str, Any]:
-        return with_other_nodes(without_sentences(status), self._names.node)
+        return with_other_nodes(with_other_image(without_sentences(status), LEFT_OUT), self._names.node)
 
     def _spec(self, spec: Body) -> dict[str, Any]:
         """The parts of a spec that decisions read. It may be a spec without values."""

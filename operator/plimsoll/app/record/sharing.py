@@ -45,6 +45,13 @@ def without_sentences(status: Body) -> dict[str, Any]:
     return found
 
 
+def with_other_image(status: Body, image: str) -> dict[str, Any]:
+    """Return a status with another name of the image, and without the answer of its registry."""
+    noted = status.get("imagePlatforms")
+    found = {**_without(noted, "unread"), "reference": image} if isinstance(noted, Mapping) else None
+    return dict(status) if found is None else {**status, "imagePlatforms": found}
+
+
 def with_other_nodes(status: Body, name: Callable[[str], str]) -> dict[str, Any]:
     """Return a status with other names of nodes."""
     found = dict(status)

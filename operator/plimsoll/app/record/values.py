@@ -10,6 +10,7 @@ from plimsoll.api.v1alpha1.status import (
     ChangeStatus,
     DecisionStatus,
     FailedMoveStatus,
+    ImagePlatformsStatus,
     LearnedElsewhereStatus,
     LearnedStatus,
     MoveStatus,
@@ -23,6 +24,7 @@ from plimsoll.api.v1alpha1.status import (
 from plimsoll.domain.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.observations import EngineKind, Observation, Seen, Witness
 from plimsoll.domain.outcomes import Split, Target
+from plimsoll.domain.platforms import LINUX, ImagePlatforms, PlatformSource
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.times import from_rfc3339
 from plimsoll.domain.versions import EngineVersion
@@ -107,6 +109,14 @@ def target_from(
     return Target(
         gpu_type, split, first, resource, tuple(sorted(others)), types.get(capacity or ""), tuple(sorted(avoids or ()))
     )
+
+
+def recorded_platforms(entry: ImagePlatformsStatus | None, given: ImagePlatforms) -> ImagePlatforms | None:
+    """The platforms that were found for the image that ``given`` names; None if they are another image's."""
+    if entry is None or not given.image or entry.reference != given.image:
+        return None
+    architectures = tuple(each.removeprefix(LINUX) for each in entry.platforms or ())
+    return ImagePlatforms(architectures, PlatformSource(entry.source), entry.reference, entry.unread or "")
 
 
 def rehoming_of(entry: RehomingStatus) -> Rehoming | None:

@@ -18,6 +18,7 @@ from plimsoll.api.pod_policy import PodPolicy
 from plimsoll.app.case import Case
 from plimsoll.app.claim_book import ClaimBook
 from plimsoll.app.faults import Faults
+from plimsoll.app.image_book import ImageBook
 from plimsoll.app.live import LiveSignals
 from plimsoll.app.model_book import ModelBook
 from plimsoll.app.node_groups import NodeGroups, declared_in
@@ -63,15 +64,17 @@ class Decider:
                 return done
             self.passes.models.start_wanted()
             self.passes.claims.start_wanted()
+            self.passes.images.start_wanted()
             try:
                 await asyncio.wait_for(self.changed.wait(), max(0.0, end - time.monotonic()))
             except TimeoutError:
                 return done
 
     async def close(self) -> None:
-        """End the look-ups of models and claims."""
+        """End the look-ups of models, claims and images."""
         await self.passes.models.close()
         await self.passes.claims.close()
+        await self.passes.images.close()
 
 
 def _is_resolving(case: Case) -> bool:
@@ -104,6 +107,7 @@ async def new_decider(cluster: Cluster, settings: Settings, means: Means) -> tup
         pod_policy=PodPolicy.from_json(settings.pod_policy or "{}"),
         node_groups=groups,
         claims=ClaimBook(cluster.get, changed.set),
+        images=ImageBook.asking(settings.image_registries, changed.set),
     )
     return Decider(passes, changed), (*notes, *about_groups)
 

@@ -1,4 +1,4 @@
-"""GET requests to a hub, each with limits on time, bytes and redirects.
+"""GET requests to a hub or a registry, each with limits on time, bytes and redirects.
 
 The requests run on an event loop in a separate thread, because only there can a request be cancelled at any point:
 during name resolution, while connecting, or while headers arrive slowly. Callers block, also with a time limit.
@@ -25,8 +25,6 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import httpx2
-from huggingface_hub import constants
-from huggingface_hub.utils._headers import get_token_to_send
 
 import plimsoll
 from plimsoll.adapters.circuit_breaker import CircuitBreaker, NotAsked, Unconnected, Unreached
@@ -66,23 +64,25 @@ class TooLarge(SourceUnavailable):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer of the hub: ``error_code`` is its code for a refusal; ``body`` is empty unless the status is 2xx.
+    """An answer: ``error_code`` is the hub's code for a refusal; ``body`` is empty unless the status is 2xx.
 
-    ``pause_seconds`` is the pause that a refusal asks for; None where it asks for none.
+    ``pause_seconds`` is the pause that a refusal asks for; None where it asks for none. ``challenge`` says where a
+    token is to be had, in the words of the header ``WWW-Authenticate``.
     """
 
     status: int
     error_code: str
     body: bytes = b""
     pause_seconds: int | None = None
+    challenge: str = ""
 
     @property
     def is_success(self) -> bool:
-        """Whether the hub sent the requested content."""
+        """Whether the server sent the requested content."""
         return httpx2.codes.is_success(self.status)
 
 
-class HubSession:
+class WebSession:
     """One endpoint, its circuit breakers, and the limits of each answer.
 
     If no connection to the endpoint is possible, requests of all askers pause. No answer, or a gateway's error, may be
@@ -90,26 +90,42 @@ class HubSession:
     asker only.
 
     Args:
-        endpoint: address of the hub; None for the default of the hub's library.
+        endpoint: its address, which an admin sets or allows.
+        setting: the setting that the address is from, for the error texts.
+        kind: what is there, for the error texts: ``hub``.
         timeout_seconds: time limit for each whole answer, from name resolution to the last byte, including redirects.
+        refusal: why nothing may be asked now; empty where it may.
     """
 
-    def __init__(self, endpoint: str | None, *, timeout_seconds: float) -> None:
-        self.endpoint = endpoint or constants.ENDPOINT
+    def __init__(
+        self,
+        endpoint: str,
+        *,
+        setting: str,
+        kind: str,
+        timeout_seconds: float,
+        refusal: Callable[[], str] = lambda: "",
+    ) -> None:
+        self.endpoint = endpoint
         self.timeout_seconds = timeout_seconds
-        self.name = f"the hub at {_origin_text(self.endpoint)}"
+        self.name = f"the {kind} at {_origin_text(endpoint, setting)}"
+        self.refusal = refusal
+        self._setting = setting
         self._connection = CircuitBreaker(self.name, failure=Unconnected)
         self._askers: dict[str, CircuitBreaker] = {}
         self._running: set[Future[Any]] = set()
         self._is_closed = False
 
     def visit(self, token: str | None, *, asker: str, seconds: float) -> Visit:
-        """Return a context for the requests of one look-up, which share connections, a token and a deadline."""
+        """Return a context for the requests of one look-up, which share connections, a token and a deadline.
+
+        Only the endpoint gets the token.
+        """
         _tls()  # reading certificates takes a third of a second: too long for the loop's thread
         try:
             home = httpx2.URL(self.endpoint)
         except httpx2.InvalidURL as error:
-            raise SourceUnavailable(f"HF_ENDPOINT: {self.endpoint!r} is no web address") from error
+            raise SourceUnavailable(f"{self._setting}: {self.endpoint!r} is no web address") from error
         return Visit(self, home, token, asker=asker, seconds=seconds)
 
     @contextlib.contextmanager
@@ -140,10 +156,10 @@ class HubSession:
 class Visit:
     """The requests of one look-up. For one thread at a time."""
 
-    def __init__(self, session: HubSession, home: httpx2.URL, token: str | None, *, asker: str, seconds: float) -> None:
+    def __init__(self, session: WebSession, home: httpx2.URL, token: str | None, *, asker: str, seconds: float) -> None:
         self._session = session
         self._asker = asker
-        self._token = get_token_to_send(token)
+        self.token = token
         self._deadline = time.monotonic() + seconds
         self._home = home
         self._client: httpx2.AsyncClient | None = None
@@ -161,13 +177,14 @@ class Visit:
         """Seconds until the deadline of the look-up."""
         return self._deadline - time.monotonic()
 
-    def get(self, url: str, *, most: int, sink: Sink | None = None) -> Answer:
+    def get(self, url: str, *, most: int, sink: Sink | None = None, accept: str = "*/*") -> Answer:
         """Send a request and return the whole answer.
 
         Args:
-            url: an address at the endpoint.
+            url: an address at the endpoint, or one that the endpoint has named, which is checked like a redirect.
             most: most bytes of the body, after decompression.
             sink: receives the body piece by piece; without a sink the body is in the answer.
+            accept: the media types of the answer.
 
         Raises:
             Unreached: no connection, no whole answer in time, or a gateway without a hub behind it.
@@ -175,7 +192,7 @@ class Visit:
             SourceUnavailable: the answer cannot be used, or the endpoint has not answered for some time.
         """
         with self._session.attempt(self._asker):
-            return self._wait(self._start(url, most, {}, sink))
+            return self._wait(self._start(url, most, {"Accept": accept}, sink))
 
     def heads(self, urls: Iterable[str], *, most: int) -> Iterator[Answer]:
         """Yield the first ``most`` bytes of each file in order, a few requests at a time. Raises like :meth:`get`."""
@@ -197,8 +214,9 @@ class Visit:
                 future.cancel()
 
     def _start(self, url: str, most: int, asked: dict[str, str], sink: Sink | None) -> Future[Answer]:
-        if constants.is_offline_mode():
-            raise NotAsked("HF_HUB_OFFLINE is set")
+        refusal = self._session.refusal()
+        if refusal:
+            raise NotAsked(refusal)
         seconds = min(self._session.timeout_seconds, self.remaining_seconds)
         if seconds <= 0:
             raise NotAsked(f"{self._session.name} is too slow")
@@ -216,7 +234,7 @@ class Visit:
     async def _bounded(self, url: str, most: int, asked: dict[str, str], sink: Sink | None, seconds: float) -> Answer:
         try:
             async with asyncio.timeout(seconds):
-                return await self._follow(httpx2.URL(url), most, asked, sink)
+                return await self._follow(await self._first(url), most, asked, sink)
         except TimeoutError as error:
             raise self._unreached(f"gave no whole answer within {self._session.timeout_seconds:g} s") from error
         except _TRANSPORT_FAILURES as error:
@@ -237,21 +255,26 @@ class Visit:
             url = target
         raise self._unusable(f"redirects more than {MOST_HOPS} times")
 
+    async def _first(self, url: str) -> httpx2.URL:
+        """Return an address to begin with. One that is not at the endpoint is from the endpoint's own words."""
+        first = httpx2.URL(url)
+        return first if _origin(first) == _origin(self._home) else await self._next(self._home, url)
+
     async def _next(self, url: httpx2.URL, location: str) -> httpx2.URL:
         target = url.join(location)
         if target.scheme not in ("http", "https") or not target.host:
-            raise self._unusable("redirects to what is no web address")
+            raise self._unusable("leads to what is no web address")
         if url.scheme == "https" and target.scheme != "https":
-            raise self._unusable("redirects from https to http")
+            raise self._unusable("leads from https to http")
         if _origin(target) != _origin(self._home) and await _reach(target) > await _reach(self._home):
-            raise self._unusable("redirects to an address of a network that it is not in itself")
+            raise self._unusable("leads to an address of a network that it is not in itself")
         return target
 
     def _headers_for(self, url: httpx2.URL) -> dict[str, str]:
         """Return the headers for an address. Only the endpoint gets the token, also after redirects."""
         headers = {"User-Agent": f"plimsoll/{plimsoll.__version__}", "Accept-Encoding": "identity"}
-        if self._token and _origin(url) == _origin(self._home):
-            headers["Authorization"] = f"Bearer {self._token}"
+        if self.token and _origin(url) == _origin(self._home):
+            headers["Authorization"] = f"Bearer {self.token}"
         return headers
 
     async def _read(self, response: httpx2.Response, most: int, sink: Sink | None, *, cut: bool) -> Answer:
@@ -259,7 +282,8 @@ class Visit:
         if response.status_code in _NOT_THERE:
             raise self._unreached(f"answered HTTP {response.status_code}")
         if not response.is_success:
-            return Answer(response.status_code, code, pause_seconds=_pause(response.headers))
+            challenge = response.headers.get("WWW-Authenticate", "")
+            return Answer(response.status_code, code, pause_seconds=_pause(response.headers), challenge=challenge)
         if not cut and _declared_bytes(response) > most:
             raise TooLarge(f"more than {most} bytes")
         body = bytearray()
@@ -353,12 +377,12 @@ def _reach_of(address: str) -> Reach:
     return Reach.ANYWHERE if read.is_global else Reach.NETWORK
 
 
-def _origin_text(endpoint: str) -> str:
+def _origin_text(endpoint: str, setting: str) -> str:
     """Return the origin of an address as text, without user or password."""
     try:
         url = httpx2.URL(endpoint)
     except httpx2.InvalidURL:
-        return "HF_ENDPOINT"
+        return setting
     return f"{url.scheme}://{url.host}" + (f":{url.port}" if url.port else "")
 
 
@@ -379,6 +403,6 @@ def _loop() -> asyncio.AbstractEventLoop:
 def _running_loop() -> asyncio.AbstractEventLoop:
     """Start the one event loop of the process. It needs threads only to resolve names."""
     loop = asyncio.new_event_loop()
-    loop.set_default_executor(ThreadPoolExecutor(2 * AT_ONCE, thread_name_prefix="hub-names"))
-    threading.Thread(target=loop.run_forever, name="hub", daemon=True).start()
+    loop.set_default_executor(ThreadPoolExecutor(2 * AT_ONCE, thread_name_prefix="web-names"))
+    threading.Thread(target=loop.run_forever, name="web", daemon=True).start()
     return loop
