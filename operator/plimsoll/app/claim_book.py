@@ -1,6 +1,7 @@
 """PersistentVolumeClaims that deployments name, read in the background and kept in memory.
 
-Only named claims are read, with their volumes or storage classes: a cluster may have many more. Where the operator has
+Only named claims are read, with their volumes or storage classes: a cluster may have many more. Of a volume that is
+made for each pod, the class is read, because its claim does not exist before the pod. Where the operator has
 no right to read them, or the API server does not answer, nothing is known of them and nothing is ruled out.
 """
 
@@ -18,7 +19,7 @@ from functools import partial
 from plimsoll.adapters.cluster import ClusterRefused, Kind
 from plimsoll.adapters.kinds import CLAIMS, STORAGE_CLASSES, VOLUMES
 from plimsoll.app.lanes import Lane
-from plimsoll.domain.claims import Claim
+from plimsoll.domain.claims import Claim, Mounted
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.public_words import ConditionReason
@@ -27,13 +28,13 @@ from plimsoll.facts.cluster.claim_reading import class_name, read_claim, volume_
 from plimsoll.render.report import Problem
 
 BOUND_SECONDS = 600.0
-"""How long an answer about a bound claim is used. Its volume stays where it is."""
+"""How long an answer about a bound claim is used while its pods find places. Its volume stays where it is."""
 
 UNBOUND_SECONDS = 15.0
-"""The same for a claim that is not bound, is missing, or could not be read."""
+"""The same for a claim that is not bound, is missing, or could not be read, and where its pods find no place."""
 
 FORBIDDEN_SECONDS = 300.0
-"""The same where the operator may not read it."""
+"""The same where the operator may not read it, and its pods find places."""
 
 FORGOTTEN_SECONDS = 900.0
 """An answer that nobody asked for in this time is dropped."""
@@ -59,9 +60,11 @@ logger = logging.getLogger("plimsoll.claims")
 
 @dataclass(slots=True)
 class _Entry:
-    key: ObjectKey
+    namespace: str
+    mounted: Mounted
     claim: Claim | None = None
     asked_at: float = 0.0
+    read_at: float = 0.0
     due_at: float = 0.0
     is_running: bool = False
 
@@ -88,23 +91,29 @@ class ClaimBook:
         self._on_change = on_change
         self._clock = clock
         self._lock = threading.Lock()
-        self._pages: dict[str, OrderedDict[ObjectKey, _Entry]] = {}
+        self._pages: dict[str, OrderedDict[Mounted, _Entry]] = {}
         self._lane: Lane[_Entry] = Lane(AT_ONCE, PER_NAMESPACE)
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._said: set[str] = set()
         self._is_closed = False
 
-    def look_up(self, namespace: str, names: Sequence[str]) -> tuple[Claim, ...] | Problem:
-        """Return what is known of these claims, in their order, or that they have not been read yet."""
+    def look_up(
+        self, namespace: str, mounted: Sequence[Mounted], *, doubted: bool = False
+    ) -> tuple[Claim, ...] | Problem:
+        """Return what is known of these volumes, in their order, or that they have not been read yet.
+
+        ``doubted`` means that pods could not be placed because of it: it is read again as often as an unbound claim.
+        A claim can be deleted, and made again with a volume somewhere else.
+        """
         if self._get is None:
             return ()
         with self._lock:
-            found = [self._asked(ObjectKey(namespace, name)) for name in names]
+            found = [self._asked(namespace, each, doubted=doubted) for each in mounted]
         known = tuple(each for each in found if each is not None)
         if len(known) == len(found):
             return known
-        doing = f"Reading the PersistentVolumeClaims of the pods: {', '.join(names[:_MOST_NAMED])}."
+        doing = f"Reading the PersistentVolumeClaims of the pods: {', '.join(map(str, mounted[:_MOST_NAMED]))}."
         return Problem(ConditionReason.READING_VOLUMES, doing, permanent=False, reported_after_seconds=NOTICE_SECONDS)
 
     def start_wanted(self) -> None:
@@ -117,7 +126,7 @@ class ClaimBook:
             idle = [each for page in self._pages.values() for each in page.values() if not each.is_running]
         ready: dict[str, deque[_Entry]] = {}
         for entry in sorted((each for each in idle if each.due_at <= now), key=lambda each: each.due_at):
-            ready.setdefault(entry.key.namespace, deque()).append(entry)
+            ready.setdefault(entry.namespace, deque()).append(entry)
         self._lane.offer(ready)
         self._fill()
         later = min((entry.due_at - now for entry in idle if entry.due_at > now), default=None)
@@ -135,15 +144,17 @@ class ClaimBook:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
 
-    def _asked(self, key: ObjectKey) -> Claim | None:
-        page = self._pages.setdefault(key.namespace, OrderedDict())
-        entry = page.get(key)
+    def _asked(self, namespace: str, mounted: Mounted, *, doubted: bool) -> Claim | None:
+        page = self._pages.setdefault(namespace, OrderedDict())
+        entry = page.get(mounted)
         if entry is None:
             if len(page) >= MOST_OF_NAMESPACE:
-                return Claim(key.name)
-            entry = page[key] = _Entry(key)
+                return Claim(str(mounted))
+            entry = page[mounted] = _Entry(namespace, mounted)
         entry.asked_at = self._clock()
-        page.move_to_end(key)
+        if doubted:
+            entry.due_at = min(entry.due_at, entry.read_at + UNBOUND_SECONDS)
+        page.move_to_end(mounted)
         return entry.claim
 
     def _forget(self, now: float) -> None:
@@ -163,14 +174,14 @@ class ClaimBook:
     def _ended(self, entry: _Entry, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         entry.is_running = False
-        self._lane.end(entry.key.namespace)
+        self._lane.end(entry.namespace)
         if not self._is_closed:
             self._fill()
 
     async def _read(self, entry: _Entry) -> None:
         before, pause = entry.claim, UNBOUND_SECONDS
         try:
-            entry.claim, is_bound = await self._found(entry.key)
+            entry.claim, is_bound = await self._found(entry.namespace, entry.mounted)
             pause = BOUND_SECONDS if is_bound else UNBOUND_SECONDS
         except ClusterRefused as refusal:
             pause = FORBIDDEN_SECONDS if refusal.status == _FORBIDDEN else UNBOUND_SECONDS
@@ -178,14 +189,20 @@ class ClaimBook:
         except PlimsollError as error:
             self._failed(entry, str(error))
         except Exception as error:  # a bug of ours must not be retried in every pass
-            logger.exception("claim %s cannot be read", entry.key)
+            logger.exception("claim %s/%s cannot be read", entry.namespace, entry.mounted)
             self._failed(entry, f"{type(error).__name__}: {error}")
-        entry.due_at = self._clock() + pause
+        entry.read_at = self._clock()
+        entry.due_at = entry.read_at + pause
         if entry.claim != before:
             self._on_change()
 
-    async def _found(self, key: ObjectKey) -> tuple[Claim, bool]:
+    async def _found(self, namespace: str, mounted: Mounted) -> tuple[Claim, bool]:
+        """Return what is known of a volume, and whether that rarely changes."""
         assert self._get is not None  # noqa: S101 - nothing is started without it
+        if mounted.made_by:
+            making = await self._get(STORAGE_CLASSES, ObjectKey("", mounted.made_by))
+            return read_claim(str(mounted), None, None, making), making is not None
+        key = ObjectKey(namespace, mounted.name)
         claim = await self._get(CLAIMS, key)
         if claim is None:
             return Claim(key.name), False
@@ -196,7 +213,8 @@ class ClaimBook:
 
     def _failed(self, entry: _Entry, why: str) -> None:
         """Keep what was known. If nothing was, rule nothing out."""
-        entry.claim = entry.claim or Claim(entry.key.name)
+        entry.claim = entry.claim or Claim(str(entry.mounted))
         if why not in self._said and len(self._said) < MOST_OF_NAMESPACE:
             self._said.add(why)
-            logger.warning("claim %s: nothing is ruled out because of its volume: %s", entry.key, why)
+            where = f"{entry.namespace}/{entry.mounted}"
+            logger.warning("claim %s: nothing is ruled out because of its volume: %s", where, why)
