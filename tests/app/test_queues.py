@@ -137,7 +137,7 @@ async def test_where_a_pod_waits_for_a_node_as_well_the_scheduler_is_quoted(town
     reason, message = town.placed("a")
     assert reason == "WaitingForScheduler"
     assert message.startswith("2 pods wait for a node")
-    assert "Insufficient" in message
+    assert "untolerated taint {x: }" in message
 
 
 async def test_a_label_that_comes_later_reaches_the_deployment(town: Town) -> None:
