@@ -109,7 +109,7 @@ async def test_the_labels_go_to_deployment_and_pods_and_the_status_names_the_que
     ]
     assert others
     assert not any(queue_of(body) for body in others)
-    waits = "1 pods wait for the queue team-a, which has not admitted them yet. Their GPUs stay reserved."
+    waits = "1 pod waits for the queue team-a, which has not admitted it yet. Its GPUs stay reserved."
     assert town.placed("a") == ("WaitingForQueue", waits)
     assert condition(town.object("a"), "Reconciling")["reason"] == "WaitingForQueue"
     town.kueue.admit(pod)

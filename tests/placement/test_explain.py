@@ -54,7 +54,7 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
     (
         Reason.NODE_LEFT,
         {"nodes": 1, "left": "l4-0 (GpuUnusable)"},
-        "its pods could not run on any of the 1 nodes lately: l4-0 (GpuUnusable)",
+        "its pods could not run on the only node lately: l4-0 (GpuUnusable)",
     ),
     (
         Reason.WIDTH_NOT_DIVISIBLE,
@@ -181,7 +181,7 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
         {"nodes": 3},
         "none of the 3 nodes matches spec.podTemplate.nodeSelector and tolerations",
     ),
-    (Reason.GPUS_TAKEN, {"gpus": 2, "free": 1}, "fits, but takes 2 GPUs on one node and at most 1 are free"),
+    (Reason.GPUS_TAKEN, {"gpus": 2, "free": 1}, "fits, but takes 2 GPUs on one node and at most 1 is free"),
     (
         Reason.TOO_EXPENSIVE,
         {"price": "13.76", "limit": "9.5"},
@@ -200,7 +200,7 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
     (
         Reason.ROOM_FOR_FEWER,
         {"price": "1.86", "room": 1, "best_room": 3},
-        "fits at $1.86/h, but has room for 1 replicas where the choice takes 3",
+        "fits at $1.86/h, but has room for 1 replica where the choice takes 3",
     ),
     (
         Reason.TOO_SLOW,
@@ -248,7 +248,7 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
     (
         Reason.PLACEMENT_KEPT,
         {"price": "1.86", "gpus": 1},
-        "fits at $1.86/h with 1 GPUs, but what runs is kept: moving would restart it",
+        "fits at $1.86/h with 1 GPU, but what runs is kept: moving would restart it",
     ),
     (
         Reason.KEPT_TO_AVOID_MOVE,
