@@ -74,7 +74,7 @@ neighbours: $(READY) build ## large, busy and lying neighbours, and the times of
 	  $(PYTEST) tests/cluster/test_large_neighbours.py tests/cluster/test_busy_neighbours.py \
 	  tests/cluster/test_bad_neighbours.py --log-cli-level=INFO $(ARGS)
 
-chaos: $(READY) build ## chains of faults, in memory and over 50 real objects (PLIMSOLL_STORIES, PLIMSOLL_CHAOS_OBJECTS, _SEEDS)
+chaos: $(READY) build ## chains of faults, in memory and over 50 real objects (PLIMSOLL_STORIES, PLIMSOLL_CHAOS_OBJECTS, _SEEDS, _FAULTS=volume)
 	PLIMSOLL_STORIES=$${PLIMSOLL_STORIES:-1000} $(PYTEST) tests/app/test_poison_and_faults.py $(ARGS)
 	PLIMSOLL_CHAOS_OBJECTS=$${PLIMSOLL_CHAOS_OBJECTS:-50} PLIMSOLL_CHAOS_SEEDS=$${PLIMSOLL_CHAOS_SEEDS:-20} \
 	  $(PYTEST) tests/cluster/test_chains.py --log-cli-level=INFO $(ARGS)

@@ -78,7 +78,7 @@ def _homeless(status: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _ready(status: str) -> dict[str, Any]:
-    words = {"reason": "Serving", "message": "1 of 1 replicas serve.", "lastTransitionTime": _NOW}
+    words = {"reason": "Serving", "message": "1 of 1 replica serves.", "lastTransitionTime": _NOW}
     return {"type": "Ready", "status": status, "observedGeneration": 1, **words}
 
 

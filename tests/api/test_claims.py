@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from plimsoll.api.claims import check_claims, claim_names
+from plimsoll.api.claims import check_claims, mounted_volumes
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
-from plimsoll.domain.claims import Claim
+from plimsoll.domain.claims import Claim, Mounted
 from plimsoll.domain.errors import InvalidInput
 from tests.support.tables import every_case
 
@@ -32,8 +32,27 @@ VOLUME = {"podTemplate": {"volumes": [{"name": "w", "persistentVolumeClaim": {"c
 
 def test_every_claim_of_the_pods_is_named_once() -> None:
     both = {"podTemplate": {**CACHE["podTemplate"], **VOLUME["podTemplate"]}}
-    assert claim_names(spec(concurrency=1, **both)) == ("weights",)
-    assert claim_names(spec(concurrency=1)) == ()
+    assert mounted_volumes(spec(concurrency=1, **both)) == (Mounted("weights"),)
+    assert mounted_volumes(spec(concurrency=1)) == ()
+
+
+def for_each_pod(template: Any) -> dict[str, Any]:
+    scratch = {"name": "scratch", "ephemeral": {"volumeClaimTemplate": template}}
+    return {"podTemplate": {**CACHE["podTemplate"], "volumes": [{"name": "t", "emptyDir": {}}, scratch]}}
+
+
+def test_a_volume_that_is_made_for_each_pod_is_named_with_its_class_and_is_fine_for_several_replicas() -> None:
+    once = {"accessModes": ["ReadWriteOnce"], "storageClassName": "fast"}
+    found = mounted_volumes(spec(concurrency=1, replicas=2, **for_each_pod({"spec": once})))
+    assert found == (Mounted("weights"), Mounted("scratch", "fast"))
+    assert [str(each) for each in found] == ["weights", "scratch of each pod"]
+    check_claims(spec(concurrency=1, replicas=2, **for_each_pod({"spec": once})), [MANY, Claim(str(found[1]))])
+
+
+@every_case("template", [None, {}, {"spec": None}, {"spec": {}}, {"spec": {"storageClassName": ""}},
+                         {"spec": {"storageClassName": 7}}, {"spec": "fast"}])  # fmt: skip
+def test_a_template_without_a_class_names_nothing(template: Any) -> None:
+    assert mounted_volumes(spec(concurrency=1, **for_each_pod(template))) == (Mounted("weights"),)
 
 
 @every_case(

@@ -60,7 +60,7 @@ READY = {
     "type": "Ready",
     "status": "True",
     "reason": "Serving",
-    "message": "1 of 1 replicas serve.",
+    "message": "1 of 1 replica serves.",
     "lastTransitionTime": "2026-11-21T03:00:00Z",
     "observedGeneration": 1,
 }

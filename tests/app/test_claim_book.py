@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from plimsoll.adapters.cluster import ClusterRefused, Kind
 from plimsoll.adapters.kinds import CLAIMS, STORAGE_CLASSES, VOLUMES
 from plimsoll.app import claim_book
 from plimsoll.app.claim_book import BOUND_SECONDS, MOST_OF_NAMESPACE, UNBOUND_SECONDS, ClaimBook
-from plimsoll.domain.claims import Claim
+from plimsoll.domain.claims import Claim, Mounted
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.node_rules import Requirement
@@ -54,10 +55,13 @@ class Desk:
         for _ in range(50):
             await asyncio.sleep(0)
 
-    async def answer(self, *names: str, namespace: str = "n") -> tuple[Claim, ...] | Problem:
-        self.book.look_up(namespace, names)
+    async def answer(
+        self, *names: str, namespace: str = "n", made_by: str = "", doubted: bool = False
+    ) -> tuple[Claim, ...] | Problem:
+        mounted = [Mounted(name, made_by) for name in names]
+        self.book.look_up(namespace, mounted, doubted=doubted)
         await self.settle()
-        return self.book.look_up(namespace, names)
+        return self.book.look_up(namespace, mounted)
 
 
 def in_zone(zone: str) -> Claim:
@@ -66,7 +70,7 @@ def in_zone(zone: str) -> Claim:
 
 async def test_a_claim_is_read_with_its_volume_and_nothing_else() -> None:
     desk = Desk({(CLAIMS, "w"): claim("pv"), (VOLUMES, "pv"): volume("a")})
-    first = desk.book.look_up("n", ("w",))
+    first = desk.book.look_up("n", (Mounted("w"),))
     assert isinstance(first, Problem)
     assert (first.reason, first.permanent) == (ConditionReason.READING_VOLUMES, False)
     assert await desk.answer("w") == (in_zone("a"),)
@@ -97,6 +101,35 @@ async def test_what_may_not_be_read_or_does_not_exist_rules_nothing_out() -> Non
     await desk.book.close()
 
 
+async def test_of_a_volume_that_is_made_for_each_pod_the_class_is_read_and_until_it_exists_often() -> None:
+    desk = Desk({})
+    assert await desk.answer("s", made_by="zonal") == (Claim("s of each pod"),)
+    terms = [{"matchLabelExpressions": [{"key": ZONE, "values": ["a"]}]}]
+    desk.objects[STORAGE_CLASSES, "zonal"] = {"volumeBindingMode": "WaitForFirstConsumer", "allowedTopologies": terms}
+    desk.now = UNBOUND_SECONDS
+    assert await desk.answer("s", made_by="zonal") == (
+        Claim("s of each pod", terms=((Requirement(ZONE, "In", ("a",)),),)),
+    )
+    desk.now += UNBOUND_SECONDS
+    await desk.answer("s", made_by="zonal")
+    assert desk.asked == [("storageclasses", "zonal")] * 2
+    await desk.book.close()
+
+
+async def test_what_pods_find_no_place_with_is_read_again_as_often_as_a_claim_without_a_volume() -> None:
+    desk = Desk({(CLAIMS, "w"): claim("pv"), (VOLUMES, "pv"): volume("a"), (CLAIMS, "x"): ClusterRefused("", 403, "")})
+    await desk.answer("w", "x")
+    desk.objects |= {(VOLUMES, "pv"): volume("b"), (CLAIMS, "x"): claim("pv")}
+    desk.now = UNBOUND_SECONDS
+    assert await desk.answer("w", "x") == (in_zone("a"), Claim("x"))
+    assert await desk.answer("w", "x", doubted=True) == (in_zone("b"), replace(in_zone("b"), name="x"))
+    desk.now += UNBOUND_SECONDS - 1.0
+    asked = len(desk.asked)
+    await desk.answer("w", "x", doubted=True)
+    assert len(desk.asked) == asked
+    await desk.book.close()
+
+
 async def test_an_api_server_that_fails_later_changes_nothing() -> None:
     desk = Desk({(CLAIMS, "w"): claim("pv"), (VOLUMES, "pv"): volume("a")})
     await desk.answer("w")
@@ -117,15 +150,15 @@ async def test_a_bug_while_reading_one_claim_leaves_the_others() -> None:
 
 async def test_ten_thousand_names_of_one_namespace_do_not_delay_another() -> None:
     desk = Desk({(CLAIMS, "w"): claim("pv"), (VOLUMES, "pv"): volume("a")})
-    flood = [f"f{number}" for number in range(10_000)]
+    flood = [Mounted(f"f{number}") for number in range(10_000)]
     desk.book.look_up("flood", flood)
-    desk.book.look_up("n", ("w",))
+    desk.book.look_up("n", (Mounted("w"),))
     desk.book.start_wanted()
     for _ in range(20):
         await asyncio.sleep(0)
-    assert desk.book.look_up("n", ("w",)) == (in_zone("a"),)
+    assert desk.book.look_up("n", (Mounted("w"),)) == (in_zone("a"),)
     assert sum(where.startswith("flood/") for _, where in desk.asked) < MOST_OF_NAMESPACE
-    assert desk.book.look_up("flood", flood[-1:]) == (Claim(flood[-1]),)
+    assert desk.book.look_up("flood", flood[-1:]) == (Claim(flood[-1].name),)
     await desk.book.close()
 
 
@@ -136,9 +169,9 @@ async def test_what_nobody_asks_about_is_forgotten() -> None:
     desk.asked.clear()
     await desk.settle()
     assert desk.asked == []
-    assert isinstance(desk.book.look_up("n", ("w",)), Problem)
+    assert isinstance(desk.book.look_up("n", (Mounted("w"),)), Problem)
     await desk.book.close()
 
 
 def test_without_an_api_server_nothing_is_known() -> None:
-    assert ClaimBook().look_up("n", ("w",)) == ()
+    assert ClaimBook().look_up("n", (Mounted("w"),)) == ()

@@ -7,16 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+import pytest
+
 from benchmarks.planning.passes import look_up
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.adapters.cluster import NODES, PODS, RESOURCE_QUOTAS
+from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES, PODS, RESOURCE_QUOTAS
 from plimsoll.app.case import Case, is_passing
 from plimsoll.app.claim_book import ClaimBook
 from plimsoll.app.node_groups import declared_in
 from plimsoll.app.objects import CERTAIN_SECONDS
-from plimsoll.domain.claims import Claim
+from plimsoll.domain.claims import Claim, Mounted
 from plimsoll.domain.node_rules import Requirement
 from plimsoll.domain.public_words import ConditionReason
+from plimsoll.domain.times import to_rfc3339
 from plimsoll.placement.replacements import REPLACEMENT_SECONDS
 from plimsoll.render.report import Problem
 from testbed.broken_node import LAST_WORDS
@@ -33,11 +36,15 @@ class Claims:
     """A book of claims that knows what it is given."""
 
     known: tuple[Claim, ...] | Problem = NOT_YET
-    asked: list[tuple[str, tuple[str, ...]]] = field(default_factory=list)
+    asked: list[tuple[str, tuple[Mounted, ...]]] = field(default_factory=list)
+    doubted: list[bool] = field(default_factory=list)
 
-    def look_up(self, namespace: str, names: Sequence[str]) -> tuple[Claim, ...] | Problem:
-        self.asked.append((namespace, tuple(names)))
-        return self.known if names else ()
+    def look_up(
+        self, namespace: str, mounted: Sequence[Mounted], *, doubted: bool = False
+    ) -> tuple[Claim, ...] | Problem:
+        self.doubted.append(doubted)
+        self.asked.append((namespace, tuple(mounted)))
+        return self.known if mounted else ()
 
 
 def with_claims(there: LivePasses, *known: Claim) -> Claims:
@@ -103,7 +110,7 @@ class TestClaims:
         await there.settle()
         made = there.make()
         assert (made["cached"].problem, pools(made["free"])) == (NOT_YET, {(L4, "Active"): 1})
-        assert set(claims.asked) == {("ns", ("weights",)), ("ns", ())}
+        assert set(claims.asked) == {("ns", (Mounted("weights"),)), ("ns", ())}
         claims.known = (on("l40s-48gb"),)
         assert pools(there.make()["cached"]) == {(L40S, "Active"): 1}
 
@@ -138,6 +145,98 @@ class TestClaims:
         request = made["one"].request
         assert request is not None
         assert (request.mounts_alone, request.replicas) == (True, 1)
+
+
+class TestVolumesThatTurnOutToBeElsewhere:
+    async def begun(self, opened: Open, *known: Claim, **spec: Any) -> tuple[LivePasses, Claims]:
+        """Two deployments on L4s, one with a claim; the L40S is free."""
+        there = opened(l4=4, l40s=4)
+        claims = with_claims(there, *(known or (Claim("weights"),)))
+        there.put("cached", L4, L40S, **CACHE, **spec)
+        there.put("free", L4, L40S)
+        await there.settle()
+        return there, claims
+
+    def wait_for(self, there: LivePasses, obstacle: str, seconds: float = 60.0) -> None:
+        """Let the scheduler say this about the pod with the claim."""
+        since = to_rfc3339(there.now)
+        said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "lastTransitionTime": since}
+        for body in there.store.all(PODS):
+            if body["metadata"]["labels"]["plimsoll.dev/deployment"] == "cached":
+                there.version += 1
+                head = {**body["metadata"], "resourceVersion": str(there.version)}
+                spec = {key: value for key, value in body["spec"].items() if key != "nodeName"}
+                message = f"0/2 nodes are available: {obstacle}."
+                status = {"phase": "Pending", "conditions": [said | {"message": message}]}
+                there.store.observe(PODS, "MODIFIED", {**body, "metadata": head, "spec": spec, "status": status})
+        there.now += seconds
+
+    @pytest.mark.parametrize(
+        ("known", "obstacle", "reason"),
+        [
+            (L40S, "2 node(s) didn't match PersistentVolume's node affinity", "VolumeElsewhere"),
+            (L40S, "2 node(s) didn't find available persistent volumes to bind", "VolumeElsewhere"),
+            ("", "2 node(s) didn't match PersistentVolume's node affinity", "VolumeElsewhere"),
+            ("", "2 node(s) exceed max volume count", "NoVolumeThere"),
+        ],
+    )
+    async def test_the_replica_follows_also_where_the_operator_hears_of_it_first_and_the_neighbour_stays(
+        self, known: str, obstacle: str, reason: str, opened: Open
+    ) -> None:
+        there, claims = await self.begun(opened)
+        self.wait_for(there, obstacle)
+        claims.known = (on(known),) if known else claims.known
+        made = there.make()
+        assert [pools(made[name]) for name in ("cached", "free")] == [{(L40S, "Active"): 1}, {(L4, "Active"): 1}]
+        status = made["cached"].new_status
+        assert status is not None
+        assert [(each["gpuType"], each["reason"]) for each in status["rehomings"]] == [(L4, reason)]
+
+    async def test_what_is_known_of_a_claim_is_doubted_only_while_its_pods_or_replicas_find_no_place(
+        self, opened: Open
+    ) -> None:
+        there, claims = await self.begun(opened, on(L4))
+        claims.doubted.clear()
+        there.make()
+        assert claims.doubted == [False, False]
+        for obstacle, doubted in (
+            ('persistentvolumeclaim "weights" not found', True),
+            ("2 Insufficient nvidia.com/gpu", False),
+        ):
+            self.wait_for(there, obstacle, 0.0)
+            claims.doubted.clear()
+            there.make()
+            assert claims.doubted == [doubted, False]
+
+    async def test_it_is_doubted_as_well_where_no_place_was_found(self, opened: Open) -> None:
+        there = opened(l4=4)
+        claims = with_claims(there, on("nowhere"))
+        there.put("cached", L4, **CACHE)
+        await there.settle()
+        claims.doubted.clear()
+        there.make()
+        assert claims.doubted == [True]
+
+    async def test_a_move_that_did_not_come_up_for_its_volume_is_forgotten_once_it_is_known_where_that_is(
+        self, opened: Open
+    ) -> None:
+        there, claims = await self.begun(opened)
+        digest = there.make()["cached"].start_digest
+        at, until = (to_rfc3339(there.now + seconds) for seconds in (-60, 3600))
+        failed = {"tensorParallel": 1, "at": at, "until": until, "times": 1, "spec": digest}
+        causes = {L40S: "VolumeElsewhere", H100: "EngineCrashed"}
+        [body] = [each for each in there.store.all(INFERENCE_DEPLOYMENTS) if each["metadata"]["name"] == "cached"]
+        listed = [failed | {"gpuType": kind, "reason": cause} for kind, cause in causes.items()]
+        there.version += 1
+        head = {**body["metadata"], "resourceVersion": str(there.version)}
+        status = {**body["status"], "failedMoves": listed}
+        there.store.observe(INFERENCE_DEPLOYMENTS, "MODIFIED", {**body, "metadata": head, "status": status})
+        for known, kept in ((Claim("weights"), [H100, L40S]), (on(L4), [H100])):
+            claims.known = (known,)
+            case = there.make()["cached"]
+            assert sorted(each.gpu_type for each in case.failed) == kept
+            assert case.new_status is not None
+            assert sorted(each["gpuType"] for each in case.new_status["failedMoves"]) == kept
 
 
 class TestNodesThatGo:

@@ -57,12 +57,20 @@ def test_a_new_pool_is_announced_with_its_price_and_an_old_one_with_its_end() ->
     ]
 
 
-@pytest.mark.parametrize("what_is_wrong", [{"missing": 2}, {"change_blocked": True}], ids=str)
-def test_a_placement_that_becomes_impossible_is_announced_once(what_is_wrong: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("what_is_wrong", "message"),
+    [
+        ({"missing": 1}, "1 replica has no place."),
+        ({"missing": 2}, "2 replicas have no place."),
+        ({"change_blocked": True}, "The last change has no place yet. The previous placement keeps serving."),
+    ],
+    ids=str,
+)
+def test_a_placement_that_becomes_impossible_is_announced_once(what_is_wrong: dict[str, Any], message: str) -> None:
     case = case_of(replace(PLACED, pools=(), **what_is_wrong))
     [note] = notes_of(case)
     assert (note.reason, note.warning) == (EventReason.PLACEMENT_IMPOSSIBLE, True)
-    assert note.message == f"{what_is_wrong.get('missing', 0)} replicas have no place."
+    assert note.message == message
     fine = BLOCKED | {"status": "True"}
     assert notes_of(case_of(case.decision, fine)) == [note]
     assert notes_of(case_of(case.decision, BLOCKED)) == []

@@ -22,6 +22,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
+from plimsoll.adapters.api_errors import ClusterRefused
 from plimsoll.adapters.cluster import (
     APPROVALS,
     CONFIG_MAPS,
@@ -33,9 +34,12 @@ from plimsoll.adapters.cluster import (
     PROPOSALS,
     SERVICES,
 )
+from plimsoll.adapters.kinds import CLAIMS, STORAGE_CLASSES, VOLUMES, Kind
 from plimsoll.app.store import key_of, uid_of
+from plimsoll.domain.claims import Mounted
+from plimsoll.domain.errors import PlimsollError, SourceUnavailable
 from plimsoll.domain.keys import ObjectKey
-from testbed.fleet import mixed_fleet
+from testbed.fleet import gpu_node, mixed_fleet
 from testbed.operator_process import NAMESPACE, USER
 from tests.support.api_in_memory import ApiInMemory, Clock
 from tests.support.bodies import Body
@@ -45,11 +49,15 @@ from tests.support.honest import honest_nodes, honest_spec
 from tests.support.installed import LLAMA_8B, condition, inference_deployment
 from tests.support.operator_in_memory import OperatorInMemory, Trouble
 from tests.support.poison import FAR_FROM_THE_TYPE, NOT_YET, POISONED_SPECS
+from tests.support.volumes import MANY, ONCE, ZONE, claim, storage_class, volume
+from tests.support.volumes_in_memory import users_of
 
 STORIES = os.environ.get("PLIMSOLL_STORIES", "")
 """How many stories to make up. Without a number there are some, and they are the same in every run."""
 
 STEPS = 25
+
+OF_VOLUMES = (CLAIMS, VOLUMES, STORAGE_CLASSES)
 
 HONEST, VICTIM, POISON = "honest", "victim", "poison"
 """Namespaces. Nothing reaches the honest tenant. Others have rights in the victim's namespace that they should not."""
@@ -61,17 +69,50 @@ FUZZERS = [SpecFuzzer(seed, inference_deployment("x", "y")["spec"], wild=wild) f
 NONSENSE = {"none": "", "open": "{", "list": "[]", "null": "null", "number": "7", "long": "x" * 10_000}
 PRICES = {"word": "cheap", "less": "-1", "more": "1e999999", "NaN": "NaN", "long": "9" * 5000, "huge": "x" * 100_000}
 
+HERE, THERE = "zone-b", "zone-a"
+"""Where the volumes of honest tenants are, and where chance moves them for a while."""
+
+CLAIMS_OF_TENANTS = {"once": ONCE, "many": MANY, "late": MANY}
+"""The claims of each tenant, with their access modes. ``late`` waits for its first pod."""
+
+REFUSALS: Mapping[str, PlimsollError] = {
+    "forbidden": ClusterRefused("get", 403, "forbidden"),
+    "error": ClusterRefused("get", 500, "etcdserver: request timed out"),
+    "no answer": SourceUnavailable("no answer"),
+}
+
 _REST_SECONDS = 310.0
 """Longer than any pause of the operator."""
 
 names = st.sampled_from(["a", "b", "c"])
 tenants = st.sampled_from(TENANTS)
 specs = st.fixed_dictionaries({"replicas": st.integers(0, 2), "contextLength": st.sampled_from([2048, 4096, 8192])})
+claims = st.sampled_from(sorted(CLAIMS_OF_TENANTS))
 numbers = st.integers(0, 100_000)
 poisons = st.sampled_from(sorted(POISONED)) | st.tuples(st.sampled_from([0, 1]), numbers)
 troubles = st.lists(st.sampled_from([None, None, *Trouble]), min_size=1, max_size=8)
-nodes = st.sampled_from([f"{tenant}-{index}" for tenant in TENANTS for index in range(2)])
+nodes = st.sampled_from([f"{tenant}-{index}" for tenant in TENANTS for index in range(3)])
 nonsense = st.sampled_from(sorted(NONSENSE))
+
+
+def tenant_nodes(tenant: str) -> list[Body]:
+    """Nodes of one tenant. The cheaper ones are where its volumes are not."""
+    dear = honest_nodes(tenant=tenant)
+    labels, taints = {"tenant": tenant}, dear[0]["spec"]["taints"]
+    for body in dear:
+        body["metadata"]["labels"][ZONE] = HERE
+    return [*dear, gpu_node(f"{tenant}-2", "A100-SXM4-80GB", 8, zone=THERE, labels=labels, taints=taints)]
+
+
+def tenant_spec(tenant: str, claim: str | None, **more: Any) -> dict[str, Any]:
+    """The spec of an honest object. With a claim its volume alone says which GPU type it gets."""
+    spec = honest_spec(tenant, **more)
+    if claim is None:
+        return spec
+    if CLAIMS_OF_TENANTS[claim] == ONCE:
+        spec["replicas"] = min(spec["replicas"], 1)
+    template = spec["podTemplate"] | {"modelCache": {"claimName": claim}}
+    return spec | {"overrides": None, "gpu": {"allow": ["h100-sxm-80gb", "a100-sxm-80gb"]}, "podTemplate": template}
 
 
 @dataclass
@@ -81,17 +122,57 @@ class World:
     api: ApiInMemory
     operator: OperatorInMemory = field(init=False)
     troubles: list[Trouble | None] = field(default_factory=list)
+    refusal: PlimsollError | None = None
+    misplaced: set[ObjectKey] = field(default_factory=set)
 
     async def open(self, cache: Path) -> None:
         """Start with empty nodes."""
-        for body in (*mixed_fleet(), *(node for tenant in TENANTS for node in honest_nodes(tenant=tenant))):
+        for body in (*mixed_fleet(), *(node for tenant in TENANTS for node in tenant_nodes(tenant))):
             self.api.put(body)
+        claims = [ObjectKey(tenant, name) for tenant in TENANTS for name in CLAIMS_OF_TENANTS]
+        for key in claims:
+            self.make_claim(key)
         warm = [(tenant, LLAMA_8B) for tenant in TENANTS]
-        self.operator = OperatorInMemory(self.api, cache, warm, trouble=self._next_trouble)
+        self.operator = OperatorInMemory(
+            self.api, cache, warm, claims, trouble=self._next_trouble, refused=self._refused
+        )
+        self.operator.before_pass = self._ask_for_claims
         await self.operator.start()
+
+    def _ask_for_claims(self) -> None:
+        """Let no process forget a claim between two passes: then none waits for it."""
+        for tenant in TENANTS:
+            self.operator.passes.claims.look_up(tenant, [*map(Mounted, CLAIMS_OF_TENANTS)])
 
     def _next_trouble(self) -> Trouble | None:
         return self.troubles.pop(0) if self.troubles else None
+
+    def _refused(self, kind: Kind) -> PlimsollError | None:
+        return self.refusal if kind in OF_VOLUMES else None
+
+    def make_claim(self, key: ObjectKey, zone: str = HERE) -> None:
+        """Make a claim with its volume, or with the class that makes one for the first pod."""
+        own, mode = f"{key.namespace}-{key.name}", CLAIMS_OF_TENANTS[key.name]
+        if key.name == "late":
+            self.api.put(storage_class(own, zone))
+            self.api.put(claim(key.namespace, key.name, mode, kind=own))
+        else:
+            self.api.put(volume(own, zone, mode))
+            self.api.put(claim(key.namespace, key.name, mode, volume=own))
+
+    def lose_claim(self, key: ObjectKey) -> None:
+        """Delete a claim, and the pods that keep it."""
+        self.misplaced.add(key)
+        for pod in users_of(self.api, key):
+            self.api.delete(PODS, pod)
+        if self.api.get(CLAIMS, key):
+            self.api.delete(CLAIMS, key)
+
+    def lose_class(self, key: ObjectKey) -> None:
+        """Delete the class of a claim, if it has one."""
+        own = ObjectKey("", f"{key.namespace}-{key.name}")
+        if self.api.get(STORAGE_CLASSES, own):
+            self.api.delete(STORAGE_CLASSES, own)
 
     def objects(self, namespace: str) -> list[Body]:
         """The InferenceDeployments of a namespace."""
@@ -160,11 +241,11 @@ class TwoWorlds(RuleBasedStateMachine):
         for tenant in TENANTS:
             self.apply(tenant, "a", {"replicas": 1, "contextLength": 4096})
 
-    @rule(tenant=tenants, name=names, spec=specs)
-    def apply(self, tenant: str, name: str, spec: dict[str, Any]) -> None:
+    @rule(tenant=tenants, name=names, spec=specs, claim=st.none() | claims)
+    def apply(self, tenant: str, name: str, spec: dict[str, Any], claim: str | None = None) -> None:
         """Create an object, or change it."""
         for world in (self.world, self.twin):
-            world.api.put(inference_deployment(name, tenant, **honest_spec(tenant, **spec)))
+            world.api.put(inference_deployment(name, tenant, **tenant_spec(tenant, claim, **spec)))
         self._pass()
 
     @rule(tenant=tenants, name=names)
@@ -284,6 +365,35 @@ class TwoWorlds(RuleBasedStateMachine):
         self.is_calm = False
         self._pass()
 
+    @rule(tenant=tenants, claim=claims)
+    def lose_a_claim(self, tenant: str, claim: str) -> None:
+        self.world.lose_claim(ObjectKey(tenant, claim))
+        self.is_calm = False
+        self._pass()
+
+    @rule(tenant=tenants, claim=claims)
+    def move_a_claim(self, tenant: str, claim: str) -> None:
+        """Let it be made again with a volume of the other zone."""
+        self.world.lose_claim(ObjectKey(tenant, claim))
+        self.world.make_claim(ObjectKey(tenant, claim), THERE)
+        self.is_calm = False
+        self._pass()
+
+    @rule(tenant=tenants)
+    def lose_a_class(self, tenant: str) -> None:
+        """Let a claim be made anew while its class is away."""
+        self.world.lose_claim(ObjectKey(tenant, "late"))
+        self.world.make_claim(ObjectKey(tenant, "late"))
+        self.world.lose_class(ObjectKey(tenant, "late"))
+        self.is_calm = False
+        self._pass()
+
+    @rule(why=st.sampled_from(sorted(REFUSALS)))
+    def refuse_to_read_volumes(self, why: str) -> None:
+        self.world.refusal = REFUSALS[why]
+        self.is_calm = False
+        self._pass()
+
     @rule()
     def let_it_pass(self) -> None:
         """Undo what chance has done, and wait until all is done: then both worlds agree."""
@@ -322,9 +432,14 @@ class TwoWorlds(RuleBasedStateMachine):
             assert here[part] == there[part], (tenant, part)
 
     def _bring_peace(self) -> None:
-        self.world.troubles = []
+        self.world.troubles, self.world.refusal = [], None
+        while self.world.misplaced:
+            key = self.world.misplaced.pop()
+            self.world.lose_claim(key)
+            self.world.make_claim(key)
+            self.world.misplaced.discard(key)
         for tenant in TENANTS:
-            for node in honest_nodes(tenant=tenant):
+            for node in tenant_nodes(tenant):
                 if not self.world.api.get(NODES, key_of(node)):
                     self.world.api.put(node)
         for _ in range(4):

@@ -376,7 +376,7 @@ def test_a_change_carried_out_is_told_anew() -> None:
 def test_proposals_are_for_recommend_mode_and_for_changes_only() -> None:
     recommend = spec_of(2, mode="Recommend")
     slack = turn_of(recommend, usage=SLACK, replicas=2, memory=ENOUGH).report(Record(), RebalancingMode.RECOMMEND)
-    assert (slack.proposal or "").startswith("Set spec.replicas to 1. 1 of 2 replicas have been enough")
+    assert (slack.proposal or "").startswith("Set spec.replicas to 1. 1 of 2 replicas has been enough")
     assert turn_of(recommend, replicas=2).report(Record(), RebalancingMode.RECOMMEND).proposal is None
     assert turn_of(spec_of(), usage=PRESSURE).report(Record(), RebalancingMode.AUTO).proposal is None
     small = reading_of(pods_of(1), EASY, capacity=60_000)
@@ -391,7 +391,7 @@ def test_a_change_without_a_place_is_not_made_is_said_with_its_reason_and_costs_
     report = turn.report(Record(), RebalancingMode.AUTO)
     assert (report.decision, report.reason, report.target_replicas) == ("Wait", "NoPlaceFound", 1)
     assert report.message == (
-        "Waiting (SustainedKvPressure): no place was found for it; nearest: l4-24gb x 1 fits, but takes 1 GPUs on one "
+        "Waiting (SustainedKvPressure): no place was found for it; nearest: l4-24gb x 1 fits, but takes 1 GPU on one "
         "node and at most 0 are free."
     )
     again = turn_of(spec_of(), usage=0.99, what_if=partial(no_room, nearest="h100-sxm-80gb"))

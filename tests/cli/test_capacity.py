@@ -34,9 +34,7 @@ def test_the_table_names_the_number_the_price_and_what_blocks_the_next_one(run: 
     status, shown, _ = run("capacity", MODEL, "--fleet", fleet(tmp_path, 4, held=1))
     assert status == 0
     assert "3 more replicas fit: 3 on l40s-48gb x 1 for $" in shown
-    assert (
-        "The next one has no place: l40s-48gb x 1 fits, but takes 1 GPUs on one node and at most 0 are free." in shown
-    )
+    assert "The next one has no place: l40s-48gb x 1 fits, but takes 1 GPU on one node and at most 0 are free." in shown
 
 
 def test_json_and_yaml_hold_the_same_figures(run: Run, tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ class TestExplain:
         cluster |= {"metadata": {"generation": 2}, "status": status(report)}
         said = shown("explain", "llama", "-n", "ml")
         for expected in (
-            "Ready=True Serving: 1 of 1 replicas serve.",
+            "Ready=True Serving: 1 of 1 replica serves.",
             "One GPU of h100-sxm-80gb at tensor parallel 1:",
             "It fits for sure: expected",
             "Price: $3.08/h for one replica (catalog: 14 votes of 26 offers, newest 2026-08-21).",

@@ -69,7 +69,7 @@ def test_a_used_up_quota_binds_its_namespace_with_figures_and_fix_and_no_other(
     rejection = next(each for each in found["bound"]["rejections"] if each["gpuType"] == "l40s-48gb")
     assert rejection["reason"] == "QuotaExceeded"
     assert rejection["message"] == (
-        "fits, but takes 1 GPUs and the namespace's ResourceQuota leaves 0 of nvidia.com/gpu"
+        "fits, but takes 1 GPU and the namespace's ResourceQuota leaves 0 of nvidia.com/gpu"
     )
     assert [each["message"] for each in found["bound"]["remedies"] if each["kind"] == "RaiseQuota"] == [
         "raise the ResourceQuota's requests.nvidia.com/gpu by 1: it fits on 1 l40s-48gb"

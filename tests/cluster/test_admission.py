@@ -496,7 +496,7 @@ def test_kubectl_shows_waits_for_and_scales_a_deployment(cluster: ControlPlane) 
                 "type": "Ready",
                 "status": "True",
                 "reason": "Serving",
-                "message": "1 of 1 replicas serve",
+                "message": "1 of 1 replica serves",
                 "lastTransitionTime": "2026-01-01T00:00:00Z",
                 "observedGeneration": 1,
             }

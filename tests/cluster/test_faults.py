@@ -212,7 +212,7 @@ def test_of_two_that_race_for_the_last_gpus_one_waits_and_gets_them_in_the_end(
     winner = {"left": "right", "right": "left"}[loser]
     here.wait_ready(winner)
     message = condition(here.get(loser), "Ready")["message"]
-    assert "1 of 1 replicas have no place" in message
+    assert "1 of 1 replica has no place" in message
     assert "takes 8 GPUs on one node and at most 0 are free" in message
     assert here.workloads(loser) == []
     assert "Stalled" not in {entry["type"] for entry in here.get(loser)["status"]["conditions"]}

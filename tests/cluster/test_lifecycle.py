@@ -58,7 +58,7 @@ def test_apply_brings_estimate_placement_pods_service_and_budget(here: View) -> 
     assert budget["spec"]["maxUnavailable"] == 1
     assert here.wait(
         lambda: [event["note"] for event in here.all("events") if event["reason"] == "PlacementDecided"], "the event"
-    ) == ["1 replicas on l4-24gb, tensor parallel 1 at $0.418/h each."]
+    ) == ["1 replica on l4-24gb, tensor parallel 1 at $0.418/h each."]
 
 
 def test_kubectl_wait_and_the_printer_columns_work(here: View) -> None:

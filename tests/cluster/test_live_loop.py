@@ -283,7 +283,7 @@ def test_a_killed_operator_keeps_budget_and_cooldown_and_goes_on(quiet: Quiet, b
     bench.wait_settled("spill", {L4_POOL: 1})
     bench.wait_settled("move", {L40S_POOL: 2})
     assert len(bench.rebalancing("spill")["changes"]) == 2
-    assert "1 of 2 replicas have been enough for " in bench.rebalancing("spill")["lastChange"]
+    assert "1 of 2 replicas has been enough for " in bench.rebalancing("spill")["lastChange"]
     bench.wait_reasons({name: QUIET[name] for name in ("budget", "cooling")})
     for name in ("budget", "cooling"):
         told, before = bench.rebalancing(name), quiet.after[name]["status"]["rebalancing"]

@@ -149,7 +149,7 @@ def test_people_and_merge_requests_get_the_same_answer_as_programs(here: View, n
         f"| {here.namespace}/moves | **moved** | 1 replica on l40s-48gb x 1 | 1 replica on h100-sxm-80gb x 2 | 1.10 |"
         in page.text
     )
-    assert f"**{here.namespace}/waits**: 1 of 1 replicas have no place." in page.text
+    assert f"**{here.namespace}/waits**: 1 of 1 replica has no place." in page.text
 
 
 def test_what_if_answers_for_nodes_and_fields_that_nobody_has_changed(here: View, neighbour: View) -> None:

@@ -219,7 +219,7 @@ def test_a_user_s_change_that_does_not_come_up_is_named_and_not_undone(begun: Be
     [bound] = [each for each in pod["status"]["conditions"] if each["type"] == "PodScheduled"]
     assert available["message"] == (
         f"Replicas with the last change have not come up since {bound['lastTransitionTime']} (pool {L4_POOL}, "
-        f"CrashLoopBackOff, 1 restarts: {BROKEN}). 2 of 2 replicas serve. The change is not taken back by itself: mend "
+        f"CrashLoopBackOff, 1 restart: {BROKEN}). 2 of 2 replicas serve. The change is not taken back by itself: mend "
         "what is named here, or change the spec."
     )
     stays(lambda: set(begun.old) <= set(bench.view.pod_uids(TUNED)), 30.0, "an engine that serves ended")

@@ -70,7 +70,7 @@ def test_a_pod_waits_for_a_node_that_does_not_exist_and_an_autoscaler_starts_it(
     neighbour.wait_ready("settled")
     here.apply("chat")
     body = here.wait_condition("chat", "Placed", "False", "WaitingForNodes")
-    assert "1 pods wait for new nodes of wakes, which an autoscaler starts." in condition(body, "Placed")["message"]
+    assert "1 pod waits for new nodes of wakes, which an autoscaler starts." in condition(body, "Placed")["message"]
     with Autoscaler(here.control_plane.client, here.control_plane) as autoscaler:
         here.wait_ready("chat")
         assert here.nodes_of("chat") == autoscaler.added

@@ -14,11 +14,11 @@ from tests.support.faulty import IMPATIENT
 from tests.support.installed import View, condition, install
 from tests.support.planes import borrowed_plane
 from tests.support.registry import FakeRegistry, index, serving_registry
+from tests.support.volumes import MANY, ZONE, bound, claim, storage_class
 
 pytestmark = pytest.mark.cluster
 
-ZONE, ARCH = "topology.kubernetes.io/zone", "kubernetes.io/arch"
-ONCE = ["ReadWriteOnce"]
+ARCH = "kubernetes.io/arch"
 
 
 @pytest.fixture(scope="module")
@@ -50,51 +50,8 @@ def operator(control_plane: ControlPlane, registry: FakeRegistry) -> Iterator[Op
         yield running
 
 
-def in_zone(*zones: str) -> dict[str, Any]:
-    return {"key": ZONE, "operator": "In", "values": [*zones]}
-
-
-def claim(view: View, name: str, modes: list[str] | None = None, *, volume: str = "", kind: str = "") -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": name, "namespace": view.namespace},
-        "spec": {
-            "accessModes": modes or ONCE,
-            "resources": {"requests": {"storage": "200Gi"}},
-            "storageClassName": kind,
-            **({"volumeName": volume} if volume else {}),
-        },
-    }
-
-
-def volume(view: View, name: str, zone: str, claim_name: str, modes: list[str] | None = None) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": {"name": name},
-        "spec": {
-            "capacity": {"storage": "200Gi"},
-            "accessModes": modes or ONCE,
-            "storageClassName": "",
-            "csi": {"driver": "ebs.csi.example", "volumeHandle": name},
-            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [in_zone(zone)]}]}},
-            "claimRef": {"name": claim_name, "namespace": view.namespace},
-        },
-    }
-
-
 def cached(name: str = "weights") -> dict[str, Any]:
     return {"podTemplate": {"modelCache": {"claimName": name}}}
-
-
-def bound(view: View, name: str, zone: str, modes: list[str] | None = None) -> None:
-    """A claim that is bound to a volume of a zone."""
-    of_its_own = f"{view.namespace}-{name}"
-    view.control_plane.apply([volume(view, of_its_own, zone, name, modes), claim(view, name, modes, volume=of_its_own)])
-    path = f"/api/v1/namespaces/{view.namespace}/persistentvolumeclaims/{name}"
-    client = view.control_plane.client
-    view.wait(lambda: client.get(path)["status"]["phase"] == "Bound", "the claim is bound")
 
 
 def test_a_replica_goes_to_the_zone_of_its_volume_though_the_other_zone_is_cheaper(
@@ -135,7 +92,7 @@ def test_a_claim_for_one_node_is_refused_for_two_replicas_with_the_fix(
     said = condition(body, "Ready")["message"]
     for word in ("spec.podTemplate.modelCache.claimName: 'weights'", "ReadWriteOnce", "ReadWriteMany"):
         assert word in said
-    bound(neighbour, "weights", "zone-a", ["ReadWriteMany"])
+    bound(neighbour, "weights", "zone-a", MANY)
     neighbour.apply("two", replicas=2, **cached())
     neighbour.wait_ready("two")
     here.patch("two", {"replicas": 1})
@@ -146,21 +103,26 @@ def test_a_claim_for_one_node_is_refused_for_two_replicas_with_the_fix(
 def test_a_claim_that_waits_for_its_first_pod_goes_where_its_class_makes_volumes(
     operator: OperatorProcess, here: View
 ) -> None:
-    here.control_plane.apply(
-        [
-            {
-                "apiVersion": "storage.k8s.io/v1",
-                "kind": "StorageClass",
-                "metadata": {"name": here.namespace},
-                "provisioner": "ebs.csi.example",
-                "volumeBindingMode": "WaitForFirstConsumer",
-                "allowedTopologies": [{"matchLabelExpressions": [{"key": ZONE, "values": ["zone-a"]}]}],
-            },
-            claim(here, "weights", kind=here.namespace),
-        ]
-    )
+    made = storage_class(here.namespace, "zone-a"), claim(here.namespace, "weights", kind=here.namespace)
+    here.control_plane.apply(made)
     here.apply("first", **cached())
     here.wait(lambda: [pool["gpuType"] for pool in here.pools("first")] == ["a100-sxm-80gb"], "the class's zone")
+    assert operator.is_running
+
+
+def test_a_volume_that_is_made_for_each_pod_goes_where_its_class_makes_it_and_a_neighbours_pods_as_usual(
+    operator: OperatorProcess, here: View, neighbour: View
+) -> None:
+    here.control_plane.apply([storage_class(here.namespace, "zone-a")])
+    template = {"spec": claim("", "")["spec"] | {"storageClassName": here.namespace}}
+    scratch = {"name": "scratch", "ephemeral": {"volumeClaimTemplate": template}}
+    here.apply("scratch", replicas=2, podTemplate={"volumes": [scratch]})
+    neighbour.apply("free")
+    here.wait(lambda: [pool["gpuType"] for pool in here.pools("scratch")] == ["a100-sxm-80gb"], "the class's zone")
+    neighbour.wait_ready("free")
+    assert neighbour.nodes_of("free") == ["l4-b"]
+    rejected = [each["message"] for each in here.get("scratch")["status"]["rejections"]]
+    assert any("the volume of claim scratch of each pod" in message for message in rejected), rejected
     assert operator.is_running
 
 

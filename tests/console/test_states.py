@@ -21,7 +21,7 @@ from tests.support.console_pages import H100_NODE, chat, chat_pod, deployment_pa
 from tests.support.proposals import ID, NAME, NOW, OTHER_ID, proposal
 from tests.support.tables import every_case
 
-READY, NOT_READY = Word("True", "AllReady", "Serves."), Word("False", "CreatingPods", "0 of 1 pods exist.")
+READY, NOT_READY = Word("True", "AllReady", "Serves."), Word("False", "CreatingPods", "0 of 1 pod exists.")
 STALLED = Word("True", "NoFeasiblePlacement", "Nothing fits.", NOW - 60)
 
 

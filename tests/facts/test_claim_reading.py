@@ -7,10 +7,17 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.domain.claims import Claim
+from plimsoll.domain.claims import Claim, Mounted
 from plimsoll.domain.node_rules import Requirement
 from plimsoll.domain.reasons import Reason
-from plimsoll.facts.cluster.claim_reading import class_name, class_terms, read_claim, volume_name, volume_terms
+from plimsoll.facts.cluster.claim_reading import (
+    class_name,
+    class_terms,
+    read_claim,
+    read_claims,
+    volume_name,
+    volume_terms,
+)
 from tests.support.tables import every_case
 
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
@@ -78,6 +85,20 @@ def test_a_claim_that_waits_for_its_first_pod_goes_where_its_class_makes_volumes
 def test_nothing_is_known_of_a_claim_that_does_not_exist() -> None:
     assert read_claim("w", None, None, None) == Claim("w")
     assert not Claim("w").is_for_one_node
+
+
+def test_a_file_knows_its_claims_and_what_its_classes_make_for_each_pod() -> None:
+    claim = {"metadata": {"name": "w", "namespace": "n"}, **CLAIM}
+    kind = {"metadata": {"name": "fast"}, **class_of("WaitForFirstConsumer", "b")}
+    known = read_claims([claim], [volume(matches(ZONE, "a"))], [kind])
+    asked = [Mounted("gone"), Mounted("w"), Mounted("s", "fast"), Mounted("t", "unknown")]
+    found = known.look_up("n", asked)
+    assert [each.name for each in found] == ["w", "s of each pod", "t of each pod"]
+    rules = [each.rule for each in found]
+    assert [[zone for zone in "abc" if rule is None or rule.accepts({ZONE: zone})] for rule in rules] == [
+        ["a"], ["b"], ["a", "b", "c"],
+    ]  # fmt: skip
+    assert known.look_up("other", [Mounted("w")]) == ()
 
 
 def test_names_of_volume_and_class() -> None:

@@ -20,6 +20,10 @@ PREEMPTION = (
 )
 PREEMPTION += "helpful for scheduling."
 OTHERS = "5 node(s) didn't match Pod's node affinity/selector"
+IN_USE = (
+    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
+)
+NOT_MADE_YET = "waiting for ephemeral volume controller to create the persistentvolumeclaim"
 
 MOVES = [
     (f"0/6 nodes are available: 1 Insufficient nvidia.com/gpu, {OTHERS}.{PREEMPTION}", Obstacle.GPUS),
@@ -47,6 +51,17 @@ MOVES = [
         Obstacle.VOLUME_ELSEWHERE,
     ),
     (f"0/6 nodes are available: 1 node(s) had no available volume zone, {OTHERS}.", Obstacle.VOLUME_ELSEWHERE),
+    (
+        f"0/6 nodes are available: 1 node(s) didn't find available persistent volumes to bind, {OTHERS}.{PREEMPTION}",
+        Obstacle.NO_VOLUME_THERE,
+    ),
+    (f"0/6 nodes are available: 1 node(s) did not have enough free storage, {OTHERS}.", Obstacle.NO_VOLUME_THERE),
+    (f"0/6 nodes are available: 1 node(s) exceed max volume count, {OTHERS}.", Obstacle.NO_VOLUME_THERE),
+    (f"0/6 nodes are available: 1 node(s) had no available disk, {OTHERS}.", Obstacle.NO_VOLUME_THERE),
+    (
+        f"0/6 nodes are available: 1 ebs.csi.aws.com CSI driver is not installed on the node, {OTHERS}.",
+        Obstacle.NO_VOLUME_THERE,
+    ),
 ]  # fmt: skip
 
 STAYS = [
@@ -55,7 +70,30 @@ STAYS = [
     (f"0/6 nodes are available: 1 Insufficient memory, {OTHERS}.", Obstacle.MEMORY),
     (f"0/6 nodes are available: 1 Insufficient ephemeral-storage, {OTHERS}.", Obstacle.OTHER_RESOURCE),
     (f"0/6 nodes are available: 1 Too many pods, {OTHERS}.", Obstacle.PODS),
-    (f"0/6 nodes are available: 1 node(s) exceed max volume count, {OTHERS}.", Obstacle.VOLUMES),
+    (
+        f"0/6 nodes are available: 6 {IN_USE}.",
+        Obstacle.VOLUMES,
+    ),
+    (
+        "0/6 nodes are available: 6 node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s).",
+        Obstacle.VOLUMES,
+    ),
+    ('0/6 nodes are available: persistentvolumeclaim "weights" is being deleted.', Obstacle.VOLUMES),
+    (
+        '0/6 nodes are available: persistentvolumeclaim "weights" bound to non-existent persistentvolume "pv-a".',
+        Obstacle.VOLUMES,
+    ),
+    (
+        f'0/6 nodes are available: {NOT_MADE_YET} "a-scratch".',
+        Obstacle.VOLUMES,
+    ),
+    ('0/6 nodes are available: storageclass.storage.k8s.io "fast" not found.', Obstacle.VOLUMES),
+    ('0/6 nodes are available: VolumeBindingMode not set for StorageClass "fast".', Obstacle.VOLUMES),
+    ('running PreBind plugin "VolumeBinding": binding volumes: context deadline exceeded', Obstacle.VOLUMES),
+    (
+        f"0/6 nodes are available: 1 node(s) exceed max volume count, 1 Insufficient cpu, {OTHERS}.",
+        Obstacle.CPU,
+    ),
     ('0/6 nodes are available: persistentvolumeclaim "weights" not found. preemption: 0/6 nodes.', Obstacle.VOLUMES),
     ("0/6 nodes are available: pod has unbound immediate PersistentVolumeClaims.", Obstacle.VOLUMES),
     (f"0/6 nodes are available: 1 node(s) didn't have free ports for the requested pod ports, {OTHERS}.",

@@ -51,7 +51,7 @@ log = logging.getLogger(__name__)
 
 def test_a_real_engine_serves_where_the_operator_placed_it(bench: Bench) -> None:
     body = bench.wait_ready(FIRST)
-    assert condition(body, "Available")["message"] == "1 of 1 replicas serve."
+    assert condition(body, "Available")["message"] == "1 of 1 replica serves."
     assert bench.view.nodes_of(FIRST) == [L4_NODE]
 
     where = Endpoints(bench.view.control_plane.client, bench.view.namespace, FIRST)

@@ -54,13 +54,13 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
     (
         Reason.IMAGE_FOR_OTHER_PLATFORM,
         {"nodes": 1, "platforms": "linux/amd64", "source": "Assumed", "image": "r/i:1", "why": ""},
-        "none of the 1 nodes has a platform of the image, linux/amd64 (assumed; spec.engine.platforms names them)",
+        "no node has a platform of the image, linux/amd64 (assumed; spec.engine.platforms names them)",
     ),
     (
         Reason.IMAGE_FOR_OTHER_PLATFORM,
         {"nodes": 1, "platforms": "linux/amd64", "source": "Assumed", "image": "r/i:1", "why": "HTTP 401"},
         (
-            "none of the 1 nodes has a platform of the image, linux/amd64 (assumed: the index of r/i:1 could not be "
+            "no node has a platform of the image, linux/amd64 (assumed: the index of r/i:1 could not be "
             "read: HTTP 401; spec.engine.platforms names them)"
         ),
     ),
@@ -68,7 +68,7 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
         Reason.IMAGE_FOR_OTHER_PLATFORM,
         {"nodes": 1, "platforms": "linux/arm64", "source": "Index", "image": "r/i:1", "why": ""},
         (
-            "none of the 1 nodes has a platform of the image, linux/arm64 (the index of r/i:1 names them; "
+            "no node has a platform of the image, linux/arm64 (the index of r/i:1 names them; "
             "spec.engine.platforms replaces it)"
         ),
     ),
@@ -80,7 +80,7 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
     (
         Reason.NODE_LEFT,
         {"nodes": 1, "left": "l4-0 (GpuUnusable)"},
-        "its pods could not run on any of the 1 nodes lately: l4-0 (GpuUnusable)",
+        "its pods could not run on the only node lately: l4-0 (GpuUnusable)",
     ),
     (
         Reason.WIDTH_NOT_DIVISIBLE,
@@ -207,7 +207,7 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
         {"nodes": 3},
         "none of the 3 nodes matches spec.podTemplate.nodeSelector and tolerations",
     ),
-    (Reason.GPUS_TAKEN, {"gpus": 2, "free": 1}, "fits, but takes 2 GPUs on one node and at most 1 are free"),
+    (Reason.GPUS_TAKEN, {"gpus": 2, "free": 1}, "fits, but takes 2 GPUs on one node and at most 1 is free"),
     (
         Reason.TOO_EXPENSIVE,
         {"price": "13.76", "limit": "9.5"},
@@ -226,7 +226,7 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
     (
         Reason.ROOM_FOR_FEWER,
         {"price": "1.86", "room": 1, "best_room": 3},
-        "fits at $1.86/h, but has room for 1 replicas where the choice takes 3",
+        "fits at $1.86/h, but has room for 1 replica where the choice takes 3",
     ),
     (
         Reason.TOO_SLOW,
@@ -274,7 +274,7 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
     (
         Reason.PLACEMENT_KEPT,
         {"price": "1.86", "gpus": 1},
-        "fits at $1.86/h with 1 GPUs, but what runs is kept: moving would restart it",
+        "fits at $1.86/h with 1 GPU, but what runs is kept: moving would restart it",
     ),
     (
         Reason.KEPT_TO_AVOID_MOVE,

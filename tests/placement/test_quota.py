@@ -203,5 +203,5 @@ class TestMoves:
         views = (PoolView(decision.pools[0].name, pods=1, unbound=1, scheduler_message="0/1 nodes are available."),)
         report = Report("x", 1, 1, decision=decision, pools=views)
         [told] = [each for each in conditions(report, {}, "2026-01-01T00:00:00Z") if each["type"] == "Placed"]
-        assert "No other place takes them: " in told["message"]
+        assert "No other place takes it: " in told["message"]
         assert "takes 2 GPUs and the namespace's ResourceQuota leaves 0 of nvidia.com/gpu" in told["message"]

@@ -162,7 +162,7 @@ def test_without_a_place_nothing_is_ordered_and_the_nearest_is_named(
     assert (decided.proposal, decided.answer) == (None, None)
     assert (type(decided.decision), decided.decision.reason) == (Wait, DecisionReason.NO_PLACE_FOUND)
     assert decided.decision.number("wanted") == wanted.value
-    nearest = "h100-sxm-80gb x 1 fits, but takes 1 GPUs on one node and at most 0 are free"
+    nearest = "h100-sxm-80gb x 1 fits, but takes 1 GPU on one node and at most 0 are free"
     assert decided.decision.number("nearest") == nearest
 
 

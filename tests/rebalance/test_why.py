@@ -8,6 +8,7 @@ import pytest
 from plimsoll.rebalance import why
 from plimsoll.rebalance.capacity import Limit
 from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Keep, Move, Retune, Wait
+from plimsoll.rebalance.fleet_budget import Scope
 from plimsoll.rebalance.why import sentence
 
 
@@ -44,6 +45,25 @@ def test_sentences_carry_their_numbers() -> None:
     )
 
 
+WORDS = {"figure": "tpot", "limit": "KvCache", "scope": Scope.CLUSTER.value, "pod": "p", "wanted": "x", "nearest": ""}
+SOURCES = (
+    *("arrivals_per_minute", "at_gateway", "bound", "capacity_per_minute", "changes", "days", "enough"),
+    *("expected_per_minute", "fresh", "mean_waiting", "moves", "needed", "output_tokens", "pod_waiting"),
+    *("prompt_tokens", "rank_waiting", "ready", "replicas", "reversals", "stuck", "waiting"),
+)
+PLURAL = re.compile(
+    r"\b1 (?:ready )?(?:replicas|requests|days|changes|moves|removals)\b|\b1 (?:of 1 )?(?:ready )?(?:replica|request) "
+    r"(?:a minute )?(?:are|have|wait|do)\b|there are 1 |\b1 are allowed|\b1 of them do\b"
+)
+
+
+@pytest.mark.parametrize("reason", DecisionReason)
+def test_one_of_a_thing_is_one_in_every_sentence(reason: DecisionReason) -> None:
+    fields = {name for _, name, _, _ in string.Formatter().parse(why._SENTENCES[reason]) if name}  # noqa: SLF001
+    numbers = dict.fromkeys((*fields, *SOURCES), 1) | WORDS
+    assert PLURAL.findall(sentence(Wait(reason, tuple(numbers.items())))) == []
+
+
 @pytest.mark.parametrize("limit", Limit)
 def test_every_limit_has_its_words(limit: Limit) -> None:
     numbers = (*(each for each in KNOWN if each[0] != "limit"), ("limit", limit.value))
@@ -54,7 +74,7 @@ def test_what_is_not_known_of_the_requests_is_not_said() -> None:
     unknown = (("replicas", 2), ("needed", 3), ("waiting", 12), ("stuck", 1))
     assert sentence(AddReplica(DecisionReason.ARRIVALS_EXCEED_CAPACITY, unknown)) == (
         "3 replicas are needed and 2 replicas wanted so far: nothing is known of the requests yet; 12 requests wait; 1 "
-        "of them do not get ready."
+        "of them does not get ready."
     )
     assert sentence(Keep(DecisionReason.WITHIN_BAND, (("replicas", 1), ("waiting", 0), ("kv_percent", 60)))) == (
         "Nothing to change for 1 replica: nothing is known of the requests yet; 60 % of the KV cache is in use."

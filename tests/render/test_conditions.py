@@ -250,7 +250,7 @@ def test_the_plan_is_told_with_its_working() -> None:
 
 def test_a_refusal_names_the_nearest_candidate_and_a_way_out() -> None:
     message = shown(report(NOWHERE))["Planned"]["message"]
-    assert message.startswith("1 of 1 replicas have no place. Nearest: l4-24gb x 1 ")
+    assert message.startswith("1 of 1 replica has no place. Nearest: l4-24gb x 1 ")
     assert "No single change makes it fit." in message
     taken = shown(report(FULL))["Planned"]["message"]
     assert "Nearest: h100-sxm-80gb x " in taken
@@ -259,25 +259,25 @@ def test_a_refusal_names_the_nearest_candidate_and_a_way_out() -> None:
 
 def test_a_crash_is_told_in_the_engines_words() -> None:
     message = shown(report(PLACED, CRASHED))["Available"]["message"]
-    assert message == f"CUDA out of memory (pool {POOL}, 1 restarts)"
+    assert message == f"CUDA out of memory (pool {POOL}, 1 restart)"
 
 
 def test_the_schedulers_words_are_passed_on() -> None:
     about = report(PLACED, view(1, 0, unbound=1, scheduler_message="0/3 nodes are available"))
-    assert shown(about)["Placed"]["message"] == "1 pods wait for a node: 0/3 nodes are available"
+    assert shown(about)["Placed"]["message"] == "1 pod waits for a node: 0/3 nodes are available"
 
 
 def test_what_the_scheduler_waits_for_is_said_in_plain_words_too() -> None:
     about = report(PLACED, view(1, 0, unbound=1, scheduler_message="0/3 nodes are available", waits_for="free CPU"))
     assert (
-        shown(about)["Placed"]["message"] == "1 pods wait for a node (they wait for free CPU): 0/3 nodes are available"
+        shown(about)["Placed"]["message"] == "1 pod waits for a node (it waits for free CPU): 0/3 nodes are available"
     )
 
 
 def test_whoever_was_moved_too_often_is_told_that_the_pods_stay() -> None:
     spent = replace(PLACED, rehomings_spent=True)
     message = shown(report(spent, view(1, 0, unbound=1, scheduler_message="0/3 nodes.")))["Placed"]["message"]
-    assert message.startswith("1 pods wait for a node: 0/3 nodes. They stay where they are: ")
+    assert message.startswith("1 pod waits for a node: 0/3 nodes. It stays where it is: ")
     assert "4 placements within the last hour" in message
     assert "stay" not in shown(report(PLACED, view(1, 0, unbound=1)))["Placed"]["message"]
 
@@ -338,7 +338,7 @@ STUCK = view(2, 1, updating=True, failure=OOM, restarts=3, starting_since=SINCE)
 def test_a_change_that_does_not_come_up_is_named_with_its_pod_and_with_what_to_do() -> None:
     assert shown(report(PLACED, STUCK))["Available"]["message"] == (
         "Replicas with the last change have not come up since 2026-01-01T00:01:40Z (pool h100-sxm-80gb-tp1, "
-        "CrashLoopBackOff, 3 restarts: CUDA out of memory). 1 of 1 replicas serve. The change is not taken back by "
+        "CrashLoopBackOff, 3 restarts: CUDA out of memory). 1 of 1 replica serves. The change is not taken back by "
         "itself: mend what is named here, or change the spec."
     )
     waits = view(2, 1, updating=True, unbound=1, scheduler_message="0/3 nodes.", starting_since=SINCE)

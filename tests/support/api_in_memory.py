@@ -33,6 +33,7 @@ from testbed.audit import AuditEvent
 from testbed.operator_process import USER
 from tests.support.bodies import Body
 from tests.support.kueue_in_memory import check_update, defaulted, gated, is_gated
+from tests.support.volumes_in_memory import bind_claims, obstacle_everywhere, obstacle_there
 
 CLUSTER = "cluster"
 """The user name of everything that is part of Kubernetes."""
@@ -336,21 +337,31 @@ class ApiInMemory:
             elif not pod["spec"].get("nodeName") and not is_gated(pod):
                 waiting.append(pod)
         for pod in sorted(waiting, key=lambda body: int(body["metadata"]["resourceVersion"])):
-            fitting = (
-                body["metadata"]["name"]
-                for body in self.all(NODES)
-                if _admits(body, pod) and all(free[body["metadata"]["name"]][n] >= c for n, c in _gpus(pod).items())
-            )
-            node = next(fitting, None)
+            if everywhere := obstacle_everywhere(self, pod):
+                self._cannot_bind(pod, everywhere)
+                continue
+            refusals = {body["metadata"]["name"]: self._refusal(body, pod, free) for body in self.all(NODES)}
+            node = next((name for name, refusal in refusals.items() if not refusal), None)
             if node is None:
-                self._cannot_bind(pod)
+                counts = sorted(Counter(refusals.values()).items())
+                self._cannot_bind(pod, ", ".join(f"{count} {refusal}" for refusal, count in counts))
             else:
                 free[node].subtract(_gpus(pod))
+                bind_claims(self, pod, self.objects[NODES, ObjectKey("", node)], CLUSTER)
                 self._bind(pod, node)
 
-    def _cannot_bind(self, pod: Body) -> None:
+    def _refusal(self, node: Body, pod: Body, free: Mapping[str, Counter[str]]) -> str:
+        """Return why a pod does not go to a node, in the scheduler's words; empty where it may."""
+        if unfit := _unfit(node, pod):
+            return unfit
+        short = [name for name, count in _gpus(pod).items() if free[node["metadata"]["name"]][name] < count]
+        return f"Insufficient {short[0]}" if short else obstacle_there(self, pod, node)
+
+    def _cannot_bind(self, pod: Body, why: str) -> None:
         """Say that no node takes a pod. The time of transition stays where the pod had no node before."""
-        words = {"status": "False", "reason": "Unschedulable", "message": "0/1 nodes are available: 1 Insufficient"}
+        total = len(self.all(NODES))
+        message = f"0/{total} nodes are available: {why}." if total else "no nodes available to schedule pods"
+        words = {"status": "False", "reason": "Unschedulable", "message": message}
         known = [each for each in (pod.get("status") or {}).get("conditions") or () if each["type"] == "PodScheduled"]
         since = known[0]["lastTransitionTime"] if known else self.clock.text
         listed = [{"type": "PodScheduled", "lastTransitionTime": since, **words}]
@@ -424,17 +435,20 @@ def _allocatable(node: Mapping[str, Any]) -> Counter[str]:
     return Counter({name: int(allocatable[name]) for name in _GPUS if name in allocatable})
 
 
-def _admits(node: Mapping[str, Any], pod: Mapping[str, Any]) -> bool:
+def _unfit(node: Mapping[str, Any], pod: Mapping[str, Any]) -> str:
+    """Return why a node's taints and labels keep a pod off, in the scheduler's words; empty where they do not."""
     labels, spec = node["metadata"].get("labels") or {}, pod["spec"]
-    if any(labels.get(name) != value for name, value in (spec.get("nodeSelector") or {}).items()):
-        return False
-    required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
-        "requiredDuringSchedulingIgnoredDuringExecution"
-    )
-    if required and not any(_matches(labels, term) for term in required["nodeSelectorTerms"]):
-        return False
-    taints = [taint for taint in (node.get("spec") or {}).get("taints") or () if taint["effect"] in _NO_SCHEDULE]
-    return all(any(_tolerates(each, taint) for each in spec.get("tolerations") or ()) for taint in taints)
+    for taint in (node.get("spec") or {}).get("taints") or ():
+        if taint["effect"] in _NO_SCHEDULE and not any(
+            _tolerates(each, taint) for each in spec.get("tolerations") or ()
+        ):
+            return f"node(s) had untolerated taint {{{taint['key']}: {taint.get('value', '')}}}"
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    is_selected = all(labels.get(name) == value for name, value in (spec.get("nodeSelector") or {}).items())
+    if is_selected and (not required or any(_matches(labels, term) for term in required["nodeSelectorTerms"])):
+        return ""
+    return "node(s) didn't match Pod's node affinity/selector"
 
 
 def _matches(labels: Mapping[str, str], term: Mapping[str, Any]) -> bool:

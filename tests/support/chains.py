@@ -15,16 +15,26 @@ from testbed.background import BackgroundLoop
 from testbed.broken_node import BrokenNode
 from testbed.control_plane import ControlPlane
 from testbed.fault_proxy import FaultProxy
-from testbed.faults import Cut, CutStream, Delay, Verb, too_many_requests
+from testbed.faults import Cut, CutStream, Delay, Hang, Verb, failure, too_many_requests
 from testbed.fleet import gpu_node
-from testbed.operator_process import OperatorProcess
+from testbed.operator_process import SERVICE_ACCOUNT, OperatorProcess
 from testbed.rejecting_kubelet import RejectingKubelet
 from testbed.waiting import wait_until
 from tests.support.installed import View, condition
 from tests.support.poison import POISONED_SPECS, clear, create
 from tests.support.policies import gated
+from tests.support.volumes import MANY, ONCE, ZONE, OwnVolume, without_rights
+
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 NODES_PER_BENCH, GPUS_PER_NODE = 2, 2
+ZONES = ("zone-a", "zone-b")
+"""The zone of each node of a bench."""
+
+KINDS_OF_VOLUMES = ("persistentvolumeclaims", "persistentvolumes", "storageclasses")
+
+_VOLUMES = {0: (ONCE, 1, False), 2: (MANY, 0, False), 5: (MANY, 1, True)}
+"""Benches with a volume, modulo 6: its access mode, its node, and whether it waits for the first pod."""
 
 
 def bench_nodes(objects: int) -> list[dict[str, Any]]:
@@ -33,18 +43,32 @@ def bench_nodes(objects: int) -> list[dict[str, Any]]:
 
 
 def bench_node(bench: int, node: int) -> dict[str, Any]:
-    """One of them."""
-    return gpu_node(f"bench-{bench}-{node}", "H100-80GB-HBM3", GPUS_PER_NODE, labels={"bench": str(bench)})
+    """One of them. Where a bench has a volume, its other node is cheaper: only the volume keeps pods off it."""
+    cheaper = bench % 6 in _VOLUMES and _VOLUMES[bench % 6][1] != node
+    product = "A100-SXM4-80GB" if cheaper else "H100-80GB-HBM3"
+    labels = {"bench": str(bench)}
+    return gpu_node(f"bench-{bench}-{node}", product, GPUS_PER_NODE, zone=ZONES[node], labels=labels)
 
 
 def bench_spec(bench: int, **more: Any) -> dict[str, Any]:
-    """The spec of an object that can be served on its bench alone."""
-    return {
-        "replicas": 1 + bench % 2,
-        "overrides": {"gpuType": "h100-sxm-80gb", "tensorParallel": 1},
-        "podTemplate": {"nodeSelector": {"bench": str(bench)}},
-        **more,
-    }
+    """The spec of an object that can be served on its bench alone; its GPU type follows from its volume, if any."""
+    template: dict[str, Any] = {"nodeSelector": {"bench": str(bench)}}
+    load: dict[str, Any] = {"overrides": {"gpuType": "h100-sxm-80gb", "tensorParallel": 1}}
+    if bench % 6 in _VOLUMES:
+        load = {"gpu": {"allow": ["h100-sxm-80gb", "a100-sxm-80gb"]}}
+        template["modelCache"] = {"claimName": claim_of(bench)}
+    return {"replicas": 1 + bench % 2, **load, "podTemplate": template, **more}
+
+
+def claim_of(bench: int) -> str:
+    """The name of its claim."""
+    return f"weights-{bench}"
+
+
+def volumes_of(view: View, benches: int) -> dict[int, OwnVolume]:
+    """The volumes of a namespace, by bench; none of them is made yet."""
+    kinds = ((bench, _VOLUMES[bench % 6]) for bench in range(benches) if bench % 6 in _VOLUMES)
+    return {bench: OwnVolume(view, claim_of(bench), ZONES[node], mode, waits) for bench, (mode, node, waits) in kinds}
 
 
 def let_pass(seconds: float) -> None:
@@ -91,6 +115,25 @@ class Stage:
             "quota": lambda: self._quota_used_up(view),
             "gate": lambda: gated(view),
             "poison": lambda: self._poisoned(dice),
+            **self._of_volumes(dice, view),
+        }
+
+    def _of_volumes(self, dice: random.Random, view: View) -> dict[str, Callable[[], AbstractContextManager[None]]]:
+        """Faults of one volume, of its class, of its zone, and of all that the operator asks about volumes."""
+        every = volumes_of(view, self.benches)
+        bench, late = dice.choice(sorted(every)), dice.choice([each for each in every.values() if each.waits])
+        own = every[bench]
+        asked = "|".join(KINDS_OF_VOLUMES)
+        return {
+            "volume gone": lambda: self._volume_gone(own),
+            "volume moved": lambda: self._volume_moved(own),
+            "volume's class": lambda: self._class_gone(late),
+            "volume's pods": lambda: self._pods_replaced(own),
+            "volume's zone": lambda: self._zone_full(bench, own.zone),
+            "volumes forbidden": self._volumes_forbidden,
+            "volumes failing": lambda: self._rule(failure(500, "etcdserver: request timed out"), path=asked),
+            "volumes hanging": lambda: self._rule(Hang(), path=asked),
+            "volumes slow": lambda: self._rule(Delay(4.0), path=asked),
         }
 
     @contextmanager
@@ -157,11 +200,79 @@ class Stage:
         self.control_plane.client.send("DELETE", f"/api/v1/namespaces/{view.namespace}/resourcequotas/tight")
 
     @contextmanager
+    def _volume_gone(self, own: OwnVolume) -> Iterator[None]:
+        own.remove()
+        yield
+        own.remove()
+        own.make()
+
+    @contextmanager
+    def _volume_moved(self, own: OwnVolume) -> Iterator[None]:
+        """Let it be made again in the zone of the other node, e.g. from a snapshot, and later where it was."""
+        own.remove()
+        own.make(next(zone for zone in ZONES if zone != own.zone))
+        yield
+        own.remove()
+        own.make()
+
+    @contextmanager
+    def _class_gone(self, own: OwnVolume) -> Iterator[None]:
+        """Make the claim anew while its class is away."""
+        own.remove()
+        own.make()
+        own.remove_class()
+        yield
+        own.make_class()
+
+    @contextmanager
+    def _pods_replaced(self, own: OwnVolume) -> Iterator[None]:
+        own.replace_pods()
+        yield
+        own.replace_pods()
+
+    @contextmanager
+    def _zone_full(self, bench: int, zone: str) -> Iterator[None]:
+        """Let pods of others take what is free, and what becomes free, on the only node that can mount a volume."""
+        where = {"bench": str(bench), ZONE: zone}
+        pods = [_hog(f"hog-{bench}-{number}", self.poison.namespace, where) for number in range(GPUS_PER_NODE)]
+        self.control_plane.apply(pods)
+        yield
+        for pod in pods:
+            path = f"/api/v1/namespaces/{self.poison.namespace}/pods/{pod['metadata']['name']}"
+            with absence_is_fine():
+                self.control_plane.client.send("DELETE", path, AT_ONCE)
+
+    @contextmanager
+    def _volumes_forbidden(self) -> Iterator[None]:
+        """Take the operator's rights to read about volumes away."""
+        roles = self.control_plane.client.get(f"{RBAC}/clusterroles")["items"]
+        mine = [role for role in roles if role["metadata"]["name"].startswith(SERVICE_ACCOUNT)]
+        lessened = [
+            (f"{RBAC}/clusterroles/{role['metadata']['name']}", role["rules"], rules)
+            for role in mine
+            if (rules := without_rights(role["rules"], KINDS_OF_VOLUMES)) != role["rules"]
+        ]
+        assert lessened
+        for path, _, rules in lessened:
+            self.control_plane.client.merge_patch(path, {"rules": rules})
+        yield
+        for path, rules, _ in lessened:
+            self.control_plane.client.merge_patch(path, {"rules": rules})
+
+    @contextmanager
     def _poisoned(self, dice: random.Random) -> Iterator[None]:
         for name in dice.sample(sorted(POISONED_SPECS), 5):
             create(self.poison, name, {"gpu": {"deny": ["h100-sxm-80gb"]}, **POISONED_SPECS[name]})
         yield
         clear(self.poison)
+
+
+def _hog(name: str, namespace: str, where: Mapping[str, str]) -> dict[str, Any]:
+    container = {"name": "c", "image": "registry.example/x", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    tolerations = [{"key": "nvidia.com/gpu", "operator": "Exists"}]
+    head = {"name": name, "namespace": namespace}
+    spec = {"containers": [container], "nodeSelector": dict(where), "tolerations": tolerations}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": head, "spec": spec}
 
 
 def end_state(view: View) -> dict[str, Any]:

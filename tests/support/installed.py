@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -221,9 +222,20 @@ def secret_reads(control_plane: ControlPlane) -> int:
 def namespace_of(control_plane: ControlPlane, name: str) -> Iterator[View]:
     """A namespace for one test; at the end it has gone so far that it holds no GPU any more."""
     view = View(control_plane, control_plane.create_namespace(name))
-    yield view
+    try:
+        yield view
+    finally:
+        _empty(view)
+
+
+def _empty(view: View) -> None:
     if view.exists():
         for plural in ("inferencedeployments", "pods"):
             view.delete_all(plural)
-        view.wait(lambda: not view.all("inferencedeployments") and not view.all("pods"), f"no pods left in {name}")
-        control_plane.client.send("DELETE", f"/api/v1/namespaces/{name}")
+        is_empty = partial(_holds_nothing, view)
+        view.wait(is_empty, f"no pods left in {view.namespace}")
+        view.control_plane.client.send("DELETE", f"/api/v1/namespaces/{view.namespace}")
+
+
+def _holds_nothing(view: View) -> bool:
+    return not view.all("inferencedeployments") and not view.all("pods")

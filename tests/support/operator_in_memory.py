@@ -23,6 +23,7 @@ from plimsoll.adapters.models import ModelSources
 from plimsoll.adapters.secrets import read_entry
 from plimsoll.api.v1alpha1 import ModelSpec
 from plimsoll.app import pruning
+from plimsoll.app.claim_book import ClaimBook
 from plimsoll.app.executor import Executor
 from plimsoll.app.inbox import Inbox
 from plimsoll.app.model_book import ModelBook
@@ -35,7 +36,8 @@ from plimsoll.app.settings import Settings
 from plimsoll.app.shell import BOUNDS, INBOX, OWNED_SELECTOR, PRUNERS, kept
 from plimsoll.app.store import Store
 from plimsoll.app.writers import Writers
-from plimsoll.domain.errors import ModelNotFound, SourceUnavailable
+from plimsoll.domain.claims import Mounted
+from plimsoll.domain.errors import ModelNotFound, PlimsollError, SourceUnavailable
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.model import ModelFacts
 from plimsoll.render.names import FIELD_MANAGER, MANAGED_BY
@@ -68,10 +70,11 @@ _DONE = frozenset({Trouble.LOST_ANSWER, Trouble.KILLED_AFTER})
 
 @dataclass
 class Client:
-    """The operator's way to the API server. ``trouble`` is asked about each write."""
+    """The operator's way to the API server. ``trouble`` is asked about each write, ``refused`` about each kind read."""
 
     api: ApiInMemory
     trouble: Callable[[], Trouble | None]
+    refused: Callable[[Kind], PlimsollError | None] = lambda _: None
     is_dead: bool = False
 
     async def list(
@@ -98,6 +101,9 @@ class Client:
     async def get(self, kind: Kind, key: ObjectKey) -> Body | None:
         """Return one object; None if it does not exist."""
         await self._go_on()
+        refusal = self.refused(kind)
+        if refusal is not None:
+            raise refusal
         return self.api.get(kind, key)
 
     async def apply(self, manifest: Body) -> Body:
@@ -171,13 +177,17 @@ class OperatorInMemory:
         api: the API server.
         cache: a folder.
         warm: namespaces with the models that are looked up at the start, so that no pass waits for them.
+        warm_claims: the same for claims.
         trouble: is asked about each write.
+        refused: the error of a read of a kind; None where it is answered.
     """
 
     api: ApiInMemory
     cache: Path
     warm: Sequence[tuple[str, str]] = ()
+    warm_claims: Sequence[ObjectKey] = ()
     trouble: Callable[[], Trouble | None] = lambda: None
+    refused: Callable[[Kind], PlimsollError | None] = lambda _: None
     settings: Settings = field(default_factory=Settings)
     client: Client = field(init=False)
     store: Store = field(init=False)
@@ -189,7 +199,7 @@ class OperatorInMemory:
 
     async def start(self) -> None:
         """Start a process that knows nothing, and let it list everything."""
-        client = self.client = Client(self.api, self.trouble)
+        client = self.client = Client(self.api, self.trouble, self.refused)
         cluster, wake = cast("Cluster", client), asyncio.Event()
         self.store = Store(
             {**PRUNERS, **INBOX},
@@ -203,6 +213,7 @@ class OperatorInMemory:
         self.prices = PriceList(cluster, PRICES, wake.set, passes.gpu_types)
         passes.settings, passes.prices, passes.contests = self.settings, self.prices, executor.contests
         passes.inbox = Inbox(lambda: all(map(self.store.was_listed, INBOX)))
+        passes.claims = ClaimBook(client.get, wake.set, clock=self.api.clock.read)
         passes.models = ModelBook(ModelSources(NoHub()), self._read_token, wake.set)
         writers = Writers(executor, passes.faults, passes.refusals, passes.metrics, wake)
         writers.postman = Postman(cluster, self.store)
@@ -211,6 +222,8 @@ class OperatorInMemory:
         await self.list_again()
         for namespace, model in self.warm:
             passes.models.look_up(namespace, ModelSpec(name=model))
+        for key in self.warm_claims:
+            passes.claims.look_up(key.namespace, (Mounted(key.name),))
         await self._look_up()
 
     async def list_again(self) -> None:
@@ -263,11 +276,13 @@ class OperatorInMemory:
         """End the process."""
         await self.planner.writers.close()
         await self.passes.models.close()
+        await self.passes.claims.close()
         self.planner.close()
 
     async def _look_up(self) -> None:
         """Wait for the look-ups and answers that a pass began."""
         self.passes.models.start_wanted()
+        self.passes.claims.start_wanted()
         while tasks := asyncio.all_tasks() - {asyncio.current_task()}:
             await asyncio.gather(*tasks, return_exceptions=True)
 

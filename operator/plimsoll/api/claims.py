@@ -1,17 +1,21 @@
-"""The PersistentVolumeClaims that a spec names, and the refusal of those that several replicas cannot mount."""
+"""The volumes that a spec names, and the refusal of claims that several replicas cannot mount."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
-from plimsoll.domain.claims import Claim
+from plimsoll.api.v1alpha1.volumes import EphemeralVolume
+from plimsoll.domain.claims import Claim, Mounted
 from plimsoll.domain.errors import InvalidInput
 
 
-def claim_names(spec: InferenceDeploymentSpec) -> tuple[str, ...]:
-    """Return the names of the claims that the pods mount, each once."""
-    return tuple(_fields(spec))
+def mounted_volumes(spec: InferenceDeploymentSpec) -> tuple[Mounted, ...]:
+    """Return the claims that the pods mount, each once, and the volumes that a named class makes for each pod.
+
+    Where the template of such a volume names no class, the cluster's default makes it, which is not known here.
+    """
+    return (*(Mounted(name) for name in _fields(spec)), *_made_for_each_pod(spec))
 
 
 def check_claims(spec: InferenceDeploymentSpec, claims: Iterable[Claim]) -> None:
@@ -28,6 +32,21 @@ def check_claims(spec: InferenceDeploymentSpec, claims: Iterable[Claim]) -> None
                 f"ReadWriteMany or ReadOnlyMany, leave it out so that each pod loads the model, or set {where} to 1."
             )
             raise InvalidInput(fields[claim.name], claim.name, fix)
+
+
+def _made_for_each_pod(spec: InferenceDeploymentSpec) -> Iterator[Mounted]:
+    volumes = () if spec.pod_template is None else spec.pod_template.volumes or ()
+    for volume in volumes:
+        kind = "" if volume.ephemeral is None else _class_of(volume.ephemeral)
+        if kind:
+            yield Mounted(volume.name, kind)
+
+
+def _class_of(ephemeral: EphemeralVolume) -> str:
+    """Return the class that a template names; empty where it names none, or where its content is no template."""
+    wanted = (ephemeral.volume_claim_template or {}).get("spec")
+    kind = wanted.get("storageClassName") if isinstance(wanted, Mapping) else None
+    return kind if isinstance(kind, str) else ""
 
 
 def _fields(spec: InferenceDeploymentSpec) -> dict[str, str]:

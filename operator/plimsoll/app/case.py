@@ -261,7 +261,9 @@ def _longest_startup(case: Case) -> float | None:
 def _failed_moves(case: Case, now: float) -> tuple[FailedMove, ...]:
     if case.decision is None:
         return ()
-    return remembered_failures(case.record.failed_moves, case.decision.rolled_back, case.start_digest, now)
+    request = case.decision.request
+    recorded = [each for each in case.record.failed_moves if not request.knows_better(each.delay.reason)]
+    return remembered_failures(recorded, case.decision.rolled_back, case.start_digest, now)
 
 
 def _late(case: Case) -> Pool | None:

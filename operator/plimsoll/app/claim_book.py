@@ -1,6 +1,7 @@
 """PersistentVolumeClaims that deployments name, read in the background and kept in memory.
 
-Only named claims are read, with their volumes or storage classes: a cluster may have many more. Where the operator has
+Only named claims are read, with their volumes or storage classes: a cluster may have many more. Of a volume that is
+made for each pod, the class is read, because its claim does not exist before the pod. Where the operator has
 no right to read them, or the API server does not answer, nothing is known of them and nothing is ruled out.
 """
 
@@ -15,7 +16,7 @@ from plimsoll.adapters.cluster import ClusterRefused, Kind
 from plimsoll.adapters.kinds import CLAIMS, STORAGE_CLASSES, VOLUMES
 from plimsoll.app.lanes import Lane
 from plimsoll.app.look_ups import LookUp, LookUps
-from plimsoll.domain.claims import Claim
+from plimsoll.domain.claims import Claim, Mounted
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.public_words import ConditionReason
@@ -24,13 +25,13 @@ from plimsoll.facts.cluster.claim_reading import class_name, read_claim, volume_
 from plimsoll.render.report import Problem
 
 BOUND_SECONDS = 600.0
-"""How long an answer about a bound claim is used. Its volume stays where it is."""
+"""How long an answer about a bound claim is used while its pods find places. Its volume stays where it is."""
 
 UNBOUND_SECONDS = 15.0
-"""The same for a claim that is not bound, is missing, or could not be read."""
+"""The same for a claim that is not bound, is missing, or could not be read, and where its pods find no place."""
 
 FORBIDDEN_SECONDS = 300.0
-"""The same where the operator may not read it."""
+"""The same where the operator may not read it, and its pods find places."""
 
 FORGOTTEN_SECONDS = 900.0
 """An answer that nobody asked for in this time is dropped."""
@@ -56,8 +57,9 @@ logger = logging.getLogger("plimsoll.claims")
 
 @dataclass(slots=True)
 class _Entry(LookUp):
-    key: ObjectKey
+    mounted: Mounted
     claim: Claim | None = None
+    read_at: float = 0.0
 
 
 class ClaimBook:
@@ -86,16 +88,22 @@ class ClaimBook:
         )
         self._said: set[str] = set()
 
-    def look_up(self, namespace: str, names: Sequence[str]) -> tuple[Claim, ...] | Problem:
-        """Return what is known of these claims, in their order, or that they have not been read yet."""
+    def look_up(
+        self, namespace: str, mounted: Sequence[Mounted], *, doubted: bool = False
+    ) -> tuple[Claim, ...] | Problem:
+        """Return what is known of these volumes, in their order, or that they have not been read yet.
+
+        ``doubted`` means that pods could not be placed because of it: it is read again as often as an unbound claim.
+        A claim can be deleted, and made again with a volume somewhere else.
+        """
         if self._get is None:
             return ()
         with self._entries.lock:
-            found = [self._asked(ObjectKey(namespace, name)) for name in names]
+            found = [self._asked(namespace, each, doubted=doubted) for each in mounted]
         known = tuple(each for each in found if each is not None)
         if len(known) == len(found):
             return known
-        doing = f"Reading the PersistentVolumeClaims of the pods: {', '.join(names[:_MOST_NAMED])}."
+        doing = f"Reading the PersistentVolumeClaims of the pods: {', '.join(map(str, mounted[:_MOST_NAMED]))}."
         return Problem(ConditionReason.READING_VOLUMES, doing, permanent=False, reported_after_seconds=NOTICE_SECONDS)
 
     def start_wanted(self) -> None:
@@ -106,16 +114,19 @@ class ClaimBook:
         """Stop what still runs."""
         await self._entries.close()
 
-    def _asked(self, key: ObjectKey) -> Claim | None:
-        entry = self._entries.found(key.namespace, key.name)
-        if entry is None and self._entries.of_namespace(key.namespace) >= MOST_OF_NAMESPACE:
-            return Claim(key.name)
-        return (entry or self._entries.add(key.name, _Entry(key, namespace=key.namespace))).claim
+    def _asked(self, namespace: str, mounted: Mounted, *, doubted: bool) -> Claim | None:
+        entry = self._entries.found(namespace, mounted)
+        if entry is None and self._entries.of_namespace(namespace) >= MOST_OF_NAMESPACE:
+            return Claim(str(mounted))
+        entry = entry or self._entries.add(mounted, _Entry(mounted, namespace=namespace))
+        if doubted:
+            entry.due_at = min(entry.due_at, entry.read_at + UNBOUND_SECONDS)
+        return entry.claim
 
     async def _read(self, entry: _Entry) -> None:
         before, pause = entry.claim, UNBOUND_SECONDS
         try:
-            entry.claim, is_bound = await self._found(entry.key)
+            entry.claim, is_bound = await self._found(entry.namespace, entry.mounted)
             pause = BOUND_SECONDS if is_bound else UNBOUND_SECONDS
         except ClusterRefused as refusal:
             pause = FORBIDDEN_SECONDS if refusal.status == _FORBIDDEN else UNBOUND_SECONDS
@@ -123,14 +134,20 @@ class ClaimBook:
         except PlimsollError as error:
             self._failed(entry, str(error))
         except Exception as error:  # a bug of ours must not be retried in every pass
-            logger.exception("claim %s cannot be read", entry.key)
+            logger.exception("claim %s/%s cannot be read", entry.namespace, entry.mounted)
             self._failed(entry, f"{type(error).__name__}: {error}")
-        entry.due_at = self._clock() + pause
+        entry.read_at = self._clock()
+        entry.due_at = entry.read_at + pause
         if entry.claim != before:
             self._on_change()
 
-    async def _found(self, key: ObjectKey) -> tuple[Claim, bool]:
+    async def _found(self, namespace: str, mounted: Mounted) -> tuple[Claim, bool]:
+        """Return what is known of a volume, and whether that rarely changes."""
         assert self._get is not None  # noqa: S101 - nothing is started without it
+        if mounted.made_by:
+            making = await self._get(STORAGE_CLASSES, ObjectKey("", mounted.made_by))
+            return read_claim(str(mounted), None, None, making), making is not None
+        key = ObjectKey(namespace, mounted.name)
         claim = await self._get(CLAIMS, key)
         if claim is None:
             return Claim(key.name), False
@@ -141,7 +158,8 @@ class ClaimBook:
 
     def _failed(self, entry: _Entry, why: str) -> None:
         """Keep what was known. If nothing was, rule nothing out."""
-        entry.claim = entry.claim or Claim(entry.key.name)
+        entry.claim = entry.claim or Claim(str(entry.mounted))
         if why not in self._said and len(self._said) < MOST_OF_NAMESPACE:
             self._said.add(why)
-            logger.warning("claim %s: nothing is ruled out because of its volume: %s", entry.key, why)
+            where = f"{entry.namespace}/{entry.mounted}"
+            logger.warning("claim %s: nothing is ruled out because of its volume: %s", where, why)

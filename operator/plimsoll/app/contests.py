@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from plimsoll.domain.counting import counted
+
 FIRST_PAUSE_SECONDS = 10.0
 LONGEST_PAUSE_SECONDS = 300.0
 REMEMBERED_SECONDS = 600.0
@@ -38,8 +40,9 @@ class Contest:
         """A sentence for the status."""
         return (
             f"{self.manager} set spec.replicas of Deployment {self.workload} to {self.wanted_by_them} "
-            f"({self.count} times within 10 minutes); Plimsoll wants {ours} and sets it back with growing pauses. "
-            "Remove what scales this Deployment, e.g. a HorizontalPodAutoscaler; scale the InferenceDeployment instead."
+            f"({counted(self.count, 'time')} within 10 minutes); Plimsoll wants {ours} and sets it back with growing "
+            "pauses. Remove what scales this Deployment, e.g. a HorizontalPodAutoscaler; scale the InferenceDeployment "
+            "instead."
         )
 
 

@@ -10,7 +10,7 @@ import asyncio
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Generic, TypeVar
@@ -55,7 +55,7 @@ class LookUps(Generic[E]):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.lock = threading.Lock()
-        self.pages: dict[str, OrderedDict[str, E]] = {}
+        self.pages: dict[str, OrderedDict[Hashable, E]] = {}
         """Entries by namespace and question, the least recently asked first."""
         self._read = read
         self._lanes = lanes
@@ -66,7 +66,7 @@ class LookUps(Generic[E]):
         self._timer: asyncio.TimerHandle | None = None
         self._is_closed = False
 
-    def found(self, namespace: str, question: str) -> E | None:
+    def found(self, namespace: str, question: Hashable) -> E | None:
         """Return the entry of a question, and note that it was asked for now; None where there is none."""
         page = self.pages.get(namespace, OrderedDict())
         entry = page.get(question)
@@ -75,7 +75,7 @@ class LookUps(Generic[E]):
             page.move_to_end(question)
         return entry
 
-    def add(self, question: str, entry: E) -> E:
+    def add(self, question: Hashable, entry: E) -> E:
         """Add an entry that is asked for now."""
         entry.asked_at = self._clock()
         self.pages.setdefault(entry.namespace, OrderedDict())[question] = entry
@@ -85,7 +85,7 @@ class LookUps(Generic[E]):
         """Return the number of entries of a namespace."""
         return len(self.pages.get(namespace, ()))
 
-    def drop(self, namespace: str, question: str) -> None:
+    def drop(self, namespace: str, question: Hashable) -> None:
         """Drop an entry."""
         del self.pages[namespace][question]
         if not self.pages[namespace]:

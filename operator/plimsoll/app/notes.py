@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from plimsoll.app.case import Case
 from plimsoll.app.executor import Note
+from plimsoll.domain.counting import agreed, counted
 from plimsoll.domain.public_words import ConditionType, EventReason
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.placement.explain import place_words
@@ -25,8 +26,7 @@ def notes_of(case: Case) -> list[Note]:
     if decision.missing or decision.change_blocked:
         planned = case.record.condition(ConditionType.PLANNED)
         if planned is None or planned.status != "False":
-            text = f"{decision.missing} replicas have no place."
-            notes.append(Note(EventReason.PLACEMENT_IMPOSSIBLE, text, warning=True))
+            notes.append(Note(EventReason.PLACEMENT_IMPOSSIBLE, _without_place(decision), warning=True))
     failed = {} if case.report is None else {subject_of(each): each for each in case.report.failed_moves}
     notes += [_rolled_back(failed.get(subject_of(each)), decision) for each in decision.rolled_back]
     if case.turn is not None and case.turn.acted:
@@ -35,12 +35,19 @@ def notes_of(case: Case) -> list[Note]:
     return notes
 
 
+def _without_place(decision: Decision) -> str:
+    if not decision.missing:
+        return "The last change has no place yet. The previous placement keeps serving."
+    missing = decision.missing
+    return f"{counted(missing, 'replica')} {agreed(missing, 'has', 'have')} no place."
+
+
 def _opened(pool: PlannedPool) -> str:
     price = pool.choice.hourly_price if pool.choice else None
     cost = "" if price is None else f" at ${price}/h each"
     engines = "" if pool.split.data_parallel == 1 else f", data parallel {pool.split.data_parallel}"
     cut = f"tensor parallel {pool.split.tensor_parallel}{engines}"
-    return f"{pool.replicas} replicas on {pool.gpu_type}, {cut}{cost}."
+    return f"{counted(pool.replicas, 'replica')} on {pool.gpu_type}, {cut}{cost}."
 
 
 def _rolled_back(failed: FailedMove | None, decision: Decision) -> Note:

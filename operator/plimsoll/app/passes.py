@@ -23,7 +23,7 @@ from plimsoll.adapters.highs import fleetwide
 from plimsoll.adapters.later_collection import collecting_later
 from plimsoll.adapters.metrics import Metrics
 from plimsoll.adapters.readings import Reading
-from plimsoll.api.claims import check_claims, claim_names
+from plimsoll.api.claims import check_claims, mounted_volumes
 from plimsoll.api.convert import check_without_model, platforms_of, to_request
 from plimsoll.api.gpu_names import check_gpu_names
 from plimsoll.api.parse import parse_inference_deployment
@@ -89,11 +89,12 @@ from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.node_rules import left_rule
 from plimsoll.domain.platforms import ImagePlatforms, PlatformSource, from_index, has_other_platforms
 from plimsoll.domain.priorities import Priority
-from plimsoll.domain.public_words import ConditionReason
+from plimsoll.domain.public_words import ConditionReason, ConditionType
 from plimsoll.domain.serving import Request
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.facts.cluster.priority_reading import PriorityClasses, read_priority_classes
 from plimsoll.facts.cluster.quota_reading import NamespaceQuotas, read_quotas
+from plimsoll.facts.cluster.scheduler_words import OF_VOLUMES
 from plimsoll.placement.answers import Answer, answers, remembered_demand
 from plimsoll.placement.demand import Demand
 from plimsoll.placement.fleet_record import record_of
@@ -334,7 +335,8 @@ class Passes:
             if isinstance(draft, Problem):
                 case.problem = draft
                 return
-            claims = self.claims.look_up(case.key.namespace, claim_names(resource.spec))
+            mounted = mounted_volumes(resource.spec)
+            claims = self.claims.look_up(case.key.namespace, mounted, doubted=_waits_for_volumes(case))
             if isinstance(claims, Problem):
                 case.problem = claims
                 return
@@ -345,7 +347,8 @@ class Passes:
                 return
             convert = partial(to_request, resource, model, draft=draft, platforms=platforms)
             request = self.reading.converted(resource, model, draft, platforms, convert)
-            case.request = self._restricted(case, self._sized(case, request), claims)
+            case.request = request = self._restricted(case, self._sized(case, request), claims)
+            case.failed = tuple(each for each in case.failed if not request.knows_better(each.delay.reason))
         except NotPermitted as error:
             case.problem = Problem(ConditionReason.NOT_PERMITTED, str(error), permanent=True)
         except InvalidInput as error:
@@ -710,6 +713,15 @@ def _left_nodes(case: Case) -> dict[str, str]:
     found = dict.fromkeys((name for pool in active if not pool.stranded for name in pool.target.avoids), "")
     found |= {each.node: each.reason for each in case.left if each.node}
     return found | {name: cause for pool in active for name, cause in pool.bad_nodes}
+
+
+def _waits_for_volumes(case: Case) -> bool:
+    """Whether pods wait because of their volumes, or replicas have no place: what is known of its claims may be old."""
+    planned = case.record.condition(ConditionType.PLANNED)
+    if planned is not None and planned.status == "False":
+        return True
+    pods = (pod for listed in case.around.pods.values() for pod in listed)
+    return any(not OF_VOLUMES.isdisjoint(pod.obstacles) for pod in pods)
 
 
 def _has_just_begun(case: Case) -> bool:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.app.review.hypothetical import after_changes
 from plimsoll.app.review.values import WhatIf
 from plimsoll.cli.documents import FleetObjects, load_fleet_objects
-from plimsoll.domain.claims import Claim
+from plimsoll.domain.claims import KnownClaims
 from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.keys import ObjectKey
 from plimsoll.facts.cluster.claim_reading import read_claims
 from plimsoll.facts.cluster.fleet_reading import read_fleet
 from plimsoll.facts.cluster.priority_reading import PriorityClasses, read_priority_classes
@@ -29,7 +28,7 @@ class FleetFile:
         fleet: its nodes, less what its pods hold.
         priorities: its PriorityClasses.
         quotas: what its ResourceQuotas leave, and a message for each that could not be evaluated.
-        claims: its PersistentVolumeClaims.
+        claims: its PersistentVolumeClaims and storage classes.
     """
 
     objects: FleetObjects
@@ -37,7 +36,7 @@ class FleetFile:
     fleet: Fleet
     priorities: PriorityClasses
     quotas: NamespaceQuotas
-    claims: Mapping[ObjectKey, Claim]
+    claims: KnownClaims
 
     def after(self, changes: Iterable[WhatIf]) -> FleetFile:
         """Return the facts of the file after these changes of its nodes."""

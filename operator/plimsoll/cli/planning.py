@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 from plimsoll.adapters.catalog import load_gpu_types, other_checkpoints
 from plimsoll.adapters.highs import fleetwide
 from plimsoll.adapters.later_collection import collecting_later
-from plimsoll.api.claims import check_claims, claim_names
+from plimsoll.api.claims import check_claims, mounted_volumes
 from plimsoll.api.convert import check_without_model, to_request, to_workload_options
 from plimsoll.api.gpu_names import check_gpu_names
 from plimsoll.api.v1alpha1 import InferenceDeployment, InferenceDeploymentStatus
@@ -21,7 +20,7 @@ from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.cli.context import Models
 from plimsoll.cli.documents import Sourced, UnusableDocument, check_located, parse_located
 from plimsoll.cli.images import Images
-from plimsoll.domain.claims import Claim, rules_of
+from plimsoll.domain.claims import KnownClaims, rules_of
 from plimsoll.domain.errors import InvalidInput, PlimsollError
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
@@ -159,7 +158,7 @@ def plan_manifests(
     return [_unfailed(entry) for _, entry in _planned(asked, _Stock(fleet, _or_shipped(catalog), groups))]
 
 
-NO_CLAIMS: Mapping[ObjectKey, Claim] = MappingProxyType({})
+NO_CLAIMS = KnownClaims()
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +179,7 @@ def plan_located(
     groups: Sequence[NodeGroup] = (),
     priorities: PriorityClasses = NO_CLASSES,
     quotas: Quotas | None = None,
-    claims: Mapping[ObjectKey, Claim] = NO_CLAIMS,
+    claims: KnownClaims = NO_CLAIMS,
     teach: Callable[[Request], Request] = lambda request: request,
 ) -> tuple[list[tuple[Planned, T]], list[str]]:
     """Plan all usable objects together, as if applied in this order, and report what is wrong with the rest.
@@ -193,7 +192,7 @@ def plan_located(
         groups: nodes that could be added: they are suggested, and nothing is placed on them.
         priorities: the cluster's PriorityClasses; without any, all objects are equal.
         quotas: what namespaces may still take; None for no limits.
-        claims: PersistentVolumeClaims; nothing is known of others.
+        claims: PersistentVolumeClaims and storage classes; nothing is known of others.
         teach: adds to a request what engines have taught.
     """
     problems: list[str] = []
@@ -244,9 +243,7 @@ def _attempt(where: str, work: Callable[[], T], problems: list[str]) -> T | None
     return None
 
 
-def _asked(
-    each: Sourced, models: Models, images: Images, priorities: PriorityClasses, claims: Mapping[ObjectKey, Claim]
-) -> Asked:
+def _asked(each: Sourced, models: Models, images: Images, priorities: PriorityClasses, claims: KnownClaims) -> Asked:
     resource = parse_located(each)
     check_without_model(resource.spec)  # first: its messages are more exact than those of the rules
     check_located(each)
@@ -254,10 +251,9 @@ def _asked(
     return Asked(each.where, resource, request, priority_of(resource, priorities))
 
 
-def _mounting(request: Request, resource: InferenceDeployment, claims: Mapping[ObjectKey, Claim]) -> Request:
+def _mounting(request: Request, resource: InferenceDeployment, claims: KnownClaims) -> Request:
     """Return the request with what its volumes rule out. Raises :class:`InvalidInput` as the operator does."""
-    keys = (ObjectKey(request.key.namespace, name) for name in claim_names(resource.spec))
-    known = [claims[key] for key in keys if key in claims]
+    known = claims.look_up(request.key.namespace, mounted_volumes(resource.spec))
     check_claims(resource.spec, known)
     alone = any(claim.is_for_one_node for claim in known)
     return replace(request, node_rules=(*request.node_rules, *rules_of(known)), mounts_alone=alone)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.node_rules import NodeRule, Term
 from plimsoll.domain.reasons import Reason
 
@@ -13,6 +15,17 @@ ONE_NODE = frozenset({"ReadWriteOnce", "ReadWriteOncePod"})
 
 Source: https://kubernetes.io/docs/concepts/storage/persistent-volumes/#access-modes
 """
+
+
+class Mounted(NamedTuple):
+    """What pods mount: a claim of their namespace, or with ``made_by`` a volume that a StorageClass makes for each."""
+
+    name: str
+    made_by: str = ""
+
+    def __str__(self) -> str:
+        """Return the words that name it in a sentence."""
+        return f"{self.name} of each pod" if self.made_by else self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +51,24 @@ class Claim:
         if self.terms is None:
             return None
         return NodeRule(Reason.VOLUME_ELSEWHERE, (("claim", self.name), ("where", _place(self.terms))), self.terms)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownClaims:
+    """The claims of a file by their key, and the nodes for which its storage classes make volumes by their name."""
+
+    claims: Mapping[ObjectKey, Claim] = field(default_factory=dict)
+    classes: Mapping[str, tuple[Term, ...] | None] = field(default_factory=dict)
+
+    def look_up(self, namespace: str, mounted: Sequence[Mounted]) -> tuple[Claim, ...]:
+        """Return what is known of these volumes, in their order; those of which nothing is known are left out."""
+        found = (self._of(namespace, each) for each in mounted)
+        return tuple(each for each in found if each is not None)
+
+    def _of(self, namespace: str, mounted: Mounted) -> Claim | None:
+        if not mounted.made_by:
+            return self.claims.get(ObjectKey(namespace, mounted.name))
+        return Claim(str(mounted), terms=self.classes.get(mounted.made_by))
 
 
 def rules_of(claims: Iterable[Claim]) -> tuple[NodeRule, ...]:

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from plimsoll.domain.counting import counted
+
 REMEMBERED_SECONDS = 3600.0
 """How long a rejection counts. What a node has lost rarely comes back sooner."""
 
@@ -67,6 +69,5 @@ def rejection_words(rejections: Sequence[Rejection]) -> str:
     """Return who rejects how many pods, and the kubelet's last words."""
     last = rejections[-1]
     count = sum(1 for each in rejections if each.node == last.node)
-    pods = "1 pod" if count == 1 else f"{count} pods"
     said = f"{last.reason}: {last.message}" if last.message else last.reason
-    return f"the kubelet of {last.node} has rejected {pods} within the last hour ({said.rstrip('.')})"
+    return f"the kubelet of {last.node} has rejected {counted(count, 'pod')} within the last hour ({said.rstrip('.')})"

@@ -180,6 +180,15 @@ class Request:
         """Return the request for so many replicas; the same object where it asks for as many."""
         return self if replicas == self.replicas else replace(self, replicas=replicas)
 
+    def knows_better(self, cause: str) -> bool:
+        """Whether it is no failure of a place that pods did not come up there for this cause.
+
+        Where a volume kept them off it and it is known which nodes can mount its volumes, that alone says which places
+        are possible: one that is made again somewhere else must not close a place for hours.
+        """
+        is_known = any(rule.reason is Reason.VOLUME_ELSEWHERE for rule in self.node_rules)
+        return is_known and cause == Reason.VOLUME_ELSEWHERE
+
     def for_new_nodes(self) -> Request:
         """Return the request for nodes that do not exist yet: they can be made where its volumes are."""
         kept = tuple(rule for rule in self.node_rules if rule.reason is not Reason.VOLUME_ELSEWHERE)

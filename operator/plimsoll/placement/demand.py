@@ -29,7 +29,7 @@ from plimsoll.placement.pools import (
     with_settings,
 )
 from plimsoll.placement.quota import QuotaUse, use_of
-from plimsoll.placement.rehoming import MOST_AVOIDED, is_spent
+from plimsoll.placement.rehoming import MOST_AVOIDED, is_closed, is_spent
 from plimsoll.placement.roll_back import rolled_back, settings_restored
 from plimsoll.placement.sizes import sizes_of
 
@@ -44,8 +44,8 @@ ABOUT_NODES = (
 """Reasons that do not mean that a placement has the wrong size. The scheduler reports lost nodes for each pod, and an
 image that already runs on a GPU type works there."""
 
-NOBODYS_CHOICE = (Reason.NODE_LEFT, Reason.IMAGE_FOR_OTHER_PLATFORM)
-"""Reasons against nodes that nobody has given since the pods were placed."""
+NOBODYS_CHOICE = (Reason.NODE_LEFT, Reason.IMAGE_FOR_OTHER_PLATFORM, Reason.VOLUME_ELSEWHERE)
+"""Reasons against nodes that nobody chose: they turned out after the pods were placed."""
 
 LEFT_BY_MOVES = (
     Reason.TOO_LITTLE_VRAM,
@@ -137,8 +137,8 @@ def demand_of(tenant: Tenant, fleet: Fleet, memo: Memo) -> Demand:
     """
     tenant, left = rolled_back(tenant, _Reader(tenant, fleet, memo).may_return)
     tenant, undone = settings_restored(tenant, _Reader(tenant, fleet, memo).fits)
-    left = (*left, *undone)
     request = tenant.request
+    left = tuple(each for each in (*left, *undone) if not request.knows_better(each.delay.reason))
     if request.total is None:
         return _demand_of(tenant, left, fleet, memo)
     sized = (replace(tenant, request=each) for each in sizes_of(request, fleet, memo))
@@ -165,8 +165,22 @@ def _demand_of(tenant: Tenant, left: tuple[RollBack, ...], fleet: Fleet, memo: M
     if not demand.asks:
         return demand
     judged = options(tenant.request, fleet, memo)
+    demand = replace(demand, excluded=_left_places(demand, judged))
     is_pinned = tenant.request.overrides.gpu_type is not None
     return replace(demand, options=judged if is_pinned else without_failed(judged, (*tenant.failed, *left)))
+
+
+def _left_places(demand: Demand, judged: Options) -> tuple[tuple[str, Split], ...]:
+    """Return the places to which replicas do not return; none where no other place is possible any more.
+
+    Replicas that left a place while nothing was known of their volumes, or whose volume was made again elsewhere and
+    then where it was, would else wait for an hour where they cannot run. They cannot go to and fro: where the
+    place that they have is possible, it stays closed.
+    """
+    places = [each.target.place for each in judged.verdicts if isinstance(each, Option)]
+    has_no_place = bool(demand.tenant.pools) and not any(pool.target.place in places for pool in demand.tenant.pools)
+    is_all_closed = bool(places) and all(is_closed(demand.excluded, *place) for place in places)
+    return () if has_no_place and is_all_closed else demand.excluded
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +199,8 @@ class _Reader:
     def sort_pools(self) -> tuple[list[PlannedPool], list[Pool], Rejection | None]:
         """Return the active pools to keep, those that the user's change outdated, and why a pool was outgrown.
 
-        A pool that was never created and does not fit any more is in none of these: its replicas are placed again.
+        A pool that was never created and does not fit any more is in none of these, and neither is one without replicas
+        where no node can mount a volume: they are placed again.
         """
         kept: list[PlannedPool] = []
         outdated: list[Pool] = []
@@ -199,10 +214,15 @@ class _Reader:
                 kept.append(as_chosen(pool, verdict, self.tenant, drain_of(pool, verdict, self.tenant)))
             elif self._is_ruled_out_by_user(pool, verdict) or self.tenant.accepts_move or pool.too_large:
                 outdated.append(pool)
-            elif pool.exists:
+            elif pool.exists and not self._holds_a_wrong_place(pool, verdict):
                 outgrown = outgrown or (verdict if verdict.reason not in ABOUT_NODES else None)
                 kept.append(replace(as_it_is(pool), generation=self.tenant.generation))
         return kept, outdated, outgrown
+
+    @staticmethod
+    def _holds_a_wrong_place(pool: Pool, verdict: Rejection) -> bool:
+        """Whether a pool only keeps a place for later, and its first pod would find a volume somewhere else."""
+        return pool.replicas == 0 and verdict.reason is Reason.VOLUME_ELSEWHERE
 
     def _is_ruled_out_by_user(self, pool: Pool, verdict: Rejection) -> bool:
         """Whether a change of the spec rules the place out.
@@ -225,10 +245,16 @@ class _Reader:
                 continue  # it reaches other nodes from now on
             leaving = min(stranded[pool.name].leaving, pool.replicas)
             if leaving:
-                obstacle, claim = stranded[pool.name].obstacle, stranded[pool.name].claim
+                obstacle, claim = self._obstacle(stranded[pool.name]), stranded[pool.name].claim
                 use = () if claim is None else self._use_of(pool, claim)
                 found.append(Move(pool.name, pool.place, leaving, obstacle, use))
         return found
+
+    def _obstacle(self, pool: Pool) -> str:
+        """Return why pods leave a pool, in one word: what is known of their volumes says more than the scheduler."""
+        verdict = self._judge(pool)
+        is_elsewhere = isinstance(verdict, Rejection) and verdict.reason is Reason.VOLUME_ELSEWHERE
+        return Reason.VOLUME_ELSEWHERE.value if is_elsewhere else pool.obstacle
 
     def _use_of(self, pool: PlannedPool, claim: HostNeed) -> QuotaUse:
         return use_of(self.tenant.request, pool.target.resource, pool.split.gpus, claim)
@@ -333,11 +359,11 @@ class _Reader:
         return replace(verdict, target=replace(verdict.target, capacity=verdict.gpu.capacity))
 
     def _is_ruled_out_by_nodes(self, pool: PlannedPool) -> bool:
-        """Whether nodes of the type exist but a taint, a label or a volume keeps the pods off all of them.
+        """Whether nodes of the type exist but a taint or a label keeps the pods off all of them.
 
         An admin made this change to the nodes, and will either undo it or choose another place for the pods. Nodes
-        where the pods could not run, or for which the image turns out to have no platform, do not count: nobody chose
-        that.
+        where the pods could not run, those that cannot mount a volume, and those for which the image turns out to have
+        no platform, do not count: nobody chose that.
         """
         request = self.tenant.request
         rules = tuple(rule for rule in request.node_rules if rule.reason not in NOBODYS_CHOICE)

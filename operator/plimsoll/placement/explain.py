@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 
+from plimsoll.domain.counting import agreed, counted, counted_of
 from plimsoll.domain.outcomes import MemoryEstimate, Rejection, Remedy, Split, Suggestion
 from plimsoll.domain.platforms import PlatformSource
 from plimsoll.domain.quotas import OF_CPU, OF_MEMORY
@@ -66,7 +67,7 @@ def suggestion_sentence(suggestion: Suggestion) -> str:
     figures = dict(suggestion.numbers)
     change, risk = _SUGGESTIONS[suggestion.kind]
     saving = suggestion.hourly_saving
-    saved = f"takes {figures['gpus']} GPUs less" if saving is None else f"saves ${format_price(saving)}/h"
+    saved = f"takes {_gpus(figures)} less" if saving is None else f"saves ${format_price(saving)}/h"
     return f"{change(figures)}: it then fits on {figures['place']}, which {saved}{_speed(figures)}. {risk} {_KEPT}"
 
 
@@ -111,6 +112,23 @@ def _cores(figures: Figures, name: str) -> str:
     return f"{int(figures[name]) / 1000:.3f}".rstrip("0").rstrip(".")
 
 
+def _cpus(figures: Figures, name: str) -> str:
+    return counted(_cores(figures, name), "CPU")
+
+
+def _gpus(figures: Figures) -> str:
+    return counted(figures["gpus"], "GPU")
+
+
+def _none_of(figures: Figures) -> str:
+    """Return the subject of a sentence about nodes of which none does something. Its verb is that of one thing."""
+    return agreed(figures["nodes"], "no node", f"none of the {figures['nodes']} nodes")
+
+
+def _any_of(figures: Figures) -> str:
+    return agreed(figures["nodes"], "the only node", f"any of the {figures['nodes']} nodes")
+
+
 def _node(figures: Figures) -> str:
     """Return the node with the most of a resource that is short."""
     return f"on {figures['node']}; " if "node" in figures else ""
@@ -135,21 +153,24 @@ def _ways_without_a_shared_tower(figures: Figures) -> str:
 
 def _all_or_some(figures: Figures) -> str:
     replicas, missing = figures["replicas"], figures["missing"]
-    return "every replica fits there" if replicas == missing else f"{replicas} of {missing} replicas fit there"
+    return (
+        "every replica fits there"
+        if replicas == missing
+        else counted_of(replicas, missing, "replica", "fits there", "fit there")
+    )
 
 
 def _costs_more(figures: Figures) -> str:
     if figures["price"] == figures["best_price"]:
-        gpus, best_gpus = figures["gpus"], figures["best_gpus"]
-        return f"fits at the same price with {gpus} GPUs, the choice takes {best_gpus} or sorts first"
+        return f"fits at the same price with {_gpus(figures)}, the choice takes {figures['best_gpus']} or sorts first"
     price, best = _price(figures, "price"), _price(figures, "best_price")
     return f"fits at {price}, the choice costs {best}"
 
 
 def _beyond_quota(figures: Figures) -> str:
-    takes, left = f"{figures.get('gpus')} GPUs", figures.get("left")
+    takes, left = counted(figures.get("gpus", 0), "GPU"), figures.get("left")
     if "asked_millis" in figures:
-        takes, left = f"{_cores(figures, 'asked_millis')} CPUs", _cores(figures, "left_millis")
+        takes, left = _cpus(figures, "asked_millis"), _cores(figures, "left_millis")
     elif "asked_bytes" in figures:
         takes, left = f"{_gib(figures, 'asked_bytes')} of memory", _gib(figures, "left_bytes")
     return f"fits, but takes {takes} and the namespace's ResourceQuota leaves {left} of {figures['resource']}"
@@ -227,11 +248,11 @@ _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
     Reason.TOWER_NOT_DIVISIBLE: lambda f: (
         f"{_of_tower(f)} do not divide{_next_degree(f)}{_ways_without_a_shared_tower(f)}"
     ),
-    Reason.STAGES_EXCEED_LAYERS: lambda f: f"cuts {f['layers']} layers into {f['stages']} stages",
+    Reason.STAGES_EXCEED_LAYERS: lambda f: f"cuts {counted(f['layers'], 'layer')} into {f['stages']} stages",
     Reason.STAGES_CUT_SHARED_LAYERS: lambda f: (
         f"{f['stages']} stages cut between layers {f['first']} and {f['last']}, which share what they keep"
     ),
-    Reason.EXPERTS_NOT_DIVISIBLE: lambda f: f"spreads {f['experts']} experts over {f['ranks']} ranks",
+    Reason.EXPERTS_NOT_DIVISIBLE: lambda f: f"spreads {counted(f['experts'], 'expert')} over {f['ranks']} ranks",
     Reason.CONTEXT_RANKS_NOT_DIVISIBLE: lambda f: (
         f"spreads tokens over {f['ranks']} ranks where {f['copies']} hold the same KV heads"
     ),
@@ -253,19 +274,19 @@ _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
     Reason.CAPACITY_TYPE_DENIED: lambda f: f"is {f['capacity']} capacity, which spec.gpu.capacityTypes leaves out",
     Reason.GPU_TYPE_NOT_FORCED: lambda f: f"spec.overrides.gpuType asks for {f['forced']}",
     Reason.SPLIT_NOT_FORCED: lambda f: f"spec.overrides.tensorParallel asks for {f['forced']}",
-    Reason.TOO_MANY_GPUS_PER_REPLICA: lambda f: f"takes {f['gpus']} GPUs, spec.gpu.maxPerReplica allows {f['limit']}",
-    Reason.NODE_TOO_SMALL: lambda f: f"takes {f['gpus']} GPUs on one node, the largest has {f['largest']}",
+    Reason.TOO_MANY_GPUS_PER_REPLICA: lambda f: f"takes {_gpus(f)}, spec.gpu.maxPerReplica allows {f['limit']}",
+    Reason.NODE_TOO_SMALL: lambda f: f"takes {_gpus(f)} on one node, the largest has {f['largest']}",
     Reason.IMAGE_FOR_OTHER_PLATFORM: lambda f: (
-        f"none of the {f['nodes']} nodes has a platform of the image, {f['platforms']} ({_platform_source(f)})"
+        f"{_none_of(f)} has a platform of the image, {f['platforms']} ({_platform_source(f)})"
     ),
     Reason.VOLUME_ELSEWHERE: lambda f: (
-        f"none of the {f['nodes']} nodes can mount the volume of claim {f['claim']}, which is bound to {f['where']}"
+        f"{_none_of(f)} can mount the volume of claim {f['claim']}, which is bound to {f['where']}"
     ),
-    Reason.NODE_LEFT: lambda f: f"its pods could not run on any of the {f['nodes']} nodes lately: {f['left']}",
-    Reason.NODES_NOT_SELECTED: lambda f: (
-        f"none of the {f['nodes']} nodes matches spec.podTemplate.nodeSelector and tolerations"
+    Reason.NODE_LEFT: lambda f: f"its pods could not run on {_any_of(f)} lately: {f['left']}",
+    Reason.NODES_NOT_SELECTED: lambda f: f"{_none_of(f)} matches spec.podTemplate.nodeSelector and tolerations",
+    Reason.GPUS_TAKEN: lambda f: (
+        f"fits, but takes {_gpus(f)} on one node and at most {f['free']} {agreed(f['free'], 'is', 'are')} free"
     ),
-    Reason.GPUS_TAKEN: lambda f: f"fits, but takes {f['gpus']} GPUs on one node and at most {f['free']} are free",
     Reason.TOO_EXPENSIVE: lambda f: f"costs {_price(f, 'price')}, spec.gpu.maxHourlyPrice allows {_price(f, 'limit')}",
     Reason.PRICE_UNKNOWN: lambda f: (
         f"has no price, spec.gpu.maxHourlyPrice allows ${f['limit']}/h: set one in the ConfigMap"
@@ -285,7 +306,8 @@ _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
     ),
     Reason.FITS_ONLY_PROBABLY: _probable,
     Reason.ROOM_FOR_FEWER: lambda f: (
-        f"fits at {_price(f, 'price')}, but has room for {f['room']} replicas where the choice takes {f['best_room']}"
+        f"fits at {_price(f, 'price')}, but has room for {counted(f['room'], 'replica')} where the choice "
+        f"takes {f['best_room']}"
     ),
     Reason.SCARCE_FOR_OTHERS: _scarce,
     Reason.OBSERVED_TOO_SMALL: lambda f: (
@@ -293,7 +315,7 @@ _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
     ),
     Reason.START_FAILED: lambda _: "an engine of this deployment ran out of memory there when it started",
     Reason.PLACEMENT_KEPT: lambda f: (
-        f"fits at {_price(f, 'price')} with {f['gpus']} GPUs, but what runs is kept: moving would restart it"
+        f"fits at {_price(f, 'price')} with {_gpus(f)}, but what runs is kept: moving would restart it"
     ),
     Reason.KEPT_TO_AVOID_MOVE: lambda f: (
         f"fits at {_price(f, 'price')} and has room, which would save {_price(f, 'saved')}, but what runs is kept: "
@@ -305,7 +327,8 @@ _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
         f"{_gib(f, 'stated_bytes')}"
     ),
     Reason.NODE_LACKS_CPU: lambda f: (
-        f"fits, but a pod asks for {_cores(f, 'asked_millis')} CPUs and at most {_cores(f, 'free_millis')} are free on "
+        f"fits, but a pod asks for {_cpus(f, 'asked_millis')} and at most "
+        f"{_cores(f, 'free_millis')} {agreed(_cores(f, 'free_millis'), 'is', 'are')} free on "
         f"a node with free GPUs ({_node(f)}the largest has {_cores(f, 'largest_millis')})"
     ),
     Reason.NODE_LACKS_MEMORY: lambda f: (
@@ -328,7 +351,7 @@ _REMEDIES: dict[RemedyKind, Callable[[Figures], str]] = {
     RemedyKind.WEIGHTS_FP16: lambda _: "set spec.precision to fp16: these GPUs have no bf16",
     RemedyKind.RAISE_QUOTA: lambda f: f"raise the ResourceQuota's {_raised(f)}: it fits on {f['gpus']} {f['gpu_type']}",
     RemedyKind.LOWER_REQUESTS: lambda f: (
-        f"lower spec.podTemplate.resources.requests to {_cores(f, 'cpu_millis')} CPUs and {_gib(f, 'memory_bytes')} of "
+        f"lower spec.podTemplate.resources.requests to {_cpus(f, 'cpu_millis')} and {_gib(f, 'memory_bytes')} of "
         f"memory: it fits on {f['gpu_type']} then"
     ),
     RemedyKind.ADD_NODES: lambda f: (

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from plimsoll.domain.counting import agreed, counted, counted_of
 from plimsoll.domain.units import format_gib
 from plimsoll.rebalance.capacity import Limit
 from plimsoll.rebalance.decisions import DecisionReason, LoopDecision
 from plimsoll.rebalance.fleet_budget import Scope
 
-_KNOWN = "{fresh} of {ready} ready replicas are known"
+_KNOWN = "{known_are} known"
 
 _SENTENCES = {
     DecisionReason.MODE_OFF: "Nothing is decided because rebalancing is off.",
@@ -17,27 +18,27 @@ _SENTENCES = {
         "Nothing to change for {replicas}: {traffic}{waiting}; {kv_percent} % of the KV cache is in use."
     ),
     DecisionReason.ARRIVALS_EXCEED_CAPACITY: (
-        "{needed} are needed and {replicas} wanted so far: {traffic}{gpus}{waiting}{stuck}{tuning}."
+        "{needed_are} needed and {replicas} wanted so far: {traffic}{gpus}{waiting}{stuck}{tuning}."
     ),
     DecisionReason.RISE_EXPECTED: (
-        "{needed} are needed and {replicas} wanted so far: {expected_per_minute} requests a minute are expected in "
-        "{minutes} min. This is from {days} days before at the same time; such forecasts of them err by "
-        "{error_percent} %. Now there are {traffic}{waiting}{stuck}."
+        "{needed_are} needed and {replicas} wanted so far: {expected_are} expected in "
+        "{minutes} min. This is from {whole_days} before at the same time; such forecasts of them err by "
+        "{error_percent} %. Now {there_are} {traffic}{waiting}{stuck}."
     ),
     DecisionReason.BACKLOG_TOO_LONG: (
-        "{needed} are needed to serve the requests that wait, and {replicas} wanted so far: "
+        "{needed_are} needed to serve the requests that wait, and {replicas} wanted so far: "
         "{traffic}{gpus}{waiting}{stuck}{tuning}."
     ),
     DecisionReason.SUSTAINED_KV_PRESSURE: (
-        "{needed} are needed and {replicas} wanted so far: {kv_percent} % of the KV cache is in use ({used_tokens} of "
+        "{needed_are} needed and {replicas} wanted so far: {kv_percent} % of the KV cache is in use ({used_tokens} of "
         "{held_tokens} tokens){waiting}{stuck}."
     ),
     DecisionReason.SUSTAINED_QUEUE: (
-        "{needed} are needed and {replicas} wanted so far: a queue stays at replicas that all serve{waiting}{stuck}"
+        "{needed_are} needed and {replicas} wanted so far: a queue stays at replicas that all serve{waiting}{stuck}"
         "{tuning}."
     ),
     DecisionReason.REQUESTS_WAIT_AT_GATEWAY: (
-        "{at_gateway} requests wait at the gateway, and no engine is known that serves them: {needed} instead of "
+        "{at_gateway_wait} at the gateway, and no engine is known that serves them: {needed} instead of "
         "{replicas}{stuck}."
     ),
     DecisionReason.REPLICAS_STUCK: (
@@ -56,11 +57,11 @@ _SENTENCES = {
         "{tuning}."
     ),
     DecisionReason.PREEMPTION_STORM: (
-        "{needed} are needed and {replicas} wanted so far: requests lose their KV cache to others and are computed "
+        "{needed_are} needed and {replicas} wanted so far: requests lose their KV cache to others and are computed "
         "again; {kv_percent} % of the KV cache is in use{waiting}{stuck}."
     ),
     DecisionReason.LOAD_IMBALANCED: (
-        "More replicas would not help: {pod_waiting} requests wait at {pod}, and the others have room. Look at the "
+        "More replicas would not help: {pod_waiting_wait} at {pod}, and the others have room. Look at the "
         "router or the gateway: it sends too much there."
     ),
     DecisionReason.RANKS_IMBALANCED: (
@@ -70,7 +71,7 @@ _SENTENCES = {
         "can get."
     ),
     DecisionReason.PAGE_LIVELOCK: (
-        "{needed} are needed besides {locked_replicas} without an answer: at {pod} {pod_waiting} requests wait, "
+        "{needed_are} needed besides {locked_replicas} without an answer: at {pod} {pod_waiting_wait}, "
         "{pod_running} run, and {pod_percent} % of the KV cache is in use. A request may need more pages at the same "
         "moment than the cache has: the model's state takes as many of them for a short request as for a long one. "
         "Lower spec.contextLength, or turn the prefix cache off in spec.engine.extraArgs, and restart {pod}."
@@ -81,7 +82,7 @@ _SENTENCES = {
     ),
     DecisionReason.BELOW_MIN_REPLICAS: "More replicas are needed: {replicas} is fewer than the minimum of {min}.",
     DecisionReason.SUSTAINED_SLACK: (
-        "{enough} of {replicas} have been enough for {seconds} s, with room to spare: {traffic}; {kv_percent} % of the "
+        "{enough_have} been enough for {seconds} s, with room to spare: {traffic}; {kv_percent} % of the "
         "KV cache is in use."
     ),
     DecisionReason.NO_REQUESTS: "No replica is needed: no request has come for {seconds} s.",
@@ -108,14 +109,13 @@ _SENTENCES = {
     DecisionReason.METRICS_MISSING: f"Waiting: there are no metrics for {{pod}}; {_KNOWN}.",
     DecisionReason.METRICS_STALE: (f"Waiting: the newest sample of {{pod}} is {{age_seconds}} s old; {_KNOWN}."),
     DecisionReason.WINDOW_NOT_COVERED: f"Waiting: there is only one sample of {{pod}} so far; {_KNOWN}.",
-    DecisionReason.REPLICAS_STARTING: "Waiting{wanted}: {ready} of {replicas} are ready.",
+    DecisionReason.REPLICAS_STARTING: "Waiting{wanted}: {ready_are} ready.",
     DecisionReason.COOLING_DOWN: (
         "Waiting{wanted}: the last change was {seconds} s ago, and {bound_seconds} s must pass after it."
     ),
-    DecisionReason.HOURLY_BUDGET_SPENT: "Waiting{wanted}: the last hour saw {changes} changes of {bound} allowed.",
+    DecisionReason.HOURLY_BUDGET_SPENT: "Waiting{wanted}: the last hour saw {changes_made} of {bound} allowed.",
     DecisionReason.REVERSALS_SPENT: (
-        "Waiting{wanted}: in the last hour {reversals} removals, moves or changes of settings were taken back, and "
-        "{bound} are allowed."
+        "Waiting{wanted}: in the last hour {reversals_were} taken back, and {bound_are} allowed."
     ),
     DecisionReason.AT_MAX_REPLICAS: "Waiting{wanted}: there are as many replicas as allowed, {max}.",
     DecisionReason.AT_MIN_REPLICAS: "Waiting{wanted}: there are as few replicas as allowed, {min}.",
@@ -143,8 +143,7 @@ _SENTENCES = {
         "decided."
     ),
     DecisionReason.FLEET_BUDGET_SPENT: (
-        "Waiting{wanted}: the last hour saw {moves} moves and changes of settings {scope}, and the operator allows "
-        "{bound}."
+        "Waiting{wanted}: the last hour saw {moves_made} {scope}, and the operator allows {bound}."
     ),
     DecisionReason.SUSPENDED_FOR_CLUSTER: (
         "Waiting: rebalancing is suspended for the whole cluster. Nothing is decided, and no approved proposal is "
@@ -179,7 +178,7 @@ def sentence(decision: LoopDecision) -> str:
     texts |= _about_gateway(numbers)
     parts = {"wanted": "", "stuck": "", "waiting": "", "traffic": _traffic(numbers), "tuning": _tuning(numbers)}
     parts |= {"faster": _faster(numbers), "bills": _bills(numbers), "gpus": _gpus(numbers), "queues": _queues(numbers)}
-    parts |= {"others": _others(numbers)}
+    parts |= {"others": _others(numbers)} | _counts(numbers)
     return _capital(_SENTENCES[decision.reason].format_map(parts | _about_stuck(numbers) | texts))
 
 
@@ -196,7 +195,7 @@ def _traffic(numbers: Mapping[str, int | str]) -> str:
         return f"requests with {lengths}"
     limit = _LIMITS[Limit(str(numbers["limit"]))]
     return (
-        f"{numbers['arrivals_per_minute']} requests a minute with {lengths}, of which a replica carries "
+        f"{counted(numbers['arrivals_per_minute'], 'request')} a minute with {lengths}, of which a replica carries "
         f"{numbers['capacity_per_minute']} ({limit})"
     )
 
@@ -205,7 +204,8 @@ def _queues(numbers: Mapping[str, int | str]) -> str:
     """Return the requests that wait at a rank, as far as they are known."""
     if "rank_waiting" not in numbers:
         return ""
-    return f"; {numbers['rank_waiting']} requests wait there, and {numbers['mean_waiting']} at each of the others"
+    waiting = _with_verb(numbers["rank_waiting"], "request", "waits", "wait")
+    return f"; {waiting} there, and {numbers['mean_waiting']} at each of the others"
 
 
 def _gpus(numbers: Mapping[str, int | str]) -> str:
@@ -261,18 +261,56 @@ def _about_gateway(numbers: Mapping[str, int | str]) -> dict[str, str]:
     """Return the requests that wait, where some of them are in no engine yet."""
     if "at_gateway" not in numbers or "waiting" not in numbers:
         return {}
-    return {"waiting": f"; {numbers['waiting']} requests wait, {numbers['at_gateway']} of them at the gateway"}
+    waiting = _with_verb(numbers["waiting"], "request", "waits", "wait")
+    return {"waiting": f"; {waiting}, {numbers['at_gateway']} of them at the gateway"}
+
+
+_COUNTED = {
+    "whole_days": ("days", "day", "", ""),
+    "changes_made": ("changes", "change", "", ""),
+    "needed_are": ("needed", "replica", "is", "are"),
+    "at_gateway_wait": ("at_gateway", "request", "waits", "wait"),
+    "pod_waiting_wait": ("pod_waiting", "request", "waits", "wait"),
+    "expected_are": ("expected_per_minute", "request", "a minute is", "a minute are"),
+}
+"""Parts of the sentences that are a number, its noun and, where it has one, its verb."""
+
+
+def _counts(numbers: Mapping[str, int | str]) -> dict[str, str]:
+    """Return these parts, as far as their numbers are known."""
+    parts = {part: _with_verb(numbers[name], *words) for part, (name, *words) in _COUNTED.items() if name in numbers}
+    if {"ready", "replicas"} <= numbers.keys():
+        parts["ready_are"] = counted_of(numbers["ready"], numbers["replicas"], "replica", "is", "are")
+    if {"enough", "replicas"} <= numbers.keys():
+        parts["enough_have"] = counted_of(numbers["enough"], numbers["replicas"], "replica", "has", "have")
+    if {"fresh", "ready"} <= numbers.keys():
+        parts["known_are"] = counted_of(numbers["fresh"], numbers["ready"], "ready replica", "is", "are")
+    if "bound" in numbers:
+        parts["bound_are"] = f"{numbers['bound']} {agreed(numbers['bound'], 'is', 'are')}"
+    parts["there_are"] = agreed(numbers.get("arrivals_per_minute", 0), "there is", "there are")
+    if "moves" in numbers:
+        what = agreed(numbers["moves"], "move or change", "moves and changes")
+        parts["moves_made"] = f"{numbers['moves']} {what} of settings"
+    if "reversals" in numbers:
+        what = agreed(numbers["reversals"], "removal, move or change", "removals, moves or changes")
+        verb = agreed(numbers["reversals"], "was", "were")
+        parts["reversals_were"] = f"{numbers['reversals']} {what} of settings {verb}"
+    return parts
+
+
+def _with_verb(number: int | str, noun: str, one: str, many: str) -> str:
+    return f"{counted(number, noun)} {agreed(number, one, many)}".rstrip()
 
 
 def _text(name: str, value: int | str) -> str:
     """Format one number for the sentences."""
     match name, value:
         case (("replicas" | "needed" | "to_replicas"), int(count)):
-            return "1 replica" if count == 1 else f"{count} replicas"
+            return counted(count, "replica")
         case "stuck", int(count):
-            return f"; {count} of them do not get ready" if count else ""
+            return f"; {count} of them {agreed(count, 'does', 'do')} not get ready" if count else ""
         case "waiting", int(count):
-            return f"; {count} requests wait" if count else ""
+            return f"; {_with_verb(count, 'request', 'waits', 'wait')}" if count else ""
         case (("needed_bytes" | "budget_bytes"), int(count)):
             return format_gib(count)
         case "figure", str(figure):

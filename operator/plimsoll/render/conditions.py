@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from plimsoll.domain.counting import agreed, counted, counted_of
 from plimsoll.domain.outcomes import Rejection
 from plimsoll.domain.public_words import ConditionReason as Why
 from plimsoll.domain.public_words import ConditionType as Kind
@@ -104,7 +105,7 @@ def _planned(report: Report) -> Verdict:
             "The last change has no place yet. The previous placement keeps serving. ",
         )
     if decision.missing:
-        opening = f"{decision.missing} of {report.replicas} replicas have no place. "
+        opening = f"{counted_of(decision.missing, report.replicas, 'replica', 'has', 'have')} no place. "
         return _unplaced(report, decision, _waits_for(decision), opening)
     if decision.outgrown is not None:
         return Verdict(
@@ -169,13 +170,19 @@ def _placed(report: Report) -> Verdict:
     if queued is not None and unbound == sum(view.queued for view in views):
         return Verdict("False", Why.WAITING_FOR_QUEUE, f"{_queue_words(queued, unbound)}.")
     if unbound and report.awaits:
-        message = f"{unbound} pods wait for new nodes of {', '.join(report.awaits)}, which an autoscaler starts."
+        groups = ", ".join(report.awaits)
+        message = f"{_waiting(unbound)} for new nodes of {groups}, which an autoscaler starts."
         return Verdict("False", Why.WAITING_FOR_NODES, message)
     if unbound:
         return Verdict("False", Why.WAITING_FOR_SCHEDULER, _waiting_words(report.decision, views, unbound))
     if bound < wanted:
-        return Verdict("False", Why.CREATING_PODS, f"{bound} of {wanted} pods exist.")
-    return Verdict("True", Why.PODS_SCHEDULED, f"{bound} pods are bound to their nodes.{_replacing_words(report)}")
+        return Verdict("False", Why.CREATING_PODS, f"{counted_of(bound, wanted, 'pod', 'exists', 'exist')}.")
+    placed = f"{counted(bound, 'pod')} {agreed(bound, 'is bound to its node', 'are bound to their nodes')}."
+    return Verdict("True", Why.PODS_SCHEDULED, f"{placed}{_replacing_words(report)}")
+
+
+def _waiting(pods: int) -> str:
+    return f"{counted(pods, 'pod')} {agreed(pods, 'waits', 'wait')}"
 
 
 def _replacing_words(report: Report) -> str:
@@ -188,21 +195,24 @@ def _replacing_words(report: Report) -> str:
 def _waiting_words(decision: Decision, views: Sequence[PoolView], unbound: int) -> str:
     """The message about waiting pods: the cause in plain words, then the scheduler's own message."""
     waiting = next((view for view in views if view.scheduler_message), PoolView(""))
-    plain = f" (they wait for {waiting.waits_for})" if waiting.waits_for else ""
-    message = f"{unbound} pods wait for a node{plain}: {waiting.scheduler_message or 'no node chosen yet'}"
+    plain = f" ({agreed(unbound, 'it waits', 'they wait')} for {waiting.waits_for})" if waiting.waits_for else ""
+    message = f"{_waiting(unbound)} for a node{plain}: {waiting.scheduler_message or 'no node chosen yet'}"
     if decision.stranded_by:
-        message = f"{message.rstrip('.')}. No other place takes them: {nearest_sentence(decision.stranded_by)}."
+        whom, nearest = agreed(unbound, "it", "them"), nearest_sentence(decision.stranded_by)
+        message = f"{message.rstrip('.')}. No other place takes {whom}: {nearest}."
     if not decision.rehomings_spent:
         return message
+    stays = agreed(unbound, "It stays where it is", "They stay where they are")
     return (
-        f"{message.rstrip('.')}. They stay where they are: replicas of this deployment were moved off "
+        f"{message.rstrip('.')}. {stays}: replicas of this deployment were moved off "
         f"{MAX_REHOMINGS_PER_HOUR} placements within the last hour, see status.rehomings."
     )
 
 
 def _queue_words(view: PoolView, pods: int) -> str:
     """The message about pods that Kueue has not admitted: it holds each behind a scheduling gate."""
-    return f"{pods} pods wait for the queue {view.queue}, which has not admitted them yet. Their GPUs stay reserved"
+    whom, whose = agreed(pods, "it", "them"), agreed(pods, "its", "their").capitalize()
+    return f"{_waiting(pods)} for the queue {view.queue}, which has not admitted {whom} yet. {whose} GPUs stay reserved"
 
 
 def _rejected_words(decision: Decision, view: PoolView) -> str:
@@ -228,7 +238,7 @@ def _available(report: Report, now: str) -> Verdict:
         return _not_coming_up(report, late, ready, now)
     failed = next((view for view in views if view.failure is not None and view.ready == 0), None)
     if failed is not None and failed.failure is not None:
-        message = f"{failed.failure.message} ({_whose(failed)}, {failed.restarts} restarts)"
+        message = f"{failed.failure.message} ({_whose(failed)}, {counted(failed.restarts, 'restart')})"
         if failed.failed_on and report.decision is not None and report.decision.stranded_by:
             message = f"{message}. No other place takes it: {nearest_sentence(report.decision.stranded_by)}."
         return Verdict(
@@ -246,12 +256,16 @@ def _available(report: Report, now: str) -> Verdict:
             "Replicas with the new settings are being started; the old ones serve on.",
         )
     if ready >= report.replicas:
-        return Verdict("True", Why.ALL_REPLICAS_SERVE, f"{ready} of {report.replicas} replicas serve.")
+        return Verdict("True", Why.ALL_REPLICAS_SERVE, f"{_serving(ready, report)}.")
     if ready:
-        return Verdict("True", Why.SOME_REPLICAS_SERVE, f"{ready} of {report.replicas} replicas serve.")
+        return Verdict("True", Why.SOME_REPLICAS_SERVE, f"{_serving(ready, report)}.")
     if any(view.pods - view.unbound for view in views):
         return Verdict("False", Why.ENGINES_STARTING, "The engines are loading their weights.")
     return Verdict("False", Why.NO_REPLICA_SERVES, "No replica serves yet.")
+
+
+def _serving(ready: int, report: Report) -> str:
+    return counted_of(ready, report.replicas, "replica", "serves", "serve")
 
 
 def _is_not_coming_up(report: Report, view: PoolView) -> bool:
@@ -283,8 +297,8 @@ def _not_coming_up(report: Report, view: PoolView, ready: int, now: str) -> Verd
     return Verdict(
         "True",
         Why.REPLACEMENT_LATE if view.failure is None else view.failure.reason,
-        f"{what[0].upper()}{what[1:]} have not come up{since} ({_pod_words(view)}). {ready} of {report.replicas} "
-        f"replicas serve. {what_then}",
+        f"{what[0].upper()}{what[1:]} have not come up{since} ({_pod_words(view)}). "
+        f"{_serving(ready, report)}. {what_then}",
         stalled=not is_undone and (view.restarts >= CRASH_RESTARTS or view.name in report.late_updates),
     )
 
@@ -295,7 +309,7 @@ def _pod_words(view: PoolView) -> str:
         queued = _queue_words(view, view.queued) if view.queued and view.queued == view.unbound else ""
         words = view.workload_error or queued or view.scheduler_message or "its pods did not get ready"
         return f"pool {view.name}: {words.rstrip('.')}"
-    again = "" if view.restarts < CRASH_RESTARTS else f", CrashLoopBackOff, {view.restarts} restarts"
+    again = "" if view.restarts < CRASH_RESTARTS else f", CrashLoopBackOff, {counted(view.restarts, 'restart')}"
     return f"pool {view.name}{again}: {view.failure.message.rstrip('.')}"
 
 

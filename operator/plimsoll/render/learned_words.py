@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from plimsoll.domain.counting import counted
 from plimsoll.domain.observations import Correction, Observation
 from plimsoll.domain.teacher import Teacher
 from plimsoll.domain.units import GIB
@@ -55,7 +56,7 @@ def correction_words(correction: Correction) -> str:
 def learned_sentence(correction: Correction, sources: Iterable[str]) -> str:
     """Return the sentence about one correction and the engines that taught it, of which each has one source."""
     each, kind = list(sources), correction.kind
-    engines = "1 engine" if len(each) == 1 else f"{len(each)} engines"
+    engines = counted(len(each), "engine")
     where = place_words(kind.gpu_type, kind.split)
     limit = "" if correction.taught_by.is_own or not correction.exact else "; up to twice the error band of that counts"
     return f"Learned on {where} from {engines} ({_names(each)}): {correction_words(correction)}{limit}."
@@ -65,7 +66,7 @@ def teacher_words(teacher: Teacher) -> str:
     """Return whose engines taught something, as a few words. Deployments of other namespaces are not named."""
     if teacher.is_own:
         return "this deployment"
-    return _names(teacher.names) if teacher.names else f"{teacher.namespaces} other namespaces"
+    return _names(teacher.names) if teacher.names else counted(teacher.namespaces, "other namespace")
 
 
 def _spread(correction: Correction) -> str:

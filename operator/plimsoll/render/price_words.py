@@ -7,6 +7,7 @@ from decimal import Decimal
 from itertools import groupby
 from types import MappingProxyType
 
+from plimsoll.domain.counting import counted
 from plimsoll.domain.gpus import CapacityType
 from plimsoll.domain.reasons import PriceDoubt
 from plimsoll.domain.units import format_price
@@ -66,7 +67,7 @@ _SENTENCES: Mapping[PriceDoubt, Callable[[Figures], str]] = MappingProxyType(
     {
         PriceDoubt.THIN_PRICE: _thin,
         PriceDoubt.OLD_PRICE: lambda f: (
-            f"its newest offer is of {f['newest']}, {f['days']} days ago, and {f['limit_days']} is too old; "
+            f"its newest offer is of {f['newest']}, {counted(f['days'], 'day')} ago, and {f['limit_days']} is too old; "
             "take a newer list"
         ),
         PriceDoubt.PRICES_UPSIDE_DOWN: lambda f: (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from decimal import Decimal
 
+from plimsoll.domain.counting import counted
 from plimsoll.domain.proposals import Change, Proposal, ProposalReason, Share
 from plimsoll.domain.units import format_price
 from plimsoll.placement.explain import place_words
@@ -44,7 +45,7 @@ def _bill(proposal: Proposal, figures: Mapping[str, int | str]) -> str:
     added = f"The new replicas cost {_dollars(figures['added'])}/h"
     if proposal.reason == ProposalReason.PREEMPT_LOWER_PRIORITY:
         return f"{added}, those that end save {_dollars(figures['saved'])}/h."
-    return f"{added}, the moves of {figures['gpus']} GPUs {_dollars(figures['charge'])} once."
+    return f"{added}, the moves of {counted(figures['gpus'], 'GPU')} {_dollars(figures['charge'])} once."
 
 
 def _dollars(amount: int | str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from plimsoll.domain.claims import Claim
+from plimsoll.domain.claims import Claim, KnownClaims
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.node_rules import Requirement, Term
 
@@ -47,17 +47,15 @@ def read_claim(name: str, claim: Body | None, volume: Body | None, storage_class
     return Claim(name, modes, None if storage_class is None else class_terms(storage_class))
 
 
-def read_claims(
-    claims: Iterable[Body], volumes: Iterable[Body], storage_classes: Iterable[Body]
-) -> dict[ObjectKey, Claim]:
-    """Return what is known of all these claims, by namespace and name."""
+def read_claims(claims: Iterable[Body], volumes: Iterable[Body], storage_classes: Iterable[Body]) -> KnownClaims:
+    """Return what is known of all these claims, and of volumes that these classes make for each pod."""
     by_name, classes = ({_name(each): each for each in listed} for listed in (volumes, storage_classes))
     found: dict[ObjectKey, Claim] = {}
     for claim in claims:
         volume, kind = volume_name(claim), class_name(claim)
         key = ObjectKey(str(_mapping(claim.get("metadata")).get("namespace") or "default"), _name(claim))
         found[key] = read_claim(key.name, claim, by_name.get(volume), None if volume else classes.get(kind))
-    return found
+    return KnownClaims(found, {name: class_terms(each) for name, each in classes.items()})
 
 
 def volume_name(claim: Body) -> str:

@@ -31,6 +31,7 @@ class Obstacle(StrEnum):
     OTHER_RESOURCE = "InsufficientResource"
     PODS = "TooManyPods"
     VOLUME_ELSEWHERE = "VolumeElsewhere"
+    NO_VOLUME_THERE = "NoVolumeThere"
     VOLUMES = "VolumesNotReady"
     PORTS = "HostPortsTaken"
     SPREADING = "PodsKeptApart"
@@ -49,6 +50,7 @@ _WORDS = {
     Obstacle.OTHER_RESOURCE: "another resource of the node",
     Obstacle.PODS: "nodes that may run more pods",
     Obstacle.VOLUME_ELSEWHERE: "nodes that can mount its volume, which is bound to others",
+    Obstacle.NO_VOLUME_THERE: "nodes for which its volumes can be made, and that may attach them",
     Obstacle.VOLUMES: "its volumes",
     Obstacle.PORTS: "free host ports",
     Obstacle.SPREADING: "a node that its spreading or affinity rules allow",
@@ -57,7 +59,12 @@ _WORDS = {
     Obstacle.REJECTED: "a node whose kubelet accepts them",
 }
 
-_MOVABLE = frozenset({Obstacle.GPUS, Obstacle.NODES_GONE, Obstacle.OTHER_NODES, Obstacle.VOLUME_ELSEWHERE})
+OF_VOLUMES = frozenset({Obstacle.VOLUME_ELSEWHERE, Obstacle.NO_VOLUME_THERE, Obstacle.VOLUMES})
+"""Obstacles that have to do with a pod's volumes."""
+
+_MOVABLE = frozenset({
+    Obstacle.GPUS, Obstacle.NODES_GONE, Obstacle.OTHER_NODES, Obstacle.VOLUME_ELSEWHERE, Obstacle.NO_VOLUME_THERE,
+})  # fmt: skip
 """Obstacles that other nodes may not have. The nodes that do not match include nodes of other kinds."""
 
 _LOST = re.compile(r"node\.kubernetes\.io/(unreachable|not-ready|unschedulable|network-unavailable|out-of-service)")
@@ -68,7 +75,10 @@ _PHRASES: tuple[tuple[re.Pattern[str], Obstacle], ...] = (
     (re.compile(r"were unschedulable|no nodes available"), Obstacle.NODES_GONE),
     (re.compile(r"volume node affinity conflict|PersistentVolume's node affinity|no available volume zone"),
      Obstacle.VOLUME_ELSEWHERE),
-    (re.compile(r"persistentvolume|PersistentVolume|volume|claim|storage", re.IGNORECASE), Obstacle.VOLUMES),
+    (re.compile(r"available persistent volumes to bind|enough free storage|exceed max volume count|no available disk"
+                r"|CSI driver is not installed on the node"),
+     Obstacle.NO_VOLUME_THERE),
+    (re.compile(r"persistentvolume|volume|claim|storage|pvc\(s\)", re.IGNORECASE), Obstacle.VOLUMES),
     (re.compile(r"topology spread|anti-affinity|pod affinity|anti affinity", re.IGNORECASE), Obstacle.SPREADING),
     (re.compile(r"node affinity|node selector|didn't match Pod's node|node\(s\) didn't match the requested node name"),
      Obstacle.OTHER_NODES),
@@ -79,7 +89,8 @@ _PHRASES: tuple[tuple[re.Pattern[str], Obstacle], ...] = (
     (re.compile(r"exceeded quota"), Obstacle.QUOTA),
 )  # fmt: skip
 """The first match counts, so the order matters. The node affinity of a volume must count as a volume, and the affinity
-rules between pods must not count as a node that does not match."""
+rules between pods must not count as a node that does not match. Of a volume's obstacles, those of a node come before
+those of the claim, which no other node would help."""
 
 _OPENING = re.compile(r"^\d+/\d+ nodes are available:?\s*")
 _REST = re.compile(r"\.?\s*(?:no new claims to deallocate|preemption:).*$", re.DOTALL)
