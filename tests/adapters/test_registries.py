@@ -33,6 +33,7 @@ from tests.support.registry import DIGEST, DOCKER_LIST, FakeRegistry, index, ser
 from tests.support.tables import every_case
 
 SECONDS, PATIENT_SECONDS = 0.5, 60.0
+ARM = {"platform": {"os": "linux", "architecture": "arm64"}}
 HARM, HONEST = "team/harm", "team/honest"
 
 
@@ -209,10 +210,10 @@ def of(body: bytes) -> Callable[[Request], None]:
         endless,
         endless_chunks,
         bomb,
-        of(json.dumps({"manifests": ["x" * 1000] * 10_000}).encode()),
+        of(json.dumps({"manifests": [ARM, *["x" * 1000] * 10_000]}).encode()),
         of(b"[" * 90_000),
         of(b'{"manifests":' * 50_000),
-        of(b"[" + b"{}," * 200_000 + b"{}]"),
+        of(json.dumps({"manifests": [ARM, *[{}] * 200_000]}).encode()),
         of(b"<html>"),
         of(b""),
         of(b"\xff\xfe"),

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from benchmarks.planning.passes import look_up
 from plimsoll.adapters.cluster import NODES, PODS
 from plimsoll.app.case import Case
 from plimsoll.app.image_book import Found, ImageBook
@@ -268,6 +269,19 @@ async def test_what_waits_for_a_place_reads_the_newest_answer_and_keeps_a_good_o
     place.images.known[IMAGE] = UNREAD
     read = {"reference": IMAGE, "platforms": ["linux/arm64"], "source": "Index"}
     assert noted(place.there.make()["own"]) == read
+
+
+async def test_the_template_of_pods_that_are_yet_to_be_made_follows_the_answer(place: Place) -> None:
+    place.images.known[IMAGE] = UNREAD
+    place.there.put("own", L40S, **OWN)
+    place.there.put("free", L40S)
+    place.there.make()
+    await look_up(place.there.passes)
+    made = place.there.make()
+    assert (kept_off(made["own"]), kept_off(made["free"])) == ([["arm64", "ppc64le", "s390x"]], [])
+    place.images.known[IMAGE] = BOTH
+    made = place.there.make()
+    assert (kept_off(made["own"]), kept_off(made["free"])) == ([["ppc64le", "s390x"]], [])
 
 
 async def test_declared_platforms_replace_what_was_found(place: Place) -> None:
