@@ -8,6 +8,7 @@ no right to read them, or the API server does not answer, nothing is known of th
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -59,7 +60,7 @@ logger = logging.getLogger("plimsoll.claims")
 class _Entry(LookUp):
     mounted: Mounted
     claim: Claim | None = None
-    read_at: float = 0.0
+    read_at: float = math.inf
 
 
 class ClaimBook:

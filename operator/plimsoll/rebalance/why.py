@@ -275,19 +275,23 @@ _COUNTED = {
 }
 """Parts of the sentences that are a number, its noun and, where it has one, its verb."""
 
+_PARTS = {
+    "ready_are": ("ready", "replicas", "replica", "is", "are"),
+    "enough_have": ("enough", "replicas", "replica", "has", "have"),
+    "known_are": ("fresh", "ready", "ready replica", "is", "are"),
+}
+"""The same for a number of several things."""
+
 
 def _counts(numbers: Mapping[str, int | str]) -> dict[str, str]:
     """Return these parts, as far as their numbers are known."""
     parts = {part: _with_verb(numbers[name], *words) for part, (name, *words) in _COUNTED.items() if name in numbers}
-    if {"ready", "replicas"} <= numbers.keys():
-        parts["ready_are"] = counted_of(numbers["ready"], numbers["replicas"], "replica", "is", "are")
-    if {"enough", "replicas"} <= numbers.keys():
-        parts["enough_have"] = counted_of(numbers["enough"], numbers["replicas"], "replica", "has", "have")
-    if {"fresh", "ready"} <= numbers.keys():
-        parts["known_are"] = counted_of(numbers["fresh"], numbers["ready"], "ready replica", "is", "are")
+    for name, (part, whole, *words) in _PARTS.items():
+        if part in numbers and whole in numbers:
+            parts[name] = counted_of(numbers[part], numbers[whole], *words)
     if "bound" in numbers:
         parts["bound_are"] = f"{numbers['bound']} {agreed(numbers['bound'], 'is', 'are')}"
-    parts["there_are"] = agreed(numbers.get("arrivals_per_minute", 0), "there is", "there are")
+    parts["there_are"] = agreed(numbers.get("arrivals_per_minute", ""), "there is", "there are")
     if "moves" in numbers:
         what = agreed(numbers["moves"], "move or change", "moves and changes")
         parts["moves_made"] = f"{numbers['moves']} {what} of settings"
