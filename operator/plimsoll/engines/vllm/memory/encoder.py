@@ -66,7 +66,6 @@ _WHOLE_SINCE = MappingProxyType(
     {
         "Gemma4ForConditionalGeneration": EngineVersion(0, 20),
         "Gemma4UnifiedForConditionalGeneration": EngineVersion(0, 20),
-        "WhisperForConditionalGeneration": EngineVersion(0, 8),
     }
 )
 _USUALLY_WHOLE_SINCE = EngineVersion(0, 13)
