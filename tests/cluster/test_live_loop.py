@@ -183,7 +183,7 @@ def test_one_silent_pod_of_two_is_no_slack(quiet: Quiet, beginning: Beginning) -
     told = quiet.after["half"]["status"]["rebalancing"]
     assert "changes" not in told
     assert beginning.bench.settled("half") == {L4_POOL: 2}
-    assert told["message"].endswith("1 of 2 ready replicas are known.")
+    assert told["message"].endswith("1 of 2 ready replicas is known.")
 
 
 def test_recommend_proposes_and_touches_nothing(quiet: Quiet, beginning: Beginning) -> None:
