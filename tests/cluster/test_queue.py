@@ -133,7 +133,7 @@ def evict(view: View, pod: dict[str, Any]) -> None:
 def queued(view: View, name: str) -> dict[str, Any]:
     """The only pod of an object, once it waits for its queue and the status says so."""
     body = view.wait_condition(name, "Placed", "False", "WaitingForQueue")
-    assert "wait for the queue team-a" in condition(body, "Placed")["message"]
+    assert "waits for the queue team-a" in condition(body, "Placed")["message"]
     view.wait(lambda: len(living(view, name)) == 1, "one pod")
     [pod] = living(view, name)
     assert [gate["name"] for gate in pod["spec"]["schedulingGates"]] == [GATE]

@@ -51,10 +51,6 @@ MOVES = [
         Obstacle.VOLUME_ELSEWHERE,
     ),
     (f"0/6 nodes are available: 1 node(s) had no available volume zone, {OTHERS}.", Obstacle.VOLUME_ELSEWHERE),
-    (
-        f"0/6 nodes are available: 1 node(s) didn't find available persistent volumes to bind, {OTHERS}.{PREEMPTION}",
-        Obstacle.NO_VOLUME_THERE,
-    ),
     (f"0/6 nodes are available: 1 node(s) did not have enough free storage, {OTHERS}.", Obstacle.NO_VOLUME_THERE),
     (f"0/6 nodes are available: 1 node(s) exceed max volume count, {OTHERS}.", Obstacle.NO_VOLUME_THERE),
     (f"0/6 nodes are available: 1 node(s) had no available disk, {OTHERS}.", Obstacle.NO_VOLUME_THERE),
@@ -65,6 +61,10 @@ MOVES = [
 ]  # fmt: skip
 
 STAYS = [
+    (
+        f"0/6 nodes are available: 1 node(s) didn't find available persistent volumes to bind, {OTHERS}.{PREEMPTION}",
+        Obstacle.VOLUMES,
+    ),
     (f"0/6 nodes are available: 1 Insufficient cpu, {OTHERS}.{PREEMPTION}", Obstacle.CPU),
     (f"0/6 nodes are available: 1 Insufficient cpu, 1 Insufficient nvidia.com/gpu, {OTHERS}.", Obstacle.CPU),
     (f"0/6 nodes are available: 1 Insufficient memory, {OTHERS}.", Obstacle.MEMORY),

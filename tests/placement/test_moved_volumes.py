@@ -40,6 +40,26 @@ def active(decision: Decision) -> dict[str, int]:
     return {each.gpu_type: each.replicas for each in decision.pools if each.state is PoolState.ACTIVE}
 
 
+def waiting(**changes: int) -> Pool:
+    """A pod that has no node because of its volumes: no other node would help, as far as the scheduler says."""
+    return pool(L4, bound=0, ready=0, stuck=1, obstacle="VolumesNotReady", **changes)
+
+
+def test_pods_that_wait_for_a_volume_stay_unless_it_is_known_to_be_elsewhere() -> None:
+    for zones in ((), ("a",), ("a", "b")):
+        stays = decided(waiting(), zones=zones)
+        assert active(stays) == {L4: 1}
+        assert stays.departures == ()
+    leaves = decided(waiting(), zones=("b",))
+    assert active(leaves) == {H100: 1}
+    assert leaves.departures == (Departure(L4, ONE, ELSEWHERE),)
+
+
+def test_only_those_without_a_node_leave() -> None:
+    both = pool(L4, replicas=2, bound=1, ready=1, stuck=1, obstacle="VolumesNotReady")
+    assert active(decided(both, zones=("b",), replicas=2)) == {L4: 1, H100: 1}
+
+
 @every_case(
     ("obstacle", "zones", "reason"),
     [

@@ -194,7 +194,19 @@ class _Reader:
     @property
     def stranded(self) -> dict[str, Pool]:
         """Pools with pods that found no node, or none where they can run, by name."""
-        return {pool.name: pool for pool in self.tenant.pools if pool.leaving}
+        return {pool.name: pool for pool in self.tenant.pools if self._leaving(pool)}
+
+    def _leaving(self, pool: Pool) -> int:
+        """Return the replicas that may leave a pool.
+
+        Pods that wait for their volumes stay, because no other node would help, unless it is known that their volumes
+        are somewhere else.
+        """
+        return pool.leaving + (pool.stuck if pool.stuck and self._is_elsewhere(pool) else 0)
+
+    def _is_elsewhere(self, pool: Pool) -> bool:
+        verdict = self._judge(pool)
+        return isinstance(verdict, Rejection) and verdict.reason is Reason.VOLUME_ELSEWHERE
 
     def sort_pools(self) -> tuple[list[PlannedPool], list[Pool], Rejection | None]:
         """Return the active pools to keep, those that the user's change outdated, and why a pool was outgrown.
@@ -243,7 +255,7 @@ class _Reader:
                 continue
             if pool.target != stranded[pool.name].target:
                 continue  # it reaches other nodes from now on
-            leaving = min(stranded[pool.name].leaving, pool.replicas)
+            leaving = min(self._leaving(stranded[pool.name]), pool.replicas)
             if leaving:
                 obstacle, claim = self._obstacle(stranded[pool.name]), stranded[pool.name].claim
                 use = () if claim is None else self._use_of(pool, claim)
@@ -252,9 +264,7 @@ class _Reader:
 
     def _obstacle(self, pool: Pool) -> str:
         """Return why pods leave a pool, in one word: what is known of their volumes says more than the scheduler."""
-        verdict = self._judge(pool)
-        is_elsewhere = isinstance(verdict, Rejection) and verdict.reason is Reason.VOLUME_ELSEWHERE
-        return Reason.VOLUME_ELSEWHERE.value if is_elsewhere else pool.obstacle
+        return Reason.VOLUME_ELSEWHERE.value if self._is_elsewhere(pool) else pool.obstacle
 
     def _use_of(self, pool: PlannedPool, claim: HostNeed) -> QuotaUse:
         return use_of(self.tenant.request, pool.target.resource, pool.split.gpus, claim)

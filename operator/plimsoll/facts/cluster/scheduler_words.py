@@ -50,7 +50,7 @@ _WORDS = {
     Obstacle.OTHER_RESOURCE: "another resource of the node",
     Obstacle.PODS: "nodes that may run more pods",
     Obstacle.VOLUME_ELSEWHERE: "nodes that can mount its volume, which is bound to others",
-    Obstacle.NO_VOLUME_THERE: "nodes for which its volumes can be made, and that may attach them",
+    Obstacle.NO_VOLUME_THERE: "nodes that have room for its volumes, and may attach them",
     Obstacle.VOLUMES: "its volumes",
     Obstacle.PORTS: "free host ports",
     Obstacle.SPREADING: "a node that its spreading or affinity rules allow",
@@ -75,8 +75,7 @@ _PHRASES: tuple[tuple[re.Pattern[str], Obstacle], ...] = (
     (re.compile(r"were unschedulable|no nodes available"), Obstacle.NODES_GONE),
     (re.compile(r"volume node affinity conflict|PersistentVolume's node affinity|no available volume zone"),
      Obstacle.VOLUME_ELSEWHERE),
-    (re.compile(r"available persistent volumes to bind|enough free storage|exceed max volume count|no available disk"
-                r"|CSI driver is not installed on the node"),
+    (re.compile(r"enough free storage|exceed max volume count|no available disk|CSI driver is not installed"),
      Obstacle.NO_VOLUME_THERE),
     (re.compile(r"persistentvolume|volume|claim|storage|pvc\(s\)", re.IGNORECASE), Obstacle.VOLUMES),
     (re.compile(r"topology spread|anti-affinity|pod affinity|anti affinity", re.IGNORECASE), Obstacle.SPREADING),
