@@ -76,7 +76,7 @@ def test_where_no_gpu_is_in_the_volumes_zone_the_status_names_claim_and_zone(
     body = here.wait_condition("stuck", "Ready", "False", "NoGpuFits")
     said = condition(body, "Ready")["message"]
     assert f"can mount the volume of claim weights, which is bound to {ZONE} in zone-a" in said
-    assert f"add a node with 1 l4-24gb with {ZONE} in zone-a" in said
+    assert f"add a node with 1 l4-24gb and {ZONE} in zone-a" in said
     assert here.pods("stuck") == []
     neighbour.apply("free", gpu={"allow": ["l4-24gb"]})
     neighbour.wait_ready("free")

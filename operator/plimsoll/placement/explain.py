@@ -168,7 +168,7 @@ def _costs_more(figures: Figures) -> str:
 
 
 def _beyond_quota(figures: Figures) -> str:
-    takes, left = counted(figures.get("gpus", 0), "GPU"), figures.get("left")
+    takes, left = counted(figures.get("gpus", ""), "GPU"), figures.get("left")
     if "asked_millis" in figures:
         takes, left = _cpus(figures, "asked_millis"), _cores(figures, "left_millis")
     elif "asked_bytes" in figures:
