@@ -28,6 +28,7 @@ from tests.support.planning import gpu, request
 QWEN2_5_VL = facts_of("Qwen__Qwen2.5-VL-7B-Instruct")
 QWEN3_VL = facts_of("Qwen__Qwen3-VL-8B-Instruct")
 GEMMA_4 = facts_of("google__gemma-4-26B-A4B")
+UNIFIED = replace(GEMMA_4, architecture="Gemma4UnifiedForConditionalGeneration")
 GEMMA_3 = facts_of("google__gemma-3-27b-it")
 WHISPER = {
     "architectures": ["WhisperForConditionalGeneration"],
@@ -173,6 +174,8 @@ class TestItemsThatAreNotCut:
             (GEMMA_4, EngineVersion(0, 19), 0),
             (GEMMA_4, EngineVersion(0, 20), 2496),
             (GEMMA_4, EngineVersion(0, 32), 2496),
+            (UNIFIED, EngineVersion(0, 19), 0),
+            (UNIFIED, EngineVersion(0, 20), 2496),
             (served_model(GEMMA_4, MediaUse(videos=0)), EngineVersion(0, 32), 280),
             (served_model(GEMMA_4, MediaUse(text_only=True)), EngineVersion(0, 32), 0),
             (GEMMA_3, EngineVersion(0, 12), 0),
