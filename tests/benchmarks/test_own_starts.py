@@ -14,7 +14,7 @@ HELD_BY_OTHERS = (
     "ValueError: Free memory on device cuda:0 (108.69/139.8 GiB) on startup is less than desired GPU memory "
     "utilization (0.92, 128.62 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes."
 )
-"""What vLLM 0.32.0 wrote on an H200 of which another process held 30 GiB."""
+"""The last words of vLLM 0.32.0 on an H200 of which another process held 30 GiB."""
 
 
 def test_every_start_is_inside_the_band_and_near_the_estimate() -> None:

@@ -42,7 +42,7 @@ RERANKER: dict[str, Any] = {
     "engine": {"runner": "Pooling", "extraArgs": [f"--hf-overrides={json.dumps(OVERRIDES)}"]},
 }
 ENCODER = {"model": {"name": "BAAI/bge-reranker-v2-m3"}, "contextLength": 8192, "concurrency": 32}
-WHISPER = {
+WHISPER: dict[str, Any] = {
     "model": {
         "name": "openai/whisper-large-v3",
         "config": {

@@ -89,7 +89,7 @@ def undisturbed(stage: Stage, honest: Honest) -> dict[str, Any]:
 
 
 def make_volumes(view: View) -> None:
-    """What the objects mount is there before them."""
+    """The volumes of the objects are there before them."""
     for own in volumes_of(view, OBJECTS).values():
         own.make()
 
@@ -133,7 +133,7 @@ def settled(stage: Stage, view: View, is_right: Callable[[dict[str, Any]], bool]
 
 
 def created_twice(control_plane: ControlPlane, since: int, view: View) -> set[tuple[str, str]]:
-    """What the operator has created again although nobody had deleted it."""
+    """Return the objects that the operator has created again although nobody had deleted them."""
     standing = Counter[tuple[str, str]]()
     twice = set()
     for event in AuditLog(control_plane.audit_log).events(since):

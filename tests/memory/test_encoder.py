@@ -22,6 +22,7 @@ from plimsoll.engines.vllm.memory.laws import law_for
 from plimsoll.engines.vllm.memory.served import served_model
 from plimsoll.engines.vllm.settings import engine_settings, with_a_small_step
 from plimsoll.facts.models.config_json import read_model_facts
+from tests.cli.test_plan_pooling import WHISPER
 from tests.support.model_configs import config_of, facts_of
 from tests.support.planning import gpu, request
 
@@ -30,24 +31,6 @@ QWEN3_VL = facts_of("Qwen__Qwen3-VL-8B-Instruct")
 GEMMA_4 = facts_of("google__gemma-4-26B-A4B")
 UNIFIED = replace(GEMMA_4, architecture="Gemma4UnifiedForConditionalGeneration")
 GEMMA_3 = facts_of("google__gemma-3-27b-it")
-WHISPER = {
-    "architectures": ["WhisperForConditionalGeneration"],
-    "model_type": "whisper",
-    "is_encoder_decoder": True,
-    "d_model": 1280,
-    "encoder_layers": 32,
-    "encoder_attention_heads": 20,
-    "encoder_ffn_dim": 5120,
-    "decoder_layers": 32,
-    "decoder_attention_heads": 20,
-    "decoder_ffn_dim": 5120,
-    "vocab_size": 51866,
-    "max_source_positions": 1500,
-    "max_target_positions": 448,
-    "num_mel_bins": 128,
-    "torch_dtype": "float16",
-}
-"""Whisper large v3, as published."""
 
 
 def tower(model: ModelFacts) -> EncoderFacts:
@@ -195,5 +178,7 @@ class TestItemsThatAreNotCut:
             assert with_a_small_step(wanted, settings).max_num_batched_tokens == 2496
 
     def test_an_encoder_decoder_reads_its_sound_at_once(self) -> None:
-        whisper = read_model_facts("openai/whisper", WHISPER, revision=None, source=FactsSource.INLINE)
+        whisper = read_model_facts(
+            "openai/whisper", WHISPER["model"]["config"], revision=None, source=FactsSource.INLINE
+        )
         assert tokens_in_one_step(whisper, EngineVersion(0, 32), law_for(EngineVersion(0, 32)), 448) == 1500

@@ -18,7 +18,7 @@ Source: https://kubernetes.io/docs/concepts/storage/persistent-volumes/#access-m
 
 
 class Mounted(NamedTuple):
-    """What pods mount: a claim of their namespace, or with ``made_by`` a volume that a StorageClass makes for each."""
+    """A volume of pods: a claim of their namespace, or with ``made_by`` one that a StorageClass makes for each."""
 
     name: str
     made_by: str = ""

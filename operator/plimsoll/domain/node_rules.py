@@ -79,7 +79,7 @@ class NodeRule(NamedTuple):
 
     @property
     def new_node_needs(self) -> str:
-        """What a new node must have, in words; empty where usual nodes follow the rule."""
+        """The demands on a new node, in words; empty where usual nodes follow the rule."""
         figures = dict(self.numbers)
         if self.reason is Reason.VOLUME_ELSEWHERE:
             return str(figures["where"])

@@ -196,7 +196,7 @@ class Request:
 
     @property
     def new_node_needs(self) -> Numbers:
-        """What new nodes must have: the labels that it selects, what mounts its volumes and runs its image.
+        """The demands on new nodes: the labels that it selects, its volumes and its image.
 
         It is empty where usual nodes do.
         """
