@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from testbed.audit import AuditLog
+from testbed.audit import SWEEPER, AuditLog
 
 
 def line(user: str, verb: str, resource: str = "deployments", subresource: str | None = None) -> str:
@@ -33,6 +33,15 @@ def test_finds_writes_by_user_verb_and_resource(tmp_path: Path) -> None:
     assert [event.resource for event in log.events(user="plimsoll")] == ["deployments", "deployments/status"]
     assert [event.user for event in log.events(verbs={"delete"})] == ["kwok"]
     assert len(log.events(resource="deployments/status")) == 1
+
+
+def test_who_empties_a_deleted_namespace_is_seen_only_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "audit.log"
+    path.write_text(line("honest", "create") + line(SWEEPER, "deletecollection"))
+    log = AuditLog(path)
+
+    assert [event.user for event in log.events()] == ["honest"]
+    assert [event.user for event in log.events(user=SWEEPER)] == [SWEEPER]
 
 
 def test_reads_on_from_an_offset(tmp_path: Path) -> None:
