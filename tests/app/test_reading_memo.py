@@ -159,8 +159,9 @@ async def test_what_is_kept_gives_the_statuses_of_a_process_that_has_just_starte
     changes: tuple[tuple[Kind, int, Callable[[dict[str, Any]], object]], ...] = (
         (INFERENCE_DEPLOYMENTS, 0, _with_a_longer_context),
         (PODS, 1, _not_ready),
-        (NODES, 3, lambda body: body["spec"].update(unschedulable=True)),
         (INFERENCE_DEPLOYMENTS, 4, lambda body: body.update(status={})),
+        # The last one: for how long a node has been cordoned, only the process knows that has seen it.
+        (NODES, 3, lambda body: body["spec"].update(unschedulable=True)),
     )
     for hour, (kind, index, change) in enumerate(changes):
         office.change(kind, index, change)

@@ -168,7 +168,8 @@ def test_degree_stages_and_experts_can_be_named(capsys: pytest.CaptureFixture[st
 def test_engines_side_by_side_can_be_named(capsys: pytest.CaptureFixture[str]) -> None:
     load = ("--tp", "1", "--context", "131072", "--concurrency", "16")
     answer = one(capsys, LATENT, "--gpu", "h200-sxm-141gb", "--dp", "8", *load)
-    assert (answer["dataParallel"], answer["expertParallel"], answer["fit"]) == (8, True, "Sure")
+    assert (answer["dataParallel"], answer["expertParallel"], answer["fit"]) == (8, True, "Probable")
+    assert [each["code"] for each in answer["doubts"]] == ["NotMeasured"]
     assert (answer["kvNeededTokens"], answer["engine"]["maxNumSeqs"]) == (16 * 131_072, 3)
     assert answer["inverse"]["mostSequences"]["value"] == 16
     dense = one(capsys, LLAMA_8B, "--gpu", H100, "--tp", "1", "--dp", "8")

@@ -83,7 +83,7 @@ def test_the_reasons_above_are_all_that_there_are() -> None:
 
 
 def test_a_candidate_over_its_line_is_not_called_fitting_and_its_neighbour_is() -> None:
-    over = replace(FIGURES, estimate=replace(FIGURES.estimate, budget_bytes=FIGURES.estimate.expected_bytes - GIB))
+    over = replace(FIGURES, estimate=replace(FIGURES.estimate, budget_bytes=FIGURES.estimate.least_bytes - GIB))
     numbers = {"need_bytes": 2 * GIB, "have_bytes": GIB}
     (no,) = candidates_with(Rejection(L4, Split(2), Reason.TOO_LITTLE_VRAM, tuple(numbers.items()), over)).shown[1:]
     assert (no.verdict, no.bar is not None and no.bar.over is not None) == ("no", True)

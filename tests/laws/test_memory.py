@@ -94,8 +94,8 @@ def test_what_fits_a_gpu_fits_one_of_the_same_kind_with_more_memory(
     larger = replace(kind, usable_bytes=kind.usable_bytes + more_mib * 1024**2)
     step = engine_settings(wanted, kind, Split(degree)).max_num_batched_tokens
     fixed = replace(wanted, engine=replace(wanted.engine, max_batched_tokens=step))
-    assume(figures(fixed, kind, degree).fit is Fit.SURE)
-    assert figures(fixed, larger, degree).fit is Fit.SURE
+    assume(figures(fixed, kind, degree).fit_by_figures is Fit.SURE)
+    assert figures(fixed, larger, degree).fit_by_figures is Fit.SURE
 
 
 @given(requests(), any_gpu, degrees)

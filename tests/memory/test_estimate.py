@@ -9,10 +9,10 @@ import pytest
 
 from plimsoll.domain.engine_choice import EngineChoice
 from plimsoll.domain.model import Evidence
-from plimsoll.domain.outcomes import Fit, Split
+from plimsoll.domain.outcomes import Fit, MemoryEstimate, Split
 from plimsoll.domain.precision import Precision
 from plimsoll.domain.serving import Overrides
-from plimsoll.domain.units import GIB
+from plimsoll.domain.units import GIB, MIB
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.memory.estimate import estimate
 from plimsoll.engines.vllm.settings import engine_settings
@@ -99,15 +99,25 @@ def test_what_cuda_takes_always_finds_room_beside_the_budget(
     assert settings.gpu_memory_utilization_percent <= percent
 
 
-def test_a_need_between_the_estimate_and_the_edge_of_its_band_fits_probably() -> None:
+def test_a_need_inside_its_band_fits_probably_and_the_line_is_its_lower_edge() -> None:
     wanted = request(concurrency=1)
     settings = engine_settings(wanted, gpu(H100), Split(1))
     sure = estimate(wanted, gpu(H100), Split(1), settings)
     share = settings.gpu_memory_utilization_percent / 100
-    between = replace(gpu(H100), usable_bytes=int((sure.expected_bytes + sure.margin_bytes // 4) / share))
-    below = replace(gpu(H100), usable_bytes=int((sure.expected_bytes - sure.margin_bytes // 4) / share))
-    assert estimate(wanted, between, Split(1), settings).fit is Fit.PROBABLE
-    assert estimate(wanted, below, Split(1), settings).fit is Fit.NO
+
+    def on(budget_bytes: int) -> MemoryEstimate:
+        card = replace(gpu(H100), usable_bytes=int(budget_bytes / share))
+        return estimate(wanted, card, Split(1), settings)
+
+    likely, unlikely = (
+        on(sure.expected_bytes + sure.margin_bytes // 4),
+        on(sure.expected_bytes - sure.slack_bytes // 2),
+    )
+    assert (likely.fit, likely.is_expected_to_fit) == (Fit.PROBABLE, True)
+    assert (unlikely.fit, unlikely.is_expected_to_fit) == (Fit.PROBABLE, False)
+    # The band follows the card's size a little, so the line is that of a card that is nearly on it.
+    assert on(unlikely.least_bytes + 16 * MIB).fit is Fit.PROBABLE
+    assert on(unlikely.least_bytes - 16 * MIB).fit is Fit.NO
 
 
 def test_with_stages_every_one_gets_as_many_tokens_as_the_poorest() -> None:

@@ -166,7 +166,7 @@ def test_the_load_that_tensor_parallelism_copies_to_every_rank_gets_engines_side
     a_request = 61 * (512 + 64) * 2 * LONG
     a_block = 61 * (512 + 64) * 2 * 16
     assert found.choice.split == SIDE_BY_SIDE
-    assert found.choice.estimate.fit is Fit.SURE
+    assert found.choice.estimate.fit_by_figures is Fit.SURE
     assert found.choice.estimate.kv_cache_bytes == 2 * a_request + a_block, (
         "two requests and the block that stays unused"
     )
@@ -222,8 +222,9 @@ def test_shares_are_rounded_up_and_the_engines_lend_nothing_to_each_other() -> N
     assert SIDE_BY_SIDE.share(17) == 3
     assert replica_tokens(shape, SIDE_BY_SIDE) == 8 * 3 * LONG
     assert replica_tokens(shape, Split(8)) == needed_tokens(shape) == 17 * LONG
-    fits = {each: option_on(request(LATENT, context=LONG, concurrency=each)).estimate.fit for each in (9, 16, 17)}
-    assert fits == {9: Fit.SURE, 16: Fit.SURE, 17: Fit.PROBABLE}
+    fits = {each: option_on(request(LATENT, context=LONG, concurrency=each)) for each in (9, 16, 17)}
+    verdicts = {each: option.estimate.fit_by_figures for each, option in fits.items()}
+    assert verdicts == {9: Fit.SURE, 16: Fit.SURE, 17: Fit.PROBABLE}
     assert refused(request(LATENT, context=LONG, concurrency=25)).reason is Reason.KV_CACHE_TOO_SMALL
 
 
@@ -265,15 +266,17 @@ def test_where_both_fit_for_sure_engines_side_by_side_hold_more_latents(
     wanted = request(name, context=context, concurrency=concurrency)
     shared = sized(wanted, gpu(card), engines(count))[1]
     copied = sized(wanted, gpu(card), Split(count))[1]
-    if shared.fit is Fit.SURE and copied.fit is Fit.SURE:
-        assert shared.kv_capacity_low_tokens >= copied.kv_capacity_low_tokens
+    if shared.fit_by_figures is copied.fit_by_figures is Fit.SURE:
+        assert shared.kv_capacity_tokens >= copied.kv_capacity_tokens
 
 
 def test_the_comparison_above_has_cases_for_every_model() -> None:
     cards = (CARD, H100, "b200-sxm-180gb", "b300-sxm-288gb", "mi300x-192gb")
     for name in (LATENT, SMALL_LATENT, "moonshotai/Kimi-K2-Instruct"):
         wanted = request(name, context=8192, concurrency=8)
-        fits = [[sized(wanted, gpu(card), split)[1].fit for split in (engines(8), Split(8))] for card in cards]
+        fits = [
+            [sized(wanted, gpu(card), split)[1].fit_by_figures for split in (engines(8), Split(8))] for card in cards
+        ]
         assert [Fit.SURE, Fit.SURE] in fits, name
 
 

@@ -132,9 +132,9 @@ def test_a_change_that_changes_no_engine_keeps_the_step() -> None:
 
 
 def test_only_the_order_to_leave_judges_running_engines_by_another_step() -> None:
-    """52 GiB more than the law says: one H100 is too small with steps of 16,384 tokens and large enough with 2,048."""
+    """53 GiB more than the law says: one H100 is too small with steps of 16,384 tokens and large enough with 2,048."""
     kind = request().engine_kind(H100, ONE)
-    learned = request(corrections=(Correction(kind, rest_bytes=52 * GIB),))
+    learned = request(corrections=(Correction(kind, rest_bytes=53 * GIB),))
     held = pool(H100, batched_tokens=16_384)
     stays, ordered = (demand(tenant(learned, held, accepts_move=order)) for order in (False, True))
     assert ([each.step_tokens for each in stays.kept], stays.outgrown is not None) == ([16_384], True)

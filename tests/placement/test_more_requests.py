@@ -119,7 +119,7 @@ def test_an_admins_memory_figure_and_an_unsure_fit_leave_the_declared_number() -
         for concurrency in range(16, 64)
         for wanted in [request(context=1024, concurrency=concurrency)]
         for option in judged(wanted)
-        if option.estimate.fit is Fit.PROBABLE
+        if option.estimate.fit_by_figures is Fit.PROBABLE
     ]
     assert unsure
     assert all(with_more_requests(wanted, option) == option for wanted, option in unsure)

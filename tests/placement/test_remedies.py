@@ -86,7 +86,7 @@ def test_a_deployment_without_replicas_gets_the_same_proposals_as_one_with_a_rep
 def test_one_request_at_a_time_is_proposed_where_two_do_not_fit() -> None:
     lengths = range(32_768, 131_073, 8192)
     wanted = (request(LLAMA_70B_FP8, context=tokens, concurrency=2) for tokens in lengths)
-    tight = next(each for each in wanted if not places(each, TWO))
+    tight = next(each for each in wanted if not isinstance(place(each, TWO), Placed))
     assert places(replace(tight, shape=replace(tight.shape, concurrency=1)), TWO)
     assert dict(proposals(tight, TWO)[RemedyKind.REDUCE_CONCURRENCY].numbers) == {"from": 2, "to": 1}
 

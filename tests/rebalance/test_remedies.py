@@ -138,7 +138,7 @@ def test_a_move_that_would_leave_everything_as_it_is_is_not_ordered() -> None:
 
 def test_a_move_that_only_changes_the_settings_of_its_engines_is_ordered() -> None:
     """The step with which they run does not fit any more, and a smaller one does."""
-    tight = tenant(request(context=4096, concurrency=8), pool(L4, batched_tokens=8192))
+    tight = tenant(request(context=4096, concurrency=10), pool(L4, batched_tokens=8192))
     decided = decide(too_small(), about(tight, fleet(node("4", L4, 1, held=1))))
     assert isinstance(decided.decision, Move)
     assert shares(decided.proposal) == ({L4: 1}, {L4: 1})

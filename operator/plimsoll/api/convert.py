@@ -83,7 +83,7 @@ def to_request(
     media = to_media(spec.engine, model, _version(spec.engine))
     speculation = to_speculation(spec.engine.speculation, model, draft)
     _check_draft_release(spec.engine, speculation)
-    engine = _engine(spec.engine, media, speculation)
+    engine = _engine(spec, media, speculation)
     check_kv_format(spec)
     kv_precision = cache_precision(spec.kv_cache.precision, model, precision)
     request = Request(
@@ -249,12 +249,16 @@ def _check_adapters(spec: InferenceDeploymentSpec, model: ModelFacts) -> None:
 
 def _check_context(spec: InferenceDeploymentSpec, model: ModelFacts) -> None:
     """Refuse requests that are longer than the engine takes. An image of the user's own may take more."""
-    given = () if spec.pod_template is None else spec.pod_template.env or ()
-    environment = {each.name: each.value for each in given if each.value is not None}
     engine, arguments = engine_of(spec.engine.engine_name), spec.engine.extra_args or ()
-    refusal = engine.context_refusal(model, spec.context_length, arguments, environment)
+    refusal = engine.context_refusal(model, spec.context_length, arguments, _environment(spec))
     if refusal is not None and spec.engine.image is None:
         raise InvalidInput("spec.contextLength", spec.context_length, refusal)
+
+
+def _environment(spec: InferenceDeploymentSpec) -> dict[str, str]:
+    """Return the user's variables of the engine's container whose values are known."""
+    given = () if spec.pod_template is None else spec.pod_template.env or ()
+    return {each.name: each.value for each in given if each.value is not None}
 
 
 def _check_draft_release(spec: EngineSpec, speculation: Speculation | None) -> None:
@@ -282,14 +286,17 @@ def _shape(spec: InferenceDeploymentSpec) -> ServingShape:
     )
 
 
-def _engine(engine: EngineSpec, media: MediaUse, speculation: Speculation | None) -> EngineChoice:
+def _engine(spec: InferenceDeploymentSpec, media: MediaUse, speculation: Speculation | None) -> EngineChoice:
+    engine, residency = spec.engine, _residency(spec.engine)
+    runner = engine_of(engine.engine_name).model_runner(_version(engine), _environment(spec), residency)
+    _check_offload(engine, residency, runner)
     return EngineChoice(
         version=_version(engine),
         gpu_memory_utilization_percent=engine.gpu_memory_utilization_percent,
         max_batched_tokens=engine.max_batched_tokens,
         max_sequences=engine.max_sequences,
         enforce_eager=engine.enforce_eager,
-        residency=_residency(engine),
+        residency=residency,
         lora=None if engine.lora is None else LoraSlots(engine.lora.max_adapters, engine.lora.max_rank),
         speculation=speculation,
         media=media,
@@ -298,7 +305,18 @@ def _engine(engine: EngineSpec, media: MediaUse, speculation: Speculation | None
         name=engine.engine_name,
         host=engine_of(engine.engine_name).host_use(engine.extra_args or ()),
         image=engine.image or "",
+        model_runner=runner,
     )
+
+
+def _check_offload(spec: EngineSpec, residency: Residency | None, runner: int | None) -> None:
+    """Refuse weights in host memory where the engine would load them onto the GPU without a word."""
+    if residency is None:
+        return
+    refusal = engine_of(spec.engine_name).offload_refusal(_version(spec), runner)
+    if refusal is not None and spec.image is None:
+        field = "spec.engine.weightStreaming" if spec.weight_streaming is not None else "spec.engine.cpuOffload"
+        raise InvalidInput(field, spec.cpu_offload or "set", refusal)
 
 
 def _image_vendor(engine: EngineSpec) -> Vendor | None:

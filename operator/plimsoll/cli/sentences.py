@@ -117,7 +117,8 @@ def remedy_lines(request: Request, row: Row, split: Split | None) -> Iterator[st
         return
     found = all_remedies(request, row.gpu, row.answer, split)
     if found:
-        yield "Any one of these would make it fit for sure:" if len(found) > 1 else "This would make it fit for sure:"
+        fit = "fit for sure" if not any(each.answer.figures.doubts for each in found) else "fit by the figures"
+        yield f"Any one of these would make it {fit}:" if len(found) > 1 else f"This would make it {fit}:"
         yield from (f"  {each.sentence}." for each in found)
     else:
         yield "No change that was tried would make it fit for sure: other numbers, more GPUs of a node, a smaller load."

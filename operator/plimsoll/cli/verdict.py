@@ -20,6 +20,9 @@ def verdict(figures: MemoryEstimate) -> str:
     if figures.fit_of_states is figures.fit is not Fit.SURE:
         states = f"the cache has blocks for the recurrent states of {figures.max_sequences} sequences for sure"
         return f"It {_SAID[figures.fit]}: {states}, and {figures.sequences} are to run at the same time."
+    if figures.forced_bytes is None and not figures.is_expected_to_fit and figures.fit_of_bytes is not Fit.NO:
+        least = f"{format_gib(figures.least_bytes)} at the lower edge of the error band"
+        return f"It may fit: {may}, {least} and {format_gib(figures.expected_bytes)} by the estimate are needed."
     if figures.forced_bytes is None:
         return f"It {_SAID[figures.fit]}: {may}{_outside(figures)}."
     answer = "does not fit" if figures.fit is Fit.NO else "fits"

@@ -53,7 +53,8 @@ class EngineChoice:
     ``unfollowed`` are further arguments that can change the memory and that no law covers. ``image`` is the user's own
     image (empty: the operator's), and ``image_vendor`` the GPU vendor of it. ``max_sequences`` is the most requests
     that run at the same time; None lets the planner raise the declared number to what the KV cache holds. ``host`` is
-    the host memory that the user's arguments make the engine take.
+    the host memory that the user's arguments make the engine take. ``model_runner`` is the one of the engine's runners
+    that it is made to use, 1 or 2; None leaves the choice to the engine.
     """
 
     version: EngineVersion
@@ -70,6 +71,7 @@ class EngineChoice:
     name: str = DEFAULT_ENGINE
     host: HostUse = NO_HOST_USE
     image: str = ""
+    model_runner: int | None = None
 
     @property
     def fills_host_memory(self) -> bool:

@@ -21,4 +21,5 @@ def fingerprint(model: ModelFacts, engine: EngineChoice) -> str:
     """
     facts = replace(model, source=FactsSource.INLINE, parameters=None, remarks=())
     options = (engine.enforce_eager, engine.residency, engine.lora, engine.speculation, engine.media, engine.unfollowed)
-    return sha256(repr((facts, options)).encode()).hexdigest()[:_DIGITS]
+    runner = () if engine.model_runner is None else (f"model runner {engine.model_runner}",)
+    return sha256(repr((facts, (*options, *runner))).encode()).hexdigest()[:_DIGITS]

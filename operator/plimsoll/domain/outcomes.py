@@ -7,7 +7,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import NamedTuple
 
-from plimsoll.domain.doubts import Doubt
+from plimsoll.domain.doubts import Doubt, DoubtKind
 from plimsoll.domain.engine_options import ALL_MEDIA, Drafting, LoraSlots, MediaUse, Residency
 from plimsoll.domain.gpus import CapacityType, GpuType
 from plimsoll.domain.host import USUAL_HOST, HostEstimate
@@ -109,9 +109,9 @@ class Fit(StrEnum):
     SURE = "Sure"
     """It fits even at the upper edge of the error band, and there is no doubt about the estimate itself."""
     PROBABLE = "Probable"
-    """It fits at the estimate itself, but not at the upper edge of its band, or the estimate itself is in doubt."""
+    """It fits at the lower edge of the band, but not at the upper one, or the estimate itself is in doubt."""
     NO = "No"
-    """It does not fit even at the estimate itself."""
+    """It does not fit even at the lower edge of the band."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +225,17 @@ class MemoryEstimate:
         return self.expected_bytes + self.margin_bytes
 
     @property
+    def least_bytes(self) -> int:
+        """The need at the lower edge of the band. The engine refuses to start where this does not fit."""
+        return self.expected_bytes - self.slack_bytes
+
+    @property
+    def is_expected_to_fit(self) -> bool:
+        """Whether the need fits at the estimate itself, or at the admin's figure if there is one."""
+        need = self.expected_bytes if self.forced_bytes is None else self.forced_bytes
+        return need <= self.budget_bytes
+
+    @property
     def needed_bytes(self) -> int:
         """The need that placement uses: the admin's figure if there is one, else the law's figure with its margin."""
         return self.computed_bytes if self.forced_bytes is None else self.forced_bytes
@@ -239,6 +250,15 @@ class MemoryEstimate:
         """Whether the need fits: for sure, probably, or not. With a doubt about the estimate it is never sure."""
         in_doubt = bool(self.doubts) and self.forced_bytes is None
         return Fit.PROBABLE if in_doubt and self.fit_by_figures is Fit.SURE else self.fit_by_figures
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether it fits for sure by the figures, with no doubt but that nobody has measured such a start.
+
+        More requests and other steps are judged by it: they change terms that follow from the engine's sources.
+        """
+        doubted = any(doubt.kind is not DoubtKind.NOT_MEASURED for doubt in self.doubts)
+        return self.fit_by_figures is Fit.SURE and not (doubted and self.forced_bytes is None)
 
     @property
     def fit_by_figures(self) -> Fit:
@@ -259,7 +279,7 @@ class MemoryEstimate:
         """Whether the need is within the budget, whatever else the engine asks for."""
         if self.needed_bytes <= self.budget_bytes:
             return Fit.SURE if self.has_room_outside or self.forced_bytes is not None else Fit.PROBABLE
-        if self.forced_bytes is None and self.expected_bytes <= self.budget_bytes:
+        if self.forced_bytes is None and self.least_bytes <= self.budget_bytes:
             return Fit.PROBABLE
         return Fit.NO
 
@@ -290,7 +310,7 @@ class EngineSettings:
     ``dtype``, ``quantization`` and ``kv_cache_dtype`` are the engine's own words. None omits the flag: the checkpoint
     decides. ``max_num_seqs`` and ``max_num_batched_tokens`` are those of one engine, of which a replica with data
     parallelism has several. ``deprecated_quantization`` means that the engine loads the checkpoint only where a flag
-    permits its old quantization method.
+    permits its old quantization method. ``model_runner`` is the one of the engine's runners that it is made to use.
     """
 
     max_model_len: int
@@ -307,6 +327,7 @@ class EngineSettings:
     drafting: Drafting | None = None
     runner: str | None = None
     deprecated_quantization: bool = False
+    model_runner: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,9 +411,11 @@ class Option:
     def doubts(self) -> int:
         """Return 0 for an option without a doubt. Options with fewer doubts come first, whatever they cost.
 
-        Slowness counts more than a fit that is only probable, because an engine that does not start is placed anew.
+        One that fits at the lower edge of its band alone has one more. Slowness counts more than a fit that is only
+        probable, because an engine that does not start is placed anew.
         """
-        return 2 * self.is_slow + (self.estimate.fit_by_figures is not Fit.SURE)
+        is_unsure = self.estimate.fit_by_figures is not Fit.SURE
+        return 3 * self.is_slow + is_unsure + (not self.estimate.is_expected_to_fit)
 
     @property
     def split(self) -> Split:

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from plimsoll.domain.engine_choice import EngineChoice
 from plimsoll.domain.engine_failures import EngineFailure
-from plimsoll.domain.engine_options import HostUse
+from plimsoll.domain.engine_options import HostUse, Residency
 from plimsoll.domain.gpus import GpuType, Vendor
 from plimsoll.domain.host import HostEstimate
 from plimsoll.domain.model import ModelFacts
@@ -140,6 +140,12 @@ class Engine:
             The default refuses nothing.
         context_refusal: why the engine refuses requests as long as that for a model, and what to write; None where it
             takes them. It sees the user's arguments and environment. The default refuses nothing.
+        model_runner: the one of the engine's model runners that it is made to use, by its release, the user's
+            environment, and the weights that are to stay in host memory; None where it chooses. The default has one.
+        offload_refusal: why a release with that model runner keeps no weights in host memory, and what to write; None
+            where it does. The default refuses nothing.
+        offloads: whether an engine that is started with the request's own options really keeps weights in host memory,
+            on a GPU type. The default does.
         misused_argument: the first of the user's arguments with which no engine of a release can start; None without
             any. The default knows no flags.
         start_logs: how its start-up log is read; None where nothing is known of it.
@@ -172,5 +178,8 @@ class Engine:
     may_fit: Callable[[Request, GpuType, Split], bool] = _not_ruled_out
     release_refusal: Callable[[ModelFacts, Precision, EngineVersion], str | None] = lambda *_: None
     context_refusal: Callable[[ModelFacts, int, Sequence[str], Mapping[str, str]], str | None] = lambda *_: None
+    model_runner: Callable[[EngineVersion, Mapping[str, str], Residency | None], int | None] = lambda *_: None
+    offload_refusal: Callable[[EngineVersion, int | None], str | None] = lambda *_: None
+    offloads: Callable[[Request, GpuType], bool] = lambda *_: True
     misused_argument: Callable[[Sequence[str], EngineVersion], Misuse | None] = lambda *_: None
     start_logs: StartLogReader | None = None

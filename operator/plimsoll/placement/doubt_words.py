@@ -21,6 +21,15 @@ _SENTENCES = {
         "No start of a model that embeds, ranks or classifies was compared with the estimate, which follows the "
         "engine's sources. The fit is never called sure until an engine of this kind has served."
     ),
+    DoubtKind.NOT_MEASURED: (
+        "No start with {pairs} was compared with the estimate, which follows the engine's sources there. The fit is "
+        "never called sure until an engine of this kind has served."
+    ),
+    DoubtKind.SHARED_MEMORY: (
+        "This GPU shares the memory of its host: the engine finds free what the system, files that were read and other "
+        "pods leave of it ({free} GiB of {usable} on kits in use). The fit is never called sure until an engine of "
+        "this kind has served."
+    ),
     DoubtKind.TRANSFORMERS_BACKEND: (
         "{title} {release} does not implement {lacks}; {served} does. It may load the model through its generic "
         "Transformers backend, if its Transformers library has the class. No figure was checked on that way, and the "

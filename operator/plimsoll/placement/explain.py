@@ -190,6 +190,12 @@ def _probable(figures: Figures) -> str:
             f"leaves {_gib(figures, 'left_bytes')} per GPU outside the engine's budget, where CUDA, communication and "
             f"CUDA graphs may take {_gib(figures, 'outside_bytes')}; the choice fits for sure"
         )
+    if "least_bytes" in figures:
+        return (
+            f"fits at the lower edge of its error band only ({_gib(figures, 'least_bytes')} of "
+            f"{_gib(figures, 'have_bytes')} per GPU; the estimate is {_gib(figures, 'need_bytes')}); the choice is "
+            "more likely to fit"
+        )
     return (
         f"fits by the estimate ({_gib(figures, 'need_bytes')} of {_gib(figures, 'have_bytes')} per GPU), not at the "
         f"upper edge of its error band ({_gib(figures, 'sure_bytes')}); the choice fits for sure"

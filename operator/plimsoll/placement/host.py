@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.host import USUAL_HOST, HostEstimate, HostNeed
+from plimsoll.domain.host import USUAL_HOST, HostEstimate, HostNeed, HostTerm
 from plimsoll.domain.outcomes import Option, Split
 from plimsoll.domain.reasons import Numbers
 from plimsoll.domain.serving import Request
+from plimsoll.domain.units import format_gib
 from plimsoll.engines.registry import engine_of
 from plimsoll.placement.candidates import Candidate
 
 
 def host_of(request: Request, gpu: GpuType, split: Split) -> HostEstimate:
-    """Return the host memory and CPU that the engine of one replica needs."""
-    return engine_of(request.engine.name).host(request, gpu.vendor, split)
+    """Return the host memory and CPU that the engine of one replica needs.
+
+    Where GPU and host share one memory, its part of the GPU counts: the kernel gives the node's other pods no more.
+    """
+    engine = engine_of(request.engine.name)
+    host = engine.host(request, gpu.vendor, split)
+    if not gpu.unified_memory:
+        return host
+    percent = engine.settings(request, gpu, split).gpu_memory_utilization_percent
+    formula = f"{percent} % of {format_gib(gpu.usable_bytes)} that GPU and host share"
+    shared = HostTerm("gpuMemory", formula, gpu.usable_bytes * percent // 100)
+    return replace(host, terms=(*host.terms, shared))
 
 
 def host_need(request: Request, place: Option | Candidate) -> HostNeed:

@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from dataclasses import replace
 
 from plimsoll.domain.latency import Slo
-from plimsoll.domain.outcomes import EngineSettings, Fit, MemoryEstimate, Option
+from plimsoll.domain.outcomes import EngineSettings, MemoryEstimate, Option
 from plimsoll.domain.serving import Request
 from plimsoll.engines.registry import engine_of
 from plimsoll.memory.load import EXPECTED_HEADROOM_PERCENT
@@ -38,7 +38,7 @@ def with_more_requests(request: Request, option: Option, memo: Memo | None = Non
     request = request.with_cache_as(narrow=option.has_narrow_cache)
     fixed = request.engine.max_sequences is not None or request.overrides.memory_per_gpu_bytes is not None
     learned = request.correction_for(option.gpu.name, option.split)
-    doubtful = option.estimate.fit is not Fit.SURE or (learned is not None and not learned.exact)
+    doubtful = not option.estimate.is_trusted or (learned is not None and not learned.exact)
     if fixed or doubtful:
         return option
     if memo is None:
@@ -94,10 +94,10 @@ def _with(request: Request, option: Option, number: int) -> tuple[EngineSettings
     wider = _with_number(request, option, number)
     settings = engine.settings(wider, option.gpu, option.split)
     filled = replace(wider, shape=replace(request.shape, concurrency=number, guaranteed=False))
-    if engine.estimate(filled, option.gpu, option.split, settings).fit is not Fit.SURE:
+    if not engine.estimate(filled, option.gpu, option.split, settings).is_trusted:
         return None
     figures = engine.estimate(wider, option.gpu, option.split, settings)
-    return (settings, figures) if figures.fit is Fit.SURE else None
+    return (settings, figures) if figures.is_trusted else None
 
 
 def _with_number(request: Request, option: Option, number: int) -> Request:

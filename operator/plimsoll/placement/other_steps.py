@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.outcomes import Fit, MemoryEstimate, Split
+from plimsoll.domain.outcomes import MemoryEstimate, Split
 from plimsoll.domain.serving import Request
 from plimsoll.engines.registry import engine_of
 from plimsoll.placement.memo import Memo
@@ -82,7 +82,7 @@ def _figures(runs: Request, gpu: GpuType, split: Split, tokens: int) -> MemoryEs
     if settings.max_num_batched_tokens != tokens:
         return None
     figures = engine.estimate(changed, gpu, split, settings)
-    return figures if figures.fit is Fit.SURE else None
+    return figures if figures.is_trusted else None
 
 
 def with_step(request: Request, tokens: int) -> Request:

@@ -155,6 +155,7 @@ def _only_probably(choice: Option) -> Rejection:
         ("have_bytes", figures.budget_bytes),
         ("sure_bytes", figures.computed_bytes),
         *(outside if figures.computed_bytes <= figures.budget_bytes else ()),
+        *(() if figures.is_expected_to_fit else (("least_bytes", figures.least_bytes),)),
     )
     return declined(choice, Reason.FITS_ONLY_PROBABLY, numbers)
 

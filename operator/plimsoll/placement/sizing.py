@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from plimsoll.domain.gpus import GpuType
@@ -38,13 +38,16 @@ def size_on(request: Request, gpu: GpuType, split: Split) -> Sized | Rejection:
 
 
 def best_on(request: Request, gpu: GpuType, splits: Sequence[Split]) -> Sized | Rejection:
-    """Return the split with the fewest GPUs that fits for sure; else one that fits probably; else the nearest one."""
+    """Return the split with the fewest GPUs that fits for sure; else one that fits probably; else the nearest one.
+
+    Of those that fit probably, the ones that fit at the estimate itself come first.
+    """
     answers = [size_on(request, gpu, split) for split in splits if split.gpus <= max(1, gpu.scale_up_gpus)]
     fitting = [each for each in answers if isinstance(each, Sized)]
     if not fitting:
         return next(each for each in answers if isinstance(each, Rejection))
-    ranked = [*_with_fit(fitting, Fit.SURE), *_with_fit(fitting, Fit.PROBABLE)]
-    return ranked[0] if ranked else _nearest(fitting)
+    possible = [each for each in fitting if each.figures.fit_by_figures is not Fit.NO]
+    return min(possible, key=_uncertainty) if possible else _nearest(fitting)
 
 
 def fit_of(request: Request, gpu: GpuType, split: Split) -> Fit:
@@ -53,8 +56,8 @@ def fit_of(request: Request, gpu: GpuType, split: Split) -> Fit:
     return answer.figures.fit_by_figures if isinstance(answer, Sized) else Fit.NO
 
 
-def _with_fit(answers: Iterable[Sized], fit: Fit) -> Iterable[Sized]:
-    return (each for each in answers if each.figures.fit_by_figures is fit)
+def _uncertainty(answer: Sized) -> tuple[bool, bool]:
+    return answer.figures.fit_by_figures is not Fit.SURE, not answer.figures.is_expected_to_fit
 
 
 def _nearest(answers: Sequence[Sized]) -> Sized:

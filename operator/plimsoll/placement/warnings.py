@@ -122,11 +122,28 @@ def _probable_warning(choice: Option) -> str:
     figures = choice.estimate
     if figures.computed_bytes <= figures.budget_bytes:
         return _outside_warning(figures)
+    if not figures.is_expected_to_fit:
+        return (
+            f"No free GPU fits, neither for sure nor by the estimate. This fits at the lower edge of its error band "
+            f"only ({format_gib(figures.least_bytes)} of {format_gib(figures.budget_bytes)} per GPU; the estimate is "
+            f"{format_gib(figures.expected_bytes)}): {_risk(choice)}."
+        )
     return (
         f"No free GPU fits for sure. This fits by the estimate ({format_gib(figures.expected_bytes)} of "
         f"{format_gib(figures.budget_bytes)} per GPU), not at the upper edge of its error band "
-        f"({format_gib(figures.computed_bytes)}): the engine may fail to start, and is then placed anew."
+        f"({format_gib(figures.computed_bytes)}): {_risk(choice)}."
     )
+
+
+def _risk(choice: Option) -> str:
+    """Return what happens if the need is larger: the engine starts wherever one longest request fits."""
+    figures = choice.estimate
+    if 0 < choice.split.data_parallel * choice.settings.max_model_len <= figures.kv_capacity_low_tokens:
+        return (
+            f"the KV cache may hold only {figures.kv_capacity_low_tokens:,} of the {figures.kv_needed_tokens:,} tokens "
+            "that the load needs, and requests wait then"
+        )
+    return "the engine may fail to start, and is then placed anew"
 
 
 def _outside_warning(figures: MemoryEstimate) -> str:

@@ -56,7 +56,7 @@ class EstimateStatus(ApiModel):
     data_parallel: int | None = Field(default=None, description=ENGINES)
     fit: Annotated[str, Field(pattern=r"^(Sure|Probable|No)$")] | None = Field(
         default=None,
-        description="Sure: fits at the upper edge of the error band. Probable: only at the estimate, or with doubts.",
+        description="Sure: fits at the upper edge of the error band. Probable: inside the band, or with doubts.",
     )
     doubts: list[str] | None = Field(
         default=None,

@@ -61,8 +61,8 @@ class Figures:
 
     @property
     def is_over(self) -> bool:
-        """Whether even the sum of the terms is beyond the line."""
-        return self.expected > self.budget
+        """Whether even the lower edge of the error band is beyond the line."""
+        return self.lower > self.budget
 
     @property
     def is_near(self) -> bool:

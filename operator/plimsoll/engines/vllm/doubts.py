@@ -9,9 +9,12 @@ from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.model import Evidence, Task
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.serving import Request
+from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
+from plimsoll.engines.vllm.memory.evidence import unseen
 from plimsoll.engines.vllm.memory.forward import residual_streams
-from plimsoll.engines.vllm.memory.laws import NEWEST_VERSION
+from plimsoll.engines.vllm.memory.laws import NEWEST_VERSION, law_for
+from plimsoll.engines.vllm.memory.non_torch import shared_bytes
 from plimsoll.engines.vllm.releases.served import NEWEST_READ
 from plimsoll.engines.vllm.releases.support import lacks
 
@@ -22,7 +25,21 @@ _HYPER_CONNECTIONS = (("starts", 10), ("gib", "1.6"))
 def doubts_of(request: Request, gpu: GpuType, split: Split) -> tuple[Doubt, ...]:
     """Return the doubts about an estimate; empty where an engine of the kind has served, which removes all of them."""
     learned = request.correction_for(gpu.name, split)
-    return () if learned is not None and learned.exact else tuple(_doubts(request))
+    if learned is not None and learned.exact:
+        return ()
+    return (*_doubts(request), *_of_the_place(request, gpu, split))
+
+
+def _of_the_place(request: Request, gpu: GpuType, split: Split) -> Iterator[Doubt]:
+    """Yield the doubts that only some candidates have: nobody has measured such a start, or the card is the host's."""
+    law = law_for(request.engine.version, request.engine.model_runner)
+    pairs = unseen(request.model, gpu, split, law)
+    if pairs:
+        yield Doubt(DoubtKind.NOT_MEASURED, (("pairs", "; or ".join(" and ".join(pair) for pair in pairs)),))
+    if gpu.unified_memory:
+        free = gpu.usable_bytes - shared_bytes(gpu)
+        figures = (("free", f"{free / GIB:.0f}"), ("usable", f"{gpu.usable_bytes / GIB:.0f}"))
+        yield Doubt(DoubtKind.SHARED_MEMORY, figures)
 
 
 def _doubts(request: Request) -> Iterator[Doubt]:

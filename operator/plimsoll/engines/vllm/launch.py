@@ -7,6 +7,7 @@ from plimsoll.domain.units import GIB, ceil_div
 from plimsoll.domain.workload import CACHE_PATH, TEMPORARY_PATH, WorkloadOptions
 from plimsoll.engines.base import Launch, Probe
 from plimsoll.engines.vllm.arguments import drain_seconds, engine_arguments
+from plimsoll.engines.vllm.model_runner import runner_environment
 
 WRITTEN_PATHS = {
     "HOME": f"{CACHE_PATH}/home",
@@ -49,7 +50,9 @@ def launch(options: WorkloadOptions, choice: Option) -> Launch:
     start = _start_seconds(choice)
     return Launch(
         arguments=tuple(engine_arguments(options, choice)),
-        environment=WRITTEN_PATHS | {START_LIMIT: str(start), "VLLM_NO_USAGE_STATS": "1"},
+        environment=WRITTEN_PATHS
+        | {START_LIMIT: str(start), "VLLM_NO_USAGE_STATS": "1"}
+        | runner_environment(choice.settings.model_runner),
         user_id=ENGINE_UID,
         start_seconds=start,
         drain_seconds=drain_seconds(options),

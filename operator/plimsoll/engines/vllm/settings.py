@@ -74,6 +74,7 @@ def engine_settings(request: Request, gpu: GpuType, split: Split) -> EngineSetti
         drafting=None if engine.speculation is None else engine.speculation.drafting,
         runner=_runner(request),
         deprecated_quantization=needs_permission(request.model, request.precision, engine.version),
+        model_runner=engine.model_runner,
     )
 
 
@@ -94,6 +95,7 @@ def _settings_of(request: Request, gpu: GpuType, split: Split) -> _AnyLoad:
         request.precision,
         request.kv_precision,
         engine.version,
+        engine.model_runner,
         gpu,
         split,
         adapters=engine.lora is not None,
@@ -107,13 +109,14 @@ def _any_load(
     precision: Precision,
     kv_precision: KvPrecision,
     version: EngineVersion,
+    model_runner: int | None,
     gpu: GpuType,
     split: Split,
     *,
     adapters: bool,
     enforce_eager: bool,
 ) -> _AnyLoad:
-    law, dtype = law_for(version), _dtype(model, precision, gpu)
+    law, dtype = law_for(version, model_runner), _dtype(model, precision, gpu)
     return _AnyLoad(
         dtype=_VLLM_DTYPES[dtype],
         quantization=_quantization(model, precision),
@@ -200,8 +203,8 @@ def _fewest_tokens(request: Request, sequences: int) -> int:
     speculation, context = request.engine.speculation, request.shape.context_tokens
     drafted = 0 if speculation is None or request.engine.lora is None else speculation.tokens
     input_tokens = context if reads_at_once(request.model) else 0
-    release = request.engine.version
-    item_tokens = tokens_in_one_step(request.model, release, law_for(release), context)
+    release, runner = request.engine.version, request.engine.model_runner
+    item_tokens = tokens_in_one_step(request.model, release, law_for(release, runner), context)
     return max(sequences * (1 + drafted), input_tokens, item_tokens)
 
 
@@ -218,7 +221,7 @@ def _utilization_percent(request: Request, gpu: GpuType, split: Split, any_load:
     """
     sequences = sequences_of(request, split)
     graphs = any_load.graphs.parts(sequences * (1 + draft_tokens(request)), batched_tokens)
-    outside = any_load.outside.total_bytes(graphs, sequences)
+    outside = any_load.outside.total_bytes(graphs, sequences, batched_tokens)
     most = 100 * (gpu.usable_bytes - outside) // gpu.usable_bytes
     return max(1, min(request.engine.gpu_memory_utilization_percent, most))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from plimsoll.domain.gpus import GpuType, Vendor
+from plimsoll.domain.gpus import GpuType, Interconnect, Vendor
 from plimsoll.domain.model import Evidence, ModelFacts, Task
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.units import GIB
@@ -28,7 +28,10 @@ _GRAPHS_LOW, _GRAPHS_HIGH = 0.24, 0.19
 """GiB. The engine's estimate of its graphs varies most of all terms: equal starts log 0.57 and 1.69."""
 
 
-_HOPPER = 9
+_HOPPER, _BLACKWELL = 9, 10
+
+_MANY = 8
+"""GPUs of one tensor-parallel engine."""
 
 _MEASURED_GIB = 0.38
 """Hopper, in releases that charge no graphs: 41 of 43 starts (31 of them with all flags known) took from 0.25 GiB less
@@ -209,12 +212,39 @@ def _thin(
             0.5,
         ),
         "tokens exchanged between data-parallel ranks": (split.data_parallel > 1, 1.0, 2.0),
+        "... with graphs charged, on B200 and its like: 62 GiB in one start, where the law has 2.5": (
+            split.data_parallel > 1 and law.charges_graphs_of(model, gpu) and _major(gpu) == _BLACKWELL,
+            0.0,
+            60.0,
+        ),
+        "hyper-connections on AMD's accelerators: one start on MI300X took over 34 GiB more": (
+            gpu is not None and gpu.vendor is Vendor.AMD and not is_rdna(gpu) and residual_streams(model) > 1,
+            0.0,
+            35.0,
+        ),
+        "eight GPUs without NVLink, graphs charged by the first runner: 9.5 GiB on L40S, where the law has 2.6": (
+            split.tensor_parallel >= _MANY
+            and _is_on_pcie(gpu)
+            and law.charges_graphs_of(model, gpu)
+            and not law.runs_v2(model, gpu),
+            0.0,
+            7.0,
+        ),
     }
     return [(low, high) for applies, low, high in reasons.values() if applies]
 
 
 def _is_hopper(gpu: GpuType | None) -> bool:
-    return gpu is not None and gpu.compute_capability is not None and gpu.compute_capability[0] == _HOPPER
+    return _major(gpu) == _HOPPER
+
+
+def _major(gpu: GpuType | None) -> int | None:
+    """Return the first figure of the compute capability; None for AMD's GPUs and an unknown one."""
+    return gpu.compute_capability[0] if gpu is not None and gpu.compute_capability is not None else None
+
+
+def _is_on_pcie(gpu: GpuType | None) -> bool:
+    return gpu is not None and gpu.interconnect is Interconnect.PCIE
 
 
 def _sampler_choice(vocabulary: int, rows: int) -> int:

@@ -9,11 +9,13 @@ from typing import NamedTuple
 from plimsoll.domain.gpus import GpuType, Interconnect, Vendor
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.outcomes import Split
+from plimsoll.domain.precision import KvPrecision
 from plimsoll.domain.terms import CUDA_GRAPHS, Derivation, Line, Term
 from plimsoll.domain.units import GIB, KIB, ceil_div
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.memory.engine_law import EngineLaw
 from plimsoll.engines.vllm.memory.rank import Rank
+from plimsoll.engines.vllm.memory.rocm_attention import chosen_attention
 from plimsoll.engines.vllm.memory.runners import is_recurrent
 from plimsoll.memory.draft import draft_tokens
 
@@ -25,7 +27,9 @@ MAX_CAPTURE_LARGE = 1024
 
 _LARGE_ARCHITECTURES = frozenset({"GptOssForCausalLM"})
 
-_BLACKWELL_DATA_CENTER = 10
+_BLACKWELL_DATA_CENTER, _BLACKWELL_WORKSTATION = 10, 12
+
+_FLASHINFER = "FLASHINFER"
 
 FULL_SET = 51
 """Captured sizes up to 512, on which the figures below were fitted."""
@@ -126,7 +130,28 @@ def rank_graph_kind(rank: Rank) -> GraphKind:
     if rank.settings.enforce_eager:
         return NO_GRAPHS
     adapters = rank.request.engine.lora is not None
-    return graph_kind(rank.request.model, rank.split, rank.law, rank.gpu, adapters=adapters)
+    return graph_kind(
+        rank.request.model,
+        rank.split,
+        rank.law,
+        rank.gpu,
+        adapters=adapters,
+        captures_full=not _captures_pieces_only(rank),
+    )
+
+
+def _captures_pieces_only(rank: Rank) -> bool:
+    """Whether a decode step with drafted tokens runs in piecewise graphs, because FlashInfer takes one token a graph.
+
+    It serves an fp8 cache on GPUs of capability 12, where FlashAttention does not (``platforms/cuda.py``,
+    ``_get_backend_priorities``), and has full graphs for one token of each request only where TRT-LLM's kernels are
+    (``flashinfer.py``, ``get_cudagraph_support`` of 0.26). The estimate is 0.13 GiB then, and 0.95 with a prefill.
+    """
+    capability, request = rank.gpu.compute_capability, rank.request
+    if capability is None or capability[0] != _BLACKWELL_WORKSTATION or draft_tokens(request) == 0:
+        return False
+    chosen = chosen_attention(request.engine.unfollowed)
+    return request.kv_precision is KvPrecision.FP8 if chosen is None else chosen == _FLASHINFER
 
 
 def graphs_term(rank: Rank, parts: GraphParts) -> Term:
@@ -186,8 +211,19 @@ NO_GRAPHS = GraphKind(
 
 
 @lru_cache(maxsize=4096)
-def graph_kind(model: ModelFacts, split: Split, law: EngineLaw, gpu: GpuType | None, *, adapters: bool) -> GraphKind:
-    """Return what the graphs of any load have in common, for an engine that captures graphs."""
+def graph_kind(
+    model: ModelFacts,
+    split: Split,
+    law: EngineLaw,
+    gpu: GpuType | None,
+    *,
+    adapters: bool,
+    captures_full: bool = True,
+) -> GraphKind:
+    """Return what the graphs of any load have in common, for an engine that captures graphs.
+
+    Without ``captures_full``, no full graph is captured, and so no prefill is run for one.
+    """
     is_second = law.runs_v2(model, gpu)
     return GraphKind(
         law=SECOND_RUNNER if is_second else FIRST_RUNNER,
@@ -196,7 +232,7 @@ def graph_kind(model: ModelFacts, split: Split, law: EngineLaw, gpu: GpuType | N
         layers=ceil_div(model.layers, split.pipeline_parallel),
         experts=1 if model.experts else 0,
         collectives=1 if _captures_nccl(gpu, split) else 0,
-        counts_prefill=law.charges_prefill_transient and is_recurrent(model) and not is_second,
+        counts_prefill=law.charges_prefill_transient and is_recurrent(model) and not is_second and captures_full,
         is_charged=law.charges_graphs_of(model, gpu),
     )
 

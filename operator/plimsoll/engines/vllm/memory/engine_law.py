@@ -96,6 +96,7 @@ class EngineLaw(Law):
     Samplers and runners: ``sampler`` belongs to the first model runner, ``v2_sampler`` to the second, which serves
     ``runner_v2``. ``may_fuse_sampler`` marks releases that sampled with FlashInfer where the build had it.
     ``profiles_sampler`` means that the profiling run samples.
+    ``v2_offloads_weights`` means that the second runner can keep weights in host memory, as the first always can.
     Graphs: ``charges_cuda_graphs`` means that the first runner takes its estimate of the graphs out of the budget
     (otherwise they use the memory that ``--gpu-memory-utilization`` leaves). ``v2_charges_cuda_graphs`` means the same
     for the second runner. ``charges_amd_graphs`` means that they do so on AMD's GPUs as well.
@@ -121,6 +122,7 @@ class EngineLaw(Law):
     runner_v2: RunnerV2 = NOBODY
     v2_sampler: SamplerLaw = COPYING_SAMPLER
     v2_profiles_towers: bool = False
+    v2_offloads_weights: bool = False
     charges_cuda_graphs: bool = False
     v2_charges_cuda_graphs: bool = False
     charges_amd_graphs: bool = False
@@ -155,6 +157,14 @@ class EngineLaw(Law):
     def runs_v2(self, model: ModelFacts, gpu: GpuType | None) -> bool:
         """Whether the second model runner serves ``model``; an unknown GPU counts as NVIDIA's."""
         return self.runner_v2.serves(model, gpu)
+
+    def offloads_weights_of(self, model: ModelFacts, gpu: GpuType | None) -> bool:
+        """Whether the engine obeys flags that keep weights in host memory. Otherwise it loads all of them, silently."""
+        return self.v2_offloads_weights or not self.runs_v2(model, gpu)
+
+    def offloads_weights_of_runner(self, runner: int) -> bool:
+        """The same for a runner, 1 or 2."""
+        return self.v2_offloads_weights or runner == 1
 
     def sampler_of(self, model: ModelFacts, gpu: GpuType | None) -> SamplerLaw:
         """Return the sampler in use."""

@@ -97,7 +97,7 @@ def estimate_of_stage(
         margin_bytes=edges.high_bytes,
         slack_bytes=slack,
         # It is not known whether the engine meets the scratch while it profiles, so it is counted on both sides.
-        outside_bytes=frame.outside.total_bytes(graphs, sequences) + scratch,
+        outside_bytes=frame.outside.total_bytes(graphs, sequences, _longest_step(settings)) + scratch,
         usable_bytes=gpu.usable_bytes,
         budget_bytes=budget,
         kv_bytes_per_token=layout.bytes_per_token,
@@ -116,6 +116,11 @@ def estimate_of_stage(
         doubts=doubts_of(request, gpu, split),
         taught_by=None if correction is None else correction.taught_by,
     )
+
+
+def _longest_step(settings: EngineSettings) -> int:
+    """Return the most tokens of a step while the engine serves."""
+    return min(settings.max_num_batched_tokens, settings.max_num_seqs * settings.max_model_len)
 
 
 def _frame(request: Request, gpu: GpuType, split: Split, settings: EngineSettings, stage: int) -> Frame:

@@ -86,6 +86,7 @@ def frame_of(
         engine.lora,
         engine.speculation,
         engine.unfollowed,
+        engine.model_runner,
         gpu,
         split,
         stage,
@@ -104,6 +105,7 @@ def _frame(
     lora: LoraSlots | None,
     speculation: Speculation | None,
     unfollowed: tuple[str, ...],
+    model_runner: int | None,
     gpu: GpuType,
     split: Split,
     stage: int,
@@ -118,10 +120,11 @@ def _frame(
         speculation=speculation,
         enforce_eager=enforce_eager,
         unfollowed=unfollowed,
+        model_runner=model_runner,
     )
     request = Request(_NO_DEPLOYMENT, model, precision, kv_precision, _SMALLEST_LOAD, engine)
     settings = _settings(batched_tokens, enforce_eager=enforce_eager)
-    law = law_for(version)
+    law = law_for(version, model_runner)
     rank = Rank(request, gpu, split, settings, law, stage)
     weights = weights_term(rank)
     return Frame(

@@ -112,7 +112,11 @@ CHANGES = (
             "v2_profiles_towers": True,
         },
     ),
-    Change(_V(0, 28), "config/vllm.py", {"runner_v2": runners.DENSE_0_28}),
+    Change(
+        _V(0, 28),
+        "config/vllm.py; v1/worker/gpu/model_runner.py makes an offloader (create_offloader, not in 0.22 to 0.27)",
+        {"runner_v2": runners.DENSE_0_28, "v2_offloads_weights": True},
+    ),
     Change(
         _V(0, 29),
         "config/vllm.py; #53306, #53682: V2 measures graphs (v1/worker/gpu/model_runner.py, not in 0.28)",
@@ -139,8 +143,12 @@ _, *_LAWS = laws_after(CHANGES, EngineLaw())
 
 
 @lru_cache(maxsize=64)
-def law_for(version: EngineVersion) -> EngineLaw:
+def law_for(version: EngineVersion, model_runner: int | None = None) -> EngineLaw:
     """Return the law of the newest change that is not newer than ``version``.
+
+    Args:
+        version: the release.
+        model_runner: 1 or 2 where the engine is made to use this runner; None where it chooses by the model.
 
     Raises:
         ValueError: the release is older than any law we know.
@@ -148,4 +156,5 @@ def law_for(version: EngineVersion) -> EngineLaw:
     known = [law for law in _LAWS if law.since <= version]
     if not known:
         raise ValueError(f"vLLM {version} is older than {OLDEST_VERSION}, the oldest release with a known memory law")
-    return replace(known[-1], release=version)
+    law = replace(known[-1], release=version)
+    return law if model_runner is None else replace(law, runner_v2=runners.forced(model_runner))

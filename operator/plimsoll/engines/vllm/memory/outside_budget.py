@@ -9,10 +9,12 @@ from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import Precision
-from plimsoll.domain.units import MIB
+from plimsoll.domain.units import KIB, MIB
+from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.memory.cuda_graphs import GraphMemory, GraphParts
 from plimsoll.engines.vllm.memory.engine_law import EngineLaw
 from plimsoll.engines.vllm.memory.non_torch import outside_bytes
+from plimsoll.engines.vllm.memory.runners import is_recurrent
 from plimsoll.engines.vllm.memory.sampler import Sampling, sampling
 
 MXFP4_SEQUENCE_BYTES = 2 * MIB
@@ -25,22 +27,34 @@ spare on RTX 3090 to 5090 (four starts of 0.12), and with 0.15 GiB on R9700.
 """
 
 
+PREFILL_TOKEN_BYTES = 400 * KIB
+"""The bytes that a prefill of recurrent layers takes for each token of a step beyond what the engine measures.
+
+vllm#52872 (Qwen3.6-27B, RTX 5090, 2.20 GiB outside the budget): with steps of 8,192 the engine died at 6,000 tokens,
+with 4,096 at 12,000, and with 3,072 and 2,048 it served 262,144. So it is between 270 and 550 KiB a token. Only seen on
+GPUs of capability 12 since 0.26, where the layers run as Triton's kernels."""
+
+_PREFILL_CAPABILITY, _PREFILL_SINCE = 12, EngineVersion(0, 26)
+
+
 class Outside(NamedTuple):
     """The memory outside the budget, for any load.
 
     ``fixed_bytes`` are CUDA's context and NCCL. ``unprofiled`` is the sampler where the profiling run does not sample.
-    ``sequence_bytes`` is taken for each sequence.
+    ``sequence_bytes`` is taken for each sequence, ``token_bytes`` for each token of a step.
     """
 
     fixed_bytes: int
     unprofiled: Sampling | None
     sequence_bytes: int
+    token_bytes: int = 0
 
-    def total_bytes(self, graphs: GraphMemory | GraphParts, sequences: int) -> int:
+    def total_bytes(self, graphs: GraphMemory | GraphParts, sequences: int, step_tokens: int) -> int:
         """Return all of it: also uncharged graphs, and what the profiling run does not include."""
         uncharged = max(0, graphs.actual_bytes - graphs.estimated_bytes)
         unprofiled = 0 if self.unprofiled is None else self.unprofiled.peak_bytes(sequences)
-        return self.fixed_bytes + uncharged + unprofiled + sequences * self.sequence_bytes
+        served = sequences * self.sequence_bytes + step_tokens * self.token_bytes
+        return self.fixed_bytes + uncharged + unprofiled + served
 
 
 @lru_cache(maxsize=4096)
@@ -50,7 +64,14 @@ def outside_budget(model: ModelFacts, gpu: GpuType, split: Split, law: EngineLaw
         fixed_bytes=outside_bytes(gpu, split),
         unprofiled=None if law.profiles_sampler else _sampling(model, gpu, law),
         sequence_bytes=MXFP4_SEQUENCE_BYTES if model.checkpoint.precision is Precision.MXFP4 else 0,
+        token_bytes=PREFILL_TOKEN_BYTES if _prefills_beyond(model, gpu, law) else 0,
     )
+
+
+def _prefills_beyond(model: ModelFacts, gpu: GpuType, law: EngineLaw) -> bool:
+    capability = gpu.compute_capability
+    of_such_a_card = capability is not None and capability[0] == _PREFILL_CAPABILITY
+    return of_such_a_card and law.release >= _PREFILL_SINCE and is_recurrent(model)
 
 
 def _sampling(model: ModelFacts, gpu: GpuType, law: EngineLaw) -> Sampling:

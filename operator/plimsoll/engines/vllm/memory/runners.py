@@ -47,6 +47,15 @@ def is_recurrent(model: ModelFacts) -> bool:
 
 NOBODY = RunnerV2()
 
+SWITCH = "VLLM_USE_V2_MODEL_RUNNER"
+"""The variable that decides between the runners, whatever the model (``envs.py``, 0.22 to 0.32)."""
+
+
+def forced(runner: int) -> RunnerV2:
+    """Return who is served by the second runner where the switch names one of both: everybody or nobody."""
+    return RunnerV2(everybody=True) if runner == 2 else NOBODY  # noqa: PLR2004 - the engine counts its runners
+
+
 QWEN3 = RunnerV2(frozenset({"Qwen3ForCausalLM"}), plain_only=True)
 """0.22."""
 

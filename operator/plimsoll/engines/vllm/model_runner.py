@@ -1,0 +1,58 @@
+"""The model runner, of vLLM's two, that an engine is made to use, and its offload of weights.
+
+The second runner ignores the flags of an offload up to 0.27, without a word: it loads all weights onto the GPU.
+Sources: ``v1/worker/gpu/model_runner.py`` has no ``create_offloader`` in 0.22 to 0.27 and has one since 0.28;
+``v1/worker/gpu_model_runner.py``, the first runner, always has; vllm#51396.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from plimsoll.domain.engine_options import Residency
+from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.serving import Request
+from plimsoll.domain.versions import EngineVersion
+from plimsoll.engines.vllm.memory.laws import law_for
+from plimsoll.engines.vllm.memory.runners import NOBODY, SWITCH
+
+_RUNNERS: Mapping[str, int] = {"0": 1, "1": 2}
+_VALUES: Mapping[int, str] = {number: value for value, number in _RUNNERS.items()}
+
+
+def runner_environment(runner: int | None) -> dict[str, str]:
+    """Return the variable that makes an engine use a runner; empty where it may choose."""
+    return {} if runner is None else {SWITCH: _VALUES[runner]}
+
+
+def model_runner(version: EngineVersion, environment: Mapping[str, str], residency: Residency | None) -> int | None:
+    """Return the runner that an engine is made to use, 1 or 2; None where it chooses by the model.
+
+    Args:
+        version: the release.
+        environment: the variables of the engine's container whose values are known. The user's word counts.
+        residency: the weights that are to stay in host memory. With any, the first runner is named wherever the
+            second one might serve and cannot keep them there.
+    """
+    named = _RUNNERS.get(environment.get(SWITCH, "").strip())
+    if named is not None:
+        return named
+    law = law_for(version)
+    needs_first = residency is not None and law.runner_v2 != NOBODY and not law.v2_offloads_weights
+    return 1 if needs_first else None
+
+
+def offload_refusal(version: EngineVersion, runner: int | None) -> str | None:
+    """Return why a runner keeps no weights in host memory, and what to write; None where it does."""
+    if runner is None or law_for(version, runner).offloads_weights_of_runner(runner):
+        return None
+    return (
+        f"Model runner V2 of vLLM {version} loads all weights onto the GPU: it has no offload before 0.28. Remove "
+        f"{SWITCH} from spec.podTemplate.env, or take a later release."
+    )
+
+
+def offloads(request: Request, gpu: GpuType) -> bool:
+    """Whether an engine that is started with the request's own options really keeps weights in host memory."""
+    engine = request.engine
+    return law_for(engine.version, engine.model_runner).offloads_weights_of(request.model, gpu)

@@ -1,0 +1,100 @@
+"""Weights in host memory: the engine gets the model runner that keeps them there, and nobody is promised more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from plimsoll.api.convert import to_request
+from plimsoll.api.parse import parse_inference_deployment
+from plimsoll.domain.engine_choice import EngineChoice
+from plimsoll.domain.engine_options import CpuOffload
+from plimsoll.domain.errors import InvalidInput
+from plimsoll.domain.fingerprint import fingerprint
+from plimsoll.domain.outcomes import Option, Split, Target
+from plimsoll.domain.serving import Request
+from plimsoll.domain.units import GIB
+from plimsoll.domain.versions import EngineVersion
+from plimsoll.engines.vllm.engine import VLLM
+from plimsoll.engines.vllm.launch import launch
+from plimsoll.engines.vllm.memory.laws import law_for
+from plimsoll.engines.vllm.memory.runners import SWITCH
+from tests.render.workloads import options
+from tests.support.planning import H100, gpu, model
+from tests.support.tables import every_case
+
+CPU_OFFLOAD = {"cpuOffload": "4Gi"}
+RELEASES = ["0.21.0", "0.22.0", "0.23.0", "0.24.0", "0.25.1", "0.26.0", "0.27.1", "0.28.0", "0.32.0"]
+WITHOUT = RELEASES[1:7]
+"""Releases whose second runner has no offloader."""
+
+
+def asked(release: str, switch: str | None = None, **engine: Any) -> Request:
+    pod = {} if switch is None else {"podTemplate": {"env": [{"name": SWITCH, "value": switch}]}}
+    body = {
+        "apiVersion": "plimsoll.dev/v1alpha1",
+        "kind": "InferenceDeployment",
+        "metadata": {"name": "a", "namespace": "team"},
+        "spec": {"model": {"name": "Qwen/Qwen3-8B"}, "contextLength": 8192, "concurrency": 4, "engine": {"version": release, **engine}, **pod},
+    }
+    return to_request(parse_inference_deployment(body), model())
+
+
+def environment(wanted: Request) -> dict[str, str]:
+    settings = VLLM.settings(wanted, gpu(H100), Split(1))
+    figures = VLLM.estimate(wanted, gpu(H100), Split(1), settings)
+    choice = Option(gpu(H100), Target(H100, Split(1), ("", ""), "nvidia.com/gpu"), settings, figures)
+    return dict(launch(options(engine_version=str(wanted.engine.version)), choice).environment)
+
+
+@every_case("release", RELEASES)
+def test_an_offload_gets_the_first_runner_where_the_second_has_none(release: str) -> None:
+    wanted = asked(release, **CPU_OFFLOAD)
+    assert wanted.engine.model_runner == (1 if release in WITHOUT else None)
+    assert environment(wanted).get(SWITCH) == ("0" if release in WITHOUT else None)
+    assert VLLM.offloads(wanted, gpu(H100))
+
+
+@every_case("release", RELEASES)
+def test_an_engine_without_an_offload_chooses_for_itself(release: str) -> None:
+    assert asked(release).engine.model_runner is None
+    assert SWITCH not in environment(asked(release))
+
+
+@every_case("release", RELEASES)
+def test_the_users_own_switch_counts(release: str) -> None:
+    assert asked(release, "0", **CPU_OFFLOAD).engine.model_runner == 1
+    assert asked(release, "1").engine.model_runner == 2
+    assert asked(release, "maybe").engine.model_runner is None
+    if release >= "0.28":
+        assert VLLM.offloads(asked(release, "1", **CPU_OFFLOAD), gpu(H100))
+        return
+    with pytest.raises(InvalidInput) as refused:
+        asked(release, "1", **CPU_OFFLOAD)
+    assert "spec.engine.cpuOffload" in str(refused.value)
+    assert SWITCH in str(refused.value)
+
+
+def test_an_image_of_the_users_own_may_offload_with_either() -> None:
+    assert asked("0.25.1", "1", image="registry.example/own:1", **CPU_OFFLOAD).engine.model_runner == 2
+
+
+def test_what_an_engine_does_that_nobody_told_is_known_by_its_release_and_model() -> None:
+    """Qwen3-8B is served by the second runner from 0.22 on: its flags of an offload did nothing up to 0.27."""
+    kept = EngineChoice(EngineVersion(0, 25, 1), residency=CpuOffload(4 * GIB))
+    foreign = replace(asked("0.25.1"), engine=kept)
+    assert not VLLM.offloads(foreign, gpu(H100))
+    assert VLLM.offloads(replace(foreign, engine=replace(kept, version=EngineVersion(0, 21))), gpu(H100))
+
+
+def test_the_law_follows_the_runner_that_is_named() -> None:
+    free, first, second = (law_for(EngineVersion(0, 25, 1), runner) for runner in (None, 1, 2))
+    assert [law.runs_v2(model(), gpu(H100)) for law in (free, first, second)] == [True, False, True]
+    assert law_for(EngineVersion(0, 25, 1)) == free
+
+
+def test_engines_with_another_runner_learn_apart() -> None:
+    free, first = asked("0.25.1"), asked("0.25.1", "0")
+    assert fingerprint(free.model, free.engine) != fingerprint(first.model, first.engine)
