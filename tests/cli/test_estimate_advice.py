@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -13,15 +13,20 @@ from plimsoll.cli.advice import MOST_TIMES, Advice, advice, advice_sentence
 from plimsoll.cli.asked import DEFAULT_CONCURRENCY, DEFAULT_CONTEXT, Asked, Question
 from plimsoll.cli.changes import LEAST_CONTEXT
 from plimsoll.cli.direct import direct_question
+from plimsoll.cli.flag_changes import fewer_features, other_engines
+from plimsoll.cli.later import manifest_question
 from plimsoll.cli.remedies import all_remedies
 from plimsoll.cli.rows import Row, rows_of
 from plimsoll.cli.types import answers
 from plimsoll.domain.gpus import RARE_IN_SERVERS
 from plimsoll.domain.outcomes import Rejection
+from plimsoll.domain.units import GIB
 from plimsoll.placement.feasibility import hourly_price
 from plimsoll.placement.sizing import Sized
 from plimsoll.placement.speed import speed_of
 from tests.cli.test_estimate import Ran, manifest, one
+from tests.support.planning import H100, gpu
+from tests.support.tables import every_case
 
 QWEN = "Qwen/Qwen3-8B"
 LARGE = "meta-llama/Llama-3.3-70B-Instruct"
@@ -166,16 +171,82 @@ def test_every_remedy_makes_it_fit_as_the_command_line_writes_it(
         return
     for remedy in answer["remedies"]:
         options = shlex.split(remedy["options"])
-        assert options or remedy["model"]
-        loads = dict(zip(options[::2], options[1::2], strict=True))
-        assert int(loads.get("--concurrency", 1)) < DEFAULT_CONCURRENCY
-        assert int(loads.get("--context", 1)) < DEFAULT_CONTEXT
-        degree = () if "--tp" in options else split
-        again = one(capsys, remedy["model"] or model, "--gpu", gpu, *degree, *options)
+        assert options or remedy["model"] or "in spec.podTemplate.env" in remedy["message"]
+        assert _after("--concurrency", options) < DEFAULT_CONCURRENCY
+        assert _after("--context", options) < DEFAULT_CONTEXT
+        if not options and remedy["model"] is None:
+            continue  # a variable of the pod, which the command line does not know
+        elsewhere = "--gpu" in options
+        degree = () if "--tp" in options or elsewhere else split
+        card = () if elsewhere else ("--gpu", gpu)
+        again = one(capsys, remedy["model"] or model, *card, *degree, *options)
         assert again["fit"] == "Sure" or again["doubts"], remedy
         for key in ("tensorParallel", "pipelineParallel", "dataParallel"):
             assert again[key] == remedy[key]
         assert again["bandBytes"]["high"] <= remedy["neededBytes"] <= remedy["budgetBytes"]
+
+
+def _after(name: str, options: Sequence[str]) -> int:
+    """The figure of an option; 1 where it is not given."""
+    return int(options[options.index(name) + 1]) if name in options else 1
+
+
+OLD = ("--engine", "0.20.0", "--tp", "1")
+FLAGS = {
+    "--batched-tokens": (QWEN, "l4", ("--context", "28000", "--concurrency", "1", "--batched-tokens", "16384")),
+    "--utilization": (QWEN, "rtx-3090-24gb", ("--context", "20000", "--concurrency", "2")),
+    "--text-only": ("google/gemma-3-27b-it", "a100-sxm-80gb", ("--concurrency", "4", "--batched-tokens", "16384")),
+}
+
+
+@every_case(("flag", "asked"), FLAGS.items(), ids=FLAGS)
+def test_a_flag_of_the_engine_comes_before_other_gpus(
+    capsys: pytest.CaptureFixture[str], flag: str, asked: tuple[str, str, tuple[str, ...]]
+) -> None:
+    model, card, options = asked
+    offered = [each["options"] for each in one(capsys, model, "--gpu", card, *OLD, *options)["remedies"]]
+    place = next(index for index, each in enumerate(offered) if each.startswith(flag))
+    others = [index for index, each in enumerate(offered) if "--gpu" in each or "--tp" in each]
+    assert all(place < index for index in others)
+
+
+def test_a_need_that_is_short_by_little_is_not_sent_to_a_second_gpu_first(capsys: pytest.CaptureFixture[str]) -> None:
+    (first, *_), missing = _tight(capsys)
+    assert 0 < missing < GIB
+    assert "--tp" not in first["options"]
+    assert "--gpu" not in first["options"]
+
+
+def test_the_other_runner_and_the_usual_release_are_among_the_changes() -> None:
+    request = question(QWEN, engine="0.25.1").request
+    changes = {each.words: each for each in other_engines(request, gpu(H100))}
+    assert list(changes) == ["model runner V1 (VLLM_USE_V2_MODEL_RUNNER=0 in spec.podTemplate.env)", "release 0.32.0"]
+    assert [each.request.engine.model_runner for each in changes.values()] == [1, None]
+    assert [each.words for each in other_engines(question(QWEN, engine="0.21.0").request, gpu(H100))] == [
+        "release 0.32.0"
+    ]
+    assert [each.request.engine.model_runner for each in other_engines(question(QWEN).request, gpu(H100))] == [1]
+
+
+def test_what_an_engine_may_do_without_is_named_once() -> None:
+    plain, eager = question(QWEN).request, question(QWEN, eager=True).request
+    assert [each.option for each in fewer_features(plain)] == ["--eager"]
+    assert [each.option for each in fewer_features(eager)] == []
+    towers = manifest_question("google/gemma-3-27b-it", Asked(speculate=("Ngram", 4))).request
+    without = {each.option: each.request for each in fewer_features(towers)}
+    assert list(without) == ["--eager", "--text-only", ""]
+    assert without["--text-only"].model.encoder is None
+    assert without[""].engine.speculation is None
+
+
+def _tight(capsys: pytest.CaptureFixture[str]) -> tuple[list[dict[str, Any]], int]:
+    """The remedies of the first load on an RTX 3090 that needs a little more than there is, and the missing bytes."""
+    for context in range(14_000, 24_000, 200):
+        asked = ("--context", str(context), "--concurrency", "2")
+        found = one(capsys, QWEN, "--gpu", "rtx-3090-24gb", *OLD, *asked)
+        if found["fit"] != "Sure":
+            return found["remedies"], found["bandBytes"]["high"] - found["budgetBytes"]
+    raise AssertionError("every load fits")
 
 
 def test_every_kind_of_remedy_is_found(capsys: pytest.CaptureFixture[str]) -> None:
@@ -224,9 +295,14 @@ def test_no_remedy_offers_a_context_that_is_of_no_use() -> None:
 
 
 def test_a_gpu_that_no_change_helps_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = Ran(capsys, [QWEN, "--gpu", "v100-sxm2-16gb"]).shown
-    assert "No change that was tried would make it fit for sure" in shown
-    assert json.loads(Ran(capsys, [QWEN, "--gpu", "v100-sxm2-16gb", "-o", "json"]).shown)[0]["remedies"] == []
+    hopeless = ("deepseek-ai/DeepSeek-V3", "--gpu", "l4", "--concurrency", "60000", "--context", "131072")
+    assert "No change that was tried would make it fit for sure" in Ran(capsys, [*hopeless]).shown
+    assert one(capsys, *hopeless)["remedies"] == []
+
+
+def test_a_gpu_that_no_change_helps_gets_another_one_with_its_price(capsys: pytest.CaptureFixture[str]) -> None:
+    (other,) = one(capsys, QWEN, "--gpu", "v100-sxm2-16gb")["remedies"]
+    assert re.fullmatch(r"[\w-]+ at \$\d+\.\d\d an hour \(--gpu [\w-]+\): needs .*", other["message"])
 
 
 @pytest.mark.parametrize(
@@ -237,6 +313,6 @@ def test_a_gpu_that_no_change_helps_says_so(capsys: pytest.CaptureFixture[str]) 
 def test_a_split_that_cannot_be_gets_one_that_can(capsys: pytest.CaptureFixture[str], split: tuple[str, ...]) -> None:
     refused = one(capsys, QWEN, "--gpu", "l4", *split)
     assert refused["fit"] == "No"
-    assert [each["options"] for each in refused["remedies"]] == ["--tp 2"]
+    assert [each["options"] for each in refused["remedies"]] == ["--tp 2", "--gpu rtx-a6000-48gb"]
     slice_ = one(capsys, QWEN, "--gpu", "a100-sxm-80gb-mig-1g.10gb", *split)
-    assert all("--tp 1" in each["options"] for each in slice_["remedies"])
+    assert all("--tp 1" in each["options"] or "--gpu" in each["options"] for each in slice_["remedies"])

@@ -37,7 +37,13 @@ def asked(release: str, switch: str | None = None, **engine: Any) -> Request:
         "apiVersion": "plimsoll.dev/v1alpha1",
         "kind": "InferenceDeployment",
         "metadata": {"name": "a", "namespace": "team"},
-        "spec": {"model": {"name": "Qwen/Qwen3-8B"}, "contextLength": 8192, "concurrency": 4, "engine": {"version": release, **engine}, **pod},
+        "spec": {
+            "model": {"name": "Qwen/Qwen3-8B"},
+            "contextLength": 8192,
+            "concurrency": 4,
+            "engine": {"version": release, **engine},
+            **pod,
+        },
     }
     return to_request(parse_inference_deployment(body), model())
 

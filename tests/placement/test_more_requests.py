@@ -151,7 +151,7 @@ def test_the_memory_holds_both_the_declared_load_and_the_larger_number_for_sure(
         if each > declared:
             filled = replace(wanted, shape=replace(wanted.shape, concurrency=number))
             full = law.estimate(filled, option.gpu, option.split, option.settings)
-            assert (option.estimate.fit, full.fit) == (Fit.SURE, Fit.SURE)
+            assert (option.estimate.is_trusted, full.is_trusted) == (True, True)
 
 
 def test_small_corrections_mostly_do_not_change_the_number() -> None:

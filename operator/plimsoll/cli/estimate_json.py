@@ -10,7 +10,7 @@ from plimsoll.cli.advice import advice
 from plimsoll.cli.answered import Answered
 from plimsoll.cli.cache_words import cache_document
 from plimsoll.cli.limits import limits
-from plimsoll.cli.remedies import Remedy, all_remedies
+from plimsoll.cli.remedies import Remedy, all_remedies, first_remedy
 from plimsoll.cli.rows import Row
 from plimsoll.cli.segments import segments
 from plimsoll.cli.steps import working_document
@@ -100,8 +100,10 @@ def _remedies(request: Request, row: Row, split: Split | None, *, alone: bool) -
     """Return what the table shows: the first remedy where it does not fit, and all of them for a single GPU type."""
     if is_sure(row.answer) or not (alone or row.fit is Fit.NO):
         return ()
-    found = all_remedies(request, row.gpu, row.answer, split)
-    return found if alone else found[:1]
+    if alone:
+        return all_remedies(request, row.gpu, row.answer, split)
+    first = first_remedy(request, row.gpu, row.answer, split)
+    return () if first is None else (first,)
 
 
 def _costs(row: Row) -> dict[str, Any]:

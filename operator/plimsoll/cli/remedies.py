@@ -1,12 +1,18 @@
-"""Changes after which a load fits one GPU type for sure. The memory law checks each of them before it is offered."""
+"""Changes after which a load fits one GPU type for sure. The memory law checks each of them before it is offered.
+
+They come in the order of their cost: flags of the engine, other numbers, a smaller load, more GPUs, another GPU.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from itertools import islice
 from typing import Any
 
+from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.cli.changes import (
     Change,
     narrow_cache,
@@ -16,8 +22,9 @@ from plimsoll.cli.changes import (
     with_requests,
     with_sequences,
 )
+from plimsoll.cli.flag_changes import MOST_PERCENT, STEPS, fewer_features, other_engines, with_share, with_step
 from plimsoll.cli.split_words import split_options, split_words
-from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.gpus import RARE_IN_SERVERS, GpuType
 from plimsoll.domain.outcomes import Fit, Rejection, Split
 from plimsoll.domain.reasons import WISHED
 from plimsoll.domain.serving import Request
@@ -27,10 +34,10 @@ from plimsoll.memory.inverse import by_law, largest, longest_context, most_seque
 from plimsoll.memory.weights import weights_bytes
 from plimsoll.placement.candidates import splits_for
 from plimsoll.placement.divisibility import replica_refusal
-from plimsoll.placement.feasibility import may_fit, wishes_refusal
+from plimsoll.placement.feasibility import hourly_price, may_fit, wishes_refusal
 from plimsoll.placement.sizing import Sized, best_on, fit_of
 
-MOST_REMEDIES = 8
+MOST_REMEDIES = 10
 """The most remedies for one GPU type."""
 
 _FAR_ABOVE = 1.25
@@ -124,20 +131,23 @@ class _Question:
         return [split for split in allowed if replica_refusal(request, name, split) is None]
 
 
-def remedies(request: Request, gpu: GpuType, answer: Sized | Rejection, split: Split | None) -> Iterator[Remedy]:
-    """Yield remedies: more GPUs, other numbers, fewer bits, and a smaller load, in this order.
-
-    Several changes together come only where fewer are not enough.
+def remedies(
+    request: Request, gpu: GpuType, answer: Sized | Rejection, split: Split | None, *, at_length: bool = True
+) -> Iterator[Remedy]:
+    """Yield remedies in the order of their cost. Several changes together come only where fewer are not enough.
 
     Args:
         request: the load as the user asked.
         gpu: the GPU type.
         answer: the answer without any change, which does not fit for sure.
         split: the split that the command line names.
+        at_length: whether flags of the engine are tried, too. A table has no time for them.
     """
     if isinstance(answer, Rejection) and answer.reason in WISHED:
         return
     asked, question = by_law(request), _Question(gpu, split)
+    if at_length:
+        yield from _other_flags(asked, question, answer)
     if not _is_hopeful(asked, question):
         return
     for stage in (_one_change, _two_changes, _three_changes, _four_changes):
@@ -151,12 +161,15 @@ def remedies(request: Request, gpu: GpuType, answer: Sized | Rejection, split: S
 
 def first_remedy(request: Request, gpu: GpuType, answer: Sized | Rejection, split: Split | None) -> Remedy | None:
     """Return the first remedy; None where nothing that is tried is enough."""
-    return next(remedies(request, gpu, answer, split), None)
+    return next(remedies(request, gpu, answer, split, at_length=False), None)
 
 
 def all_remedies(request: Request, gpu: GpuType, answer: Sized | Rejection, split: Split | None) -> tuple[Remedy, ...]:
-    """Return the first :data:`MOST_REMEDIES` remedies."""
-    return tuple(islice(remedies(request, gpu, answer, split), MOST_REMEDIES))
+    """Return the first :data:`MOST_REMEDIES` remedies, and after them the cheapest other GPU that holds the load."""
+    found = tuple(islice(remedies(request, gpu, answer, split), MOST_REMEDIES))
+    if isinstance(answer, Rejection) and answer.reason in WISHED:
+        return found
+    return (*found, *_other_gpu(by_law(request), gpu))
 
 
 def _is_hopeful(asked: Request, question: _Question) -> bool:
@@ -170,10 +183,48 @@ def _is_hopeful(asked: Request, question: _Question) -> bool:
 
 def _one_change(asked: Request, question: _Question) -> Iterator[Remedy]:
     yield from _fewer_sequences(asked, question)
-    yield from _more_gpus((), asked, question)
     for way in _ways(asked, question):
         yield from _checked(way, question)
     yield from _smaller_load((), asked, question)
+    yield from _more_gpus((), asked, question)
+
+
+def _other_flags(asked: Request, question: _Question, answer: Sized | Rejection) -> Iterator[Remedy]:
+    """Yield single flags of the engine with which it fits where it is asked about."""
+    if not isinstance(answer, Sized):
+        return
+    here = replace(question, split=answer.split)
+    steps = (with_step(asked, tokens) for tokens in STEPS if tokens < answer.settings.max_num_batched_tokens)
+    yield from islice((each for step in steps for each in _checked((step,), here)), 1)
+    yield from _larger_share(asked, here)
+    for change in (*other_engines(asked, question.gpu), *fewer_features(asked)):
+        yield from _checked((change,), here)
+
+
+def _larger_share(asked: Request, question: _Question) -> Iterator[Remedy]:
+    """Yield the smallest share of the GPU with which it fits."""
+    shares = range(asked.engine.gpu_memory_utilization_percent + 1, MOST_PERCENT + 1)
+    first = bisect_left(
+        shares, 1, key=lambda percent: int(question.fitting(with_share(asked, percent).request) is not None)
+    )
+    if first < len(shares):
+        yield from _checked((with_share(asked, shares[first]),), question)
+
+
+def _other_gpu(asked: Request, than: GpuType) -> Iterator[Remedy]:
+    """Yield the cheapest GPU type that is sold for servers and holds the load as it is, with its price."""
+    found: list[tuple[Decimal, Sized]] = []
+    for gpu in load_gpu_types():
+        if gpu.name == than.name or gpu.is_slice or gpu.family in RARE_IN_SERVERS or gpu.price is None:
+            continue
+        sized = _Question(gpu, None).fitting(asked)
+        price = None if sized is None else hourly_price(gpu, sized.split)
+        if sized is not None and price is not None:
+            found.append((price, sized))
+    if found:
+        price, sized = min(found, key=lambda pair: pair[0])
+        words = f"{sized.gpu.name} at ${price:.2f} an hour"
+        yield Remedy((Change(words, f"--gpu {sized.gpu.name}", asked),), sized)
 
 
 def _two_changes(asked: Request, question: _Question) -> Iterator[Remedy]:

@@ -146,6 +146,8 @@ class Engine:
             where it does. The default refuses nothing.
         offloads: whether an engine that is started with the request's own options really keeps weights in host memory,
             on a GPU type. The default does.
+        other_runner: the model runner that does not serve a request on a GPU type, and the variable that names it; None
+            where there is but one, which is the default.
         misused_argument: the first of the user's arguments with which no engine of a release can start; None without
             any. The default knows no flags.
         start_logs: how its start-up log is read; None where nothing is known of it.
@@ -181,5 +183,6 @@ class Engine:
     model_runner: Callable[[EngineVersion, Mapping[str, str], Residency | None], int | None] = lambda *_: None
     offload_refusal: Callable[[EngineVersion, int | None], str | None] = lambda *_: None
     offloads: Callable[[Request, GpuType], bool] = lambda *_: True
+    other_runner: Callable[[Request, GpuType], tuple[int, str] | None] = lambda *_: None
     misused_argument: Callable[[Sequence[str], EngineVersion], Misuse | None] = lambda *_: None
     start_logs: StartLogReader | None = None

@@ -20,7 +20,7 @@ from plimsoll.engines.vllm.memory.laws import OLDEST_VERSION
 from plimsoll.engines.vllm.memory.served import COPIES_ENCODER_SINCE, served_model
 from plimsoll.engines.vllm.memory.shared_indexers import with_loaded_indexers
 from plimsoll.engines.vllm.metrics import METRICS
-from plimsoll.engines.vllm.model_runner import model_runner, offload_refusal, offloads
+from plimsoll.engines.vllm.model_runner import model_runner, offload_refusal, offloads, other_runner
 from plimsoll.engines.vllm.owned_flags import OWNED_FLAGS
 from plimsoll.engines.vllm.releases.support import release_refusal
 from plimsoll.engines.vllm.reported_cache import cache_bytes, full_length_tokens
@@ -65,6 +65,7 @@ VLLM = Engine(
     model_runner=model_runner,
     offload_refusal=offload_refusal,
     offloads=offloads,
+    other_runner=other_runner,
     misused_argument=misused_argument,
     start_logs=StartLogReader(read_start_log, settings_of_start, utilization_of),
 )
