@@ -11,7 +11,7 @@ from plimsoll.domain.outcomes import Split
 from plimsoll.domain.serving import Request
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.memory.forward import residual_streams
-from plimsoll.engines.vllm.memory.laws import NEWEST_VERSION
+from plimsoll.engines.vllm.memory.laws import NEWEST_MEASURED, NEWEST_VERSION
 from plimsoll.engines.vllm.releases.served import NEWEST_READ
 from plimsoll.engines.vllm.releases.support import lacks
 
@@ -34,6 +34,8 @@ def _doubts(request: Request) -> Iterator[Doubt]:
         numbers = (("title", "vLLM"), ("release", str(release)), ("newest", str(NEWEST_VERSION)))
         known = (("known", str(NEWEST_READ)),) if _is_newer(release, NEWEST_READ) else ()
         yield Doubt(DoubtKind.NEWER_RELEASE, (*numbers, *known))
+    elif _is_newer(release, NEWEST_MEASURED):
+        yield Doubt(DoubtKind.RELEASE_NOT_MEASURED, (("title", "vLLM"), ("release", str(release))))
     if residual_streams(model) > 1:
         yield Doubt(DoubtKind.FEW_STARTS, (("layers", "hyper-connections"), *_HYPER_CONNECTIONS))
     if model.task is Task.POOL:

@@ -208,6 +208,11 @@ def _thin(
             0.5,
             0.5,
         ),
+        "handles of matrix products before the first snapshot, which count inside the budget as well": (
+            law.cublas_comes_first,
+            0.1,
+            0.0,
+        ),
         "tokens exchanged between data-parallel ranks": (split.data_parallel > 1, 1.0, 2.0),
     }
     return [(low, high) for applies, low, high in reasons.values() if applies]
