@@ -125,6 +125,9 @@ check-mutants: $(READY)
 	$(BIN)/python -m benchmarks.mutants --changed
 
 ##@ Measure it
+law-sources: $(READY) ## what the law was read from against another vLLM release, from PyPI's wheels (ARGS="0.34.0 --record"; the newest by default)
+	$(BIN)/python -m scripts.law_sources $(ARGS)
+
 accuracy: $(READY) ## our estimate and its peers against measured starts, one table (ARGS="--peers none", "--logs FILE")
 	$(BIN)/python -m benchmarks.accuracy $(ARGS)
 
@@ -185,4 +188,4 @@ $(RUNS): pyproject.toml constraints.txt
 $(READY): pyproject.toml constraints.txt
 	scripts/make_venv.sh all
 
-.PHONY: scale-console try demo test test-unit test-apart test-all test-benchmarks test-newest test-slow check-style check-types check-generated check-mutants test-cluster poison chaos scale test-browser browser test-engine test-engine-if-changed record-engine test-live test-live-short check accuracy bench-placement bench-rebalance latency-accuracy latency-fit mutants init format crds dashboard goldens screenshots build constraints clean help
+.PHONY: law-sources scale-console try demo test test-unit test-apart test-all test-benchmarks test-newest test-slow check-style check-types check-generated check-mutants test-cluster poison chaos scale test-browser browser test-engine test-engine-if-changed record-engine test-live test-live-short check accuracy bench-placement bench-rebalance latency-accuracy latency-fit mutants init format crds dashboard goldens screenshots build constraints clean help

@@ -62,14 +62,16 @@ def _read(parser: Any, serve: Any, argv: list[str]) -> dict[str, Any]:
 
 def _options(parser: Any) -> dict[str, dict[str, Any]]:
     commands = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))  # noqa: SLF001
-    options = commands.choices["serve"]._actions  # noqa: SLF001
+    serve = commands.choices["serve"]
+    options = serve._actions  # noqa: SLF001
+    spellings = serve._option_string_actions  # noqa: SLF001
     registered = _registered()
     return {
         option.dest: {
-            "names": list(option.option_strings),
+            "names": [*option.option_strings, *_hidden(option, spellings)],
             "takes": _takes(option),
             "choices": [str(each) for each in option.choices or () if each is not None],
-            "registered": registered.get(option.dest, []),
+            "registered": _with_none(registered.get(option.dest, []), option.type),
         }
         for option in options
         if option.option_strings
@@ -85,6 +87,16 @@ def _registered() -> dict[str, list[str]]:
         "tool_call_parser": ToolParserManager.list_registered(),
         "reasoning_parser": ReasoningParserManager.list_registered(),
     }
+
+
+def _hidden(option: Any, spellings: Any) -> list[str]:
+    """The names that the parser takes and its help leaves out (``--no-enable-x`` since 0.33)."""
+    return [name for name, taken in spellings.items() if taken is option and name not in option.option_strings]
+
+
+def _with_none(names: list[str], convert: Any) -> list[str]:
+    """The names, and ``none`` where the parser reads it as nothing at all."""
+    return [*names, "none"] if names and convert is not None and convert("none") == "" else names
 
 
 def _takes(option: Any) -> str:
@@ -115,6 +127,7 @@ _KINDS = {
     "human_readable_int": "size",
     "human_readable_int_or_auto": "size-or-auto",
     "loads": "json",
+    "parse_reasoning_parser": "text",
     "parse_dataclass": "object",
     "union_dict_and_str": "text-or-json",
 }

@@ -107,7 +107,7 @@ def test_an_older_engine_s_blocks_are_blocks() -> None:
     wanted = request(facts_of("google__gemma-3-27b-it"))
     old = replace(wanted, engine=replace(wanted.engine, version=EngineVersion(0, 22)))
     settings, figures = sized(old, gpu(H100), Split(2))
-    layout = rank_layout(old, Split(2), settings, 0)
+    layout = rank_layout(old, gpu(H100), Split(2), settings, 0)
     tokens = layout.pool_blocks(figures.available_kv_bytes) * layout.block_tokens
     (seen,) = observe(old, where=pool(H100, 2), tokens=tokens)
     available = seen.observation.available_kv_bytes
@@ -282,7 +282,7 @@ def test_an_older_engine_s_blocks_become_tokens_of_full_requests() -> None:
     wanted = request(facts_of("google__gemma-3-27b-it"))
     old = replace(wanted, engine=replace(wanted.engine, version=EngineVersion(0, 22)))
     settings, figures = sized(old, gpu(H100), Split(2))
-    layout, standing = rank_layout(old, Split(2), settings, 0), pool(H100, 2)
+    layout, standing = rank_layout(old, gpu(H100), Split(2), settings, 0), pool(H100, 2)
     told = {standing.name: layout.pool_blocks(figures.available_kv_bytes) * layout.block_tokens}
     (known,) = capacities(old, [standing], told, FLEET).values()
     assert known == pytest.approx(figures.kv_capacity_tokens, rel=0.001)

@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from plimsoll.domain.doubts import DoubtKind
 from plimsoll.domain.engine_choice import EngineChoice
 from plimsoll.domain.model import Evidence, ModelFacts, Sharding, Task, Weight
@@ -17,7 +20,7 @@ from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.doubts import doubts_of
 from plimsoll.engines.vllm.memory.estimate import estimate
-from plimsoll.engines.vllm.memory.laws import NEWEST_VERSION
+from plimsoll.engines.vllm.memory.laws import NEWEST_MEASURED, NEWEST_VERSION
 from plimsoll.engines.vllm.settings import engine_settings
 from plimsoll.placement.doubt_words import doubt_sentence
 from tests.support.planning import H100, gpu, model, request
@@ -29,7 +32,7 @@ LATENT = "deepseek-ai/DeepSeek-V2-Lite"
 V = EngineVersion
 
 
-def asked(facts: ModelFacts | str = QWEN3, release: EngineVersion = NEWEST_VERSION, **changes: Any) -> Request:
+def asked(facts: ModelFacts | str = QWEN3, release: EngineVersion = NEWEST_MEASURED, **changes: Any) -> Request:
     return request(facts, engine=EngineChoice(release), **changes)
 
 
@@ -61,6 +64,7 @@ def fit(wanted: Request) -> Fit:
 DOUBTFUL = {
     DoubtKind.GENERIC_READING: (asked(generic()), asked(model())),
     DoubtKind.NEWER_RELEASE: (asked(release=V(9, 9, 9)), asked(release=V(0, 32, 7))),
+    DoubtKind.RELEASE_NOT_MEASURED: (asked(release=NEWEST_VERSION), asked(release=NEWEST_MEASURED)),
     DoubtKind.FEW_STARTS: (asked(with_streams(4)), asked(with_streams(1))),
     DoubtKind.POOLING_NOT_MEASURED: (asked(replace(model(), task=Task.POOL)), asked(model())),
     DoubtKind.NOT_MEASURED: (asked(LATENT, V(0, 29)), asked(LATENT, V(0, 23))),
@@ -123,10 +127,21 @@ def test_the_sentences_have_class_releases_and_the_release_asked() -> None:
     assert "vLLM 0.9.2 as published lacks the model class GptOssForCausalLM; 0.10.1 or newer has it." in lacking
     assert "the quantization method mxfp4" in unread
     (newer,) = sentences(asked(release=V(9, 9, 9)))
-    assert "vLLM 9.9.9 is newer than 0.32.0" in newer
+    assert "vLLM 9.9.9 is newer than 0.33.0" in newer
     assert newer.endswith("The newest release known here is 0.33.0: check the number.")
-    (just_newer,) = sentences(asked(release=V(0, 33)))
-    assert "check the number" not in just_newer
+    (unmeasured,) = sentences(asked(release=V(0, 33)))
+    assert unmeasured.startswith("No start of vLLM 0.33.0 was compared with the estimate")
+
+
+@given(major=st.integers(0, 3), minor=st.integers(0, 60), patch=st.integers(0, 9), concurrency=st.integers(1, 64))
+def test_no_release_after_the_last_measured_one_is_ever_sure(
+    major: int, minor: int, patch: int, concurrency: int
+) -> None:
+    release = V(major, minor, patch)
+    wanted = asked(release=max(release, V(0, 20)), concurrency=concurrency)
+    measured = wanted.engine.version[:2] <= NEWEST_MEASURED[:2]
+    assert (kinds(wanted) == []) == measured
+    assert fit(wanted) is (Fit.SURE if measured else Fit.PROBABLE)
 
 
 def test_quantization_while_loading_needs_its_method_too() -> None:

@@ -13,11 +13,14 @@ from plimsoll.api.convert import check_without_model, to_request
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.flag_checks import misused_argument
-from plimsoll.engines.vllm.flag_table import table_for
+from plimsoll.engines.vllm.flag_table import Given, table_for
 from plimsoll.engines.vllm.owned_flags import OWNED_FLAGS
+from plimsoll.engines.vllm.releases.serve_options import SERVE_OPTIONS
 from plimsoll.placement.warnings import model_warnings
 from tests.api.manifests import deployment
 from tests.support.planning import model
+from tests.support.tables import every_case
+from tests.support.vllm_flags import owned_flag
 
 RELEASE = EngineVersion(0, 32)
 TABLE = table_for(RELEASE)
@@ -130,27 +133,68 @@ def test_what_the_engine_takes_is_taken_without_a_word(case: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("engine", "whose"),
+    ("engine", "whose", "known"),
     [
-        ({"version": "0.33.0"}, "vLLM 0.33.0"),
-        ({"version": "0.32.1"}, "vLLM 0.32.1"),
-        ({"version": "0.30"}, "vLLM 0.30.0"),
-        ({"image": "registry/own:1"}, "the image in spec.engine.image"),
+        ({"version": "0.34.0"}, "vLLM 0.34.0", "0.33.0"),
+        ({"version": "1.0"}, "vLLM 1.0.0", "0.33.0"),
+        ({"version": "0.32.1"}, "vLLM 0.32.1", "0.32.0"),
+        ({"version": "0.30"}, "vLLM 0.30.0", "0.32.0"),
+        ({"image": "registry/own:1"}, "the image in spec.engine.image", "0.32.0"),
     ],
 )
-def test_what_another_release_or_image_may_take_is_a_warning(engine: dict[str, Any], whose: str) -> None:
+def test_what_another_release_or_image_may_take_is_a_warning(engine: dict[str, Any], whose: str, known: str) -> None:
     engine |= {"extraArgs": ["--seed=1", "--tomorrow=2"]}
     assert refusal(**engine) is None
     [said] = remarks(**engine)
     assert said == (
-        "spec.engine.extraArgs[1], '--tomorrow=2', is not as vLLM 0.32.0 takes it; whether "
-        f"{whose} does is not known here. vLLM 0.32.0 has no such flag: correct its name, or remove it."
+        f"spec.engine.extraArgs[1], '--tomorrow=2', is not as vLLM {known} takes it; whether "
+        f"{whose} does is not known here. vLLM {known} has no such flag: correct its name, or remove it."
     )
     assert remarks(**engine | {"extraArgs": ["--seed=1"]}) == []
 
 
 def test_a_release_may_be_written_without_its_patch_number() -> None:
     assert refusal(version="0.32", extraArgs=["--tomorrow"]) is not None
+
+
+@every_case("release", SERVE_OPTIONS)
+def test_no_spelling_of_a_flag_of_the_operators_gets_through(release: str) -> None:
+    """Of each recorded release, as its parser reads a word: 0.33 has a ``--disable-x`` for each ``--enable-x``."""
+    table = table_for(EngineVersion.of(release))
+    owned = {table.options[flag.name].names for flag in OWNED_FLAGS if flag.name in table.options}
+    words = {name[:length] for name in table.options for length in range(len("--x"), len(name) + 1)}
+    read = {word: table.read(word) for word in words}
+    sets = {word for word, found in read.items() if isinstance(found, Given) and found.option.names in owned}
+    assert len(sets) > 400
+    assert sorted(word for word in sets if owned_flag(word) is None) == []
+    assert len(owned) >= len(OWNED_FLAGS) - 1
+
+
+NEW_IN_0_33: dict[str, tuple[list[str], str | None]] = {
+    "--sleep-mode-backend": (["--sleep-mode-backend", "cumem"], "has no such flag"),
+    "--watchdog-config": (["--watchdog-config.timeout", "3"], "has no such flag"),
+    "--monokernel": (["--monokernel"], "has no such flag"),
+    "--disable-prefix-caching": (["--disable-prefix-caching"], "has no such flag"),
+    "no reasoning parser": (["--reasoning-parser", "none"], "--reasoning-parser takes "),
+    "a flag of both": (["--enable-eplb"], None),
+}
+
+
+@every_case("case", NEW_IN_0_33)
+def test_what_0_33_added_is_refused_for_0_32_alone(case: str) -> None:
+    arguments, before = NEW_IN_0_33[case]
+    assert refusal(version="0.33.0", extraArgs=arguments) is None
+    assert remarks(version="0.33.0", extraArgs=arguments) == []
+    refused = refusal(extraArgs=arguments)
+    assert (refused is None) if before is None else (refused is not None and before in refused.fix)
+
+
+@every_case("word", ["--disable-auto-tool-choice", "--no-enable-auto-tool-choice"])
+def test_a_switch_that_is_turned_off_needs_nothing(word: str) -> None:
+    wanted = ["--enable-auto-tool-choice"]
+    assert refusal(version="0.33.0", extraArgs=wanted) is not None
+    assert refusal(version="0.33.0", extraArgs=[*wanted, word]) is None
+    assert refusal(version="0.33.0", extraArgs=[word, *wanted]) is not None
 
 
 def test_a_flag_of_the_operators_is_refused_as_such() -> None:

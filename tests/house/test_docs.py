@@ -282,6 +282,7 @@ FROM_CODE: Mapping[str, tuple[Callable[[], str], ...]] = {
     "SCOPE.md": (
         releases,
         newer_release,
+        lambda: f"For {minor(NEWEST_VERSION)}, of which no start is known, and for newer ones",
         lambda: f"Tensor parallel {either(TENSOR_PARALLEL_DEGREES)} are judged",
         lambda: f"Pipeline stages ({either(PIPELINE_STAGES, 'or')})",
         lambda: f"{either([each for each in TENSOR_PARALLEL_DEGREES if each > 1], 'or')} data-parallel engines",

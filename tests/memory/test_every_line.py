@@ -22,7 +22,7 @@ from plimsoll.placement.sizing import Sized
 from tests.support.tables import every_case
 
 GPUS = ("h100-sxm-80gb", "b200-sxm-180gb", "a100-sxm-80gb", "mi300x-192gb", "rtx-4090-24gb")
-RELEASES = ("0.32.0", "0.19.1")
+RELEASES = ("0.32.0", "0.33.0", "0.19.1")
 LOADS = ((8192, 16), (777, 1), (32_768, 3), (131_072, 2))
 
 _COUNTED = re.compile(r"^(?:(\d+) layers x )?((?:[\d,]+ x )+)([\d.]+) bit(?: \(|$)")
@@ -106,7 +106,7 @@ def test_the_cache_in_words_multiplies_to_the_cache(name: str) -> None:
                 assert answer.figures.kv_cache_bytes == 0
                 continue
             load = load_of(answer.figures)
-            layout = rank_layout(request, answer.split, answer.settings, answer.figures.stage)
+            layout = rank_layout(request, answer.gpu, answer.split, answer.settings, answer.figures.stage)
             assert load.total_bytes == answer.figures.kv_cache_bytes
             assert ceil_div(load.percent * load.requests * load.request_bytes, 100) + layout.block_bytes == (
                 load.total_bytes

@@ -467,7 +467,9 @@ def test_the_law_is_that_of_the_newest_change_known() -> None:
     assert law(15).since == law(14).since
     assert law(16).sampler.copies > 2 * law(17).sampler.copies
     assert law_for(EngineVersion(0, 16, 9)).since == law(14).since
-    assert law_for(EngineVersion(1, 0)).since == law(32).since
+    newer = [EngineVersion(0, 33, 1), EngineVersion(0, 34), EngineVersion(0, 40), EngineVersion(1, 0)]
+    assert {law_for(each).since for each in newer} == {law(33).since}
+    assert law_for(EngineVersion(0, 32, 9)).since == law(32).since
 
 
 def test_older_releases_are_refused_by_name() -> None:

@@ -442,10 +442,14 @@ def test_words_of_the_place() -> None:
 def test_the_tokens_of_all_engines_are_the_bytes_of_each() -> None:
     option, engine = option_on(MANY), engine_of("vllm")
     figures = option.estimate
-    predicted, real = engine.cache_bytes(MANY, SIDE_BY_SIDE, option.settings, figures, figures.kv_capacity_tokens)
+    predicted, real = engine.cache_bytes(
+        MANY, gpu(CARD), SIDE_BY_SIDE, option.settings, figures, figures.kv_capacity_tokens
+    )
     assert predicted == figures.available_kv_bytes
     assert abs(predicted - real) < 2 * 61 * 576 * 2 * 16, "a block or two"
-    full = engine.full_length_tokens(MANY, SIDE_BY_SIDE, option.settings, figures, figures.kv_capacity_tokens)
+    full = engine.full_length_tokens(
+        MANY, gpu(CARD), SIDE_BY_SIDE, option.settings, figures, figures.kv_capacity_tokens
+    )
     assert full == figures.kv_capacity_tokens
 
 

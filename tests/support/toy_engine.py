@@ -91,7 +91,7 @@ def _token_bytes(request: Request, split: Split) -> int:
 
 
 def cache_bytes(
-    request: Request, split: Split, _: EngineSettings, figures: MemoryEstimate, reported: int
+    request: Request, __: GpuType, split: Split, _: EngineSettings, figures: MemoryEstimate, reported: int
 ) -> tuple[int, int]:
     """Both figures in bytes; the engine counts the tokens of its cache as the operator does."""
     return figures.available_kv_bytes, reported * _token_bytes(request, split)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, Decimal
 
-from plimsoll.api.features import check_feature, check_release
+from plimsoll.api.features import check_cache, check_feature, check_release
 from plimsoll.api.host_checks import check_host_memory
 from plimsoll.api.kv_formats import check_kv_format
 from plimsoll.api.load_checks import check_load
@@ -82,10 +82,11 @@ def to_request(
     check_release(spec.engine, model, precision)
     media = to_media(spec.engine, model, _version(spec.engine))
     speculation = to_speculation(spec.engine.speculation, model, draft)
-    _check_draft_release(spec.engine, speculation)
+    _check_draft(spec, speculation)
     engine = _engine(spec, media, speculation)
     check_kv_format(spec)
     kv_precision = cache_precision(spec.kv_cache.precision, model, precision)
+    check_cache(spec.engine, model, precision, kv_precision)
     request = Request(
         key=ObjectKey(resource.metadata.namespace, resource.metadata.name),
         model=engine_of(engine.name).loaded(model, engine),
@@ -261,10 +262,17 @@ def _environment(spec: InferenceDeploymentSpec) -> dict[str, str]:
     return {each.name: each.value for each in given if each.value is not None}
 
 
-def _check_draft_release(spec: EngineSpec, speculation: Speculation | None) -> None:
-    """Refuse a release that cannot load the small model that drafts. An EAGLE head is no model of its own."""
-    if speculation is not None and speculation.draft is not None and speculation.head is None:
-        check_release(spec, speculation.draft, speculation.draft.checkpoint.precision)
+def _check_draft(spec: InferenceDeploymentSpec, speculation: Speculation | None) -> None:
+    """Refuse a release that cannot load the small model that drafts, and requests that are too long for both.
+
+    An EAGLE head is no model of its own.
+    """
+    if speculation is None or speculation.draft is None or speculation.head is not None:
+        return
+    check_release(spec.engine, speculation.draft, speculation.draft.checkpoint.precision)
+    refusal = engine_of(spec.engine.engine_name).draft_refusal(speculation, spec.context_length, _version(spec.engine))
+    if refusal is not None and spec.engine.image is None:
+        raise InvalidInput("spec.contextLength", spec.context_length, refusal)
 
 
 def _shape(spec: InferenceDeploymentSpec) -> ServingShape:

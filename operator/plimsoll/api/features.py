@@ -5,7 +5,7 @@ from __future__ import annotations
 from plimsoll.api.v1alpha1 import EngineSpec
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.precision import Precision
+from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.base import Feature
 from plimsoll.engines.registry import engine_of
@@ -36,3 +36,15 @@ def check_release(spec: EngineSpec, model: ModelFacts, precision: Precision) -> 
     refusal = None if spec.image is not None else engine_of(spec.engine_name).release_refusal(model, precision, version)
     if refusal is not None:
         raise InvalidInput("spec.engine.version", spec.version, refusal)
+
+
+def check_cache(spec: EngineSpec, model: ModelFacts, precision: Precision, kv_precision: KvPrecision) -> None:
+    """Refuse a type of the KV cache with which the release does not start. An image of the user's own may.
+
+    Raises:
+        InvalidInput: with the type, and the one to write.
+    """
+    engine, version = engine_of(spec.engine_name), EngineVersion.of(spec.version)
+    refusal = None if spec.image is not None else engine.cache_refusal(model, precision, kv_precision, version)
+    if refusal is not None:
+        raise InvalidInput("spec.kvCache.precision", kv_precision.value, refusal)

@@ -70,7 +70,7 @@ def capacities(
         gpu = fleet.named(pool.gpu_type)
         if pool.name in reported and gpu is not None:
             _, settings, figures = _predicted(request, gpu, pool, memo)
-            tokens = engine.full_length_tokens(request, pool.split, settings, figures, reported[pool.name])
+            tokens = engine.full_length_tokens(request, gpu, pool.split, settings, figures, reported[pool.name])
             found[pool.name] = tokens
     return found
 
@@ -88,7 +88,8 @@ def _of_pool(
     step = (settings.max_num_batched_tokens, settings.max_num_seqs)
     most = figures.budget_bytes - figures.weights_bytes * LEAST_WEIGHTS_PERCENT // 100
     if tokens is not None and serves:
-        predicted, available = engine_of(request.engine.name).cache_bytes(by_law, pool.split, settings, figures, tokens)
+        engine = engine_of(request.engine.name)
+        predicted, available = engine.cache_bytes(by_law, gpu, pool.split, settings, figures, tokens)
         if available > most:
             return None  # no engine has that much: the figure belongs to another engine or is garbled
         return Observation(kind, Witness.METRICS, predicted, available, *step)

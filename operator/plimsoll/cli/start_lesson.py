@@ -56,7 +56,7 @@ def available_bytes(start: Start) -> tuple[int, int] | None:
     staged = start.split.pipeline_parallel > 1
     if logged.kv_tokens is not None and (logged.kv_bytes is None or staged):
         tokens = logged.kv_tokens * start.split.data_parallel
-        return start.engine.cache_bytes(start.request, start.split, start.settings, figures, tokens)
+        return start.engine.cache_bytes(start.request, start.gpu, start.split, start.settings, figures, tokens)
     return None if logged.kv_bytes is None else (figures.available_kv_bytes, logged.kv_bytes)
 
 

@@ -15,6 +15,8 @@ class DoubtKind(StrEnum):
     """The model class has no row here: its fields were read as most classes use them."""
     NEWER_RELEASE = "NewerRelease"
     """The release of the engine is newer than the newest known memory law."""
+    RELEASE_NOT_MEASURED = "ReleaseNotMeasured"
+    """The law of the release was read in its sources alone: no start of it was compared with the estimate."""
     FEW_STARTS = "FewStarts"
     """Few starts of models with such layers are known, and they differ."""
     POOLING_NOT_MEASURED = "PoolingNotMeasured"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from plimsoll.domain.engine_choice import EngineChoice
+from plimsoll.domain.engine_choice import EngineChoice, Speculation
 from plimsoll.domain.engine_failures import EngineFailure
 from plimsoll.domain.engine_options import HostUse, Residency
 from plimsoll.domain.gpus import GpuType, Vendor
@@ -148,6 +148,10 @@ class Engine:
             on a GPU type. The default does.
         other_runner: the model runner that does not serve a request on a GPU type, and the variable that names it; None
             where there is but one, which is the default.
+        draft_refusal: why a release does not serve requests as long as that with a draft, and what to write; None where
+            it does. The default refuses nothing.
+        cache_refusal: why a release does not start with a model in a precision and a cache in another, and what to
+            write; None where it does. The default refuses nothing.
         misused_argument: the first of the user's arguments with which no engine of a release can start; None without
             any. The default knows no flags.
         start_logs: how its start-up log is read; None where nothing is known of it.
@@ -171,8 +175,8 @@ class Engine:
     settings: Callable[[Request, GpuType, Split], EngineSettings]
     lean_settings: Callable[[Request, EngineSettings], EngineSettings]
     estimate: Callable[[Request, GpuType, Split, EngineSettings], MemoryEstimate]
-    full_length_tokens: Callable[[Request, Split, EngineSettings, MemoryEstimate, int], int]
-    cache_bytes: Callable[[Request, Split, EngineSettings, MemoryEstimate, int], tuple[int, int]]
+    full_length_tokens: Callable[[Request, GpuType, Split, EngineSettings, MemoryEstimate, int], int]
+    cache_bytes: Callable[[Request, GpuType, Split, EngineSettings, MemoryEstimate, int], tuple[int, int]]
     image: Callable[[Vendor, str], str]
     launch: Callable[[WorkloadOptions, Option], Launch]
     find_failure: Callable[[str], EngineFailure | None]
@@ -184,5 +188,7 @@ class Engine:
     offload_refusal: Callable[[EngineVersion, int | None], str | None] = lambda *_: None
     offloads: Callable[[Request, GpuType], bool] = lambda *_: True
     other_runner: Callable[[Request, GpuType], tuple[int, str] | None] = lambda *_: None
+    draft_refusal: Callable[[Speculation, int, EngineVersion], str | None] = lambda *_: None
+    cache_refusal: Callable[[ModelFacts, Precision, KvPrecision, EngineVersion], str | None] = lambda *_: None
     misused_argument: Callable[[Sequence[str], EngineVersion], Misuse | None] = lambda *_: None
     start_logs: StartLogReader | None = None

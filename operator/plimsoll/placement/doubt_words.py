@@ -13,6 +13,10 @@ _SENTENCES = {
         "{title} {release} is newer than {newest}, the newest release with a known memory law: that law was used. The "
         "fit is never called sure until an engine of this kind has served."
     ),
+    DoubtKind.RELEASE_NOT_MEASURED: (
+        "No start of {title} {release} was compared with the estimate: its memory law follows the release's sources "
+        "alone. The fit is never called sure until an engine of this kind has served."
+    ),
     DoubtKind.FEW_STARTS: (
         "Only {starts} starts of models with {layers} are known, and they differ by up to {gib} GiB from the estimate. "
         "The fit is never called sure until an engine of this kind has served."

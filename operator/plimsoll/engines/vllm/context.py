@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from plimsoll.domain.engine_choice import Speculation
 from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.versions import EngineVersion
 
 _PERMISSION = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
+
+_SHORTENED_BY_DRAFT_SINCE = EngineVersion(0, 33)
 
 _OTHER_POSITIONS = ("--hf-overrides", "--hf-config-path", "--rope-scaling", "--rope-theta", "--disable-sliding-window")
 """Flags by which a user changes the positions of the model, or what is read of its configuration."""
@@ -35,6 +39,24 @@ def context_refusal(
         f"{model.name} has {most:,} positions, and vLLM refuses to start with more: write at most {most}. If its "
         f"positions can be scaled, scale them with --hf-overrides in spec.engine.extraArgs; {_PERMISSION}=1 in "
         "spec.podTemplate.env only turns the check off."
+    )
+
+
+def draft_refusal(speculation: Speculation, context_tokens: int, release: EngineVersion) -> str | None:
+    """Return why the engine would serve shorter requests than that with a draft, and what to write; None otherwise.
+
+    Since 0.33 the second model runner lowers ``--max-model-len`` to the length of a draft that is a model of its own,
+    and says so in its log alone (``_limit_max_model_len_to_draft`` of ``config/vllm.py``). The positions of heads and
+    prediction layers are raised to those of the model, unless they are scaled in a way that this cannot see.
+    """
+    draft = speculation.draft
+    if release < _SHORTENED_BY_DRAFT_SINCE or draft is None or speculation.head is not None:
+        return None
+    if context_tokens <= draft.max_context_tokens or not draft.names_context:
+        return None
+    return (
+        f"Since {_SHORTENED_BY_DRAFT_SINCE} vLLM serves no longer requests than the draft {draft.name} has positions: "
+        f"write at most {draft.max_context_tokens}, another draft, or a release before {_SHORTENED_BY_DRAFT_SINCE}."
     )
 
 

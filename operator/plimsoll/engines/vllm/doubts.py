@@ -13,7 +13,7 @@ from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.memory.evidence import unseen
 from plimsoll.engines.vllm.memory.forward import residual_streams
-from plimsoll.engines.vllm.memory.laws import NEWEST_VERSION, law_for
+from plimsoll.engines.vllm.memory.laws import NEWEST_MEASURED, NEWEST_VERSION, law_for
 from plimsoll.engines.vllm.memory.non_torch import shared_bytes
 from plimsoll.engines.vllm.releases.served import NEWEST_READ
 from plimsoll.engines.vllm.releases.support import lacks
@@ -51,6 +51,8 @@ def _doubts(request: Request) -> Iterator[Doubt]:
         numbers = (("title", "vLLM"), ("release", str(release)), ("newest", str(NEWEST_VERSION)))
         known = (("known", str(NEWEST_READ)),) if _is_newer(release, NEWEST_READ) else ()
         yield Doubt(DoubtKind.NEWER_RELEASE, (*numbers, *known))
+    elif _is_newer(release, NEWEST_MEASURED):
+        yield Doubt(DoubtKind.RELEASE_NOT_MEASURED, (("title", "vLLM"), ("release", str(release))))
     if residual_streams(model) > 1:
         yield Doubt(DoubtKind.FEW_STARTS, (("layers", "hyper-connections"), *_HYPER_CONNECTIONS))
     if model.task is Task.POOL:

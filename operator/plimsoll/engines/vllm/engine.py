@@ -6,7 +6,7 @@ from plimsoll.domain.engine_choice import EngineChoice
 from plimsoll.domain.model import ModelFacts
 from plimsoll.engines.base import Engine, StartLogReader
 from plimsoll.engines.vllm.capabilities import missing_capability
-from plimsoll.engines.vllm.context import context_refusal
+from plimsoll.engines.vllm.context import context_refusal, draft_refusal
 from plimsoll.engines.vllm.failures import find_failure
 from plimsoll.engines.vllm.features import SINCE
 from plimsoll.engines.vllm.flag_checks import misused_argument
@@ -24,7 +24,13 @@ from plimsoll.engines.vllm.model_runner import model_runner, offload_refusal, of
 from plimsoll.engines.vllm.owned_flags import OWNED_FLAGS
 from plimsoll.engines.vllm.releases.support import release_refusal
 from plimsoll.engines.vllm.reported_cache import cache_bytes, full_length_tokens
-from plimsoll.engines.vllm.settings import engine_settings, may_fit, most_sequences, with_a_small_step
+from plimsoll.engines.vllm.settings import (
+    cache_refusal,
+    engine_settings,
+    may_fit,
+    most_sequences,
+    with_a_small_step,
+)
 from plimsoll.engines.vllm.start_log import read_start_log, settings_of_start, utilization_of
 from plimsoll.engines.vllm.unfollowed_flags import unfollowed_arguments
 
@@ -66,6 +72,8 @@ VLLM = Engine(
     offload_refusal=offload_refusal,
     offloads=offloads,
     other_runner=other_runner,
+    draft_refusal=draft_refusal,
+    cache_refusal=cache_refusal,
     misused_argument=misused_argument,
     start_logs=StartLogReader(read_start_log, settings_of_start, utilization_of),
 )

@@ -1,8 +1,8 @@
 """The user's flags against vLLM's own parser: a start that must fail is refused before there is a pod.
 
-vLLM's parser (``utils/argparse_utils.py``, 0.32) is one of ``argparse``. Besides, it accepts ``_`` for ``-``, takes
-``--flag.key value`` for one key of a JSON value, and ``-O3`` for ``--optimization-level 3``. What is refused here, that
-parser refuses, or the server when it starts. Only the flags of recorded releases are known.
+vLLM's parser (``utils/argparse_utils.py``, 0.32 and 0.33) is one of ``argparse``. Besides, it accepts ``_`` for ``-``,
+takes ``--flag.key value`` for one key of a JSON value, and ``-O3`` for ``--optimization-level 3``. What is refused
+here, that parser refuses, or the server when it starts. Only the flags of recorded releases are known.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def misused_argument(arguments: Sequence[str], release: EngineVersion) -> Misuse
 
     Args:
         arguments: what the user adds to the command line.
-        release: the engine's release. Where its flags are not recorded, those of the newest recorded one count, and the
-            answer names that release.
+        release: the engine's release. Where its flags are not recorded, those of the nearest recorded one count (an
+            earlier one where there is any), and the answer names that release.
     """
     table = table_for(release)
     problem = None if "--" in arguments else next(_Command(arguments, table).problems(), None)
@@ -97,7 +97,7 @@ class _Command:
         if option.takes == "help":
             yield _Problem(position, "The engine prints its help and ends: remove it.")
         elif option.is_switch:
-            self._settings[option.names[0]] = _Setting(position, "", is_on=not name.startswith("--no-"))
+            self._settings[option.names[0]] = _Setting(position, "", is_on=not option.is_negative(name))
             if value is not None:
                 yield _Problem(position, f"{name} takes no value: write {' or '.join(option.names[:2])}.")
         elif value is not None:

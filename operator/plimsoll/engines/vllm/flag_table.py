@@ -16,6 +16,7 @@ _NEGATIVE_NUMBER = re.compile(r"-\d+|-\d*\.\d+")
 """Words with a dash that are values (``argparse``)."""
 
 _MOST_NAMES = 4
+_ENABLE_DISABLE = ("--enable-", "--disable-")
 _LEVEL = "--optimization-level"
 
 
@@ -36,6 +37,10 @@ class Option(NamedTuple):
     def is_switch(self) -> bool:
         """Whether it takes no value."""
         return self.takes in ("switch", "help")
+
+    def is_negative(self, name: str) -> bool:
+        """Whether this name of a switch turns it off: ``--no-x``, or since 0.33 the opposite of the first name."""
+        return name.startswith("--no-") or name == _opposite(self.names[0])
 
 
 class Given(NamedTuple):
@@ -98,9 +103,20 @@ class FlagTable:
 
 
 def table_for(release: EngineVersion) -> FlagTable:
-    """Return the options of a release; where it is not recorded, those of the newest recorded one."""
+    """Return the options of a release. Where it is not recorded, they are those of the last recorded one before it.
+
+    Before the first recorded release, they are those of the first.
+    """
     tables = _tables()
-    return tables.get(release) or tables[max(tables)]
+    return tables[max((each for each in tables if each <= release), default=min(tables))]
+
+
+def _opposite(name: str) -> str | None:
+    """Return ``--disable-x`` for ``--enable-x`` and the other way round; None for any other name."""
+    for one, other in (_ENABLE_DISABLE, reversed(_ENABLE_DISABLE)):
+        if name.startswith(one):
+            return other + name.removeprefix(one)
+    return None
 
 
 def normalised(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.outcomes import EngineSettings, MemoryEstimate, Split
 from plimsoll.domain.serving import Request
 from plimsoll.domain.versions import EngineVersion
@@ -12,7 +13,7 @@ REPORTS_CACHE_SIZE = EngineVersion(0, 24)
 
 
 def full_length_tokens(
-    request: Request, split: Split, settings: EngineSettings, figures: MemoryEstimate, reported: int
+    request: Request, gpu: GpuType, split: Split, settings: EngineSettings, figures: MemoryEstimate, reported: int
 ) -> int:
     """Convert ``reported`` to the tokens that requests of full length get, which is how later releases count.
 
@@ -23,13 +24,13 @@ def full_length_tokens(
     """
     if request.engine.version >= REPORTS_CACHE_SIZE:
         return reported
-    layout, engines = rank_layout(request, split, settings, figures.stage), split.data_parallel
+    layout, engines = rank_layout(request, gpu, split, settings, figures.stage), split.data_parallel
     size = reported // engines // layout.block_tokens * layout.block_bytes
     return engines * layout.capacity_tokens(size, request.shape.context_tokens)
 
 
 def cache_bytes(
-    request: Request, split: Split, settings: EngineSettings, figures: MemoryEstimate, reported: int
+    request: Request, gpu: GpuType, split: Split, settings: EngineSettings, figures: MemoryEstimate, reported: int
 ) -> tuple[int, int]:
     """Return the predicted and the real cache bytes of one GPU, from the tokens that the engines of its replica report.
 
@@ -37,7 +38,7 @@ def cache_bytes(
     All stages hold the same number of blocks: with several stages, both figures are counted in blocks of the stage that
     runs out first.
     """
-    layout = rank_layout(request, split, settings, figures.stage)
+    layout = rank_layout(request, gpu, split, settings, figures.stage)
     context, reported = request.shape.context_tokens, reported // split.data_parallel
     if request.engine.version < REPORTS_CACHE_SIZE:
         return figures.available_kv_bytes, reported // layout.block_tokens * layout.block_bytes

@@ -14,9 +14,12 @@ _LARGE_BYTES, _HUGE_BYTES = 70 * GIB, 160 * GIB
 SMALL_STEP, _LARGE_STEP, _HUGE_STEP = 2048, 8192, 16384
 SMALL_SEQUENCES, _LARGE_SEQUENCES = 256, 1024
 
+_GB10 = (12, 1)
+
 _SMALL_SEQUENCES_SINCE = EngineVersion(0, 8, 3)
 _LARGE_SEQUENCES_SINCE = EngineVersion(0, 8, 5)
 _A100_IS_SMALL_SINCE = EngineVersion(0, 9)
+_GB10_IS_SMALL_SINCE = EngineVersion(0, 33)
 _HUGE_STEP_SINCE = EngineVersion(0, 28)
 _MORE_UTILIZATION_SINCE = EngineVersion(0, 20)
 
@@ -44,4 +47,9 @@ def _is_large(version: EngineVersion, gpu: GpuType | None) -> bool:
     if gpu is None:
         return False
     is_spared = gpu.name.startswith("a100") and version >= _A100_IS_SMALL_SINCE
-    return gpu.usable_bytes >= _LARGE_BYTES and not is_spared
+    return gpu.usable_bytes >= _LARGE_BYTES and not is_spared and not has_small_defaults(version, gpu)
+
+
+def has_small_defaults(version: EngineVersion, gpu: GpuType) -> bool:
+    """Whether a release counts a GPU as a small one for its compute, however much memory it has: the GB10."""
+    return gpu.compute_capability == _GB10 and version >= _GB10_IS_SMALL_SINCE

@@ -20,10 +20,11 @@ from plimsoll.engines.vllm.memory.laws import law_for
 from plimsoll.engines.vllm.memory.outside_budget import Outside, outside_budget
 from plimsoll.engines.vllm.memory.pooled_step import reads_at_once
 from plimsoll.engines.vllm.releases.support import needs_permission
+from plimsoll.engines.vllm.server_defaults import has_small_defaults
 from plimsoll.memory.draft import draft_tokens
 
 _LARGE_GPU_BYTES = 70 * GIB
-"""From this size on, a GPU gets the large step, except the A100; below it, the small step.
+"""From this size on, a GPU gets the large step, except the A100 and, since 0.33, the GB10; below it, the small step.
 
 The sizes are vLLM's defaults of a server (``engine/arg_utils.py``, ``get_batch_defaults``), with two exceptions. vLLM
 0.8 counts the A100 as large. Since 0.28 (#51726) vLLM takes 16,384 tokens on GPUs of 160 GiB and more. The operator
@@ -41,6 +42,8 @@ _SMALL_SEQUENCES = 256
 
 _LARGE_SEQUENCES_SINCE = EngineVersion(0, 8, 5)
 """Before, large GPUs had the small default too, or one for all GPUs."""
+
+_SAME_TYPES_SINCE = EngineVersion(0, 33)
 
 _VLLM_DTYPES = {Precision.FP32: "float32", Precision.BF16: "bfloat16", Precision.FP16: "float16"}
 _VLLM_KV_DTYPES = {
@@ -146,7 +149,7 @@ def most_sequences(request: Request, gpu: GpuType) -> int:
     A step with more tokens than the largest captured graph runs without a full graph, and each sequence brings one
     token and its drafted ones (:data:`~plimsoll.engines.vllm.memory.cuda_graphs.MAX_CAPTURE`).
     """
-    large = _is_large(gpu) and request.engine.version >= _LARGE_SEQUENCES_SINCE
+    large = _is_large(gpu, request.engine.version) and request.engine.version >= _LARGE_SEQUENCES_SINCE
     usual = _LARGE_SEQUENCES if large else _SMALL_SEQUENCES
     if request.engine.enforce_eager:
         return usual
@@ -181,16 +184,17 @@ def _batched_tokens(request: Request, gpu: GpuType, split: Split) -> int:
 
     If the two conflict, the minimum wins.
     """
-    wanted, sequences = request.engine.max_batched_tokens or _step_tokens(gpu), sequences_of(request, split)
+    wanted, sequences = request.engine.max_batched_tokens or _step_tokens(request, gpu), sequences_of(request, split)
     return max(_fewest_tokens(request, sequences), min(wanted, sequences * request.shape.context_tokens))
 
 
-def _step_tokens(gpu: GpuType) -> int:
-    return _LARGE_STEP_TOKENS if _is_large(gpu) else _SMALL_STEP_TOKENS
+def _step_tokens(request: Request, gpu: GpuType) -> int:
+    return _LARGE_STEP_TOKENS if _is_large(gpu, request.engine.version) else _SMALL_STEP_TOKENS
 
 
-def _is_large(gpu: GpuType) -> bool:
-    return gpu.usable_bytes >= _LARGE_GPU_BYTES and "a100" not in gpu.name
+def _is_large(gpu: GpuType, version: EngineVersion) -> bool:
+    small = "a100" in gpu.name or has_small_defaults(version, gpu)
+    return gpu.usable_bytes >= _LARGE_GPU_BYTES and not small
 
 
 def _fewest_tokens(request: Request, sequences: int) -> int:
@@ -228,8 +232,12 @@ def _utilization_percent(request: Request, gpu: GpuType, split: Split, any_load:
 
 def _dtype(model: ModelFacts, precision: Precision, gpu: GpuType) -> Precision:
     """Return the 16- or 32-bit type of everything that is not quantized. Cards before Ampere have no bf16."""
-    dtype = model.checkpoint.dtype_beside_quantized if precision.is_quantized else precision
+    dtype = _dtype_beside_quantized(model, precision)
     return Precision.FP16 if dtype is Precision.BF16 and _lacks_bf16(gpu) else dtype
+
+
+def _dtype_beside_quantized(model: ModelFacts, precision: Precision) -> Precision:
+    return model.checkpoint.dtype_beside_quantized if precision.is_quantized else precision
 
 
 def _lacks_bf16(gpu: GpuType) -> bool:
@@ -251,6 +259,24 @@ def _kv_cache_dtype(model: ModelFacts, precision: KvPrecision, gpu: GpuType, dty
     wanted = KvPrecision.FP16 if precision is KvPrecision.BF16 and _lacks_bf16(gpu) else precision
     automatic = model.checkpoint.kv_precision or _same_as(dtype)
     return "auto" if wanted is automatic else _VLLM_KV_DTYPES[wanted]
+
+
+def cache_refusal(
+    model: ModelFacts, precision: Precision, kv_precision: KvPrecision, release: EngineVersion
+) -> str | None:
+    """Return why the engine does not start with a 16-bit cache, and what to write; None where it does.
+
+    Source: ``_reject_mismatched_float_kv_cache`` of ``config/vllm.py``, 0.33. On GPUs without bf16 both types are fp16.
+    """
+    if release < _SAME_TYPES_SINCE or kv_precision not in (KvPrecision.BF16, KvPrecision.FP16):
+        return None
+    dtype = _dtype_beside_quantized(model, precision)
+    if _VLLM_KV_DTYPES[kv_precision] == _VLLM_DTYPES[dtype]:
+        return None
+    return (
+        f"Since {_SAME_TYPES_SINCE} vLLM refuses to start where a 16-bit cache has another type than the model, here "
+        f"{dtype.value}: write auto, or use a release before {_SAME_TYPES_SINCE}."
+    )
 
 
 def _same_as(dtype: Precision) -> KvPrecision:

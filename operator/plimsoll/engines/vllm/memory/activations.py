@@ -27,7 +27,7 @@ from plimsoll.engines.vllm.memory.encoder import (
     encoder_peak_bytes,
     profiled,
 )
-from plimsoll.engines.vllm.memory.engine_law import EngineLaw
+from plimsoll.engines.vllm.memory.engine_law import EngineLaw, SamplerLaw
 from plimsoll.engines.vllm.memory.expert_scratch import Scratch, expert_scratch, given_back_formula, kept_formula
 from plimsoll.engines.vllm.memory.forward import (
     dense_forward_bytes,
@@ -182,13 +182,22 @@ def activation_parts(
     return step.activations(sequences, model.max_context_tokens if context_tokens is None else context_tokens)
 
 
+class Sampled(NamedTuple):
+    """A pass over ``rows`` rows of logits with the sampler of it, and its peak; without a sampler, that of pooling."""
+
+    sampling: Sampling | None
+    rows: int
+    size_bytes: int
+
+
 class Step(NamedTuple):
     """The parts of the peak that are the same for any number of sequences and any context.
 
     ``fixed`` holds all parts that no load changes. ``tokens`` are those of the step, of which each sequence has
     ``rows_each`` in the sampler. ``sampling`` is None on a stage that does not sample; the last stage of a model that
-    pools takes ``pooled`` bytes instead. ``has_indexer`` means that the
-    rank gathers keys of sparse attention, and ``has_tower`` that it profiles a tower.
+    pools takes ``pooled`` bytes instead. ``options`` is the sampler of a pass with every option on, in which each
+    sequence has one row; None without such a pass. ``has_indexer`` means that the rank gathers keys of sparse
+    attention, and ``has_tower`` that it profiles a tower.
     """
 
     model: ModelFacts
@@ -202,11 +211,23 @@ class Step(NamedTuple):
     has_tower: bool
     fixed: StepParts
     pooled: int = 0
+    options: Sampling | None = None
+
+    def sampled(self, sequences: int) -> Sampled:
+        """Return the pass that samples so many sequences; of two passes, the one that takes more."""
+        rows = min(sequences * self.rows_each, self.tokens)
+        if self.sampling is None:
+            return Sampled(None, rows, self.pooled)
+        raw = Sampled(self.sampling, rows, self.sampling.peak_bytes(rows))
+        if self.options is None:
+            return raw
+        requests = min(sequences, self.tokens)
+        processed = Sampled(self.options, requests, self.options.peak_bytes(requests))
+        return max(raw, processed, key=lambda each: each.size_bytes)
 
     def activations(self, sequences: int, context_tokens: int) -> Activations:
         """Return the peak of a step of so many sequences, with a longest request of ``context_tokens`` tokens."""
-        rows = min(sequences * self.rows_each, self.tokens)
-        sampled = self.pooled if self.sampling is None else self.sampling.peak_bytes(rows)
+        _, rows, sampled = self.sampled(sequences)
         parts = Activations(*self.fixed, rows, sampled, sparse=0, kept=self.fixed.experts.kept)
         if self.has_indexer:
             parts = self._with_indexer(parts, context_tokens)
@@ -245,6 +266,7 @@ def _step(
     is_first = split.pipeline_parallel == 1 or not is_last
     is_second = law.runs_v2(model, gpu)
     pools = model.task is Task.POOL
+    all_options = law.options_sampler_of(model, gpu)
     logits = sampling(
         law.sampler_of(model, gpu),
         vocabulary=model.vocabulary,
@@ -276,7 +298,12 @@ def _step(
             compiles=compiles and is_first,
         ),
         pooled=pooler_bytes(model, batched_tokens=tokens) if is_last and pools else 0,
+        options=None if all_options is None else _processing(all_options, model, gpu, dtype_bytes=dtype_bytes),
     )
+
+
+def _processing(law: SamplerLaw, model: ModelFacts, gpu: GpuType | None, *, dtype_bytes: int) -> Sampling:
+    return sampling(law, vocabulary=model.vocabulary, hidden=model.hidden, gpu=gpu, dtype_bytes=dtype_bytes)
 
 
 def _fixed(
@@ -394,7 +421,7 @@ def _sampler(rank: Rank, parts: Activations) -> tuple[str, str]:
     """Return the name and the formula of what comes after the forward pass: the sampler, or the pooler."""
     if rank.request.model.task is Task.POOL:
         return "pooler", pooler_formula(rank.request.model, batched_tokens=rank.settings.max_num_batched_tokens)
-    sampler = rank_step(rank).sampling
+    sampler = rank_step(rank).sampled(rank.settings.max_num_seqs).sampling
     return "sampler", "" if sampler is None else sampler.formula(parts.rows)
 
 

@@ -211,6 +211,11 @@ def _thin(
             0.5,
             0.5,
         ),
+        "handles of matrix products before the first snapshot, which count inside the budget as well": (
+            law.cublas_comes_first,
+            0.1,
+            0.0,
+        ),
         "tokens exchanged between data-parallel ranks": (split.data_parallel > 1, 1.0, 2.0),
         "... with graphs charged, on B200 and its like: 62 GiB in one start, where the law has 2.5": (
             split.data_parallel > 1 and law.charges_graphs_of(model, gpu) and _major(gpu) == _BLACKWELL,

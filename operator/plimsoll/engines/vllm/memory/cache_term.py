@@ -44,7 +44,7 @@ def _at_once(rank: Rank) -> AtOnce | None:
 
 
 def _derivation(rank: Rank) -> Derivation:
-    layout = rank_layout(rank.request, rank.split, rank.settings, rank.stage)
+    layout = rank_layout(rank.request, rank.gpu, rank.split, rank.settings, rank.stage)
     if not layout.groups:
         return Derivation("none: an input is read in one step, and nothing of it is kept")
     load = cache_load(engine_shape(rank.request.shape, rank.split), layout, _at_once(rank))

@@ -77,6 +77,20 @@ profiling run has no request that needs it. vllm#48641 (Qwen3-8B, 7 drafted toke
 fp32 copy of the skipped path; 2.32 of them are 8,192 rows of 16-bit logits.
 """
 
+ALL_OPTIONS_SAMPLER = SamplerLaw(3.5)
+"""Model runner V2 since 0.33, while it profiles with every option on, where FlashInfer samples: the 16-bit logits,
+their copy in 32 bits, and what FlashInfer makes of it: the logits of the top k, and their probabilities.
+
+Read in ``v1/worker/gpu/model_runner.py`` (``_dummy_sampler_run``) and ``v1/worker/gpu/sample/sampler.py`` of 0.33, and
+in ``flashinfer/sampling.py`` of FlashInfer 0.7.2 (``top_k_top_p_sampling_from_logits``, whose short path wants k as a
+number while vLLM gives a tensor). No start was measured. Gathering the ranks' parts takes less. FlashInfer samples on
+every NVIDIA GPU with more than 16 multiprocessors, unless ``VLLM_USE_FLASHINFER_SAMPLER`` is 0: then it is less.
+"""
+
+ALL_OPTIONS_SAMPLER_ON_AMD = SamplerLaw(1.5, keeps_buffer=True)
+"""The same where Triton's kernel masks the copy in place, with a row for each of its programs
+(``v1/sample/ops/topk_topp_triton.py``, read in 0.33; not measured)."""
+
 
 class OutputPadding(StrEnum):
     """The padding of a tower's outputs while the engine measures: to one item, or to the budget of all items."""
@@ -95,15 +109,17 @@ class EngineLaw(Law):
 
     Samplers and runners: ``sampler`` belongs to the first model runner, ``v2_sampler`` to the second, which serves
     ``runner_v2``. ``may_fuse_sampler`` marks releases that sampled with FlashInfer where the build had it.
-    ``profiles_sampler`` means that the profiling run samples.
     ``v2_offloads_weights`` means that the second runner can keep weights in host memory, as the first always can.
+    ``profiles_sampler`` means that the profiling run samples, ``v2_samples_all_options`` that the second runner samples
+    once more, with every option on and one row for each request.
     Graphs: ``charges_cuda_graphs`` means that the first runner takes its estimate of the graphs out of the budget
     (otherwise they use the memory that ``--gpu-memory-utilization`` leaves). ``v2_charges_cuda_graphs`` means the same
     for the second runner. ``charges_amd_graphs`` means that they do so on AMD's GPUs as well.
     ``charges_prefill_transient`` means that the estimate counts a prefill of recurrent layers as graphs.
     Outside PyTorch: ``base_bytes`` is what CUDA takes on one GPU. ``switch_bytes`` is what NCCL takes in addition where
     an NVSwitch reduces in the network (NVLS). ``captured_switch_bytes`` is what a capture of graphs leaves there in
-    addition; the first runner tries this capture while it measures.
+    addition; the first runner tries this capture while it measures. ``cublas_comes_first`` means that handles and
+    workspace of matrix products are there before the engine's first snapshot, so outside its budget.
     Workspaces: ``keeps_workspaces`` means that experts and sparse attention share one buffer.
     ``trims_sparse_workspace`` means that sparse attention's workspace is smaller beyond 256 Ki of context.
     Weights: ``splits_large_blocks`` means that PyTorch may split off the ends of large blocks while the model is
@@ -123,6 +139,7 @@ class EngineLaw(Law):
     v2_sampler: SamplerLaw = COPYING_SAMPLER
     v2_profiles_towers: bool = False
     v2_offloads_weights: bool = False
+    v2_samples_all_options: bool = False
     charges_cuda_graphs: bool = False
     v2_charges_cuda_graphs: bool = False
     charges_amd_graphs: bool = False
@@ -144,6 +161,7 @@ class EngineLaw(Law):
     base_bytes: int = int(0.14 * GIB)
     switch_bytes: int = int(0.41 * GIB)
     captured_switch_bytes: int = 0
+    cublas_comes_first: bool = False
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -169,6 +187,13 @@ class EngineLaw(Law):
     def sampler_of(self, model: ModelFacts, gpu: GpuType | None) -> SamplerLaw:
         """Return the sampler in use."""
         return self.v2_sampler if self.runs_v2(model, gpu) else self.sampler
+
+    def options_sampler_of(self, model: ModelFacts, gpu: GpuType | None) -> SamplerLaw | None:
+        """Return the sampler of the pass with every option on; None where the engine makes no such pass."""
+        if not (self.v2_samples_all_options and self.runs_v2(model, gpu)):
+            return None
+        is_amd = gpu is not None and gpu.vendor is Vendor.AMD
+        return ALL_OPTIONS_SAMPLER_ON_AMD if is_amd else ALL_OPTIONS_SAMPLER
 
     def profiles_tower_of(self, model: ModelFacts, gpu: GpuType | None) -> bool:
         """Whether the engine runs a tower when it measures."""

@@ -132,7 +132,7 @@ def _frame(
         weights=weights,
         adapters=adapters_term(rank),
         overhead=overhead_term(rank),
-        layout=rank_layout(request, split, settings, stage),
+        layout=rank_layout(request, gpu, split, settings, stage),
         host_bytes=host_bytes(rank),
         step=rank_step(rank),
         graphs=rank_graph_kind(rank),

@@ -18,9 +18,10 @@ class KvLaw(Law):
     attention, unless an EAGLE head drafts. ``concurrent_batches`` is the number of steps in flight for which a window
     reserves blocks (None: one per stage and one more). ``caches_state_prefixes`` means that recurrent states are held
     twice for prefix caching. ``saves_states`` means that a third state is kept for kernels that save states during a
-    prefill. ``reports_tokens_by_group`` means that the engine reports the blocks of one group of layers as its tokens;
-    later releases report the number of full-length requests times their length. ``packing`` is how pages of different
-    sizes share a block.
+    prefill. ``saves_gated_delta`` means that gated delta networks have such a kernel as well, and that blocks then are
+    whole :data:`GATED_DELTA_ALIGNMENT` tokens. ``reports_tokens_by_group`` means that the engine reports the blocks of
+    one group of layers as its tokens; later releases report the number of full-length requests times their length.
+    ``packing`` is how pages of different sizes share a block.
     """
 
     hybrid_manager: bool = False
@@ -28,9 +29,13 @@ class KvLaw(Law):
     concurrent_batches: int | None = 1
     caches_state_prefixes: bool = False
     saves_states: bool = True
+    saves_gated_delta: bool = False
     reports_tokens_by_group: bool = False
     packing: Packing = Packing.TUPLES
 
+
+GATED_DELTA_ALIGNMENT = 64
+"""``FLASHINFER_GDN_CHECKPOINT_ALIGNMENT`` of ``v1/attention/backends/gdn_attn.py``, 0.33."""
 
 _V = EngineVersion
 
@@ -73,6 +78,12 @@ CHANGES = (
         _V(0, 32),
         "MambaSpec.num_prefill_checkpoint_blocks, read in 0.32; our notes on 0.28 do not have it",
         {"saves_states": True},
+    ),
+    Change(
+        _V(0, 33),
+        "get_kv_cache_spec of QwenGatedDeltaNetAttention and Qwen4ExpPLELayer, Platform._align_hybrid_block_size, read "
+        "in 0.33",
+        {"saves_gated_delta": True},
     ),
 )
 """Every change of behaviour, newest last."""

@@ -128,6 +128,11 @@ CHANGES = (
         "sparse_mla_prefill_workspace_factor; rotary_embedding/mrope.py",
         {"trims_sparse_workspace": True, "shortens_tables": True},
     ),
+    Change(
+        _V(0, 33),
+        "v1/worker/gpu/model_runner.py, _dummy_sampler_run; v1/worker/gpu_worker.py, init_device. No start is known",
+        {"v2_samples_all_options": True, "cublas_comes_first": True},
+    ),
 )
 """Every change of behaviour, newest last."""
 
@@ -136,6 +141,9 @@ OLDEST_VERSION = CHANGES[0].since
 
 NEWEST_VERSION = CHANGES[-1].since
 """The newest release whose sources were read. Newer releases are given its law."""
+
+NEWEST_MEASURED = EngineVersion(0, 32)
+"""The newest release with a law that is not read in sources alone. What is planned for a later one is never sure."""
 
 
 _, *_LAWS = laws_after(CHANGES, EngineLaw())

@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
-from plimsoll.domain.caches import AttentionCache
+from plimsoll.domain.caches import AttentionCache, CacheSpec, StateCache, StateKind
 from plimsoll.domain.errors import UnsupportedModel
+from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.outcomes import EngineSettings, Split
 from plimsoll.domain.precision import TURBOQUANT, KvPrecision
 from plimsoll.domain.serving import Request
 from plimsoll.engines.vllm.memory.kv_cache import KvLayout, kv_layout
-from plimsoll.engines.vllm.memory.kv_law import KvLaw, kv_law_for
+from plimsoll.engines.vllm.memory.kv_cache.blocks import BLOCK_TOKENS
+from plimsoll.engines.vllm.memory.kv_law import GATED_DELTA_ALIGNMENT, KvLaw, kv_law_for
 from plimsoll.engines.vllm.memory.rank import value_bytes
 from plimsoll.engines.vllm.memory.turboquant import turboquant_block, with_native_ends
 from plimsoll.memory.draft import draft_caches, draft_tokens
 from plimsoll.memory.stages import CountedCaches, other_caches, stage_caches
 
+_FLASHINFER_SINCE = 9
 
-def rank_layout(request: Request, split: Split, settings: EngineSettings, stage: int) -> KvLayout:
+_OWN_GATED_DELTA = frozenset({"OlmoHybridForCausalLM"})
+"""Classes whose gated delta networks save no states (``layers/mamba/gdn/olmo_gdn_linear_attn.py``, read in 0.33)."""
+
+
+def rank_layout(request: Request, gpu: GpuType, split: Split, settings: EngineSettings, stage: int) -> KvLayout:
     """Return the cache layout of one rank of one stage.
 
     Raises:
         UnsupportedModel: the caches have no layout.
     """
-    last = stage == split.pipeline_parallel - 1
+    last, law = stage == split.pipeline_parallel - 1, kv_law_for(request.engine.version)
     if request.kv_precision in TURBOQUANT and (request.engine.speculation is not None or split.context_parallel > 1):
         what = "speculation or context parallelism"
         raise UnsupportedModel(request.model.name, f"the {request.kv_precision} KV cache together with {what}")
@@ -38,7 +46,8 @@ def rank_layout(request: Request, split: Split, settings: EngineSettings, stage:
         draft_tokens(request),
         draft_caches(request) if last else (),
         () if last else draft_caches(request),
-        kv_law_for(request.engine.version),
+        law,
+        saves_gated_delta=_saves_gated_delta(request.model, gpu, law),
     )
 
 
@@ -46,6 +55,27 @@ def _manages_kinds(model: ModelFacts, law: KvLaw, *, drafts: bool) -> bool:
     """Whether layers that keep less than the whole context are charged so (vLLM ``config/vllm.py``)."""
     chunked = any(isinstance(cache, AttentionCache) and cache.chunk_tokens for cache in model.caches())
     return law.hybrid_manager and not (chunked and (drafts or not law.charges_chunks))
+
+
+def _saves_gated_delta(model: ModelFacts, gpu: GpuType, law: KvLaw) -> bool:
+    """Whether gated delta networks save states from inside a prefill: FlashInfer's kernel does.
+
+    Hopper and Blackwell have it (``_resolve_gdn_prefill_backend`` of ``qwen_gdn_linear_attn.py``, 0.33; Blackwell's
+    wants keys of 128, as all published models have them).
+    """
+    if not law.saves_gated_delta or gpu.compute_capability is None or gpu.compute_capability[0] < _FLASHINFER_SINCE:
+        return False
+    kinds = {cache.kind for cache in model.caches() if isinstance(cache, StateCache)}
+    return StateKind.GATED_DELTA in kinds and model.architecture not in _OWN_GATED_DELTA
+
+
+def _saving(caches: CountedCaches) -> CountedCaches:
+    """Return the caches with states that are saved during a prefill: all of a model do it, or none."""
+    return tuple((_saved(cache), count) for cache, count in caches)
+
+
+def _saved(cache: CacheSpec) -> CacheSpec:
+    return replace(cache, checkpoints=True) if isinstance(cache, StateCache) else cache
 
 
 @lru_cache(maxsize=1024)
@@ -60,20 +90,29 @@ def _layout(
     draft: CountedCaches,
     elsewhere: CountedCaches,
     law: KvLaw,
+    *,
+    saves_gated_delta: bool,
 ) -> KvLayout:
+    here, others = (
+        stage_caches(model, stage, split.pipeline_parallel),
+        other_caches(model, stage, split.pipeline_parallel),
+    )
+    if saves_gated_delta:
+        here, others = _saving(here), _saving(others)
     return kv_layout(
-        (*stage_caches(model, stage, split.pipeline_parallel), *draft),
+        (*here, *draft),
         precision,
         split,
         batched_tokens=batched_tokens,
         dtype_bytes=dtype_bytes,
         speculative_tokens=speculative_tokens,
-        others=(*other_caches(model, stage, split.pipeline_parallel), *elsewhere),
+        others=(*others, *elsewhere),
         concurrent_batches=law.concurrent_batches,
         prefix_caching=law.caches_state_prefixes,
         state_checkpoints=law.saves_states,
         hybrid_manager=_manages_kinds(model, law, drafts=bool(draft)),
         packing=law.packing,
         block_tokens=turboquant_block(model, precision),
+        state_alignment=GATED_DELTA_ALIGNMENT if saves_gated_delta else BLOCK_TOKENS,
         model=model.name,
     )

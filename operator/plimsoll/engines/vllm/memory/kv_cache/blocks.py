@@ -31,18 +31,25 @@ LATENT_HYBRID_ALIGNMENT = 128
 """In models with recurrent states, latent attention has blocks of a multiple of 128 tokens."""
 
 
-def pages_of(caches: Sequence[CacheSpec], rank: RankFormat, block_tokens: int | None = None) -> tuple[Page, ...]:
+def pages_of(
+    caches: Sequence[CacheSpec],
+    rank: RankFormat,
+    block_tokens: int | None = None,
+    state_alignment: int = BLOCK_TOKENS,
+) -> tuple[Page, ...]:
     """Return the page of each cache, before the engine makes pages of different sizes equal.
 
     ``caches`` are those of the whole model, because they decide the block together. ``block_tokens`` overrules the
-    default for backends that want another one; a recurrent state may still enlarge it.
+    default for backends that want another one; a recurrent state may still enlarge it, to a multiple of
+    ``state_alignment`` tokens.
     """
     block = block_tokens or _preferred_block_tokens(caches)
     state_page = 0
     largest_state = max((state_bytes(cache, rank) for cache in caches if isinstance(cache, StateCache)), default=0)
     token_bytes = max((_alignment_bytes(cache, rank) for cache in caches), default=0)
     if largest_state and token_bytes:
-        fitting = _block_for_state(largest_state, token_bytes, _alignment(caches, block))
+        alignment = lcm(_alignment(caches, block), state_alignment)
+        fitting = _block_for_state(largest_state, token_bytes, alignment)
         block = max(block, _up_to_kernels(fitting, caches))
         state_page = block * token_bytes
     return tuple(_page(cache, rank, block, state_page) for cache in caches)

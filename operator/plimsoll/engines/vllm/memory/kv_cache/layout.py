@@ -13,7 +13,7 @@ from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import SCALED_BY_TOKEN, TURBOQUANT, KvPrecision
 from plimsoll.domain.units import ceil_div
-from plimsoll.engines.vllm.memory.kv_cache.blocks import pages_of
+from plimsoll.engines.vllm.memory.kv_cache.blocks import BLOCK_TOKENS, pages_of
 from plimsoll.engines.vllm.memory.kv_cache.groups import Layers, group_layers
 from plimsoll.engines.vllm.memory.kv_cache.packed import Packing, packed_groups
 from plimsoll.engines.vllm.memory.kv_cache.pages import Holding, Page
@@ -152,6 +152,7 @@ def kv_layout(
     retained_tokens: int = 0,
     prefix_caching: bool = True,
     state_checkpoints: bool = True,
+    state_alignment: int = BLOCK_TOKENS,
     hybrid_manager: bool = True,
     packing: Packing = Packing.DENSE,
     model: str = "this model",
@@ -173,6 +174,7 @@ def kv_layout(
         prefix_caching: whether it is on. Then a model with attention holds each recurrent state twice. Releases before
             0.28 leave it off for models with recurrent states (vLLM's pull request 50991).
         state_checkpoints: whether prefix caching keeps a block more for kernels that save states from inside a prefill.
+        state_alignment: tokens of which a block is a multiple where a state decides its size.
         hybrid_manager: false where windows are charged as full attention.
         packing: how pages of different size share a block, for caches that the engine packs.
         model: the name in error messages.
@@ -185,7 +187,7 @@ def kv_layout(
     ):
         raise UnsupportedModel(model, f"the {precision} KV cache of rows whose format the kernels fix")
     rank = RankFormat(precision, dtype_bytes, split.tensor_parallel, speculative_tokens, model)
-    layers = _layers(caches, others, rank, block_tokens)
+    layers = _layers(caches, others, rank, block_tokens, state_alignment)
     if any(isinstance(cache, RowCache) and cache.packed for cache, _ in (*caches, *others)):
         grouping = packed_groups(layers, packing)
     else:
@@ -225,10 +227,11 @@ def _layers(
     others: Sequence[tuple[CacheSpec, int]],
     rank: RankFormat,
     block_tokens: int | None,
+    state_alignment: int,
 ) -> list[Layers]:
     here = [count for _, count in caches] + [0] * len(others)
     everywhere = [*caches, *others]
-    pages = pages_of([cache for cache, _ in everywhere], rank, block_tokens)
+    pages = pages_of([cache for cache, _ in everywhere], rank, block_tokens, state_alignment)
     return [Layers(page, own, count) for page, own, (_, count) in zip(pages, here, everywhere, strict=True)]
 
 
