@@ -9,7 +9,8 @@ from pathlib import Path
 
 from benchmarks.accuracy.loading import CONFIGS, LOGS, ORACLE, RUNS, Sources, load
 from benchmarks.accuracy.predictors import ask_all, peers_named
-from benchmarks.accuracy.report import summary, write_figures, write_into, write_predictions
+from benchmarks.accuracy.report import STARTS, summary, write_figures, write_into, write_predictions
+from benchmarks.accuracy.starts import reports, table
 from benchmarks.accuracy.table import markdown, table_rows
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,13 +29,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     columns = ask_all(loaded, peers)
     rows = list(table_rows(loaded, columns))
     text = "\n".join([markdown(rows, columns), "", *summary(loaded, columns)])
-    sys.stdout.write(f"{text}\n")
+    reported = "\n".join(table(reports()))
+    sys.stdout.write(f"{text}\n\n{reported}\n")
     write_predictions(asked.predictions, loaded, columns)
     sys.stderr.write(f"every prediction: {asked.predictions}\n")
     if asked.json:
         write_figures(asked.json, rows, loaded, columns)
     if asked.write:
         write_into(asked.write, text)
+        write_into(asked.write, reported, *STARTS)
     return 0
 
 

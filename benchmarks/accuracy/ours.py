@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -25,8 +25,10 @@ from plimsoll.domain.units import GIB
 from plimsoll.engines.vllm.memory.allocator import loading_bytes
 from plimsoll.engines.vllm.memory.estimate import estimate, estimate_of_stage
 from plimsoll.engines.vllm.memory.laws import OLDEST_VERSION, law_for
+from plimsoll.engines.vllm.memory.least_step import least_step
 from plimsoll.engines.vllm.memory.served import COPIES_ENCODER_SINCE, served_model
 from plimsoll.engines.vllm.memory.shared_indexers import with_loaded_indexers
+from plimsoll.engines.vllm.settings import KV_DTYPES
 from plimsoll.facts.models.config_json import read_model_facts
 from plimsoll.facts.models.eagle import as_engine_head
 from plimsoll.memory.weights import stage_weights, weights_bytes
@@ -41,6 +43,7 @@ _DTYPES: Final = {
     "half": Precision.FP16,
     "bfloat16": Precision.BF16,
 }
+_KV_FORMATS: Final = {word: precision for precision, word in KV_DTYPES.items()}
 _REFUSALS: Final = (InvalidInput, UnsupportedModel, ValueError)
 
 
@@ -112,9 +115,31 @@ def _parameters(setup: Setup) -> Prediction:
 def _predict(setup: Setup) -> Prediction:
     if setup.gpu is None:
         return _weights(setup)
+    asked = question_of(setup, setup.gpu)
+    first = estimate_of_stage(asked.request, asked.gpu, asked.split, asked.settings, 0)
+    return _prediction(setup, asked.figures, first)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A start as the law is asked about it, and its estimate."""
+
+    request: Request
+    gpu: GpuType
+    split: Split
+    settings: EngineSettings
+    figures: MemoryEstimate
+
+
+def question_of(setup: Setup, card: GpuType) -> Question:
+    """Return the question of a start on a card.
+
+    Raises:
+        UnsupportedModel, ValueError: no law covers it.
+    """
     facts = _served(setup)
     percent = math.ceil(setup.utilization * 100 - 1e-9)
-    gpu = _gpu_with_budget(setup.gpu, setup.utilization, percent)
+    gpu = _gpu_with_budget(card, setup.utilization, percent)
     request = Request(
         key=ObjectKey("benchmark", "case"),
         model=facts,
@@ -133,10 +158,12 @@ def _predict(setup: Setup) -> Prediction:
             unfollowed=_attention(setup),
         ),
     )
-    settings = _settings(setup, percent)
-    first = estimate_of_stage(request, gpu, _split(setup), settings, 0)
-    found = _with_real_room(setup, setup.gpu, estimate(request, gpu, _split(setup), settings))
-    return _prediction(setup, found, first)
+    settings, split = _settings(setup, percent), _split(setup)
+    if "max_num_batched_tokens" in setup.assumed:  # the engine's own default grows with the largest input
+        step = max(settings.max_num_batched_tokens, least_step(request, settings.max_num_seqs))
+        settings = replace(settings, max_num_batched_tokens=step)
+    found = _with_real_room(setup, card, estimate(request, gpu, split, settings))
+    return Question(request, gpu, split, settings, found)
 
 
 def _widest(setup: Setup) -> Prediction:
@@ -271,6 +298,8 @@ def _automatic(facts: ModelFacts) -> Precision:
 
 
 def _kv_precision(setup: Setup, facts: ModelFacts) -> KvPrecision:
+    if setup.kv_cache_dtype in _KV_FORMATS:
+        return _KV_FORMATS[setup.kv_cache_dtype]
     if setup.kv_cache_dtype.startswith("fp8"):
         return KvPrecision.FP8
     if setup.kv_cache_dtype.startswith("nvfp4"):

@@ -18,6 +18,9 @@ from benchmarks.accuracy.table import TableRow
 
 BEGIN = "<!-- begin: written by `python -m benchmarks.accuracy` -->"
 END = "<!-- end -->"
+STARTS = ("<!-- begin starts: written by `python -m benchmarks.accuracy` -->", "<!-- end starts -->")
+"""The markers of the table of reported starts."""
+
 _NO_CONFIGURATION = "no configuration: "
 _HIDDEN = ("config", "gpu", "checkpoint", "version", "id", "model", "draft", "possible")
 
@@ -42,18 +45,18 @@ def write_figures(path: Path, rows: Sequence[TableRow], loaded: Loaded, columns:
     path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
-def write_into(path: Path, text: str) -> None:
-    """Put ``text`` between the markers of a document.
+def write_into(path: Path, text: str, first: str = BEGIN, last: str = END) -> None:
+    """Put ``text`` between two markers of a document.
 
     Raises:
-        ValueError: the document has no pair of markers.
+        ValueError: the document has no such pair.
     """
     document = path.read_text(encoding="utf-8")
-    before, begin, rest = document.partition(BEGIN)
-    _, end, after = rest.partition(END)
+    before, begin, rest = document.partition(first)
+    _, end, after = rest.partition(last)
     if not begin or not end:
-        raise ValueError(f"--write: {path} has no lines {BEGIN!r} and {END!r}")
-    path.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")
+        raise ValueError(f"--write: {path} has no lines {first!r} and {last!r}")
+    path.write_text(f"{before}{first}\n\n{text}\n\n{last}{after}", encoding="utf-8")
 
 
 def summary(loaded: Loaded, columns: Sequence[Column]) -> Iterator[str]:

@@ -13,7 +13,7 @@ from plimsoll.domain.engine_choice import EngineChoice
 from plimsoll.domain.engine_options import CpuOffload
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.fingerprint import fingerprint
-from plimsoll.domain.outcomes import Option, Split, Target
+from plimsoll.domain.outcomes import MemoryEstimate, Option, Split, Target
 from plimsoll.domain.serving import Request
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
@@ -55,12 +55,24 @@ def environment(wanted: Request) -> dict[str, str]:
     return dict(launch(options(engine_version=str(wanted.engine.version)), choice).environment)
 
 
+def figures(wanted: Request) -> MemoryEstimate:
+    return VLLM.estimate(wanted, gpu(H100), Split(1), VLLM.settings(wanted, gpu(H100), Split(1)))
+
+
+def host_bytes(wanted: Request) -> int:
+    return figures(wanted).host_bytes
+
+
+def weights(wanted: Request) -> int:
+    return figures(wanted).weights_bytes
+
+
 @every_case("release", RELEASES)
 def test_an_offload_gets_the_first_runner_where_the_second_has_none(release: str) -> None:
     wanted = asked(release, **CPU_OFFLOAD)
     assert wanted.engine.model_runner == (1 if release in WITHOUT else None)
     assert environment(wanted).get(SWITCH) == ("0" if release in WITHOUT else None)
-    assert VLLM.offloads(wanted, gpu(H100))
+    assert host_bytes(wanted) == 4 * GIB
 
 
 @every_case("release", RELEASES)
@@ -75,7 +87,7 @@ def test_the_users_own_switch_counts(release: str) -> None:
     assert asked(release, "1").engine.model_runner == 2
     assert asked(release, "maybe").engine.model_runner is None
     if release >= "0.28":
-        assert VLLM.offloads(asked(release, "1", **CPU_OFFLOAD), gpu(H100))
+        assert host_bytes(asked(release, "1", **CPU_OFFLOAD)) == 4 * GIB
         return
     with pytest.raises(InvalidInput) as refused:
         asked(release, "1", **CPU_OFFLOAD)
@@ -91,8 +103,11 @@ def test_what_an_engine_does_that_nobody_told_is_known_by_its_release_and_model(
     """Qwen3-8B is served by the second runner from 0.22 on: its flags of an offload did nothing up to 0.27."""
     kept = EngineChoice(EngineVersion(0, 25, 1), residency=CpuOffload(4 * GIB))
     foreign = replace(asked("0.25.1"), engine=kept)
-    assert not VLLM.offloads(foreign, gpu(H100))
-    assert VLLM.offloads(replace(foreign, engine=replace(kept, version=EngineVersion(0, 21))), gpu(H100))
+    assert host_bytes(foreign) == 0
+    assert weights(foreign) == weights(replace(foreign, engine=replace(kept, residency=None)))
+    older = replace(foreign, engine=replace(kept, version=EngineVersion(0, 21)))
+    assert host_bytes(older) == 4 * GIB
+    assert weights(older) < weights(foreign)
 
 
 def test_the_law_follows_the_runner_that_is_named() -> None:

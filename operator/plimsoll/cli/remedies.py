@@ -194,11 +194,19 @@ def _other_flags(asked: Request, question: _Question, answer: Sized | Rejection)
     if not isinstance(answer, Sized):
         return
     here = replace(question, split=answer.split)
-    steps = (with_step(asked, tokens) for tokens in STEPS if tokens < answer.settings.max_num_batched_tokens)
-    yield from islice((each for step in steps for each in _checked((step,), here)), 1)
+    if answer.figures.fit_of_step is Fit.NO:
+        yield from _checked((with_step(asked, answer.figures.least_step_tokens),), here)
+    yield from islice(_smaller_steps(asked, here, answer.settings.max_num_batched_tokens), 1)
     yield from _larger_share(asked, here)
     for change in (*other_engines(asked, question.gpu), *fewer_features(asked)):
         yield from _checked((change,), here)
+
+
+def _smaller_steps(asked: Request, question: _Question, today: int) -> Iterator[Remedy]:
+    """Yield smaller steps, the largest first. The engine may need a larger one than is asked for."""
+    for tokens in STEPS:
+        found = _checked((with_step(asked, tokens),), question) if tokens < today else ()
+        yield from (each for each in found if each.answer.settings.max_num_batched_tokens == tokens)
 
 
 def _larger_share(asked: Request, question: _Question) -> Iterator[Remedy]:
@@ -208,7 +216,8 @@ def _larger_share(asked: Request, question: _Question) -> Iterator[Remedy]:
         shares, 1, key=lambda percent: int(question.fitting(with_share(asked, percent).request) is not None)
     )
     if first < len(shares):
-        yield from _checked((with_share(asked, shares[first]),), question)
+        found = _checked((with_share(asked, shares[first]),), question)
+        yield from (each for each in found if each.answer.settings.gpu_memory_utilization_percent == shares[first])
 
 
 def _other_gpu(asked: Request, than: GpuType) -> Iterator[Remedy]:
@@ -271,7 +280,7 @@ def _fewer_sequences(asked: Request, question: _Question) -> Iterator[Remedy]:
         return fit_of(with_sequences(asked, count).request, *place) is Fit.SURE
 
     fewer = largest(fits, asked.shape.concurrency, fixed)
-    if fewer is not None:
+    if fewer is not None and fewer < fixed:
         yield from _checked((with_sequences(asked, fewer),), question)
 
 

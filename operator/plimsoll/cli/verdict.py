@@ -17,6 +17,11 @@ _SAID = {Fit.SURE: "fits for sure", Fit.PROBABLE: "fits only probably", Fit.NO: 
 def verdict(figures: MemoryEstimate) -> str:
     """A sentence on whether it fits. If an override decides, it names the override and the law's answer."""
     may = f"the engine may use {format_gib(figures.budget_bytes)}"
+    if figures.fit_of_step is Fit.NO:
+        return (
+            f"It does not start: a step has {figures.step_tokens:,} tokens, and it needs {figures.least_step_tokens:,} "
+            "at least, for one token of each sequence or for the largest input that is read as a whole."
+        )
     if figures.fit_of_states is figures.fit is not Fit.SURE:
         states = f"the cache has blocks for the recurrent states of {figures.max_sequences} sequences for sure"
         return f"It {_SAID[figures.fit]}: {states}, and {figures.sequences} are to run at the same time."

@@ -128,6 +128,7 @@ class MemoryEstimate:
     replica together, and the need is that of a share of requests that is rounded up, times the engines.
     ``max_sequences`` limits ``--max-num-seqs`` of models with a recurrent state, on each engine, at the upper edge of
     the band, and ``max_sequences_high`` at its lower edge; ``sequences`` is the number that it is started with.
+    ``step_tokens`` is its ``--max-num-batched-tokens``, and ``least_step_tokens`` the least with which it starts.
     ``doubts`` are those
     about the estimate itself. They follow from the model and the engine's release, so all candidates share them.
     ``taught_by`` says whose engines taught the term of that name; None where nothing was learned.
@@ -147,6 +148,8 @@ class MemoryEstimate:
     kv_reported_tokens: int = 0
     kv_block_tokens: int = 16
     sequences: int = 0
+    step_tokens: int = 0
+    least_step_tokens: int = 0
     max_sequences: int | None = None
     max_sequences_high: int | None = None
     host_bytes: int = 0
@@ -263,8 +266,13 @@ class MemoryEstimate:
     @property
     def fit_by_figures(self) -> Fit:
         """Whether the need fits by the figures alone. Candidates are compared by it, because they share all doubts."""
-        both = (self.fit_of_bytes, self.fit_of_states)
-        return next(verdict for verdict in (Fit.NO, Fit.PROBABLE, Fit.SURE) if verdict in both)
+        each = (self.fit_of_bytes, self.fit_of_states, self.fit_of_step)
+        return next(verdict for verdict in (Fit.NO, Fit.PROBABLE, Fit.SURE) if verdict in each)
+
+    @property
+    def fit_of_step(self) -> Fit:
+        """Whether a step is large enough. The engine refuses to start with a smaller one."""
+        return Fit.SURE if self.step_tokens >= self.least_step_tokens else Fit.NO
 
     @property
     def fit_of_states(self) -> Fit:

@@ -144,8 +144,6 @@ class Engine:
             environment, and the weights that are to stay in host memory; None where it chooses. The default has one.
         offload_refusal: why a release with that model runner keeps no weights in host memory, and what to write; None
             where it does. The default refuses nothing.
-        offloads: whether an engine that is started with the request's own options really keeps weights in host memory,
-            on a GPU type. The default does.
         other_runner: the model runner that does not serve a request on a GPU type, and the variable that names it; None
             where there is but one, which is the default.
         draft_refusal: why a release does not serve requests as long as that with a draft, and what to write; None where
@@ -186,7 +184,6 @@ class Engine:
     context_refusal: Callable[[ModelFacts, int, Sequence[str], Mapping[str, str]], str | None] = lambda *_: None
     model_runner: Callable[[EngineVersion, Mapping[str, str], Residency | None], int | None] = lambda *_: None
     offload_refusal: Callable[[EngineVersion, int | None], str | None] = lambda *_: None
-    offloads: Callable[[Request, GpuType], bool] = lambda *_: True
     other_runner: Callable[[Request, GpuType], tuple[int, str] | None] = lambda *_: None
     draft_refusal: Callable[[Speculation, int, EngineVersion], str | None] = lambda *_: None
     cache_refusal: Callable[[ModelFacts, Precision, KvPrecision, EngineVersion], str | None] = lambda *_: None

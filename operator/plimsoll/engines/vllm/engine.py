@@ -20,7 +20,7 @@ from plimsoll.engines.vllm.memory.laws import OLDEST_VERSION
 from plimsoll.engines.vllm.memory.served import COPIES_ENCODER_SINCE, served_model
 from plimsoll.engines.vllm.memory.shared_indexers import with_loaded_indexers
 from plimsoll.engines.vllm.metrics import METRICS
-from plimsoll.engines.vllm.model_runner import model_runner, offload_refusal, offloads, other_runner
+from plimsoll.engines.vllm.model_runner import model_runner, offload_refusal, other_runner
 from plimsoll.engines.vllm.owned_flags import OWNED_FLAGS
 from plimsoll.engines.vllm.releases.support import release_refusal
 from plimsoll.engines.vllm.reported_cache import cache_bytes, full_length_tokens
@@ -70,7 +70,6 @@ VLLM = Engine(
     context_refusal=context_refusal,
     model_runner=model_runner,
     offload_refusal=offload_refusal,
-    offloads=offloads,
     other_runner=other_runner,
     draft_refusal=draft_refusal,
     cache_refusal=cache_refusal,

@@ -52,12 +52,6 @@ def offload_refusal(version: EngineVersion, runner: int | None) -> str | None:
     )
 
 
-def offloads(request: Request, gpu: GpuType) -> bool:
-    """Whether an engine that is started with the request's own options really keeps weights in host memory."""
-    engine = request.engine
-    return law_for(engine.version, engine.model_runner).offloads_weights_of(request.model, gpu)
-
-
 def other_runner(request: Request, gpu: GpuType) -> tuple[int, str] | None:
     """Return the runner that does not serve a request, and the variable that names it; None where there is but one."""
     engine = request.engine

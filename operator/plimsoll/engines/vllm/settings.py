@@ -14,11 +14,10 @@ from plimsoll.domain.serving import Request
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.memory.cuda_graphs import NO_GRAPHS, GraphKind, graph_kind, largest_capture
-from plimsoll.engines.vllm.memory.encoder import tokens_in_one_step
 from plimsoll.engines.vllm.memory.estimate import least_bytes
 from plimsoll.engines.vllm.memory.laws import law_for
+from plimsoll.engines.vllm.memory.least_step import least_step
 from plimsoll.engines.vllm.memory.outside_budget import Outside, outside_budget
-from plimsoll.engines.vllm.memory.pooled_step import reads_at_once
 from plimsoll.engines.vllm.releases.support import needs_permission
 from plimsoll.engines.vllm.server_defaults import has_small_defaults
 from plimsoll.memory.draft import draft_tokens
@@ -46,7 +45,7 @@ _LARGE_SEQUENCES_SINCE = EngineVersion(0, 8, 5)
 _SAME_TYPES_SINCE = EngineVersion(0, 33)
 
 _VLLM_DTYPES = {Precision.FP32: "float32", Precision.BF16: "bfloat16", Precision.FP16: "float16"}
-_VLLM_KV_DTYPES = {
+KV_DTYPES = {
     KvPrecision.BF16: "bfloat16",
     KvPrecision.FP16: "float16",
     KvPrecision.FP8: "fp8",
@@ -176,7 +175,7 @@ def _small_step(request: Request, sequences: int, usual: int) -> int:
     """Return the step of a small card where the usual step is larger and the user has not fixed it."""
     if request.engine.max_batched_tokens is not None:
         return usual
-    return max(_fewest_tokens(request, sequences), min(usual, _SMALL_STEP_TOKENS))
+    return max(least_step(request, sequences), min(usual, _SMALL_STEP_TOKENS))
 
 
 def _batched_tokens(request: Request, gpu: GpuType, split: Split) -> int:
@@ -185,7 +184,7 @@ def _batched_tokens(request: Request, gpu: GpuType, split: Split) -> int:
     If the two conflict, the minimum wins.
     """
     wanted, sequences = request.engine.max_batched_tokens or _step_tokens(request, gpu), sequences_of(request, split)
-    return max(_fewest_tokens(request, sequences), min(wanted, sequences * request.shape.context_tokens))
+    return max(least_step(request, sequences), min(wanted, sequences * request.shape.context_tokens))
 
 
 def _step_tokens(request: Request, gpu: GpuType) -> int:
@@ -195,21 +194,6 @@ def _step_tokens(request: Request, gpu: GpuType) -> int:
 def _is_large(gpu: GpuType, version: EngineVersion) -> bool:
     small = "a100" in gpu.name or has_small_defaults(version, gpu)
     return gpu.usable_bytes >= _LARGE_GPU_BYTES and not small
-
-
-def _fewest_tokens(request: Request, sequences: int) -> int:
-    """Return the engine's minimum: a token for every sequence; with adapters, also its drafted tokens.
-
-    A model that reads its input at once needs a step for the longest input (``config/scheduler.py``: without chunked
-    prefill), and one that reads images or videos as a whole needs a step for the largest. Source: vLLM,
-    ``engine/arg_utils.py``.
-    """
-    speculation, context = request.engine.speculation, request.shape.context_tokens
-    drafted = 0 if speculation is None or request.engine.lora is None else speculation.tokens
-    input_tokens = context if reads_at_once(request.model) else 0
-    release, runner = request.engine.version, request.engine.model_runner
-    item_tokens = tokens_in_one_step(request.model, release, law_for(release, runner), context)
-    return max(sequences * (1 + drafted), input_tokens, item_tokens)
 
 
 def _runner(request: Request) -> str | None:
@@ -258,7 +242,7 @@ def _kv_cache_dtype(model: ModelFacts, precision: KvPrecision, gpu: GpuType, dty
     """Return ``auto`` where the engine would choose the same type. Without bf16, cache and weights are cast to fp16."""
     wanted = KvPrecision.FP16 if precision is KvPrecision.BF16 and _lacks_bf16(gpu) else precision
     automatic = model.checkpoint.kv_precision or _same_as(dtype)
-    return "auto" if wanted is automatic else _VLLM_KV_DTYPES[wanted]
+    return "auto" if wanted is automatic else KV_DTYPES[wanted]
 
 
 def cache_refusal(
@@ -271,7 +255,7 @@ def cache_refusal(
     if release < _SAME_TYPES_SINCE or kv_precision not in (KvPrecision.BF16, KvPrecision.FP16):
         return None
     dtype = _dtype_beside_quantized(model, precision)
-    if _VLLM_KV_DTYPES[kv_precision] == _VLLM_DTYPES[dtype]:
+    if KV_DTYPES[kv_precision] == _VLLM_DTYPES[dtype]:
         return None
     return (
         f"Since {_SAME_TYPES_SINCE} vLLM refuses to start where a 16-bit cache has another type than the model, here "

@@ -15,6 +15,7 @@ from plimsoll.engines.vllm.memory.band import doubtful_weights
 from plimsoll.engines.vllm.memory.cache_term import cache_bytes, cache_term
 from plimsoll.engines.vllm.memory.cuda_graphs import GraphParts, graphs_term
 from plimsoll.engines.vllm.memory.frame import Frame, frame_of
+from plimsoll.engines.vllm.memory.least_step import least_step
 from plimsoll.engines.vllm.memory.pooled_step import tokens_at_once
 from plimsoll.engines.vllm.memory.rank import Rank
 from plimsoll.engines.vllm.memory.turboquant import scratch_bytes, scratch_terms
@@ -108,6 +109,8 @@ def estimate_of_stage(
         kv_reported_tokens=engines * (layout.tokens_by_group(left) if frame.counts_groups else expected),
         kv_block_tokens=layout.block_tokens,
         sequences=settings.max_num_seqs,
+        step_tokens=settings.max_num_batched_tokens,
+        least_step_tokens=least_step(request, settings.max_num_seqs),
         max_sequences=layout.max_sequences(max(0, left - edges.high_bytes)),
         max_sequences_high=layout.max_sequences(max(0, left + slack)),
         host_bytes=frame.host_bytes,

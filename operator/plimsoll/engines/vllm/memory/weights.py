@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from plimsoll.domain.engine_options import Residency
 from plimsoll.domain.terms import WEIGHTS, Derivation, Line, Term
 from plimsoll.engines.vllm.memory.allocator import loading_bytes, step_buffer_bytes
 from plimsoll.engines.vllm.memory.layout_lines import layout_lines
@@ -21,12 +22,18 @@ def weights_term(rank: Rank) -> Term:
 
 def host_bytes(rank: Rank) -> int:
     """Return the bytes of weights that stay in host memory."""
-    return 0 if rank.request.engine.residency is None else _resident(rank).host_bytes
+    return 0 if _residency(rank) is None else _resident(rank).host_bytes
 
 
 def _resident(rank: Rank) -> Resident:
     request = rank.request
-    return resident_weights(request.model, request.precision, rank.split, request.engine.residency, rank.stage)
+    return resident_weights(request.model, request.precision, rank.split, _residency(rank), rank.stage)
+
+
+def _residency(rank: Rank) -> Residency | None:
+    """Return the wish for weights in host memory; None where the runner that serves the model ignores it."""
+    request = rank.request
+    return request.engine.residency if rank.law.offloads_weights_of(request.model, rank.gpu) else None
 
 
 def _extra(rank: Rank, batched_tokens: int) -> int:
@@ -60,7 +67,7 @@ def _lines(rank: Rank) -> Iterator[Line]:
     if buffers:
         yield Line("step buffers", f"{tokens:,} tokens x {buffers // tokens:,} B", buffers)
     yield from layout_lines(rank)
-    if request.engine.residency is not None:
+    if _residency(rank) is not None:
         resident = _resident(rank)
         yield Line("in host memory", "decoder layers that leave the GPU", -resident.host_bytes)
         if resident.buffer_bytes:
