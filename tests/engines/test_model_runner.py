@@ -19,7 +19,6 @@ from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.engine import VLLM
 from plimsoll.engines.vllm.launch import launch
-from plimsoll.engines.vllm.memory.laws import law_for
 from plimsoll.engines.vllm.memory.runners import SWITCH
 from tests.render.workloads import options
 from tests.support.planning import H100, gpu, model
@@ -108,12 +107,6 @@ def test_what_an_engine_does_that_nobody_told_is_known_by_its_release_and_model(
     older = replace(foreign, engine=replace(kept, version=EngineVersion(0, 21)))
     assert host_bytes(older) == 4 * GIB
     assert weights(older) < weights(foreign)
-
-
-def test_the_law_follows_the_runner_that_is_named() -> None:
-    free, first, second = (law_for(EngineVersion(0, 25, 1), runner) for runner in (None, 1, 2))
-    assert [law.runs_v2(model(), gpu(H100)) for law in (free, first, second)] == [True, False, True]
-    assert law_for(EngineVersion(0, 25, 1)) == free
 
 
 def test_engines_with_another_runner_learn_apart() -> None:
