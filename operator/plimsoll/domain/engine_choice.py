@@ -53,7 +53,9 @@ class EngineChoice:
     ``unfollowed`` are further arguments that can change the memory and that no law covers. ``image`` is the user's own
     image (empty: the operator's), and ``image_vendor`` the GPU vendor of it. ``max_sequences`` is the most requests
     that run at the same time; None lets the planner raise the declared number to what the KV cache holds. ``host`` is
-    the host memory that the user's arguments make the engine take.
+    the host memory that the user's arguments make the engine take. ``own_defaults`` means that somebody starts the
+    engine without an operator: what is not named has the default of the engine and of the GPU, ``max_sequences`` is
+    that of one engine, and nothing is adjusted to what fits.
     """
 
     version: EngineVersion
@@ -70,6 +72,7 @@ class EngineChoice:
     name: str = DEFAULT_ENGINE
     host: HostUse = NO_HOST_USE
     image: str = ""
+    own_defaults: bool = False
 
     @property
     def fills_host_memory(self) -> bool:

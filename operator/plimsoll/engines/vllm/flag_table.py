@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from plimsoll.domain.versions import EngineVersion
+from plimsoll.engines.vllm.releases.older_options import OLDER_OPTIONS
 from plimsoll.engines.vllm.releases.serve_options import SERVE_OPTIONS
 
 _NEGATIVE_NUMBER = re.compile(r"-\d+|-\d*\.\d+")
@@ -101,6 +102,13 @@ def table_for(release: EngineVersion) -> FlagTable:
     """Return the options of a release; where it is not recorded, those of the newest recorded one."""
     tables = _tables()
     return tables.get(release) or tables[max(tables)]
+
+
+@lru_cache(maxsize=1)
+def table_with_older_flags() -> FlagTable:
+    """Return the options of the newest recorded release, and those that older releases have in addition."""
+    newest = _tables()[max(_tables())]
+    return FlagTable(newest.release, {**_by_name(OLDER_OPTIONS), **newest.options})
 
 
 def normalised(name: str) -> str:
