@@ -74,7 +74,7 @@ def _no_server(containers: list[Container]) -> str:
     if not containers:
         return (
             "It holds no container: write a Pod, an object with a pod template (Deployment, StatefulSet, Job, "
-            f"LeaderWorkerSet, ...), a List of these, a file of Docker Compose, or a {KIND}."
+            f"LeaderWorkerSet, ...), a List of these, a file of Docker Compose, or an {KIND}."
         )
     names = ", ".join(each.place for each in containers[:_MOST_NAMES])
     return f"None of its containers starts a server of {engine} ({names}): `{reader().example}` would be one."
