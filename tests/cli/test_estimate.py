@@ -264,7 +264,7 @@ def test_an_override_of_the_need_decides_and_says_so(
 def test_a_search_that_ends_at_its_bound_says_or_more(capsys: pytest.CaptureFixture[str]) -> None:
     words = (str(CONFIGS / "Qwen__Qwen2.5-0.5B.json"), "--gpu", H100, "--concurrency", "1", "--context", "16")
     shown = Ran(capsys, words).shown
-    assert "Longest context for 1 requests: 32,768 tokens or more (the model declares 32,768)." in shown
+    assert "Longest context for 1 request: 32,768 tokens or more (the model declares 32,768)." in shown
     assert "Most requests of 16 tokens: 65,536 or more." in shown
     found = one(capsys, *words)["inverse"]
     assert found["longestContext"] == {"value": 32_768, "orMore": True, "beyondDeclared": False}

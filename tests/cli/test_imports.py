@@ -45,6 +45,21 @@ def test_an_estimate_of_a_catalogued_model_imports_nothing_slow(options: tuple[s
     assert outside == set()
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--", "vllm", "serve", MODEL, "--max-model-len", "4096"],
+        [f"vllm serve {MODEL} --enable-lora --cpu-offload-gb 4 --kv-cache-dtype fp8 --limit-mm-per-prompt '{{}}'"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_command_about_a_catalogued_model_imports_nothing_slow(words: list[str], tmp_path: Path) -> None:
+    ran = command(["estimate", "--gpu", GPU, *words], tmp_path)
+    assert ran.status == 0, ran.err
+    assert GPU in ran.out
+    assert imported(ran.modules, SLOW | EXTRAS) == set()
+
+
 def test_lists_read_no_configuration(tmp_path: Path) -> None:
     models, gpus = command(["models"], tmp_path), command(["gpus"], tmp_path)
     assert tuple(models.out.splitlines()) == catalogued_models()

@@ -61,6 +61,11 @@ def fit(wanted: Request) -> Fit:
     return estimate(wanted, gpu(H100), Split(1), settings).fit
 
 
+def commanded(*unfollowed: str) -> Request:
+    """An engine that somebody starts with options that no law covers."""
+    return request(QWEN3, engine=EngineChoice(NEWEST_MEASURED, unfollowed=unfollowed, own_defaults=True))
+
+
 DOUBTFUL = {
     DoubtKind.GENERIC_READING: (asked(generic()), asked(model())),
     DoubtKind.NEWER_RELEASE: (asked(release=V(9, 9, 9)), asked(release=V(0, 32, 7))),
@@ -70,7 +75,13 @@ DOUBTFUL = {
     DoubtKind.NOT_MEASURED: (asked(LATENT, V(0, 29)), asked(LATENT, V(0, 23))),
     DoubtKind.TRANSFORMERS_BACKEND: (asked(release=V(0, 8, 3)), asked(release=V(0, 8, 4))),
     DoubtKind.NOT_IN_RELEASE: (asked(GPT_OSS, V(0, 10)), asked(GPT_OSS, V(0, 10, 1))),
+    DoubtKind.UNFOLLOWED_OPTIONS: (commanded("--block-size=32"), commanded()),
 }
+
+
+def test_the_same_options_of_a_deployment_are_a_warning_instead() -> None:
+    deployed = request(QWEN3, engine=EngineChoice(NEWEST_MEASURED, unfollowed=("--block-size=32",)))
+    assert kinds(deployed) == []
 
 
 def test_every_kind_is_looked_at() -> None:

@@ -7,15 +7,15 @@ from collections.abc import Iterable
 import pytest
 
 from plimsoll.domain.engine_failures import StartFailure
-from plimsoll.domain.engine_options import DraftMethod, LoraSlots
+from plimsoll.domain.engine_options import CpuOffload, DraftMethod, LoraSlots, MediaUse
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.start_logs import StartLog
 from plimsoll.engines.vllm.server_defaults import default_sequences, default_step, default_utilization
+from plimsoll.engines.vllm.start_fields import fields_of, integer_in, number_in, text_in
 from plimsoll.engines.vllm.start_log import read_start_log
-from plimsoll.engines.vllm.start_log_fields import fields_of, integer_in, number_in, text_in
 from plimsoll.engines.vllm.start_log_lines import LONGEST_LINE, MOST_CHARACTERS, MOST_LINES, lines_of_last_start
 from tests.support.planning import gpu
 from tests.support.start_logs import (
@@ -135,8 +135,8 @@ def test_options_that_change_the_memory_are_read() -> None:
     read_options = options.options
     assert (read_options.precision, read_options.quantizes_to) == (Precision.FP16, Precision.FP8)
     assert (read_options.kv_precision, read_options.enforce_eager) == (KvPrecision.FP8, True)
-    assert (read_options.cpu_offload_bytes, read_options.lora) == (4 * GIB, LoraSlots(3, 16))
-    assert (read_options.utilization, read_options.text_only) == (0.83, True)
+    assert (read_options.residency, read_options.lora) == (CpuOffload(4 * GIB), LoraSlots(3, 16))
+    assert (read_options.utilization, read_options.media) == (0.83, MediaUse(text_only=True))
     assert read_options.drafting is not None
     assert (read_options.drafting.method, read_options.drafting.tokens) == (DraftMethod.MTP, 2)
     assert [each.partition("=")[0] for each in read_options.unfollowed] == ["--hf-overrides"]

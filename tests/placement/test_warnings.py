@@ -65,6 +65,8 @@ def test_flags_that_the_estimate_does_not_follow_are_named_without_their_values(
     flags = ("--offload=4", "4", "--other", "x=y")
     (warning,) = model_warnings(replace(wanted, engine=replace(wanted.engine, unfollowed=flags)))
     assert warning.startswith("extraArgs holds --offload, --other: such flags")
+    commanded = replace(wanted.engine, unfollowed=flags, own_defaults=True)
+    assert model_warnings(replace(wanted, engine=commanded)) == (), "a doubt names those of a command"
 
 
 @pytest.mark.parametrize("forced", [Overrides(gpu_type=H100), Overrides(tensor_parallel=1)])
@@ -78,7 +80,10 @@ def test_states_for_as_many_sequences_as_declared_are_no_reason_to_warn() -> Non
     assert choice_warnings(request(), on_h100(max_sequences=declared)) == ()
     (warning,) = choice_warnings(request(), on_h100(max_sequences=declared - 1))
     assert f"states of {declared - 1} sequences fit for sure, {declared} are to run at the same time" in warning
-    assert "the engine refuses to start" in warning
+    assert warning.endswith("the engine refuses to start. Lower spec.engine.maxSequences.")
+    commanded = replace(request(), engine=replace(request().engine, own_defaults=True))
+    (warning,) = choice_warnings(commanded, on_h100(max_sequences=declared - 1))
+    assert warning.endswith(f"the engine refuses to start. Write --max-num-seqs {declared - 1}.")
     (warning,) = choice_warnings(request(), on_h100(max_sequences=declared - 1, max_sequences_high=declared))
     assert "the engine may refuse to start" in warning
 

@@ -68,30 +68,34 @@ def to_speculation(
     """
     if speculation is None:
         return None
-    tokens = speculation.tokens
-    if speculation.method is SpeculationMethod.NGRAM:
+    return speculation_of(speculation.method, speculation.tokens, model, draft)
+
+
+def speculation_of(method: SpeculationMethod, tokens: int, model: ModelFacts, draft: ModelFacts | None) -> Speculation:
+    """Return the planner's speculation by a method. Arguments and errors are those of :func:`to_speculation`."""
+    if method is SpeculationMethod.NGRAM:
         return Speculation(tokens)
-    if speculation.method is SpeculationMethod.MTP:
-        _check_predictor(speculation, model)
+    if method is SpeculationMethod.MTP:
+        _check_predictor(tokens, model)
         return Speculation(tokens, uses_predictor=True)
     if draft is None:
         raise ValueError(f"{DRAFT_FIELD} is named and its facts are not given")
-    if speculation.method is SpeculationMethod.EAGLE:
+    if method is SpeculationMethod.EAGLE:
         return _with_head(tokens, model, draft)
     return _with_draft(tokens, model, draft)
 
 
-def _check_predictor(speculation: SpeculationSpec, model: ModelFacts) -> None:
+def _check_predictor(tokens: int, model: ModelFacts) -> None:
     """Refuse a model without prediction layers, and a number of tokens that the engine cannot run.
 
     The engine runs the layers in turn. More tokens than layers must be a multiple of the layers (vLLM,
     ``config/speculative.py``).
     """
-    layers, tokens = len(model.predictor), speculation.tokens
+    layers = len(model.predictor)
     if not layers:
         raise InvalidInput(
             f"{FIELD}.method",
-            speculation.method.value,
+            SpeculationMethod.MTP.value,
             f"{model.name} has no multi-token-prediction layers; write Ngram, or Eagle or Draft with a draftModel.",
         )
     if tokens > layers and tokens % layers:

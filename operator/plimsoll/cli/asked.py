@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.serving import Request
@@ -24,6 +26,7 @@ class Asked:
     engine: str | None = None
     utilization: int | None = None
     batched_tokens: int | None = None
+    max_sequences: int | None = None
     prompt: int | None = None
     output: int | None = None
     eager: bool = False
@@ -38,7 +41,13 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """The request to estimate, and notes on the manifest fields that the command line overrides."""
+    """The request to estimate, and notes on the manifest fields that the command line overrides.
+
+    ``share`` is the exact part of a GPU that the engine may use; None where the request's whole percentage is exact.
+    ``command`` is what was read of a command line, for ``-o json``; None where the question is not about one.
+    """
 
     request: Request
     notes: tuple[str, ...] = ()
+    share: float | None = None
+    command: Mapping[str, Any] | None = None

@@ -92,9 +92,10 @@ def with_requests(request: Request, count: int) -> Change:
 
 
 def with_sequences(request: Request, count: int) -> Change:
-    """Return the change of a manifest's number of sequences."""
-    words = f"spec.engine.maxSequences {count}"
-    return Change(words, "", replace(request, engine=replace(request.engine, max_sequences=count)))
+    """Return the change of the number of sequences that a manifest or a command fixes."""
+    option = f"--max-num-seqs {count}"
+    words = f"at most {count:,} sequences" if request.engine.own_defaults else f"spec.engine.maxSequences {count}"
+    return Change(words, option, replace(request, engine=replace(request.engine, max_sequences=count)))
 
 
 def with_context(request: Request, tokens: int) -> Change:

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from plimsoll.adapters.models import ModelSources
-from plimsoll.adapters.similar_models import did_you_mean_model
 from plimsoll.api.speculation import draft_model
 from plimsoll.api.v1alpha1 import InferenceDeployment, ModelSpec
 from plimsoll.cli.cluster_access import ClusterAccess
-from plimsoll.cli.later import hub_models, inference_deployment
+from plimsoll.cli.later import inference_deployment
+from plimsoll.cli.model_sources import resolved_facts
 from plimsoll.cli.price_files import read_prices
-from plimsoll.domain.errors import InvalidInput, PlimsollError, RateLimited, SourceUnavailable
+from plimsoll.domain.errors import InvalidInput, PlimsollError
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.model import ModelFacts
 from plimsoll.facts.prices.repricing import OwnPrices
 
 Body = dict[str, Any]
-
-_WITHOUT_HUB = (
-    "give the model's config.json instead (a file, the folder of a downloaded checkpoint, or spec.model.config of a "
-    "manifest), or name one that `plimsoll models` lists."
-)
 
 
 def prices_from(path: str | None) -> OwnPrices:
@@ -82,41 +73,8 @@ def draft_of(resource: InferenceDeployment) -> ModelFacts | None:
     return Models().draft_of(resource)
 
 
-@dataclass(frozen=True, slots=True)
-class _HubIfAsked:
-    """The hub. Its libraries are imported on the first request: most questions are about catalogued models."""
-
-    cache: Path
-
-    def facts(self, name: str, revision: str | None, token: str | None, *, asker: str = "") -> ModelFacts:
-        """Read a model's facts. Blocks."""
-        return hub_models(self.cache).facts(name, revision, token, asker=asker)
-
-    def close(self) -> None:
-        """Do nothing: no request runs between two questions."""
-
-
-def hub_access() -> tuple[Path, str | None]:
-    """The folder for the hub's answers, and this user's token for it."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "plimsoll" / "hub"
-    return cache, os.environ.get("HF_TOKEN")
-
-
 def _facts(model: ModelSpec) -> ModelFacts:
-    cache, token = hub_access()
-    sources = ModelSources(hub=_HubIfAsked(cache))
-    try:
-        return sources.resolve(model.name, revision=model.revision, token=token, inline=model.config)
-    except SourceUnavailable as error:
-        raise SourceUnavailable(f"{error}. {_ways_out(error)}{did_you_mean_model(model.name)}") from error
-
-
-def _ways_out(error: SourceUnavailable) -> str:
-    """Return the ways that the user has where the hub does not answer, or not now."""
-    if isinstance(error, RateLimited):
-        pause = "" if error.pause_seconds is None else f"It asks for a pause of {error.pause_seconds} s. "
-        return f"{pause}To do without the hub, {_WITHOUT_HUB}"
-    return f"Check the network, name a mirror in HF_ENDPOINT, {_WITHOUT_HUB}"
+    return resolved_facts(model.name, model.revision, model.config)
 
 
 def live_object(namespace: str, name: str, access: ClusterAccess) -> Body | None:

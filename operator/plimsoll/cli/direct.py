@@ -72,6 +72,7 @@ def _is_plain(asked: Asked) -> bool:
         all(each is None for each in refers)
         and _is_within(asked.context, 1, MOST_TOKENS)
         and _is_within(asked.concurrency, 1, MOST_CONCURRENCY)
+        and _is_within(asked.max_sequences, asked.concurrency or DEFAULT_CONCURRENCY, MOST_CONCURRENCY)
         and _is_within(asked.batched_tokens, *STEP_TOKENS)
         and asked.precision in (None, AUTO, *_PRECISIONS)
         and asked.kv_precision in (None, AUTO, *_KV_PRECISIONS)
@@ -93,6 +94,7 @@ def _question(model: ModelFacts, asked: Asked) -> Question:
         version=_version(asked),
         gpu_memory_utilization_percent=asked.utilization or DEFAULT_UTILIZATION_PERCENT,
         max_batched_tokens=asked.batched_tokens,
+        max_sequences=asked.max_sequences,
         enforce_eager=asked.eager,
         media=MediaUse(text_only=asked.text_only),
     )

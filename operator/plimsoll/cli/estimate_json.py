@@ -32,6 +32,8 @@ def documents_of(answer: Answered, *, why: bool = False) -> str:
     documents = answer_documents(request, answer.rows, answer.split, alone=answer.is_alone)
     for document, row in zip(documents, answer.rows, strict=True):
         document["notes"] = list(answer.question.notes)
+        if answer.question.command is not None:
+            document["command"] = dict(answer.question.command)
         if why:
             document["working"] = working_document(row.answer)
     return json.dumps(documents, indent=2)

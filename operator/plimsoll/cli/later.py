@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from plimsoll.cli.answering import Answer
 from plimsoll.cli.asked import Asked, Question
+from plimsoll.domain.engine_choice import Speculation
+from plimsoll.domain.engine_options import SpeculationMethod
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.keys import ObjectKey
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from plimsoll.app.review.values import Means, Measured, Review, Wish
     from plimsoll.cli.cluster_access import ClusterAccess
     from plimsoll.cli.teachers import Lessons, Teachers
+    from plimsoll.cli.written_commands import Written
     from plimsoll.domain.serving import Request
 
 
@@ -188,6 +191,34 @@ def known_question(
     from plimsoll.cli.manifest_question import manifest_question
 
     return manifest_question(manifest, model, draft, asked, shortens=shortens)
+
+
+def speculation_of(method: SpeculationMethod, tokens: int, model: ModelFacts, draft: ModelFacts | None) -> Speculation:
+    """Return speculative decoding after the checks of the API, which import pydantic."""
+    from plimsoll.api import speculation
+
+    return speculation.speculation_of(method, tokens, model, draft)
+
+
+def model_facts(source: str, revision: str | None, field: str) -> ModelFacts:
+    """Return the facts of a model that the catalogue may not have. Files may be YAML."""
+    from plimsoll.cli import model_facts
+
+    return model_facts.model_facts(source, revision, field)
+
+
+def command_of_file(name: str) -> Written | Body:
+    """Return the first server of a file, or its InferenceDeployment. Importing YAML takes as long as the catalogue."""
+    from plimsoll.cli import command_files
+
+    return command_files.command_of_file(name)
+
+
+def read_manifest_question(document: Body, asked: Asked) -> Question:
+    """Return the question of an InferenceDeployment that was read. Imports as :func:`manifest_question`."""
+    from plimsoll.cli.estimate import question_of_manifest
+
+    return question_of_manifest(document, asked)
 
 
 def manifest_question(source: str, asked: Asked) -> Question:

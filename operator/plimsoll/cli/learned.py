@@ -30,10 +30,10 @@ def learned_answers(
         PlimsollError: a GPU type is not catalogued, or a source of observations cannot be used.
     """
     if not teachers.are_asked:
-        return question, answers(question.request, gpus, split)
+        return question, answers(question.request, gpus, split, question.share)
     lessons = lessons_of(teachers)
     request = taught_request(question.request, lessons)
-    found = answers(request, gpus, split)
+    found = answers(request, gpus, split, question.share)
     notes = (*question.notes, *lessons.notes, *_notes(request, found, lessons.taught))
     return replace(question, request=request, notes=notes), found
 

@@ -25,7 +25,8 @@ class Limits:
     def sentences(self) -> Iterator[str]:
         """One line for each question."""
         shape = self.request.shape
-        yield f"Longest context for {shape.concurrency:,} requests: {self._context()}."
+        requests = f"{shape.concurrency:,} request{'s' if shape.concurrency > 1 else ''}"
+        yield f"Longest context for {requests}: {self._context()}."
         if self.request.model.task is Task.POOL:
             yield f"Most requests at the same time, each of which waits for a step: {_number(self.sequences)}."
         else:

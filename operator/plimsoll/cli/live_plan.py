@@ -15,13 +15,14 @@ from plimsoll.app.exports.objects import objects_of
 from plimsoll.app.exports.values import Export
 from plimsoll.app.review.values import Means, Review, WhatIf, Wish
 from plimsoll.cli.cluster_access import ClusterAccess
-from plimsoll.cli.context import hub_access, prices_from
+from plimsoll.cli.context import prices_from
 from plimsoll.cli.documents import Manifests
 from plimsoll.cli.exits import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED
 from plimsoll.cli.fleet_files import fleet_file
 from plimsoll.cli.fleet_review import Ground, review_on
 from plimsoll.cli.later import default_namespace, replay, review
 from plimsoll.cli.markdown import review_markdown
+from plimsoll.cli.model_sources import hub_access
 from plimsoll.cli.node_group_files import groups_from
 from plimsoll.cli.price_files import priced_types
 from plimsoll.cli.review_documents import document

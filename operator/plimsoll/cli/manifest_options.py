@@ -32,6 +32,7 @@ def with_options(spec: Mapping[str, Any], asked: Asked, draft: Mapping[str, Any]
         "version": asked.engine,
         "gpuMemoryUtilizationPercent": asked.utilization,
         "maxBatchedTokens": asked.batched_tokens,
+        "maxSequences": asked.max_sequences,
         "enforceEager": asked.eager or None,
         "textOnly": asked.text_only or None,
         "cpuOffload": asked.cpu_offload,

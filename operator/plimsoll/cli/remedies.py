@@ -145,7 +145,8 @@ def remedies(
     """
     if isinstance(answer, Rejection) and answer.reason in WISHED:
         return
-    asked, question = by_law(request), _Question(gpu, split)
+    asked, question = by_law(_pinned(request, answer)), _Question(gpu, split)
+    yield from _fewer_sequences(asked, question)
     if at_length:
         yield from _other_flags(asked, question, answer)
     if not _is_hopeful(asked, question):
@@ -157,6 +158,17 @@ def remedies(
             yield first
             yield from found
             return
+
+
+def _pinned(request: Request, answer: Sized | Rejection) -> Request:
+    """Return the request of an engine without an operator with its defaults named, so that each can be changed."""
+    if not request.engine.own_defaults or not isinstance(answer, Sized):
+        return request
+    settings = answer.settings
+    named = replace(
+        request.engine, max_sequences=settings.max_num_seqs, max_batched_tokens=settings.max_num_batched_tokens
+    )
+    return replace(request, engine=named)
 
 
 def first_remedy(request: Request, gpu: GpuType, answer: Sized | Rejection, split: Split | None) -> Remedy | None:
@@ -182,7 +194,6 @@ def _is_hopeful(asked: Request, question: _Question) -> bool:
 
 
 def _one_change(asked: Request, question: _Question) -> Iterator[Remedy]:
-    yield from _fewer_sequences(asked, question)
     for way in _ways(asked, question):
         yield from _checked(way, question)
     yield from _smaller_load((), asked, question)

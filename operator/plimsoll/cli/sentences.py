@@ -39,10 +39,11 @@ def at_once(request: Request, answer: Sized) -> str:
 def headline(request: Request) -> str:
     """Return the model, its numbers and the load, as the memory law reads them."""
     shape, model, engine = request.shape, request.model, engine_of(request.engine.name).title
-    load = f"{shape.concurrency} requests of {shape.context_tokens:,} tokens, guaranteed"
+    requests = f"{shape.concurrency} request{'s' if shape.concurrency > 1 else ''}"
+    load = f"{requests} of {shape.context_tokens:,} tokens, guaranteed"
     if shape.expected_tokens is not None:
         lengths = f"{shape.expected_tokens:,} tokens on average, at most {shape.context_tokens:,}"
-        load = f"{shape.concurrency} requests, {lengths}"
+        load = f"{requests}, {lengths}"
     return (
         f"{model.name} ({model.architecture}, {model.evidence.value.lower()}): weights {request.precision}, "
         f"KV cache {request.kv_precision}, {load}, {engine} {request.engine.version}"

@@ -7,10 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from plimsoll.cli.files import read_text
+from plimsoll.cli.other_sources import GGUF, other_source
 from plimsoll.cli.yaml_documents import Broken, Document, read_documents
 from plimsoll.domain.errors import InvalidInput
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?")
+_GGUF = re.compile(r"[-_.]gguf\b", re.IGNORECASE)
+"""The end of names of repositories that hold GGUF files; a quantization may follow behind a colon."""
+
 _SUFFIXES = (".json", ".yaml", ".yml")
 _WRITE = "Write one config.json, or one InferenceDeployment."
 _NAME_ONE = (
@@ -25,6 +29,8 @@ def name_of(path: Path) -> str:
 
 
 def _check_name(source: str, field: str) -> None:
+    if _GGUF.search(source):
+        raise InvalidInput(field, source, GGUF)
     if not _NAME.fullmatch(source):
         raise InvalidInput(field, source, "There is no such file or folder. " + _NAME_ONE)
 
@@ -40,6 +46,9 @@ def _check_path(source: str, field: str) -> None:
     if not source.strip():
         raise InvalidInput(field, source, _NAME_ONE)
     path = Path(source)
+    fix = other_source(path)
+    if fix is not None:
+        raise InvalidInput(field, source, fix)
     if path.is_dir() and not (path / "config.json").is_file():
         raise InvalidInput(field, source, "The folder holds no config.json. " + _NAME_ONE)
     if path.suffix in _SUFFIXES and not path.exists():

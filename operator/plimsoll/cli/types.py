@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.api.gpu_names import did_you_mean
+from plimsoll.cli.shares import with_share
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.outcomes import Rejection, Split
@@ -35,8 +36,12 @@ def named_on_the_command_line(
     return overrides, tuple(notes)
 
 
-def answers(request: Request, gpus: Sequence[str], split: Split | None) -> list[Sized | Rejection]:
+def answers(
+    request: Request, gpus: Sequence[str], split: Split | None, share: float | None = None
+) -> list[Sized | Rejection]:
     """Return one answer for each GPU type: at the requested split, or at the best one that the manifest allows.
+
+    ``share`` is the exact part of a GPU that the engine may use, where the request rounds it.
 
     Raises:
         InvalidInput: a GPU type is not catalogued.
@@ -46,7 +51,8 @@ def answers(request: Request, gpus: Sequence[str], split: Split | None) -> list[
     if split is None and forced.tensor_parallel is not None:
         split = Split(forced.tensor_parallel)
     splits = splits_for(request) if split is None else (split,)
-    return [_answer(request, gpu, splits) for gpu in types]
+    exact = types if share is None else [with_share(gpu, share) for gpu in types]
+    return [_answer(request, gpu, splits) for gpu in exact]
 
 
 def left_out(

@@ -54,7 +54,9 @@ class EngineChoice:
     image (empty: the operator's), and ``image_vendor`` the GPU vendor of it. ``max_sequences`` is the most requests
     that run at the same time; None lets the planner raise the declared number to what the KV cache holds. ``host`` is
     the host memory that the user's arguments make the engine take. ``model_runner`` is the one of the engine's runners
-    that it is made to use, 1 or 2; None leaves the choice to the engine.
+    that it is made to use, 1 or 2; None leaves the choice to the engine. ``own_defaults`` means that somebody starts
+    the engine without an operator: what is not named has the default of the engine and of the GPU, ``max_sequences`` is
+    that of one engine, and nothing is adjusted to what fits.
     """
 
     version: EngineVersion
@@ -72,6 +74,7 @@ class EngineChoice:
     host: HostUse = NO_HOST_USE
     image: str = ""
     model_runner: int | None = None
+    own_defaults: bool = False
 
     @property
     def fills_host_memory(self) -> bool:

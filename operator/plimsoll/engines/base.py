@@ -20,6 +20,7 @@ from plimsoll.domain.versions import EngineVersion
 from plimsoll.domain.workload import WorkloadOptions
 from plimsoll.engines.flags import Misuse, OwnedFlag
 from plimsoll.engines.metrics import EngineMetrics
+from plimsoll.engines.start_commands import ImageRelease, StartCommand
 from plimsoll.engines.start_logs import StartLog
 
 
@@ -88,13 +89,29 @@ class StartLogReader:
     Attributes:
         read: the last start in the lines of a log; None if it is no log of this engine. The lines may be of any content
             and length.
-        settings: the settings that the logged engine ran with, on a GPU type with a split.
-        utilization: the share of the GPU that the logged engine may use.
     """
 
     read: Callable[[Iterable[str]], StartLog | None]
-    settings: Callable[[StartLog, Request, GpuType, Split], EngineSettings]
-    utilization: Callable[[StartLog], float]
+
+
+@dataclass(frozen=True, slots=True)
+class StartCommandReader:
+    """The reading of a command line that starts an engine's server.
+
+    Attributes:
+        arguments: the arguments of the server in the words of a command; None if it starts no server of this engine.
+        is_image: whether an image's entry point is the server, so that a container's arguments are its arguments.
+        release_of: the release that the tag of an image names; None where it names none.
+        read: what these arguments start, with the variables of the process, in a release. The third argument says where
+            they stand, for messages. Raises InvalidInput where a value that matters cannot be read.
+        example: a command for messages.
+    """
+
+    arguments: Callable[[Sequence[str]], tuple[str, ...] | None]
+    is_image: Callable[[str], bool]
+    release_of: Callable[[str], ImageRelease | None]
+    read: Callable[[Sequence[str], Mapping[str, str], str, EngineVersion], StartCommand]
+    example: str
 
 
 def _not_ruled_out(_: Request, __: GpuType, ___: Split) -> bool:
@@ -153,6 +170,8 @@ class Engine:
         misused_argument: the first of the user's arguments with which no engine of a release can start; None without
             any. The default knows no flags.
         start_logs: how its start-up log is read; None where nothing is known of it.
+        start_commands: how a command line that starts it is read; None where nothing is known of it.
+        default_utilization: the share of the GPU that a release uses where nobody names one. The default is 0.9.
     """
 
     name: str
@@ -189,3 +208,5 @@ class Engine:
     cache_refusal: Callable[[ModelFacts, Precision, KvPrecision, EngineVersion], str | None] = lambda *_: None
     misused_argument: Callable[[Sequence[str], EngineVersion], Misuse | None] = lambda *_: None
     start_logs: StartLogReader | None = None
+    start_commands: StartCommandReader | None = None
+    default_utilization: Callable[[EngineVersion], float] = lambda _: 0.9

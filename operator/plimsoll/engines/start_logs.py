@@ -5,45 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from plimsoll.domain.engine_failures import EngineFailure
-from plimsoll.domain.engine_options import DraftMethod, LoraSlots
 from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.versions import EngineVersion
-
-
-@dataclass(frozen=True, slots=True)
-class LoggedDrafting:
-    """Speculative decoding as the log names it. ``draft`` is the name of the draft model; None where there is none."""
-
-    method: DraftMethod
-    tokens: int
-    draft: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LoggedOptions:
-    """The options of one engine, as far as the log names them; None where it leaves the engine's default.
-
-    ``precision`` is the type of weights that are not quantized, and ``quantizes_to`` the type that the engine makes of
-    them if the checkpoint is not quantized. ``kv_precision`` None means that the checkpoint decides. ``utilization`` is
-    the share of the GPU. ``unfollowed`` are further arguments that can change the memory and that no law covers.
-    ``fixes_cache`` means that the user gave the bytes of the KV cache, so they say nothing about the other terms.
-    """
-
-    precision: Precision | None = None
-    quantizes_to: Precision | None = None
-    kv_precision: KvPrecision | None = None
-    max_model_len: int | None = None
-    max_num_seqs: int | None = None
-    max_num_batched_tokens: int | None = None
-    utilization: float | None = None
-    enforce_eager: bool = False
-    text_only: bool = False
-    cpu_offload_bytes: int = 0
-    lora: LoraSlots | None = None
-    drafting: LoggedDrafting | None = None
-    unfollowed: tuple[str, ...] = ()
-    fixes_cache: bool = False
+from plimsoll.engines.start_options import StartOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +53,7 @@ class StartLog:
     version: EngineVersion
     model: str | None
     split: Split
-    options: LoggedOptions
+    options: StartOptions
     figures: StartFigures
     gpu_name: str | None = None
     failure: EngineFailure | None = None

@@ -43,6 +43,10 @@ _SENTENCES = {
         "{title} {release} as published lacks {lacks}; {served} has it. Only an image of your own may load the model, "
         "and the fit is never called sure until an engine of this kind has served."
     ),
+    DoubtKind.UNFOLLOWED_OPTIONS: (
+        "These options can change the memory, and the memory law does not include them: {options}. The fit is never "
+        "called sure until an engine of this kind has served."
+    ),
 }
 
 _UNHEARD_OF = " The newest release known here is {known}: check the number."

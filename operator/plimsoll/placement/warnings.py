@@ -68,10 +68,12 @@ def choice_warnings(request: Request, choice: Option) -> tuple[str, ...]:
         )
     if choice.estimate.fit_of_states is not Fit.SURE:
         refuses = "refuses" if choice.estimate.fit_of_states is Fit.NO else "may refuse"
+        own = request.engine.own_defaults
+        most = choice.estimate.max_sequences
+        lower = f"Write --max-num-seqs {most}" if own else "Lower spec.engine.maxSequences"
         warnings.append(
             f"The recurrent states of {choice.estimate.max_sequences} sequences fit for sure, "
-            f"{choice.estimate.sequences} are to run at the same time: the engine {refuses} to start. Lower "
-            "spec.engine.maxSequences."
+            f"{choice.estimate.sequences} are to run at the same time: the engine {refuses} to start. {lower}."
         )
     return (*warnings, *_host_warnings(request, choice))
 
@@ -96,7 +98,10 @@ def model_warnings(request: Request) -> tuple[str, ...]:
             f"The model class {request.model.architecture} is not known here: its weights are those that the "
             "checkpoint stores, its KV cache was read as most classes lay it out, and the error band is wider."
         )
-    if unfollowed := [each.split("=")[0] for each in request.engine.unfollowed if each.startswith("-")]:
+    engine = request.engine
+    unfollowed = [each.split("=")[0] for each in engine.unfollowed if each.startswith("-")]
+    # A doubt says it of a command.
+    if unfollowed and not engine.own_defaults:
         warnings.append(
             f"extraArgs holds {', '.join(unfollowed)}: such flags can change what the engine takes, and the estimate "
             "does not follow them; what its engines report is learned."

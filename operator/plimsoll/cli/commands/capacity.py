@@ -14,10 +14,11 @@ from plimsoll.cli.capacity_answers import capacity_document, print_capacity
 from plimsoll.cli.capacity_question import Subject, located, measure_offline, wish_of
 from plimsoll.cli.cluster_access import ClusterAccess
 from plimsoll.cli.cluster_options import with_cluster
-from plimsoll.cli.context import hub_access, prices_from
+from plimsoll.cli.context import prices_from
 from plimsoll.cli.exits import EXIT_PLACED, EXIT_UNPLACED
 from plimsoll.cli.files import refuse_second_stdin
 from plimsoll.cli.later import default_namespace, measure, replay_capacity
+from plimsoll.cli.model_sources import hub_access
 from plimsoll.cli.namespaces import no_effect_note
 from plimsoll.cli.screen import screen
 from plimsoll.cli.snapshot_files import snapshot_from

@@ -7,25 +7,44 @@ from dataclasses import replace
 import click
 
 from plimsoll.cli.answered import Answered, answered
-from plimsoll.cli.asked import Asked
+from plimsoll.cli.asked import Asked, Question
 from plimsoll.cli.bars import print_answers, print_one
 from plimsoll.cli.direct import direct_question
 from plimsoll.cli.estimate_json import documents_of
 from plimsoll.cli.gpu_names import meant_types
-from plimsoll.cli.later import manifest_question
+from plimsoll.cli.later import command_of_file, manifest_question, read_manifest_question
 from plimsoll.cli.learned import learned_answers
 from plimsoll.cli.model_names import named
 from plimsoll.cli.screen import screen
+from plimsoll.cli.start_question import StartQuestion, start_question
+from plimsoll.cli.started import default_notes
 from plimsoll.cli.teachers import Teachers, with_teachers
 from plimsoll.cli.working import print_working
+from plimsoll.cli.written_commands import Written, command_in, reader
 from plimsoll.domain.engine_options import SpeculationMethod
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.outcomes import Split
+from plimsoll.domain.outcomes import Fit, Split
 from plimsoll.placement.sizing import Sized
 
+_PROGRAM_WORDS = 3
+"""The most words of a program that starts a server, such as ``-m MODULE serve``."""
 
-@click.command("estimate")
-@click.argument("model")
+
+class _Estimate(click.Command):
+    """A command whose MODEL may be a command line: what follows its first word is none of our options."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Write the ``--`` that people leave out in front of such a command."""
+        found = [reader().arguments(args[index : index + _PROGRAM_WORDS]) is not None for index in range(len(args))]
+        # The last of several beginnings in a row is the program itself: words before it may be our own.
+        starts = (index for index, here in enumerate(found) if here and not any(found[index + 1 : index + 2]))
+        first = None if "--" in args else next(starts, None)
+        return super().parse_args(ctx, args if first is None else [*args[:first], "--", *args[first:]])
+
+
+@click.command("estimate", cls=_Estimate)
+@click.argument("words", nargs=-1, metavar="MODEL | -- COMMAND...")
+@click.option("-f", "--filename", metavar="FILE", help="Manifest or Compose file whose server is meant; - for stdin.")
 @click.option(
     "--gpu",
     "gpus",
@@ -53,6 +72,7 @@ from plimsoll.placement.sizing import Sized
 @click.option("--engine", help="Release of the engine, e.g. 0.32.0.")
 @click.option("--utilization", type=click.IntRange(10, 98), help="Percent of usable memory the engine may take.")
 @click.option("--batched-tokens", type=click.IntRange(64), help="Tokens of an engine step.")
+@click.option("--max-num-seqs", type=click.IntRange(1), help="Most requests of the engine, above --concurrency.")
 @click.option("--eager", is_flag=True, help="No CUDA graphs.")
 @click.option("--text-only", is_flag=True, help="Without the vision or audio tower.")
 @click.option("--cpu-offload", help="Weights of each GPU to keep in host memory, e.g. 8Gi.")
@@ -67,7 +87,8 @@ from plimsoll.placement.sizing import Sized
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table")
 @with_teachers
 def command(
-    model: str,
+    words: tuple[str, ...],
+    filename: str | None,
     gpus: tuple[str, ...],
     tp: int | None,
     pp: int,
@@ -82,6 +103,7 @@ def command(
     engine: str | None,
     utilization: int | None,
     batched_tokens: int | None,
+    max_num_seqs: int | None,
     eager: bool,  # noqa: FBT001 - same
     text_only: bool,  # noqa: FBT001 - same
     cpu_offload: str | None,
@@ -92,7 +114,11 @@ def command(
     output: str,
     teachers: Teachers,
 ) -> None:
-    """Say what MODEL (a name, a page of the Hub, a checkpoint folder, a config.json, a manifest) needs on each GPU."""
+    """Say what MODEL (a name, a page of the Hub, a checkpoint folder, a config.json, a manifest) needs on each GPU.
+
+    Or say whether a server starts as given, and which KV cache it gets: `plimsoll estimate -- vllm serve MODEL ...`,
+    or `plimsoll estimate -f pod.yaml`.
+    """
     gpus = meant_types(gpus)
     asked = Asked(
         context=context,
@@ -102,6 +128,7 @@ def command(
         engine=engine,
         utilization=utilization,
         batched_tokens=batched_tokens,
+        max_sequences=max_num_seqs,
         prompt=prompt,
         output=output_tokens,
         eager=eager,
@@ -115,17 +142,61 @@ def command(
     )
     if tp is None and (pp > 1 or ep or dp > 1):
         raise InvalidInput(*_alone(pp, dp, ep=ep), "Name --tp as well.")
-    source = named(model)
-    question = direct_question(source.source, asked) or manifest_question(source.source, asked)
-    question = replace(question, notes=(*source.notes, *question.notes))
-    question, found = learned_answers(question, gpus, asked.split, teachers)
-    answer = answered(question, found, gpus, asked.split)
+    asked_about = _asked_about(words, filename, asked)
+    question, found = learned_answers(asked_about.question, asked_about.gpus, asked_about.split, teachers)
+    answer = _with_defaults(answered(question, found, asked_about.gpus, asked_about.split))
     if why and len(answer.shown) != 1:
         raise InvalidInput("--why", f"{len(answer.shown)} GPU types", "Name one GPU type with --gpu.")
     if output == "json":
         click.echo(documents_of(answer, why=why))
     else:
         _show_answers(answer, why=why)
+
+
+def _asked_about(words: tuple[str, ...], filename: str | None, asked: Asked) -> StartQuestion:
+    """Return the question: about a file's server, a command line, or a model."""
+    model = words[0] if len(words) == 1 else None
+    if filename is not None:
+        if len(words) > 1:
+            raise InvalidInput("-f", filename, "It has the command already: name a model at most, or leave -f out.")
+        read = command_of_file(filename)
+        if isinstance(read, Written):
+            return start_question(read, asked, model)
+        if model is not None:
+            raise InvalidInput("MODEL", model, f"{filename} has a model of its own: leave MODEL or -f out.")
+        return StartQuestion(read_manifest_question(read, asked), asked.gpus, asked.split)
+    written = command_in(words)
+    if written is not None:
+        return start_question(written, asked, None)
+    if model is None:
+        raise InvalidInput("MODEL", " ".join(words), f"Name a model, -f FILE, or a command: -- {reader().example}")
+    return StartQuestion(_about_model(model, asked), asked.gpus, asked.split)
+
+
+def _with_defaults(answer: Answered) -> Answered:
+    """Name the settings that a command leaves to its engine. They differ between GPU types."""
+    question, rows = answer.question, answer.shown
+    if not question.request.engine.own_defaults:
+        return answer
+    first, unfollowed = rows[0].answer if len(rows) == 1 else None, question.request.engine.unfollowed
+    # The details of a single type name what has no law among the doubts.
+    no_law = () if len(rows) == 1 or not unfollowed else (f"The memory law does not include {', '.join(unfollowed)}.",)
+    said = default_notes(question.request, first.settings) if isinstance(first, Sized) else ()
+    options = (_OTHER_NAMES,) if any(row.fit is not Fit.SURE for row in rows) else ()
+    return replace(answer, question=replace(question, notes=(*question.notes, *no_law, *said, *options)))
+
+
+_OTHER_NAMES = (
+    "Changes are given as options of `plimsoll estimate`. In the command, --context is --max-model-len, --precision is "
+    "--quantization, --kv-precision is --kv-cache-dtype, --concurrency is no option, and --tp, --pp, --dp and --ep are "
+    "the degrees of parallelism."
+)
+
+
+def _about_model(model: str, asked: Asked) -> Question:
+    source = named(model)
+    question = direct_question(source.source, asked) or manifest_question(source.source, asked)
+    return replace(question, notes=(*source.notes, *question.notes))
 
 
 def _alone(stages: int, engines: int, *, ep: bool) -> tuple[str, object]:

@@ -10,9 +10,9 @@ from plimsoll.app.exports.document import text_of
 from plimsoll.app.review.values import Means
 from plimsoll.cli.cluster_access import ClusterAccess
 from plimsoll.cli.cluster_options import with_cluster
-from plimsoll.cli.context import hub_access
 from plimsoll.cli.files import STDIN
 from plimsoll.cli.later import export
+from plimsoll.cli.model_sources import hub_access
 from plimsoll.domain.errors import InvalidInput
 
 

@@ -44,7 +44,7 @@ def command(
     if reader is None:
         raise PlimsollError("Nothing is known of the logs of this engine.")
     file = LogFile(log)
-    start = logged_start(_read(reader, file), reader, Named(model, gpu, engine, utilization))
+    start = logged_start(_read(reader, file), Named(model, gpu, engine, utilization))
     lesson = lesson_of(start)
     notes = [*start.notes, *_cut_note(file)]
     if save is not None:

@@ -57,6 +57,9 @@ def _doubts(request: Request) -> Iterator[Doubt]:
         yield Doubt(DoubtKind.FEW_STARTS, (("layers", "hyper-connections"), *_HYPER_CONNECTIONS))
     if model.task is Task.POOL:
         yield Doubt(DoubtKind.POOLING_NOT_MEASURED)
+    # The operator names such arguments of an InferenceDeployment in a warning, and learns from its engines.
+    if request.engine.own_defaults and request.engine.unfollowed:
+        yield Doubt(DoubtKind.UNFOLLOWED_OPTIONS, (("options", ", ".join(request.engine.unfollowed)),))
 
 
 def _of_the_release(request: Request) -> Iterator[Doubt]:

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from plimsoll.domain.engine_choice import EngineChoice
 from plimsoll.domain.model import ModelFacts
-from plimsoll.engines.base import Engine, StartLogReader
+from plimsoll.engines.base import Engine, StartCommandReader, StartLogReader
 from plimsoll.engines.vllm.capabilities import missing_capability
+from plimsoll.engines.vllm.command_line import (
+    EXAMPLE,
+    is_server_image,
+    read_command,
+    release_of_image,
+    server_arguments,
+)
 from plimsoll.engines.vllm.context import context_refusal, draft_refusal
 from plimsoll.engines.vllm.failures import find_failure
 from plimsoll.engines.vllm.features import SINCE
@@ -24,6 +31,7 @@ from plimsoll.engines.vllm.model_runner import model_runner, offload_refusal, ot
 from plimsoll.engines.vllm.owned_flags import OWNED_FLAGS
 from plimsoll.engines.vllm.releases.support import release_refusal
 from plimsoll.engines.vllm.reported_cache import cache_bytes, full_length_tokens
+from plimsoll.engines.vllm.server_defaults import default_utilization
 from plimsoll.engines.vllm.settings import (
     cache_refusal,
     engine_settings,
@@ -31,7 +39,7 @@ from plimsoll.engines.vllm.settings import (
     most_sequences,
     with_a_small_step,
 )
-from plimsoll.engines.vllm.start_log import read_start_log, settings_of_start, utilization_of
+from plimsoll.engines.vllm.start_log import read_start_log
 from plimsoll.engines.vllm.unfollowed_flags import unfollowed_arguments
 
 
@@ -74,5 +82,7 @@ VLLM = Engine(
     draft_refusal=draft_refusal,
     cache_refusal=cache_refusal,
     misused_argument=misused_argument,
-    start_logs=StartLogReader(read_start_log, settings_of_start, utilization_of),
+    start_logs=StartLogReader(read_start_log),
+    start_commands=StartCommandReader(server_arguments, is_server_image, release_of_image, read_command, EXAMPLE),
+    default_utilization=default_utilization,
 )

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from plimsoll.domain.versions import EngineVersion
+from plimsoll.engines.vllm.releases.older_options import OLDER_OPTIONS
 from plimsoll.engines.vllm.releases.serve_options import SERVE_OPTIONS
 
 _NEGATIVE_NUMBER = re.compile(r"-\d+|-\d*\.\d+")
@@ -117,6 +118,13 @@ def _opposite(name: str) -> str | None:
         if name.startswith(one):
             return other + name.removeprefix(one)
     return None
+
+
+@lru_cache(maxsize=1)
+def table_with_older_flags() -> FlagTable:
+    """Return the options of the first recorded release, and those that older releases have in addition."""
+    first = _tables()[min(_tables())]
+    return FlagTable(first.release, {**_by_name(OLDER_OPTIONS), **first.options})
 
 
 def normalised(name: str) -> str:

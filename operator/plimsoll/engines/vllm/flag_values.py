@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from difflib import get_close_matches
 
 from plimsoll.engines.vllm.flag_table import Option
@@ -16,7 +17,10 @@ _MOST_CHOICES = 24
 _LONGEST = 80
 """Characters of a value that are compared."""
 
-_HUMAN = re.compile(r"\d+[KMGT]|\d+(\.\d+)?[kmgt]")
+_HUMAN = re.compile(r"(\d+)([KMGT])|(\d+(?:\.\d+)?)([kmgt])")
+_BINARY, _DECIMAL = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}, {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+"""Suffixes of whole numbers (``human_readable_int``)."""
+
 _HUMAN_IN_JSON = re.compile(r'("(?:[^"\\]|\\.)*")|\b\d+(?:\.\d+)?[kKmMgGtT]\b')
 
 
@@ -63,7 +67,15 @@ def _takes(convert: Callable[[str], object]) -> Callable[[str], bool]:
 
 
 def _is_size(value: str) -> bool:
-    return _HUMAN.fullmatch(value.strip()) is not None or _takes(int)(value)
+    return size_in(value) is not None
+
+
+def size_in(value: str) -> int | None:
+    """Return the whole number of a text such as ``4096``, ``4K`` or ``25.6k``; None where it is none."""
+    found = _HUMAN.fullmatch(value.strip())
+    if found is None:
+        return int(value) if _takes(int)(value) else None
+    return int(found[1]) * _BINARY[found[2]] if found[1] else int(Decimal(found[3]) * _DECIMAL[found[4]])
 
 
 def _is_object(value: str) -> bool:

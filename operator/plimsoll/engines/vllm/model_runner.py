@@ -25,6 +25,11 @@ def runner_environment(runner: int | None) -> dict[str, str]:
     return {} if runner is None else {SWITCH: _VALUES[runner]}
 
 
+def named_runner(environment: Mapping[str, str]) -> int | None:
+    """Return the runner that these variables name, 1 or 2; None where they name none."""
+    return _RUNNERS.get(environment.get(SWITCH, "").strip())
+
+
 def model_runner(version: EngineVersion, environment: Mapping[str, str], residency: Residency | None) -> int | None:
     """Return the runner that an engine is made to use, 1 or 2; None where it chooses by the model.
 
@@ -34,7 +39,7 @@ def model_runner(version: EngineVersion, environment: Mapping[str, str], residen
         residency: the weights that are to stay in host memory. With any, the first runner is named wherever the
             second one might serve and cannot keep them there.
     """
-    named = _RUNNERS.get(environment.get(SWITCH, "").strip())
+    named = named_runner(environment)
     if named is not None:
         return named
     law = law_for(version)

@@ -19,7 +19,7 @@ from plimsoll.engines.vllm.memory.laws import law_for
 from plimsoll.engines.vllm.memory.least_step import least_step
 from plimsoll.engines.vllm.memory.outside_budget import Outside, outside_budget
 from plimsoll.engines.vllm.releases.support import needs_permission
-from plimsoll.engines.vllm.server_defaults import has_small_defaults
+from plimsoll.engines.vllm.server_defaults import default_sequences, default_step, has_small_defaults
 from plimsoll.memory.draft import draft_tokens
 
 _LARGE_GPU_BYTES = 70 * GIB
@@ -55,6 +55,7 @@ KV_DTYPES = {
     KvPrecision.FP8_SCALED: "fp8_per_token_head",
     **{each: each.value for each in TURBOQUANT},
 }
+"""The engine's words for ``--kv-cache-dtype``."""
 
 
 def engine_settings(request: Request, gpu: GpuType, split: Split) -> EngineSettings:
@@ -63,7 +64,7 @@ def engine_settings(request: Request, gpu: GpuType, split: Split) -> EngineSetti
     batched_tokens = _batched_tokens(request, gpu, split)
     return EngineSettings(
         max_model_len=request.shape.context_tokens,
-        max_num_seqs=sequences_of(request, split),
+        max_num_seqs=sequences_of(request, gpu, split),
         max_num_batched_tokens=batched_tokens,
         gpu_memory_utilization_percent=_utilization_percent(request, gpu, split, any_load, batched_tokens),
         dtype=any_load.dtype,
@@ -128,18 +129,39 @@ def _any_load(
     )
 
 
-def sequences_of(request: Request, split: Split) -> int:
+def sequences_of(request: Request, gpu: GpuType, split: Split) -> int:
     """Return the requests that an engine runs at the same time: the declared number, or the larger one that was chosen.
 
     Both are of a replica. With data parallelism each engine gets its share of the chosen number, or its seats for the
-    declared number.
+    declared number. An engine that somebody starts without an operator has the named number, or its own default.
     """
+    if request.engine.own_defaults:
+        return min(_own_sequences(request, gpu), _own_step(request, gpu))
     chosen = request.engine.max_sequences
     return (
         split.seats(request.shape.concurrency)
         if chosen is None
         else split.share(max(request.shape.concurrency, chosen))
     )
+
+
+def _own_sequences(request: Request, gpu: GpuType) -> int:
+    engine = request.engine
+    return engine.max_sequences or default_sequences(engine.version, gpu)
+
+
+def _own_step(request: Request, gpu: GpuType) -> int:
+    """Return the tokens of a step that the engine chooses by itself, where nobody names them.
+
+    Source: ``engine/arg_utils.py`` (``_set_default_max_num_seqs_and_batched_tokens_args``): at most all sequences at
+    full length, and at least the longest input that is read as a whole: an engine of 0.25.1 raised its 2,048 to the
+    2,496 tokens of Gemma 4's longest video.
+    """
+    engine, sequences = request.engine, _own_sequences(request, gpu)
+    if engine.max_batched_tokens is not None:
+        return engine.max_batched_tokens
+    usual = min(default_step(engine.version, gpu), sequences * request.shape.context_tokens)
+    return max(usual, least_step(request, 0))
 
 
 def most_sequences(request: Request, gpu: GpuType) -> int:
@@ -166,14 +188,14 @@ def with_a_small_step(request: Request, settings: EngineSettings) -> EngineSetti
 
 def may_fit(request: Request, gpu: GpuType, split: Split) -> bool:
     """Whether weights and cache with the smallest step are within the user's share of the GPU. False is certain."""
-    tokens = _small_step(request, sequences_of(request, split), _batched_tokens(request, gpu, split))
+    tokens = _small_step(request, sequences_of(request, gpu, split), _batched_tokens(request, gpu, split))
     most = gpu.usable_bytes * request.engine.gpu_memory_utilization_percent // 100
     return least_bytes(request, gpu, split, batched_tokens=tokens) <= most
 
 
 def _small_step(request: Request, sequences: int, usual: int) -> int:
     """Return the step of a small card where the usual step is larger and the user has not fixed it."""
-    if request.engine.max_batched_tokens is not None:
+    if request.engine.max_batched_tokens is not None or request.engine.own_defaults:
         return usual
     return max(least_step(request, sequences), min(usual, _SMALL_STEP_TOKENS))
 
@@ -181,9 +203,12 @@ def _small_step(request: Request, sequences: int, usual: int) -> int:
 def _batched_tokens(request: Request, gpu: GpuType, split: Split) -> int:
     """Return the tokens per step: at least the engine's minimum, and at most all sequences at full length.
 
-    If the two conflict, the minimum wins.
+    If the two conflict, the minimum wins. An engine that somebody starts without an operator keeps its own step.
     """
-    wanted, sequences = request.engine.max_batched_tokens or _step_tokens(request, gpu), sequences_of(request, split)
+    if request.engine.own_defaults:
+        return _own_step(request, gpu)
+    wanted = request.engine.max_batched_tokens or _step_tokens(request, gpu)
+    sequences = sequences_of(request, gpu, split)
     return max(least_step(request, sequences), min(wanted, sequences * request.shape.context_tokens))
 
 
@@ -205,9 +230,11 @@ def _utilization_percent(request: Request, gpu: GpuType, split: Split, any_load:
     """Return the user's share, lowered where CUDA, NCCL and uncharged graphs would not fit outside it.
 
     The engine refuses to start when less than its share is free at its first snapshot. It fails in graph capture when
-    the graphs are not in its budget and do not fit outside it.
+    the graphs are not in its budget and do not fit outside it. Nobody lowers it where there is no operator.
     """
-    sequences = sequences_of(request, split)
+    if request.engine.own_defaults:
+        return request.engine.gpu_memory_utilization_percent
+    sequences = sequences_of(request, gpu, split)
     graphs = any_load.graphs.parts(sequences * (1 + draft_tokens(request)), batched_tokens)
     outside = any_load.outside.total_bytes(graphs, sequences, batched_tokens)
     most = 100 * (gpu.usable_bytes - outside) // gpu.usable_bytes

@@ -7,18 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from plimsoll.domain.engine_failures import EngineFailure
-from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.outcomes import EngineSettings, Split
-from plimsoll.domain.serving import Request
 from plimsoll.domain.versions import EngineVersion
-from plimsoll.engines.start_logs import LoggedOptions, StartLog
+from plimsoll.engines.start_logs import StartLog
+from plimsoll.engines.start_options import StartOptions
 from plimsoll.engines.vllm.failures import find_failure
-from plimsoll.engines.vllm.server_defaults import default_sequences, default_step, default_utilization
-from plimsoll.engines.vllm.settings import engine_settings
-from plimsoll.engines.vllm.start_log_fields import fields_of, text_in
+from plimsoll.engines.vllm.start_fields import fields_of, text_in
 from plimsoll.engines.vllm.start_log_figures import figures_of
 from plimsoll.engines.vllm.start_log_lines import ARGUMENTS, ENGINE_STARTS, SERVER_STARTS, SERVES, lines_of_last_start
-from plimsoll.engines.vllm.start_log_options import options_of, split_of
+from plimsoll.engines.vllm.start_options import options_of, split_of
 
 _RELEASE = re.compile(r"(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?")
 _STEP = re.compile(r"Chunked prefill is enabled with max_num_batched_tokens=(\d{1,9})\b")
@@ -63,21 +59,6 @@ def read_start_log(lines: Iterable[str]) -> StartLog | None:
     )
 
 
-def settings_of_start(log: StartLog, request: Request, gpu: GpuType, split: Split) -> EngineSettings:
-    """Return the settings that the logged engine ran with: those of the log, and the engine's own defaults."""
-    options, context = log.options, request.shape.context_tokens
-    sequences = options.max_num_seqs or default_sequences(log.version, gpu)
-    step = options.max_num_batched_tokens or min(default_step(log.version, gpu), sequences * context)
-    return replace(
-        engine_settings(request, gpu, split),
-        max_model_len=context,
-        max_num_seqs=min(sequences, step),
-        max_num_batched_tokens=step,
-        gpu_memory_utilization_percent=request.engine.gpu_memory_utilization_percent,
-        enforce_eager=options.enforce_eager,
-    )
-
-
 def _version(build: str) -> EngineVersion | None:
     """Return the release of a build: a development build counts as the release that it leads to."""
     found = _RELEASE.match(build)
@@ -95,7 +76,7 @@ def _arguments(lines: Sequence[str]) -> tuple[Mapping[str, str], bool]:
 
 def _options(
     lines: Sequence[str], config: Mapping[str, str], arguments: Mapping[str, str], *, are_all: bool
-) -> LoggedOptions:
+) -> StartOptions:
     step = next((int(found[1]) for line in lines if (found := _STEP.search(line)) is not None), None)
     options = options_of(config, arguments, batched_tokens=step, are_all=are_all)
     return replace(options, utilization=options.utilization or _logged_utilization(lines))
@@ -104,11 +85,6 @@ def _options(
 def _logged_utilization(lines: Sequence[str]) -> float | None:
     found = (pattern.search(line) for line in lines for pattern in _UTILIZATION)
     return next((float(each[1]) for each in found if each is not None), None)
-
-
-def utilization_of(log: StartLog) -> float:
-    """Return the share of the GPU that the engine may use: that of the log, or its release's default."""
-    return log.options.utilization or default_utilization(log.version)
 
 
 def _device(lines: Sequence[str]) -> str | None:

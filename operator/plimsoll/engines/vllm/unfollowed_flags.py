@@ -7,7 +7,8 @@ flags separate from what it learns from others. Names from vLLM's ``engine/arg_u
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 
 _FLAGS = (
     "--additional-config",
@@ -73,13 +74,56 @@ _FLAGS = (
     "--worker-extension-cls",
 )
 
+_OWNED = (
+    "--config",
+    "--enable-elastic-ep",
+    "--kv-cache-memory-bytes",
+    "--num-gpu-blocks-override",
+    "--prefill-context-parallel-size",
+    "--skip-mm-profiling",
+)
+"""Flags of the same kind that the operator refuses to users of its own (``owned_flags.py``): others may pass them."""
+
+_OLDER = (
+    "--cuda-graph-sizes",
+    "--device",
+    "--enable-prompt-adapter",
+    "--full-cuda-graph",
+    "--lora-extra-vocab-size",
+    "--override-pooler-config",
+    "--rope-scaling",
+)
+"""Flags of the same kind that releases before 0.32 have (``releases/older_options.py``)."""
+
+_HARMLESS_VALUES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "--attention-backend": ("auto", "AUTO"),
+        "--device": ("auto", "cuda"),
+        "--convert": ("auto", "none"),
+        "--linear-backend": ("auto",),
+        "--load-format": ("auto", "hf", "safetensors", "mistral", "pt"),
+        "--lora-dtype": ("auto",),
+        "--mamba-cache-dtype": ("auto",),
+        "--mamba-ssm-cache-dtype": ("auto",),
+        "--model-impl": ("auto",),
+        "--moe-backend": ("auto",),
+        "--performance-mode": ("balanced",),
+        "--prefill-context-parallel-size": ("1",),
+    }
+)
+"""Values that leave the engine's own choice, or that only say in which files the same weights are."""
+
+_HARMLESS_WHERE_OFF = "False"
+
 _SHORT = re.compile(r"-(O|ac|cc)(\W|\d|$)")
 """Short forms of the compilation, attention and optimization options, with or without a value directly after them."""
 
 
-def is_unfollowed_flag(flag: str) -> bool:
-    """Whether a flag with its full name is one that no memory law includes."""
-    return flag in _FLAGS
+def is_unfollowed_flag(flag: str, value: str) -> bool:
+    """Whether a flag with its full name can change the memory with this value, and no memory law includes it."""
+    if flag not in (*_FLAGS, *_OWNED, *_OLDER):
+        return False
+    return value != _HARMLESS_WHERE_OFF and value not in _HARMLESS_VALUES.get(flag, ())
 
 
 def unfollowed_arguments(arguments: Iterable[str]) -> tuple[str, ...]:

@@ -1,0 +1,61 @@
+"""The sources of a model's facts on this machine: the catalogue, a configuration, and the Hub."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from plimsoll.adapters.models import ModelSources
+from plimsoll.adapters.similar_models import did_you_mean_model
+from plimsoll.cli.later import hub_models
+from plimsoll.domain.errors import RateLimited, SourceUnavailable
+from plimsoll.domain.model import ModelFacts
+
+_WITHOUT_HUB = (
+    "give the model's config.json instead (a file, the folder of a downloaded checkpoint, or spec.model.config of a "
+    "manifest), or name one that `plimsoll models` lists."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _HubIfAsked:
+    """The hub. Its libraries are imported on the first request: most questions are about catalogued models."""
+
+    cache: Path
+
+    def facts(self, name: str, revision: str | None, token: str | None, *, asker: str = "") -> ModelFacts:
+        """Read a model's facts. Blocks."""
+        return hub_models(self.cache).facts(name, revision, token, asker=asker)
+
+    def close(self) -> None:
+        """Do nothing: no request runs between two questions."""
+
+
+def hub_access() -> tuple[Path, str | None]:
+    """The folder for the hub's answers, and this user's token for it."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "plimsoll" / "hub"
+    return cache, os.environ.get("HF_TOKEN")
+
+
+def resolved_facts(name: str, revision: str | None, config: Mapping[str, object] | None) -> ModelFacts:
+    """Return the facts of a model by its name on the Hub, or by a configuration.
+
+    Raises:
+        PlimsollError: as :meth:`~plimsoll.adapters.models.ModelSources.resolve`.
+    """
+    cache, token = hub_access()
+    sources = ModelSources(hub=_HubIfAsked(cache))
+    try:
+        return sources.resolve(name, revision=revision, token=token, inline=config)
+    except SourceUnavailable as error:
+        raise SourceUnavailable(f"{error}. {_ways_out(error)}{did_you_mean_model(name)}") from error
+
+
+def _ways_out(error: SourceUnavailable) -> str:
+    """Return the ways that the user has where the hub does not answer, or not now."""
+    if isinstance(error, RateLimited):
+        pause = "" if error.pause_seconds is None else f"It asks for a pause of {error.pause_seconds} s. "
+        return f"{pause}To do without the hub, {_WITHOUT_HUB}"
+    return f"Check the network, name a mirror in HF_ENDPOINT, {_WITHOUT_HUB}"
