@@ -83,6 +83,9 @@ def judge(arguments: EngineArguments, product: str | None) -> str:
     weights = None if model is None else _weights_gib(model, arguments)
     if model is None or weights is None or total is None:
         return FITS
+    refusal = refused(model, arguments)
+    if refusal is not None:
+        return refusal
     free, requested = total - _CONTEXT_GIB, total * arguments.utilization
     if free < requested:
         return _occupied(free, total, arguments.utilization, requested)
@@ -90,6 +93,19 @@ def judge(arguments: EngineArguments, product: str | None) -> str:
         return _WEIGHTS_OUT_OF_MEMORY
     is_big = total >= _BIG_CARD_GIB and "A100" not in (product or "")  # the engine's own rule for its defaults
     return _judge_cache(model, arguments, requested - weights - _working_gib(model, arguments, weights, is_big=is_big))
+
+
+def refused(model: JudgedModel, arguments: EngineArguments) -> str | None:
+    """The text with which the engine refuses its configuration, before it looks at any memory; None where it does not.
+
+    ``tests/engine/test_judged_starts.py`` asks the engine itself.
+    """
+    length, sequences, tokens = arguments.max_model_len, arguments.max_num_seqs, arguments.max_num_batched_tokens
+    if length is not None and length > model.max_context:
+        return _beyond_positions(length, model.max_context)
+    if sequences is not None and tokens is not None and tokens < sequences:
+        return _step_below_sequences(tokens, sequences)
+    return None
 
 
 def _judge_cache(model: JudgedModel, arguments: EngineArguments, available: float) -> str:
@@ -161,3 +177,14 @@ def _too_long(length: int, needed: float, available: float, longest: int) -> str
         f"available memory, the estimated maximum model length is {longest}. Try increasing `gpu_memory_utilization` "
         "or decreasing `max_model_len` when initializing the engine."
     )
+
+
+def _beyond_positions(length: int, positions: int) -> str:
+    return (
+        f"User-specified max_model_len ({length}) is greater than the derived max_model_len "
+        f"(max_position_embeddings={float(positions)} or model_max_length=None in model's config.json)."
+    )
+
+
+def _step_below_sequences(tokens: int, sequences: int) -> str:
+    return f"max_num_batched_tokens ({tokens}) must be greater than or equal to max_num_seqs ({sequences})."
