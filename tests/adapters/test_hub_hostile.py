@@ -123,13 +123,13 @@ def test_a_configuration_without_end_costs_four_mebibytes(
     assert patient.facts(HONEST, None, None).layers == 2
 
 
-def test_an_index_without_end_costs_less(hub: HostileHub, tmp_path: Path) -> None:
-    models = HubModels(tmp_path, timeout_seconds=10)
+def test_an_index_without_end_costs_less(hub: HostileHub, patient: HubModels) -> None:
+    """A time-out that a busy machine reaches would be asked about once more: the patient one has none."""
     hub.on(f"{HARM}/resolve/main/config.json", lambda request: request.answer(json.dumps(UNKNOWN).encode()))
     hub.on("index.json", endless)
-    models.facts(HONEST, None, None)
+    patient.facts(HONEST, None, None)
     found = []
-    assert peak_bytes(lambda: found.append(models.facts(HARM, None, None))) < 4 * MIB
+    assert peak_bytes(lambda: found.append(patient.facts(HARM, None, None))) < 4 * MIB
     assert found[0].evidence is Evidence.GENERIC
     assert hub.sent_bytes < 80 * MIB
 
