@@ -29,22 +29,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     columns = ask_all(loaded, peers)
     rows = list(table_rows(loaded, columns))
     text = "\n".join([markdown(rows, columns), "", *summary(loaded, columns)])
-    reported = "\n".join(table(reports()))
-    sys.stdout.write(f"{text}\n\n{reported}\n")
+    reported = "" if _brings_own(asked) else "\n".join(table(reports()))
+    sys.stdout.write(f"{text}\n\n{reported}\n" if reported else f"{text}\n")
     write_predictions(asked.predictions, loaded, columns)
     sys.stderr.write(f"every prediction: {asked.predictions}\n")
     if asked.json:
         write_figures(asked.json, rows, loaded, columns)
     if asked.write:
         write_into(asked.write, text)
-        write_into(asked.write, reported, *STARTS)
+        if reported:
+            write_into(asked.write, reported, *STARTS)
     return 0
+
+
+def _brings_own(asked: argparse.Namespace) -> bool:
+    return any(each is not None for each in (asked.runs, asked.logs, asked.oracle))
 
 
 def _sources(asked: argparse.Namespace) -> Sources:
     """The carried files, or only those given: whoever brings records along is not scored on ours beside them."""
-    own_records = asked.runs is not None or asked.logs is not None
-    own_any = own_records or asked.oracle is not None
+    own_any = _brings_own(asked)
     return Sources(
         runs=asked.runs if own_any else RUNS,
         logs=asked.logs if own_any else LOGS,
