@@ -83,6 +83,39 @@ TEXTS: list[tuple[str, StartFailure, str]] = [
         "ValueError: Total number of attention heads (40) must be divisible by tensor parallel size (3).",
     ),
     (
+        "0.32 context above the positions",
+        StartFailure.OPTIONS_REFUSED,
+        (
+            "pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig\n  Value error, "
+            "User-specified max_model_len (131073) is greater than the derived max_model_len "
+            "(max_position_embeddings=131072.0 or model_max_length=None in model's config.json). To allow overriding this "
+            "maximum, set the env var VLLM_ALLOW_LONG_MAX_MODEL_LEN=1. [type=value_error, input_value=ArgsKwargs((), "
+            "{'model': '...', 'runner': 'auto'}), input_type=ArgsKwargs]"
+        ),
+    ),
+    (
+        "0.32 step below the sequences",
+        StartFailure.OPTIONS_REFUSED,
+        (
+            "ValidationError: 1 validation error for SchedulerConfig\n  Value error, max_num_batched_tokens (255) must be "
+            "greater than or equal to max_num_seqs (256). [type=value_error, input_value=ArgsKwargs((), {'runner_t..., "
+            "'stream_interval': 1}), input_type=ArgsKwargs]"
+        ),
+    ),
+    (
+        "0.32 step below the largest video",
+        StartFailure.OPTIONS_REFUSED,
+        (
+            "Chunked MM input disabled but max_tokens_per_mm_item (2496) is larger than max_num_batched_tokens (2048). "
+            "Please increase max_num_batched_tokens."
+        ),
+    ),
+    (
+        "0.32 unknown argument",
+        StartFailure.OPTIONS_REFUSED,
+        "vllm serve: error: unrecognized arguments: --tomorrow",
+    ),
+    (
         "0.27 quantization method",
         StartFailure.UNSUPPORTED_GPU,
         (

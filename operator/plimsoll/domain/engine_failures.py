@@ -18,6 +18,7 @@ class StartFailure(StrEnum):
     MEMORY_HELD_BY_OTHERS = "GpuMemoryHeldByOthers"
     MAMBA_BLOCKS = "TooManySequences"
     OUT_OF_MEMORY = "EngineOutOfMemory"
+    OPTIONS_REFUSED = "EngineOptionsRefused"
     HEADS_NOT_DIVISIBLE = "HeadsNotDivisible"
     UNSUPPORTED_GPU = "PrecisionNotSupported"
     GPU_TOO_OLD = "GpuNotSupported"

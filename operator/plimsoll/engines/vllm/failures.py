@@ -25,6 +25,9 @@ _PATTERNS: tuple[tuple[StartFailure, re.Pattern[str]], ...] = (
         re.compile(r"(?:The quantization method|Quantization scheme)[^\n]*not supported for the current GPU[^\n]*"),
     ),
     (StartFailure.UNSUPPORTED_GPU, re.compile(r"Bfloat16 is only supported on GPUs[^\n]*")),
+    (StartFailure.OPTIONS_REFUSED, re.compile(r"Chunked MM input disabled but max_tokens_per_mm_item[^\n]*")),
+    (StartFailure.OPTIONS_REFUSED, re.compile(r"(?<=Value error, )[^\n]*?(?= \[type=value_error|\n|$)")),
+    (StartFailure.OPTIONS_REFUSED, re.compile(r"\b(?:vllm(?: serve)?|api_server\.py): error: [^\n]*")),
     (
         StartFailure.OUT_OF_MEMORY,
         re.compile(r"CUDA out of memory[^\n]*|HIP out of memory[^\n]*|torch\.OutOfMemoryError[^\n]*"),
@@ -33,7 +36,8 @@ _PATTERNS: tuple[tuple[StartFailure, re.Pattern[str]], ...] = (
 """The most specific patterns come first: a crash log usually has the general CUDA text below the specific one.
 
 The texts are from vLLM's sources, 0.8 to 0.32 (``v1/core/kv_cache_utils.py``, ``v1/worker/utils.py``,
-``gpu_model_runner.py``).
+``gpu_model_runner.py``). A configuration that is refused is an error of pydantic, whose sentence follows "Value error";
+an argument, one of ``argparse``.
 """
 
 _AVAILABLE = re.compile(r"available KV cache memory \((-?\d{1,6}(?:\.\d{1,6})?) GiB\)")
