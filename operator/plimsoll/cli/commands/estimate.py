@@ -93,7 +93,8 @@ def command(
     teachers: Teachers,
 ) -> None:
     """Say what MODEL (a name, a page of the Hub, a checkpoint folder, a config.json, a manifest) needs on each GPU."""
-    gpus = meant_types(gpus)
+    meant = meant_types(gpus)
+    gpus = meant.types
     asked = Asked(
         context=context,
         concurrency=concurrency,
@@ -117,7 +118,7 @@ def command(
         raise InvalidInput(*_alone(pp, dp, ep=ep), "Name --tp as well.")
     source = named(model)
     question = direct_question(source.source, asked) or manifest_question(source.source, asked)
-    question = replace(question, notes=(*source.notes, *question.notes))
+    question = replace(question, notes=(*source.notes, *meant.notes, *question.notes))
     question, found = learned_answers(question, gpus, asked.split, teachers)
     answer = answered(question, found, gpus, asked.split)
     if why and len(answer.shown) != 1:
