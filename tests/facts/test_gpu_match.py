@@ -131,7 +131,7 @@ def test_labels_written_by_hand_match_where_they_are_clear(label: str, memory_mi
         ("NVIDIA-H100-80GB-HBM3", 9728),  # the memory of a slice
         ("NVIDIA-A100-SXM4-80GB", 40960),
         ("NVIDIA-L40-40GB", None),
-        ("NVIDIA-GeForce-RTX-4090-D", 24564),
+        ("NVIDIA-GeForce-RTX-4070", 12282),
         ("NVIDIA-GeForce-RTX-3070-Ti", 8192),
         ("NVIDIA-RTX-5880-Ada-Generation", 46068),
         ("Tesla-V100-PCIE-32GB", 32768),
