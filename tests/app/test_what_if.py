@@ -15,7 +15,7 @@ from plimsoll.app.review.hypothetical import after_changes, with_fields
 from plimsoll.app.review.overlay import on_other_nodes
 from plimsoll.app.review.values import AddNodes, RemoveNodes, Review, SetField, Verdict, Wish
 from plimsoll.app.store import key_of
-from plimsoll.cli.what_if import what_if_of
+from plimsoll.cli.what_if import what_if_notes, what_if_of
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.units import GIB, parse_quantity
@@ -44,6 +44,12 @@ READ = {
 @every_case(("text", "value"), READ.items(), ids=READ)
 def test_every_form_is_read(text: str, value: object) -> None:
     assert what_if_of([text]) == (value,)
+
+
+def test_nodes_of_a_name_of_several_sizes_are_the_least_of_them_and_a_note_says_so() -> None:
+    assert what_if_of(["+2 a100 x8", "+1 l40s"]) == (AddNodes(2, "a100-pcie-40gb", 8), AddNodes(1, "l40s-48gb", 1))
+    (note,) = what_if_notes([" +2 a100 x8", "+1 a100", "+1 l40s", "-l4", "a.replicas=2"])
+    assert "It is read as a100-pcie-40gb" in note
 
 
 @pytest.mark.parametrize(

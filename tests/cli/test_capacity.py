@@ -56,6 +56,17 @@ def test_a_manifest_and_the_options_of_a_model_ask_the_same_way(run: Run, tmp_pa
     assert (status, "1 more replica fits: 1 on l40s-48gb x 4" in shown) == (0, True)
 
 
+def test_a_name_of_several_types_counts_all_of_them_and_a_note_names_them(run: Run, tmp_path: Path) -> None:
+    words = ("capacity", MODEL, "--fleet", fleet(tmp_path, 2), "-o", "json")
+    status, shown, said = run(*words, "--gpu", "NVIDIA L40S", "--gpu", "H100")
+    assert (status, json.loads(shown)["moreReplicas"]) == (0, 2)
+    (note,) = json.loads(shown)["notes"]
+    assert note == "H100 may be h100-nvl-94gb, h100-pcie-80gb or h100-sxm-80gb. All of them count."
+    assert f"note: {note}" in said
+    assert run(*words, "--gpu", "H100")[0] == 1
+    assert json.loads(run(*words, "--gpu", "l40s-48gb")[1])["notes"] == []
+
+
 def test_where_none_fits_the_status_is_one_and_the_shortfall_is_named(run: Run, tmp_path: Path) -> None:
     model = "meta-llama/Llama-3.3-70B-Instruct"
     status, shown, _ = run("capacity", model, "--fleet", fleet(tmp_path, 1))

@@ -364,8 +364,8 @@ BAD: dict[str, tuple[list[str], str]] = {
     ),
     "a file that is not there": (["nowhere/config.json"], "MODEL: 'nowhere/config.json' cannot be used."),
     "a GPU by half its name": (
-        [LLAMA_8B, "--gpu", "H100"],
-        "did you mean h100-nvl-94gb, h100-pcie-80gb or h100-sxm-80gb?",
+        [LLAMA_8B, "--gpu", "RTX PRO"],
+        "did you mean rtx-pro-4000-24gb, rtx-pro-4500-32gb or rtx-pro-5000-48gb?",
     ),
     "no name": ([""], "MODEL: '' cannot be used. Name a model (owner/name), the folder"),
     "blanks": (["  "], "MODEL: '  ' cannot be used. Name a model"),

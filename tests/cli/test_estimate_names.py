@@ -40,24 +40,75 @@ MODEL = "Qwen/Qwen3-8B"
     ],
 )
 def test_a_gpu_is_named_as_drivers_and_labels_name_it(name: str, gpu_type: str) -> None:
-    assert meant_types([name]) == (gpu_type,)
+    assert meant_types([name]) == ((gpu_type,), ())
 
 
 def test_every_type_and_every_label_of_the_catalogue_names_its_type() -> None:
     for gpu in load_gpu_types():
         for name in (gpu.name, gpu.name.upper(), *gpu.product_labels):
-            assert meant_types([name]) == (gpu.name,)
+            assert meant_types([name]).types == (gpu.name,)
+        assert meant_types([gpu.name]).notes == ()
 
 
 def test_names_of_one_type_are_one_answer() -> None:
-    assert meant_types(["L4", "l4-24gb", "Tesla T4"]) == ("l4-24gb", "t4-16gb")
+    assert meant_types(["L4", "l4-24gb", "Tesla T4"]) == (("l4-24gb", "t4-16gb"), ())
+
+
+@every_case(
+    ("name", "taken", "others"),
+    [
+        ("NVIDIA A100", "a100-pcie-40gb", ("a100-pcie-80gb", "a100-sxm-40gb", "a100-sxm-80gb")),
+        ("A100 80GB", "a100-pcie-80gb", ("a100-sxm-80gb",)),
+        ("H100", "h100-pcie-80gb", ("h100-nvl-94gb", "h100-sxm-80gb")),
+        ("H20", "h20-96gb", ("h20-141gb",)),
+        ("A800", "a800-pcie-80gb", ("a800-sxm-80gb",)),
+        ("GH200", "gh200-96gb", ("gh200-144gb",)),
+        ("Tesla V100", "v100-sxm2-16gb", ("v100-sxm2-32gb",)),
+        ("NVIDIA GeForce RTX 3080", "rtx-3080-10gb", ("rtx-3080-12gb",)),
+        ("rtx 2080 ti", "rtx-2080-ti-11gb", ("rtx-2080-ti-22gb",)),
+    ],
+)
+def test_a_name_of_several_sizes_is_the_least_of_them_and_a_note_names_the_others(
+    name: str, taken: str, others: tuple[str, ...]
+) -> None:
+    types, (note,) = meant_types([name, name])
+    assert types == (taken,)
+    assert f"It is read as {taken}" in note
+    assert all(each in note for each in others)
+
+
+@every_case(
+    "name",
+    ["L40", "NVIDIA H200", "NVIDIA H100 NVL", "NVIDIA-GH200-480GB", "RTX 3080 12GB", "RTX 4080", "B300", "H20 141GB"],
+)
+def test_a_name_of_one_size_has_no_note(name: str) -> None:
+    assert meant_types([name]).notes == ()
+
+
+def test_no_type_of_that_name_is_smaller_than_the_one_that_is_taken() -> None:
+    types = {gpu.name: gpu for gpu in load_gpu_types() if not gpu.is_slice}
+    for gpu in types.values():
+        chip = gpu.name.rpartition("-")[0].removesuffix("-sxm").removesuffix("-pcie")
+        try:
+            (taken,), notes = meant_types([chip])
+        except InvalidInput:
+            continue
+        assert types[taken].total_bytes <= gpu.total_bytes, chip
+        assert notes or taken in gpu.name, chip
+
+
+def test_an_estimate_notes_which_size_was_taken_in_the_text_and_in_the_document(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert "Note: NVIDIA A100 may be a100-pcie-40gb" in Ran(capsys, [MODEL, "--gpu", "NVIDIA A100"]).shown
+    assert "It is read as h20-96gb" in one(capsys, MODEL, "--gpu", "H20")["notes"][0]
+    assert one(capsys, MODEL, "--gpu", "h20-141gb")["notes"] == []
 
 
 @every_case(
     ("name", "offered"),
     [
-        ("H100", "did you mean h100-nvl-94gb, h100-pcie-80gb or h100-sxm-80gb?"),
-        ("NVIDIA A100", "did you mean a100-pcie-40gb, a100-pcie-80gb or a100-sxm-40gb?"),
+        ("NVIDIA RTX PRO", "did you mean rtx-pro-4000-24gb, rtx-pro-4500-32gb or rtx-pro-5000-48gb?"),
         ("h1000", "did you mean h100-nvl-94gb"),
         ("NVIDIA GeForce RTX 4090 Laptop GPU", "did you mean rtx-4090-24gb?"),
         ("AMD Instinct MI250X / MI250", "did you mean mi250x-128gb?"),
@@ -124,6 +175,26 @@ def test_an_unknown_model_gets_suggestions(run: Run, typed: str) -> None:
     assert status == 2
     assert "Did you mean " in error
     assert MODEL in error
+
+
+@every_case(
+    ("asked", "offered"),
+    [
+        ("someone/Qwen3.6-27B-AWQ-4bit", "Qwen/Qwen3.6-27B (bf16), Lorbus/Qwen3.6-27B-int4-AutoRound (gptq)"),
+        ("someone/Huihui-Qwen3.6-35B-A3B-abliterated", "Qwen/Qwen3.6-35B-A3B (bf16)"),
+        ("unsloth/Meta-Llama-3.1-8B-Instruct-bnb-4bit", "meta-llama/Llama-3.1-8B-Instruct (bf16)"),
+    ],
+)
+def test_a_checkpoint_built_on_a_catalogued_model_gets_that_model(run: Run, asked: str, offered: str) -> None:
+    status, _, error = run("estimate", asked)
+    assert status == 2
+    assert "other checkpoints of the same model: " + offered in error
+    assert "Name the one with the precision that you want" in error
+
+
+@pytest.mark.parametrize("asked", ["someone/Qwen3.6-270B-AWQ", "someone/27B", "someone/Mix-of-4B-and-8B"])
+def test_a_name_of_another_size_is_not_built_on_it(run: Run, asked: str) -> None:
+    assert "other checkpoints of the same model" not in run("estimate", asked)[2]
 
 
 def test_a_model_like_no_other_gets_none(run: Run) -> None:

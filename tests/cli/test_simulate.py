@@ -45,6 +45,15 @@ def test_the_document_holds_the_figures_of_the_core(run: Run) -> None:
     assert found["moments"][0]["ttft_seconds"] is None
 
 
+def test_a_gpu_of_several_sizes_is_the_least_of_them_and_a_note_says_so(run: Run) -> None:
+    words = ("simulate", MODEL, "--concurrency", "4", "--context", "4096", "--minutes", "2", "-o", "json", "--gpu")
+    _, shown, said = run(*words, "GH200")
+    found = json.loads(shown)
+    assert (found["input"]["gpu"], len(found["notes"])) == ("gh200-96gb", 1)
+    assert f"note: {found['notes'][0]}" in said
+    assert json.loads(run(*words, "gh200-144gb")[1])["notes"] == []
+
+
 @pytest.mark.parametrize("name", [each.name for each in PRESETS])
 def test_every_preset_is_answered_on_a_usual_replica(run: Run, name: str) -> None:
     words = ("--gpu", "h100-sxm-80gb", "--preset", name, "--minutes", "2", "-o", "json")

@@ -244,3 +244,10 @@ def test_a_document_of_a_faulty_question_is_an_error() -> None:
     with pytest.raises(InvalidInput):
         document("?model=nobody/none")
     assert json.loads(document(f"?model={MODEL}&gpu={GPU}"))[0]["gpuType"] == GPU
+
+
+def test_a_gpu_of_several_sizes_gets_a_note_on_the_page_and_in_the_document() -> None:
+    several, one = (f"model={MODEL}&gpu={gpu}" for gpu in ("A100", "a100-pcie-40gb"))
+    assert "It is read as a100-pcie-40gb" in unescape(page(several))
+    assert "It is read as" not in page(one)
+    assert any("It is read as" in note for note in json.loads(document(several))[0]["notes"])

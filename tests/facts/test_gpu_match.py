@@ -131,8 +131,8 @@ def test_labels_written_by_hand_match_where_they_are_clear(label: str, memory_mi
         ("NVIDIA-H100-80GB-HBM3", 9728),  # the memory of a slice
         ("NVIDIA-A100-SXM4-80GB", 40960),
         ("NVIDIA-L40-40GB", None),
-        ("NVIDIA-GeForce-RTX-4090-D", 24564),
-        ("NVIDIA-GeForce-RTX-3090-Ti", 24564),
+        ("NVIDIA-GeForce-RTX-4070", 12282),
+        ("NVIDIA-GeForce-RTX-3070-Ti", 8192),
         ("NVIDIA-RTX-5880-Ada-Generation", 46068),
         ("Tesla-V100-PCIE-32GB", 32768),
         ("NVIDIA", 81559),
@@ -194,3 +194,17 @@ def test_any_label_has_an_answer_that_agrees_in_memory(label: str, memory: int |
     gpu = match_gpu(label, memory, None, TYPES)
     within = 0.07 if gpu is None or not gpu.is_slice else SLICE_TOLERANCE
     assert gpu is None or memory is None or abs(memory * MIB - gpu.total_bytes) <= within * gpu.total_bytes
+
+
+def test_a_node_of_the_other_size_of_one_label_is_told_apart_by_its_memory() -> None:
+    """The driver names both alike; the label that has the size is set by hand."""
+    types = load_gpu_types()
+    for label, sizes in {
+        "NVIDIA-GeForce-RTX-3080": {10240: "rtx-3080-10gb", 12288: "rtx-3080-12gb"},
+        "NVIDIA-GeForce-RTX-2080-Ti": {11264: "rtx-2080-ti-11gb", 22528: "rtx-2080-ti-22gb"},
+    }.items():
+        for memory, name in sizes.items():
+            found = match_gpu(label, memory, None, types)
+            assert found is not None
+            assert found.name == name
+    assert match_gpu("NVIDIA-GeForce-RTX-5060-Ti", 8151, None, types) is None

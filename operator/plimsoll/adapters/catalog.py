@@ -18,7 +18,9 @@ from plimsoll.domain.gpus import GpuType, Interconnect, MigSlice, Price, Vendor
 from plimsoll.domain.model import FactsSource, ModelFacts
 from plimsoll.domain.units import MIB
 
-_FORMAT = re.compile(r"-(bf16|fp8(-dynamic|-block)?|nvfp4|mxfp4|awq|gptq(-int[48])?|quantized\.w\d+a\d+)$")
+_FORMAT = re.compile(
+    r"(-(bf16|fp16|fp8(-dynamic|-block)?|nvfp4|mxfp4|awq|gptq|autoround|bnb|int[48]|[48]-?bit|(quantized\.)?w\d+a\d+))+$"
+)
 """The words for a number format at the end of a checkpoint's name."""
 
 
@@ -68,12 +70,12 @@ def other_checkpoints(name: str) -> tuple[ModelFacts, ...]:
     own = load_model_facts(name)
     if own is None:
         return ()
-    namesakes = (each for each in catalogued_models() if each != name and _title(each) == _title(name))
+    namesakes = (each for each in catalogued_models() if each != name and model_title(each) == model_title(name))
     found = (facts for each in namesakes if (facts := load_model_facts(each)) is not None)
     return tuple(facts for facts in found if facts.checkpoint.precision.is_quantized and _sizes(facts) == _sizes(own))
 
 
-def _title(name: str) -> str:
+def model_title(name: str) -> str:
     """Return a model's name without its publisher and its number format: ``llama-3.1-8b-instruct``."""
     title = name.rpartition("/")[2].lower().removeprefix("meta-")
     return _FORMAT.sub("", title)

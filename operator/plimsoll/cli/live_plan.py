@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import click
@@ -35,13 +35,14 @@ from plimsoll.cli.wishes import wishes_of
 class Wanted:
     """The options of a plan on a cluster: a namespace for objects without one, own prices, and what-if changes.
 
-    ``dry_run`` is whether the API server is asked what it would store.
+    ``dry_run`` is whether the API server is asked what it would store. ``notes`` say how the options were read.
     """
 
     namespace: str | None = None
     prices: str | None = None
     what_if: tuple[WhatIf, ...] = ()
     dry_run: bool = True
+    notes: tuple[str, ...] = ()
 
 
 def plan_live(manifests: Manifests, access: ClusterAccess, wanted: Wanted, output: str) -> int:
@@ -91,6 +92,7 @@ def _plan(
     own = None if wanted.prices is None else prices_from(wanted.prices)
     means = Means(*hub_access(), prices=own, what_if=wanted.what_if, dry_run=wanted.dry_run)
     found = ask(wishes, means)
+    found = replace(found, notes=(*wanted.notes, *found.notes))
     _complain(found.problems)
     for note in found.notes:
         click.echo(f"note: {note}", err=True)

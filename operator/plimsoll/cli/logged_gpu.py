@@ -13,7 +13,7 @@ from plimsoll.engines.start_logs import StartLog
 
 _SAME_SHARE = 0.0025
 """Two figures of a GPU's memory are those of one type where they differ by less: drivers reserve a little more or less.
-No two types with a memory of their own are nearer."""
+Types that are nearer to each other are named to the user, who chooses."""
 
 _WRONG_SHARE = 0.03
 """A GPU type whose memory differs from the logged one by more is another one."""

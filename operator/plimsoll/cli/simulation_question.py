@@ -121,7 +121,7 @@ def _placed(asked: Simulated, workload: Workload) -> tuple[Request, Sized]:
     request = question.request
     if asked.context is None and request.shape.context_tokens > request.model.max_context_tokens:
         request = replace(request, shape=replace(request.shape, context_tokens=request.model.max_context_tokens))
-    found = answers(request, meant_types((asked.gpu,)), split)[0]
+    found = answers(request, meant_types((asked.gpu,)).types, split)[0]
     if isinstance(found, Rejection):
         raise InvalidInput("gpu", asked.gpu, rejection_sentence(found))
     return request, found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 
 import click
 import yaml
@@ -17,6 +18,7 @@ from plimsoll.cli.cluster_options import with_cluster
 from plimsoll.cli.context import prices_from
 from plimsoll.cli.exits import EXIT_PLACED, EXIT_UNPLACED
 from plimsoll.cli.files import refuse_second_stdin
+from plimsoll.cli.gpu_names import every_meant_type
 from plimsoll.cli.later import default_namespace, measure, replay_capacity
 from plimsoll.cli.model_sources import hub_access
 from plimsoll.cli.namespaces import no_effect_note
@@ -80,6 +82,7 @@ def command(
     """
     refuse_second_stdin(f=[file or ""], fleet=[fleet or ""], snapshot=[snapshot or ""], prices=[prices or ""])
     refuse_two_sources(fleet, snapshot, ClusterAccess(kubeconfig, context))
+    meant = every_meant_type(gpus)
     asked = Asked(
         context=context_length,
         concurrency=concurrency,
@@ -88,7 +91,7 @@ def command(
         precision=precision,
         kv_precision=kv_precision,
         engine=engine,
-        gpus=gpus,
+        gpus=meant.types,
     )
     if file is not None and (asked != Asked() or tp is not None):
         raise click.UsageError("The options of a model go with MODEL; with -f, write them into the manifest.")
@@ -98,6 +101,7 @@ def command(
     else:
         means = Means(*hub_access(), prices=None if prices is None else prices_from(prices))
         found = _measured(subject, namespace, snapshot, means, ClusterAccess(kubeconfig, context))
+    found = replace(found, notes=(*meant.notes, *found.notes))
     for note in (*found.notes, no_effect_note(namespace, {found.key.namespace})):
         if note is not None:
             click.echo(f"note: {note}", err=True)

@@ -119,7 +119,8 @@ def command(
     Or say whether a server starts as given, and which KV cache it gets: `plimsoll estimate -- vllm serve MODEL ...`,
     or `plimsoll estimate -f pod.yaml`.
     """
-    gpus = meant_types(gpus)
+    meant = meant_types(gpus)
+    gpus = meant.types
     asked = Asked(
         context=context,
         concurrency=concurrency,
@@ -143,7 +144,8 @@ def command(
     if tp is None and (pp > 1 or ep or dp > 1):
         raise InvalidInput(*_alone(pp, dp, ep=ep), "Name --tp as well.")
     asked_about = _asked_about(words, filename, asked)
-    question, found = learned_answers(asked_about.question, asked_about.gpus, asked_about.split, teachers)
+    question = replace(asked_about.question, notes=(*meant.notes, *asked_about.question.notes))
+    question, found = learned_answers(question, asked_about.gpus, asked_about.split, teachers)
     answer = _with_defaults(answered(question, found, asked_about.gpus, asked_about.split))
     if why and len(answer.shown) != 1:
         raise InvalidInput("--why", f"{len(answer.shown)} GPU types", "Name one GPU type with --gpu.")

@@ -35,7 +35,7 @@ from plimsoll.cli.source_options import refuse_two_sources
 from plimsoll.cli.tables import print_appraisal, print_details, print_ignored, print_plan
 from plimsoll.cli.teachers import Lessons, Teachers
 from plimsoll.cli.today import today
-from plimsoll.cli.what_if import what_if_of
+from plimsoll.cli.what_if import what_if_notes, what_if_of
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.fleet import Fleet, IgnoredNode
 from plimsoll.domain.gpus import CapacityType
@@ -123,7 +123,7 @@ def command(
     _refuse_observations(observations, fleet, changes)
     is_asked = fleet is None and (bool(changes) or (not files and bool(snapshot)))
     manifests = _manifests(files, namespace, recursive=recursive, may_be_empty=is_asked)
-    wanted = Wanted(namespace, prices, changes, dry_run)
+    wanted = Wanted(namespace, prices, changes, dry_run, what_if_notes(what_if))
     if snapshot is not None:
         sys.exit(plan_stored(manifests, snapshot_from(snapshot), wanted, output))
     if fleet is None:

@@ -6,6 +6,7 @@ import json
 
 import click
 
+from plimsoll.cli.gpu_names import meant_types
 from plimsoll.cli.screen import screen
 from plimsoll.cli.simulation_document import simulation_document
 from plimsoll.cli.simulation_question import DEFAULT_MOST_REPLICAS, Simulated, trial_of
@@ -75,10 +76,11 @@ def command(
     Nothing runs: engines, requests and the clock are simulated, with the estimate's KV cache and the performance
     model's times. Every change has a place. The same options always give the same answer.
     """
+    meant = meant_types((gpu,))
     trial = trial_of(
         Simulated(
             model=model,
-            gpu=gpu,
+            gpu=meant.types[0],
             preset=preset,
             tp=tp,
             context=context,
@@ -102,7 +104,9 @@ def command(
         )
     )
     course = simulate(trial)
+    for note in meant.notes:
+        click.echo(f"note: {note}", err=True)
     if form == "json":
-        click.echo(json.dumps(simulation_document(trial, course), indent=2))
+        click.echo(json.dumps({**simulation_document(trial, course), "notes": list(meant.notes)}, indent=2))
     else:
         print_simulation(screen(), trial, course)

@@ -30,11 +30,13 @@ class Form:
     """A form that was filled in: a model's name or its configuration, and the options.
 
     ``config`` is None where no configuration was pasted; then ``model`` is a name, else a name of the user's own.
+    ``notes`` say how names of GPU types were read.
     """
 
     model: str
     config: Mapping[str, Any] | None
     asked: Asked
+    notes: tuple[str, ...] = ()
 
     @property
     def file(self) -> str:
@@ -49,7 +51,12 @@ def read_form(query: Query) -> Form:
         InvalidInput: a field cannot be used.
     """
     config = _config(_first(query, "config"))
-    return Form(_model(query, pasted=config is not None), config, _asked(query))
+    model, meant = _model(query, pasted=config is not None), meant_types(_gpus(query))
+    return Form(model, config, _asked(query, meant.types), meant.notes)
+
+
+def _gpus(query: Query) -> list[str]:
+    return [each for each in query.get("gpu", ()) if each.strip()]
 
 
 def is_filled(query: Query) -> bool:
@@ -85,7 +92,7 @@ def _config(text: str) -> Mapping[str, Any] | None:
     return value
 
 
-def _asked(query: Query) -> Asked:
+def _asked(query: Query, gpus: tuple[str, ...]) -> Asked:
     tp, pp, dp = (_number(query, name) for name in ("tp", "pp", "dp"))
     ep = _flag(query, "ep")
     _refuse_alone(tp, pp, dp, ep=ep)
@@ -105,7 +112,7 @@ def _asked(query: Query) -> Asked:
         lora=_lora(_first(query, "lora")),
         speculate=_speculate(_first(query, "speculate")),
         draft=_first(query, "draft") or None,
-        gpus=meant_types([each for each in query.get("gpu", ()) if each.strip()]),
+        gpus=gpus,
         split=None if tp is None else Split(tp, pp or 1, dp or 1, expert_parallel=ep or (dp or 1) > 1),
     )
 

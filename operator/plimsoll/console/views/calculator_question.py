@@ -29,7 +29,7 @@ def question_of(form: Form) -> Question:
     named = _named(form)
     facts = _facts(form, named.source)
     question = plain_question(facts, form.asked) or _checked(entry_of(form, named.source), facts, form.asked)
-    return replace(question, notes=(*named.notes, *question.notes))
+    return replace(question, notes=(*named.notes, *form.notes, *question.notes))
 
 
 def entry_of(form: Form, name: str) -> dict[str, Any]:

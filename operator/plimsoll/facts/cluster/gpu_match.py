@@ -81,6 +81,29 @@ def same_chip(label: str, types: Sequence[GpuType]) -> tuple[GpuType, ...]:
     return tuple(gpu for gpu in types if chip and not gpu.is_slice and any(_overlap(chip, own) for own in _chips(gpu)))
 
 
+def of_this_name(label: str, types: Sequence[GpuType]) -> tuple[GpuType, ...]:
+    """Return the whole GPUs that a name may mean: of exactly this chip, in the form and the size that it states.
+
+    People leave form and size out (``A100``), and drivers name some cards of two sizes alike (``RTX 3080``).
+    """
+    wanted = _Words.of(label)
+    return tuple(gpu for gpu in types if not gpu.is_slice and _may_be_called(gpu, wanted))
+
+
+def states_size(label: str) -> bool:
+    """Whether a name states the gigabytes of the card."""
+    return _Words.of(label).gigabytes is not None
+
+
+def _may_be_called(gpu: GpuType, wanted: _Words) -> bool:
+    own = _Words.of(gpu.name)
+    if not wanted.chip or wanted.chip not in (own.chip, *_chips(gpu)):
+        return False
+    if wanted.gigabytes is not None and not _is_near(wanted.gigabytes * KIB, gpu):
+        return False
+    return wanted.form in (None, own.form)
+
+
 def _chips(gpu: GpuType) -> list[frozenset[str]]:
     return [_Words.of(label).chip for label in gpu.product_labels]
 
