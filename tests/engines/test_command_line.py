@@ -272,7 +272,6 @@ def test_the_method_of_a_draft_without_one_follows_from_its_name() -> None:
 
 DOUBTS: dict[str, list[str]] = {
     "a backend": ["--attention-backend=FLASHINFER"],
-    "a size of the cache": ["--kv-cache-memory-bytes=8G"],
     "blocks": ["--num-gpu-blocks-override=9"],
     "chunks": ["--no-enable-chunked-prefill"],
     "a format of another kind": ["--kv-cache-dtype=ultraquant_4bit"],
@@ -282,6 +281,13 @@ DOUBTS: dict[str, list[str]] = {
     "a level": ["-O3"],
     "a flag of nobody's": ["--max-modle-len=8"],
 }
+
+
+def test_a_size_of_the_cache_is_read_in_the_engines_units() -> None:
+    for text, size in (("8G", 2**33), ("8g", 8 * 10**9), ("8589934592", 2**33)):
+        found = options(f"--kv-cache-memory-bytes={text}")
+        assert (found.cache_bytes, found.unfollowed) == (size, ())
+    assert options().cache_bytes is None
 
 
 @pytest.mark.parametrize("case", DOUBTS)

@@ -36,7 +36,7 @@ def lesson_of(start: Start) -> Lesson | str:
     """
     if start.log.complaint:
         return start.log.complaint
-    if start.log.options.fixes_cache:
+    if start.log.options.cache_bytes is not None:
         return "The user gave the size of the KV cache, so it says nothing about the other terms."
     observation = _observation(start)
     if isinstance(observation, str):

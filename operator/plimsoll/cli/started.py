@@ -77,6 +77,7 @@ def started_request(
         name=engine,
         own_defaults=True,
         model_runner=options.model_runner,
+        cache_bytes=options.cache_bytes,
     )
     return Request(
         key=ObjectKey("default", "estimate"),

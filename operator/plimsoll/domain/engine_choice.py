@@ -56,7 +56,8 @@ class EngineChoice:
     the host memory that the user's arguments make the engine take. ``model_runner`` is the one of the engine's runners
     that it is made to use, 1 or 2; None leaves the choice to the engine. ``own_defaults`` means that somebody starts
     the engine without an operator: what is not named has the default of the engine and of the GPU, ``max_sequences`` is
-    that of one engine, and nothing is adjusted to what fits.
+    that of one engine, and nothing is adjusted to what fits. ``cache_bytes`` is the size of one GPU's KV cache that is
+    fixed beforehand; None means what the share leaves.
     """
 
     version: EngineVersion
@@ -75,6 +76,7 @@ class EngineChoice:
     image: str = ""
     model_runner: int | None = None
     own_defaults: bool = False
+    cache_bytes: int | None = None
 
     @property
     def fills_host_memory(self) -> bool:

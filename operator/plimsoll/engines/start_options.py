@@ -26,7 +26,7 @@ class StartOptions:
     or not. ``kv_precision`` None means that the checkpoint decides. ``max_num_seqs`` and ``max_num_batched_tokens`` are
     those of one engine. ``utilization`` is the share of the GPU. ``pools`` means that the engine is started to embed,
     rank or classify. ``unfollowed`` are further arguments that can change the memory and that no law covers.
-    ``fixes_cache`` means that the user gave the bytes of the KV cache, so they say nothing about the other terms.
+    ``cache_bytes`` is the size of the KV cache that the user gave, so it says nothing about the other terms.
     ``model_runner`` is the one of the engine's runners that is named, 1 or 2.
     """
 
@@ -45,5 +45,5 @@ class StartOptions:
     drafting: NamedDrafting | None = None
     pools: bool = False
     unfollowed: tuple[str, ...] = ()
-    fixes_cache: bool = False
+    cache_bytes: int | None = None
     model_runner: int | None = None

@@ -68,7 +68,7 @@ READ = frozenset(
         *("max_lora_rank", "speculative_config", "spec_method", "spec_model", "spec_tokens", "speculative_model"),
         *("num_speculative_tokens", "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"),
         *("enable_expert_parallel", "decode_context_parallel_size", "limit_mm_per_prompt", "mm_encoder_tp_mode"),
-        *("runner", "task", "nnodes"),
+        *("runner", "task", "nnodes", "kv_cache_memory_bytes"),
     }
 )
 """The arguments that change the memory and that are read here, under the names that logs use."""
@@ -99,7 +99,7 @@ def options_of(config: Fields, arguments: Fields, *, batched_tokens: int | None,
         drafting=_drafting(config, arguments),
         pools=_pools(arguments),
         unfollowed=() if are_all else tuple(_unfollowed(config, arguments)),
-        fixes_cache=integer_in(arguments.get("kv_cache_memory_bytes")) is not None,
+        cache_bytes=integer_in(arguments.get("kv_cache_memory_bytes")),
     )
 
 

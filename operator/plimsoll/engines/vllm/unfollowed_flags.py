@@ -77,7 +77,6 @@ _FLAGS = (
 _OWNED = (
     "--config",
     "--enable-elastic-ep",
-    "--kv-cache-memory-bytes",
     "--num-gpu-blocks-override",
     "--prefill-context-parallel-size",
     "--skip-mm-profiling",

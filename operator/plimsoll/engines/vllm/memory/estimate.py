@@ -8,13 +8,14 @@ from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.observations import Correction
 from plimsoll.domain.outcomes import EngineSettings, MemoryEstimate, Split
 from plimsoll.domain.serving import Request
-from plimsoll.domain.terms import ACTIVATIONS, LEARNED, WEIGHTS, Derivation, Line, Term
+from plimsoll.domain.terms import ACTIVATIONS, KV_CACHE, LEARNED, WEIGHTS, Derivation, Line, Term
 from plimsoll.engines.vllm.doubts import doubts_of
 from plimsoll.engines.vllm.memory.activations import Activations, activations_term
 from plimsoll.engines.vllm.memory.band import doubtful_weights
 from plimsoll.engines.vllm.memory.cache_term import cache_bytes, cache_term
 from plimsoll.engines.vllm.memory.cuda_graphs import GraphParts, graphs_term
 from plimsoll.engines.vllm.memory.frame import Frame, frame_of
+from plimsoll.engines.vllm.memory.kv_cache import KvLayout
 from plimsoll.engines.vllm.memory.least_step import least_step
 from plimsoll.engines.vllm.memory.pooled_step import tokens_at_once
 from plimsoll.engines.vllm.memory.rank import Rank
@@ -93,7 +94,7 @@ def estimate_of_stage(
     left = budget - without_cache
     expected, low, high = layout.capacities((left, left - edges.high_bytes, left + slack), request.shape.context_tokens)
     engines, at_once = split.data_parallel, tokens_at_once(request, split, settings.max_num_batched_tokens)
-    return MemoryEstimate(
+    found = MemoryEstimate(
         terms=terms,
         margin_bytes=edges.high_bytes,
         slack_bytes=slack,
@@ -119,6 +120,36 @@ def estimate_of_stage(
         doubts=doubts_of(request, gpu, split),
         taught_by=None if correction is None else correction.taught_by,
     )
+    pool = request.engine.cache_bytes
+    return found if pool is None else _with_pool(found, layout, request, split, pool)
+
+
+def _with_pool(
+    found: MemoryEstimate, layout: KvLayout, request: Request, split: Split, pool_bytes: int
+) -> MemoryEstimate:
+    """Return the estimate of an engine whose cache has a size of its own, whatever the share leaves.
+
+    The engine does not measure then: it takes so many bytes besides everything else, and starts where both are on the
+    card. Too small a pool is known beforehand. Source: vLLM, ``v1/worker/gpu_worker.py``
+    (``determine_available_memory``), 0.10.2 to 0.33.
+    """
+    tokens = split.data_parallel * layout.capacities((pool_bytes,), request.shape.context_tokens)[0]
+    fixed = replace(
+        found,
+        budget_bytes=found.usable_bytes - found.outside_bytes,
+        kv_capacity_tokens=tokens,
+        kv_capacity_low_tokens=tokens,
+        kv_capacity_high_tokens=tokens,
+        kv_reported_tokens=tokens,
+        max_sequences=layout.max_sequences(pool_bytes),
+        max_sequences_high=layout.max_sequences(pool_bytes),
+    )
+    spare = pool_bytes - found.kv_cache_bytes
+    if spare < 0:
+        return replace(fixed, budget_bytes=found.without_cache_bytes + pool_bytes, margin_bytes=0, slack_bytes=0)
+    line = Line("fixed", "what the given size holds beyond the need", spare)
+    terms = tuple(term.plus(line) if term.name == KV_CACHE else term for term in found.terms)
+    return replace(fixed, terms=terms)
 
 
 def _longest_step(settings: EngineSettings) -> int:

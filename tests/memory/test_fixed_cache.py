@@ -1,0 +1,68 @@
+"""A KV cache of a given size (``--kv-cache-memory-bytes``): exact, whatever the share, as long as the card holds it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from plimsoll.domain.outcomes import Fit, MemoryEstimate, Split
+from plimsoll.domain.serving import Request
+from plimsoll.domain.units import GIB
+from plimsoll.engines.vllm.memory.estimate import estimate
+from plimsoll.engines.vllm.settings import engine_settings
+from tests.support.planning import H100, gpu, request
+
+TOKEN_BYTES = 2 * 32 * 8 * 128 * 2
+"""Llama 3.1 8B: keys and values of 32 layers with 8 heads of 128 values in 16 bits."""
+
+
+def asked(pool: int | None, percent: int = 92, concurrency: int = 4) -> Request:
+    plain = request(context=8192, concurrency=concurrency)
+    engine = replace(plain.engine, cache_bytes=pool, gpu_memory_utilization_percent=percent)
+    return replace(plain, engine=engine)
+
+
+def figures(wanted: Request, split: Split = Split(1)) -> MemoryEstimate:  # noqa: B008 - frozen
+    return estimate(wanted, gpu(H100), split, engine_settings(wanted, gpu(H100), split))
+
+
+@pytest.mark.parametrize("percent", [30, 92])
+def test_the_cache_is_what_was_given_and_the_share_has_no_say(percent: int) -> None:
+    found = figures(asked(10 * GIB, percent))
+    blocks = 10 * GIB // (16 * TOKEN_BYTES)
+    assert found.kv_capacity_tokens == found.kv_capacity_low_tokens == found.kv_capacity_high_tokens
+    assert 0 <= blocks * 16 - found.kv_capacity_tokens <= 2 * 16
+    assert found.kv_reported_tokens == found.kv_capacity_tokens
+    assert found.kv_cache_bytes == 10 * GIB
+    assert found.fit is Fit.SURE
+    assert sum(line.size_bytes or 0 for line in found.terms[2].derive().lines) == 10 * GIB
+
+
+def test_a_pool_below_the_load_is_known_to_be_too_small() -> None:
+    need = figures(asked(None)).kv_cache_bytes
+    assert figures(asked(need)).fit is Fit.SURE
+    small = figures(asked(need - 1))
+    assert (small.fit, small.margin_bytes, small.slack_bytes) == (Fit.NO, 0, 0)
+    assert small.available_kv_bytes == need - 1
+
+
+def test_a_pool_that_the_card_cannot_hold_beside_the_rest_does_not_fit() -> None:
+    usual = figures(asked(None))
+    room = usual.usable_bytes - usual.outside_bytes - usual.without_cache_bytes
+    assert figures(asked(room - usual.margin_bytes)).fit is Fit.SURE
+    assert figures(asked(room)).fit is Fit.PROBABLE
+    assert figures(asked(room + usual.slack_bytes + 1)).fit is Fit.NO
+
+
+def test_an_engine_without_a_given_size_has_what_the_share_leaves() -> None:
+    usual = figures(asked(None))
+    assert usual.kv_capacity_low_tokens < usual.kv_capacity_tokens < usual.kv_capacity_high_tokens
+    assert usual.budget_bytes == gpu(H100).usable_bytes * 92 // 100
+
+
+def test_engines_side_by_side_have_a_pool_each() -> None:
+    wanted = asked(10 * GIB)
+    experts = replace(request("Qwen/Qwen3-30B-A3B", context=8192, concurrency=4), engine=wanted.engine)
+    one, four = figures(experts), figures(experts, Split(1, 1, 4, expert_parallel=True))
+    assert four.kv_capacity_tokens == 4 * one.kv_capacity_tokens
