@@ -25,6 +25,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import urljoin
@@ -36,7 +37,6 @@ from plimsoll.domain.versions import EngineVersion
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "operator" / "plimsoll" / "engines" / "vllm" / "memory" / "sources.json"
-INDEX = "https://pypi.org/simple"
 PACKAGE = "vllm"
 
 _METADATA = "METADATA"
@@ -63,7 +63,7 @@ class Wheel(Protocol):
 
 
 class Difference(NamedTuple):
-    """What happened to an entry: ``changed``, ``moved``, ``gone`` or ``new``, and for a moved one where to."""
+    """An entry and its fate: ``changed``, ``moved``, ``gone`` or ``new``, and for a moved one where to."""
 
     what: str
     file: str
@@ -341,7 +341,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("release", nargs="?", help="a release, e.g. 0.34.0; the newest by default")
     parser.add_argument("--record", action="store_true", help="write the release's digests down")
-    index = os.environ.get("PIP_INDEX_URL", INDEX)
+    index = os.environ.get("PIP_INDEX_URL") or import_module("pip._internal.models.index").PyPI.simple_url
     parser.add_argument("--index", default=index, help="the package index (simple API); pip's own by default")
     parser.add_argument("--sources", type=Path, default=SOURCES, help="the file with the digests")
     return parser

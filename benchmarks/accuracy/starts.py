@@ -19,7 +19,7 @@ REPORTS: Final = DATA / "public_starts.json"
 CONFIGS: Final = DATA / "start-configs"
 
 SERVES, REFUSED, DIES = "serves", "refused", "dies"
-"""What happened: it serves, the engine refuses to start, or it starts and dies under load or while it captures."""
+"""The outcomes: it serves, the engine refuses to start, or it starts and dies under load or while it captures."""
 
 _OPTIONS: Final = {
     "step": "--batched-tokens",

@@ -36,7 +36,7 @@ H100, L4 = "h100-sxm-80gb", "l4-24gb"
 
 
 class Ran:
-    """What one call of the command said."""
+    """The output of one call of the command."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str], *words: str) -> None:
         self.error = ""

@@ -187,8 +187,8 @@ def test_a_log_that_prints_these_arguments_gives_the_same_options(chosen: dict[s
     )
     assert log is not None
     wanted = read(*plain(chosen))
-    told = {"max_model_len", "max_num_seqs", "max_num_batched_tokens", "precision"}
-    for name in set(StartOptions.__dataclass_fields__) - told:
+    named = {"max_model_len", "max_num_seqs", "max_num_batched_tokens", "precision"}
+    for name in set(StartOptions.__dataclass_fields__) - named:
         assert getattr(log.options, name) == getattr(wanted.options, name), name
 
 

@@ -1,4 +1,4 @@
-"""What was measured: the kinds of starts, and the bands where a start was far off."""
+"""The kinds of starts that were measured, and the bands where a start was far off."""
 
 from __future__ import annotations
 
@@ -45,6 +45,22 @@ def test_a_pair_that_no_start_had_is_named_and_its_neighbour_has_none() -> None:
     assert unseen(plain, gpu(L4), Split(1), law) == ()
     assert (Card.ADA, Ways.STAGES) in unseen(plain, gpu(L4), Split(1, 2), law)
     assert (Card.HOPPER, Ways.STAGES) not in unseen(plain, gpu(H100), Split(1, 2), law)
+
+
+@pytest.mark.parametrize(
+    ("split", "ways"),
+    [
+        (Split(1), Ways.ONE),
+        (Split(2), Ways.TENSOR),
+        (Split(7), Ways.TENSOR),
+        (Split(8), Ways.WIDE),
+        (Split(8, 2), Ways.STAGES),
+        (Split(1, 1, 2), Ways.ENGINES),
+        (Split(2, expert_parallel=True), Ways.ENGINES),
+    ],
+)
+def test_each_split_counts_as_one_way(split: Split, ways: Ways) -> None:
+    assert region_of(model(), gpu(H100), split, law_for(NEWEST_VERSION)).ways is ways
 
 
 def width(name: str, split: Split, release: EngineVersion, runner: int | None = None) -> list[float]:

@@ -1,4 +1,4 @@
-"""What vLLM 0.33 changed, as its wheel has it: no start of this release is known."""
+"""The changes of vLLM 0.33, as its wheel has them: no start of this release is known."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from tests.support.planning import H100, fleet, node, request
 
 GB10 = "gb10-128gb"
 KIT_BYTES = 119 * GIB
-"""What the kernel of such a kit reports."""
+"""The memory that the kernel of such a kit reports."""
 
 
 def placed_with(free_bytes: int, kind: str = GB10, wanted: Request | None = None) -> Placed | Unplaceable:

@@ -31,7 +31,7 @@ def as_written(word: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StartCommand:
-    """What a command line starts.
+    """The start that a command line describes.
 
     Attributes:
         engine: the engine's name.
