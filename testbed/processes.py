@@ -13,6 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import ClassVar
 
+from testbed.forking import ForkedProcess, ForkServer
+
 _LAUNCHER = Path(__file__).with_name("launcher.py")
 _KILL_WAIT_SECONDS = 60.0
 
@@ -24,6 +26,16 @@ _SPAWNER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="testbed-spawner
 def dies_with_us() -> list[str]:
     """What to put before a command line so that the kernel ends the program when the thread that starts it ends."""
     return [sys.executable, "-I", "-S", str(_LAUNCHER), str(os.getpid())]
+
+
+_FORKS: list[ForkServer] = []
+"""What starts our own programs in this process, where :func:`fork_ours` was called."""
+
+
+def fork_ours() -> None:
+    """From now on, start processes of ours by forking one that has imported everything already; see ``forking``."""
+    if not _FORKS:
+        _FORKS.append(ForkServer([*dies_with_us(), sys.executable, "-m", "testbed.forking"]))
 
 
 class Child:
@@ -56,7 +68,7 @@ class Child:
         self._environment = dict(environment) if environment is not None else None
         self._directory = directory
         self._grace_seconds = grace_seconds
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | ForkedProcess | None = None
 
     @property
     def is_running(self) -> bool:
@@ -91,7 +103,11 @@ class Child:
         self._process = _SPAWNER.submit(self._spawn).result()
         Child._running.add(self)
 
-    def _spawn(self) -> subprocess.Popen[bytes]:
+    def _spawn(self) -> subprocess.Popen[bytes] | ForkedProcess:
+        environment = os.environ if self._environment is None else self._environment
+        for server in _FORKS:
+            if server.serves(self._command, environment):
+                return server.start(self._command, environment=environment, directory=self._directory, log=self.log)
         with self.log.open("ab") as output:
             return subprocess.Popen(
                 [*dies_with_us(), *self._command],

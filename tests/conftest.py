@@ -9,6 +9,7 @@ from collections.abc import Generator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from testbed.processes import fork_ours
 from testbed.waiting import PATIENCE
 from tests.support import tables
 from tests.support.order import longest_file_first, number, stories_in_order
@@ -17,6 +18,9 @@ pytest_plugins = ["tests.support.cluster", "tests.support.failures", "tests.supp
 
 # Waits are as long as they need to be on a quiet machine, and some. A busy one may need several times as long.
 os.environ.setdefault(PATIENCE, "6")
+
+# An operator takes a second of the processor to import everything, and a run of the tests starts a hundred processes.
+fork_ours()
 
 # An example that takes long on a busy machine is no failure of the code. A failing draw is printed with the line that
 # draws it again, and kept in .hypothesis. In CI the draws follow from the test alone: what is red there was changed.
