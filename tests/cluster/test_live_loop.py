@@ -115,12 +115,16 @@ def beginning(bench: Bench) -> Beginning:
 
 
 def _silence_one_of_two(bench: Bench, name: str) -> None:
-    """Let a pod report no more after it was seen nearly full, and take the load away from the other one."""
+    """Let a pod report no more after it was seen nearly full, and take the load away from the other one.
+
+    Only then one replica is enough: before, the loop might still decide by what it read when both were idle.
+    """
     bench.load(name, kv_tokens=1.9 * CAPACITY)
     busy = f'count(vllm:kv_cache_usage_perc{{pod=~"{name}-.*"}} > 0.9)'
     bench.view.wait(lambda: bench.prometheus.value(busy) == 2, f"a scrape of both pods of {name}")
     bench.engines.drop(bench.engines.ready(f"live/{name}")[0])
     bench.load(name)
+    bench.wait_reason(name, "MetricsStale")
     bench.view.patch(name, {"rebalancing": {"minReplicas": 1}})
 
 
