@@ -26,6 +26,7 @@ from plimsoll.domain.queues import QUEUE_LABEL, QUEUE_PRIORITY_LABEL
 from plimsoll.facts.cluster.host_reading import is_bound
 from testbed.fleet import gpu_node
 from testbed.operator_process import USER
+from tests.support import tables
 from tests.support.api_in_memory import ApiInMemory, Clock
 from tests.support.bodies import Body
 from tests.support.honest import honest_nodes, honest_spec
@@ -357,7 +358,7 @@ class Queues(RuleBasedStateMachine):
 
 TestQueues = pytest.mark.timeout(1800)(Queues.TestCase)
 TestQueues.settings = settings(
-    max_examples=60,
+    max_examples=tables.examples(60),
     derandomize=True,
     stateful_step_count=25,
     deadline=None,
