@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import NamedTuple
 
 from plimsoll.domain.engine_options import CpuOffload, Residency
@@ -21,7 +20,6 @@ class HostWeights(NamedTuple):
     rounding_bytes: int = 0
 
 
-@lru_cache(maxsize=1024)
 def host_weights(model: ModelFacts, precision: Precision, split: Split, residency: Residency | None) -> HostWeights:
     """Return the weights that one replica keeps in host memory.
 

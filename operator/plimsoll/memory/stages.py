@@ -37,13 +37,11 @@ def counted(caches: Iterable[CacheSpec]) -> CountedCaches:
     return tuple(Counter(caches).items())
 
 
-@lru_cache(maxsize=1024)
 def stage_caches(model: ModelFacts, stage: int, stages: int) -> CountedCaches:
     """Return the caches of one pipeline stage's layers."""
     return counted(_caches(model, stage_layers(model.layers, stages)[stage]))
 
 
-@lru_cache(maxsize=1024)
 def other_caches(model: ModelFacts, stage: int, stages: int) -> CountedCaches:
     """Return the caches of all other stages: the engine makes groups from the layers of the whole model."""
     own = stage_layers(model.layers, stages)[stage]

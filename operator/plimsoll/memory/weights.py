@@ -120,7 +120,6 @@ def stage_weights(model: ModelFacts, precision: Precision, split: Split, stage: 
     return RankWeights(parameters, kernels)
 
 
-@lru_cache(maxsize=1024)
 def stage_tensors(model: ModelFacts, precision: Precision, split: Split, stage: int = 0) -> StageTensors:
     """Return the tensors on the fullest rank of one stage, weight by weight.
 
@@ -174,7 +173,6 @@ def layer_bytes(kind: LayerKind, form: WeightFormat, split: Split) -> int:
     return _bytes(kind.weights, form, split)
 
 
-@lru_cache(maxsize=1024)
 def idle_expert_bytes(model: ModelFacts, precision: Precision, split: Split, stage: int) -> int:
     """Return the bytes of routed experts on one rank that one token does not use."""
     if model.experts is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 
 from plimsoll.domain.caches import (
     AttentionCache,
@@ -58,7 +57,6 @@ class CacheWork:
         return most * prompt - most * most / 2
 
 
-@lru_cache(maxsize=4096)
 def cache_work(model: ModelFacts, precision: KvPrecision, split: Split) -> tuple[CacheWork, ...]:
     """Return the work of the caches of all layers, one entry for each limit of attended tokens.
 

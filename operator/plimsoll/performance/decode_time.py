@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 
 from plimsoll.domain.engine_options import CpuOffload, Residency, WeightStreaming
 from plimsoll.domain.gpus import GpuType
@@ -64,7 +63,6 @@ def decode_floor(
     )
 
 
-@lru_cache(maxsize=1024)
 def _projection_bytes(model: ModelFacts, precision: Precision, split: Split) -> int:
     """Bytes of the output projection on one rank: with tied embeddings it is the table."""
     form = weight_format(model, precision)

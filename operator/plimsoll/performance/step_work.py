@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 
 from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.domain.model import ModelFacts, Sharding, Weight
@@ -76,7 +75,6 @@ class StepWork:
     logits_bytes: int
 
 
-@lru_cache(maxsize=4096)
 def step_work(model: ModelFacts, precision: Precision, kv_precision: KvPrecision, split: Split) -> StepWork:
     """Count the work of a step.
 
@@ -118,7 +116,6 @@ def _works(sums: dict[Precision, list[float]]) -> tuple[MatrixWork, ...]:
     return tuple(MatrixWork(precision, int(size), flops) for precision, (size, flops) in sums.items())
 
 
-@lru_cache(maxsize=256)
 def _expert_kinds(model: ModelFacts) -> frozenset[int]:
     kinds = enumerate(model.kinds)
     return frozenset(index for index, kind in kinds if any(each.sharding in _EXPERTS for each in kind.weights))

@@ -11,7 +11,6 @@ are in ``tests/memory/test_overhead.py``.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import NamedTuple
 
 from plimsoll.domain.gpus import GpuType
@@ -249,7 +248,6 @@ class Step(NamedTuple):
         return parts._replace(encoder=peak, held=held, seen=seen)
 
 
-@lru_cache(maxsize=4096)
 def _step(
     model: ModelFacts,
     precision: Precision,

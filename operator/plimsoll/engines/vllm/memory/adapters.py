@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from functools import lru_cache
 
 from plimsoll.domain.engine_options import LoraSlots
 from plimsoll.domain.model import ModelFacts, Sharding, Weight
@@ -73,7 +72,6 @@ def _derivation(_: object) -> Derivation:
     return Derivation("slots x rank x (inputs + outputs) of every linear layer")
 
 
-@lru_cache(maxsize=256)
 def adapters_bytes(
     model: ModelFacts, slots: LoraSlots, split: Split, stage: int = 0, *, value_bytes: int = VALUE_BYTES
 ) -> int:

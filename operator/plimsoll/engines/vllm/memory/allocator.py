@@ -12,7 +12,6 @@ is split off from larger tensors. Checked with the engines' logs of model loadin
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
 
@@ -95,7 +94,6 @@ def loading_bytes(
     return _loading_bytes(model, precision, gpu, split, law, stage) + step_buffer_bytes(model, batched_tokens)
 
 
-@lru_cache(maxsize=4096)
 def _loading_bytes(
     model: ModelFacts, precision: Precision, gpu: GpuType | None, split: Split, law: EngineLaw, stage: int
 ) -> int:
@@ -133,7 +131,6 @@ def step_buffer_bytes(model: ModelFacts, batched_tokens: int) -> int:
     return batched_tokens * _token_buffer_bytes(model)
 
 
-@lru_cache(maxsize=256)
 def _token_buffer_bytes(model: ModelFacts) -> int:
     """Return the bytes of these buffers for one token of a step.
 
@@ -153,7 +150,6 @@ def _picked_tokens(model: ModelFacts) -> int:
     return max((cache.picked_tokens for cache in model.caches() if isinstance(cache, IndexerCache)), default=0)
 
 
-@lru_cache(maxsize=1024)
 def block_ends_bytes(
     model: ModelFacts,
     precision: Precision,

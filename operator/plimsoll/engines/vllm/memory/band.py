@@ -7,7 +7,6 @@ inside. Each term names its cause.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import NamedTuple
 
 from plimsoll.domain.gpus import GpuType, Interconnect, Vendor
@@ -100,7 +99,6 @@ class BandWidth(NamedTuple):
         return Band(-int(self.low + min(self.room, self.tail + choice)), int(self.high))
 
 
-@lru_cache(maxsize=4096)
 def band_width(
     model: ModelFacts,
     gpu: GpuType | None,

@@ -210,7 +210,6 @@ NO_GRAPHS = GraphKind(
 """The graphs of an engine that runs eagerly."""
 
 
-@lru_cache(maxsize=4096)
 def graph_kind(
     model: ModelFacts,
     split: Split,

@@ -101,7 +101,6 @@ def unseen(model: ModelFacts, gpu: GpuType, split: Split, law: EngineLaw) -> tup
     return tuple(pair for pair in region_of(model, gpu, split, law).pairs if pair not in _SEEN)
 
 
-@lru_cache(maxsize=256)
 def _layers(model: ModelFacts) -> Layers:
     if residual_streams(model) > 1:
         return Layers.HYPER

@@ -8,7 +8,6 @@ published images. Sources: vLLM ``fused_moe/oracle/*.py`` (before 0.14 ``quantiz
 from __future__ import annotations
 
 from enum import StrEnum
-from functools import lru_cache
 from typing import NamedTuple
 
 from plimsoll.domain.gpus import GpuType, Vendor
@@ -111,7 +110,6 @@ _MODULAR_SINCE = _V(0, 14)
 _EXPERTS = (Sharding.EXPERT_OUTPUTS, Sharding.EXPERT_INPUTS)
 
 
-@lru_cache(maxsize=1024)
 def kernel_of(model: ModelFacts, precision: Precision, split: Split, law: EngineLaw, gpu: GpuType | None) -> Kernel:
     """Return the kernel that runs the experts of ``model`` by default."""
     if model.architecture in _WITHOUT_SCRATCH:
@@ -141,7 +139,6 @@ def _shared(split: Split, ranks: _Ranks) -> bool:
             return not split.expert_parallel and split.expert_ranks >= _MANY_RANKS
 
 
-@lru_cache(maxsize=256)
 def scheme_of(model: ModelFacts, precision: Precision) -> Scheme:
     """Return how most of the experts are stored. Experts quantized at load compute their input scales at run time."""
     if precision is not model.checkpoint.precision and precision.is_quantized:
@@ -173,7 +170,6 @@ def _scheme(storage: Storage) -> Scheme:
             return Scheme.OTHER
 
 
-@lru_cache(maxsize=256)
 def is_gated(model: ModelFacts) -> bool:
     """Whether the experts have a gate in addition to their first projection."""
     names = [weight.name for kind in model.kinds for weight in kind.weights if weight.sharding in _EXPERTS]

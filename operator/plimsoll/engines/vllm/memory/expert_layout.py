@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import NamedTuple
 
 from plimsoll.domain.gpus import GpuType
@@ -86,7 +85,6 @@ def _has_ungated_fp8(model: ModelFacts) -> bool:
     return not is_gated(model) and scheme_of(model, model.checkpoint.precision) in _FP8
 
 
-@lru_cache(maxsize=256)
 def _difference(model: ModelFacts, split: Split, stage: int, precision: Precision, layout: _Layout) -> int:
     counted, laid_out = _sizes(model, split, stage, precision, layout)
     return laid_out - counted

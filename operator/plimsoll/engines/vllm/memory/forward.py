@@ -146,7 +146,6 @@ def expert_rows_formula(model: ModelFacts, *, batched_tokens: int, dtype_bytes: 
     return f"{EXPERT_ROW_COPIES} x {batched_tokens:,} tokens x {taken} experts x {model.hidden:,} x {dtype_bytes} B"
 
 
-@lru_cache(maxsize=256)
 def _has_fp4_experts(model: ModelFacts) -> bool:
     weights = (weight for kind in model.kinds for weight in kind.weights)
     return any(weight.sharding in _EXPERTS and weight.storage.precision is Precision.NVFP4 for weight in weights)
@@ -179,7 +178,6 @@ def sparse_workspace_formula(size_bytes: int, *, context_tokens: int) -> str:
     return f"sparse attention: {context_tokens:,} tokens of context x {rows:g} rows x {INDEXER_ROW_BYTES} B"
 
 
-@lru_cache(maxsize=256)
 def _indexed_pool(model: ModelFacts) -> int:
     """Return the number of tokens per indexer key; 0 without an indexer."""
     if any(isinstance(cache, IndexerCache) for cache in model.caches()):
@@ -202,7 +200,6 @@ def padded_heads_width(model: ModelFacts, split: Split) -> int:
     return 2 * ceil_div(_rank_heads(model, split), _SPARSE_HEADS) * _SPARSE_HEADS * _SPARSE_HEAD_WIDTH
 
 
-@lru_cache(maxsize=256)
 def _reads_compressed_keys(model: ModelFacts) -> bool:
     """Whether attention uses compressed keys. Where it caches latents, only the indexer's keys are compressed."""
     caches = tuple(model.caches())
@@ -230,6 +227,5 @@ def _rank_heads(model: ModelFacts, split: Split) -> int:
     return max(1, model.heads // split.tensor_parallel)
 
 
-@lru_cache(maxsize=256)
 def _expands_latents(model: ModelFacts) -> bool:
     return any(isinstance(cache, LatentCache) and not cache.sparse for cache in model.caches())

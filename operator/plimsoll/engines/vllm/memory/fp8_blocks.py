@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 
 from plimsoll.domain.gpus import GpuType, Vendor
 from plimsoll.domain.model import ModelFacts, Sharding, Weight
@@ -48,13 +47,11 @@ def fp8_block_formula(model: ModelFacts, precision: Precision, gpu: GpuType | No
     return f"this GPU does not compute in FP8: its kernel wants {wanted:,} B of scales for the {counted:,} B above"
 
 
-@lru_cache(maxsize=256)
 def _expansion(model: ModelFacts, precision: Precision, split: Split, stage: int) -> int:
     blocks = _blocks(model, precision, split, stage)
     return sum(count * (_scales_by_output(each.weight, split) - each.scales) for count, each in blocks)
 
 
-@lru_cache(maxsize=256)
 def _padding(model: ModelFacts, precision: Precision, split: Split, stage: int) -> int:
     blocks = _blocks(model, precision, split, stage)
     return sum(count * _row_padding(each.weight, split) for count, each in blocks)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.memory.changes import Change, Law, laws_after
@@ -93,7 +92,6 @@ _LAWS = laws_after(CHANGES, KvLaw())
 """The oldest rules, and the rules after each change."""
 
 
-@lru_cache(maxsize=64)
 def kv_law_for(version: EngineVersion) -> KvLaw:
     """Return the rules of the newest release that is not newer than ``version``; for older versions, the oldest."""
     known = [law for law in _LAWS if law.since <= version]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from plimsoll.domain.gpus import GpuType, Vendor
 from plimsoll.domain.units import KIB, MIB
 
@@ -31,7 +29,6 @@ _INSTINCT_UNITS, _GRAPHICS_UNITS = 304, 96
 _UNKNOWN_GPU = 132
 
 
-@lru_cache(maxsize=256)
 def workspace_bytes(gpu: GpuType | None) -> int:
     """Return the workspace that the first matrix product allocates and that stays allocated.
 
@@ -50,7 +47,6 @@ def workspace_bytes(gpu: GpuType | None) -> int:
     return _LARGE_WORKSPACE_BYTES if is_large else _WORKSPACE_BYTES
 
 
-@lru_cache(maxsize=256)
 def multiprocessors(gpu: GpuType | None) -> int:
     """Return an upper bound of the multiprocessors (compute units on AMD's GPUs); an unknown GPU counts as an H100.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 
 from plimsoll.domain.gpus import GpuType, Interconnect
 from plimsoll.domain.outcomes import Split
@@ -75,7 +74,6 @@ def _rank_parts(rank: Rank) -> tuple[tuple[str, int], ...]:
     return (*parts, ("scratch memory of Triton's attention kernel", spilled)) if spilled else parts
 
 
-@lru_cache(maxsize=4096)
 def non_torch_parts(
     gpu: GpuType | None, split: Split, law: EngineLaw, *, last_stage: bool = True, captures: bool = True
 ) -> tuple[tuple[str, int], ...]:

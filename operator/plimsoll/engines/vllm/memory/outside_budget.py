@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import NamedTuple
 
 from plimsoll.domain.gpus import GpuType
@@ -63,7 +62,6 @@ class Outside(NamedTuple):
         return self.fixed_bytes + uncharged + unprofiled + served
 
 
-@lru_cache(maxsize=4096)
 def outside_budget(model: ModelFacts, gpu: GpuType, split: Split, law: EngineLaw) -> Outside:
     """Return the memory that an engine takes outside its budget, for any load."""
     products = workspace_bytes(gpu) + HANDLES_BYTES if law.cublas_comes_first else 0

@@ -6,7 +6,6 @@ Source: ``config/vllm.py``, ``use_v2_model_runner``, read in 0.22 to 0.32. A dra
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 from plimsoll.domain.caches import StateCache
 from plimsoll.domain.gpus import GpuType, Vendor
@@ -39,7 +38,6 @@ class RunnerV2:
         return model.architecture in self.classes or (self.dense and is_dense)
 
 
-@lru_cache(maxsize=256)
 def is_recurrent(model: ModelFacts) -> bool:
     """Whether any layer keeps a state of constant size (Mamba, gated delta net)."""
     return any(isinstance(cache, StateCache) for cache in model.caches())
