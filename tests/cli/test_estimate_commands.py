@@ -202,8 +202,8 @@ def test_shells_within_shells_end_somewhere() -> None:
 
 
 def test_a_table_of_all_types_names_what_has_no_law(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = " ".join(Ran(capsys, f"vllm serve {QWEN} --block-size 32").shown.split())
-    assert "The memory law does not include --block-size=32." in shown
+    shown = " ".join(Ran(capsys, f"vllm serve {QWEN} --moe-backend triton").shown.split())
+    assert "The memory law does not include --moe-backend=triton." in shown
     assert "--context is --max-model-len" in shown
 
 
@@ -266,6 +266,10 @@ REFUSED: dict[str, tuple[list[str], str]] = {
         ["vllm", "serve", "google/gemma-4-26B-A4B", "--max-num-batched-tokens=2048"],
         "needs a step of 2,496 tokens",
     ),
+    "blocks that no kernel reads": (
+        ["vllm", "serve", QWEN, "--block-size=40"],
+        "--block-size: 40 cannot be used. No attention backend of vLLM reads such blocks: write a multiple of 16",
+    ),
     "no command": (["nginx", "run"], "Name a model, -f FILE, or a command: -- vllm serve"),
     "nothing": ([], "Name a model, -f FILE, or a command"),
     "a head of another model": (
@@ -294,6 +298,32 @@ def test_an_engine_that_lacks_blocks_for_states_does_not_start(one: Any) -> None
         "Qwen/Qwen3.5-27B", "--quantization=fp8", "--gpu-memory-utilization=0.95", "--max-num-seqs=512", engine="0.23.0"
     )
     assert fewer["fit"] == "Sure"
+
+
+def test_a_number_of_blocks_decides_the_cache_in_the_engines_terms(
+    one: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Source: ``get_kv_cache_configs`` of vLLM 0.33: a request may hold all blocks but one."""
+    enough, small = (one(QWEN, f"--num-gpu-blocks-override={blocks}") for blocks in (2561, 2560))
+    assert (enough["fit"], small["fit"]) == ("Sure", "No")
+    assert small["kvCapacityTokens"] == {"expected": 40_960, "low": 40_960, "high": 40_960}
+    shown = Ran(capsys, "--gpu", H100, f"vllm serve {QWEN} --num-gpu-blocks-override 2560").shown
+    assert "the cache is given 2,560 blocks, and the load needs 2,561" in " ".join(shown.split())
+    messages = [each["message"] for each in small["remedies"]]
+    assert any(each.startswith("the size of the KV cache left to the engine") for each in messages), messages
+    wide = one(QWEN, "--num-gpu-blocks-override=2560", "--block-size=32")
+    assert (wide["fit"], wide["kvCapacityTokens"]["expected"]) == ("Sure", 81_920)
+
+
+def test_blocks_whose_tokens_depend_on_the_kernels_stay_a_doubt(one: Any) -> None:
+    """Source: FlashMLA reads pages of 64 tokens, Triton's kernel for latent rows pages of 16."""
+    name = "deepseek-ai/DeepSeek-V2-Lite"
+    unknown = one(name, "--num-gpu-blocks-override=40000", engine="0.23.0")
+    assert unknown["command"]["withoutLaw"] == ["--num-gpu-blocks-override=40000"]
+    known = one(name, "--num-gpu-blocks-override=4000", "--block-size=64", engine="0.23.0")
+    assert (known["command"]["withoutLaw"], known["kvCapacityTokens"]["expected"]) == ([], 256_000)
+    odd = one(name, "--block-size=16", engine="0.23.0")
+    assert odd["command"]["withoutLaw"] == ["--block-size=16"]
 
 
 def test_a_default_of_an_old_release_can_be_what_does_not_fit(one: Any) -> None:

@@ -67,6 +67,7 @@ def start_question(written: Written, asked: Asked, model: str | None) -> StartQu
     )
     _check_release(written, request.model, engine.release_refusal(request.model, request.precision, release))
     _check_context(written, command, facts)
+    _check_blocks(written, command, facts)
     _check_step(written, request, served_split(command.split, facts))
     _check_gpus(written, command)
     gpus, gpu_notes = _gpus(written, asked)
@@ -157,6 +158,14 @@ def _check_context(written: Written, command: StartCommand, model: ModelFacts) -
         title, most = engine_of(command.engine).title, model.max_context_tokens
         fix = f"{model.name} has {most:,} positions, and {title} refuses to start with more: write at most {most}."
         raise InvalidInput(f"{written.where}: --max-model-len", given, fix)
+
+
+def _check_blocks(written: Written, command: StartCommand, model: ModelFacts) -> None:
+    """Refuse cache blocks that the engine cannot use with the model."""
+    tokens = command.options.block_tokens
+    refusal = None if tokens is None else engine_of(command.engine).block_refusal(model, tokens)
+    if refusal is not None:
+        raise InvalidInput(f"{written.where}: --block-size", tokens, refusal)
 
 
 def _check_step(written: Written, request: Request, split: Split) -> None:

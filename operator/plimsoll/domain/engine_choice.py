@@ -57,7 +57,8 @@ class EngineChoice:
     that it is made to use, 1 or 2; None leaves the choice to the engine. ``own_defaults`` means that somebody starts
     the engine without an operator: what is not named has the default of the engine and of the GPU, ``max_sequences`` is
     that of one engine, and nothing is adjusted to what fits. ``cache_bytes`` is the size of one GPU's KV cache that is
-    fixed beforehand; None means what the share leaves.
+    fixed beforehand; None means what the share leaves. ``block_tokens`` are the tokens of a cache block, and
+    ``cache_blocks`` the blocks of the whole cache, where they are fixed; None leaves both to the engine.
     """
 
     version: EngineVersion
@@ -77,6 +78,8 @@ class EngineChoice:
     model_runner: int | None = None
     own_defaults: bool = False
     cache_bytes: int | None = None
+    block_tokens: int | None = None
+    cache_blocks: int | None = None
 
     @property
     def fills_host_memory(self) -> bool:

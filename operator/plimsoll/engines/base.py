@@ -167,6 +167,10 @@ class Engine:
             it does. The default refuses nothing.
         cache_refusal: why a release does not start with a model in a precision and a cache in another, and what to
             write; None where it does. The default refuses nothing.
+        block_refusal: why an engine does not start with blocks of so many tokens for a model, and what to write; None
+            where it does, or may. The default refuses nothing.
+        follows_block: whether the tokens of a block are certain where so many are named, or None where nobody names
+            them. By default they are.
         misused_argument: the first of the user's arguments with which no engine of a release can start; None without
             any. The default knows no flags.
         start_logs: how its start-up log is read; None where nothing is known of it.
@@ -206,6 +210,8 @@ class Engine:
     other_runner: Callable[[Request, GpuType], tuple[int, str] | None] = lambda *_: None
     draft_refusal: Callable[[Speculation, int, EngineVersion], str | None] = lambda *_: None
     cache_refusal: Callable[[ModelFacts, Precision, KvPrecision, EngineVersion], str | None] = lambda *_: None
+    block_refusal: Callable[[ModelFacts, int], str | None] = lambda *_: None
+    follows_block: Callable[[ModelFacts, int | None], bool] = lambda *_: True
     misused_argument: Callable[[Sequence[str], EngineVersion], Misuse | None] = lambda *_: None
     start_logs: StartLogReader | None = None
     start_commands: StartCommandReader | None = None

@@ -27,6 +27,7 @@ class StartOptions:
     those of one engine. ``utilization`` is the share of the GPU. ``pools`` means that the engine is started to embed,
     rank or classify. ``unfollowed`` are further arguments that can change the memory and that no law covers.
     ``cache_bytes`` is the size of the KV cache that the user gave, so it says nothing about the other terms.
+    ``block_tokens`` are the tokens of a cache block and ``cache_blocks`` the blocks of the whole cache, as given.
     ``model_runner`` is the one of the engine's runners that is named, 1 or 2.
     """
 
@@ -46,4 +47,6 @@ class StartOptions:
     pools: bool = False
     unfollowed: tuple[str, ...] = ()
     cache_bytes: int | None = None
+    block_tokens: int | None = None
+    cache_blocks: int | None = None
     model_runner: int | None = None

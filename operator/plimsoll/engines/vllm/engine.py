@@ -5,6 +5,7 @@ from __future__ import annotations
 from plimsoll.domain.engine_choice import EngineChoice
 from plimsoll.domain.model import ModelFacts
 from plimsoll.engines.base import Engine, StartCommandReader, StartLogReader
+from plimsoll.engines.vllm.block_size import block_refusal, follows_block
 from plimsoll.engines.vllm.capabilities import missing_capability
 from plimsoll.engines.vllm.command_line import (
     EXAMPLE,
@@ -81,6 +82,8 @@ VLLM = Engine(
     other_runner=other_runner,
     draft_refusal=draft_refusal,
     cache_refusal=cache_refusal,
+    block_refusal=block_refusal,
+    follows_block=follows_block,
     misused_argument=misused_argument,
     start_logs=StartLogReader(read_start_log),
     start_commands=StartCommandReader(server_arguments, is_server_image, release_of_image, read_command, EXAMPLE),

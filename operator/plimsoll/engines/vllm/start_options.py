@@ -68,7 +68,8 @@ READ = frozenset(
         *("max_lora_rank", "speculative_config", "spec_method", "spec_model", "spec_tokens", "speculative_model"),
         *("num_speculative_tokens", "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"),
         *("enable_expert_parallel", "decode_context_parallel_size", "limit_mm_per_prompt", "mm_encoder_tp_mode"),
-        *("runner", "task", "nnodes", "kv_cache_memory_bytes"),
+        *("runner", "task", "nnodes", "kv_cache_memory_bytes", "block_size"),
+        "num_gpu_blocks_override",
     }
 )
 """The arguments that change the memory and that are read here, under the names that logs use."""
@@ -100,6 +101,8 @@ def options_of(config: Fields, arguments: Fields, *, batched_tokens: int | None,
         pools=_pools(arguments),
         unfollowed=() if are_all else tuple(_unfollowed(config, arguments)),
         cache_bytes=integer_in(arguments.get("kv_cache_memory_bytes")),
+        block_tokens=_positive(arguments, "block_size"),
+        cache_blocks=_positive(arguments, "num_gpu_blocks_override"),
     )
 
 

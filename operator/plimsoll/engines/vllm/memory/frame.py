@@ -87,6 +87,7 @@ def frame_of(
         engine.speculation,
         engine.unfollowed,
         engine.model_runner,
+        engine.block_tokens,
         gpu,
         split,
         stage,
@@ -106,6 +107,7 @@ def _frame(
     speculation: Speculation | None,
     unfollowed: tuple[str, ...],
     model_runner: int | None,
+    block_tokens: int | None,
     gpu: GpuType,
     split: Split,
     stage: int,
@@ -121,6 +123,7 @@ def _frame(
         enforce_eager=enforce_eager,
         unfollowed=unfollowed,
         model_runner=model_runner,
+        block_tokens=block_tokens,
     )
     request = Request(_NO_DEPLOYMENT, model, precision, kv_precision, _SMALLEST_LOAD, engine)
     settings = _settings(batched_tokens, enforce_eager=enforce_eager)

@@ -47,6 +47,7 @@ def rank_layout(request: Request, gpu: GpuType, split: Split, settings: EngineSe
         draft_caches(request) if last else (),
         () if last else draft_caches(request),
         law,
+        request.engine.block_tokens or turboquant_block(request.model, request.kv_precision),
         saves_gated_delta=_saves_gated_delta(request.model, gpu, law),
     )
 
@@ -90,6 +91,7 @@ def _layout(
     draft: CountedCaches,
     elsewhere: CountedCaches,
     law: KvLaw,
+    block_tokens: int | None,
     *,
     saves_gated_delta: bool,
 ) -> KvLayout:
@@ -112,7 +114,8 @@ def _layout(
         state_checkpoints=law.saves_states,
         hybrid_manager=_manages_kinds(model, law, drafts=bool(draft)),
         packing=law.packing,
-        block_tokens=turboquant_block(model, precision),
+        block_tokens=block_tokens,
+        aligns_to_block=law.aligns_to_block,
         state_alignment=GATED_DELTA_ALIGNMENT if saves_gated_delta else BLOCK_TOKENS,
         model=model.name,
     )
