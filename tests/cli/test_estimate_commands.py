@@ -270,6 +270,10 @@ REFUSED: dict[str, tuple[list[str], str]] = {
         ["vllm", "serve", QWEN, "--block-size=40"],
         "--block-size: 40 cannot be used. No attention backend of vLLM reads such blocks: write a multiple of 16",
     ),
+    "code of the model's repository": (
+        ["vllm", "serve", "xverse/XVERSE-7B"],
+        "the model: 'xverse/XVERSE-7B' cannot be used. Its configuration (xverse) is read by code of its repository",
+    ),
     "no command": (["nginx", "run"], "Name a model, -f FILE, or a command: -- vllm serve"),
     "nothing": ([], "Name a model, -f FILE, or a command"),
     "a head of another model": (
@@ -324,6 +328,15 @@ def test_blocks_whose_tokens_depend_on_the_kernels_stay_a_doubt(one: Any) -> Non
     assert (known["command"]["withoutLaw"], known["kvCapacityTokens"]["expected"]) == ([], 256_000)
     odd = one(name, "--block-size=16", engine="0.23.0")
     assert odd["command"]["withoutLaw"] == ["--block-size=16"]
+
+
+def test_code_of_a_repository_is_run_where_the_command_says_so(one: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert one("internlm/internlm2_5-7b-chat", "--trust-remote-code")["fit"] == "Sure"
+    plain = Ran(capsys, "internlm/internlm2_5-7b-chat", "--gpu", H100, "-o", "json").answer()
+    assert (plain["fit"], [each["code"] for each in plain["doubts"]]) == ("Probable", ["RemoteCode"])
+    assert "without --trust-remote-code" in plain["doubts"][0]["message"]
+    known = Ran(capsys, "zai-org/chatglm3-6b", "--gpu", H100, "-o", "json").answer()
+    assert (known["fit"], known["doubts"]) == ("Sure", [])
 
 
 def test_a_default_of_an_old_release_can_be_what_does_not_fit(one: Any) -> None:

@@ -75,6 +75,7 @@ DOUBTFUL = {
     DoubtKind.NOT_MEASURED: (asked(LATENT, V(0, 29)), asked(LATENT, V(0, 23))),
     DoubtKind.TRANSFORMERS_BACKEND: (asked(release=V(0, 8, 3)), asked(release=V(0, 8, 4))),
     DoubtKind.NOT_IN_RELEASE: (asked(GPT_OSS, V(0, 10)), asked(GPT_OSS, V(0, 10, 1))),
+    DoubtKind.REMOTE_CODE: (asked("internlm/internlm2_5-7b-chat"), asked("zai-org/chatglm3-6b")),
     DoubtKind.UNFOLLOWED_OPTIONS: (commanded("--moe-backend=triton"), commanded()),
 }
 

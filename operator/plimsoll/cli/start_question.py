@@ -66,6 +66,7 @@ def start_question(written: Written, asked: Asked, model: str | None) -> StartQu
         requests=asked.concurrency or 1,
     )
     _check_release(written, request.model, engine.release_refusal(request.model, request.precision, release))
+    _check_release(written, request.model, engine.code_refusal(request.model, request.engine))
     _check_context(written, command, facts)
     _check_blocks(written, command, facts)
     _check_step(written, request, served_split(command.split, facts))

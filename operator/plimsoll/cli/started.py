@@ -82,6 +82,7 @@ def started_request(
         cache_bytes=options.cache_bytes,
         block_tokens=fixed.block_tokens,
         cache_blocks=fixed.cache_blocks,
+        trusts_code=options.trusts_code,
     )
     return Request(
         key=ObjectKey("default", "estimate"),

@@ -59,6 +59,7 @@ class EngineChoice:
     that of one engine, and nothing is adjusted to what fits. ``cache_bytes`` is the size of one GPU's KV cache that is
     fixed beforehand; None means what the share leaves. ``block_tokens`` are the tokens of a cache block, and
     ``cache_blocks`` the blocks of the whole cache, where they are fixed; None leaves both to the engine.
+    ``trusts_code`` means that it may run code of the model's repository.
     """
 
     version: EngineVersion
@@ -80,6 +81,7 @@ class EngineChoice:
     cache_bytes: int | None = None
     block_tokens: int | None = None
     cache_blocks: int | None = None
+    trusts_code: bool = False
 
     @property
     def fills_host_memory(self) -> bool:

@@ -167,6 +167,9 @@ class Engine:
             it does. The default refuses nothing.
         cache_refusal: why a release does not start with a model in a precision and a cache in another, and what to
             write; None where it does. The default refuses nothing.
+        trusts_code: whether the user's arguments let a release run code of the model's repository. By default they do.
+        code_refusal: why an engine does not start with a model without running such code, and what to write; None where
+            it does, or may run the code. The default refuses nothing.
         block_refusal: why an engine does not start with blocks of so many tokens for a model, and what to write; None
             where it does, or may. The default refuses nothing.
         follows_block: whether the tokens of a block are certain where so many are named, or None where nobody names
@@ -210,6 +213,8 @@ class Engine:
     other_runner: Callable[[Request, GpuType], tuple[int, str] | None] = lambda *_: None
     draft_refusal: Callable[[Speculation, int, EngineVersion], str | None] = lambda *_: None
     cache_refusal: Callable[[ModelFacts, Precision, KvPrecision, EngineVersion], str | None] = lambda *_: None
+    trusts_code: Callable[[Sequence[str], EngineVersion], bool] = lambda *_: True
+    code_refusal: Callable[[ModelFacts, EngineChoice], str | None] = lambda *_: None
     block_refusal: Callable[[ModelFacts, int], str | None] = lambda *_: None
     follows_block: Callable[[ModelFacts, int | None], bool] = lambda *_: True
     misused_argument: Callable[[Sequence[str], EngineVersion], Misuse | None] = lambda *_: None

@@ -28,7 +28,8 @@ class StartOptions:
     rank or classify. ``unfollowed`` are further arguments that can change the memory and that no law covers.
     ``cache_bytes`` is the size of the KV cache that the user gave, so it says nothing about the other terms.
     ``block_tokens`` are the tokens of a cache block and ``cache_blocks`` the blocks of the whole cache, as given.
-    ``model_runner`` is the one of the engine's runners that is named, 1 or 2.
+    ``model_runner`` is the one of the engine's runners that is named, 1 or 2. ``trusts_code`` means that it may
+    run code of the model's repository.
     """
 
     precision: Precision | None = None
@@ -49,4 +50,5 @@ class StartOptions:
     cache_bytes: int | None = None
     block_tokens: int | None = None
     cache_blocks: int | None = None
+    trusts_code: bool = False
     model_runner: int | None = None

@@ -43,6 +43,11 @@ _SENTENCES = {
         "{title} {release} as published lacks {lacks}; {served} has it. Only an image of your own may load the model, "
         "and the fit is never called sure until an engine of this kind has served."
     ),
+    DoubtKind.REMOTE_CODE: (
+        "{title} {release} may read the configuration ({kind}) only with code of the model's repository, and it ends "
+        "without {flag}. Read that code before you pass the flag. The fit is never called sure without it, until an "
+        "engine of this kind has served."
+    ),
     DoubtKind.UNFOLLOWED_OPTIONS: (
         "These options can change the memory, and the memory law does not include them: {options}. The fit is never "
         "called sure until an engine of this kind has served."

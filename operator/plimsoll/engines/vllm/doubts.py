@@ -17,6 +17,7 @@ from plimsoll.engines.vllm.memory.laws import NEWEST_MEASURED, NEWEST_VERSION, l
 from plimsoll.engines.vllm.memory.non_torch import shared_bytes
 from plimsoll.engines.vllm.releases.served import NEWEST_READ
 from plimsoll.engines.vllm.releases.support import lacks
+from plimsoll.engines.vllm.remote_code import FLAG, brought_kind
 
 _HYPER_CONNECTIONS = (("starts", 10), ("gib", "1.6"))
 """DeepSeek-V4 and GLM-5.3-Flash, 0.22 to 0.31 (``band.py``)."""
@@ -57,6 +58,11 @@ def _doubts(request: Request) -> Iterator[Doubt]:
         yield Doubt(DoubtKind.FEW_STARTS, (("layers", "hyper-connections"), *_HYPER_CONNECTIONS))
     if model.task is Task.POOL:
         yield Doubt(DoubtKind.POOLING_NOT_MEASURED)
+    kind = brought_kind(model, request.engine)
+    if kind is not None:
+        yield Doubt(
+            DoubtKind.REMOTE_CODE, (("title", "vLLM"), ("release", str(release)), ("kind", kind), ("flag", FLAG))
+        )
     # The operator names such arguments of an InferenceDeployment in a warning, and learns from its engines.
     if request.engine.own_defaults and request.engine.unfollowed:
         yield Doubt(DoubtKind.UNFOLLOWED_OPTIONS, (("options", ", ".join(request.engine.unfollowed)),))

@@ -31,6 +31,7 @@ from plimsoll.engines.vllm.metrics import METRICS
 from plimsoll.engines.vllm.model_runner import model_runner, offload_refusal, other_runner
 from plimsoll.engines.vllm.owned_flags import OWNED_FLAGS
 from plimsoll.engines.vllm.releases.support import release_refusal
+from plimsoll.engines.vllm.remote_code import code_refusal, trusts_code
 from plimsoll.engines.vllm.reported_cache import cache_bytes, full_length_tokens
 from plimsoll.engines.vllm.server_defaults import default_utilization
 from plimsoll.engines.vllm.settings import (
@@ -82,6 +83,8 @@ VLLM = Engine(
     other_runner=other_runner,
     draft_refusal=draft_refusal,
     cache_refusal=cache_refusal,
+    trusts_code=trusts_code,
+    code_refusal=code_refusal,
     block_refusal=block_refusal,
     follows_block=follows_block,
     misused_argument=misused_argument,

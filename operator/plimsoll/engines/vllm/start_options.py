@@ -103,6 +103,7 @@ def options_of(config: Fields, arguments: Fields, *, batched_tokens: int | None,
         cache_bytes=integer_in(arguments.get("kv_cache_memory_bytes")),
         block_tokens=_positive(arguments, "block_size"),
         cache_blocks=_positive(arguments, "num_gpu_blocks_override"),
+        trusts_code=_is_set(config, "trust_remote_code") or _is_set(arguments, "trust_remote_code"),
     )
 
 
