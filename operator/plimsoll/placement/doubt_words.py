@@ -26,8 +26,8 @@ _SENTENCES = {
         "engine's sources. The fit is never called sure until an engine of this kind has served."
     ),
     DoubtKind.NOT_MEASURED: (
-        "No start with {pairs} was compared with the estimate, which follows the engine's sources there. The fit is "
-        "never called sure until an engine of this kind has served."
+        "No measured start had {pairs}, so the estimate follows the engine's sources there. The fit is never called "
+        "sure until an engine of this kind has served."
     ),
     DoubtKind.SHARED_MEMORY: (
         "This GPU shares the memory of its host: the engine finds free what the system, files that were read and other "

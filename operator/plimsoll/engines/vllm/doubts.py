@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from plimsoll.domain.doubts import Doubt, DoubtKind
 from plimsoll.domain.gpus import GpuType
@@ -11,7 +11,7 @@ from plimsoll.domain.outcomes import Split
 from plimsoll.domain.serving import Request
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
-from plimsoll.engines.vllm.memory.evidence import unseen
+from plimsoll.engines.vllm.memory.evidence import pair_words, unseen
 from plimsoll.engines.vllm.memory.forward import residual_streams
 from plimsoll.engines.vllm.memory.laws import NEWEST_MEASURED, NEWEST_VERSION, law_for
 from plimsoll.engines.vllm.memory.non_torch import shared_bytes
@@ -36,7 +36,7 @@ def _of_the_place(request: Request, gpu: GpuType, split: Split) -> Iterator[Doub
     law = law_for(request.engine.version, request.engine.model_runner)
     pairs = unseen(request.model, gpu, split, law)
     if pairs:
-        yield Doubt(DoubtKind.NOT_MEASURED, (("pairs", "; or ".join(" and ".join(pair) for pair in pairs)),))
+        yield Doubt(DoubtKind.NOT_MEASURED, (("pairs", _either([pair_words(pair) for pair in pairs])),))
     if gpu.unified_memory:
         free = gpu.usable_bytes - shared_bytes(gpu)
         figures = (("free", f"{free / GIB:.0f}"), ("usable", f"{gpu.usable_bytes / GIB:.0f}"))
@@ -78,6 +78,12 @@ def _of_the_release(request: Request) -> Iterator[Doubt]:
         kind = DoubtKind.NOT_IN_RELEASE if lack.is_final else DoubtKind.TRANSFORMERS_BACKEND
         release_words = (("title", "vLLM"), ("release", str(release)))
         yield Doubt(kind, (*release_words, ("lacks", lack.what), ("served", lack.gap.advice)))
+
+
+def _either(words: Sequence[str]) -> str:
+    """Return a list of alternatives: ``a, b or c``."""
+    *others, last = words
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def _is_newer(release: EngineVersion, newest: EngineVersion) -> bool:
