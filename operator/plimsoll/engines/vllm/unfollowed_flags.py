@@ -87,11 +87,18 @@ _OF_DEPLOYMENTS = ("--block-size",)
 _OLDER = (
     "--cuda-graph-sizes",
     "--device",
+    "--enable-lora-bias",
+    "--enable-multimodal-encoder-data-parallel",
     "--enable-prompt-adapter",
-    "--full-cuda-graph",
     "--lora-extra-vocab-size",
+    "--max-prompt-adapters",
+    "--num-redundant-experts",
+    "--override-attention-dtype",
     "--override-pooler-config",
+    "--qlora-adapter-name-or-path",
     "--rope-scaling",
+    "--speculative-draft-tensor-parallel-size",
+    "--speculative-model-quantization",
 )
 """Flags of the same kind that releases before 0.32 have (``releases/older_options.py``)."""
 
