@@ -32,7 +32,7 @@ from tests.support.planning import LLAMA_8B, gpu, model
 from tests.support.tables import examples
 
 QWEN = "Qwen/Qwen3-8B"
-H100, L4 = "h100-sxm-80gb", "l4-24gb"
+H100, L4, T4 = "h100-sxm-80gb", "l4-24gb", "t4-16gb"
 
 
 class Ran:
@@ -337,6 +337,29 @@ def test_code_of_a_repository_is_run_where_the_command_says_so(one: Any, capsys:
     assert "without --trust-remote-code" in plain["doubts"][0]["message"]
     known = Ran(capsys, "zai-org/chatglm3-6b", "--gpu", H100, "-o", "json").answer()
     assert (known["fit"], known["doubts"]) == ("Sure", [])
+
+
+def test_a_type_that_nobody_names_is_cast_on_a_gpu_without_bfloat16(one: Any) -> None:
+    """Source: ``_resolve_auto_dtype`` of ``config/model.py``, 0.9 to 0.33; 0.8.5 refuses instead."""
+    small = "Qwen/Qwen3-0.6B"
+    cast, named = one(small, kind=T4), one(small, "--dtype=half", kind=T4)
+    assert (cast["fit"], cast["terms"]) == ("Sure", named["terms"])
+    assert one(small, "--dtype=bfloat16", kind=T4)["fit"] == "No"
+    assert [one(small, kind=T4, engine=release)["fit"] == "No" for release in ("0.8.5", "0.9.0")] == [True, False]
+    assert one("google/gemma-3-4b-it", "--max-model-len=4096", kind=T4)["fit"] == "No", "it would be float32"
+
+
+def test_a_flag_that_does_not_fit_the_model_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    error = Ran(capsys, f"vllm serve {QWEN} -dp 4 --enable-expert-parallel").error
+    assert error.startswith("the command: --enable-expert-parallel: 'set' cannot be used. Qwen/Qwen3-8B has no experts")
+
+
+def test_more_sequences_than_states_start_without_graphs(one: Any) -> None:
+    """Source: ``resolve_cudagraph_mode_and_sizes`` of ``config/compilation.py``: since 0.20, with full graphs alone."""
+    words = ("Qwen/Qwen3.5-27B", "--quantization=fp8", "--max-num-seqs=2048")
+    assert one(*words)["fit"] == "No"
+    assert one(*words, "--enforce-eager")["fit"] == "Sure"
+    assert one(*words, engine="0.19.0")["fit"] != "No"
 
 
 def test_a_default_of_an_old_release_can_be_what_does_not_fit(one: Any) -> None:

@@ -228,7 +228,7 @@ def test_every_option_with_a_place_in_the_law_is_read() -> None:
         (("--cpu-offload-gb", "2.5"), CpuOffload(5 * GIB // 2)),
         (("--offload-group-size=8", "--offload-num-in-group=2", "--offload-prefetch-step=3"), WeightStreaming(8, 2, 3)),
         (("--offload-group-size=8",), WeightStreaming(8, 1, 1)),
-        (("--offload-group-size=2", "--offload-num-in-group=5"), WeightStreaming(2, 2, 1)),
+        (("--offload-group-size=2", "--offload-num-in-group=2"), WeightStreaming(2, 2, 1)),
         (("--cpu-offload-gb=0",), None),
     ],
 )

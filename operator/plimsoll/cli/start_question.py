@@ -67,6 +67,7 @@ def start_question(written: Written, asked: Asked, model: str | None) -> StartQu
     )
     _check_release(written, request.model, engine.release_refusal(request.model, request.precision, release))
     _check_release(written, request.model, engine.code_refusal(request.model, request.engine))
+    _check_model(written, command, request.model)
     _check_context(written, command, facts)
     _check_blocks(written, command, facts)
     _check_step(written, request, served_split(command.split, facts))
@@ -148,6 +149,13 @@ def _check_release(written: Written, model: ModelFacts, refusal: str | None) -> 
     own = bool(written.image) and reader().release_of(written.image) is None
     if refusal is not None and not own:
         raise InvalidInput(f"{written.where}: the model", model.name, refusal)
+
+
+def _check_model(written: Written, command: StartCommand, model: ModelFacts) -> None:
+    """Refuse flags with which the engine does not start for this model."""
+    found = reader().misfit(model, command)
+    if found is not None:
+        raise InvalidInput(f"{written.where}: {found.flag}", found.value, found.fix)
 
 
 def _check_context(written: Written, command: StartCommand, model: ModelFacts) -> None:

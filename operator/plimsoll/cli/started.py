@@ -83,6 +83,7 @@ def started_request(
         block_tokens=fixed.block_tokens,
         cache_blocks=fixed.cache_blocks,
         trusts_code=options.trusts_code,
+        casts_type=options.precision is None,
     )
     return Request(
         key=ObjectKey("default", "estimate"),

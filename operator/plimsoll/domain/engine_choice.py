@@ -59,7 +59,8 @@ class EngineChoice:
     that of one engine, and nothing is adjusted to what fits. ``cache_bytes`` is the size of one GPU's KV cache that is
     fixed beforehand; None means what the share leaves. ``block_tokens`` are the tokens of a cache block, and
     ``cache_blocks`` the blocks of the whole cache, where they are fixed; None leaves both to the engine.
-    ``trusts_code`` means that it may run code of the model's repository.
+    ``trusts_code`` means that it may run code of the model's repository. ``casts_type`` means that nobody names the
+    16-bit type, so the engine may take another one on a GPU that lacks the checkpoint's.
     """
 
     version: EngineVersion
@@ -82,6 +83,7 @@ class EngineChoice:
     block_tokens: int | None = None
     cache_blocks: int | None = None
     trusts_code: bool = False
+    casts_type: bool = False
 
     @property
     def fills_host_memory(self) -> bool:

@@ -28,6 +28,7 @@ from plimsoll.engines.vllm.memory.laws import OLDEST_VERSION
 from plimsoll.engines.vllm.memory.served import COPIES_ENCODER_SINCE, served_model
 from plimsoll.engines.vllm.memory.shared_indexers import with_loaded_indexers
 from plimsoll.engines.vllm.metrics import METRICS
+from plimsoll.engines.vllm.misfits import misfit
 from plimsoll.engines.vllm.model_runner import model_runner, offload_refusal, other_runner
 from plimsoll.engines.vllm.owned_flags import OWNED_FLAGS
 from plimsoll.engines.vllm.releases.support import release_refusal
@@ -39,6 +40,7 @@ from plimsoll.engines.vllm.settings import (
     engine_settings,
     may_fit,
     most_sequences,
+    served_on,
     with_a_small_step,
 )
 from plimsoll.engines.vllm.start_log import read_start_log
@@ -83,12 +85,15 @@ VLLM = Engine(
     other_runner=other_runner,
     draft_refusal=draft_refusal,
     cache_refusal=cache_refusal,
+    served_on=served_on,
     trusts_code=trusts_code,
     code_refusal=code_refusal,
     block_refusal=block_refusal,
     follows_block=follows_block,
     misused_argument=misused_argument,
     start_logs=StartLogReader(read_start_log),
-    start_commands=StartCommandReader(server_arguments, is_server_image, release_of_image, read_command, EXAMPLE),
+    start_commands=StartCommandReader(
+        server_arguments, is_server_image, release_of_image, read_command, EXAMPLE, misfit
+    ),
     default_utilization=default_utilization,
 )

@@ -57,6 +57,16 @@ _POOLING_TASKS = ("embed", "embedding", "classify", "score", "reward", "encode",
 """Words of ``--runner``, and of ``--task`` in older releases, for engines that do not generate."""
 
 _KNOWN_MEDIA = ("image", "video")
+
+_DRAFTING_KEYS = frozenset(
+    {
+        *("method", "model", "num_speculative_tokens", "draft_model", "num_spec_tokens", "revision", "code_revision"),
+        *("prompt_lookup_max", "prompt_lookup_min", "rejection_sample_method", "draft_sample_method"),
+        *("disable_by_batch_size", "enforce_eager"),
+    }
+)
+"""Keys of ``--speculative-config`` that the memory law has a place for, or that change no memory. The draft's degree is
+followed where it is the model's. Names from ``config/speculative.py``, 0.8 to 0.33."""
 _UNREAD = ("speculative_config", "limit_mm_per_prompt", "kv_cache_dtype")
 _LONGEST_VALUE = 200
 
@@ -254,6 +264,11 @@ def _unfollowed(config: Fields, arguments: Fields) -> Iterator[str]:
     if word not in (None, "auto") and _kv_precision(config, arguments) is None:
         yield f"--kv-cache-dtype={word}"
     given = _speculative(config, arguments)
+    degree = _degree(config, arguments, "tensor_parallel_size")
+    for name, value in given.items() if _drafting(config, arguments) is not None else ():
+        own = name == "draft_tensor_parallel_size" and integer_in(value) == degree
+        if name not in _DRAFTING_KEYS and not own and text_in(value) is not None:
+            yield f"--speculative-config.{name}={value[:_LONGEST_VALUE]}"
     if given and _drafting(config, arguments) is None:
         whole = text_in(arguments.get("speculative_config")) or text_in(config.get("speculative_config")) or str(given)
         yield f"--speculative-config={whole[:_LONGEST_VALUE]}"

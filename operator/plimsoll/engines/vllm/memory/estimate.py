@@ -113,8 +113,8 @@ def estimate_of_stage(
         sequences=settings.max_num_seqs,
         step_tokens=settings.max_num_batched_tokens,
         least_step_tokens=least_step(request, settings.max_num_seqs),
-        max_sequences=layout.max_sequences(max(0, left - edges.high_bytes)),
-        max_sequences_high=layout.max_sequences(max(0, left + slack)),
+        max_sequences=_most_states(request, settings, layout, left - edges.high_bytes),
+        max_sequences_high=_most_states(request, settings, layout, left + slack),
         host_bytes=frame.host_bytes,
         forced_bytes=request.overrides.memory_per_gpu_bytes,
         stage=stage,
@@ -122,6 +122,17 @@ def estimate_of_stage(
         taught_by=None if correction is None else correction.taught_by,
     )
     return _with_pool(found, layout, request, split)
+
+
+def _most_states(request: Request, settings: EngineSettings, layout: KvLayout, pool_bytes: int) -> int | None:
+    """Return the most sequences that start with such a pool; None where nothing but their cache limits them.
+
+    Source: vLLM, ``config/compilation.py`` (``resolve_cudagraph_mode_and_sizes``): the check comes with full CUDA
+    graphs alone.
+    """
+    if settings.enforce_eager or not kv_law_for(request.engine.version).checks_states:
+        return None
+    return layout.max_sequences(max(0, pool_bytes))
 
 
 def _with_pool(found: MemoryEstimate, layout: KvLayout, request: Request, split: Split) -> MemoryEstimate:
@@ -163,8 +174,8 @@ def _given(found: MemoryEstimate, layout: KvLayout, request: Request, split: Spl
         kv_capacity_low_tokens=tokens,
         kv_capacity_high_tokens=tokens,
         kv_reported_tokens=tokens,
-        max_sequences=layout.max_sequences(pool_bytes),
-        max_sequences_high=layout.max_sequences(pool_bytes),
+        max_sequences=None if found.max_sequences is None else layout.max_sequences(pool_bytes),
+        max_sequences_high=None if found.max_sequences is None else layout.max_sequences(pool_bytes),
         given_cache=GivenCache(layout.pool_blocks(pool_bytes), layout.pool_blocks(found.kv_cache_bytes)),
     )
     spare = pool_bytes - found.kv_cache_bytes

@@ -23,7 +23,8 @@ class KvLaw(Law):
     one group of layers as its tokens; later releases report the number of full-length requests times their length.
     ``aligns_to_block`` means that a recurrent state enlarges a block that the user names to a multiple of it.
     ``given_blocks_count`` means that a number of blocks that the user names decides whether the engine starts; before,
-    what it has measured decides that, whatever number it then takes.
+    what it has measured decides that, whatever number it then takes. ``checks_states`` means that an engine with full
+    CUDA graphs starts only where each of its sequences gets a block for its state.
     ``packing`` is how pages of different sizes share a block.
     """
 
@@ -36,6 +37,7 @@ class KvLaw(Law):
     reports_tokens_by_group: bool = False
     aligns_to_block: bool = False
     given_blocks_count: bool = False
+    checks_states: bool = False
     packing: Packing = Packing.TUPLES
 
 
@@ -60,8 +62,9 @@ CHANGES = (
     Change(
         _V(0, 20),
         "platforms/interface.py, _align_hybrid_block_size; up to 0.19 the block was aligned to 16 tokens "
-        "(model_executor/models/config.py)",
-        {"aligns_to_block": True},
+        "(model_executor/models/config.py). config/compilation.py refuses more sequences than blocks (#38270); 0.19 "
+        "captures smaller graphs instead",
+        {"aligns_to_block": True, "checks_states": True},
     ),
     Change(
         _V(0, 20, 1),
