@@ -147,14 +147,14 @@ def test_engines_with_experts_share_them(one: Any) -> None:
 
 
 def test_what_no_law_covers_is_a_doubt_and_its_neighbour_is_listed_as_harmless(one: Any) -> None:
-    answer = one(QWEN, "--attention-backend", "FLASHINFER", "--enable-prefix-caching", "--port=80")
+    answer = one(QWEN, "--attention-backend", "FLASHINFER", "--enable-log-requests", "--port=80")
     assert answer["fit"] == "Probable"
     assert [each["code"] for each in answer["doubts"]] == ["UnfollowedOptions"]
     assert answer["command"]["withoutLaw"] == ["--attention-backend=FLASHINFER"]
-    assert answer["command"]["withoutInfluence"] == ["--enable-prefix-caching", "--port"]
+    assert answer["command"]["withoutInfluence"] == ["--enable-log-requests", "--port"]
     (warning,) = answer["warnings"]
     assert "--attention-backend=FLASHINFER" in warning
-    plain = one(QWEN, "--enable-prefix-caching", "--port=80")
+    plain = one(QWEN, "--enable-log-requests", "--port=80")
     assert (plain["fit"], plain["doubts"], plain["warnings"]) == ("Sure", [], [])
 
 
@@ -273,6 +273,14 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "code of the model's repository": (
         ["vllm", "serve", "xverse/XVERSE-7B"],
         "the model: 'xverse/XVERSE-7B' cannot be used. Its configuration (xverse) is read by code of its repository",
+    ),
+    "a value that the parser does not take": (
+        ["vllm", "serve", QWEN, "--scheduling-policy", "lifo"],
+        "--scheduling-policy: 'lifo' cannot be used. --scheduling-policy takes fcfs, priority.",
+    ),
+    "tools without a parser": (
+        ["vllm", "serve", QWEN, "--enable-auto-tool-choice"],
+        "--enable-auto-tool-choice needs --tool-call-parser: add it",
     ),
     "no command": (["nginx", "run"], "Name a model, -f FILE, or a command: -- vllm serve"),
     "nothing": ([], "Name a model, -f FILE, or a command"),

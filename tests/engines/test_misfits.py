@@ -71,6 +71,7 @@ def test_its_neighbour_is_let_through(case: str) -> None:
     ("words", "flag", "fixed"),
     [
         ("--max-loras=8 --max-cpu-loras=4", "--max-cpu-loras", "--max-loras=8 --max-cpu-loras=8"),
+        ("--lora-modules a=/x", "--lora-modules", "--enable-lora --lora-modules a=/x"),
         ("--max-cpu-loras=0", "--max-cpu-loras", "--max-cpu-loras=1"),
         (
             "--offload-group-size=4 --offload-num-in-group=5",

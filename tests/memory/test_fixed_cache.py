@@ -115,13 +115,18 @@ def test_before_0_20_1_what_was_measured_must_be_enough_as_well() -> None:
     assert [fit(need, V(0, 20, patch), 92) for patch in (0, 1)] == [Fit.SURE, Fit.SURE]
     assert [fit(need - 1, V(0, 20, patch), 92) for patch in (0, 1)] == [Fit.NO, Fit.NO]
     assert [fit(40_000, V(0, 20, patch), 92) for patch in (0, 1)] == [Fit.NO, Fit.NO], "more than the card has"
+    both = with_blocks(need, release=V(0, 20), gpu_memory_utilization_percent=21, cache_bytes=20 * GIB)
+    assert figures(both).fit is Fit.SURE, "a size in bytes is what was measured, whatever the share"
 
 
 def test_given_blocks_limit_the_sequences_with_states() -> None:
     plain = request(STATES, context=8192, concurrency=4)
 
-    def fit(sequences: int) -> Fit:
-        engine = replace(plain.engine, cache_blocks=200, max_sequences=sequences)
-        return figures(replace(plain, engine=engine)).fit_of_states
+    def found(sequences: int, **engine: Any) -> MemoryEstimate:
+        chosen = replace(plain.engine, cache_blocks=200, max_sequences=sequences, **engine)
+        return figures(replace(plain, engine=chosen))
 
-    assert [fit(count) for count in (200, 201)] == [Fit.SURE, Fit.NO]
+    assert [found(count).fit_of_states for count in (200, 201)] == [Fit.SURE, Fit.NO]
+    assert (found(200).max_sequences, found(200).max_sequences_high) == (200, 200)
+    eager = found(201, enforce_eager=True)
+    assert (eager.max_sequences, eager.max_sequences_high, eager.fit_of_states) == (None, None, Fit.SURE)

@@ -84,6 +84,8 @@ def started_request(
         cache_blocks=fixed.cache_blocks,
         trusts_code=options.trusts_code,
         casts_type=options.precision is None,
+        prefix_caching=options.prefix_caching,
+        plans_ahead=options.plans_ahead,
     )
     return Request(
         key=ObjectKey("default", "estimate"),

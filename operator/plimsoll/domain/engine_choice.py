@@ -60,7 +60,9 @@ class EngineChoice:
     fixed beforehand; None means what the share leaves. ``block_tokens`` are the tokens of a cache block, and
     ``cache_blocks`` the blocks of the whole cache, where they are fixed; None leaves both to the engine.
     ``trusts_code`` means that it may run code of the model's repository. ``casts_type`` means that nobody names the
-    16-bit type, so the engine may take another one on a GPU that lacks the checkpoint's.
+    16-bit type, so the engine may take another one on a GPU that lacks the checkpoint's. ``prefix_caching`` says
+    whether prefixes are kept; None leaves it to the engine. ``plans_ahead`` is false where it may not plan a step while
+    another one runs.
     """
 
     version: EngineVersion
@@ -84,6 +86,8 @@ class EngineChoice:
     cache_blocks: int | None = None
     trusts_code: bool = False
     casts_type: bool = False
+    prefix_caching: bool | None = None
+    plans_ahead: bool = True
 
     @property
     def fills_host_memory(self) -> bool:

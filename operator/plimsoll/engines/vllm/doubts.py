@@ -13,8 +13,10 @@ from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.memory.evidence import pair_words, unseen
 from plimsoll.engines.vllm.memory.forward import residual_streams
+from plimsoll.engines.vllm.memory.kv_law import kv_law_for
 from plimsoll.engines.vllm.memory.laws import NEWEST_MEASURED, NEWEST_VERSION, law_for
 from plimsoll.engines.vllm.memory.non_torch import shared_bytes
+from plimsoll.engines.vllm.memory.runners import is_recurrent
 from plimsoll.engines.vllm.releases.served import NEWEST_READ
 from plimsoll.engines.vllm.releases.support import lacks
 from plimsoll.engines.vllm.remote_code import FLAG, brought_kind
@@ -64,8 +66,19 @@ def _doubts(request: Request) -> Iterator[Doubt]:
             DoubtKind.REMOTE_CODE, (("title", "vLLM"), ("release", str(release)), ("kind", kind), ("flag", FLAG))
         )
     # The operator names such arguments of an InferenceDeployment in a warning, and learns from its engines.
-    if request.engine.own_defaults and request.engine.unfollowed:
-        yield Doubt(DoubtKind.UNFOLLOWED_OPTIONS, (("options", ", ".join(request.engine.unfollowed)),))
+    options = (*request.engine.unfollowed, *_of_states(request))
+    if request.engine.own_defaults and options:
+        yield Doubt(DoubtKind.UNFOLLOWED_OPTIONS, (("options", ", ".join(options)),))
+
+
+def _of_states(request: Request) -> Iterator[str]:
+    """Yield the option to keep prefixes of recurrent states in a release that does not by itself, up to 0.27.
+
+    How many states it keeps then depends on the model's class (``mamba_cache_mode``), which no law covers.
+    """
+    by_itself = kv_law_for(request.engine.version).caches_state_prefixes
+    if request.engine.prefix_caching and not by_itself and is_recurrent(request.model):
+        yield "--enable-prefix-caching"
 
 
 def _of_the_release(request: Request) -> Iterator[Doubt]:

@@ -79,7 +79,7 @@ READ = frozenset(
         *("num_speculative_tokens", "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"),
         *("enable_expert_parallel", "decode_context_parallel_size", "limit_mm_per_prompt", "mm_encoder_tp_mode"),
         *("runner", "task", "nnodes", "kv_cache_memory_bytes", "block_size"),
-        "num_gpu_blocks_override",
+        *("num_gpu_blocks_override", "enable_prefix_caching", "async_scheduling"),
     }
 )
 """The arguments that change the memory and that are read here, under the names that logs use."""
@@ -113,6 +113,8 @@ def options_of(config: Fields, arguments: Fields, *, batched_tokens: int | None,
         cache_bytes=integer_in(arguments.get("kv_cache_memory_bytes")),
         block_tokens=_positive(arguments, "block_size"),
         cache_blocks=_positive(arguments, "num_gpu_blocks_override"),
+        prefix_caching=_switch(arguments, "enable_prefix_caching"),
+        plans_ahead=_switch(arguments, "async_scheduling") is not False,
         trusts_code=_is_set(config, "trust_remote_code") or _is_set(arguments, "trust_remote_code"),
     )
 
@@ -135,6 +137,11 @@ def _degree(config: Fields, arguments: Fields, name: str) -> int:
 
 def _is_set(fields: Fields, name: str) -> bool:
     return fields.get(name) == "True"
+
+
+def _switch(fields: Fields, name: str) -> bool | None:
+    """Return what a switch is set to; None where nobody sets it."""
+    return {"True": True, "False": False}.get(fields.get(name, ""))
 
 
 def _positive(fields: Fields, name: str) -> int | None:

@@ -132,7 +132,7 @@ def _most_states(request: Request, settings: EngineSettings, layout: KvLayout, p
     """
     if settings.enforce_eager or not kv_law_for(request.engine.version).checks_states:
         return None
-    return layout.max_sequences(max(0, pool_bytes))
+    return layout.max_sequences(pool_bytes)
 
 
 def _with_pool(found: MemoryEstimate, layout: KvLayout, request: Request, split: Split) -> MemoryEstimate:
