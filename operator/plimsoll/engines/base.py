@@ -169,6 +169,7 @@ class Engine:
             it does. The default refuses nothing.
         cache_refusal: why a release does not start with a model in a precision and a cache in another, and what to
             write; None where it does. The default refuses nothing.
+        serves_in_stages: whether the engine may divide a model into pipeline stages. By default it may.
         served_on: the request as the engine serves it on a GPU, where it chooses types by itself. The default is the
             request.
         trusts_code: whether the user's arguments let a release run code of the model's repository. By default they do.
@@ -217,6 +218,7 @@ class Engine:
     other_runner: Callable[[Request, GpuType], tuple[int, str] | None] = lambda *_: None
     draft_refusal: Callable[[Speculation, int, EngineVersion], str | None] = lambda *_: None
     cache_refusal: Callable[[ModelFacts, Precision, KvPrecision, EngineVersion], str | None] = lambda *_: None
+    serves_in_stages: Callable[[ModelFacts], bool] = lambda _: True
     served_on: Callable[[Request, GpuType], Request] = lambda request, _: request
     trusts_code: Callable[[Sequence[str], EngineVersion], bool] = lambda *_: True
     code_refusal: Callable[[ModelFacts, EngineChoice], str | None] = lambda *_: None

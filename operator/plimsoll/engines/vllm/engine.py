@@ -43,6 +43,7 @@ from plimsoll.engines.vllm.settings import (
     served_on,
     with_a_small_step,
 )
+from plimsoll.engines.vllm.stages import serves_in_stages
 from plimsoll.engines.vllm.start_log import read_start_log
 from plimsoll.engines.vllm.unfollowed_flags import unfollowed_arguments
 
@@ -85,6 +86,7 @@ VLLM = Engine(
     other_runner=other_runner,
     draft_refusal=draft_refusal,
     cache_refusal=cache_refusal,
+    serves_in_stages=serves_in_stages,
     served_on=served_on,
     trusts_code=trusts_code,
     code_refusal=code_refusal,
