@@ -284,13 +284,13 @@ def _modules_near(wheel: Wheel, file: str) -> list[str]:
     return sorted(str(path.relative_to(PACKAGE)) for path in near)
 
 
-def wheels_of(index: str) -> dict[str, str]:
-    """Return the address of a wheel for each release of the index. Pre- and post-releases are left out.
+def wheels_of(index: str, package: str = PACKAGE) -> dict[str, str]:
+    """Return the address of a wheel for each release of a package. Pre- and post-releases are left out.
 
     Raises:
         requests.RequestException: the index does not answer.
     """
-    address = f"{index.rstrip('/')}/{PACKAGE}/"
+    address = f"{index.rstrip('/')}/{package}/"
     accept = {"Accept": "application/vnd.pypi.simple.v1+json"}
     answer = requests.get(address, headers=accept, timeout=_TIMEOUT_SECONDS)
     answer.raise_for_status()
@@ -331,6 +331,11 @@ def main(arguments: list[str]) -> int:
     return 1 if found and not is_recorded else 0
 
 
+def usual_index() -> str:
+    """Return the address of the package index that pip uses."""
+    return os.environ.get("PIP_INDEX_URL") or str(import_module("pip._internal.models.index").PyPI.simple_url)
+
+
 def _print(release: str, before: str | None, found: list[Difference], count: int) -> None:
     against = "nothing recorded" if before is None else f"{before}: {len(found)} of {count} definitions differ"
     lines = [f"{PACKAGE} {release} against {against}", *map(str, found)]
@@ -341,8 +346,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("release", nargs="?", help="a release, e.g. 0.34.0; the newest by default")
     parser.add_argument("--record", action="store_true", help="write the release's digests down")
-    index = os.environ.get("PIP_INDEX_URL") or import_module("pip._internal.models.index").PyPI.simple_url
-    parser.add_argument("--index", default=index, help="the package index (simple API); pip's own by default")
+    parser.add_argument("--index", default=usual_index(), help="the package index (simple API); pip's own by default")
     parser.add_argument("--sources", type=Path, default=SOURCES, help="the file with the digests")
     return parser
 

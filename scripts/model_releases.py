@@ -79,7 +79,7 @@ def _served(table: str, rows: ast.Dict) -> Iterator[str]:
 
 
 def _tables(registry: str) -> Iterator[tuple[str, ast.Dict]]:
-    for name, value in _assignments(registry):
+    for name, value in assignments(registry):
         if isinstance(value, ast.Dict) and name.endswith(("_MODELS", "_MODEL")):
             yield name, value
 
@@ -90,7 +90,7 @@ def methods_of(source: str) -> frozenset[str]:
     Raises:
         ValueError: it registers none, so it is written in a way that is not known here.
     """
-    found = {name: _words(value) for name, value in _assignments(source)}
+    found = {name: _words(value) for name, value in assignments(source)}
     methods = found.get("QuantizationMethods") or found.get("QUANTIZATION_METHODS") or frozenset()
     if not methods:
         raise ValueError("no quantization methods found: the source is written in another way")
@@ -102,7 +102,7 @@ def _words(value: ast.expr) -> frozenset[str]:
     return frozenset(each for each in constants if isinstance(each, str))
 
 
-def _assignments(source: str) -> Iterator[tuple[str, ast.expr]]:
+def assignments(source: str) -> Iterator[tuple[str, ast.expr]]:
     """Yield what the module assigns to names at its top level."""
     for statement in ast.parse(source).body:
         if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
@@ -124,23 +124,24 @@ def text_of(releases: Mapping[tuple[int, ...], Contents]) -> str:
     methods = {release: each.methods for release, each in releases.items()}
     parts = [
         HEAD,
-        _block("RELEASES", "The releases that were read.", [("", (_dotted(release) for release in releases))]),
-        *_both("CLASSES", "classes of models", classes),
-        *_both("METHODS", "quantization methods", methods),
+        block("RELEASES", "The releases that were read.", [("", (_dotted(release) for release in releases))]),
+        *both("CLASSES", "classes of models", classes),
+        *both("METHODS", "quantization methods", methods),
     ]
     return "\n".join(parts)
 
 
-def _both(name: str, what: str, sets: Mapping[tuple[int, ...], frozenset[str]]) -> Iterator[str]:
-    """Yield the table of what each release adds, and the table of what it removes."""
+def both(name: str, what: str, sets: Mapping[tuple[int, ...], frozenset[str]]) -> Iterator[str]:
+    """Yield the table of what each release adds, and the table of what it removes, as assignments of two names."""
     steps = list(pairwise([((), frozenset()), *sets.items()]))
     added = [(_dotted(release), sorted(now - before)) for (_, before), (release, now) in steps]
     removed = [(_dotted(release), sorted(before - now)) for (_, before), (release, now) in steps]
-    yield _block(f"ADDED_{name}", f"The {what} that each release adds.", added)
-    yield _block(f"REMOVED_{name}", f"The {what} that each release no longer has.", removed)
+    yield block(f"ADDED_{name}", f"The {what} that each release adds.", added)
+    yield block(f"REMOVED_{name}", f"The {what} that each release no longer has.", removed)
 
 
-def _block(name: str, doc: str, rows: Iterable[tuple[str, Iterable[str]]]) -> str:
+def block(name: str, doc: str, rows: Iterable[tuple[str, Iterable[str]]]) -> str:
+    """Return an assignment of rows of words, each behind its release if it has one, with a description below it."""
     lines = [f"{release}: {' '.join(words)}" if release else " ".join(words) for release, words in rows]
     kept = [line for line in lines if not line.endswith(": ")]
     wrapped = "\n".join(

@@ -12,9 +12,11 @@ from __future__ import annotations
 import json
 import sys
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from plimsoll.domain.versions import EngineVersion
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = ROOT / "operator" / "plimsoll" / "engines" / "vllm" / "releases" / "serve_options.py"
@@ -23,12 +25,14 @@ RECORDED = ROOT / "tests" / "engine" / "recorded"
 QUESTION = '"every option"'
 """The key of the parser's options in a file of recorded answers."""
 
+_GONE = "!"
 _WIDTH = 112
 _HEAD = '''"""The options of ``vllm serve`` of each recorded release. Made by scripts/serve_options.py.
 
 Source: the release's own argument parser, as ``testbed/engine/parse_arguments.py`` describes it, and the names of its
 parsers of tool calls and reasoning. A row has the names of an option, the kind of its values, and after ``=`` its
-choices, or after ``~`` the names that the server knows when it starts.
+choices, or after ``~`` the names that the server knows when it starts. Only the first release has all its options: the
+others have what differs from the release before, and ``!`` in front of an option that they do not have any more.
 """
 
 from __future__ import annotations
@@ -39,12 +43,24 @@ SERVE_OPTIONS = {
 
 def text_of(recorded: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
     """Return the module that holds the options of each release."""
-    blocks = (f'    "{release}": """\\\n{_rows(options)}\n""",\n' for release, options in sorted(recorded.items()))
+    rows = [(release, _rows(recorded[release])) for release in sorted(recorded, key=EngineVersion.of)]
+    before: list[dict[str, str]] = [{}, *(own for _, own in rows)]
+    texts = (
+        (release, "\n".join(_changed(earlier, own))) for earlier, (release, own) in zip(before, rows, strict=False)
+    )
+    blocks = (f'    "{release}": """\\\n{text}\n""",\n' for release, text in texts)
     return f"{_HEAD}{''.join(blocks)}}}\n"
 
 
-def _rows(options: Mapping[str, Mapping[str, Any]]) -> str:
-    return "\n".join(sorted(map(_row, options.values())))
+def _changed(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
+    """Yield the rows that differ from those of the release before, and the options that went."""
+    yield from (f"{_GONE} {name}" for name in sorted(before.keys() - now.keys()))
+    yield from (row for name, row in sorted(now.items()) if row != before.get(name))
+
+
+def _rows(options: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Return the rows by the first name of each option."""
+    return {str(option["names"][0]): _row(option) for option in options.values()}
 
 
 def _row(option: Mapping[str, Any]) -> str:

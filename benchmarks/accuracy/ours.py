@@ -156,6 +156,7 @@ def question_of(setup: Setup, card: GpuType) -> Question:
             lora=setup.lora,
             speculation=_speculation(setup, facts),
             unfollowed=_attention(setup),
+            trusts_code=True,  # it has started
         ),
     )
     settings, split = _settings(setup, percent), _split(setup)

@@ -19,6 +19,8 @@ from plimsoll.placement.warnings import model_warnings
 
 LLAMA_2 = "meta-llama/Llama-2-7b-hf"
 POSITIONS = 4096
+TRUSTING = {"extraArgs": ["--trust-remote-code"]}
+"""Some catalogued models bring code of their own, which is asked about elsewhere."""
 
 
 def asked(name: str, context: int, **spec: Any) -> Request:
@@ -28,7 +30,7 @@ def asked(name: str, context: int, **spec: Any) -> Request:
         "apiVersion": "plimsoll.dev/v1alpha1",
         "kind": "InferenceDeployment",
         "metadata": {"name": "asked", "namespace": "default", "generation": 1},
-        "spec": {"model": {"name": name}, "contextLength": context, "concurrency": 1, **spec},
+        "spec": {"model": {"name": name}, "contextLength": context, "concurrency": 1, "engine": TRUSTING, **spec},
     }
     return to_request(parse_inference_deployment(body), facts)
 

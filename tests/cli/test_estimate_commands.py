@@ -32,7 +32,7 @@ from tests.support.planning import LLAMA_8B, gpu, model
 from tests.support.tables import examples
 
 QWEN = "Qwen/Qwen3-8B"
-H100, L4 = "h100-sxm-80gb", "l4-24gb"
+H100, L4, T4 = "h100-sxm-80gb", "l4-24gb", "t4-16gb"
 
 
 class Ran:
@@ -147,14 +147,14 @@ def test_engines_with_experts_share_them(one: Any) -> None:
 
 
 def test_what_no_law_covers_is_a_doubt_and_its_neighbour_is_listed_as_harmless(one: Any) -> None:
-    answer = one(QWEN, "--attention-backend", "FLASHINFER", "--enable-prefix-caching", "--port=80")
+    answer = one(QWEN, "--attention-backend", "FLASHINFER", "--enable-log-requests", "--port=80")
     assert answer["fit"] == "Probable"
     assert [each["code"] for each in answer["doubts"]] == ["UnfollowedOptions"]
     assert answer["command"]["withoutLaw"] == ["--attention-backend=FLASHINFER"]
-    assert answer["command"]["withoutInfluence"] == ["--enable-prefix-caching", "--port"]
+    assert answer["command"]["withoutInfluence"] == ["--enable-log-requests", "--port"]
     (warning,) = answer["warnings"]
     assert "--attention-backend=FLASHINFER" in warning
-    plain = one(QWEN, "--enable-prefix-caching", "--port=80")
+    plain = one(QWEN, "--enable-log-requests", "--port=80")
     assert (plain["fit"], plain["doubts"], plain["warnings"]) == ("Sure", [], [])
 
 
@@ -202,8 +202,8 @@ def test_shells_within_shells_end_somewhere() -> None:
 
 
 def test_a_table_of_all_types_names_what_has_no_law(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = " ".join(Ran(capsys, f"vllm serve {QWEN} --block-size 32").shown.split())
-    assert "The memory law does not include --block-size=32." in shown
+    shown = " ".join(Ran(capsys, f"vllm serve {QWEN} --moe-backend triton").shown.split())
+    assert "The memory law does not include --moe-backend=triton." in shown
     assert "--context is --max-model-len" in shown
 
 
@@ -266,6 +266,22 @@ REFUSED: dict[str, tuple[list[str], str]] = {
         ["vllm", "serve", "google/gemma-4-26B-A4B", "--max-num-batched-tokens=2048"],
         "needs a step of 2,496 tokens",
     ),
+    "blocks that no kernel reads": (
+        ["vllm", "serve", QWEN, "--block-size=40"],
+        "--block-size: 40 cannot be used. No attention backend of vLLM reads such blocks: write a multiple of 16",
+    ),
+    "code of the model's repository": (
+        ["vllm", "serve", "xverse/XVERSE-7B"],
+        "the model: 'xverse/XVERSE-7B' cannot be used. Its configuration (xverse) is read by code of its repository",
+    ),
+    "a value that the parser does not take": (
+        ["vllm", "serve", QWEN, "--scheduling-policy", "lifo"],
+        "--scheduling-policy: 'lifo' cannot be used. --scheduling-policy takes fcfs, priority.",
+    ),
+    "tools without a parser": (
+        ["vllm", "serve", QWEN, "--enable-auto-tool-choice"],
+        "--enable-auto-tool-choice needs --tool-call-parser: add it",
+    ),
     "no command": (["nginx", "run"], "Name a model, -f FILE, or a command: -- vllm serve"),
     "nothing": ([], "Name a model, -f FILE, or a command"),
     "a head of another model": (
@@ -294,6 +310,64 @@ def test_an_engine_that_lacks_blocks_for_states_does_not_start(one: Any) -> None
         "Qwen/Qwen3.5-27B", "--quantization=fp8", "--gpu-memory-utilization=0.95", "--max-num-seqs=512", engine="0.23.0"
     )
     assert fewer["fit"] == "Sure"
+
+
+def test_a_number_of_blocks_decides_the_cache_in_the_engines_terms(
+    one: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Source: ``get_kv_cache_configs`` of vLLM 0.33: a request may hold all blocks but one."""
+    enough, small = (one(QWEN, f"--num-gpu-blocks-override={blocks}") for blocks in (2561, 2560))
+    assert (enough["fit"], small["fit"]) == ("Sure", "No")
+    assert small["kvCapacityTokens"] == {"expected": 40_960, "low": 40_960, "high": 40_960}
+    shown = Ran(capsys, "--gpu", H100, f"vllm serve {QWEN} --num-gpu-blocks-override 2560").shown
+    assert "the cache is given 2,560 blocks, and the load needs 2,561" in " ".join(shown.split())
+    messages = [each["message"] for each in small["remedies"]]
+    assert any(each.startswith("the size of the KV cache left to the engine") for each in messages), messages
+    wide = one(QWEN, "--num-gpu-blocks-override=2560", "--block-size=32")
+    assert (wide["fit"], wide["kvCapacityTokens"]["expected"]) == ("Sure", 81_920)
+
+
+def test_blocks_whose_tokens_depend_on_the_kernels_stay_a_doubt(one: Any) -> None:
+    """Source: FlashMLA reads pages of 64 tokens, Triton's kernel for latent rows pages of 16."""
+    name = "deepseek-ai/DeepSeek-V2-Lite"
+    unknown = one(name, "--num-gpu-blocks-override=40000", engine="0.23.0")
+    assert unknown["command"]["withoutLaw"] == ["--num-gpu-blocks-override=40000"]
+    known = one(name, "--num-gpu-blocks-override=4000", "--block-size=64", engine="0.23.0")
+    assert (known["command"]["withoutLaw"], known["kvCapacityTokens"]["expected"]) == ([], 256_000)
+    odd = one(name, "--block-size=16", engine="0.23.0")
+    assert odd["command"]["withoutLaw"] == ["--block-size=16"]
+
+
+def test_code_of_a_repository_is_run_where_the_command_says_so(one: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert one("internlm/internlm2_5-7b-chat", "--trust-remote-code")["fit"] == "Sure"
+    plain = Ran(capsys, "internlm/internlm2_5-7b-chat", "--gpu", H100, "-o", "json").answer()
+    assert (plain["fit"], [each["code"] for each in plain["doubts"]]) == ("Probable", ["RemoteCode"])
+    assert "without --trust-remote-code" in plain["doubts"][0]["message"]
+    known = Ran(capsys, "zai-org/chatglm3-6b", "--gpu", H100, "-o", "json").answer()
+    assert (known["fit"], known["doubts"]) == ("Sure", [])
+
+
+def test_a_type_that_nobody_names_is_cast_on_a_gpu_without_bfloat16(one: Any) -> None:
+    """Source: ``_resolve_auto_dtype`` of ``config/model.py``, 0.9 to 0.33; 0.8.5 refuses instead."""
+    small = "Qwen/Qwen3-0.6B"
+    cast, named = one(small, kind=T4), one(small, "--dtype=half", kind=T4)
+    assert (cast["fit"], cast["terms"]) == ("Sure", named["terms"])
+    assert one(small, "--dtype=bfloat16", kind=T4)["fit"] == "No"
+    assert [one(small, kind=T4, engine=release)["fit"] == "No" for release in ("0.8.5", "0.9.0")] == [True, False]
+    assert one("google/gemma-3-4b-it", "--max-model-len=4096", kind=T4)["fit"] == "No", "it would be float32"
+
+
+def test_a_flag_that_does_not_fit_the_model_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    error = Ran(capsys, f"vllm serve {QWEN} -dp 4 --enable-expert-parallel").error
+    assert error.startswith("the command: --enable-expert-parallel: 'set' cannot be used. Qwen/Qwen3-8B has no experts")
+
+
+def test_more_sequences_than_states_start_without_graphs(one: Any) -> None:
+    """Source: ``resolve_cudagraph_mode_and_sizes`` of ``config/compilation.py``: since 0.20, with full graphs alone."""
+    words = ("Qwen/Qwen3.5-27B", "--quantization=fp8", "--max-num-seqs=2048")
+    assert one(*words)["fit"] == "No"
+    assert one(*words, "--enforce-eager")["fit"] == "Sure"
+    assert one(*words, engine="0.19.0")["fit"] != "No"
 
 
 def test_a_default_of_an_old_release_can_be_what_does_not_fit(one: Any) -> None:

@@ -127,12 +127,12 @@ def test_every_kind_of_options_is_read_of_a_pod() -> None:
 
 def test_a_flag_that_no_law_covers_makes_the_pod_doubtful_and_its_neighbour_stays_sure() -> None:
     spec = {"model": {"name": MODELS[0]}, "contextLength": 4096, "concurrency": 8}
-    doubtful = planned({**spec, "engine": {"extraArgs": ["--block-size=32"]}}, GPUS[0], Split(1))
+    doubtful = planned({**spec, "engine": {"extraArgs": ["--moe-backend=triton"]}}, GPUS[0], Split(1))
     sure = planned({**spec, "engine": {"extraArgs": ["--seed=32"]}}, GPUS[0], Split(1))
     assert doubtful is not None
     assert sure is not None
     about, answer = asked_again(doubtful[1], 8)
-    assert about.question.request.engine.unfollowed == ("--block-size=32",)
+    assert about.question.request.engine.unfollowed == ("--moe-backend=triton",)
     assert (answer.figures.fit.value, [each.kind.value for each in answer.figures.doubts]) == (
         "Probable",
         ["UnfollowedOptions"],

@@ -122,6 +122,8 @@ VALUES: dict[str, list[Any]] = {
     "--enable-expert-parallel": [True],
     "--runner": ["pooling"],
     "--block-size": [32],
+    "--num-gpu-blocks-override": [900],
+    "--max-cudagraph-capture-size": [64],
     "--enable-prefix-caching": [False],
     "--seed": [7],
 }
@@ -226,7 +228,7 @@ def test_every_option_with_a_place_in_the_law_is_read() -> None:
         (("--cpu-offload-gb", "2.5"), CpuOffload(5 * GIB // 2)),
         (("--offload-group-size=8", "--offload-num-in-group=2", "--offload-prefetch-step=3"), WeightStreaming(8, 2, 3)),
         (("--offload-group-size=8",), WeightStreaming(8, 1, 1)),
-        (("--offload-group-size=2", "--offload-num-in-group=5"), WeightStreaming(2, 2, 1)),
+        (("--offload-group-size=2", "--offload-num-in-group=2"), WeightStreaming(2, 2, 1)),
         (("--cpu-offload-gb=0",), None),
     ],
 )
@@ -272,7 +274,6 @@ def test_the_method_of_a_draft_without_one_follows_from_its_name() -> None:
 
 DOUBTS: dict[str, list[str]] = {
     "a backend": ["--attention-backend=FLASHINFER"],
-    "blocks": ["--num-gpu-blocks-override=9"],
     "chunks": ["--no-enable-chunked-prefill"],
     "a format of another kind": ["--kv-cache-dtype=ultraquant_4bit"],
     "drafts of another kind": ["--speculative-config", '{"method": "suffix"}'],
@@ -288,6 +289,12 @@ def test_a_size_of_the_cache_is_read_in_the_engines_units() -> None:
         found = options(f"--kv-cache-memory-bytes={text}")
         assert (found.cache_bytes, found.unfollowed) == (size, ())
     assert options().cache_bytes is None
+
+
+def test_blocks_of_the_cache_are_read() -> None:
+    found = options("--block-size=32", "--num-gpu-blocks-override=900")
+    assert (found.block_tokens, found.cache_blocks, found.unfollowed) == (32, 900, ())
+    assert (options().block_tokens, options().cache_blocks) == (None, None)
 
 
 @pytest.mark.parametrize("case", DOUBTS)

@@ -75,7 +75,8 @@ DOUBTFUL = {
     DoubtKind.NOT_MEASURED: (asked(LATENT, V(0, 29)), asked(LATENT, V(0, 23))),
     DoubtKind.TRANSFORMERS_BACKEND: (asked(release=V(0, 8, 3)), asked(release=V(0, 8, 4))),
     DoubtKind.NOT_IN_RELEASE: (asked(GPT_OSS, V(0, 10)), asked(GPT_OSS, V(0, 10, 1))),
-    DoubtKind.UNFOLLOWED_OPTIONS: (commanded("--block-size=32"), commanded()),
+    DoubtKind.REMOTE_CODE: (asked("internlm/internlm2_5-7b-chat"), asked("zai-org/chatglm3-6b")),
+    DoubtKind.UNFOLLOWED_OPTIONS: (commanded("--moe-backend=triton"), commanded()),
 }
 
 
@@ -129,6 +130,17 @@ def test_an_engine_of_the_kind_that_served_removes_all_doubts(pair: tuple[Reques
     assert kinds(replace(doubtful, corrections=(Correction(kind, exact=False),))) == kinds(doubtful)
     elsewhere = doubtful.engine_kind(H100, Split(2))
     assert kinds(replace(doubtful, corrections=(Correction(elsewhere),))) == kinds(doubtful)
+
+
+def test_pairs_that_no_start_had_are_a_list_in_plain_words() -> None:
+    (said,) = sentences(asked(LATENT, V(0, 29)))
+    assert said.startswith("No measured start had latent attention under model runner V2, so the estimate follows")
+    states = asked("Qwen/Qwen3.5-27B", V(0, 23))
+    (doubt,) = doubts_of(states, gpu("l4-24gb"), Split(2, 2))
+    assert doubt_sentence(doubt).startswith(
+        "No measured start had recurrent layers on Ada cards, Ada cards in engines with pipeline parallelism or "
+        "recurrent layers in engines with pipeline parallelism, so the"
+    )
 
 
 def test_the_sentences_have_class_releases_and_the_release_asked() -> None:

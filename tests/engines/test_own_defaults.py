@@ -9,6 +9,7 @@ import pytest
 
 from plimsoll.domain.engine_choice import EngineChoice
 from plimsoll.domain.outcomes import Split
+from plimsoll.domain.precision import Precision
 from plimsoll.domain.serving import Request, ServingShape
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.settings import engine_settings, may_fit, with_a_small_step
@@ -70,3 +71,21 @@ def test_nothing_is_adjusted_to_what_fits() -> None:
 def test_a_share_that_cannot_hold_the_weights_is_known_at_once() -> None:
     assert may_fit(started(), gpu(H100), Split(1))
     assert not may_fit(started("meta-llama/Llama-3.3-70B-Instruct"), gpu(H100), Split(1))
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "dtype"),
+    [
+        ("google/gemma-3-4b-it", H100, "bfloat16"),
+        ("Qwen/Qwen3-8B", H100, "float16"),
+        ("Qwen/Qwen3-8B", "t4-16gb", "float16"),
+    ],
+)
+def test_a_quantized_checkpoint_in_float16_keeps_it_unless_the_model_overflows(
+    name: str, kind: str, dtype: str
+) -> None:
+    """Source: ``_FLOAT16_NOT_SUPPORTED_MODELS`` of vLLM's ``config/model.py``, 0.9.2 to 0.33."""
+    plain = request(name)
+    stored = replace(plain.model.checkpoint, precision=Precision.AWQ, dtype=Precision.FP16)
+    wanted = replace(plain, model=replace(plain.model, checkpoint=stored), precision=Precision.AWQ)
+    assert engine_settings(wanted, gpu(kind), Split(1)).dtype == dtype

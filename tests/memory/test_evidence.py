@@ -16,7 +16,17 @@ from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.memory.band import band_width
 from plimsoll.engines.vllm.memory.cuda_graphs import GraphMemory
-from plimsoll.engines.vllm.memory.evidence import CITED, MEASURED, Card, Region, Ways, region_of, unseen
+from plimsoll.engines.vllm.memory.evidence import (
+    CITED,
+    MEASURED,
+    Card,
+    Layers,
+    Region,
+    Ways,
+    pair_words,
+    region_of,
+    unseen,
+)
 from plimsoll.engines.vllm.memory.laws import NEWEST_VERSION, law_for
 from plimsoll.engines.vllm.memory.non_torch import outside_bytes, shared_bytes
 from plimsoll.engines.vllm.memory.outside_budget import PREFILL_TOKEN_BYTES, outside_budget
@@ -45,6 +55,13 @@ def test_a_pair_that_no_start_had_is_named_and_its_neighbour_has_none() -> None:
     assert unseen(plain, gpu(L4), Split(1), law) == ()
     assert (Card.ADA, Ways.STAGES) in unseen(plain, gpu(L4), Split(1, 2), law)
     assert (Card.HOPPER, Ways.STAGES) not in unseen(plain, gpu(H100), Split(1, 2), law)
+
+
+def test_a_pair_is_a_part_of_a_sentence() -> None:
+    assert pair_words((Layers.EXPERTS, Card.ADA)) == "experts on Ada cards"
+    assert pair_words((Card.ADA, Ways.STAGES)) == "Ada cards in engines with pipeline parallelism"
+    assert pair_words((Layers.DENSE, Ways.ONE)) == "plain layers in engines on one GPU"
+    assert pair_words((Layers.LATENT, "model runner V2")) == "latent attention under model runner V2"
 
 
 @pytest.mark.parametrize(

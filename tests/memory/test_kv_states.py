@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from plimsoll.domain.caches import AttentionCache, CacheSpec, LatentCache, StateCache, StateKind, StatePart
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import KvPrecision
 from plimsoll.domain.units import GIB
+from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.memory.kv_cache import KvLayout, kv_layout
+from plimsoll.engines.vllm.memory.kv_law import kv_law_for
 from tests.memory.sums import max_concurrency
 from tests.support.tables import every_case
 
@@ -54,6 +58,33 @@ def layout(caches: Caches, degree: int = 1, *, prefix_caching: bool = True, spec
 def test_attention_blocks_grow_until_a_state_fits_in_a_page(caches: Caches, degree: int, block_tokens: int) -> None:
     """544 and 784 are named in vLLM's ``rocm_attn.py``; latent attention goes in steps of 128."""
     assert layout(caches, degree).block_tokens == block_tokens
+
+
+@pytest.mark.parametrize(
+    ("named", "aligns", "block_tokens"),
+    [
+        pytest.param(None, True, 544, id="nobody-names-a-block"),
+        pytest.param(32, True, 544, id="32-divides-it"),
+        pytest.param(48, True, 576, id="whole-blocks-of-48"),
+        pytest.param(256, True, 768, id="whole-blocks-of-256"),
+        pytest.param(1024, True, 1024, id="more-than-enough"),
+        pytest.param(256, False, 544, id="up-to-0.19-in-steps-of-16"),
+        pytest.param(1024, False, 1024, id="up-to-0.19-more-than-enough"),
+    ],
+)
+def test_a_block_that_the_user_names_grows_in_its_own_steps(
+    named: int | None,
+    aligns: bool,  # noqa: FBT001 - a row of a table
+    block_tokens: int,
+) -> None:
+    """``_align_hybrid_block_size`` of 0.20 to 0.33; ``verify_and_update_config`` of 0.15 to 0.19."""
+    asked = partial(kv_layout, QWEN3_NEXT, KvPrecision.BF16, Split(1), batched_tokens=8192, block_tokens=named)
+    found = asked() if aligns else asked(aligns_to_block=False)
+    assert found.block_tokens == block_tokens
+
+
+def test_the_release_decides_whether_the_steps_are_those_of_the_user() -> None:
+    assert [kv_law_for(EngineVersion(0, minor)).aligns_to_block for minor in (19, 20, 33)] == [False, True, True]
 
 
 @every_case(

@@ -46,6 +46,7 @@ RULED_OUT = frozenset(
         Reason.QUANT_BLOCK_NOT_DIVISIBLE,
         Reason.TOWER_NOT_DIVISIBLE,
         Reason.STAGES_EXCEED_LAYERS,
+        Reason.STAGES_NOT_SUPPORTED,
         Reason.STAGES_CUT_SHARED_LAYERS,
         Reason.EXPERTS_NOT_DIVISIBLE,
         Reason.CONTEXT_RANKS_NOT_DIVISIBLE,

@@ -150,6 +150,11 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
     ),
     (Reason.STAGES_EXCEED_LAYERS, {"stages": 8, "layers": 4}, "cuts 4 layers into 8 stages"),
     (
+        Reason.STAGES_NOT_SUPPORTED,
+        {"title": "vLLM", "architecture": "Mamba2ForCausalLM"},
+        "vLLM does not divide Mamba2ForCausalLM into pipeline stages",
+    ),
+    (
         Reason.STAGES_CUT_SHARED_LAYERS,
         {"stages": 4, "first": 8, "last": 13},
         "4 stages cut between layers 8 and 13, which share what they keep",

@@ -420,6 +420,7 @@ def test_every_reason_can_be_met_in_a_placement() -> None:
         Reason.HOST_MEMORY_TOO_SMALL,
         Reason.FITS_ONLY_PROBABLY,
         Reason.STAGES_CUT_SHARED_LAYERS,
+        Reason.STAGES_NOT_SUPPORTED,
         Reason.DATA_PARALLEL_NOT_SUPPORTED,
         Reason.TOWER_NOT_DIVISIBLE,
         *MAY_PASS,

@@ -106,3 +106,28 @@ def test_the_checkpoint_s_bound_does_not_hold_for_another_precision() -> None:
     """A 16-bit checkpoint that is quantized while loading is not bound by the method of a published one."""
     model = replace(W4A8, checkpoint=replace(W4A8.checkpoint, precision=Precision.BF16))
     assert missing_capability(model, Precision.FP8, KvPrecision.FP16, cuda(8, 9)) == ()
+
+
+OVERFLOWING = ("Gemma2ForCausalLM", "Gemma3ForCausalLM", "Gemma3ForConditionalGeneration", "Gemma3TextModel",
+               "Glm4ForCausalLM")  # fmt: skip
+OTHERS = ("Gemma3nForCausalLM", "Gemma4ForConditionalGeneration", "GemmaForCausalLM", "Glm4MoeForCausalLM",
+          "Glm4vForConditionalGeneration", "GlmForCausalLM", "LlamaForCausalLM")  # fmt: skip
+
+
+@every_case("architecture", (*OVERFLOWING, *OTHERS))
+def test_models_that_overflow_in_float16_need_bfloat16(architecture: str) -> None:
+    """Source: ``_FLOAT16_NOT_SUPPORTED_MODELS`` of vLLM's ``config/model.py``, 0.9.2 to 0.33."""
+    overflows = architecture in OVERFLOWING
+    plain = replace(checkpoint(Precision.BF16), architecture=architecture)
+    packed = replace(checkpoint(Precision.AWQ), architecture=architecture)
+
+    def is_refused(facts: ModelFacts, precision: Precision, gpu: GpuType) -> bool:
+        kv = KvPrecision.FP16 if precision is Precision.FP16 else KvPrecision.BF16
+        return missing_capability(facts, precision, kv, gpu) != ()
+
+    assert is_refused(plain, Precision.FP16, cuda(9, 0)) is overflows
+    assert is_refused(plain, Precision.FP16, amd("gfx942")) is overflows
+    assert is_refused(plain, Precision.FP16, cuda(7, 5)) is overflows
+    assert is_refused(packed, Precision.AWQ, cuda(7, 5)) is overflows, "it would be cast to float16"
+    assert not is_refused(plain, Precision.BF16, cuda(8, 0))
+    assert not is_refused(packed, Precision.AWQ, cuda(8, 0))

@@ -59,6 +59,7 @@ def to_request(
     replicas: int | None = None,
     draft: ModelFacts | None = None,
     platforms: ImagePlatforms | None = None,
+    refuses_code: bool = True,
 ) -> Request:
     """Return the planner's request for one object.
 
@@ -68,6 +69,7 @@ def to_request(
         replicas: the live loop's target, where it differs from ``spec.replicas``.
         draft: the facts of its draft, where it names one (:func:`~plimsoll.api.speculation.draft_model`).
         platforms: those of its image, where more is known of them than the spec says.
+        refuses_code: whether a model is refused whose code must be run and may not be. Without, that is a doubt alone.
 
     Raises:
         InvalidInput: a field contradicts the model or another field.
@@ -84,6 +86,8 @@ def to_request(
     speculation = to_speculation(spec.engine.speculation, model, draft)
     _check_draft(spec, speculation)
     engine = _engine(spec, media, speculation)
+    if refuses_code:
+        _check_code(spec.engine, model, engine)
     check_kv_format(spec)
     kv_precision = cache_precision(spec.kv_cache.precision, model, precision)
     check_cache(spec.engine, model, precision, kv_precision)
@@ -314,7 +318,15 @@ def _engine(spec: InferenceDeploymentSpec, media: MediaUse, speculation: Specula
         host=engine_of(engine.engine_name).host_use(engine.extra_args or ()),
         image=engine.image or "",
         model_runner=runner,
+        trusts_code=engine_of(engine.engine_name).trusts_code(engine.extra_args or (), _version(engine)),
     )
+
+
+def _check_code(spec: EngineSpec, model: ModelFacts, engine: EngineChoice) -> None:
+    """Refuse a model whose code must be run and may not be. An image of the user's own may have the code."""
+    refusal = engine_of(engine.name).code_refusal(model, engine)
+    if refusal is not None and spec.image is None:
+        raise InvalidInput("spec.model", model.name, refusal)
 
 
 def _check_offload(spec: EngineSpec, residency: Residency | None, runner: int | None) -> None:

@@ -49,8 +49,9 @@ def _question(
     asked: Asked,
 ) -> Question:
     """Return the question of a manifest that was made from a document, with notes on what was set aside."""
-    shortens = asked.context is None and not _is_manifest(document)
-    question = manifest_question(manifest, model, draft, asked, shortens=shortens)
+    is_own = _is_manifest(document)
+    shortens = asked.context is None and not is_own
+    question = manifest_question(manifest, model, draft, asked, shortens=shortens, is_own=is_own)
     return replace(question, notes=(*_sizing_note(document, asked), *question.notes))
 
 

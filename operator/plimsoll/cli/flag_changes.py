@@ -47,6 +47,9 @@ def other_engines(asked: Request, gpu: GpuType) -> Iterator[Change]:
 def fewer_features(asked: Request) -> Iterator[Change]:
     """Yield the engine without CUDA graphs, without its tower, and without drafts: it gets slower, or does less."""
     engine = asked.engine
+    if engine.cache_bytes is not None or engine.cache_blocks is not None:
+        words = "the size of the KV cache left to the engine (leave it out)"
+        yield _changed(asked, words, "", cache_bytes=None, cache_blocks=None)
     if not engine.enforce_eager:
         yield _changed(asked, "no CUDA graphs", "--eager", enforce_eager=True)
     if asked.model.encoder is not None and not engine.media.text_only:

@@ -190,7 +190,7 @@ def known_question(
     """Return the question of a manifest whose models are known. Importing pydantic takes as long as all the rest."""
     from plimsoll.cli.manifest_question import manifest_question
 
-    return manifest_question(manifest, model, draft, asked, shortens=shortens)
+    return manifest_question(manifest, model, draft, asked, shortens=shortens, is_own=False)
 
 
 def speculation_of(method: SpeculationMethod, tokens: int, model: ModelFacts, draft: ModelFacts | None) -> Speculation:

@@ -66,7 +66,10 @@ def start_question(written: Written, asked: Asked, model: str | None) -> StartQu
         requests=asked.concurrency or 1,
     )
     _check_release(written, request.model, engine.release_refusal(request.model, request.precision, release))
+    _check_release(written, request.model, engine.code_refusal(request.model, request.engine))
+    _check_model(written, command, request.model)
     _check_context(written, command, facts)
+    _check_blocks(written, command, facts)
     _check_step(written, request, served_split(command.split, facts))
     _check_gpus(written, command)
     gpus, gpu_notes = _gpus(written, asked)
@@ -148,6 +151,13 @@ def _check_release(written: Written, model: ModelFacts, refusal: str | None) -> 
         raise InvalidInput(f"{written.where}: the model", model.name, refusal)
 
 
+def _check_model(written: Written, command: StartCommand, model: ModelFacts) -> None:
+    """Refuse flags with which the engine does not start for this model."""
+    found = reader().misfit(model, command)
+    if found is not None:
+        raise InvalidInput(f"{written.where}: {found.flag}", found.value, found.fix)
+
+
 def _check_context(written: Written, command: StartCommand, model: ModelFacts) -> None:
     given = command.options.max_model_len
     if given is None:
@@ -157,6 +167,14 @@ def _check_context(written: Written, command: StartCommand, model: ModelFacts) -
         title, most = engine_of(command.engine).title, model.max_context_tokens
         fix = f"{model.name} has {most:,} positions, and {title} refuses to start with more: write at most {most}."
         raise InvalidInput(f"{written.where}: --max-model-len", given, fix)
+
+
+def _check_blocks(written: Written, command: StartCommand, model: ModelFacts) -> None:
+    """Refuse cache blocks that the engine cannot use with the model."""
+    tokens = command.options.block_tokens
+    refusal = None if tokens is None else engine_of(command.engine).block_refusal(model, tokens)
+    if refusal is not None:
+        raise InvalidInput(f"{written.where}: --block-size", tokens, refusal)
 
 
 def _check_step(written: Written, request: Request, split: Split) -> None:

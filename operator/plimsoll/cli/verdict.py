@@ -22,6 +22,12 @@ def verdict(figures: MemoryEstimate) -> str:
             f"It does not start: a step has {figures.step_tokens:,} tokens, and it needs {figures.least_step_tokens:,} "
             "at least, for one token of each sequence or for the largest input that is read as a whole."
         )
+    given = figures.given_cache
+    if given is not None and not given.is_enough and figures.forced_bytes is None:
+        return (
+            f"It does not start: the cache is given {given.blocks:,} blocks, and the load needs {given.needed:,}, one "
+            "of which the engine keeps unused."
+        )
     if figures.fit_of_states is figures.fit is not Fit.SURE:
         states = f"the cache has blocks for the recurrent states of {figures.max_sequences} sequences for sure"
         return f"It {_SAID[figures.fit]}: {states}, and {figures.sequences} are to run at the same time."

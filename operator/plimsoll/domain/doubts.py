@@ -29,6 +29,8 @@ class DoubtKind(StrEnum):
     """The release does not implement the model class: it can load it only through its generic backend."""
     NOT_IN_RELEASE = "NotInRelease"
     """The release as published cannot load the model: only an image of the user's own can."""
+    REMOTE_CODE = "RemoteCode"
+    """The engine may start only where it may run code of the model's repository."""
     UNFOLLOWED_OPTIONS = "UnfollowedOptions"
     """The command of an engine has options that can change the memory and that no law covers."""
 

@@ -57,7 +57,12 @@ class EngineChoice:
     that it is made to use, 1 or 2; None leaves the choice to the engine. ``own_defaults`` means that somebody starts
     the engine without an operator: what is not named has the default of the engine and of the GPU, ``max_sequences`` is
     that of one engine, and nothing is adjusted to what fits. ``cache_bytes`` is the size of one GPU's KV cache that is
-    fixed beforehand; None means what the share leaves.
+    fixed beforehand; None means what the share leaves. ``block_tokens`` are the tokens of a cache block, and
+    ``cache_blocks`` the blocks of the whole cache, where they are fixed; None leaves both to the engine.
+    ``trusts_code`` means that it may run code of the model's repository. ``casts_type`` means that nobody names the
+    16-bit type, so the engine may take another one on a GPU that lacks the checkpoint's. ``prefix_caching`` says
+    whether prefixes are kept; None leaves it to the engine. ``plans_ahead`` is false where it may not plan a step while
+    another one runs.
     """
 
     version: EngineVersion
@@ -77,6 +82,12 @@ class EngineChoice:
     model_runner: int | None = None
     own_defaults: bool = False
     cache_bytes: int | None = None
+    block_tokens: int | None = None
+    cache_blocks: int | None = None
+    trusts_code: bool = False
+    casts_type: bool = False
+    prefix_caching: bool | None = None
+    plans_ahead: bool = True
 
     @property
     def fills_host_memory(self) -> bool:

@@ -209,7 +209,9 @@ class ModelFacts:
     ``intermediate`` is the width of a dense MLP (0 where every layer is a mixture of experts). ``max_context_tokens``
     is the context that the checkpoint declares. ``parameters`` is the exact count of the checkpoint, if its metadata
     has it. ``host_bytes`` are embeddings that the engine keeps in host memory, of all tensor-parallel ranks together; a
-    fingerprint of what a GPU holds does not read them. ``remarks`` are sentences for the reader about differences
+    fingerprint of what a GPU holds does not read them. ``brings_configuration`` is the kind of a configuration
+    (``model_type``, or the class of the model) whose reader the checkpoint brings as code of its own; None where it
+    brings none. ``remarks`` are sentences for the reader about differences
     between the checkpoint and its configuration.
     """
 
@@ -242,6 +244,7 @@ class ModelFacts:
     parameters: int | None = None
     remarks: tuple[str, ...] = ()
     host_bytes: int = field(default=0, repr=False)
+    brings_configuration: str | None = field(default=None, repr=False)
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

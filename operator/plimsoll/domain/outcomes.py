@@ -114,6 +114,21 @@ class Fit(StrEnum):
     """It does not fit even at the lower edge of the band."""
 
 
+class GivenCache(NamedTuple):
+    """A KV cache of a size that the user gave: its blocks on one GPU, and those that the load needs there.
+
+    Both count the block that the engine keeps unused.
+    """
+
+    blocks: int
+    needed: int
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether the load has the blocks that it needs."""
+        return self.blocks >= self.needed
+
+
 @dataclass(frozen=True, slots=True)
 class MemoryEstimate:
     """The VRAM that one rank needs, term by term, so that a reviewer can check each term.
@@ -131,7 +146,8 @@ class MemoryEstimate:
     ``step_tokens`` is its ``--max-num-batched-tokens``, and ``least_step_tokens`` the least with which it starts.
     ``doubts`` are those
     about the estimate itself. They follow from the model and the engine's release, so all candidates share them.
-    ``taught_by`` says whose engines taught the term of that name; None where nothing was learned.
+    ``taught_by`` says whose engines taught the term of that name; None where nothing was learned. ``given_cache`` is
+    the cache that has a size of its own; None where it has what the budget leaves.
     """
 
     terms: tuple[Term, ...]
@@ -157,6 +173,7 @@ class MemoryEstimate:
     stage: int = 0
     doubts: tuple[Doubt, ...] = ()
     taught_by: Teacher | None = None
+    given_cache: GivenCache | None = None
     expected_bytes: int = field(init=False, repr=False, compare=False)
     """The need of one rank inside the engine's budget, according to the memory law: the sum of the terms."""
 

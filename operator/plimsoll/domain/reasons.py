@@ -21,6 +21,7 @@ class Reason(StrEnum):
     QUANT_BLOCK_NOT_DIVISIBLE = "QuantBlockNotDivisible"
     STAGES_EXCEED_LAYERS = "StagesExceedLayers"
     STAGES_CUT_SHARED_LAYERS = "StagesCutSharedLayers"
+    STAGES_NOT_SUPPORTED = "StagesNotSupported"
     EXPERTS_NOT_DIVISIBLE = "ExpertsNotDivisible"
     CONTEXT_RANKS_NOT_DIVISIBLE = "ContextRanksNotDivisible"
     DATA_PARALLEL_NEEDS_EXPERTS = "DataParallelNeedsExperts"

@@ -20,7 +20,7 @@ from plimsoll.domain.versions import EngineVersion
 from plimsoll.domain.workload import WorkloadOptions
 from plimsoll.engines.flags import Misuse, OwnedFlag
 from plimsoll.engines.metrics import EngineMetrics
-from plimsoll.engines.start_commands import ImageRelease, StartCommand
+from plimsoll.engines.start_commands import ImageRelease, Misfit, StartCommand
 from plimsoll.engines.start_logs import StartLog
 
 
@@ -105,6 +105,7 @@ class StartCommandReader:
         read: what these arguments start, with the variables of the process, in a release. The third argument says where
             they stand, for messages. Raises InvalidInput where a value that matters cannot be read.
         example: a command for messages.
+        misfit: the first flag with which the engine does not start for this model; None without any.
     """
 
     arguments: Callable[[Sequence[str]], tuple[str, ...] | None]
@@ -112,6 +113,7 @@ class StartCommandReader:
     release_of: Callable[[str], ImageRelease | None]
     read: Callable[[Sequence[str], Mapping[str, str], str, EngineVersion], StartCommand]
     example: str
+    misfit: Callable[[ModelFacts, StartCommand], Misfit | None] = lambda *_: None
 
 
 def _not_ruled_out(_: Request, __: GpuType, ___: Split) -> bool:
@@ -167,6 +169,16 @@ class Engine:
             it does. The default refuses nothing.
         cache_refusal: why a release does not start with a model in a precision and a cache in another, and what to
             write; None where it does. The default refuses nothing.
+        serves_in_stages: whether the engine may divide a model into pipeline stages. By default it may.
+        served_on: the request as the engine serves it on a GPU, where it chooses types by itself. The default is the
+            request.
+        trusts_code: whether the user's arguments let a release run code of the model's repository. By default they do.
+        code_refusal: why an engine does not start with a model without running such code, and what to write; None where
+            it does, or may run the code. The default refuses nothing.
+        block_refusal: why an engine does not start with blocks of so many tokens for a model, and what to write; None
+            where it does, or may. The default refuses nothing.
+        follows_block: whether the tokens of a block are certain where so many are named, or None where nobody names
+            them. By default they are.
         misused_argument: the first of the user's arguments with which no engine of a release can start; None without
             any. The default knows no flags.
         start_logs: how its start-up log is read; None where nothing is known of it.
@@ -206,6 +218,12 @@ class Engine:
     other_runner: Callable[[Request, GpuType], tuple[int, str] | None] = lambda *_: None
     draft_refusal: Callable[[Speculation, int, EngineVersion], str | None] = lambda *_: None
     cache_refusal: Callable[[ModelFacts, Precision, KvPrecision, EngineVersion], str | None] = lambda *_: None
+    serves_in_stages: Callable[[ModelFacts], bool] = lambda _: True
+    served_on: Callable[[Request, GpuType], Request] = lambda request, _: request
+    trusts_code: Callable[[Sequence[str], EngineVersion], bool] = lambda *_: True
+    code_refusal: Callable[[ModelFacts, EngineChoice], str | None] = lambda *_: None
+    block_refusal: Callable[[ModelFacts, int], str | None] = lambda *_: None
+    follows_block: Callable[[ModelFacts, int | None], bool] = lambda *_: True
     misused_argument: Callable[[Sequence[str], EngineVersion], Misuse | None] = lambda *_: None
     start_logs: StartLogReader | None = None
     start_commands: StartCommandReader | None = None

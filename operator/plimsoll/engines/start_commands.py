@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.versions import EngineVersion
@@ -42,6 +43,7 @@ class StartCommand:
         harmless: flags that change no GPU memory, by their full names.
         notes: sentences about flags that are not known, or that the engine does not take.
         spread: whether further containers run parts of the same replica.
+        cache_word: the engine's own word for the format of the KV cache, where one is named.
         fits_context: whether the engine shortens the context to what fits (``--max-model-len auto``).
     """
 
@@ -54,6 +56,15 @@ class StartCommand:
     notes: tuple[str, ...] = ()
     spread: bool = False
     fits_context: bool = False
+    cache_word: str | None = None
+
+
+class Misfit(NamedTuple):
+    """A flag with which the engine does not start for the model that it serves: its value, and what to write."""
+
+    flag: str
+    value: object
+    fix: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,10 @@ class StartOptions:
     those of one engine. ``utilization`` is the share of the GPU. ``pools`` means that the engine is started to embed,
     rank or classify. ``unfollowed`` are further arguments that can change the memory and that no law covers.
     ``cache_bytes`` is the size of the KV cache that the user gave, so it says nothing about the other terms.
-    ``model_runner`` is the one of the engine's runners that is named, 1 or 2.
+    ``block_tokens`` are the tokens of a cache block and ``cache_blocks`` the blocks of the whole cache, as given.
+    ``model_runner`` is the one of the engine's runners that is named, 1 or 2. ``trusts_code`` means that it may
+    run code of the model's repository. ``prefix_caching`` says whether prefixes are kept, and ``plans_ahead`` is false
+    where the engine may not plan a step while another one runs.
     """
 
     precision: Precision | None = None
@@ -46,4 +49,9 @@ class StartOptions:
     pools: bool = False
     unfollowed: tuple[str, ...] = ()
     cache_bytes: int | None = None
+    block_tokens: int | None = None
+    cache_blocks: int | None = None
+    trusts_code: bool = False
+    prefix_caching: bool | None = None
+    plans_ahead: bool = True
     model_runner: int | None = None

@@ -57,7 +57,11 @@ def replica_refusal(request: Request, gpu_type: str, split: Split) -> Rejection 
 
     Source: vLLM, ``config/speculative.py``: the draft's heads must divide by the target's degree.
     """
-    own = _engines_refusal(request, gpu_type, split) or _own_refusal(request, gpu_type, split)
+    own = (
+        _engines_refusal(request, gpu_type, split)
+        or _stages_refusal(request, gpu_type, split)
+        or _own_refusal(request, gpu_type, split)
+    )
     draft = request.engine.speculation.draft if request.engine.speculation else None
     if own is not None or draft is None:
         return own
@@ -106,6 +110,15 @@ def _engines_refusal(request: Request, gpu_type: str, split: Split) -> Rejection
         return None
     about = ("engines", split.data_parallel)
     return Rejection(gpu_type, split, Reason.DATA_PARALLEL_NOT_SUPPORTED, (about, *numbers))
+
+
+def _stages_refusal(request: Request, gpu_type: str, split: Split) -> Rejection | None:
+    """Return that the engine does not divide the model's class into stages."""
+    engine = engine_of(request.engine.name)
+    if split.pipeline_parallel == 1 or engine.serves_in_stages(request.model):
+        return None
+    numbers = (("title", engine.title), ("architecture", request.model.architecture))
+    return Rejection(gpu_type, split, Reason.STAGES_NOT_SUPPORTED, numbers)
 
 
 def _against_engines(choice: EngineChoice) -> Numbers:

@@ -26,8 +26,8 @@ _SENTENCES = {
         "engine's sources. The fit is never called sure until an engine of this kind has served."
     ),
     DoubtKind.NOT_MEASURED: (
-        "No start with {pairs} was compared with the estimate, which follows the engine's sources there. The fit is "
-        "never called sure until an engine of this kind has served."
+        "No measured start had {pairs}, so the estimate follows the engine's sources there. The fit is never called "
+        "sure until an engine of this kind has served."
     ),
     DoubtKind.SHARED_MEMORY: (
         "This GPU shares the memory of its host: the engine finds free what the system, files that were read and other "
@@ -42,6 +42,11 @@ _SENTENCES = {
     DoubtKind.NOT_IN_RELEASE: (
         "{title} {release} as published lacks {lacks}; {served} has it. Only an image of your own may load the model, "
         "and the fit is never called sure until an engine of this kind has served."
+    ),
+    DoubtKind.REMOTE_CODE: (
+        "{title} {release} may read the configuration ({kind}) only with code of the model's repository, and it ends "
+        "without {flag}. Read that code before you pass the flag. The fit is never called sure without it, until an "
+        "engine of this kind has served."
     ),
     DoubtKind.UNFOLLOWED_OPTIONS: (
         "These options can change the memory, and the memory law does not include them: {options}. The fit is never "

@@ -258,6 +258,7 @@ _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
     Reason.STAGES_CUT_SHARED_LAYERS: lambda f: (
         f"{f['stages']} stages cut between layers {f['first']} and {f['last']}, which share what they keep"
     ),
+    Reason.STAGES_NOT_SUPPORTED: lambda f: f"{f['title']} does not divide {f['architecture']} into pipeline stages",
     Reason.EXPERTS_NOT_DIVISIBLE: lambda f: f"spreads {counted(f['experts'], 'expert')} over {f['ranks']} ranks",
     Reason.CONTEXT_RANKS_NOT_DIVISIBLE: lambda f: (
         f"spreads tokens over {f['ranks']} ranks where {f['copies']} hold the same KV heads"

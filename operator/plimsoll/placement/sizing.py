@@ -26,6 +26,7 @@ class Sized:
 
 def size_on(request: Request, gpu: GpuType, split: Split) -> Sized | Rejection:
     """Return the estimate for one GPU type and split, or the reason why there is none."""
+    request = engine_of(request.engine.name).served_on(request, gpu)
     missing = engine_of(request.engine.name).missing_capability(
         request.model, request.precision, request.kv_precision, gpu
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from plimsoll.domain.gpus import GpuType, Vendor
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.precision import TURBOQUANT, KvPrecision, Precision
@@ -63,10 +65,30 @@ _NVIDIA_ONLY = (Precision.NVFP4, Precision.BITSANDBYTES)
 """Precisions that ``supported_quantization`` of ``platforms/rocm.py`` does not list, or that have no kernels there."""
 
 
+_NO_FLOAT16 = re.compile(r"(Gemma2|Gemma3|Gemma3Text|Glm4)(For\w+|Model)")
+"""Classes that vLLM does not start in float16, because they overflow: ``_FLOAT16_NOT_SUPPORTED_MODELS`` of
+``config/model.py``, 0.9.2 to 0.33."""
+
+BF16_SINCE = (8, 0)
+"""The first compute capability with bfloat16 (``check_if_supports_dtype`` of ``platforms/cuda.py``)."""
+
+
+def lacks_bf16(gpu: GpuType) -> bool:
+    """Whether the GPU cannot compute in bfloat16."""
+    return gpu.compute_capability is not None and gpu.compute_capability < BF16_SINCE
+
+
+def refuses_float16(model: ModelFacts) -> bool:
+    """Whether the engine does not start with the model in float16."""
+    return _NO_FLOAT16.fullmatch(model.architecture) is not None
+
+
 def missing_capability(
     model: ModelFacts, precision: Precision, kv_precision: KvPrecision, gpu: GpuType
 ) -> tuple[tuple[str, str], ...]:
     """Return what is needed and what the GPU has, as numbers for a rejection. Empty where the GPU can run it."""
+    if precision is Precision.FP16 and refuses_float16(model):
+        return _numbers(f"{model.architecture}, which vLLM does not start in float16,", "precision bf16", "fp16")
     if gpu.vendor is Vendor.AMD:
         return _missing_on_amd(precision, kv_precision, gpu.gfx or "unknown")
     return _missing_on_nvidia(model, precision, kv_precision, gpu.compute_capability or (0, 0))
@@ -82,7 +104,9 @@ def _missing_on_nvidia(
     if kv_precision in _KV_MINIMUM:
         needs.append(("kvCache.precision " + kv_precision, _KV_MINIMUM[kv_precision]))
     if kv_precision is KvPrecision.BF16 and not precision.is_quantized:
-        needs.append(("kvCache.precision bf16", (8, 0)))
+        needs.append(("kvCache.precision bf16", BF16_SINCE))
+    if precision is not Precision.FP32 and refuses_float16(model):
+        needs.append((f"{model.architecture} in bfloat16 (vLLM does not start it in float16)", BF16_SINCE))
     for what, minimum in needs:
         if have < minimum:
             return _numbers(what, f"compute capability {_dotted(minimum)}", _dotted(have))

@@ -50,7 +50,16 @@ _DEGREES = (
 )
 _MOST_GPUS = 64
 
-_COUNTS = (*_DEGREES, "max_num_seqs", "max_num_batched_tokens", "max_model_len", "max_loras", "nnodes")
+_COUNTS = (
+    *_DEGREES,
+    "max_num_seqs",
+    "max_num_batched_tokens",
+    "max_model_len",
+    "max_loras",
+    "nnodes",
+    "block_size",
+    "num_gpu_blocks_override",
+)
 """Numbers that begin with 1."""
 
 _CHOOSES = ("auto", "-1")
@@ -159,6 +168,7 @@ class _Command:
             notes=tuple(notes),
             spread=self._is_spread(fields),
             fits_context=self._fits_context(),
+            cache_word=text_in(fields.get("kv_cache_dtype")),
         )
 
     def _strays(self) -> tuple[list[str], list[int]]:
@@ -196,6 +206,10 @@ class _Command:
             decides = _field(name) in READ or option.takes == "help" or "takes a value:" in problem.fix
             if option.names[0] == "--limit-mm-per-prompt" and self._release < SINCE[Feature.MEDIA_LIMITS]:
                 continue  # image=2,video=0
+            # A parser's name may be one that an image of the user's own knows.
+            is_final = self._is_recorded and not option.registered and self._reading.on("--config") is None
+            if is_final and unresolved_in(value) is None:
+                self._refuse(f"{self._where}: {name}", value, problem.fix)
             if decides and (self._is_recorded or option.kind.removeprefix("maybe-") in _NUMERIC or option.is_switch):
                 self._refuse(f"{self._where}: {name}", value, problem.fix)
             if unresolved_in(value) is None:
@@ -223,6 +237,16 @@ class _Command:
             self._refuse(self._flag("gpu_memory_utilization"), share, fix)
         if offload is not None and not 0 <= _or_less(number_in(offload)) <= _LARGEST_NUMBER:
             self._refuse(self._flag("cpu_offload_gb"), offload, "Write the GiB of each GPU, 0 or more.")
+        if fields.get("enable_lora") != "True" and text_in(fields.get("lora_modules")) is not None:
+            fix = "Adapters are loaded at the start, which --enable-lora permits: add it, or leave this out."
+            self._refuse(self._flag("lora_modules"), fields["lora_modules"], fix)
+        slots, kept = (integer_in(fields.get(each)) for each in ("max_loras", "max_cpu_loras"))
+        if kept is not None and kept < (slots or 1):
+            fix = f"Host memory keeps every adapter of the GPU: write at least {slots or 1}, or leave it out."
+            self._refuse(self._flag("max_cpu_loras"), str(kept), fix)
+        group, layers = (integer_in(fields.get(each)) for each in ("offload_group_size", "offload_num_in_group"))
+        if group is not None and 0 < group < (layers or 1):
+            self._refuse(self._flag("offload_num_in_group"), str(layers), f"Write at most the group's {group} layers.")
         sequences, step = (integer_in(fields.get(each)) for each in ("max_num_seqs", "max_num_batched_tokens"))
         if sequences is not None and step is not None and step < sequences:
             fix = f"A step has a token for every sequence: write at least {sequences}, or lower --max-num-seqs."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from plimsoll.domain.doubts import Doubt, DoubtKind
 from plimsoll.domain.gpus import GpuType
@@ -11,12 +11,15 @@ from plimsoll.domain.outcomes import Split
 from plimsoll.domain.serving import Request
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
-from plimsoll.engines.vllm.memory.evidence import unseen
+from plimsoll.engines.vllm.memory.evidence import pair_words, unseen
 from plimsoll.engines.vllm.memory.forward import residual_streams
+from plimsoll.engines.vllm.memory.kv_law import kv_law_for
 from plimsoll.engines.vllm.memory.laws import NEWEST_MEASURED, NEWEST_VERSION, law_for
 from plimsoll.engines.vllm.memory.non_torch import shared_bytes
+from plimsoll.engines.vllm.memory.runners import is_recurrent
 from plimsoll.engines.vllm.releases.served import NEWEST_READ
 from plimsoll.engines.vllm.releases.support import lacks
+from plimsoll.engines.vllm.remote_code import FLAG, brought_kind
 
 _HYPER_CONNECTIONS = (("starts", 10), ("gib", "1.6"))
 """DeepSeek-V4 and GLM-5.3-Flash, 0.22 to 0.31 (``band.py``)."""
@@ -35,7 +38,7 @@ def _of_the_place(request: Request, gpu: GpuType, split: Split) -> Iterator[Doub
     law = law_for(request.engine.version, request.engine.model_runner)
     pairs = unseen(request.model, gpu, split, law)
     if pairs:
-        yield Doubt(DoubtKind.NOT_MEASURED, (("pairs", "; or ".join(" and ".join(pair) for pair in pairs)),))
+        yield Doubt(DoubtKind.NOT_MEASURED, (("pairs", _either([pair_words(pair) for pair in pairs])),))
     if gpu.unified_memory:
         free = gpu.usable_bytes - shared_bytes(gpu)
         figures = (("free", f"{free / GIB:.0f}"), ("usable", f"{gpu.usable_bytes / GIB:.0f}"))
@@ -57,9 +60,25 @@ def _doubts(request: Request) -> Iterator[Doubt]:
         yield Doubt(DoubtKind.FEW_STARTS, (("layers", "hyper-connections"), *_HYPER_CONNECTIONS))
     if model.task is Task.POOL:
         yield Doubt(DoubtKind.POOLING_NOT_MEASURED)
+    kind = brought_kind(model, request.engine)
+    if kind is not None:
+        yield Doubt(
+            DoubtKind.REMOTE_CODE, (("title", "vLLM"), ("release", str(release)), ("kind", kind), ("flag", FLAG))
+        )
     # The operator names such arguments of an InferenceDeployment in a warning, and learns from its engines.
-    if request.engine.own_defaults and request.engine.unfollowed:
-        yield Doubt(DoubtKind.UNFOLLOWED_OPTIONS, (("options", ", ".join(request.engine.unfollowed)),))
+    options = (*request.engine.unfollowed, *_of_states(request))
+    if request.engine.own_defaults and options:
+        yield Doubt(DoubtKind.UNFOLLOWED_OPTIONS, (("options", ", ".join(options)),))
+
+
+def _of_states(request: Request) -> Iterator[str]:
+    """Yield the option to keep prefixes of recurrent states in a release that does not by itself, up to 0.27.
+
+    How many states it keeps then depends on the model's class (``mamba_cache_mode``), which no law covers.
+    """
+    by_itself = kv_law_for(request.engine.version).caches_state_prefixes
+    if request.engine.prefix_caching and not by_itself and is_recurrent(request.model):
+        yield "--enable-prefix-caching"
 
 
 def _of_the_release(request: Request) -> Iterator[Doubt]:
@@ -72,6 +91,12 @@ def _of_the_release(request: Request) -> Iterator[Doubt]:
         kind = DoubtKind.NOT_IN_RELEASE if lack.is_final else DoubtKind.TRANSFORMERS_BACKEND
         release_words = (("title", "vLLM"), ("release", str(release)))
         yield Doubt(kind, (*release_words, ("lacks", lack.what), ("served", lack.gap.advice)))
+
+
+def _either(words: Sequence[str]) -> str:
+    """Return a list of alternatives: ``a, b or c``."""
+    *others, last = words
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def _is_newer(release: EngineVersion, newest: EngineVersion) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from plimsoll.domain.engine_choice import EngineChoice
 from plimsoll.domain.model import ModelFacts
 from plimsoll.engines.base import Engine, StartCommandReader, StartLogReader
+from plimsoll.engines.vllm.block_size import block_refusal, follows_block
 from plimsoll.engines.vllm.capabilities import missing_capability
 from plimsoll.engines.vllm.command_line import (
     EXAMPLE,
@@ -27,9 +28,11 @@ from plimsoll.engines.vllm.memory.laws import OLDEST_VERSION
 from plimsoll.engines.vllm.memory.served import COPIES_ENCODER_SINCE, served_model
 from plimsoll.engines.vllm.memory.shared_indexers import with_loaded_indexers
 from plimsoll.engines.vllm.metrics import METRICS
+from plimsoll.engines.vllm.misfits import misfit
 from plimsoll.engines.vllm.model_runner import model_runner, offload_refusal, other_runner
 from plimsoll.engines.vllm.owned_flags import OWNED_FLAGS
 from plimsoll.engines.vllm.releases.support import release_refusal
+from plimsoll.engines.vllm.remote_code import code_refusal, trusts_code
 from plimsoll.engines.vllm.reported_cache import cache_bytes, full_length_tokens
 from plimsoll.engines.vllm.server_defaults import default_utilization
 from plimsoll.engines.vllm.settings import (
@@ -37,8 +40,10 @@ from plimsoll.engines.vllm.settings import (
     engine_settings,
     may_fit,
     most_sequences,
+    served_on,
     with_a_small_step,
 )
+from plimsoll.engines.vllm.stages import serves_in_stages
 from plimsoll.engines.vllm.start_log import read_start_log
 from plimsoll.engines.vllm.unfollowed_flags import unfollowed_arguments
 
@@ -81,8 +86,16 @@ VLLM = Engine(
     other_runner=other_runner,
     draft_refusal=draft_refusal,
     cache_refusal=cache_refusal,
+    serves_in_stages=serves_in_stages,
+    served_on=served_on,
+    trusts_code=trusts_code,
+    code_refusal=code_refusal,
+    block_refusal=block_refusal,
+    follows_block=follows_block,
     misused_argument=misused_argument,
     start_logs=StartLogReader(read_start_log),
-    start_commands=StartCommandReader(server_arguments, is_server_image, release_of_image, read_command, EXAMPLE),
+    start_commands=StartCommandReader(
+        server_arguments, is_server_image, release_of_image, read_command, EXAMPLE, misfit
+    ),
     default_utilization=default_utilization,
 )

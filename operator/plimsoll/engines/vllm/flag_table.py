@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.releases.older_options import OLDER_OPTIONS
@@ -19,6 +19,7 @@ _NEGATIVE_NUMBER = re.compile(r"-\d+|-\d*\.\d+")
 _MOST_NAMES = 4
 _ENABLE_DISABLE = ("--enable-", "--disable-")
 _LEVEL = "--optimization-level"
+_GONE = "!"
 
 
 class Option(NamedTuple):
@@ -28,6 +29,12 @@ class Option(NamedTuple):
     takes: str
     choices: tuple[str, ...]
     registered: tuple[str, ...]
+
+    @classmethod
+    def recorded(cls, answer: Mapping[str, Any]) -> Option:
+        """Return an option as ``testbed/engine/parse_arguments.py`` describes it."""
+        names, choices, registered = (tuple(answer[name]) for name in ("names", "choices", "registered"))
+        return cls(names, answer["takes"], choices, registered)
 
     @property
     def kind(self) -> str:
@@ -124,7 +131,8 @@ def _opposite(name: str) -> str | None:
 def table_with_older_flags() -> FlagTable:
     """Return the options of the first recorded release, and those that older releases have in addition."""
     first = _tables()[min(_tables())]
-    return FlagTable(first.release, {**_by_name(OLDER_OPTIONS), **first.options})
+    older = [option for _, option in _rows(OLDER_OPTIONS) if option is not None]
+    return FlagTable(first.release, {**_by_name(older), **first.options})
 
 
 def normalised(name: str) -> str:
@@ -152,20 +160,33 @@ def as_words(arguments: Sequence[str]) -> list[tuple[int, str]]:
 
 @lru_cache(maxsize=1)
 def _tables() -> Mapping[EngineVersion, FlagTable]:
-    tables = (FlagTable(EngineVersion.of(release), _by_name(text)) for release, text in SERVE_OPTIONS.items())
-    return {table.release: table for table in tables}
+    """Return the options of each recorded release. The first has all of its own, each other what it changes."""
+    found: dict[EngineVersion, FlagTable] = {}
+    options: dict[str, Option] = {}
+    for release, text in SERVE_OPTIONS.items():
+        for name, option in _rows(text):
+            options.pop(name, None)
+            if option is not None:
+                options[name] = option
+        version = EngineVersion.of(release)
+        found[version] = FlagTable(version, _by_name(options.values()))
+    return found
 
 
-def _by_name(text: str) -> Mapping[str, Option]:
-    return {name: option for option in _options(text) for name in option.names}
+def _by_name(options: Iterable[Option]) -> Mapping[str, Option]:
+    return {name: option for option in options for name in option.names}
 
 
-def _options(text: str) -> Iterator[Option]:
-    for row in re.split(r"\n(?=-)", text.strip()):
+def _rows(text: str) -> Iterator[tuple[str, Option | None]]:
+    """Yield each option by its first name; None for one that a release does not have any more."""
+    for row in re.split(r"\n(?=[-!])", text.strip()):
+        if row.startswith(_GONE):
+            yield row.removeprefix(_GONE).strip(), None
+            continue
         words, _, registered = row.partition(" ~ ")
         words, _, choices = words.partition(" = ")
         *names, takes = words.split()
-        yield Option(tuple(names), takes, tuple(choices.split()), tuple(registered.split()))
+        yield names[0], Option(tuple(names), takes, tuple(choices.split()), tuple(registered.split()))
 
 
 def _one_of(names: Sequence[str]) -> str:

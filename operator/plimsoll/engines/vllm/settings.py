@@ -13,6 +13,7 @@ from plimsoll.domain.precision import TURBOQUANT, KvPrecision, Precision
 from plimsoll.domain.serving import Request
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
+from plimsoll.engines.vllm.capabilities import lacks_bf16, refuses_float16
 from plimsoll.engines.vllm.memory.cuda_graphs import NO_GRAPHS, GraphKind, graph_kind, largest_capture
 from plimsoll.engines.vllm.memory.estimate import least_bytes
 from plimsoll.engines.vllm.memory.laws import law_for
@@ -43,6 +44,9 @@ _LARGE_SEQUENCES_SINCE = EngineVersion(0, 8, 5)
 """Before, large GPUs had the small default too, or one for all GPUs."""
 
 _SAME_TYPES_SINCE = EngineVersion(0, 33)
+
+_CASTS_SINCE = EngineVersion(0, 9)
+"""0.8 refuses a bfloat16 checkpoint on a GPU without bfloat16 unless a type is named (``config.py``, 0.8.5, 0.9.0)."""
 
 _VLLM_DTYPES = {Precision.FP32: "float32", Precision.BF16: "bfloat16", Precision.FP16: "float16"}
 KV_DTYPES = {
@@ -241,18 +245,30 @@ def _utilization_percent(request: Request, gpu: GpuType, split: Split, any_load:
     return max(1, min(request.engine.gpu_memory_utilization_percent, most))
 
 
+def served_on(request: Request, gpu: GpuType) -> Request:
+    """Return the request in float16 where nobody names a type and the GPU lacks bfloat16.
+
+    Source: ``_resolve_auto_dtype`` of vLLM's ``config/model.py``, 0.9 to 0.33. Models that it does not start in float16
+    become float32 there, which no memory law covers.
+    """
+    engine = request.engine
+    casts = engine.casts_type and engine.version >= _CASTS_SINCE and lacks_bf16(gpu)
+    if not casts or request.precision is not Precision.BF16 or refuses_float16(request.model):
+        return request
+    cache = KvPrecision.FP16 if request.kv_precision is KvPrecision.BF16 else request.kv_precision
+    return replace(request, precision=Precision.FP16, kv_precision=cache)
+
+
 def _dtype(model: ModelFacts, precision: Precision, gpu: GpuType) -> Precision:
     """Return the 16- or 32-bit type of everything that is not quantized. Cards before Ampere have no bf16."""
     dtype = _dtype_beside_quantized(model, precision)
-    return Precision.FP16 if dtype is Precision.BF16 and _lacks_bf16(gpu) else dtype
+    if dtype is Precision.FP16 and precision.is_quantized and refuses_float16(model):
+        return Precision.BF16
+    return Precision.FP16 if dtype is Precision.BF16 and lacks_bf16(gpu) else dtype
 
 
 def _dtype_beside_quantized(model: ModelFacts, precision: Precision) -> Precision:
     return model.checkpoint.dtype_beside_quantized if precision.is_quantized else precision
-
-
-def _lacks_bf16(gpu: GpuType) -> bool:
-    return gpu.compute_capability is not None and gpu.compute_capability < (8, 0)
 
 
 def _quantization(model: ModelFacts, precision: Precision) -> str | None:
@@ -267,7 +283,7 @@ def _quantization(model: ModelFacts, precision: Precision) -> str | None:
 
 def _kv_cache_dtype(model: ModelFacts, precision: KvPrecision, gpu: GpuType, dtype: Precision) -> str:
     """Return ``auto`` where the engine would choose the same type. Without bf16, cache and weights are cast to fp16."""
-    wanted = KvPrecision.FP16 if precision is KvPrecision.BF16 and _lacks_bf16(gpu) else precision
+    wanted = KvPrecision.FP16 if precision is KvPrecision.BF16 and lacks_bf16(gpu) else precision
     automatic = model.checkpoint.kv_precision or _same_as(dtype)
     return "auto" if wanted is automatic else KV_DTYPES[wanted]
 

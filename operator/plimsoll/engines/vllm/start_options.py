@@ -57,6 +57,16 @@ _POOLING_TASKS = ("embed", "embedding", "classify", "score", "reward", "encode",
 """Words of ``--runner``, and of ``--task`` in older releases, for engines that do not generate."""
 
 _KNOWN_MEDIA = ("image", "video")
+
+_DRAFTING_KEYS = frozenset(
+    {
+        *("method", "model", "num_speculative_tokens", "draft_model", "num_spec_tokens", "revision", "code_revision"),
+        *("prompt_lookup_max", "prompt_lookup_min", "rejection_sample_method", "draft_sample_method"),
+        *("disable_by_batch_size", "enforce_eager"),
+    }
+)
+"""Keys of ``--speculative-config`` that the memory law has a place for, or that change no memory. The draft's degree is
+followed where it is the model's. Names from ``config/speculative.py``, 0.8 to 0.33."""
 _UNREAD = ("speculative_config", "limit_mm_per_prompt", "kv_cache_dtype")
 _LONGEST_VALUE = 200
 
@@ -68,7 +78,8 @@ READ = frozenset(
         *("max_lora_rank", "speculative_config", "spec_method", "spec_model", "spec_tokens", "speculative_model"),
         *("num_speculative_tokens", "tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"),
         *("enable_expert_parallel", "decode_context_parallel_size", "limit_mm_per_prompt", "mm_encoder_tp_mode"),
-        *("runner", "task", "nnodes", "kv_cache_memory_bytes"),
+        *("runner", "task", "nnodes", "kv_cache_memory_bytes", "block_size"),
+        *("num_gpu_blocks_override", "enable_prefix_caching", "async_scheduling"),
     }
 )
 """The arguments that change the memory and that are read here, under the names that logs use."""
@@ -100,6 +111,11 @@ def options_of(config: Fields, arguments: Fields, *, batched_tokens: int | None,
         pools=_pools(arguments),
         unfollowed=() if are_all else tuple(_unfollowed(config, arguments)),
         cache_bytes=integer_in(arguments.get("kv_cache_memory_bytes")),
+        block_tokens=_positive(arguments, "block_size"),
+        cache_blocks=_positive(arguments, "num_gpu_blocks_override"),
+        prefix_caching=_switch(arguments, "enable_prefix_caching"),
+        plans_ahead=_switch(arguments, "async_scheduling") is not False,
+        trusts_code=_is_set(config, "trust_remote_code") or _is_set(arguments, "trust_remote_code"),
     )
 
 
@@ -121,6 +137,11 @@ def _degree(config: Fields, arguments: Fields, name: str) -> int:
 
 def _is_set(fields: Fields, name: str) -> bool:
     return fields.get(name) == "True"
+
+
+def _switch(fields: Fields, name: str) -> bool | None:
+    """Return what a switch is set to; None where nobody sets it."""
+    return {"True": True, "False": False}.get(fields.get(name, ""))
 
 
 def _positive(fields: Fields, name: str) -> int | None:
@@ -250,6 +271,11 @@ def _unfollowed(config: Fields, arguments: Fields) -> Iterator[str]:
     if word not in (None, "auto") and _kv_precision(config, arguments) is None:
         yield f"--kv-cache-dtype={word}"
     given = _speculative(config, arguments)
+    degree = _degree(config, arguments, "tensor_parallel_size")
+    for name, value in given.items() if _drafting(config, arguments) is not None else ():
+        own = name == "draft_tensor_parallel_size" and integer_in(value) == degree
+        if name not in _DRAFTING_KEYS and not own and text_in(value) is not None:
+            yield f"--speculative-config.{name}={value[:_LONGEST_VALUE]}"
     if given and _drafting(config, arguments) is None:
         whole = text_in(arguments.get("speculative_config")) or text_in(config.get("speculative_config")) or str(given)
         yield f"--speculative-config={whole[:_LONGEST_VALUE]}"

@@ -14,7 +14,6 @@ _FLAGS = (
     "--additional-config",
     "--attention-backend",
     "--attention-config",
-    "--block-size",
     "--compilation-config",
     "--convert",
     "--cudagraph-capture-sizes",
@@ -77,20 +76,29 @@ _FLAGS = (
 _OWNED = (
     "--config",
     "--enable-elastic-ep",
-    "--num-gpu-blocks-override",
     "--prefill-context-parallel-size",
     "--skip-mm-profiling",
 )
 """Flags of the same kind that the operator refuses to users of its own (``owned_flags.py``): others may pass them."""
 
+_OF_DEPLOYMENTS = ("--block-size",)
+"""Flags of the same kind that are followed in a command of somebody's own (``start_options.py``), and not here."""
+
 _OLDER = (
     "--cuda-graph-sizes",
     "--device",
+    "--enable-lora-bias",
+    "--enable-multimodal-encoder-data-parallel",
     "--enable-prompt-adapter",
-    "--full-cuda-graph",
     "--lora-extra-vocab-size",
+    "--max-prompt-adapters",
+    "--num-redundant-experts",
+    "--override-attention-dtype",
     "--override-pooler-config",
+    "--qlora-adapter-name-or-path",
     "--rope-scaling",
+    "--speculative-draft-tensor-parallel-size",
+    "--speculative-model-quantization",
 )
 """Flags of the same kind that releases before 0.32 have (``releases/older_options.py``)."""
 
@@ -146,4 +154,4 @@ def _is_unfollowed(argument: str) -> bool:
     if not argument.startswith("--"):
         return _SHORT.match(argument) is not None
     name = re.split(r"[=.]", argument, maxsplit=1)[0].replace("_", "-").lower()
-    return len(name) > len("--") and any(flag.startswith(name) for flag in _FLAGS)
+    return len(name) > len("--") and any(flag.startswith(name) for flag in (*_FLAGS, *_OF_DEPLOYMENTS))

@@ -71,7 +71,13 @@ def read_model_facts(
     facts = _decoder(name, fields, kind, rule)
     check_size(facts, fields)
     facts = with_eagle_parts(facts, fields, kind.traits.eagle, rule.storage_of)
-    facts = replace(facts, revision=revision, source=source, encoder=_tower(whole, fields, kind, facts, rule))
+    facts = replace(
+        facts,
+        revision=revision,
+        source=source,
+        encoder=_tower(whole, fields, kind, facts, rule),
+        brings_configuration=_brought(whole),
+    )
     facts = replace(
         facts,
         rotary_bytes=rotary_bytes(fields, facts),
@@ -85,6 +91,14 @@ def read_model_facts(
         return adjusted
     plain = read_model_facts(name, config, revision=revision, source=source, parameters=parameters)
     return replace(plain, remarks=(*plain.remarks, unreadable(plain)))
+
+
+def _brought(whole: Fields) -> str | None:
+    """Return the kind of a configuration that code of the checkpoint reads (``auto_map``); None where there is none."""
+    brought = mapping_of(whole.values.get("auto_map"))
+    if brought is None or not isinstance(brought.get("AutoConfig"), str):
+        return None
+    return whole.text("model_type") or next(iter(whole.texts("architectures")), None)
 
 
 def _decoder(name: str, fields: Fields, kind: ModelClass, rule: StorageRule) -> ModelFacts:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.observations import Correction
-from plimsoll.domain.outcomes import EngineSettings, MemoryEstimate, Split
+from plimsoll.domain.outcomes import EngineSettings, Fit, GivenCache, MemoryEstimate, Split
 from plimsoll.domain.serving import Request
 from plimsoll.domain.terms import ACTIVATIONS, KV_CACHE, LEARNED, WEIGHTS, Derivation, Line, Term
 from plimsoll.engines.vllm.doubts import doubts_of
@@ -16,6 +16,7 @@ from plimsoll.engines.vllm.memory.cache_term import cache_bytes, cache_term
 from plimsoll.engines.vllm.memory.cuda_graphs import GraphParts, graphs_term
 from plimsoll.engines.vllm.memory.frame import Frame, frame_of
 from plimsoll.engines.vllm.memory.kv_cache import KvLayout
+from plimsoll.engines.vllm.memory.kv_law import kv_law_for
 from plimsoll.engines.vllm.memory.least_step import least_step
 from plimsoll.engines.vllm.memory.pooled_step import tokens_at_once
 from plimsoll.engines.vllm.memory.rank import Rank
@@ -112,26 +113,58 @@ def estimate_of_stage(
         sequences=settings.max_num_seqs,
         step_tokens=settings.max_num_batched_tokens,
         least_step_tokens=least_step(request, settings.max_num_seqs),
-        max_sequences=layout.max_sequences(max(0, left - edges.high_bytes)),
-        max_sequences_high=layout.max_sequences(max(0, left + slack)),
+        max_sequences=_most_states(request, settings, layout, left - edges.high_bytes),
+        max_sequences_high=_most_states(request, settings, layout, left + slack),
         host_bytes=frame.host_bytes,
         forced_bytes=request.overrides.memory_per_gpu_bytes,
         stage=stage,
         doubts=doubts_of(request, gpu, split),
         taught_by=None if correction is None else correction.taught_by,
     )
-    pool = request.engine.cache_bytes
-    return found if pool is None else _with_pool(found, layout, request, split, pool)
+    return _with_pool(found, layout, request, split)
 
 
-def _with_pool(
-    found: MemoryEstimate, layout: KvLayout, request: Request, split: Split, pool_bytes: int
-) -> MemoryEstimate:
-    """Return the estimate of an engine whose cache has a size of its own, whatever the share leaves.
+def _most_states(request: Request, settings: EngineSettings, layout: KvLayout, pool_bytes: int) -> int | None:
+    """Return the most sequences that start with such a pool; None where nothing but their cache limits them.
 
-    The engine does not measure then: it takes so many bytes besides everything else, and starts where both are on the
-    card. Too small a pool is known beforehand. Source: vLLM, ``v1/worker/gpu_worker.py``
-    (``determine_available_memory``), 0.10.2 to 0.33.
+    Source: vLLM, ``config/compilation.py`` (``resolve_cudagraph_mode_and_sizes``): the check comes with full CUDA
+    graphs alone.
+    """
+    if settings.enforce_eager or not kv_law_for(request.engine.version).checks_states:
+        return None
+    return layout.max_sequences(pool_bytes)
+
+
+def _with_pool(found: MemoryEstimate, layout: KvLayout, request: Request, split: Split) -> MemoryEstimate:
+    """Return the estimate of an engine whose cache has a size that the user gave, if it has; else the estimate itself.
+
+    A number of blocks goes before a number of bytes. Sources: vLLM, ``v1/worker/gpu_worker.py``
+    (``determine_available_memory``), 0.10.2 to 0.33; ``get_kv_cache_configs`` of ``v1/core/kv_cache_utils.py``, since
+    0.33 ``kv_cache_planning.py``, with ``num_gpu_blocks_override``, 0.8 to 0.33.
+    """
+    engine = request.engine
+    blocks, size = engine.cache_blocks, engine.cache_bytes
+    if blocks is None or not layout.block_bytes:
+        return found if size is None else _given(found, layout, request, split, size)
+    given = _given(found, layout, request, split, blocks * layout.block_bytes)
+    if size is not None or given.fit_of_bytes is Fit.NO or kv_law_for(engine.version).given_blocks_count:
+        return given
+    return _measured_first(found, given)
+
+
+def _measured_first(found: MemoryEstimate, given: MemoryEstimate) -> MemoryEstimate:
+    """Return the estimate of a given cache where the share must be enough for the load as well: the larger need."""
+    beyond = given.kv_cache_bytes - (given.budget_bytes - found.budget_bytes)
+    if beyond >= found.kv_cache_bytes:
+        return given
+    return replace(given, terms=found.terms, budget_bytes=found.budget_bytes)
+
+
+def _given(found: MemoryEstimate, layout: KvLayout, request: Request, split: Split, pool_bytes: int) -> MemoryEstimate:
+    """Return the estimate of an engine with a cache of so many bytes.
+
+    The engine takes them besides everything else, whatever the share leaves, and starts where both are on the card. Too
+    small a pool is known beforehand.
     """
     tokens = split.data_parallel * layout.capacities((pool_bytes,), request.shape.context_tokens)[0]
     fixed = replace(
@@ -141,8 +174,9 @@ def _with_pool(
         kv_capacity_low_tokens=tokens,
         kv_capacity_high_tokens=tokens,
         kv_reported_tokens=tokens,
-        max_sequences=layout.max_sequences(pool_bytes),
-        max_sequences_high=layout.max_sequences(pool_bytes),
+        max_sequences=None if found.max_sequences is None else layout.max_sequences(pool_bytes),
+        max_sequences_high=None if found.max_sequences is None else layout.max_sequences(pool_bytes),
+        given_cache=GivenCache(layout.pool_blocks(pool_bytes), layout.pool_blocks(found.kv_cache_bytes)),
     )
     spare = pool_bytes - found.kv_cache_bytes
     if spare < 0:

@@ -1,7 +1,7 @@
 """The kinds of starts that estimates were compared with: by layers of the model, card, split and model runner.
 
-An estimate is about one such kind. What decides it comes in pairs: how a card divides a model's layers, what a runner
-does with them, what a split costs on a card. So an estimate is outside the evidence where a pair of them was never seen
+An estimate is about one such kind. Its memory is decided by pairs: a card's kernels for the layers, a runner's way
+with them, and the cost of a split on a card. So an estimate is outside the evidence where a pair was never seen
 together in any measured start.
 """
 
@@ -26,7 +26,7 @@ _WIDE = 8
 
 
 class Layers(StrEnum):
-    """What decides a model's memory besides its weights. A model with several of them counts by the first."""
+    """The part of a model that decides its memory besides the weights. The first of several counts."""
 
     HYPER = "hyper-connections"
     RECURRENT = "recurrent layers"
@@ -53,13 +53,13 @@ class Card(StrEnum):
 
 
 class Ways(StrEnum):
-    """How a replica is divided."""
+    """The engines of a replica, by how it is divided."""
 
-    ONE = "one GPU"
-    TENSOR = "tensor parallelism"
-    WIDE = "tensor parallelism of 8 and more"
-    STAGES = "pipeline parallelism"
-    ENGINES = "data or expert parallelism"
+    ONE = "engines on one GPU"
+    TENSOR = "engines with tensor parallelism"
+    WIDE = "engines with tensor parallelism of 8 and more"
+    STAGES = "engines with pipeline parallelism"
+    ENGINES = "engines with data or expert parallelism"
 
 
 _BY_CAPABILITY = {
@@ -99,6 +99,14 @@ def region_of(model: ModelFacts, gpu: GpuType, split: Split, law: EngineLaw) -> 
 def unseen(model: ModelFacts, gpu: GpuType, split: Split, law: EngineLaw) -> tuple[tuple[str, str], ...]:
     """Return the pairs of a start that no measured start had together; empty where the evidence covers it."""
     return tuple(pair for pair in region_of(model, gpu, split, law).pairs if pair not in _SEEN)
+
+
+def pair_words(pair: tuple[str, str]) -> str:
+    """Return a pair as a part of a sentence, e.g. ``experts on Ada cards``."""
+    first, second = pair
+    if isinstance(second, Card):
+        return f"{first} on {second}"
+    return f"{first} in {second}" if isinstance(second, Ways) else f"{first} under {second}"
 
 
 def _layers(model: ModelFacts) -> Layers:

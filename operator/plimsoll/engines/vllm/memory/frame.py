@@ -40,6 +40,14 @@ _NO_DEPLOYMENT = ObjectKey("", "")
 _SMALLEST_LOAD = ServingShape(context_tokens=1, concurrency=1)
 
 
+class CacheOptions(NamedTuple):
+    """The options of an engine that decide the layout of its cache, besides the formats."""
+
+    block_tokens: int | None
+    prefix_caching: bool | None
+    plans_ahead: bool
+
+
 class Frame(NamedTuple):
     """The terms that no load changes, the layout of the cache, and the bytes of weights in host memory.
 
@@ -87,6 +95,7 @@ def frame_of(
         engine.speculation,
         engine.unfollowed,
         engine.model_runner,
+        CacheOptions(engine.block_tokens, engine.prefix_caching, engine.plans_ahead),
         gpu,
         split,
         stage,
@@ -106,6 +115,7 @@ def _frame(
     speculation: Speculation | None,
     unfollowed: tuple[str, ...],
     model_runner: int | None,
+    cache: CacheOptions,
     gpu: GpuType,
     split: Split,
     stage: int,
@@ -121,6 +131,9 @@ def _frame(
         enforce_eager=enforce_eager,
         unfollowed=unfollowed,
         model_runner=model_runner,
+        block_tokens=cache.block_tokens,
+        prefix_caching=cache.prefix_caching,
+        plans_ahead=cache.plans_ahead,
     )
     request = Request(_NO_DEPLOYMENT, model, precision, kv_precision, _SMALLEST_LOAD, engine)
     settings = _settings(batched_tokens, enforce_eager=enforce_eager)

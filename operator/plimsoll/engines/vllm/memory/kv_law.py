@@ -20,6 +20,10 @@ class KvLaw(Law):
     prefill. ``saves_gated_delta`` means that gated delta networks have such a kernel as well, and that blocks then are
     whole :data:`GATED_DELTA_ALIGNMENT` tokens. ``reports_tokens_by_group`` means that the engine reports the blocks of
     one group of layers as its tokens; later releases report the number of full-length requests times their length.
+    ``aligns_to_block`` means that a recurrent state enlarges a block that the user names to a multiple of it.
+    ``given_blocks_count`` means that a number of blocks that the user names decides whether the engine starts; before,
+    what it has measured decides that, whatever number it then takes. ``checks_states`` means that an engine with full
+    CUDA graphs starts only where each of its sequences gets a block for its state.
     ``packing`` is how pages of different sizes share a block.
     """
 
@@ -30,6 +34,9 @@ class KvLaw(Law):
     saves_states: bool = True
     saves_gated_delta: bool = False
     reports_tokens_by_group: bool = False
+    aligns_to_block: bool = False
+    given_blocks_count: bool = False
+    checks_states: bool = False
     packing: Packing = Packing.TUPLES
 
 
@@ -52,9 +59,17 @@ CHANGES = (
         {"charges_chunks": True},
     ),
     Change(
+        _V(0, 20),
+        "platforms/interface.py, _align_hybrid_block_size; up to 0.19 the block was aligned to 16 tokens "
+        "(model_executor/models/config.py). config/compilation.py refuses more sequences than blocks (#38270); 0.19 "
+        "captures smaller graphs instead",
+        {"aligns_to_block": True, "checks_states": True},
+    ),
+    Change(
         _V(0, 20, 1),
-        "#40694 mends #40691: 0.20.0 logs tokens of one group, 0.20.1 and 0.20.2 do not",
-        {"reports_tokens_by_group": False},
+        "#40694 mends #40691: 0.20.0 logs tokens of one group, 0.20.1 and 0.20.2 do not; kv_cache_utils.py of 0.20.1 "
+        "plans with num_gpu_blocks_override (get_kv_cache_configs), that of 0.20.0 with what was measured",
+        {"reports_tokens_by_group": False, "given_blocks_count": True},
     ),
     Change(
         _V(0, 23),

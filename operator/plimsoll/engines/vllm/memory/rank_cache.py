@@ -47,8 +47,25 @@ def rank_layout(request: Request, gpu: GpuType, split: Split, settings: EngineSe
         draft_caches(request) if last else (),
         () if last else draft_caches(request),
         law,
-        saves_gated_delta=_saves_gated_delta(request.model, gpu, law),
+        request.engine.block_tokens or turboquant_block(request.model, request.kv_precision),
+        concurrent_batches=_batches(request, split, law),
+        keeps_prefixes=keeps_prefixes(request, law),
+        saves_gated_delta=keeps_prefixes(request, law) and _saves_gated_delta(request.model, gpu, law),
     )
+
+
+def keeps_prefixes(request: Request, law: KvLaw) -> bool:
+    """Whether an engine keeps the states of prefixes: as its release does by itself, unless the user turns it off.
+
+    Source: ``HybridAttentionMambaModelConfig`` of vLLM's ``model_executor/models/config.py``, 0.32 and 0.33.
+    """
+    return law.caches_state_prefixes and request.engine.prefix_caching is not False
+
+
+def _batches(request: Request, split: Split, law: KvLaw) -> int | None:
+    """Return the steps in flight; None for the usual ones. Source: ``max_concurrent_batches`` of ``config/vllm.py``."""
+    is_usual = law.concurrent_batches is not None or request.engine.plans_ahead
+    return law.concurrent_batches if is_usual else split.pipeline_parallel
 
 
 def _manages_kinds(model: ModelFacts, law: KvLaw, *, drafts: bool) -> bool:
@@ -90,7 +107,10 @@ def _layout(
     draft: CountedCaches,
     elsewhere: CountedCaches,
     law: KvLaw,
+    block_tokens: int | None,
     *,
+    concurrent_batches: int | None,
+    keeps_prefixes: bool,
     saves_gated_delta: bool,
 ) -> KvLayout:
     here, others = (
@@ -107,12 +127,13 @@ def _layout(
         dtype_bytes=dtype_bytes,
         speculative_tokens=speculative_tokens,
         others=(*others, *elsewhere),
-        concurrent_batches=law.concurrent_batches,
-        prefix_caching=law.caches_state_prefixes,
+        concurrent_batches=concurrent_batches,
+        prefix_caching=keeps_prefixes,
         state_checkpoints=law.saves_states,
         hybrid_manager=_manages_kinds(model, law, drafts=bool(draft)),
         packing=law.packing,
-        block_tokens=turboquant_block(model, precision),
+        block_tokens=block_tokens,
+        aligns_to_block=law.aligns_to_block,
         state_alignment=GATED_DELTA_ALIGNMENT if saves_gated_delta else BLOCK_TOKENS,
         model=model.name,
     )

@@ -36,19 +36,22 @@ def pages_of(
     rank: RankFormat,
     block_tokens: int | None = None,
     state_alignment: int = BLOCK_TOKENS,
+    *,
+    aligns_to_block: bool = True,
 ) -> tuple[Page, ...]:
     """Return the page of each cache, before the engine makes pages of different sizes equal.
 
     ``caches`` are those of the whole model, because they decide the block together. ``block_tokens`` overrules the
     default for backends that want another one; a recurrent state may still enlarge it, to a multiple of
-    ``state_alignment`` tokens.
+    ``state_alignment`` tokens, and of ``block_tokens`` where it ``aligns_to_block``.
     """
-    block = block_tokens or _preferred_block_tokens(caches)
+    preferred = _preferred_block_tokens(caches)
+    block = block_tokens or preferred
     state_page = 0
     largest_state = max((state_bytes(cache, rank) for cache in caches if isinstance(cache, StateCache)), default=0)
     token_bytes = max((_alignment_bytes(cache, rank) for cache in caches), default=0)
     if largest_state and token_bytes:
-        alignment = lcm(_alignment(caches, block), state_alignment)
+        alignment = lcm(_alignment(caches, block if aligns_to_block else preferred), state_alignment)
         fitting = _block_for_state(largest_state, token_bytes, alignment)
         block = max(block, _up_to_kernels(fitting, caches))
         state_page = block * token_bytes

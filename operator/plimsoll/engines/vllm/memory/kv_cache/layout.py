@@ -153,6 +153,7 @@ def kv_layout(
     prefix_caching: bool = True,
     state_checkpoints: bool = True,
     state_alignment: int = BLOCK_TOKENS,
+    aligns_to_block: bool = True,
     hybrid_manager: bool = True,
     packing: Packing = Packing.DENSE,
     model: str = "this model",
@@ -167,7 +168,7 @@ def kv_layout(
         dtype_bytes: bytes of the model's own type; 4 for 32-bit models, whose cache is 32-bit too.
         speculative_tokens: tokens drafted in a step.
         others: caches of the other pipeline stages.
-        block_tokens: the backend's block, where it is not the default.
+        block_tokens: the backend's block, or the user's, where it is not the default.
         concurrent_batches: steps whose tokens windows reserve; by default one per stage and one more, as with
             asynchronous scheduling. Releases before 0.26 reserve for 1 (vLLM's pull request 47728).
         retained_tokens: tokens that windows keep longer, for multi-module speculation: its tokens less one.
@@ -175,6 +176,7 @@ def kv_layout(
             0.28 leave it off for models with recurrent states (vLLM's pull request 50991).
         state_checkpoints: whether prefix caching keeps a block more for kernels that save states from inside a prefill.
         state_alignment: tokens of which a block is a multiple where a state decides its size.
+        aligns_to_block: whether such a block is a multiple of ``block_tokens``, too.
         hybrid_manager: false where windows are charged as full attention.
         packing: how pages of different size share a block, for caches that the engine packs.
         model: the name in error messages.
@@ -187,7 +189,7 @@ def kv_layout(
     ):
         raise UnsupportedModel(model, f"the {precision} KV cache of rows whose format the kernels fix")
     rank = RankFormat(precision, dtype_bytes, split.tensor_parallel, speculative_tokens, model)
-    layers = _layers(caches, others, rank, block_tokens, state_alignment)
+    layers = _layers(caches, others, rank, block_tokens, state_alignment, aligns_to_block=aligns_to_block)
     if any(isinstance(cache, RowCache) and cache.packed for cache, _ in (*caches, *others)):
         grouping = packed_groups(layers, packing)
     else:
@@ -228,10 +230,13 @@ def _layers(
     rank: RankFormat,
     block_tokens: int | None,
     state_alignment: int,
+    *,
+    aligns_to_block: bool,
 ) -> list[Layers]:
     here = [count for _, count in caches] + [0] * len(others)
     everywhere = [*caches, *others]
-    pages = pages_of([cache for cache, _ in everywhere], rank, block_tokens, state_alignment)
+    kinds = [cache for cache, _ in everywhere]
+    pages = pages_of(kinds, rank, block_tokens, state_alignment, aligns_to_block=aligns_to_block)
     return [Layers(page, own, count) for page, own, (_, count) in zip(pages, here, everywhere, strict=True)]
 
 

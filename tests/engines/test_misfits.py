@@ -1,0 +1,106 @@
+"""Commands with which vLLM does not start for their model, each with a neighbour that starts.
+
+Sources: ``_verify_quantization``, ``_verify_with_expert_parallelism`` and ``_FLOAT16_NOT_SUPPORTED_MODELS`` of
+``config/model.py``, ``get_supported_act_dtypes`` of the quantization methods, and ``config/lora.py``, 0.32 and 0.33.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from plimsoll.domain.errors import InvalidInput
+from plimsoll.domain.versions import EngineVersion
+from plimsoll.engines.vllm.command_line import read_command
+from plimsoll.engines.vllm.misfits import misfit
+from tests.support.planning import model
+from tests.support.tables import every_case
+
+RELEASE = EngineVersion(0, 32)
+DENSE, EXPERTS, AWQ, MXFP4, FP8, GEMMA = (
+    "Qwen/Qwen3-8B",
+    "Qwen/Qwen3-30B-A3B",
+    "Qwen/Qwen2.5-7B-Instruct-AWQ",
+    "openai/gpt-oss-20b",
+    "Qwen/Qwen3-8B-FP8",
+    "google/gemma-3-4b-it",
+)
+
+REFUSED: dict[str, tuple[str, str, str]] = {
+    "experts of a model without any": (DENSE, "--enable-expert-parallel", "--enable-expert-parallel"),
+    "a checkpoint read as another": (AWQ, "--quantization=gptq", "--quantization"),
+    "a quantized checkpoint quantized anew": (AWQ, "--quantization=fp8", "--quantization"),
+    "an overflow": (GEMMA, "--dtype=float16", "--dtype"),
+    "kernels of bfloat16 alone": (MXFP4, "--dtype=half", "--dtype"),
+    "kernels of 16 bits": (FP8, "--dtype=float32", "--dtype"),
+    "weights made of 8 bits": (DENSE, "--quantization=fp8 --dtype=float32", "--dtype"),
+    "a cache of another format": (FP8, "--kv-cache-dtype=fp8_e5m2", "--kv-cache-dtype"),
+}
+TAKEN: dict[str, tuple[str, str]] = {
+    "experts": (EXPERTS, "--enable-expert-parallel"),
+    "the same method": (AWQ, "--quantization=awq"),
+    "the same method under its later name": (AWQ, "--quantization=awq_marlin"),
+    "a method for several kinds": (AWQ, "--quantization=moe_wna16"),
+    "a method that is not known": (AWQ, "--quantization=own"),
+    "float16 where it does not overflow": (DENSE, "--dtype=float16"),
+    "bfloat16 where float16 overflows": (GEMMA, "--dtype=bfloat16"),
+    "the type of the kernels": (MXFP4, "--dtype=bfloat16"),
+    "either type": (FP8, "--dtype=float16"),
+    "32 bits of a plain checkpoint": (DENSE, "--dtype=float32"),
+    "8 bits of a plain checkpoint": (DENSE, "--quantization=fp8 --dtype=float16"),
+    "another format of a plain checkpoint": (DENSE, "--kv-cache-dtype=fp8_e5m2"),
+    "the usual format": (FP8, "--kv-cache-dtype=fp8"),
+}
+
+
+@every_case("case", REFUSED)
+def test_a_flag_that_does_not_fit_the_model_is_named(case: str) -> None:
+    name, words, flag = REFUSED[case]
+    found = misfit(model(name), read_command(words.split(), {}, "here", RELEASE))
+    assert found is not None
+    assert found.flag == flag
+    assert found.fix.endswith(".")
+
+
+@every_case("case", TAKEN)
+def test_its_neighbour_is_let_through(case: str) -> None:
+    name, words = TAKEN[case]
+    assert misfit(model(name), read_command(words.split(), {}, "here", RELEASE)) is None
+
+
+@pytest.mark.parametrize(
+    ("words", "flag", "fixed"),
+    [
+        ("--max-loras=8 --max-cpu-loras=4", "--max-cpu-loras", "--max-loras=8 --max-cpu-loras=8"),
+        ("--lora-modules a=/x", "--lora-modules", "--enable-lora --lora-modules a=/x"),
+        ("--max-cpu-loras=0", "--max-cpu-loras", "--max-cpu-loras=1"),
+        (
+            "--offload-group-size=4 --offload-num-in-group=5",
+            "--offload-num-in-group",
+            "--offload-group-size=4 --offload-num-in-group=4",
+        ),
+        ("--block-size=0", "--block-size", "--block-size=16"),
+        ("--num-gpu-blocks-override=0", "--num-gpu-blocks-override", "--num-gpu-blocks-override=1"),
+    ],
+)
+def test_numbers_that_contradict_each_other_are_refused(words: str, flag: str, fixed: str) -> None:
+    with pytest.raises(InvalidInput, match=f"here: {flag}"):
+        read_command(words.split(), {}, "here", RELEASE)
+    assert read_command(fixed.split(), {}, "here", RELEASE).options.unfollowed == ()
+
+
+def test_what_changes_a_draft_is_a_doubt_unless_it_is_the_models_own_degree() -> None:
+    def doubts(*words: str) -> tuple[str, ...]:
+        return read_command(
+            ["--spec-method=draft_model", "--spec-tokens=2", "--spec-model=org/draft", *words], {}, "here", RELEASE
+        ).options.unfollowed
+
+    def of_json(more: str, *words: str) -> tuple[str, ...]:
+        text = f'{{"method": "draft_model", "model": "org/draft", "num_speculative_tokens": 2{more}}}'
+        return read_command(["--speculative-config", text, *words], {}, "here", RELEASE).options.unfollowed
+
+    assert doubts() == of_json("") == of_json(', "revision": "main"') == ()
+    assert of_json(', "draft_tensor_parallel_size": 1', "-tp=2") == (
+        "--speculative-config.draft_tensor_parallel_size=1",
+    )
+    assert of_json(', "draft_tensor_parallel_size": 2', "-tp=2") == ()
+    assert of_json(', "quantization": "fp8"') == ("--speculative-config.quantization='fp8'",)
