@@ -16,6 +16,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import requires
 from pathlib import Path
+from typing import get_args
 
 import click
 import pytest
@@ -31,6 +32,8 @@ from plimsoll.api.v1alpha1.maintenance import MOST_WINDOWS
 from plimsoll.api.v1alpha1.spec import InferenceDeploymentSpec
 from plimsoll.app import prices, season_watch
 from plimsoll.app.live import HISTORY_SECONDS
+from plimsoll.app.objects import PROMISE_SECONDS
+from plimsoll.app.rendered import UNWRITTEN_SECONDS
 from plimsoll.app.sample_memory import WHOLE_SECONDS
 from plimsoll.app.settings import Settings
 from plimsoll.cli.advice import MOST_TIMES
@@ -63,10 +66,12 @@ from plimsoll.placement.candidates import PIPELINE_STAGES, TENSOR_PARALLEL_DEGRE
 from plimsoll.placement.draining import LEAST_SECONDS, MOST_SECONDS
 from plimsoll.placement.failed_moves import FIRST_PAUSE_SECONDS
 from plimsoll.placement.proposing.proposals import MOST_WAITING
+from plimsoll.placement.rehoming import REMEMBERED_SECONDS
 from plimsoll.placement.sizes import MOST_SIZES
 from plimsoll.placement.solvers.fleetwide import MOST_CHOICES_OF_SIZES
 from plimsoll.placement.suggestions import MOST_SUGGESTIONS
 from plimsoll.rebalance.cheaper import LEAST_SAVING
+from plimsoll.rebalance.decisions import LoopDecision
 from plimsoll.rebalance.headroom import NEEDED_USE, needed_use
 from plimsoll.rebalance.inbox import GRACE_SECONDS, LIFE_SECONDS, MOST_ANSWERED, MOST_PROPOSALS
 from plimsoll.rebalance.load import LEAST_RECENT_SECONDS
@@ -201,6 +206,50 @@ def test_the_image_that_is_built_first_is_the_one_that_the_chart_runs() -> None:
     assert f"podman build -t {image} . && podman push {image}\n" in text("README.md")
 
 
+# ARCHITECTURE.md
+
+ARCHITECTURE = text("ARCHITECTURE.md")
+
+
+def test_the_tree_of_layers_has_every_folder_of_the_package_and_no_other() -> None:
+    shown = re.findall(r"^  ([a-z]+)/", parts(ARCHITECTURE)[0], re.MULTILINE)
+    assert sorted(shown) == sorted(path.parent.name for path in (ROOT / "operator/plimsoll").glob("*/__init__.py"))
+
+
+def test_the_layers_are_as_many_as_are_said_to_have_no_clock() -> None:
+    (core,) = (each for each in PYPROJECT["tool"]["importlinter"]["contracts"] if "performs no I/O" in each["name"])
+    *first, last, another = (name.removeprefix("plimsoll.") for name in core["source_modules"])
+    shown = re.findall(r"^  ([a-z]+)/", parts(ARCHITECTURE)[0], re.MULTILINE)
+    assert sorted(shown[: len(first)]) == sorted(first)
+    assert f"the first {in_words(len(first))} layers, `{another}` and `{last}` may not import a clock" in flat(
+        ARCHITECTURE
+    )
+
+
+def test_the_answers_of_the_live_loop_are_those_of_the_tree() -> None:
+    assert f"-> {' | '.join(each.__name__ for each in get_args(LoopDecision))}\n" in ARCHITECTURE
+
+
+def test_the_table_of_threads_has_those_that_the_operator_starts() -> None:
+    table = ARCHITECTURE.partition("## Threads")[2].partition("\n## ")[0]
+    shown = {name for cell in re.findall(r"^\| ([a-z, -]+) \|", table, re.MULTILINE) for name in cell.split(", ")}
+    sources = [
+        path.read_text("utf-8")
+        for each in ("adapters", "app")
+        for path in (ROOT / "operator/plimsoll" / each).rglob("*.py")
+    ]
+    starts = re.compile(r'(?:ThreadPoolExecutor\([^"\n]*|threading\.Thread\([^"\n]*)"([a-z-]+)"')
+    started = {name for source in sources for name in starts.findall(source)}
+    assert shown - {"thread", "event loop", "metrics"} == started
+
+
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_every_module_that_is_named_without_its_folder_exists(page: str) -> None:
+    folders = ("operator", "testbed", "benchmarks", "scripts", "tests", "calculator")
+    names = {path.name for folder in folders for path in (ROOT / folder).rglob("*.py")}
+    assert set(re.findall(r"`([a-z_0-9]+\.py)`", text(page))) - names == set()
+
+
 # Figures
 
 
@@ -315,6 +364,11 @@ FROM_CODE: Mapping[str, tuple[Callable[[], str], ...]] = {
         lambda: (
             f"Up to {WRITES_AT_ONCE} writes are on their way at the same time, {WRITES_AT_ONCE_PER_NAMESPACE} of them"
         ),
+        lambda: (
+            f"A status that waits for its turn to be written is good for {in_words(int(UNWRITTEN_SECONDS / 60))} min"
+        ),
+        lambda: f"they do not go back within {({3600: 'the hour'})[REMEMBERED_SECONDS]}",
+        lambda: f"it ends where the API server refuses them for {({60: 'a minute'})[PROMISE_SECONDS]}",
     ),
     "docs/calculator.md": (lambda: f"Rows that cost more than {times(DEAR)} the cheapest",),
     "docs/console.md": (
