@@ -24,10 +24,10 @@ import yaml
 from benchmarks.accuracy.kept import estimated_kinds, estimated_starts
 from plimsoll.app.record.values import split_of
 from plimsoll.cli.context import prices_from
-from plimsoll.cli.documents import load_deployments
+from plimsoll.cli.documents import read_manifests
 from plimsoll.cli.fleet_files import fleet_file
 from plimsoll.cli.node_group_files import groups_from
-from plimsoll.cli.planning import Planned, plan_manifests
+from plimsoll.cli.planning import Planned, plan_located
 from plimsoll.cli.price_files import priced_types
 from plimsoll.cli.tables import size_words
 from plimsoll.domain.fleet import Fleet
@@ -69,7 +69,10 @@ def _planned(manifest: Path, nodes: Path, prices: Path | None) -> tuple[list[Pla
     groups = manifest.parent / "node-groups.yaml"
     types = priced_types(own)
     growing = groups_from(str(groups) if groups.exists() else None, types)
-    return plan_manifests(load_deployments([str(manifest)]), fleet, types, growing), fleet
+    planned, problems = plan_located(read_manifests([str(manifest)]).found, fleet, lambda entry: entry, types, growing)
+    if problems:
+        raise ValueError(problems)
+    return [entry for entry, _ in planned], fleet
 
 
 def _outcome(entry: Planned) -> dict[str, Any]:

@@ -11,14 +11,16 @@ from plimsoll.domain.precision import Precision
 from plimsoll.domain.speed import Efficiency
 from plimsoll.performance.kernel_speed import speed_of
 from plimsoll.performance.model import (
+    Load,
     context_tokens,
     decode_step,
     first_round_seconds,
     first_token_seconds,
-    prompts_per_step,
+    prompt_chunks,
+    prompts_per_token,
     token_seconds,
 )
-from plimsoll.performance.step_costs import costs_of
+from plimsoll.performance.step_costs import StepCosts, costs_of
 
 _HALF: Final = 0.5
 
@@ -76,6 +78,11 @@ def predict(case: Case, efficiency: Efficiency | None = None) -> Prediction:
         ttft = first_token_seconds(costs, load, row.batched_tokens, token, decode)
         ttft += first_round_seconds(costs, load, row.batched_tokens)
     return Prediction(max(tpot, costs.floor.seconds), ttft)
+
+
+def prompts_per_step(costs: StepCosts, load: Load, batched_tokens: int) -> float:
+    """Return how many chunks of prompts there are for each step of decoding."""
+    return prompts_per_token(costs, load) * prompt_chunks(costs, load, batched_tokens)
 
 
 def roofline(case: Case) -> Prediction:

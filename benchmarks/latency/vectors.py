@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from benchmarks.latency.cases import Case
+from benchmarks.latency.prediction import prompts_per_step
 from plimsoll.domain.precision import Precision
 from plimsoll.domain.speed import Efficiency
 from plimsoll.performance.kernel_speed import peak_and_share, quantizes_activations, read_share, speed_of
@@ -21,7 +22,6 @@ from plimsoll.performance.model import (
     context_tokens,
     free_tokens,
     prompt_chunks,
-    prompts_per_step,
     prompts_per_token,
 )
 from plimsoll.performance.step_costs import LARGEST_GRAPH, SMOOTHNESS, StepCosts, costs_of

@@ -11,7 +11,7 @@ from benchmarks.rebalance.scraping import Scraping
 from benchmarks.rebalance.step_seconds import times_of
 from benchmarks.rebalance.values import Change, Maker, Order, Outcome, Policy, Scenario, View
 from plimsoll.simulation.agenda import Agenda
-from plimsoll.simulation.faults import is_active
+from plimsoll.simulation.faults import lasts
 from plimsoll.simulation.fleet import Fleet
 from plimsoll.simulation.gateway import Gateway
 from plimsoll.simulation.replica import Replica
@@ -80,7 +80,7 @@ class _Run:
 
     def _view(self) -> View:
         scenario, now = self._scenario, self._agenda.now
-        has_metrics = not is_active(scenario.faults, FaultKind.NO_METRICS, now)
+        has_metrics = not any(each.kind is FaultKind.NO_METRICS and lasts(each, now) for each in scenario.faults)
         return View(
             now=now,
             wanted=self._wanted,

@@ -10,6 +10,7 @@ import pytest
 
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
 from plimsoll.app import pruning
+from plimsoll.app.executor import is_ours
 from plimsoll.app.objects import MOST_COMPLAINTS, Surroundings, read_pools, surroundings_of
 from plimsoll.app.record.reading import Record, read
 from plimsoll.app.store import Store
@@ -17,7 +18,6 @@ from plimsoll.app.workload_trust import (
     controller_of,
     is_adoptable,
     is_of_namesake,
-    is_ours,
     record_doubt,
     target_of,
 )

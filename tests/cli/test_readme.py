@@ -1,4 +1,4 @@
-"""The README's first answers are those of today, and its commands answer with nothing but their answer."""
+"""The README's first answers are those of today, and documented commands answer with nothing but their answer."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from tests.cli.conftest import Run
 from tests.support.documented import Runnable, in_every_form, runnable
 
 ROOT = Path(__file__).resolve().parents[2]
+PAGES = ("README.md", "docs/commands.md", "docs/demo.md")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 SAMPLES = re.findall(r"^\$ plimsoll (.+)\n((?:(?!\$ |```).*\n)+)", README, re.MULTILINE)
@@ -54,7 +55,7 @@ READ: Mapping[str, Callable[[str], Any]] = {
 """Who reads an answer by its form. What a native library prints between would end the first four."""
 
 
-@pytest.mark.parametrize("call", in_every_form(runnable("README.md")), ids=lambda call: shlex.join(call.words))
+@pytest.mark.parametrize("call", in_every_form(runnable(*PAGES)), ids=lambda call: shlex.join(call.words))
 def test_a_command_that_needs_no_cluster_prints_what_its_reader_expects(call: Runnable, tmp_path: Path) -> None:
     """Each is a process of its own, because native libraries write past Python."""
     piped = "---\n".join((ROOT / name).read_text(encoding="utf-8") for name in call.stdin)

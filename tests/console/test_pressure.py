@@ -75,10 +75,10 @@ def test_no_prometheus_is_unknown_everywhere_and_never_0() -> None:
     assert (found.hold.now, found.berths.now, found.waiting, found.preemptions) == ("unknown",) * 4
     assert found.hold.step is LoadStep.UNKNOWN
     assert found.hold.is_stale
-    assert found.is_unknown
+    assert (found.hold.age, found.berths.age) == ("", "")
     idle = row(LiveUse(kv=Sample(0, NOW), waiting=Sample(0, NOW), pods=1), None)
     assert (idle.hold.now, idle.waiting, idle.hold.is_stale) == ("0 %", "0", False)
-    assert not idle.is_unknown
+    assert idle.hold.age
 
 
 def test_an_old_value_stays_with_its_age_and_loses_its_colour() -> None:

@@ -225,5 +225,5 @@ def _when_it_stands_still(server: EngineServer, prometheus: Prometheus) -> Momen
 
 
 def _load_lines(server: EngineServer) -> str:
-    wanted = tuple(name for name in names.ENGINE_METRICS if name != names.CACHE_CONFIG_INFO)
+    wanted = tuple(name for name in names.METRICS.names if name != names.CACHE_CONFIG_INFO)
     return "\n".join(line for line in server.metrics().splitlines() if line.startswith(wanted))

@@ -21,6 +21,7 @@ from tests.api.manifests import deployment
 from tests.support.planning import model
 from tests.support.tables import every_case
 from tests.support.vllm_flags import owned_flag
+from tests.support.work import measured_effort
 
 RELEASE = EngineVersion(0, 32)
 TABLE = table_for(RELEASE)
@@ -226,3 +227,17 @@ def test_a_flag_with_a_letter_too_many_is_no_flag(name: str, at: int) -> None:
     misuse = misused_argument([spelt], RELEASE)
     assert misuse is not None
     assert "no such flag" in misuse.fix
+
+
+def test_no_value_keeps_its_reader_busy() -> None:
+    """A quotation mark that nothing closes is looked at once, and not once for each one before it."""
+    with measured_effort() as spent:
+        found = misused_argument(["--compilation-config=" + '\\"' * 20_000], EngineVersion(0, 32, 0))
+    assert found is not None
+    assert "takes a JSON object" in found.fix
+    assert spent.amount < 30
+
+
+def test_a_suffix_within_a_text_stays_and_outside_of_one_is_a_number() -> None:
+    for value in ('{"a \\" 80g": 80g}', '{"a": "80g"}'):
+        assert misused_argument([f"--compilation-config={value}"], EngineVersion(0, 32, 0)) is None

@@ -10,7 +10,7 @@ from plimsoll.domain.caches import AttentionCache, CrossCache, LatentCache
 from plimsoll.domain.model import EncoderFacts, ExpertFacts, LayerKind, ModelFacts
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.releases.history import Gap, changes_of, gap
-from plimsoll.engines.vllm.releases.served import NEWEST_READ, class_gap, first_release, method_gap
+from plimsoll.engines.vllm.releases.served import NEWEST_READ, _classes, class_gap, method_gap
 from plimsoll.engines.vllm.releases.table import RELEASES
 from plimsoll.engines.vllm.releases.transformers_backend import may_load
 from plimsoll.facts.models.architectures import ARCHITECTURES
@@ -33,6 +33,10 @@ NOT_IN_A_REGISTRY = {
     "Step3p7FlashForCausalLM",
 }
 """Rows of the language models of composites, and of classes that only the generic backend loads."""
+
+
+def first_release(name: str) -> EngineVersion | None:
+    return next(iter(_classes().get(name, ())), None)
 
 
 def is_draft(name: str) -> bool:

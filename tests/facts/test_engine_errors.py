@@ -8,6 +8,7 @@ import pytest
 from plimsoll.domain.engine_failures import EngineFailure, StartFailure
 from plimsoll.engines.failures import read_failure
 from tests.support.tables import every_case
+from tests.support.work import measured_effort
 
 TEXTS: list[tuple[str, StartFailure, str]] = [
     (
@@ -248,7 +249,38 @@ def test_an_unknown_end_quotes_the_last_line() -> None:
 
 
 def test_a_quotation_has_an_end() -> None:
-    assert len(read_failure("CUDA out of memory" + "x" * 5000).message) == 600
+    assert len(read_failure("CUDA out of memory" + "x" * 4000).message) == 600
+
+
+WORDS = (
+    "Error", "Exception: ", "a", "exec", "failed to ", "Free memory on device", "The quantization method", "max_num_seqs (",
+    "Value error, ", "api_server.py: error: ", "\n", " ",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_no_message_keeps_its_reader_busy(word: str) -> None:
+    """Whoever runs a container writes its last words. Backtracking took half a minute for the first of these."""
+    with measured_effort() as spent:
+        assert read_failure(word * (4096 // len(word))).reason in StartFailure
+    assert spent.amount < 20
+
+
+def test_of_a_message_that_is_longer_than_a_kubelet_keeps_the_end_is_read() -> None:
+    assert read_failure("Error" * 10**6 + "\nCUDA out of memory. Tried").reason is StartFailure.OUT_OF_MEMORY
+
+
+def test_the_first_exception_of_a_line_begins_the_sentence() -> None:
+    line = "(Worker) torch.AcceleratorError: CUDA error: RuntimeError: GPU is lost, ErrorErrorError"
+    assert read_failure(f"MyError: else\n{line}") == EngineFailure(
+        StartFailure.GPU_UNUSABLE, line.removeprefix("(Worker) torch.")
+    )
+    assert read_failure("errors: GPU is lost").message == "GPU is lost"
+
+
+def test_a_format_error_needs_somebody_who_starts_a_container() -> None:
+    assert read_failure("exec format error").reason is StartFailure.UNKNOWN
+    assert read_failure("x: exec /bin/vllm: exec format error").message == "exec /bin/vllm: exec format error"
 
 
 @pytest.mark.parametrize(

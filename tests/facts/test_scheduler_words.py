@@ -14,6 +14,7 @@ from plimsoll.facts.cluster.scheduler_words import (
     read_obstacles,
 )
 from tests.support.tables import every_case
+from tests.support.work import measured_effort
 
 PREEMPTION = (
     " preemption: 0/6 nodes are available: 1 No preemption victims found for incoming pod, 5 Preemption is not "
@@ -155,3 +156,9 @@ def test_every_obstacle_that_is_known_has_its_words() -> None:
 @given(st.text(), st.text(max_size=300))
 def test_any_text_is_read_into_something(reason: str, message: str) -> None:
     assert read_obstacles(reason, message)
+
+
+def test_no_message_keeps_its_reader_busy() -> None:
+    with measured_effort() as spent:
+        assert read_obstacles("Unschedulable", "0/1 nodes are available: a" + " " * 30_000 + "b") == (Obstacle.UNKNOWN,)
+    assert spent.amount < 30

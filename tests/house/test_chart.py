@@ -194,7 +194,7 @@ def test_who_approves_reads_proposals_and_changes_nothing_else() -> None:
     assert rights(approver["rules"]) == {
         (names.GROUP, names.PROPOSAL_PLURAL): ["get", "list", "watch"],
         (names.GROUP, names.APPROVAL_PLURAL): ["get", "list", "watch", "create"],
-        (names.GROUP, names.PLURAL): [names.APPROVE_VERB],
+        (names.GROUP, names.PLURAL): ["approve"],
     }
 
 

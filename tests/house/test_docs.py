@@ -1,6 +1,6 @@
 """What the documentation says is what the code does: commands, paths, limits and figures.
 
-A figure of the README or of SCOPE.md is one of these, and a new one without a row is a failure:
+A figure on a page of ``STATED`` is one of these, and a new one without a row is a failure:
 
 - it follows from the code: a row of ``FROM_CODE`` makes the words that must stand on the page;
 - somebody measured it: a row of ``MEASURED`` says when and with which command;
@@ -16,12 +16,14 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import requires
 from pathlib import Path
+from typing import get_args
 
 import click
 import pytest
 import yaml
 
 from benchmarks.accuracy.predictors import PEERS
+from benchmarks.mutants.__main__ import GATE_SECONDS
 from plimsoll.adapters.catalog import catalogued_models, load_model_facts
 from plimsoll.adapters.cluster import WRITES_AT_ONCE, WRITES_AT_ONCE_PER_NAMESPACE
 from plimsoll.adapters.pod_scrape import LONGEST_PAUSE_SECONDS, MAX_PAGE_BYTES, SCRAPE_SECONDS, SCRAPE_TIMEOUT_SECONDS
@@ -30,6 +32,8 @@ from plimsoll.api.v1alpha1.maintenance import MOST_WINDOWS
 from plimsoll.api.v1alpha1.spec import InferenceDeploymentSpec
 from plimsoll.app import prices, season_watch
 from plimsoll.app.live import HISTORY_SECONDS
+from plimsoll.app.objects import PROMISE_SECONDS
+from plimsoll.app.rendered import UNWRITTEN_SECONDS
 from plimsoll.app.sample_memory import WHOLE_SECONDS
 from plimsoll.app.settings import Settings
 from plimsoll.cli.advice import MOST_TIMES
@@ -62,10 +66,12 @@ from plimsoll.placement.candidates import PIPELINE_STAGES, TENSOR_PARALLEL_DEGRE
 from plimsoll.placement.draining import LEAST_SECONDS, MOST_SECONDS
 from plimsoll.placement.failed_moves import FIRST_PAUSE_SECONDS
 from plimsoll.placement.proposing.proposals import MOST_WAITING
+from plimsoll.placement.rehoming import REMEMBERED_SECONDS
 from plimsoll.placement.sizes import MOST_SIZES
 from plimsoll.placement.solvers.fleetwide import MOST_CHOICES_OF_SIZES
 from plimsoll.placement.suggestions import MOST_SUGGESTIONS
 from plimsoll.rebalance.cheaper import LEAST_SAVING
+from plimsoll.rebalance.decisions import LoopDecision
 from plimsoll.rebalance.headroom import NEEDED_USE, needed_use
 from plimsoll.rebalance.inbox import GRACE_SECONDS, LIFE_SECONDS, MOST_ANSWERED, MOST_PROPOSALS
 from plimsoll.rebalance.load import LEAST_RECENT_SECONDS
@@ -82,9 +88,10 @@ from tests.support.planning import request
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
-STATED = ("README.md", "SCOPE.md")
+STATED = ("README.md", "SCOPE.md", "CONTRIBUTING.md", "docs/commands.md", "docs/demo.md")
 PAGES = (
-    *STATED,
+    "README.md",
+    "SCOPE.md",
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
     *sorted(str(path.relative_to(ROOT)) for path in [*ROOT.glob("docs/*.md"), *ROOT.glob("examples/*/README.md")]),
@@ -192,6 +199,57 @@ def test_the_table_of_installations_names_extras_and_commands_that_exist() -> No
     assert set(COMMANDS) - named == {"capacity", "learn", "run"}, "the table says these in other words"
 
 
+def test_the_image_that_is_built_first_is_the_one_that_the_chart_runs() -> None:
+    chart, values = (yaml.safe_load(text(f"charts/plimsoll/{name}.yaml")) for name in ("Chart", "values"))
+    (registry,) = re.findall(r"--set image\.registry=(\S+)", text("README.md"))
+    image = f"{registry}/{values['image']['repository']}:{chart['appVersion']}"
+    assert f"podman build -t {image} . && podman push {image}\n" in text("README.md")
+
+
+# ARCHITECTURE.md
+
+ARCHITECTURE = text("ARCHITECTURE.md")
+
+
+def test_the_tree_of_layers_has_every_folder_of_the_package_and_no_other() -> None:
+    shown = re.findall(r"^  ([a-z]+)/", parts(ARCHITECTURE)[0], re.MULTILINE)
+    assert sorted(shown) == sorted(path.parent.name for path in (ROOT / "operator/plimsoll").glob("*/__init__.py"))
+
+
+def test_the_layers_are_as_many_as_are_said_to_have_no_clock() -> None:
+    (core,) = (each for each in PYPROJECT["tool"]["importlinter"]["contracts"] if "performs no I/O" in each["name"])
+    *first, last, another = (name.removeprefix("plimsoll.") for name in core["source_modules"])
+    shown = re.findall(r"^  ([a-z]+)/", parts(ARCHITECTURE)[0], re.MULTILINE)
+    assert sorted(shown[: len(first)]) == sorted(first)
+    assert f"the first {in_words(len(first))} layers, `{another}` and `{last}` may not import a clock" in flat(
+        ARCHITECTURE
+    )
+
+
+def test_the_answers_of_the_live_loop_are_those_of_the_tree() -> None:
+    assert f"-> {' | '.join(each.__name__ for each in get_args(LoopDecision))}\n" in ARCHITECTURE
+
+
+def test_the_table_of_threads_has_those_that_the_operator_starts() -> None:
+    table = ARCHITECTURE.partition("## Threads")[2].partition("\n## ")[0]
+    shown = {name for cell in re.findall(r"^\| ([a-z, -]+) \|", table, re.MULTILINE) for name in cell.split(", ")}
+    sources = [
+        path.read_text("utf-8")
+        for each in ("adapters", "app")
+        for path in (ROOT / "operator/plimsoll" / each).rglob("*.py")
+    ]
+    starts = re.compile(r'(?:ThreadPoolExecutor\([^"\n]*|threading\.Thread\([^"\n]*)"([a-z-]+)"')
+    started = {name for source in sources for name in starts.findall(source)}
+    assert shown - {"thread", "event loop", "metrics"} == started
+
+
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_every_module_that_is_named_without_its_folder_exists(page: str) -> None:
+    folders = ("operator", "testbed", "benchmarks", "scripts", "tests", "calculator")
+    names = {path.name for folder in folders for path in (ROOT / folder).rglob("*.py")}
+    assert set(re.findall(r"`([a-z_0-9]+\.py)`", text(page))) - names == set()
+
+
 # Figures
 
 
@@ -266,18 +324,33 @@ def newer_release() -> str:
     return f"A newer one is counted as {minor(NEWEST_VERSION)}"
 
 
+def patience() -> int:
+    set_by_tests = re.search(r'setdefault\(PATIENCE, "(\d+)"\)', text("tests/conftest.py"))
+    assert set_by_tests
+    return int(set_by_tests[1])
+
+
 FROM_CODE: Mapping[str, tuple[Callable[[], str], ...]] = {
     "README.md": (
         python_release,
         dependencies,
+        lambda: PYPROJECT["project"]["license"],
+    ),
+    "CONTRIBUTING.md": (
+        python_release,
+        lambda: f"multiplies it by {in_words(patience())} under pytest",
+        lambda: f"It takes {in_words(int(GATE_SECONDS / 60))} minutes at most",
+    ),
+    "docs/commands.md": (
+        statuses,
+        lambda: f"beside {in_words(len(PEERS))} other tools",
+    ),
+    "docs/demo.md": (
         fake_nodes,
         programs,
         suitable,
-        statuses,
         lambda: f"used up to {NEEDED_USE:.0%} where the next one starts at once".replace("%", " %"),
         lambda: f"arrivals are counted over {LEAST_RECENT_SECONDS:.0f} seconds",
-        lambda: f"beside {in_words(len(PEERS))} other tools",
-        lambda: PYPROJECT["project"]["license"],
     ),
     "SCOPE.md": (
         releases,
@@ -291,6 +364,11 @@ FROM_CODE: Mapping[str, tuple[Callable[[], str], ...]] = {
         lambda: (
             f"Up to {WRITES_AT_ONCE} writes are on their way at the same time, {WRITES_AT_ONCE_PER_NAMESPACE} of them"
         ),
+        lambda: (
+            f"A status that waits for its turn to be written is good for {in_words(int(UNWRITTEN_SECONDS / 60))} min"
+        ),
+        lambda: f"they do not go back within {({3600: 'the hour'})[REMEMBERED_SECONDS]}",
+        lambda: f"it ends where the API server refuses them for {({60: 'a minute'})[PROMISE_SECONDS]}",
     ),
     "docs/calculator.md": (lambda: f"Rows that cost more than {times(DEAR)} the cheapest",),
     "docs/console.md": (
@@ -379,20 +457,25 @@ MEASURED: Mapping[str, Mapping[str, str]] = {
     "README.md": {
         "Try it: one minute, no cluster": "the figure below, and time to read",
         "it took 21 seconds on 2 cores with an empty pip cache": "2026-11-22: time make try, in a fresh clone",
-        "See it live: ten minutes once, then a minute": "the figure below, and the story's own clock in the sample",
-        "about 9 minutes on 2 cores": "2026-11-21: time make build, with an empty $PLIMSOLL_CACHE",
+        "in 15 minutes on 2 cores": "as in CONTRIBUTING.md",
+    },
+    "CONTRIBUTING.md": {
         "took 15 minutes on 2 cores": "2026-11-28: bash .ci/run, in a fresh clone, its part make test",
         "3 for what needs no cluster, and 12 on a cluster": "the same run: 205 s and 693 s by pytest",
         "half a core, it took 49 minutes": "2026-11-26: --cores 0.5, test-unit 610 s, test-apart 2,326 s",
+        "The wheel of 0.32.0 gives so exactly": "2026-11-28: its parser.json made in both ways, compared",
+    },
+    "docs/demo.md": {
+        "It takes ten minutes once, then a minute": "the figure below, and the story's own clock in the sample",
+        "about 9 minutes on 2 cores": "2026-11-21: time make build, with an empty $PLIMSOLL_CACHE",
         "so 24 of the 39 requests were seen then": "2026-11-24: make demo, whose output is the sample above it",
     },
-    "SCOPE.md": {},
 }
 """By page: figures that somebody measured, each with the day and the command."""
 
 NO_FIGURES: Mapping[str, tuple[str, ...]] = {
-    "README.md": ("between which two figures the truth lies",),
-    "SCOPE.md": (),
+    "CONTRIBUTING.md": ("The goal is 90 %",),
+    "docs/commands.md": ("between which two figures the truth lies",),
 }
 """By page: words that look like a figure and are none."""
 
@@ -413,7 +496,7 @@ def test_a_figure_that_follows_from_the_code_is_that_of_the_code(page: str, word
 @pytest.mark.parametrize("page", STATED)
 def test_every_figure_has_a_row_and_every_row_a_figure(page: str) -> None:
     prose = prose_of(text(page))
-    rows = [*(words() for words in FROM_CODE[page]), *MEASURED[page], *NO_FIGURES[page]]
+    rows = [*(words() for words in FROM_CODE[page]), *MEASURED.get(page, ()), *NO_FIGURES.get(page, ())]
     assert [row for row in rows if row not in prose] == []
     assert without(prose, rows) == []
 

@@ -28,7 +28,7 @@ from plimsoll.placement.place import pick
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState, Tenant
 from plimsoll.placement.rehoming import Rehoming
-from plimsoll.placement.remedies import remedies
+from plimsoll.placement.remedies import Adviser
 from tests.laws.strategies import KINDS, fleets, requests, shapes
 from tests.support.tables import examples
 
@@ -266,7 +266,7 @@ def test_the_first_that_fits_is_chosen_for_one_replica_among_what_fits_for_sure(
 @settings(max_examples=examples(40), deadline=None)
 def test_remedies_are_those_that_placing_every_proposal_finds(wanted: Request, where: Fleet, limits: Quotas) -> None:
     ledger = Ledger.of(where, limits)
-    assert remedies(wanted, where, ledger, ()) == tuple(found_by_placing(wanted, where, ledger))
+    assert Adviser(where, (), Memo()).remedies(wanted, ledger) == tuple(found_by_placing(wanted, where, ledger))
 
 
 def found_by_placing(wanted: Request, where: Fleet, ledger: Ledger) -> list[Remedy]:

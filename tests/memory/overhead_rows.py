@@ -30,12 +30,12 @@ from plimsoll.domain.precision import Precision
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.memory.band import band_width
-from plimsoll.engines.vllm.memory.cuda_graphs import GraphMemory, cuda_graphs_bytes
+from plimsoll.engines.vllm.memory.cuda_graphs import GraphMemory
 from plimsoll.engines.vllm.memory.engine_law import EngineLaw
 from plimsoll.engines.vllm.memory.laws import law_for
 from plimsoll.engines.vllm.memory.rocm_attention import ROCM_KERNELS, spilled_bytes
 from plimsoll.memory.band import Band
-from tests.memory.sums import activations_bytes, non_torch_bytes
+from tests.memory.sums import activations_bytes, cuda_graphs_bytes, non_torch_bytes
 
 _DOCUMENT: dict[str, Any] = json.loads(
     Path(__file__).with_name("data").joinpath("overhead.json").read_text(encoding="utf-8")

@@ -5,11 +5,79 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from plimsoll.engines.vllm.memory.activations import activation_parts
+from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.outcomes import Split
+from plimsoll.domain.precision import Precision
+from plimsoll.engines.vllm.memory.activations import Activations, profiled_step
+from plimsoll.engines.vllm.memory.band import band_width
+from plimsoll.engines.vllm.memory.cuda_graphs import NO_GRAPHS, GraphMemory, graph_kind
+from plimsoll.engines.vllm.memory.engine_law import EngineLaw
 from plimsoll.engines.vllm.memory.kv_cache import KvLayout
 from plimsoll.engines.vllm.memory.kv_cache.layout import NULL_BLOCKS
 from plimsoll.engines.vllm.memory.non_torch import non_torch_parts
 from plimsoll.memory.band import Band
+
+
+def activation_parts(
+    model: ModelFacts,
+    split: Split,
+    law: EngineLaw,
+    gpu: GpuType | None,
+    *,
+    batched_tokens: int,
+    sequences: int,
+    context_tokens: int | None = None,
+    speculative_tokens: int = 0,
+    last_stage: bool = True,
+    compiles: bool = True,
+    precision: Precision | None = None,
+    dtype_bytes: int = 2,
+) -> Activations:
+    """The peak of activations on one rank; a context of None is the model's largest."""
+    step = profiled_step(
+        model,
+        model.checkpoint.precision if precision is None else precision,
+        split,
+        law,
+        gpu,
+        batched_tokens,
+        speculative_tokens,
+        dtype_bytes,
+        is_last=last_stage,
+        compiles=compiles,
+    )
+    return step.activations(sequences, model.max_context_tokens if context_tokens is None else context_tokens)
+
+
+def cuda_graphs_bytes(
+    model: ModelFacts,
+    split: Split,
+    law: EngineLaw,
+    gpu: GpuType | None = None,
+    *,
+    sequences: int,
+    batched_tokens: int,
+    speculative_tokens: int = 0,
+    adapters: bool = False,
+    enforce_eager: bool = False,
+) -> GraphMemory:
+    """The memory of the graphs. Drafted tokens count as tokens of the step."""
+    kind = NO_GRAPHS if enforce_eager else graph_kind(model, split, law, gpu, adapters=adapters)
+    return kind.parts(sequences * (1 + speculative_tokens), batched_tokens).memory
+
+
+def band(
+    model: ModelFacts,
+    gpu: GpuType | None,
+    split: Split,
+    law: EngineLaw,
+    *,
+    sequences: int = 1024,
+    weights_bytes: int = 0,
+) -> Band:
+    """The band of one rank's need."""
+    return band_width(model, gpu, split, law, weights_bytes=weights_bytes).band(sequences)
 
 
 def activations_bytes(*arguments: Any, **more: Any) -> int:

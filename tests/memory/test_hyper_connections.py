@@ -16,12 +16,11 @@ from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.serving import Request, ServingShape
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
-from plimsoll.engines.vllm.memory.cuda_graphs import cuda_graphs_bytes
 from plimsoll.engines.vllm.memory.estimate import estimate
 from plimsoll.engines.vllm.memory.forward import hidden_copies, padded_heads_width, residual_streams
 from plimsoll.engines.vllm.memory.laws import law_for
 from plimsoll.facts.models.config_json import read_model_facts
-from tests.memory.sums import activations_bytes
+from tests.memory.sums import activations_bytes, cuda_graphs_bytes
 from tests.support.model_configs import facts_of
 from tests.support.planning import gpu
 

@@ -9,11 +9,10 @@ import pytest
 
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
-from plimsoll.engines.vllm.memory.cuda_graphs import cuda_graphs_bytes
 from plimsoll.engines.vllm.memory.laws import law_for
 from plimsoll.engines.vllm.memory.rocm_attention import spills_attention
 from tests.memory.overhead_rows import ROWS, Row
-from tests.memory.sums import width_bytes
+from tests.memory.sums import cuda_graphs_bytes, width_bytes
 from tests.support.tables import every_case
 
 PLANNER = [row for row in ROWS if row.of_planner]

@@ -23,7 +23,6 @@ from plimsoll.domain.serving import Request
 from plimsoll.domain.units import MIB
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.context import draft_refusal
-from plimsoll.engines.vllm.memory.activations import activation_parts
 from plimsoll.engines.vllm.memory.engine_law import GUMBEL_SAMPLER
 from plimsoll.engines.vllm.memory.kv_cache import KvLayout
 from plimsoll.engines.vllm.memory.laws import law_for
@@ -35,6 +34,7 @@ from plimsoll.engines.vllm.server_defaults import default_sequences, default_ste
 from plimsoll.engines.vllm.settings import engine_settings, most_sequences
 from plimsoll.placement.feasibility import sized
 from tests.api.manifests import deployment
+from tests.memory.sums import activation_parts
 from tests.support.model_configs import facts_from, facts_of
 from tests.support.planning import gpu, model, request
 from tests.support.speculation import EAGLE_HEAD

@@ -17,8 +17,7 @@ from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import Precision
 from plimsoll.domain.units import GIB, MIB
 from plimsoll.domain.versions import EngineVersion
-from plimsoll.engines.vllm.memory.band import band
-from plimsoll.engines.vllm.memory.cuda_graphs import GraphMemory, captured_sizes, cuda_graphs_bytes
+from plimsoll.engines.vllm.memory.cuda_graphs import GraphMemory, captured_sizes
 from plimsoll.engines.vllm.memory.engine_law import EngineLaw
 from plimsoll.engines.vllm.memory.kv_law import CHANGES as KV_CHANGES
 from plimsoll.engines.vllm.memory.kv_law import kv_law_for
@@ -29,7 +28,7 @@ from plimsoll.engines.vllm.memory.outside_budget import outside_budget
 from plimsoll.engines.vllm.memory.served import served_model
 from plimsoll.facts.models.generic import WEIGHTS_ERROR
 from tests.memory.overhead_rows import ROWS
-from tests.memory.sums import activations_bytes, non_torch_bytes, width_bytes
+from tests.memory.sums import activations_bytes, band, cuda_graphs_bytes, non_torch_bytes, width_bytes
 from tests.support import planning
 from tests.support.model_configs import facts_of
 from tests.support.tables import every_case

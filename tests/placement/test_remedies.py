@@ -18,7 +18,7 @@ from plimsoll.domain.serving import GpuConstraints, Overrides, Request, ServingS
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.place import place
-from plimsoll.placement.remedies import Adviser, remedies
+from plimsoll.placement.remedies import Adviser
 from tests.support.planning import H100, L4, LLAMA_70B, LLAMA_70B_FP8, T4, fleet, gpu, node, request
 
 TWO = fleet(node("h", H100, 2))
@@ -26,7 +26,8 @@ TWO = fleet(node("h", H100, 2))
 
 def proposals(wanted: Request, where: Fleet, catalog: Sequence[GpuType] = ()) -> dict[RemedyKind, Remedy]:
     assert not isinstance(place(wanted, where), Placed)
-    return {remedy.kind: remedy for remedy in remedies(wanted, where, Ledger.of(where), catalog)}
+    found = Adviser(where, catalog, Memo()).remedies(wanted, Ledger.of(where))
+    return {remedy.kind: remedy for remedy in found}
 
 
 def number(remedy: Remedy, name: str) -> int:

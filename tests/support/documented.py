@@ -145,10 +145,10 @@ def in_every_form(calls: Sequence[Runnable]) -> list[Runnable]:
     return list({(call.words, call.form()): call for call in [*calls, *more]}.values())
 
 
-def runnable(page: str) -> list[Runnable]:
-    """The calls of a page that need no cluster, each once."""
+def runnable(*pages: str) -> list[Runnable]:
+    """The calls of pages that need no cluster, each once."""
     found: dict[tuple[str, ...], Runnable] = {}
-    for call in written(page):
+    for call in (call for page in pages for call in written(page)):
         name = call.words[0] if call.words else ""
         context = understood(call)
         is_whole = name in NEEDS_NOTHING and (call.is_whole or len(call.words) > 1 or not _arguments(context))

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.cli.context import prices_from
-from plimsoll.cli.documents import load_bodies
+from plimsoll.cli.documents import Located, read_manifests
 from plimsoll.cli.fleet_files import fleet_file
-from plimsoll.cli.planning import Planned, plan_manifests
+from plimsoll.cli.planning import Planned, plan_located
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.outcomes import Option
 from plimsoll.facts.cluster.fleet_reading import read_fleet
@@ -148,8 +147,8 @@ def tiny_twin(name: str, model_dir: Path, changes: Mapping[str, Any] | None = No
 
 def example(name: str, changes: Mapping[str, Any]) -> dict[str, Any]:
     """An example's manifest with ``changes`` merged into its spec."""
-    (body,) = load_bodies(str(EXAMPLES / name / "deployment.yaml"))
-    return {**body, "spec": _merged(body["spec"], changes)}
+    (found,) = read_manifests([str(EXAMPLES / name / "deployment.yaml")]).found
+    return {**found.body, "spec": _merged(found.body["spec"], changes)}
 
 
 def plan_one(body: Mapping[str, Any], fleet: Fleet) -> Planned:
@@ -159,7 +158,8 @@ def plan_one(body: Mapping[str, Any], fleet: Fleet) -> Planned:
         AssertionError: it has no place on the fleet; the message is the operator's.
     """
     named = {**body, "metadata": {"namespace": "default", "generation": 1, **body["metadata"]}}
-    (planned,) = plan_manifests([parse_inference_deployment(named)], fleet)
+    ((planned, _),), problems = plan_located([Located("a test", named)], fleet, lambda entry: entry)
+    assert problems == []
     if not planned.is_placed:
         raise AssertionError(f"{body['metadata']['name']} is not placed: {planned.document()['message']}")
     return planned

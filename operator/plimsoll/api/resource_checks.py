@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from plimsoll.api.v1alpha1.pods import ResourcesSpec
 from plimsoll.api.v1alpha1.values import LONGEST_KEY, RESOURCE_NAME
@@ -13,8 +13,6 @@ from plimsoll.domain.workload import DEFAULT_REQUESTS, Manifest
 
 _GPUS = ("nvidia.com/", "amd.com/")
 """Prefixes of resources whose count the operator sets itself."""
-
-Quantities = Mapping[str, str | int]
 
 
 def check_resources(field: str, resources: ResourcesSpec | None) -> None:

@@ -7,7 +7,6 @@ the next pass reads the decision from the status and continues.
 from __future__ import annotations
 
 import hashlib
-import logging
 import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -41,8 +40,6 @@ MOST_REMEMBERED = 10_000
 
 _GONE, _CONFLICT = 404, 409
 """The HTTP status for an object that does not exist."""
-
-logger = logging.getLogger("plimsoll.executor")
 
 
 class NameTaken(Exception):

@@ -10,13 +10,10 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeVar
 
 from plimsoll.app.backoff import Backoff
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.render.report import Problem
-
-T = TypeVar("T")
 
 
 class Step(StrEnum):

@@ -39,14 +39,6 @@ def is_adoptable(body: Body, name: str) -> bool:
     return body.get("kind") != DEPLOYMENTS.kind or not record_doubt(body, name)
 
 
-def is_ours(body: Body, owner: Body) -> bool:
-    """Whether a Deployment belongs to exactly this object, or did before and may be adopted again."""
-    controller = controller_of(body)
-    if controller is None:
-        return is_adoptable(body, str(owner["metadata"]["name"]))
-    return bool(controller.get("uid") == owner["metadata"]["uid"])
-
-
 def workload_doubt(body: Body, owner: Body) -> str:
     """The reason why a Deployment with our labels is not one of the object's pools; empty if it is one.
 

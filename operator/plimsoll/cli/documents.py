@@ -121,21 +121,6 @@ def _is_ours(body: Body) -> bool:
     return body.get("kind") == KIND or str(body.get("apiVersion")).startswith(f"{group}/")
 
 
-def load_deployments(paths: Sequence[str]) -> list[InferenceDeployment]:
-    """Every InferenceDeployment in the files, in order; documents of other kinds are skipped.
-
-    Raises:
-        InvalidInput: a file cannot be read, or none holds an InferenceDeployment.
-        UnusableDocument: a document, or an InferenceDeployment in it, cannot be used.
-    """
-    manifests = read_manifests(paths)
-    if manifests.problems:
-        raise UnusableDocument(manifests.problems[0])
-    if not manifests.found:
-        raise no_deployment(paths)
-    return [parse_located(each) for each in manifests.found]
-
-
 def no_deployment(paths: Sequence[str]) -> InvalidInput:
     """The error for files without an InferenceDeployment."""
     return InvalidInput("-f", ", ".join(title(path) for path in paths), f"Name a file with at least one {KIND}.")
@@ -201,16 +186,6 @@ def _refuse_twins(nodes: Sequence[Located]) -> None:
         first = seen.setdefault(node.body["metadata"]["name"], node)
         if first is not node:
             raise UnusableDocument(f"{node.where}: {first.place} holds it already. Write every node once.")
-
-
-def load_bodies(path: str) -> Iterator[Body]:
-    """Return the objects of a file, with Lists expanded.
-
-    Raises:
-        InvalidInput: the file cannot be read.
-        UnusableDocument: it holds a document that is no object.
-    """
-    return (each.body for each in _located(path))
 
 
 def _located(path: str) -> Iterator[Located]:

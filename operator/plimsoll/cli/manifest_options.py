@@ -66,7 +66,6 @@ def _both(expected: Mapping[str, int | None]) -> Mapping[str, int | None] | None
 
 
 def _speculation(asked: Asked, draft: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """The spec's entry for speculative decoding; None without it."""
     if asked.speculate is None:
         if asked.draft is not None:
             raise InvalidInput("--draft", asked.draft, "Say how it drafts, e.g. --speculate Eagle 3.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -140,22 +139,6 @@ class Planned:
 def appraisal_of(planned: Iterable[Planned]) -> Appraisal | None:
     """Return how good the placements of a plan are together; None where nothing was placed."""
     return next((each.decision.appraisal for each in planned if each.decision.appraisal is not None), None)
-
-
-def plan_manifests(
-    resources: Sequence[InferenceDeployment],
-    fleet: Fleet,
-    catalog: Sequence[GpuType] | None = None,
-    groups: Sequence[NodeGroup] = (),
-) -> list[Planned]:
-    """Plan manifests together, as if applied in this order. ``catalog`` and ``groups`` are as in :func:`plan_located`.
-
-    Raises:
-        PlimsollError: a manifest or its model cannot be used.
-    """
-    _refuse_namesakes(resources)
-    asked = [Asked("", resource, _request(resource, Models(), Images(fleet))) for resource in resources]
-    return [_unfailed(entry) for _, entry in _planned(asked, _Stock(fleet, _or_shipped(catalog), groups))]
 
 
 NO_CLAIMS = KnownClaims()
@@ -327,12 +310,3 @@ def _planned(asked: Sequence[Asked], stock: _Stock) -> list[tuple[str, Planned]]
     }
     left_out = left_out_sentence(stock.fleet.ignored)
     return [(each.where, Planned(each.resource, decisions[each.request.key], left_out)) for each in asked]
-
-
-def _refuse_namesakes(resources: Sequence[InferenceDeployment]) -> None:
-    names = Counter((resource.metadata.namespace, resource.metadata.name) for resource in resources)
-    for (namespace, name), count in names.items():
-        if count > 1:
-            raise InvalidInput(
-                "metadata.name", f"{namespace}/{name}", "Give every InferenceDeployment a name of its own."
-            )

@@ -45,8 +45,6 @@ def commands_of(script: str, variables: Mapping[str, str]) -> Iterator[SimpleCom
 
 @dataclass(slots=True)
 class _Script:
-    """A script while it is read, from its first character to its last."""
-
     text: str
     variables: dict[str, str]
     place: int = 0

@@ -13,8 +13,5 @@ CATEGORY = "inference"
 
 PROPOSAL_KIND, PROPOSAL_PLURAL, PROPOSAL_SHORT_NAME = "PlacementProposal", "placementproposals", "pprop"
 APPROVAL_KIND, APPROVAL_PLURAL, APPROVAL_SHORT_NAME = "PlacementApproval", "placementapprovals", "pappr"
-APPROVE_VERB = "approve"
-"""The verb on an InferenceDeployment that lets somebody decide about its proposals."""
-
 SNAPSHOT_KIND = "PlimsollFleetSnapshot"
 """The kind of the file of ``plimsoll fleet export``. It is no kind of the API."""

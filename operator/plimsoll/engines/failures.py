@@ -7,42 +7,46 @@ differ, and the user's own image may contain another engine than the one that wa
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 
 from plimsoll.domain.engine_failures import MESSAGE_LIMIT, EngineFailure, StartFailure
 from plimsoll.engines.registry import ENGINES
 
-_NAMED = r"(?:\w*(?:Error|Exception)\w*: [^\n]*)?"
-"""The name of a Python exception and the words in front of a text, if there are any."""
+LONGEST_MESSAGE = 4_096
+"""Characters. The kubelet keeps as much of a container's termination message
+(``MaxContainerTerminationMessageLength``, 4 KiB); of a longer message the end is read, where an engine's reason is."""
+
+_EXCEPTION = re.compile(r"\b\w*+: ")
+_ERROR = ("Error", "Exception")
+"""The name of a Python exception in front of a text. A word is taken whole or not at all: a search that may give
+letters of a word back takes the third power of the length, and whoever runs a container writes its message."""
+
+_STARTERS = re.compile(r"exec|failed to|OCI runtime|standard_init")
+"""Words that begin a sentence of those who start containers."""
 
 _OF_THE_NODE: tuple[tuple[StartFailure, re.Pattern[str]], ...] = (
     (
-        StartFailure.WRONG_PLATFORM,
-        re.compile(r"(?:exec|failed to|OCI runtime|standard_init)[^\n]*exec format error[^\n]*"),
-    ),
-    (
         StartFailure.DRIVER_TOO_OLD,
         re.compile(
-            _NAMED
-            + r"(?:The NVIDIA driver on your system is too old|CUDA driver version is insufficient for CUDA runtime"
+            r"The NVIDIA driver on your system is too old|CUDA driver version is insufficient for CUDA runtime"
             r"|system has unsupported display driver / cuda driver combination|unsatisfied condition: (?:cuda|driver)"
-            r"|forward compatibility was attempted on non supported HW)[^\n]*"
+            r"|forward compatibility was attempted on non supported HW"
         ),
     ),
     (
         StartFailure.GPU_TOO_OLD,
         re.compile(
-            _NAMED + r"(?:no kernel image is available for execution on the device"
-            r"|Unable to find code object for all current devices)[^\n]*"
+            r"no kernel image is available for execution on the device"
+            r"|Unable to find code object for all current devices"
         ),
     ),
     (
         StartFailure.GPU_UNUSABLE,
         re.compile(
-            _NAMED + r"(?:no CUDA-capable device is detected|CUDA-capable device\(s\) is/are busy or unavailable"
+            r"no CUDA-capable device is detected|CUDA-capable device\(s\) is/are busy or unavailable"
             r"|all CUDA-capable devices are busy or unavailable|No CUDA GPUs are available|GPU is lost"
             r"|uncorrectable (?:ECC|NVLink) error|system not yet initialized|Driver/library version mismatch"
-            r"|Found no NVIDIA driver on your system|no ROCm-capable device is detected|No HIP GPUs are available)"
-            r"[^\n]*"
+            r"|Found no NVIDIA driver on your system|no ROCm-capable device is detected|No HIP GPUs are available"
         ),
     ),
 )
@@ -56,16 +60,35 @@ execve(2).
 
 def read_failure(message: str, container_reason: str = "") -> EngineFailure:
     """Find the engine's own reason at the end of its log; ``container_reason`` is Kubernetes' (``OOMKilled``)."""
+    message = message[-LONGEST_MESSAGE:]
     for engine in ENGINES.values():
         found = engine.find_failure(message)
         if found is not None:
             return found
-    for reason, pattern in _OF_THE_NODE:
-        text = pattern.search(message)
-        if text:
-            return EngineFailure(reason, text.group(0).strip()[:MESSAGE_LIMIT])
+    found = next(_of_the_node(message.split("\n")), None)
+    if found is not None:
+        return found
     if container_reason == "OOMKilled":
         words = "The container used more memory than its limit; raise spec.podTemplate.resources.limits.memory."
         return EngineFailure(StartFailure.HOST_MEMORY, words)
     last = next((line for line in reversed(message.splitlines()) if line.strip()), "The engine left no message.")
     return EngineFailure(StartFailure.UNKNOWN, last.strip()[:MESSAGE_LIMIT])
+
+
+def _of_the_node(lines: Sequence[str]) -> Iterator[EngineFailure]:
+    """Yield what the lines say of the node, the most basic reason first."""
+    for line in lines:
+        before, words, _ = line.rpartition("exec format error")
+        if words and (starter := _STARTERS.search(before)):
+            yield EngineFailure(StartFailure.WRONG_PLATFORM, line[starter.start() :].strip()[:MESSAGE_LIMIT])
+    for reason, pattern in _OF_THE_NODE:
+        for line in lines:
+            if found := pattern.search(line):
+                start = _start_of_exception(line[: found.start()])
+                yield EngineFailure(reason, line[found.start() if start is None else start :].strip()[:MESSAGE_LIMIT])
+
+
+def _start_of_exception(text: str) -> int | None:
+    """The place of the first name of an exception."""
+    named = (each for each in _EXCEPTION.finditer(text) if any(word in each[0] for word in _ERROR))
+    return next((each.start() for each in named), None)

@@ -33,11 +33,6 @@ class StartFigures:
     kv_needed_bytes: int | None = None
     longest_context: int | None = None
 
-    @property
-    def says_the_cache(self) -> bool:
-        """Whether the log says how much memory the KV cache got."""
-        return self.kv_bytes is not None or self.kv_tokens is not None
-
 
 @dataclass(frozen=True, slots=True)
 class StartLog:

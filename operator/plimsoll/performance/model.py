@@ -151,11 +151,6 @@ def prompt_attention(costs: StepCosts, load: Load) -> float:
     return whole - costs.prompt_attention(load.cached_tokens) if load.cached_tokens else whole
 
 
-def prompts_per_step(costs: StepCosts, load: Load, batched_tokens: int) -> float:
-    """Return how many chunks of prompts there are for each step of decoding."""
-    return prompts_per_token(costs, load) * prompt_chunks(costs, load, batched_tokens)
-
-
 def free_tokens(costs: StepCosts, load: Load, batched_tokens: int) -> float:
     """Return the tokens of the largest step that decoding leaves to prompts."""
     return max(1.0, batched_tokens - load.running / costs.split.data_parallel + 1)

@@ -23,14 +23,6 @@ from plimsoll.placement.memo import Memo
 from plimsoll.placement.place import room_basis, room_of
 
 
-def remedies(request: Request, fleet: Fleet, ledger: Ledger, catalog: Sequence[GpuType]) -> tuple[Remedy, ...]:
-    """Return single changes that lead to a placement, the easiest first.
-
-    The order is: free GPUs, a smaller load, another precision, other GPUs.
-    """
-    return Adviser(fleet, catalog, Memo()).remedies(request, ledger)
-
-
 @dataclass(slots=True)
 class Adviser:
     """Finds remedies on one fleet, and uses answers in ``memo`` that were found from the same facts.

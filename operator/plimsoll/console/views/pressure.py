@@ -88,11 +88,6 @@ class PressureRow:
     pods: str
     live: Live | None
 
-    @property
-    def is_unknown(self) -> bool:
-        """Whether no engine of the deployment has said anything."""
-        return not (self.hold.age or self.berths.age)
-
 
 @dataclass(frozen=True, slots=True)
 class SpanChoice:

@@ -21,7 +21,7 @@ _HUMAN = re.compile(r"(\d+)([KMGT])|(\d+(?:\.\d+)?)([kmgt])")
 _BINARY, _DECIMAL = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}, {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 """Suffixes of whole numbers (``human_readable_int``)."""
 
-_HUMAN_IN_JSON = re.compile(r'("(?:[^"\\]|\\.)*")|\b\d+(?:\.\d+)?[kKmMgGtT]\b')
+_HUMAN_IN_JSON = re.compile(r'("(?:[^"\\]|\\.)*+"?)|\b\d+(?:\.\d+)?[kKmMgGtT]\b')
 
 
 def lack_of(option: Option, name: str, value: str) -> str | None:

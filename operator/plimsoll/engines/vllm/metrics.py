@@ -79,9 +79,6 @@ BLOCK_SIZE_LABEL: Final = "block_size"
 KV_CACHE_SIZE_TOKENS_LABEL: Final = "kv_cache_size_tokens"
 """Label of :data:`CACHE_CONFIG_INFO`: tokens that the KV cache holds, as the engine counts them. Since about 0.24."""
 
-CACHE_CONFIG_LABELS: Final = (NUM_GPU_BLOCKS_LABEL, BLOCK_SIZE_LABEL, KV_CACHE_SIZE_TOKENS_LABEL)
-"""The labels of :data:`CACHE_CONFIG_INFO` that the operator reads."""
-
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,15}")
 
 
@@ -135,5 +132,3 @@ METRICS: Final = EngineMetrics(
     waiting_reasons=WAITING_BY_REASON,
 )
 """Every metric that a current engine must export for the operator to work, by meaning."""
-
-ENGINE_METRICS: Final = METRICS.names

@@ -92,7 +92,7 @@ rules between pods must not count as a node that does not match. Of a volume's o
 those of the claim, which no other node would help."""
 
 _OPENING = re.compile(r"^\d+/\d+ nodes are available:?\s*")
-_REST = re.compile(r"\.?\s*(?:no new claims to deallocate|preemption:).*$", re.DOTALL)
+_REST = re.compile(r"(?:no new claims to deallocate|preemption:).*$", re.DOTALL)
 _COUNT = re.compile(r"^\d+ ")
 
 
@@ -100,7 +100,7 @@ def read_obstacles(reason: str, message: str) -> tuple[Obstacle, ...]:
     """Return the obstacles of a pod whose condition ``PodScheduled`` is false, in the order of the enumeration."""
     if reason == "SchedulingGated":
         return (Obstacle.GATES,)
-    text = _REST.sub("", _OPENING.sub("", message.strip())).rstrip(".")
+    text = _REST.sub("", _OPENING.sub("", message.strip())).rstrip().rstrip(".")
     found = {_obstacle(part.strip()) for part in text.split(", ") if part.strip()} or {Obstacle.UNKNOWN}
     return tuple(obstacle for obstacle in Obstacle if obstacle in found)
 

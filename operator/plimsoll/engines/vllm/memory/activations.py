@@ -114,7 +114,7 @@ def rank_activations(rank: Rank) -> Activations:
 
 def rank_step(rank: Rank) -> Step:
     """Return the step that ``rank`` profiles, for any number of sequences and any context."""
-    return _step(
+    return profiled_step(
         rank.request.model,
         rank.request.precision,
         rank.split,
@@ -131,54 +131,6 @@ def rank_step(rank: Rank) -> Step:
 def activations_term(rank: Rank, parts: Activations) -> Term:
     """Return the peak of activations as a term."""
     return Term(ACTIVATIONS, parts.total, _derivation, rank)
-
-
-def activation_parts(
-    model: ModelFacts,
-    split: Split,
-    law: EngineLaw,
-    gpu: GpuType | None,
-    *,
-    batched_tokens: int,
-    sequences: int,
-    context_tokens: int | None = None,
-    speculative_tokens: int = 0,
-    last_stage: bool = True,
-    compiles: bool = True,
-    precision: Precision | None = None,
-    dtype_bytes: int = 2,
-) -> Activations:
-    """Return the peak on one rank while a step of ``batched_tokens`` tokens and ``sequences`` sequences is profiled.
-
-    Args:
-        model: the model.
-        split: how the replica is divided. With pipeline stages, the last stage samples and the first runs the encoder
-            (under the first model runner, all stages run the encoder).
-        law: the release's law.
-        gpu: decides sampler and runner; None counts as NVIDIA's.
-        batched_tokens: ``--max-num-batched-tokens``.
-        sequences: ``--max-num-seqs``.
-        context_tokens: ``--max-model-len``, used only for sparse attention and videos; None means the model's largest.
-        speculative_tokens: drafted tokens per step; the second model runner profiles their logits as well.
-        last_stage: whether the rank belongs to the stage that samples.
-        compiles: whether the engine compiles, so does not run eagerly.
-        precision: the precision of the linear layers; None means the checkpoint's.
-        dtype_bytes: width of activations.
-    """
-    running = model.checkpoint.precision if precision is None else precision
-    step = _step(
-        model,
-        running,
-        split,
-        law,
-        gpu,
-        batched_tokens,
-        speculative_tokens,
-        dtype_bytes,
-        is_last=last_stage,
-        compiles=compiles,
-    )
-    return step.activations(sequences, model.max_context_tokens if context_tokens is None else context_tokens)
 
 
 class Sampled(NamedTuple):
@@ -248,7 +200,7 @@ class Step(NamedTuple):
         return parts._replace(encoder=peak, held=held, seen=seen)
 
 
-def _step(
+def profiled_step(
     model: ModelFacts,
     precision: Precision,
     split: Split,
@@ -261,6 +213,11 @@ def _step(
     is_last: bool,
     compiles: bool,
 ) -> Step:
+    """Return the step of ``tokens`` tokens that one rank profiles, for any number of sequences and any context.
+
+    With pipeline stages, the last stage samples and the first runs the encoder (under the first model runner, all
+    stages run the encoder). The second model runner profiles the logits of drafted tokens, too.
+    """
     is_first = split.pipeline_parallel == 1 or not is_last
     is_second = law.runs_v2(model, gpu)
     pools = model.task is Task.POOL

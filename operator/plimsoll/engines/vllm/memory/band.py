@@ -40,8 +40,6 @@ H100 with 3.05 GiB of cache is promised two requests of 1.25 GiB, and not one.""
 _SAMPLER_IS_SURE = EngineVersion(0, 11)
 """Older releases sample with FlashInfer where it is installed."""
 
-LARGEST_DEFAULT_SEQUENCES = 1024
-
 _USUAL_WIDTH, _USUAL_SHARE = 0.99, 0.015
 """GiB, and share of the card. Measurements can make a band wider than this; an old engine's choice of its sampler
 cannot. In some twenty starts that choice would make the band wider; six of them had made it (0.10.2, 0.11.0) and lie
@@ -56,28 +54,6 @@ something that no law covers. Of 87 later starts, 60 were inside before any law 
 _EVIDENCE = {Evidence.KNOWN: 1.0, Evidence.TENSORS: 1.5, Evidence.GENERIC: 1.5}
 """Factors of the width: larger for classes whose layers were not checked. A generic reading may also be wrong about the
 weights: :func:`doubtful_weights`."""
-
-
-def band(
-    model: ModelFacts,
-    gpu: GpuType | None,
-    split: Split,
-    law: EngineLaw,
-    *,
-    sequences: int = LARGEST_DEFAULT_SEQUENCES,
-    weights_bytes: int = 0,
-) -> Band:
-    """Return the band of one rank's need.
-
-    Args:
-        model: the model; the band is wider for a less known class.
-        gpu: None means the GPU with the widest band.
-        split: tensor and data parallelism widen it.
-        law: the release's law.
-        sequences: ``--max-num-seqs``; by default the engine's largest default.
-        weights_bytes: the weights of the rank, which a generic reading may have wrong.
-    """
-    return band_width(model, gpu, split, law, weights_bytes=weights_bytes).band(sequences)
 
 
 class BandWidth(NamedTuple):

@@ -159,26 +159,6 @@ def graphs_term(rank: Rank, parts: GraphParts) -> Term:
     return Term(CUDA_GRAPHS, parts.estimated_bytes, _derivation, rank)
 
 
-def cuda_graphs_bytes(
-    model: ModelFacts,
-    split: Split,
-    law: EngineLaw,
-    gpu: GpuType | None = None,
-    *,
-    sequences: int,
-    batched_tokens: int,
-    speculative_tokens: int = 0,
-    adapters: bool = False,
-    enforce_eager: bool = False,
-) -> GraphMemory:
-    """Return the graphs by layers of a stage and captured sizes, up to twice the tokens of a decode step.
-
-    Drafted tokens count as tokens of the step.
-    """
-    kind = NO_GRAPHS if enforce_eager else graph_kind(model, split, law, gpu, adapters=adapters)
-    return kind.parts(sequences * (1 + speculative_tokens), batched_tokens).memory
-
-
 class GraphKind(NamedTuple):
     """The inputs of the graphs that are the same for any number of sequences and any step.
 

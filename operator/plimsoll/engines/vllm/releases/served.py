@@ -57,11 +57,6 @@ def method_gap(method: str, release: EngineVersion) -> Gap | None:
     return missing if _gap(_methods(), other, release) is not None else None
 
 
-def first_release(architecture: str) -> EngineVersion | None:
-    """Return the first release that serves the class; None where none does. 0.8.0 stands for older ones, too."""
-    return next(iter(_classes().get(architecture, ())), None)
-
-
 def _gap(known: Mapping[str, Changes], name: str, release: EngineVersion) -> Gap | None:
     return gap(known[name], max(release, _OLDEST_READ)) if name in known else None
 

@@ -104,7 +104,6 @@ def step_bytes(fields: Fields, shape: Shape) -> int:
 
 
 def _every(fields: Fields) -> int:
-    """Return the interval of layers with attention."""
     return fields.optional_integer(("full_attention_interval",)) or 4
 
 

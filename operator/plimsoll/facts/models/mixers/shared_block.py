@@ -61,7 +61,6 @@ def _adapter(name: str, inputs: int, rank: int, outputs: int) -> Iterator[Weight
 
 
 def _shared(fields: Fields, hidden: int) -> Iterator[Weight]:
-    """One block."""
     bias = fields.flag("add_bias_linear", default=False)
     for name in ("q", "k", "v"):
         yield from column(f"{_BLOCK}.self_attn.{name}_proj", 2 * hidden, 2 * hidden)

@@ -47,7 +47,6 @@ def _chunked_layers(fields: Fields, shape: Shape) -> tuple[bool, ...]:
 
 
 def _rope_layers(fields: Fields, shape: Shape) -> tuple[bool, ...]:
-    """The layers that rotate positions."""
     if fields.items("no_rope_layers"):
         return marked(fields, "no_rope_layers", shape.layers)
     return tuple((layer + 1) % _NO_ROPE_STEP != 0 for layer in range(shape.layers))

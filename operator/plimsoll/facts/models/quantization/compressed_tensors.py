@@ -32,8 +32,6 @@ _BY_CLASS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """One group: its scheme, the modules it names and the classes it takes."""
-
     scheme: Scheme
     names: tuple[str, ...]
     linear: bool

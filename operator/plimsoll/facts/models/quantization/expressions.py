@@ -4,6 +4,10 @@ Patterns come with a checkpoint, so a pattern must not be able to make matching 
 derivatives (J. A. Brzozowski, "Derivatives of Regular Expressions", JACM 11(4), 1964): the derivative of an expression
 by a character is the expression that the rest of the text must match. Derivatives are cached, the method also supports
 complement and intersection (look-ahead), and it never backtracks.
+
+RE2 (``google-re2``) takes linear time as well, but it refuses look-ahead, which published checkpoints use, and it
+cannot say which pattern remains after a prefix (:meth:`Expressions.after`). This layer needs no distribution, so that
+it runs in a browser, too.
 """
 
 from __future__ import annotations

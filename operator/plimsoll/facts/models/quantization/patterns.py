@@ -106,8 +106,6 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
 
 
 class _Reader:
-    """Reads one pattern, token by token."""
-
     def __init__(self, text: str) -> None:
         self._expressions = Expressions()
         self._left = deque(_tokens(text))
