@@ -91,7 +91,7 @@ def api_server(*, ports: Ports, secrets: Secrets, audit_policy: Path, audit_log:
 
 
 def controller_manager(*, kubeconfig: Path, ports: Ports, secrets: Secrets, node_grace_seconds: int) -> list[str]:
-    """Every controller but those that need a cloud or a pod network, and but that of Endpoints, which nobody reads here."""
+    """Every controller but those that need a cloud or a pod network, and that of Endpoints, which nobody reads here."""
     return [
         *_client_component(kubeconfig, ports.controller_manager, secrets),
         f"--root-ca-file={secrets.authority}",

@@ -18,7 +18,7 @@ from plimsoll.api.v1alpha1.status import InferenceDeploymentStatus, RebalancingS
 from plimsoll.app.case import Case
 from plimsoll.app.exports.digests import Inputs, with_digests
 from plimsoll.app.exports.document import FORMAT, read_export, text_of
-from plimsoll.app.exports.exported_settings import environment_of
+from plimsoll.app.exports.exporting import environment_of
 from plimsoll.app.exports.hashing import PHRASES, Hashing, names_of
 from plimsoll.app.exports.pseudonyms import Pseudonyms
 from plimsoll.app.exports.reduction import reduced

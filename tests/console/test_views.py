@@ -9,10 +9,10 @@ import pytest
 
 from plimsoll.console.rendering import environment, rendered
 from plimsoll.console.views import words
-from plimsoll.console.views.counts import counts_of
 from plimsoll.console.views.fleet import NODES_AT_ONCE, fleet_of, strips_of
 from plimsoll.console.views.frame import frame_of, freshness_of
 from plimsoll.console.views.gaps import Gap, GapKind
+from plimsoll.console.views.inbox import counts_of
 from plimsoll.console.views.names import is_name
 from plimsoll.console.views.paging import Part, part_of
 from plimsoll.console.views.pods import pod_of

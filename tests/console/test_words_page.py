@@ -10,8 +10,7 @@ from plimsoll.console.guards import Local
 from plimsoll.console.pages.routes import PAGES
 from plimsoll.console.seats import OneSeat
 from plimsoll.console.settings import ConsoleSettings
-from plimsoll.console.sources.meanings import meanings
-from plimsoll.console.views.reasons import Meaning, meanings_of
+from plimsoll.console.sources.meanings import Meaning, meanings, meanings_of
 from plimsoll.console.web import make_app
 from plimsoll.rebalance.decisions import DecisionReason
 

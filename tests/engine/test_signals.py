@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pytest
 
 from plimsoll.adapters.engine_series import pod_signals
-from plimsoll.adapters.metrics_page import read_page
+from plimsoll.adapters.pod_scrape import read_page
 from plimsoll.app.capacities import told_now
 from plimsoll.cli.planning import Planned
 from plimsoll.engines.vllm import metrics as names

@@ -16,7 +16,7 @@ from plimsoll.rebalance.situation import Situation
 from plimsoll.rebalance.why import sentence
 from plimsoll.simulation.course import Happening
 from plimsoll.simulation.kind import kind_of_replica
-from plimsoll.simulation.room import open_room
+from plimsoll.simulation.loop import open_room
 from plimsoll.simulation.simulate import simulate
 from plimsoll.simulation.trial import MOST_REPLICAS
 from plimsoll.simulation.workload import Workload

@@ -40,8 +40,8 @@ from plimsoll.rebalance.past import Past
 from plimsoll.rebalance.season import LEAST_STARTUP_SECONDS, Season, season_of
 from plimsoll.rebalance.signals import PodSignals, SignalState
 from plimsoll.rebalance.trend import Point
-from plimsoll.simulation.room import open_room
-from plimsoll.simulation.samples import engine_sample
+from plimsoll.simulation.loop import open_room
+from plimsoll.simulation.scrapes import engine_sample
 
 MODEL = "Qwen/Qwen3-32B"
 """A request needs a model. The live loop reads nothing of it."""

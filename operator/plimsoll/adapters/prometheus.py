@@ -29,10 +29,9 @@ from plimsoll.adapters.prometheus_gateway import (
     gateway_queue,
     parse_queue_series,
 )
-from plimsoll.adapters.prometheus_past import Pods, pods_of, points_of
+from plimsoll.adapters.prometheus_past import Pods, pods_of, points_of, samples_by_pod, selector_of
 from plimsoll.adapters.prometheus_past import query_of as query_of_past
 from plimsoll.adapters.prometheus_places import LABEL_PAIRS, LabelPair, places_of
-from plimsoll.adapters.prometheus_quiet import samples_by_pod, selector_of
 from plimsoll.adapters.readings import PastReading, Reading
 from plimsoll.domain.errors import InvalidInput, SourceUnavailable
 from plimsoll.engines.metrics import EngineMetrics, count_of

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, Decimal
 
-from plimsoll.api.features import check_cache, check_feature, check_release
+from plimsoll.api.features import check_cache, check_feature, check_kv_format, check_release
 from plimsoll.api.host_checks import check_host_memory
-from plimsoll.api.kv_formats import check_kv_format
 from plimsoll.api.load_checks import check_load
 from plimsoll.api.lost_fields import lost_fields
 from plimsoll.api.maintenance import check_maintenance

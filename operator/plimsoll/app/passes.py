@@ -62,8 +62,7 @@ from plimsoll.app.node_groups import NodeGroups
 from plimsoll.app.objects import held_back, read_pools, wanted_replicas
 from plimsoll.app.observations import capacities, failed_starts, observed_now
 from plimsoll.app.planning_time import PlanningTime
-from plimsoll.app.price_watch import PriceWatch
-from plimsoll.app.prices import PriceList
+from plimsoll.app.prices import PriceList, PriceWatch
 from plimsoll.app.proposing import Proposer
 from plimsoll.app.reading_memo import ReadingMemo
 from plimsoll.app.rebalancing import Standing, may_sleep, take_turn

@@ -38,8 +38,7 @@ from plimsoll.app.claim_book import ClaimBook
 from plimsoll.app.executor import Executor
 from plimsoll.app.faults import Faults
 from plimsoll.app.fleet_file import nodes_from
-from plimsoll.app.health import Beats, Verdict
-from plimsoll.app.health_server import HealthServer
+from plimsoll.app.health import Beats, HealthServer, Verdict
 from plimsoll.app.image_book import ImageBook
 from plimsoll.app.inbox import Inbox
 from plimsoll.app.leadership import Candidate, Elector, LeaseHeld

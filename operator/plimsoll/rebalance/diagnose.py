@@ -11,7 +11,6 @@ from plimsoll.domain.reasons import Numbers
 from plimsoll.placement.pools import Place
 from plimsoll.rebalance.capacity import Limit, times_of
 from plimsoll.rebalance.decisions import DecisionReason
-from plimsoll.rebalance.evidence import gpu_numbers
 from plimsoll.rebalance.guard import cooldown_seconds
 from plimsoll.rebalance.imbalance import uneven_ranks
 from plimsoll.rebalance.judging import Judged
@@ -20,7 +19,7 @@ from plimsoll.rebalance.load import LoadSummary
 from plimsoll.rebalance.policy import RebalancePolicy
 from plimsoll.rebalance.promise import missed_figures, unreachable
 from plimsoll.rebalance.season import Expected
-from plimsoll.rebalance.signals import SignalState
+from plimsoll.rebalance.signals import SignalState, gpu_numbers
 from plimsoll.rebalance.situation import DeclaredNeed, PlacementState, Situation
 from plimsoll.rebalance.traffic import Traffic
 from plimsoll.rebalance.tuning import after_retune

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from plimsoll.domain.reasons import Numbers
+
 
 class SignalState(StrEnum):
     """The reliability of the numbers of one pod or of a whole load. Listed from best to worst."""
@@ -120,3 +122,14 @@ _SEVERITY = {state: rank for rank, state in enumerate(SignalState)}
 def worst(states: tuple[SignalState, ...]) -> SignalState:
     """Return the state furthest from fresh; MISSING where there are no states."""
     return max(states, key=_SEVERITY.__getitem__, default=SignalState.MISSING)
+
+
+_PERCENT = 100
+
+
+def gpu_numbers(gpus: GpuActivity | None) -> Numbers:
+    """Return the activity in percent, for people next to a diagnosis; empty where nothing is known."""
+    if gpus is None:
+        return ()
+    pairs = (("memory_busy_percent", gpus.memory), ("tensor_busy_percent", gpus.tensor_cores))
+    return tuple((name, round(_PERCENT * share)) for name, share in pairs if share is not None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Generic, Protocol, TypeVar
@@ -11,10 +11,20 @@ from typing import Generic, Protocol, TypeVar
 from plimsoll.simulation.agenda import Agenda
 from plimsoll.simulation.chance import Chance
 from plimsoll.simulation.engine import Engine
-from plimsoll.simulation.faults import lasts
 from plimsoll.simulation.replica import Replica, Stage
 from plimsoll.simulation.step_times import StepTimes
 from plimsoll.simulation.values import EngineLimits, Fault, FaultKind
+
+
+def lasts(fault: Fault, now: float) -> bool:
+    """Say whether a fault has begun and has not ended."""
+    return fault.begins_at <= now < fault.begins_at + fault.seconds
+
+
+def is_active(faults: Iterable[Fault], kind: FaultKind, now: float) -> bool:
+    """Say whether any fault of a kind lasts."""
+    return any(fault.kind is kind and lasts(fault, now) for fault in faults)
+
 
 Limits = TypeVar("Limits", bound=EngineLimits)
 Limits_co = TypeVar("Limits_co", bound=EngineLimits, covariant=True)

@@ -180,3 +180,8 @@ def is_outdated(body: Body, row: Row | None) -> bool:
 def _of_nodes(world: World) -> Iterator[Item]:
     for node in () if world.fleet is None else world.fleet.ignored:
         yield Item(Trouble.NODE, "warn", "\u25b2", node.reason.value, node.detail, subject=f"node {node.name}")
+
+
+def counts_of(world: World, now: float) -> Mapping[str, int]:
+    """Return the count of an entry of the navigation, by its path."""
+    return {"/": len(inbox_of(world, now).items), "/deployments": len(world.rows)}
