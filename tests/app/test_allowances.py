@@ -10,8 +10,8 @@ import pytest
 from benchmarks.planning.passes import look_up, new_passes
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS
 from plimsoll.api.v1alpha1 import RebalancingMode
-from plimsoll.app.case import Case
-from plimsoll.app.rebalancing import Standing, Turn
+from plimsoll.app.live.rebalancing import Standing, Turn
+from plimsoll.app.plan.case import Case
 from plimsoll.app.record.reading import RECORD, Record, read
 from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.app.settings import Settings

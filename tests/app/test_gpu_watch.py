@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from plimsoll.app.gpu_watch import PATIENCE_SECONDS, YOUNG_SECONDS, GpuWatch
+from plimsoll.app.live.gpu_watch import PATIENCE_SECONDS, YOUNG_SECONDS, GpuWatch
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.rebalance.signals import GpuActivity
 

@@ -8,8 +8,8 @@ import pytest
 
 from plimsoll.adapters.cluster import NODES
 from plimsoll.adapters.readings import Reading
-from plimsoll.app.case import Case
-from plimsoll.app.turn_memo import TurnMemo
+from plimsoll.app.plan.case import Case
+from plimsoll.app.plan.turn_memo import TurnMemo
 from plimsoll.placement.pools import PoolState
 from plimsoll.rebalance.diagnose import MISSED_SECONDS
 from plimsoll.rebalance.elsewhere import moment_of

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from plimsoll.app.quiet_watch import LONGEST_SECONDS, IdleQuestion, IdleWanted, QuietWatch
+from plimsoll.app.live.quiet_watch import LONGEST_SECONDS, IdleQuestion, IdleWanted, QuietWatch
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.engines.metrics import EngineMetrics
 from plimsoll.engines.registry import engine_of

@@ -9,9 +9,9 @@ import pytest
 
 from plimsoll.adapters.readings import Reading
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, InferenceDeploymentStatus, PoolStatus, RebalancingMode
-from plimsoll.app.capacities import observed_capacities, reported_tokens, told_now
-from plimsoll.app.objects import Surroundings
-from plimsoll.app.rebalancing import Running, Standing, Turn, load_of, policy_of, take_turn
+from plimsoll.app.live.rebalancing import Running, Standing, Turn, load_of, policy_of, take_turn
+from plimsoll.app.reading.capacities import observed_capacities, reported_tokens, told_now
+from plimsoll.app.reading.objects import Surroundings
 from plimsoll.app.record.reading import Record, read
 from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.domain.outcomes import MemoryEstimate, Split, Target

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from plimsoll.adapters.readings import PastReading
-from plimsoll.app.season_watch import (
+from plimsoll.app.live.season_watch import (
     DAY_SECONDS,
     EVERY_SECONDS,
     FILLING_SECONDS,

@@ -8,7 +8,7 @@ import pytest
 
 from plimsoll.adapters.cluster import PODS
 from plimsoll.adapters.readings import Reading
-from plimsoll.app.case import Case
+from plimsoll.app.plan.case import Case
 from plimsoll.rebalance.gateway import GatewayQueue
 from plimsoll.rebalance.gateway_scrapes import queue_of
 from plimsoll.rebalance.idle import Quiet

@@ -12,7 +12,7 @@ from rich.console import Console
 from plimsoll.adapters.api_errors import ClusterRefused
 from plimsoll.adapters.cluster import Cluster
 from plimsoll.adapters.kinds import LEASES, Kind
-from plimsoll.app.leadership import LAST_PASS_ANNOTATION
+from plimsoll.app.election.leadership import LAST_PASS_ANNOTATION
 from plimsoll.console.asked import settings_from
 from plimsoll.console.settings import OPERATOR
 from plimsoll.console.sources.pulse import PAUSE_SECONDS, REFUSED_SECONDS, Pulse

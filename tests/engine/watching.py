@@ -15,8 +15,8 @@ import yaml
 
 from plimsoll.adapters.prometheus import PrometheusSignals
 from plimsoll.adapters.readings import Reading
-from plimsoll.app.objects import Surroundings
-from plimsoll.app.rebalancing import Running, Standing, load_of, policy_of, take_turn
+from plimsoll.app.live.rebalancing import Running, Standing, load_of, policy_of, take_turn
+from plimsoll.app.reading.objects import Surroundings
 from plimsoll.app.record.reading import Record
 from plimsoll.cli.planning import Planned
 from plimsoll.engines.vllm import metrics as names

@@ -28,10 +28,11 @@ from plimsoll.adapters.pod_scrape import LONGEST_PAUSE_SECONDS, MAX_PAGE_BYTES, 
 from plimsoll.adapters.prometheus import PAST_TIMEOUT_SECONDS, PODS_PER_QUERY
 from plimsoll.api.v1alpha1.maintenance import MOST_WINDOWS
 from plimsoll.api.v1alpha1.spec import InferenceDeploymentSpec
-from plimsoll.app import prices, season_watch
-from plimsoll.app.live import HISTORY_SECONDS
-from plimsoll.app.sample_memory import WHOLE_SECONDS
+from plimsoll.app.live import season_watch
+from plimsoll.app.live.sample_memory import WHOLE_SECONDS
+from plimsoll.app.live.signal_watch import HISTORY_SECONDS
 from plimsoll.app.settings import Settings
+from plimsoll.app.watch import prices
 from plimsoll.cli.advice import MOST_TIMES
 from plimsoll.cli.changes import LEAST_CONTEXT
 from plimsoll.cli.exits import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED

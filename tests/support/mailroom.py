@@ -8,10 +8,10 @@ from typing import Any, cast
 
 from plimsoll.adapters.api_errors import ClusterRefused
 from plimsoll.adapters.cluster import APPROVALS, PROPOSALS, Cluster, Kind
-from plimsoll.app.case import Case
-from plimsoll.app.inbox import Inbox
-from plimsoll.app.postman import Postman
-from plimsoll.app.store import Store, key_of
+from plimsoll.app.plan.case import Case
+from plimsoll.app.plan.inbox import Inbox
+from plimsoll.app.watch.store import Store, key_of
+from plimsoll.app.write.postman import Postman
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.times import to_rfc3339
 from tests.support.bodies import Body

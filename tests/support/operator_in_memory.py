@@ -22,20 +22,20 @@ from plimsoll.adapters.kinds import RESOURCE_SLICES
 from plimsoll.adapters.models import ModelSources
 from plimsoll.adapters.secrets import read_entry
 from plimsoll.api.v1alpha1 import ModelSpec
-from plimsoll.app import pruning
-from plimsoll.app.claim_book import ClaimBook
-from plimsoll.app.executor import Executor
-from plimsoll.app.inbox import Inbox
-from plimsoll.app.model_book import ModelBook
-from plimsoll.app.passes import Passes
+from plimsoll.app.lookups.claim_book import ClaimBook
+from plimsoll.app.lookups.model_book import ModelBook
+from plimsoll.app.plan.inbox import Inbox
+from plimsoll.app.plan.passes import Passes
 from plimsoll.app.planner import Planner
-from plimsoll.app.postman import Postman
-from plimsoll.app.prices import PriceList
-from plimsoll.app.relist import Relist
 from plimsoll.app.settings import Settings
 from plimsoll.app.shell import BOUNDS, INBOX, OWNED_SELECTOR, PRUNERS, kept
-from plimsoll.app.store import Store
-from plimsoll.app.writers import Writers
+from plimsoll.app.watch import pruning
+from plimsoll.app.watch.prices import PriceList
+from plimsoll.app.watch.relist import Relist
+from plimsoll.app.watch.store import Store
+from plimsoll.app.write.executor import Executor
+from plimsoll.app.write.postman import Postman
+from plimsoll.app.write.writers import Writers
 from plimsoll.domain.claims import Mounted
 from plimsoll.domain.errors import ModelNotFound, PlimsollError, SourceUnavailable
 from plimsoll.domain.keys import ObjectKey

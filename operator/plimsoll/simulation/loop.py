@@ -1,7 +1,7 @@
 """The live loop of a simulated deployment: the same :func:`~plimsoll.rebalance.decide.decide` as in a cluster.
 
-In a cluster, ``app/rebalancing.py`` collects the situation from the API server and Prometheus. Here it comes from the
-simulated replicas, and every change has a place.
+In a cluster, ``app/live/rebalancing.py`` collects the situation from the API server and Prometheus. Here it comes from
+the simulated replicas, and every change has a place.
 """
 
 from __future__ import annotations

@@ -17,19 +17,19 @@ from plimsoll.adapters.kinds import NODE_POOLS
 from plimsoll.api.convert import check_without_model
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.api.pod_policy import PodPolicy, check_pod_policy
-from plimsoll.app.case import Case
 from plimsoll.app.exports.digests import Inputs, with_digests, with_inputs
 from plimsoll.app.exports.hashing import Hashing, marked, names_of
 from plimsoll.app.exports.reduction import KINDS, reduced
 from plimsoll.app.exports.stored_cluster import StoredCluster
 from plimsoll.app.exports.values import Body, Export
-from plimsoll.app.node_groups import declared_in
+from plimsoll.app.plan.case import Case
 from plimsoll.app.review.deciding import new_decider, node_pools_note, prices_note
 from plimsoll.app.review.looking import Look, look
 from plimsoll.app.review.operator_settings import operator_settings
 from plimsoll.app.review.values import Means
 from plimsoll.app.settings import Settings
-from plimsoll.app.store import key_of
+from plimsoll.app.watch.node_groups import declared_in
+from plimsoll.app.watch.store import key_of
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.images import NO_REGISTRIES, REGISTRIES
 from plimsoll.domain.keys import ObjectKey

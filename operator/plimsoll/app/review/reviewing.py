@@ -8,7 +8,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from plimsoll.adapters.cluster import Cluster
-from plimsoll.app.case import Case
+from plimsoll.app.plan.case import Case
 from plimsoll.app.review.admission import admitted, checked_here
 from plimsoll.app.review.changes import review_of
 from plimsoll.app.review.deciding import new_decider

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, Self
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.adapters.cluster import Cluster
 from plimsoll.adapters.kinds import INFERENCE_DEPLOYMENTS, NODES, PODS, PROPOSALS, Kind
-from plimsoll.app.pruning import node as pruned_node
-from plimsoll.app.pruning import whole
+from plimsoll.app.watch.pruning import node as pruned_node
+from plimsoll.app.watch.pruning import whole
 from plimsoll.console.sources.pulse import Pulse
 from plimsoll.console.sources.shelf import Shelf
 from plimsoll.console.views.gaps import Gap, GapKind
