@@ -17,8 +17,8 @@ from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.app.settings import Settings
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.times import to_rfc3339
-from plimsoll.rebalance.decisions import DecisionReason, Wait
-from plimsoll.rebalance.history import ChangeHistory
+from plimsoll.rebalance.state.decisions import DecisionReason, Wait
+from plimsoll.rebalance.state.history import ChangeHistory
 from plimsoll.render.report import Report
 from tests.support.live_passes import AUTO, EASY, H100, L4, L40S, NOW, PRESSURE, LivePasses, Open, live_part, pools
 from tests.support.mailroom import Mailroom

@@ -14,7 +14,7 @@ from plimsoll.app.record.reading import Record, read
 from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.cli import story
 from plimsoll.facts.models.pooling import as_pooling
-from plimsoll.rebalance.signals import EngineSample, PodSignals, SignalState
+from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals, SignalState
 from plimsoll.render.report import Report
 from plimsoll.render.status import HIDDEN_CACHE
 from tests.app.test_rebalancing import NOW, pods_of

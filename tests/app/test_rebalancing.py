@@ -20,12 +20,12 @@ from plimsoll.domain.times import to_rfc3339
 from plimsoll.facts.cluster.pod_reading import PodFacts
 from plimsoll.placement.hypothesis import WhatIf
 from plimsoll.placement.pools import Pool, PoolState
-from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Keep, Move, RemoveReplica, Retune, Wait
-from plimsoll.rebalance.history import ChangeHistory, ChangeKind, Mark
 from plimsoll.rebalance.inbox import Book, Desk, Refusal
-from plimsoll.rebalance.memory import Learned, LoopMemory
-from plimsoll.rebalance.policy import RebalancePolicy
-from plimsoll.rebalance.signals import EngineSample, PodSignals, SignalState
+from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals, SignalState
+from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Keep, Move, RemoveReplica, Retune, Wait
+from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.state.memory import Learned, LoopMemory
+from plimsoll.rebalance.state.policy import RebalancePolicy
 from plimsoll.render.report import RebalancingReport, Report
 from tests.support.engine_loads import Serves, moments, replica_model
 from tests.support.engine_loads import pod as pod_signals

@@ -17,7 +17,7 @@ from plimsoll.domain.times import from_rfc3339, to_rfc3339
 from plimsoll.domain.workload import Manifest
 from plimsoll.placement.failed_moves import FIRST_PAUSE_SECONDS
 from plimsoll.placement.memo import Memo
-from plimsoll.rebalance.signals import PodSignals
+from plimsoll.rebalance.signals.metrics import PodSignals
 from plimsoll.render.inputs import INPUTS_ANNOTATION
 from tests.app.test_rolled_back import CRASHED, NO_IMAGE, planned, status, unready
 from tests.support.bodies import Body

@@ -18,7 +18,7 @@ from plimsoll.placement.answers import Answer
 from plimsoll.placement.hypothesis import Plan
 from plimsoll.placement.proposing.making_room import Neighbours, room_for
 from plimsoll.placement.room import Room
-from plimsoll.rebalance.history import ChangeHistory
+from plimsoll.rebalance.state.history import ChangeHistory
 from tests.support.live_passes import AUTO, EASY, L40S, PRESSURE, Open, live_part, pools
 from tests.support.mailroom import Mailroom
 

@@ -18,8 +18,8 @@ from plimsoll.app.live.sample_memory import (
     signals_of,
 )
 from plimsoll.app.live.signal_watch import HISTORY_SECONDS
-from plimsoll.rebalance.load import ERRORS_IN_A_ROW, summarize
-from plimsoll.rebalance.signals import BY_RANK, EngineSample, PodSignals, SignalState
+from plimsoll.rebalance.signals.load import ERRORS_IN_A_ROW, summarize
+from plimsoll.rebalance.signals.metrics import BY_RANK, EngineSample, PodSignals, SignalState
 
 NOW = 1_700_000_000.0
 WINDOW = HISTORY_SECONDS

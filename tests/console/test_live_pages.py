@@ -30,7 +30,7 @@ from plimsoll.domain.fleet import Fleet, GpuNode
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.units import GIB
-from plimsoll.rebalance.signals import EngineSample, PodSignals
+from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals
 from tests.support.planning import gpu
 from tests.support.work import counted_calls
 

@@ -16,7 +16,7 @@ from plimsoll.console.views.live_use import STALE_SECONDS, EnginePod, LiveReadin
 from plimsoll.console.views.past_use import Past, Span
 from plimsoll.domain.errors import InvalidInput, PlimsollError, SourceUnavailable
 from plimsoll.domain.keys import ObjectKey
-from plimsoll.rebalance.signals import EngineSample, PodSignals
+from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals
 
 A, B = ObjectKey("chat", "a-0"), ObjectKey("team", "b-0")
 SPAN = Span(3600, 60)

@@ -10,7 +10,7 @@ import pytest
 
 from plimsoll.console.views.live_use import EnginePod, LiveUse, PodLast, Sample, use_of
 from plimsoll.domain.keys import ObjectKey
-from plimsoll.rebalance.signals import EngineSample
+from plimsoll.rebalance.signals.metrics import EngineSample
 
 NOW = 10_000.0
 FULL = EngineSample(NOW - 10, kv_usage=0.5, running=8, waiting=3, preemptions_total=7, kv_capacity_tokens=1000)

@@ -16,7 +16,7 @@ from plimsoll.console.views.pressure import SPANS, PressureRow, asked_of, pressu
 from plimsoll.console.views.rows import PoolRow, Row
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import Split
-from plimsoll.rebalance.signals import EngineSample
+from plimsoll.rebalance.signals.metrics import EngineSample
 from tests.support.work import counted_calls
 
 NOW = 1_700_000_000.0

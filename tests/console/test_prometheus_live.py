@@ -13,7 +13,7 @@ from plimsoll.console.views.fleet_totals import FleetTotals, GpuTotal
 from plimsoll.console.views.past_use import Past, Span
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.keys import ObjectKey
-from plimsoll.rebalance.signals import PodSignals
+from plimsoll.rebalance.signals.metrics import PodSignals
 from tests.adapters.fake_prometheus import FakePrometheus, Query, matrix, send_bytes, send_json, serving, success
 from tests.support.tables import every_case
 

@@ -12,7 +12,7 @@ from plimsoll.console.seats import OneSeat
 from plimsoll.console.settings import ConsoleSettings
 from plimsoll.console.sources.meanings import Meaning, meanings, meanings_of
 from plimsoll.console.web import make_app
-from plimsoll.rebalance.decisions import DecisionReason
+from plimsoll.rebalance.state.decisions import DecisionReason
 
 ROOT = Path(__file__).resolve().parents[2]
 COPY = ROOT / "operator" / "plimsoll" / "console" / "reasons.md"

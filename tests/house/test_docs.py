@@ -66,12 +66,12 @@ from plimsoll.placement.proposing.proposals import MOST_WAITING
 from plimsoll.placement.sizes import MOST_SIZES
 from plimsoll.placement.solvers.fleetwide import MOST_CHOICES_OF_SIZES
 from plimsoll.placement.suggestions import MOST_SUGGESTIONS
-from plimsoll.rebalance.cheaper import LEAST_SAVING
-from plimsoll.rebalance.headroom import NEEDED_USE, needed_use
 from plimsoll.rebalance.inbox import GRACE_SECONDS, LIFE_SECONDS, MOST_ANSWERED, MOST_PROPOSALS
-from plimsoll.rebalance.load import LEAST_RECENT_SECONDS
-from plimsoll.rebalance.memory import FIRST_STARTUP_SECONDS
-from plimsoll.rebalance.wishes import NEEDED_KV_USE, TOLERANCE
+from plimsoll.rebalance.law.headroom import NEEDED_USE, needed_use
+from plimsoll.rebalance.law.wishes import NEEDED_KV_USE, TOLERANCE
+from plimsoll.rebalance.places.cheaper import LEAST_SAVING
+from plimsoll.rebalance.signals.load import LEAST_RECENT_SECONDS
+from plimsoll.rebalance.state.memory import FIRST_STARTUP_SECONDS
 from plimsoll.render.decisions import MOST_DECISIONS
 from plimsoll.simulation.trial import MOST_REPLICAS
 from plimsoll.simulation.workload import MOST_MINUTES, MOST_REQUESTS

@@ -8,7 +8,6 @@ import pytest
 from plimsoll.domain.gpus import CapacityType
 from plimsoll.domain.reasons import Numbers
 from plimsoll.placement.pools import Decision, PoolState, as_it_is
-from plimsoll.rebalance.decisions import AddReplica, Change, DecisionReason, Move, Retune
 from plimsoll.rebalance.inbox import (
     GRACE_SECONDS,
     LIFE_SECONDS,
@@ -26,6 +25,7 @@ from plimsoll.rebalance.inbox import (
     board_of,
     proposal_id,
 )
+from plimsoll.rebalance.state.decisions import AddReplica, Change, DecisionReason, Move, Retune
 from tests.support.planning import H100, L40S, pool, request
 from tests.support.work import counted_calls
 

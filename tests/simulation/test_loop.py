@@ -10,9 +10,9 @@ from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.model import Task
 from plimsoll.domain.outcomes import Split
 from plimsoll.rebalance.decide import Decided, decide
-from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Retune
-from plimsoll.rebalance.policy import Mode
-from plimsoll.rebalance.situation import Situation
+from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Retune
+from plimsoll.rebalance.state.policy import Mode
+from plimsoll.rebalance.state.situation import Situation
 from plimsoll.rebalance.why import sentence
 from plimsoll.simulation.course import Happening
 from plimsoll.simulation.kind import kind_of_replica

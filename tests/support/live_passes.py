@@ -20,7 +20,7 @@ from plimsoll.app.watch.store import Store
 from plimsoll.placement.demand import Demand
 from plimsoll.placement.pools import PoolState
 from plimsoll.placement.solvers import DEFAULT_SOLVER, Award, Stock
-from plimsoll.rebalance.signals import EngineSample, PodSignals
+from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals
 from testbed.fleet import gpu_node
 from tests.support.bodies import Body, inference_deployment_body
 from tests.support.live_situations import enough_for

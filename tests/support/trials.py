@@ -11,7 +11,7 @@ from plimsoll.cli.asked import Asked
 from plimsoll.cli.direct import direct_question
 from plimsoll.domain.outcomes import Split
 from plimsoll.placement.sizing import Sized, size_on
-from plimsoll.rebalance.policy import Mode, RebalancePolicy
+from plimsoll.rebalance.state.policy import Mode, RebalancePolicy
 from plimsoll.simulation.kind import Kind, Limits, kind_of_replica
 from plimsoll.simulation.trial import Trial
 from plimsoll.simulation.workload import Workload

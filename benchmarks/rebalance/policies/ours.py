@@ -32,14 +32,14 @@ from plimsoll.domain.serving import Request, ServingShape
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.facts.cluster.pod_reading import PodFacts
 from plimsoll.placement.hypothesis import WhatIf
-from plimsoll.rebalance.capacity import ReplicaModel
-from plimsoll.rebalance.decisions import Retune
-from plimsoll.rebalance.history import ChangeHistory
-from plimsoll.rebalance.memory import LoopMemory
-from plimsoll.rebalance.past import Past
-from plimsoll.rebalance.season import LEAST_STARTUP_SECONDS, Season, season_of
-from plimsoll.rebalance.signals import PodSignals, SignalState
-from plimsoll.rebalance.trend import Point
+from plimsoll.rebalance.law.capacity import ReplicaModel
+from plimsoll.rebalance.signals.metrics import PodSignals, SignalState
+from plimsoll.rebalance.signals.past import Past
+from plimsoll.rebalance.signals.season import LEAST_STARTUP_SECONDS, Season, season_of
+from plimsoll.rebalance.signals.trend import Point
+from plimsoll.rebalance.state.decisions import Retune
+from plimsoll.rebalance.state.history import ChangeHistory
+from plimsoll.rebalance.state.memory import LoopMemory
 from plimsoll.simulation.loop import open_room
 from plimsoll.simulation.scrapes import engine_sample
 

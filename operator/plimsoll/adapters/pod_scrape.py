@@ -26,7 +26,7 @@ from plimsoll.adapters.readings import Reading
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.workload import ENGINE_PORT
 from plimsoll.engines.metrics import EngineMetrics
-from plimsoll.rebalance.signals import PodSignals, SignalState
+from plimsoll.rebalance.signals.metrics import PodSignals, SignalState
 
 SCRAPE_SECONDS = 15.0
 """How often a pod is scraped: Prometheus' common interval, so that the same bounds on age hold."""

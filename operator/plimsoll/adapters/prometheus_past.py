@@ -14,9 +14,9 @@ from typing import Any
 
 from plimsoll.adapters.engine_series import Series, pod_signals
 from plimsoll.engines.metrics import EngineMetrics, count_of
-from plimsoll.rebalance.past import STEP_SECONDS
-from plimsoll.rebalance.signals import PodSignals
-from plimsoll.rebalance.trend import Point
+from plimsoll.rebalance.signals.metrics import PodSignals
+from plimsoll.rebalance.signals.past import STEP_SECONDS
+from plimsoll.rebalance.signals.trend import Point
 
 LONGEST_PREFIX = 58
 """Kubernetes cuts the name that it generates for a pod after so many characters, and adds five of its own

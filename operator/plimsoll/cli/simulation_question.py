@@ -15,8 +15,8 @@ from plimsoll.domain.outcomes import Rejection, Split
 from plimsoll.domain.serving import Request
 from plimsoll.placement.explain import rejection_sentence
 from plimsoll.placement.sizing import Sized
-from plimsoll.rebalance.memory import FIRST_STARTUP_SECONDS
-from plimsoll.rebalance.policy import Mode, RebalancePolicy
+from plimsoll.rebalance.state.memory import FIRST_STARTUP_SECONDS
+from plimsoll.rebalance.state.policy import Mode, RebalancePolicy
 from plimsoll.simulation.kind import kind_of_replica
 from plimsoll.simulation.presets import PRESETS, preset
 from plimsoll.simulation.trial import USUAL_PATIENCE_SECONDS, Trial

@@ -14,7 +14,7 @@ from enum import StrEnum
 from functools import cached_property
 
 from plimsoll.placement.pools import Decision, PlannedPool, PoolState
-from plimsoll.rebalance.decisions import Change, Retune
+from plimsoll.rebalance.state.decisions import Change, Retune
 
 LIFE_SECONDS = 24 * 3600.0
 """How long a proposal stands, and how long a rejection holds: a proposal of the evening can be decided the next

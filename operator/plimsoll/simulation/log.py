@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from plimsoll.rebalance.decide import Decided
-from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Move, RemoveReplica, Retune
+from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Move, RemoveReplica, Retune
 from plimsoll.rebalance.why import sentence
 from plimsoll.simulation.course import Event, Happening
 from plimsoll.simulation.replica import Replica

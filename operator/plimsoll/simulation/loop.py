@@ -21,13 +21,13 @@ from plimsoll.placement.memo import Memo
 from plimsoll.placement.other_steps import other_steps
 from plimsoll.placement.pools import Decision, Pool, PoolState, Tenant, as_it_is, pool_name
 from plimsoll.rebalance.decide import Decided, decide, kind_of
-from plimsoll.rebalance.decisions import AddReplica, Move, RemoveReplica, Retune
-from plimsoll.rebalance.history import ChangeHistory, ChangeKind, Mark
-from plimsoll.rebalance.load import LoadSummary, summarize
-from plimsoll.rebalance.memory import LoopMemory
-from plimsoll.rebalance.policy import RebalancePolicy
-from plimsoll.rebalance.signals import PodSignals
-from plimsoll.rebalance.situation import DeclaredNeed, PlacementState, Situation
+from plimsoll.rebalance.signals.load import LoadSummary, summarize
+from plimsoll.rebalance.signals.metrics import PodSignals
+from plimsoll.rebalance.state.decisions import AddReplica, Move, RemoveReplica, Retune
+from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.state.memory import LoopMemory
+from plimsoll.rebalance.state.policy import RebalancePolicy
+from plimsoll.rebalance.state.situation import DeclaredNeed, PlacementState, Situation
 from plimsoll.simulation.kind import Kind
 from plimsoll.simulation.replica import Replica, Stage
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from plimsoll.rebalance.signals import EngineSample, PodSignals
+from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals
 from plimsoll.simulation.agenda import Agenda
 from plimsoll.simulation.chance import Chance
 from plimsoll.simulation.replica import Replica, Stage

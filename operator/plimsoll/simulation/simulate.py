@@ -8,7 +8,7 @@ from typing import Final
 
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.rebalance.decide import Decided
-from plimsoll.rebalance.situation import Situation
+from plimsoll.rebalance.state.situation import Situation
 from plimsoll.simulation.agenda import Agenda
 from plimsoll.simulation.course import Course, Happening, Moment
 from plimsoll.simulation.draws import Draws, seed_for

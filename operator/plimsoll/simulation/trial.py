@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.rebalance.memory import FIRST_STARTUP_SECONDS
-from plimsoll.rebalance.policy import RebalancePolicy
+from plimsoll.rebalance.state.memory import FIRST_STARTUP_SECONDS
+from plimsoll.rebalance.state.policy import RebalancePolicy
 from plimsoll.simulation.kind import Kind
 from plimsoll.simulation.workload import Workload
 

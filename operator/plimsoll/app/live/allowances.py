@@ -17,11 +17,11 @@ from plimsoll.api.v1alpha1 import RebalancingSpec
 from plimsoll.app.live.approving import is_change
 from plimsoll.app.settings import Settings
 from plimsoll.domain.keys import ObjectKey
-from plimsoll.rebalance.allowance import Allowance, Opening
 from plimsoll.rebalance.decide import kind_of
-from plimsoll.rebalance.decisions import LoopDecision
-from plimsoll.rebalance.fleet_budget import COUNTED, FleetBudget
-from plimsoll.rebalance.history import ChangeHistory
+from plimsoll.rebalance.state.allowance import Allowance, Opening
+from plimsoll.rebalance.state.decisions import LoopDecision
+from plimsoll.rebalance.state.fleet_budget import COUNTED, FleetBudget
+from plimsoll.rebalance.state.history import ChangeHistory
 
 
 @dataclass(slots=True)

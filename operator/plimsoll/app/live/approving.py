@@ -9,9 +9,9 @@ from plimsoll.domain.proposals import Proposal
 from plimsoll.placement.hypothesis import WhatIf
 from plimsoll.placement.pools import Decision
 from plimsoll.rebalance.decide import Decided
-from plimsoll.rebalance.decisions import Change, LoopDecision
 from plimsoll.rebalance.inbox import Book, Desk, Vote, proposal_id
-from plimsoll.rebalance.policy import RebalancePolicy
+from plimsoll.rebalance.state.decisions import Change, LoopDecision
+from plimsoll.rebalance.state.policy import RebalancePolicy
 
 _CHANGES: tuple[type, ...] = get_args(Change)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from plimsoll.domain.keys import ObjectKey
-from plimsoll.rebalance.signals import GpuActivity
+from plimsoll.rebalance.signals.metrics import GpuActivity
 
 YOUNG_SECONDS = 60.0
 """An answer is used for so long: it is read for people, and no decision waits for it."""

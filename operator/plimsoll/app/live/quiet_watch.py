@@ -13,10 +13,10 @@ from typing import Protocol, runtime_checkable
 
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.engines.metrics import EngineMetrics
-from plimsoll.rebalance.gateway import GatewayQueue
-from plimsoll.rebalance.idle import LONGEST_HOLE_SECONDS, Quiet
-from plimsoll.rebalance.look_back import quiet_before
-from plimsoll.rebalance.signals import PodSignals
+from plimsoll.rebalance.signals.gateway import GatewayQueue
+from plimsoll.rebalance.signals.idle import LONGEST_HOLE_SECONDS, Quiet
+from plimsoll.rebalance.signals.look_back import quiet_before
+from plimsoll.rebalance.signals.metrics import PodSignals
 
 LONGEST_SECONDS = 86_400.0
 """How far back is read at most. A day of one engine's samples with scrapes of 15 s is about a megabyte."""

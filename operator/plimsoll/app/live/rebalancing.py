@@ -25,18 +25,18 @@ from plimsoll.domain.times import to_rfc3339
 from plimsoll.placement.answers import Answer
 from plimsoll.placement.hypothesis import WhatIf
 from plimsoll.placement.other_steps import OtherStep
-from plimsoll.rebalance.allowance import Allowance
-from plimsoll.rebalance.capacity import ReplicaModel
 from plimsoll.rebalance.decide import Decided, decide, kind_of
-from plimsoll.rebalance.decisions import AddReplica, DecisionReason, LoopDecision, RemoveReplica, Retune, Wait
 from plimsoll.rebalance.figures import LiveFigures, live_figures
-from plimsoll.rebalance.history import ChangeHistory, ChangeKind, Mark
 from plimsoll.rebalance.inbox import Book, Desk
-from plimsoll.rebalance.load import LoadSummary, summarize
-from plimsoll.rebalance.memory import Learned, LoopMemory
-from plimsoll.rebalance.policy import Mode, RebalancePolicy
-from plimsoll.rebalance.signals import SignalState
-from plimsoll.rebalance.situation import DeclaredNeed, PlacementState, Situation
+from plimsoll.rebalance.law.capacity import ReplicaModel
+from plimsoll.rebalance.signals.load import LoadSummary, summarize
+from plimsoll.rebalance.signals.metrics import SignalState
+from plimsoll.rebalance.state.allowance import Allowance
+from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, LoopDecision, RemoveReplica, Retune, Wait
+from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.state.memory import Learned, LoopMemory
+from plimsoll.rebalance.state.policy import Mode, RebalancePolicy
+from plimsoll.rebalance.state.situation import DeclaredNeed, PlacementState, Situation
 from plimsoll.rebalance.why import sentence
 from plimsoll.render.proposal_words import proposal_sentence
 from plimsoll.render.report import RebalancingReport
@@ -46,7 +46,7 @@ UNBOUNDED_REPLICAS = 1000
 
 IDLE_SECONDS = 1800
 """How long no request may have come before nothing runs, if the user gives no time. The cost of a start is minutes, and
-a change that is taken back within half an hour is a flip (:mod:`plimsoll.rebalance.history`)."""
+a change that is taken back within half an hour is a flip (:mod:`plimsoll.rebalance.state.history`)."""
 
 
 @dataclass(frozen=True, slots=True)

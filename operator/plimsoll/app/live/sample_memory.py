@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from plimsoll.adapters.impossible_numbers import settled
-from plimsoll.rebalance.load import CLOCK_TOLERANCE_SECONDS
-from plimsoll.rebalance.signals import EngineSample, PodSignals
+from plimsoll.rebalance.signals.load import CLOCK_TOLERANCE_SECONDS
+from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals
 
 WHOLE_SECONDS = 150
 """Samples up to this age are kept as they were scraped: the usual window of 120 s, and two scrapes of 15 s."""

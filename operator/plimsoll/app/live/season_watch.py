@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from plimsoll.adapters.readings import PastReader
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.engines.metrics import EngineMetrics
-from plimsoll.rebalance.past import KEPT_STEPS, STEP_SECONDS, Past
-from plimsoll.rebalance.season import FEWEST_DAYS, LEAST_STARTUP_SECONDS, Season, days_known, season_of
-from plimsoll.rebalance.trend import Point
+from plimsoll.rebalance.signals.past import KEPT_STEPS, STEP_SECONDS, Past
+from plimsoll.rebalance.signals.season import FEWEST_DAYS, LEAST_STARTUP_SECONDS, Season, days_known, season_of
+from plimsoll.rebalance.signals.trend import Point
 
 EVERY_SECONDS = 600.0
 """How often what is new is read: two steps."""

@@ -22,8 +22,8 @@ from plimsoll.app.settings import Settings
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.engines.metrics import EngineMetrics
 from plimsoll.engines.registry import engine_of
-from plimsoll.rebalance.gateway import GatewayQueue
-from plimsoll.rebalance.signals import PodSignals, SignalState
+from plimsoll.rebalance.signals.gateway import GatewayQueue
+from plimsoll.rebalance.signals.metrics import PodSignals, SignalState
 
 READING_DEADLINE_SECONDS = 10.0
 """The time limit of one reading, whatever the server does; twice the adapter's own timeout."""

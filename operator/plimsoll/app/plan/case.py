@@ -52,8 +52,8 @@ from plimsoll.placement.rehoming import Rehoming
 from plimsoll.placement.rehoming import remembered as remembered_places
 from plimsoll.placement.replacements import Replacements
 from plimsoll.placement.retune_clock import RetuneClock
-from plimsoll.rebalance.memory import Learned
-from plimsoll.rebalance.modelling import model_of
+from plimsoll.rebalance.law.modelling import model_of
+from plimsoll.rebalance.state.memory import Learned
 from plimsoll.render.decisions import DecisionNote
 from plimsoll.render.decisions import remembered as remembered_decisions
 from plimsoll.render.left_out import NOTHING_COMES, Coming

@@ -17,8 +17,8 @@ from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.times import from_rfc3339, to_rfc3339
 from plimsoll.domain.workload import Manifest
-from plimsoll.rebalance.history import ChangeKind
 from plimsoll.rebalance.inbox import Board, Book, Desk, Outcome, Posted, Vote, board_of
+from plimsoll.rebalance.state.history import ChangeKind
 from plimsoll.render.approval_words import orphan_sentence, outcome_sentence
 from plimsoll.render.placement_proposals import STATE_LABEL, Found, Owner, in_state, placement_proposal
 

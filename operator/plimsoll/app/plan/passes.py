@@ -111,7 +111,7 @@ from plimsoll.placement.suggestions import Suggester
 from plimsoll.placement.too_small import too_small
 from plimsoll.placement.waking_nodes import Waker
 from plimsoll.rebalance.figures import LiveFigures
-from plimsoll.rebalance.signals import SignalState
+from plimsoll.rebalance.signals.metrics import SignalState
 from plimsoll.render.left_out import NewNodes, left_out_sentence
 from plimsoll.render.report import Problem
 

@@ -11,7 +11,7 @@ from plimsoll.app.plan.moves import delay_of
 from plimsoll.app.reading.objects import is_updating
 from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState, pool_name
 from plimsoll.placement.retune_clock import EarlierSettings, RetuneClock, trusted
-from plimsoll.rebalance.decisions import Retune
+from plimsoll.rebalance.state.decisions import Retune
 from plimsoll.render.inputs import INPUTS_ANNOTATION
 
 

@@ -13,7 +13,7 @@ from plimsoll.adapters.readings import Reading
 from plimsoll.app.live.rebalancing import Turn
 from plimsoll.app.plan.case import Case
 from plimsoll.rebalance.inbox import Desk
-from plimsoll.rebalance.memory import LoopMemory
+from plimsoll.rebalance.state.memory import LoopMemory
 
 LONGEST_SECONDS = 10.0
 """Bounds end by time alone, so a turn is taken at least this often."""

@@ -33,9 +33,9 @@ from plimsoll.placement.move_clock import MoveClock
 from plimsoll.placement.pools import Pool, PoolState
 from plimsoll.placement.rehoming import Rehoming
 from plimsoll.placement.retune_clock import EarlierSettings, RetuneClock
-from plimsoll.rebalance.history import ChangeHistory, ChangeKind, Mark
 from plimsoll.rebalance.inbox import Book, Refusal
-from plimsoll.rebalance.memory import MOST_WRONG, Learned
+from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.state.memory import MOST_WRONG, Learned
 from plimsoll.render.decisions import DecisionNote
 from plimsoll.render.names import CAPACITY_WORDS
 

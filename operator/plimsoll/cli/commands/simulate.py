@@ -11,8 +11,8 @@ from plimsoll.cli.screen import screen
 from plimsoll.cli.simulation_document import simulation_document
 from plimsoll.cli.simulation_question import DEFAULT_MOST_REPLICAS, Simulated, trial_of
 from plimsoll.cli.simulation_text import print_simulation
-from plimsoll.rebalance.memory import FIRST_STARTUP_SECONDS
-from plimsoll.rebalance.policy import Mode
+from plimsoll.rebalance.state.memory import FIRST_STARTUP_SECONDS
+from plimsoll.rebalance.state.policy import Mode
 from plimsoll.simulation.presets import PRESETS
 from plimsoll.simulation.simulate import simulate
 from plimsoll.simulation.trial import USUAL_PATIENCE_SECONDS

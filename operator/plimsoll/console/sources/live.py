@@ -23,7 +23,7 @@ from plimsoll.console.views.live_use import LiveReading, LiveState, PodLast
 from plimsoll.console.views.past_use import Past, Span
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.keys import ObjectKey
-from plimsoll.rebalance.signals import PodSignals
+from plimsoll.rebalance.signals.metrics import PodSignals
 
 YOUNG_SECONDS = 5.0
 """Age up to which a reading is given again without a new question."""

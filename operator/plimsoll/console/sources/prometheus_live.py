@@ -26,7 +26,7 @@ from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.engines.metrics import EngineMetrics
 from plimsoll.engines.registry import engine_of
-from plimsoll.rebalance.signals import PodSignals
+from plimsoll.rebalance.signals.metrics import PodSignals
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
 """Largest reply that is read. 5,000 pods with 8 samples and 400 bytes of labels each are 3 MB."""

@@ -29,7 +29,7 @@ from plimsoll.console.views.world import World
 from plimsoll.domain.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.engines.registry import ENGINES
-from plimsoll.rebalance.learning import CapacityReading, error_percent_text
+from plimsoll.rebalance.law.learning import CapacityReading, error_percent_text
 
 Body = Mapping[str, Any]
 

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from plimsoll.adapters.impossible_numbers import is_count, is_share
 from plimsoll.console.views.words import age, clock
 from plimsoll.domain.keys import ObjectKey
-from plimsoll.rebalance.signals import EngineSample
+from plimsoll.rebalance.signals.metrics import EngineSample
 
 STALE_SECONDS = 60.0
 """Age from which a figure is stale: four scrapes of the usual 15 s."""

@@ -9,8 +9,8 @@ from urllib.parse import urlencode
 
 from plimsoll.console.drawing.timeline import Axis, Curve, area, line, steps
 from plimsoll.console.views.words import UNKNOWN, count, gib, percent
-from plimsoll.rebalance.memory import FIRST_STARTUP_SECONDS
-from plimsoll.rebalance.policy import Mode
+from plimsoll.rebalance.state.memory import FIRST_STARTUP_SECONDS
+from plimsoll.rebalance.state.policy import Mode
 from plimsoll.simulation.course import Happening, evenly
 from plimsoll.simulation.presets import PRESETS, Preset
 from plimsoll.simulation.summary import clock
