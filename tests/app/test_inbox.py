@@ -205,7 +205,7 @@ async def test_an_approval_is_carried_out_once_even_if_its_answer_was_not_writte
     assert room.outcome(answer) == ""
     assert len(room.proposals()) == 1, "it could not be withdrawn"
     room.box.refused = {}
-    room.postman.backoff.succeeded(case.uid)
+    room.proposal_writer.backoff.succeeded(case.uid)
     room.there.now += 60
     room.there.load((await room.turn())["asks"], EASY)
     after = (await room.turn())["asks"]
@@ -271,8 +271,8 @@ async def test_an_approval_of_a_deployment_that_does_not_exist_is_answered_once(
     room = await under_pressure(opened)
     wrong, right = room.answer("0" * 12, deployment="nobody"), room.answer("0" * 12)
     orphans = room.there.result().orphans
-    room.postman.answer(orphans)
-    room.postman.answer(orphans)  # the first answers are still being written
+    room.proposal_writer.answer(orphans)
+    room.proposal_writer.answer(orphans)  # the first answers are still being written
     await asyncio.sleep(0)
     await room.turn()
     assert (room.outcome(wrong), room.outcome(right)) == ("Stale", "Stale")
@@ -324,8 +324,8 @@ async def test_a_pass_does_little_for_each_of_many_approvals_and_hears_the_neigh
 async def test_the_end_of_the_process_while_an_approval_is_answered_is_no_fault(opened: Open) -> None:
     room = await under_pressure(opened)
     wrong = room.answer("0" * 12, deployment="nobody")
-    room.postman.answer(room.there.result().orphans)
-    await room.postman.close()
+    room.proposal_writer.answer(room.there.result().orphans)
+    await room.proposal_writer.close()
     assert not room.outcome(wrong), "the next process answers it"
 
 
@@ -397,7 +397,7 @@ async def test_a_proposal_that_cannot_be_written_harms_nobody_and_is_tried_again
     await room.turn()
     assert len(room.box.calls) == calls, "the pause has begun"
     room.box.refused = {}
-    room.postman.backoff.succeeded(cases["asks"].uid)
+    room.proposal_writer.backoff.succeeded(cases["asks"].uid)
     await room.turn()
     assert [each["deployment"] for each in room.proposals()] == ["asks", "honest"]
 
@@ -411,7 +411,7 @@ async def test_who_lost_the_lease_writes_nothing_more(opened: Open, monkeypatch:
 
     monkeypatch.setattr(room.box, "apply", fenced)
     with pytest.raises(NotLeading):
-        await room.postman.deliver(case)
+        await room.proposal_writer.deliver(case)
     assert room.proposals() == []
 
 
@@ -422,7 +422,7 @@ async def test_an_approval_that_was_deleted_meanwhile_is_no_failure(opened: Open
     room.box.refused = {name: 404}
     case = (await room.turn())["asks"]
     assert room.there.store.get(APPROVALS, ObjectKey("ns", name)) is None
-    assert room.postman.backoff.is_due(case.uid)
+    assert room.proposal_writer.backoff.is_due(case.uid)
 
 
 async def test_answered_approvals_are_bounded(opened: Open) -> None:

@@ -41,9 +41,9 @@ from plimsoll.cli.start_files import MOST_BYTES, MOST_LINES
 from plimsoll.console.guards import streams
 from plimsoll.console.guards.door import TOKEN_BYTES
 from plimsoll.console.guards.people import IDLE_SECONDS
-from plimsoll.console.people_seats import MOST_PEOPLE
+from plimsoll.console.people_sessions import MOST_PEOPLE
 from plimsoll.console.sources.commands import AT_ONCE, RUN_SECONDS
-from plimsoll.console.sources.shelf import WATCH_SECONDS
+from plimsoll.console.sources.informer_cache import WATCH_SECONDS
 from plimsoll.console.views.candidates import DEAR
 from plimsoll.console.views.fleet import NODES_AT_ONCE
 from plimsoll.console.views.live_use import STALE_SECONDS

@@ -38,7 +38,7 @@ class Wait(StrEnum):
     """A figure on a page of the console counts as stale after a minute."""
     NEIGHBOUR = "neighbour"
     """A neighbour that does not answer is left alone for half a minute."""
-    PULSE = "pulse"
+    HEARTBEAT = "pulse"
     """The console reads the operator's sign of life each 15 s."""
 
 
@@ -52,11 +52,11 @@ _SHORT: Mapping[Wait, tuple[str, str, float]] = MappingProxyType(
         Wait.REST: ("plimsoll.app.planner", "RESTING_SECONDS", 3.0),
         Wait.FIGURE: ("plimsoll.console.views.live_use", "STALE_SECONDS", 12.0),
         Wait.NEIGHBOUR: ("plimsoll.adapters.circuit_breaker", "FIRST_PAUSE_SECONDS", 3.0),
-        Wait.PULSE: ("plimsoll.console.sources.pulse", "PAUSE_SECONDS", 2.0),
+        Wait.HEARTBEAT: ("plimsoll.console.sources.heartbeat", "PAUSE_SECONDS", 2.0),
     }
 )
 
-CONSOLE = (Wait.FIGURE, Wait.NEIGHBOUR, Wait.PULSE)
+CONSOLE = (Wait.FIGURE, Wait.NEIGHBOUR, Wait.HEARTBEAT)
 """What the console waits for."""
 
 

@@ -11,7 +11,7 @@ from plimsoll.adapters.cluster import APPROVALS, PROPOSALS, Cluster, Kind
 from plimsoll.app.plan.case import Case
 from plimsoll.app.plan.inbox import Inbox
 from plimsoll.app.watch.store import Store, key_of
-from plimsoll.app.write.postman import Postman
+from plimsoll.app.write.proposal_writer import ProposalWriter
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.times import to_rfc3339
 from tests.support.bodies import Body
@@ -59,11 +59,11 @@ class Mailbox:
 
 @dataclass
 class Mailroom:
-    """Passes and the postman that writes what they decide."""
+    """Passes and the proposal writer that writes what they decide."""
 
     there: LivePasses
     box: Mailbox
-    postman: Postman
+    proposal_writer: ProposalWriter
     made: int = 0
 
     @staticmethod
@@ -71,13 +71,13 @@ class Mailroom:
         """Give the passes an inbox."""
         there.passes.inbox = Inbox(lambda: True)
         box = Mailbox(there.store)
-        return Mailroom(there, box, Postman(cast("Cluster", box), there.store))
+        return Mailroom(there, box, ProposalWriter(cast("Cluster", box), there.store))
 
     async def turn(self) -> dict[str, Case]:
         """Make one pass, write its mail, and let the cluster do what was decided."""
         cases = self.there.make()
         for case in cases.values():
-            await self.postman.deliver(case)
+            await self.proposal_writer.deliver(case)
         self.there.carry_out(list(cases.values()))
         return cases
 

@@ -34,7 +34,7 @@ from plimsoll.app.watch.prices import PriceList
 from plimsoll.app.watch.relist import Relist
 from plimsoll.app.watch.store import Store
 from plimsoll.app.write.executor import Executor
-from plimsoll.app.write.postman import Postman
+from plimsoll.app.write.proposal_writer import ProposalWriter
 from plimsoll.app.write.writers import Writers
 from plimsoll.domain.claims import Mounted
 from plimsoll.domain.errors import ModelNotFound, PlimsollError, SourceUnavailable
@@ -216,7 +216,7 @@ class OperatorInMemory:
         passes.claims = ClaimBook(client.get, wake.set, clock=self.api.clock.read)
         passes.models = ModelBook(ModelSources(NoHub()), self._read_token, wake.set)
         writers = Writers(executor, passes.faults, passes.refusals, passes.metrics, wake)
-        writers.postman = Postman(cluster, self.store)
+        writers.proposal_writer = ProposalWriter(cluster, self.store)
         self.planner = Planner(self.store, passes, writers, passes.metrics, wake=wake)
         self.relist = Relist(cluster, self.store, kept(self.settings), 60.0, asyncio.Event())
         await self.list_again()

@@ -54,7 +54,7 @@ from plimsoll.app.watch.relist import Relist, Source
 from plimsoll.app.watch.sizes import SMALL_WORKLOAD_BYTES
 from plimsoll.app.watch.store import Body, Bounds, HistoryLost, Store, key_of
 from plimsoll.app.write.executor import Executor
-from plimsoll.app.write.postman import Postman
+from plimsoll.app.write.proposal_writer import ProposalWriter
 from plimsoll.app.write.writers import Writers
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.facts.cluster.dra_devices import reduced_slice
@@ -314,7 +314,7 @@ class Shell:
             time=PlanningTime(planning_time.SECONDS, planning_time.RECORDED_SECONDS, is_hurried=news.is_set),
         )
         writers = Writers(executor, faults, passes.refusals, metrics, wake, beats=self.beats)
-        writers.postman = Postman(cluster, self.store) if self.settings.approvals else None
+        writers.proposal_writer = ProposalWriter(cluster, self.store) if self.settings.approvals else None
         return Planner(self.store, passes, writers, metrics, beats=self.beats, wake=wake, news=news)
 
     def _inbox_is_served(self) -> bool:

@@ -90,7 +90,7 @@ class Picture:
 
 
 @dataclass(slots=True)
-class Shelf:
+class InformerCache:
     """The objects of one kind, and the state of its lists and its watch."""
 
     prune: Pruner
@@ -138,8 +138,8 @@ class Store:
         bounds: Mapping[Kind, Bounds] = MappingProxyType({}),
     ) -> None:
         shares = Shares()  # one for all kinds: a namespace fills its share with whatever it likes
-        self._shelves = {
-            kind: Shelf(
+        self._caches = {
+            kind: InformerCache(
                 prune, shares, bounds.get(kind), is_needed=kind not in optional, is_watched=kind not in unwatched
             )
             for kind, prune in pruners.items()
@@ -149,51 +149,51 @@ class Store:
 
     def begin_watch(self, kind: Kind) -> None:
         """Note that a watch begins anew: it delivers none of the changes before."""
-        shelf = self._shelves[kind]
-        shelf.ahead.clear()
-        shelf.is_new_watch, shelf.list_follows = True, False
+        cache = self._caches[kind]
+        cache.ahead.clear()
+        cache.is_new_watch, cache.list_follows = True, False
 
     def observe(self, kind: Kind, event: str, body: Body) -> None:
         """Store one watch event: ADDED, MODIFIED or DELETED."""
-        shelf, key = self._shelves[kind], key_of(body)
-        _heard(shelf, event, body)
+        cache, key = self._caches[kind], key_of(body)
+        _heard(cache, event, body)
         if event == "DELETED":
-            self._bury(shelf, key, body)
+            self._bury(cache, key, body)
             return
-        if not _is_buried(shelf, body):
-            self._put(shelf, key, body)
+        if not _is_buried(cache, body):
+            self._put(cache, key, body)
 
     def uids(self, kind: Kind) -> frozenset[str]:
         """Return the uids of all objects of a kind. Call it before a list is requested."""
-        shelf = self._shelves[kind]
-        shelf.list_follows = True
-        return frozenset(uid_of(body) for body in shelf.objects.values())
+        cache = self._caches[kind]
+        cache.list_follows = True
+        return frozenset(uid_of(body) for body in cache.objects.values())
 
     def only_if_new(self, kind: Kind, body: dict[str, Any]) -> dict[str, Any]:
         """Return the identity of a listed object, and whether this version of it is stored already."""
-        known = self._shelves[kind].objects.get(key_of(body))
+        known = self._caches[kind].objects.get(key_of(body))
         is_same = known is not None and same_uid(known, body) and version_of(body) == version_of(known)
         head = {name: body["metadata"][name] for name in _IDENTITY if name in body["metadata"]}
-        return {"metadata": head, _STORED: is_same and not _may_be_whole(self._shelves[kind], known)}
+        return {"metadata": head, _STORED: is_same and not _may_be_whole(self._caches[kind], known)}
 
     def take(self, kind: Kind, body: Body) -> dict[str, Any]:
         """Store a listed object at once, and return its identity for :meth:`replace`.
 
         So a list of large objects never is in memory as a whole.
         """
-        shelf, key = self._shelves[kind], key_of(body)
+        cache, key = self._caches[kind], key_of(body)
         head = {name: body["metadata"][name] for name in _IDENTITY if name in body["metadata"]}
-        known = shelf.objects.get(key)
+        known = cache.objects.get(key)
         is_older = known is not None and version_of(body) < version_of(known)
-        if is_older or _is_buried(shelf, body):
+        if is_older or _is_buried(cache, body):
             return {"metadata": head, _STORED: False}
-        _note_ahead(shelf, {key: body}, (), None)
-        self._put(shelf, key, body)
+        _note_ahead(cache, {key: body}, (), None)
+        self._put(cache, key, body)
         return {"metadata": head, _STORED: True}
 
     def was_listed(self, kind: Kind) -> bool:
         """Whether a list of this kind has replaced its objects before."""
-        return self._shelves[kind].listed_at > 0
+        return self._caches[kind].listed_at > 0
 
     def replace(
         self, kind: Kind, bodies: Iterable[Body], known: frozenset[str] | None = None, *, list_version: int = 0
@@ -210,121 +210,121 @@ class Store:
         Raises:
             HistoryLost: two lists in a row contradict what was seen before.
         """
-        shelf = self._shelves[kind]
+        cache = self._caches[kind]
         unchanged, bodies = _parted(bodies)
-        contradiction = _contradiction(shelf, bodies, list_version)
+        contradiction = _contradiction(cache, bodies, list_version)
         if contradiction:
-            if shelf.doubted:
+            if cache.doubted:
                 raise HistoryLost(f"{kind.plural}: {contradiction}")
             logger.warning("a list of %s is not the newest: %s; asking again", kind.plural, contradiction)
-            shelf.doubted = True
+            cache.doubted = True
             return False
-        listed = {key_of(body): body for body in bodies if not _is_buried(shelf, body)}
+        listed = {key_of(body): body for body in bodies if not _is_buried(cache, body)}
         fresh = {key: body for key, body in listed.items() if _STORED not in body}
         gone = [
             key
-            for key, body in shelf.objects.items()
+            for key, body in cache.objects.items()
             if key not in unchanged and key not in listed and (known is None or uid_of(body) in known)
         ]
-        if len(gone) > VANISH_GUARD and 2 * len(gone) > len(shelf.objects) and not shelf.doubted:
+        if len(gone) > VANISH_GUARD and 2 * len(gone) > len(cache.objects) and not cache.doubted:
             logger.warning(
-                "a list of %s lost %d of %d objects; asking again", kind.plural, len(gone), len(shelf.objects)
+                "a list of %s lost %d of %d objects; asking again", kind.plural, len(gone), len(cache.objects)
             )
-            shelf.doubted = True
+            cache.doubted = True
             return False
-        shelf.doubted = False
-        shelf.list_version = max(shelf.list_version, list_version)
-        _note_ahead(shelf, fresh, gone, known)
-        shelf.is_new_watch = shelf.is_new_watch and not (shelf.list_follows or known is None)
+        cache.doubted = False
+        cache.list_version = max(cache.list_version, list_version)
+        _note_ahead(cache, fresh, gone, known)
+        cache.is_new_watch = cache.is_new_watch and not (cache.list_follows or known is None)
         for key in gone:
-            shelf.shares.forget(key, uid_of(shelf.objects.pop(key)))
+            cache.shares.forget(key, uid_of(cache.objects.pop(key)))
         if gone:
-            self._changed(shelf)
+            self._changed(cache)
         for key, body in fresh.items():
-            self._put(shelf, key, body)
-        is_first = not shelf.listed_at
-        shelf.listed_at = time.monotonic()
+            self._put(cache, key, body)
+        is_first = not cache.listed_at
+        cache.listed_at = time.monotonic()
         if is_first:
             self._on_change()  # an empty list adds no object, but the picture may be complete now
         return True
 
     def all(self, kind: Kind) -> tuple[Body, ...]:
         """Every object of a kind, by key."""
-        objects = self._shelves[kind].objects
+        objects = self._caches[kind].objects
         return tuple(objects[key] for key in sorted(objects))
 
     def get(self, kind: Kind, key: ObjectKey) -> Body | None:
         """One object, or None."""
-        return self._shelves[kind].objects.get(key)
+        return self._caches[kind].objects.get(key)
 
     def picture(self) -> Picture:
         """Return all objects as they are now."""
-        for shelf in self._shelves.values():
-            if shelf.page is None:
-                shelf.page = Page(dict(shelf.objects))
-        shelves = self._shelves.items()
+        for cache in self._caches.values():
+            if cache.page is None:
+                cache.page = Page(dict(cache.objects))
+        caches = self._caches.items()
         return Picture(
-            {kind: shelf.page for kind, shelf in shelves if shelf.page is not None},
-            {kind: shelf.version for kind, shelf in shelves},
+            {kind: cache.page for kind, cache in caches if cache.page is not None},
+            {kind: cache.version for kind, cache in caches},
         )
 
     def is_complete(self) -> bool:
         """Whether every needed kind has been listed at least once. Nothing is decided before that."""
-        return all(shelf.listed_at > 0 for shelf in self._shelves.values() if shelf.is_needed)
+        return all(cache.listed_at > 0 for cache in self._caches.values() if cache.is_needed)
 
     def excuse(self, kind: Kind) -> bool:
         """Do without a kind that may not be read: the picture is complete without it. True where it was needed."""
-        shelf = self._shelves[kind]
-        was_needed, shelf.is_needed = shelf.is_needed and not shelf.listed_at, False
+        cache = self._caches[kind]
+        was_needed, cache.is_needed = cache.is_needed and not cache.listed_at, False
         if was_needed:
             self._on_change()
         return was_needed
 
     def deaf_seconds(self, kind: Kind) -> float:
         """How long the watch of a kind has missed a change that a list showed; 0 if it misses none."""
-        since = [at for _, at in dict(self._shelves[kind].ahead).values()]
+        since = [at for _, at in dict(self._caches[kind].ahead).values()]
         return time.monotonic() - min(since) if since else 0.0
 
     def list_age_seconds(self, kind: Kind) -> float | None:
         """Seconds since a kind was listed; None if it never was."""
-        listed_at = self._shelves[kind].listed_at
+        listed_at = self._caches[kind].listed_at
         return time.monotonic() - listed_at if listed_at else None
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
         """The kinds kept here."""
-        return tuple(self._shelves)
+        return tuple(self._caches)
 
-    def _put(self, shelf: Shelf, key: ObjectKey, body: Body) -> None:
-        known = shelf.objects.get(key)
+    def _put(self, cache: InformerCache, key: ObjectKey, body: Body) -> None:
+        known = cache.objects.get(key)
         is_known = known is not None and same_uid(known, body) and version_of(body) <= version_of(known)
         if (
             known is not None
             and is_known
-            and not (version_of(body) == version_of(known) and _may_be_whole(shelf, known))
+            and not (version_of(body) == version_of(known) and _may_be_whole(cache, known))
         ):
             return
         if known is not None and not same_uid(known, body):
-            shelf.shares.forget(key, uid_of(known))
-        pruned = self._cut(shelf, key, body if known is None else _reusing(known, body))
+            cache.shares.forget(key, uid_of(known))
+        pruned = self._cut(cache, key, body if known is None else _reusing(known, body))
         if pruned is None:
             if known is None:
                 return
-            del shelf.objects[key]
+            del cache.objects[key]
         else:
-            shelf.objects[key] = pruned if known is None else _reusing(known, pruned)
-            shelf.page = None
+            cache.objects[key] = pruned if known is None else _reusing(known, pruned)
+            cache.page = None
             if known is not None and _says_the_same(known, pruned):
                 return
-        self._changed(shelf, *(each for each in (known, pruned) if each is not None))
-        if shelf.bounds is not None:
-            self._reduce_others(shelf.shares.refused())
+        self._changed(cache, *(each for each in (known, pruned) if each is not None))
+        if cache.bounds is not None:
+            self._reduce_others(cache.shares.refused())
 
-    def _cut(self, shelf: Shelf, key: ObjectKey, body: Body) -> Body | None:
+    def _cut(self, cache: InformerCache, key: ObjectKey, body: Body) -> Body | None:
         """The reduced object; None if nothing of it is needed or if it cannot be read."""
         try:
-            reason = _too_large(shelf, key, body)
-            return shelf.prune(body) if shelf.bounds is None or reason is None else shelf.bounds.reduce(body, reason)
+            reason = _too_large(cache, key, body)
+            return cache.prune(body) if cache.bounds is None or reason is None else cache.bounds.reduce(body, reason)
         except Exception as error:  # noqa: BLE001 - one object that cannot be read must not end the list of all
             logger.warning("%s cannot be read and is left out: %s: %s", key, type(error).__name__, error)
             return None
@@ -333,50 +333,50 @@ class Store:
         """Keep only the identity of objects for which older ones leave no room."""
         if not refused:
             return
-        for shelf in self._shelves.values():
-            if shelf.bounds is None:
+        for cache in self._caches.values():
+            if cache.bounds is None:
                 continue
-            for key, kept in list(shelf.objects.items()):
+            for key, kept in list(cache.objects.items()):
                 reason = refused.get(uid_of(kept))
-                if reason is not None and shelf.bounds.reason(kept) is None:
-                    shelf.objects[key] = shelf.bounds.reduce(kept, reason)
-                    self._changed(shelf)
+                if reason is not None and cache.bounds.reason(kept) is None:
+                    cache.objects[key] = cache.bounds.reduce(kept, reason)
+                    self._changed(cache)
 
-    def _changed(self, shelf: Shelf, *bodies: Body) -> None:
+    def _changed(self, cache: InformerCache, *bodies: Body) -> None:
         """Count a change. Report it, unless all of its objects are quiet."""
-        shelf.version += 1
-        shelf.page = None
+        cache.version += 1
+        cache.page = None
         if not bodies or not all(self._is_quiet(body) for body in bodies):
             self._on_change()
 
-    def _bury(self, shelf: Shelf, key: ObjectKey, body: Body) -> None:
+    def _bury(self, cache: InformerCache, key: ObjectKey, body: Body) -> None:
         """Delete an object by its uid: another object of the same name may have been created since."""
-        shelf.buried[uid_of(body)] = version_of(body)
-        if len(shelf.buried) > 10_000:  # noqa: PLR2004 - limits memory; no events come for old deletions
-            shelf.buried.clear()
-        known = shelf.objects.get(key)
+        cache.buried[uid_of(body)] = version_of(body)
+        if len(cache.buried) > 10_000:  # noqa: PLR2004 - limits memory; no events come for old deletions
+            cache.buried.clear()
+        known = cache.objects.get(key)
         if known is not None and same_uid(known, body):
-            del shelf.objects[key]
-            shelf.shares.forget(key, uid_of(known))
-            self._changed(shelf, known)
+            del cache.objects[key]
+            cache.shares.forget(key, uid_of(known))
+            self._changed(cache, known)
 
 
-def _too_large(shelf: Shelf, key: ObjectKey, body: Body) -> TooLarge | None:
+def _too_large(cache: InformerCache, key: ObjectKey, body: Body) -> TooLarge | None:
     """Note the size of an object. Return why it is not kept whole; None if it is."""
-    if shelf.bounds is None:
+    if cache.bounds is None:
         return None
-    size, uid = shelf.bounds.measure(body), uid_of(body)
+    size, uid = cache.bounds.measure(body), uid_of(body)
     born = str(body["metadata"].get("creationTimestamp"))
-    shelf.shares.note(key, uid, born, size, shelf.bounds.small_bytes)
-    return shelf.shares.refused().get(uid) if size.is_allowed else TooLarge(size)
+    cache.shares.note(key, uid, born, size, cache.bounds.small_bytes)
+    return cache.shares.refused().get(uid) if size.is_allowed else TooLarge(size)
 
 
-def _may_be_whole(shelf: Shelf, kept: Body | None) -> bool:
+def _may_be_whole(cache: InformerCache, kept: Body | None) -> bool:
     """Whether only the identity of an object is kept, and there is room for all of it by now."""
-    if shelf.bounds is None or kept is None:
+    if cache.bounds is None or kept is None:
         return False
-    reason = shelf.bounds.reason(kept)
-    return reason is not None and reason.size.is_allowed and uid_of(kept) not in shelf.shares.refused()
+    reason = cache.bounds.reason(kept)
+    return reason is not None and reason.size.is_allowed and uid_of(kept) not in cache.shares.refused()
 
 
 def _parted(bodies: Iterable[Body]) -> tuple[set[ObjectKey], list[Body]]:
@@ -394,45 +394,45 @@ def _parted(bodies: Iterable[Body]) -> tuple[set[ObjectKey], list[Body]]:
     return unchanged, others
 
 
-def _heard(shelf: Shelf, event: str, body: Body) -> None:
+def _heard(cache: InformerCache, event: str, body: Body) -> None:
     """Update the missed changes: the watch has delivered one."""
-    owed = shelf.ahead.get(uid_of(body))
+    owed = cache.ahead.get(uid_of(body))
     if owed is not None and (event == "DELETED" or version_of(body) >= owed[0]):
-        del shelf.ahead[uid_of(body)]
+        del cache.ahead[uid_of(body)]
 
 
-def _contradiction(shelf: Shelf, bodies: Iterable[Body], list_version: int) -> str:
+def _contradiction(cache: InformerCache, bodies: Iterable[Body], list_version: int) -> str:
     """Say why a list cannot follow what was seen before; empty if it can.
 
     A list at version N shows every object at its last version up to N. A restored backup soon counts past the versions
     that were seen before it was restored, so that the number of the list alone proves nothing.
     """
-    if list_version < shelf.list_version:
-        return f"version {list_version} was listed after {shelf.list_version}" if list_version else ""
+    if list_version < cache.list_version:
+        return f"version {list_version} was listed after {cache.list_version}" if list_version else ""
     for body in bodies:
-        held = shelf.objects.get(key_of(body))
+        held = cache.objects.get(key_of(body))
         held_version = version_of(held) if held is not None and same_uid(held, body) else -1
-        seen = max(held_version, shelf.buried.get(uid_of(body), -1))
+        seen = max(held_version, cache.buried.get(uid_of(body), -1))
         if version_of(body) < seen <= list_version:
             return f"version {list_version} shows {key_of(body)} at {version_of(body)} after {seen}"
     return ""
 
 
 def _note_ahead(
-    shelf: Shelf, fresh: Mapping[ObjectKey, Body], gone: Iterable[ObjectKey], known: frozenset[str] | None
+    cache: InformerCache, fresh: Mapping[ObjectKey, Body], gone: Iterable[ObjectKey], known: frozenset[str] | None
 ) -> None:
     """Note changes that a list shows and the watch has not delivered: it may be late, or it may be broken."""
-    if not shelf.is_watched or shelf.is_new_watch:
+    if not cache.is_watched or cache.is_new_watch:
         return
     now = time.monotonic()
     for key, body in fresh.items():
-        held = shelf.objects.get(key)
+        held = cache.objects.get(key)
         if held is not None and same_uid(held, body) and version_of(body) > version_of(held):
-            shelf.ahead.setdefault(uid_of(body), (version_of(body), now))
+            cache.ahead.setdefault(uid_of(body), (version_of(body), now))
     for key in gone:
-        uid = uid_of(shelf.objects[key])
+        uid = uid_of(cache.objects[key])
         if known is None or uid in known:
-            shelf.ahead.setdefault(uid, (0, now))
+            cache.ahead.setdefault(uid, (0, now))
 
 
 def is_stored(body: Body) -> bool:
@@ -461,8 +461,8 @@ def same_uid(one: Body, other: Body) -> bool:
     return uid_of(one) == uid_of(other)
 
 
-def _is_buried(shelf: Shelf, body: Body) -> bool:
-    return version_of(body) <= shelf.buried.get(uid_of(body), -1)
+def _is_buried(cache: InformerCache, body: Body) -> bool:
+    return version_of(body) <= cache.buried.get(uid_of(body), -1)
 
 
 def _reusing(known: Body, body: Body) -> Body:

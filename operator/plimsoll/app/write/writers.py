@@ -28,7 +28,7 @@ from plimsoll.app.refusals import Refusals
 from plimsoll.app.write.creation_order import largest_pods_first
 from plimsoll.app.write.executor import Executor, NameTaken, Note
 from plimsoll.app.write.notes import notes_of
-from plimsoll.app.write.postman import Postman
+from plimsoll.app.write.proposal_writer import ProposalWriter
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.domain.times import to_rfc3339
@@ -85,7 +85,7 @@ class Writers:
     wake: asyncio.Event
     beats: Beats = field(default_factory=Beats)
     backoff: Backoff = field(default_factory=Backoff)
-    postman: Postman | None = None
+    proposal_writer: ProposalWriter | None = None
     _running: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     _at_once: Counter[tuple[str, bool]] = field(default_factory=Counter)
     _waiting: dict[tuple[str, bool], deque[tuple[Case, float]]] = field(default_factory=dict)
@@ -115,8 +115,8 @@ class Writers:
         self.faults.forget_all_but(kept)
         self.refusals.forget_all_but(kept)
         self.backoff.forget_all_but(kept)
-        if self.postman is not None:
-            self.postman.forget_all_but(kept)
+        if self.proposal_writer is not None:
+            self.proposal_writer.forget_all_but(kept)
         self._names_taken &= set(kept)
         self._waits = {uid: self._waits[uid] for uid in kept if uid in self._waits}
         self._generations = {uid: self._generations[uid] for uid in kept if uid in self._generations}
@@ -125,8 +125,8 @@ class Writers:
     def due_in_seconds(self) -> Iterator[float]:
         """Yield the seconds until a failed write may be retried."""
         waits = [self.backoff.next_due_in_seconds(), self.executor.contests.next_due_in_seconds()]
-        if self.postman is not None:
-            waits.append(self.postman.backoff.next_due_in_seconds())
+        if self.proposal_writer is not None:
+            waits.append(self.proposal_writer.backoff.next_due_in_seconds())
         yield from (seconds for seconds in waits if seconds is not None)
         if self._names_taken:
             yield NAME_SECONDS
@@ -173,13 +173,13 @@ class Writers:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if self.postman is not None:
-            await self.postman.close()
+        if self.proposal_writer is not None:
+            await self.proposal_writer.close()
 
     def answer(self, orphans: Mail) -> None:
         """Begin to answer approvals that name no deployment. No pass waits for it."""
-        if self.postman is not None:
-            self.postman.answer(orphans)
+        if self.proposal_writer is not None:
+            self.proposal_writer.answer(orphans)
 
     def _begin(self, case: Case, now: float) -> None:
         lane = lane_of(case)
@@ -360,8 +360,8 @@ class Writers:
 
     async def _deliver(self, case: Case) -> None:
         """Write proposals and answers. They come after the workloads, and their failure changes nothing else."""
-        if self.postman is not None:
-            await self.postman.deliver(case)
+        if self.proposal_writer is not None:
+            await self.proposal_writer.deliver(case)
             self._progress(case)
 
     async def _events(self, case: Case, notes: Sequence[Note]) -> None:

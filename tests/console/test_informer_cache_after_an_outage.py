@@ -13,8 +13,8 @@ import pytest
 from plimsoll.adapters.api_errors import ClusterRefused
 from plimsoll.adapters.cluster import Cluster
 from plimsoll.adapters.kinds import PODS
-from plimsoll.console.sources import shelf as module
-from plimsoll.console.sources.shelf import DOUBTS, Shelf
+from plimsoll.console.sources import informer_cache as module
+from plimsoll.console.sources.informer_cache import DOUBTS, InformerCache
 from plimsoll.console.views.gaps import GapKind
 from plimsoll.domain.errors import SourceUnavailable
 
@@ -57,9 +57,9 @@ class Answers:
 async def seen_with(*answers: Exception | None) -> list[tuple[int, GapKind | None]]:
     """Return the text before each list after the first one, and at the end."""
     server = Answers([None, *answers])
-    shelf = Shelf(cast("Cluster", server), PODS, lambda body: body, lambda: None)
-    server.look = lambda: (len(shelf.objects), shelf.gap.reason if shelf.gap else None)
-    task = asyncio.create_task(shelf.run())
+    cache = InformerCache(cast("Cluster", server), PODS, lambda body: body, lambda: None)
+    server.look = lambda: (len(cache.objects), cache.gap.reason if cache.gap else None)
+    task = asyncio.create_task(cache.run())
     await server.ended.wait()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

@@ -25,7 +25,7 @@ logger = logging.getLogger("plimsoll.console")
 
 
 @dataclass(slots=True)
-class Pulse:
+class Heartbeat:
     """The operator's last sign of life; ``sign`` is None until the Lease was read, and where it may not be.
 
     Args:

@@ -25,7 +25,7 @@ logger = logging.getLogger("plimsoll.postman")
 
 
 @dataclass(slots=True)
-class Postman:
+class ProposalWriter:
     """Writes one deployment's mail. A write that fails stops no other one; the next pass after a pause repeats it."""
 
     cluster: Cluster

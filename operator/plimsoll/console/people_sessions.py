@@ -1,4 +1,4 @@
-"""The seats of a console for many people: each one reads the cluster with their own token."""
+"""The sessions of a console for many people: each one reads the cluster with their own token."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from plimsoll.adapters.cluster import Cluster
 from plimsoll.adapters.kinds import INFERENCE_DEPLOYMENTS
 from plimsoll.console.guards.people import People
 from plimsoll.console.guards.person import PERSON, Person
-from plimsoll.console.seats import Seat
+from plimsoll.console.sessions import Session
 from plimsoll.console.settings import OPERATOR
 from plimsoll.console.sources.reader import Reader
 from plimsoll.domain.keys import ObjectKey
 
 MOST_PEOPLE = 32
-"""Seats at the same time. Each holds a copy of what its person may see."""
+"""Sessions at the same time. Each holds a copy of what its person may see."""
 
 SWEEP_SECONDS = 60.0
-"""How often idle seats are looked for."""
+"""How often idle sessions are looked for."""
 
-SEAT = web.RequestKey("plimsoll_seat", Seat)
+SESSION = web.RequestKey("plimsoll_session", Session)
 
 logger = logging.getLogger("plimsoll.console")
 
 
-class PeopleSeats:
-    """Finds the seat of whoever the guards let in. Its middleware :meth:`seated` belongs after the guards.
+class PeopleSessions:
+    """Finds the session of whoever the guards let in. Its middleware :meth:`with_session` belongs after the guards.
 
     Args:
         server: URL of the API server.
@@ -49,7 +49,7 @@ class PeopleSeats:
         self._ca_file = ca_file
         self._namespaces = tuple(namespaces)
         self._operator = operator
-        self.people = People(self._seat_for, most=MOST_PEOPLE)
+        self.people = People(self._session_for, most=MOST_PEOPLE)
 
     async def __aenter__(self) -> Self:
         self._sweeping = asyncio.create_task(self._sweep())
@@ -60,27 +60,27 @@ class PeopleSeats:
         await asyncio.gather(self._sweeping, return_exceptions=True)
         await self.people.close()
 
-    async def of(self, request: web.Request) -> Seat:
-        """Return the seat of this request."""
-        return request[SEAT]
+    async def of(self, request: web.Request) -> Session:
+        """Return the session of this request."""
+        return request[SESSION]
 
     @web.middleware
-    async def seated(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Hold the person's seat as long as the request lasts, event streams included."""
+    async def with_session(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Hold the person's session as long as the request lasts, event streams included."""
         if PERSON not in request:
             return await handler(request)
-        async with self.people.session_of(request[PERSON]) as seat:
-            request[SEAT] = seat
+        async with self.people.session_of(request[PERSON]) as session:
+            request[SESSION] = session
             return await handler(request)
 
     @asynccontextmanager
-    async def _seat_for(self, person: Person) -> AsyncIterator[Seat]:
-        """Open a seat. The API server says who the person is; a token that it does not accept gets no seat."""
+    async def _session_for(self, person: Person) -> AsyncIterator[Session]:
+        """Open a session. The API server says who the person is; a token that it does not accept gets no session."""
         access = BearerAccess(self._server, person.token, self._ca_file)
         async with Cluster(bearer=access) as cluster:
             name = await cluster.user_name()
             async with Reader(cluster, await self._visible(cluster), operator=self._operator) as reader:
-                yield Seat(name, cluster, reader, access)
+                yield Session(name, cluster, reader, access)
 
     async def _visible(self, cluster: Cluster) -> Sequence[str]:
         """Return the namespaces that the person may see. The names of the others are not shown either."""

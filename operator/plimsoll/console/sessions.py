@@ -19,7 +19,7 @@ from plimsoll.domain.errors import SourceUnavailable
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class Session:
     """One person at the console: the user name, the API server with the person's credentials, and what was read.
 
     ``bearer`` are the credentials of a person who signed in; None for the person of a kubeconfig.
@@ -31,11 +31,11 @@ class Seat:
     bearer: BearerAccess | None = None
 
 
-class Seats(Protocol):
-    """Finds the seat of a request."""
+class Sessions(Protocol):
+    """Finds the session of a request."""
 
-    async def of(self, request: web.Request) -> Seat:
-        """Return the seat of whoever sent the request. Raises aiohttp's HTTPUnauthorized for nobody."""
+    async def of(self, request: web.Request) -> Session:
+        """Return the session of whoever sent the request. Raises aiohttp's HTTPUnauthorized for nobody."""
         ...
 
     async def __aenter__(self) -> Self:
@@ -47,7 +47,7 @@ class Seats(Protocol):
         ...
 
 
-class OneSeat:
+class OneSession:
     """The local console: everybody who has the cookie is the person of the kubeconfig."""
 
     def __init__(self, settings: ConsoleSettings, fallback: str) -> None:
@@ -59,7 +59,7 @@ class OneSeat:
         cluster = await self._stack.enter_async_context(Cluster(self._settings.kubeconfig, self._settings.context))
         fallback = (self._fallback,) if self._fallback else ()
         reader = Reader(cluster, self._settings.namespaces, fallback, self._settings.operator)
-        self._seat = Seat("", cluster, await self._stack.enter_async_context(reader))
+        self._session = Session("", cluster, await self._stack.enter_async_context(reader))
         naming = asyncio.create_task(self._learn_name())
         self._stack.callback(naming.cancel)
         return self
@@ -67,15 +67,15 @@ class OneSeat:
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
-    async def of(self, request: web.Request) -> Seat:  # noqa: ARG002 - one person, whatever is asked
-        """Return the only seat."""
-        return self._seat
+    async def of(self, request: web.Request) -> Session:  # noqa: ARG002 - one person, whatever is asked
+        """Return the only session."""
+        return self._session
 
     async def _learn_name(self) -> None:
         """Ask the API server for the person's name. A page never waits for it."""
         with contextlib.suppress(ClusterRefused):  # an API server before 1.28 does not say it
-            name = await _name(self._seat.cluster)
-            self._seat = Seat(name, self._seat.cluster, self._seat.reader)
+            name = await _name(self._session.cluster)
+            self._session = Session(name, self._session.cluster, self._session.reader)
 
 
 async def _name(cluster: Cluster) -> str:

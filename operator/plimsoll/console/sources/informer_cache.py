@@ -41,7 +41,7 @@ logger = logging.getLogger("plimsoll.console")
 
 
 @dataclass
-class Shelf:
+class InformerCache:
     """The objects of one kind in one scope.
 
     Args:
