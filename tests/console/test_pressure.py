@@ -62,17 +62,17 @@ def test_a_row_has_two_gauges_with_their_figures_and_a_mark_for_each_queue() -> 
     known = past({POD: PodPast(values(0.2, 0.5), values(3, 9), values(0, 4), 2.2)})
     found = row(use, known)
     assert (found.hold.now, found.hold.figures, found.hold.step) == ("50 %", "500 of 1,000 tokens", LoadStep.BELOW_70)
-    assert (found.berths.now, found.berths.figures) == ("90 %", "9 of 10 requests")
+    assert (found.sequence_slots.now, found.sequence_slots.figures) == ("90 %", "9 of 10 requests")
     assert found.hold.steps[-3:] == (LoadStep.UNKNOWN, LoadStep.BELOW_30, LoadStep.BELOW_70)
-    assert found.berths.steps[-2:] == (LoadStep.BELOW_50, LoadStep.BELOW_FULL)
-    assert found.berths.queued[-2:] == (False, True)
-    assert len(found.hold.steps) == len(found.berths.queued) == 60
+    assert found.sequence_slots.steps[-2:] == (LoadStep.BELOW_50, LoadStep.BELOW_FULL)
+    assert found.sequence_slots.queued[-2:] == (False, True)
+    assert len(found.hold.steps) == len(found.sequence_slots.queued) == 60
     assert (found.waiting, found.preemptions, found.pods) == ("4", "2", "1 of 1 pods report")
 
 
 def test_no_prometheus_is_unknown_everywhere_and_never_0() -> None:
     found = row(LiveUse(pods=1), None)
-    assert (found.hold.now, found.berths.now, found.waiting, found.preemptions) == ("unknown",) * 4
+    assert (found.hold.now, found.sequence_slots.now, found.waiting, found.preemptions) == ("unknown",) * 4
     assert found.hold.step is LoadStep.UNKNOWN
     assert found.hold.is_stale
     assert found.is_unknown
@@ -114,8 +114,8 @@ def test_impossible_values_of_the_past_are_no_samples(odd: float) -> None:
     known = past({POD: PodPast(values(0.5, odd), values(2, -1), values(0, math.nan))})
     found = row(holding(0.5), known)
     assert found.hold.steps[-2:] == (LoadStep.BELOW_70, LoadStep.UNKNOWN)
-    assert found.berths.steps[-2:] == (LoadStep.BELOW_30, LoadStep.UNKNOWN)
-    assert found.berths.queued[-2:] == (False, False)
+    assert found.sequence_slots.steps[-2:] == (LoadStep.BELOW_30, LoadStep.UNKNOWN)
+    assert found.sequence_slots.queued[-2:] == (False, False)
 
 
 def test_pods_count_by_the_size_of_their_caches_and_only_where_they_have_samples() -> None:
@@ -167,7 +167,7 @@ def test_5000_deployments_are_ranked_and_only_a_page_of_100_is_drawn() -> None:
         uses = uses_of(asked, LiveReading(LiveState.ANSWERS, lasts), NOW)
         page = worst_first(uses, NOW)[:PAGE_SIZE]
         drawn = [pressure_row(key, asked[key], uses[key], known, NOW) for key in page]
-        assert all(each.hold.strip.bands and each.berths.strip.bands for each in drawn)
+        assert all(each.hold.strip.bands and each.sequence_slots.strip.bands for each in drawn)
         return drawn
 
     with counted_calls() as calls:

@@ -136,7 +136,7 @@ class Engine:
         if not self._waiting:
             return None
         if self.running >= self._limits.max_num_seqs:
-            return Obstacle.BERTHS
+            return Obstacle.SEQUENCE_SLOTS
         return Obstacle.STEP if self._can_admit() else Obstacle.CACHE
 
     def requests(self) -> tuple[Request, ...]:

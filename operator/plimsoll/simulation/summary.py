@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from plimsoll.simulation.course import Event, Happening, Moment, Totals
+from plimsoll.simulation.result import Event, Happening, Moment, Totals
 from plimsoll.simulation.workload import Workload
 
 _MINUTE = 60
@@ -21,7 +21,7 @@ def _filling(workload: Workload, moments: Sequence[Moment], events: Sequence[Eve
     rate = f"{workload.requests_per_second:g} requests/s"
     full = [
         f"{name} after {minutes(first[kind])}"
-        for kind, name in ((Happening.CACHE_FULL, "the KV cache fills"), (Happening.BERTHS_FULL, "the berths fill"))
+        for kind, name in ((Happening.CACHE_FULL, "the KV cache fills"), (Happening.SLOTS_FULL, "the berths fill"))
         if kind in first
     ]
     if full:

@@ -112,7 +112,7 @@ def _row(line: Line, use: LiveUse, now: float) -> tuple[RenderableType, ...]:
         Text("no estimate", style="bright_black") if figures is None else bar(figures),
         "" if figures is None else f"{gib(figures.upper)}/{gib(figures.budget)}",
         _gauge(use.kv, now),
-        _gauge(use.berths, now),
+        _gauge(use.sequence_slots, now),
         _number(use.waiting, now),
         row.summary or UNKNOWN,
         dollars(row.hourly_price),

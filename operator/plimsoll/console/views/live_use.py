@@ -87,7 +87,7 @@ class LiveUse:
     reporting: int = 0
 
     @property
-    def berths(self) -> Sample | None:
+    def sequence_slots(self) -> Sample | None:
         """The share of the batch places that are taken, 0 to 1; more where the engines run more than the status says.
 
         None where either number is not known.

@@ -82,7 +82,7 @@ class PressureRow:
 
     key: ObjectKey
     hold: Gauge
-    berths: Gauge
+    sequence_slots: Gauge
     waiting: str
     preemptions: str
     pods: str
@@ -91,7 +91,7 @@ class PressureRow:
     @property
     def is_unknown(self) -> bool:
         """Whether no engine of the deployment has said anything."""
-        return not (self.hold.age or self.berths.age)
+        return not (self.hold.age or self.sequence_slots.age)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ def worst_first(uses: Mapping[ObjectKey, LiveUse], now: float) -> list[ObjectKey
 
 
 def _rank(use: LiveUse, now: float) -> tuple[int, float, float]:
-    fullest = max((each.value for each in (use.kv, use.berths) if each is not None), default=0.0)
+    fullest = max((each.value for each in (use.kv, use.sequence_slots) if each is not None), default=0.0)
     waiting = 0.0 if use.waiting is None else use.waiting.value
     unknown = 2 if not use.samples else 1 if use.is_stale(now) else 0
     return (unknown, -fullest, -waiting)
@@ -178,7 +178,9 @@ def pressure_row(
     return PressureRow(
         key=key,
         hold=_gauge(use.kv, _tokens(use), columns.kv, past, now),
-        berths=_gauge(use.berths, _running(use), columns.berths, past, now, queued=columns.queued),
+        sequence_slots=_gauge(
+            use.sequence_slots, _running(use), columns.sequence_slots, past, now, queued=columns.queued
+        ),
         waiting=UNKNOWN if use.waiting is None else count(round(use.waiting.value)),
         preemptions=UNKNOWN if columns.preemptions is None else count(round(columns.preemptions)),
         pods=_pods(use),
@@ -246,7 +248,7 @@ class _Columns:
     """The values of a deployment's columns; None where a column has no samples."""
 
     kv: tuple[float | None, ...] = ()
-    berths: tuple[float | None, ...] = ()
+    sequence_slots: tuple[float | None, ...] = ()
     queued: tuple[bool, ...] = ()
     preemptions: float | None = None
 
@@ -258,7 +260,7 @@ class _Columns:
         known = [each.preemptions for _, each in mine if each.preemptions is not None]
         return _Columns(
             kv=_each(mine, past, lambda each: each.kv, is_share, _mean_share),
-            berths=_each(mine, past, lambda each: each.running, is_count, _share_of_places),
+            sequence_slots=_each(mine, past, lambda each: each.running, is_count, _share_of_places),
             queued=tuple(bool(waiting) for waiting in _each(mine, past, lambda each: each.waiting, is_count, _total)),
             preemptions=sum(known) if known else None,
         )

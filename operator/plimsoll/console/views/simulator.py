@@ -11,8 +11,8 @@ from plimsoll.console.drawing.timeline import Axis, Curve, area, line, steps
 from plimsoll.console.views.words import UNKNOWN, count, gib, percent
 from plimsoll.rebalance.state.memory import FIRST_STARTUP_SECONDS
 from plimsoll.rebalance.state.policy import Mode
-from plimsoll.simulation.course import Happening, evenly
 from plimsoll.simulation.presets import PRESETS, Preset
+from plimsoll.simulation.result import Happening, evenly
 from plimsoll.simulation.summary import clock
 
 Body = Mapping[str, Any]
@@ -23,7 +23,7 @@ _NUMBER_WIDTH = 16.0
 
 _KINDS = {
     Happening.CACHE_FULL: ("\u25b2", "the KV cache is full", "bad"),
-    Happening.BERTHS_FULL: ("\u25b2", "the berths are full", "bad"),
+    Happening.SLOTS_FULL: ("\u25b2", "the berths are full", "bad"),
     Happening.PREEMPTION: ("\u25b2", "preemption", "bad"),
     Happening.GAVE_UP: ("\u2717", "clients give up", "bad"),
     Happening.LOST: ("\u2717", "requests are lost", "bad"),

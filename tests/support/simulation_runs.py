@@ -1,4 +1,4 @@
-"""Trials of the simulator on a small model, whose runs take a fraction of a second."""
+"""Simulation runs on a small model, whose runs take a fraction of a second."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from plimsoll.domain.outcomes import Split
 from plimsoll.placement.sizing import Sized, size_on
 from plimsoll.rebalance.state.policy import Mode, RebalancePolicy
 from plimsoll.simulation.kind import Kind, Limits, kind_of_replica
-from plimsoll.simulation.trial import Trial
+from plimsoll.simulation.run import SimulationRun
 from plimsoll.simulation.workload import Workload
 
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
@@ -52,6 +52,8 @@ HEAVY = Workload(4.0, 800, 300, minutes=10)
 """Far above it."""
 
 
-def trial(workload: Workload = HEAVY, bounds: RebalancePolicy = OFF, found: Kind | None = None, seed: int = 1) -> Trial:
-    """A trial that starts replicas within two minutes."""
-    return Trial(kind() if found is None else found, workload, bounds, startup_seconds=120, seed=seed)
+def simulation_run(
+    workload: Workload = HEAVY, bounds: RebalancePolicy = OFF, found: Kind | None = None, seed: int = 1
+) -> SimulationRun:
+    """A simulation run that starts replicas within two minutes."""
+    return SimulationRun(kind() if found is None else found, workload, bounds, startup_seconds=120, seed=seed)

@@ -15,7 +15,7 @@ class Happening(StrEnum):
 
     CACHE_FULL = "CacheFull"
     """A request waits because a replica's KV cache has no room for it."""
-    BERTHS_FULL = "BerthsFull"
+    SLOTS_FULL = "BerthsFull"
     """A request waits because a replica runs as many as it may."""
     PREEMPTION = "Preemption"
     """Running requests lose their KV cache to others."""
@@ -112,8 +112,8 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
-    """The course of a simulation; ``summary`` is its first sentence."""
+class SimulationResult:
+    """The result of a simulation run; ``summary`` is its first sentence."""
 
     summary: str
     moments: tuple[Moment, ...]

@@ -23,7 +23,7 @@ allows. The live loop then reads half as many samples, and a run takes half as l
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class SimulationRun:
     """The subject of a simulation.
 
     Attributes:
