@@ -13,30 +13,30 @@ from plimsoll.app.plan.inbox import MOST_ORPHANS, Inbox
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.rebalance.inbox import GRACE_SECONDS, LIFE_SECONDS, MOST_ANSWERED
 from tests.support.live_passes import AUTO, EASY, L4, L40S, PRESSURE, Open, live_part, pools
-from tests.support.mailroom import Mailroom
+from tests.support.proposal_passes import ProposalPasses
 from tests.support.work import counted_calls
 
 ADVICE = AUTO | {"mode": "Recommend"}
 MOVES = AUTO | {"moves": "Recommend"}
 
 
-async def under_pressure(opened: Open, *names: str, rebalancing: dict[str, Any] | None = None) -> Mailroom:
+async def under_pressure(opened: Open, *names: str, rebalancing: dict[str, Any] | None = None) -> ProposalPasses:
     """Deployments on L40S that want one replica more; by default one that only advises."""
     there = opened(l40s=8)
     for name in names or ("asks",):
         there.put(name, L40S, rebalancing=ADVICE if rebalancing is None else rebalancing)
-    room = Mailroom.open(there)
+    room = ProposalPasses.open(there)
     await there.settle()
     for case in there.make().values():
         there.load(case, PRESSURE)
     return room
 
 
-async def too_small(opened: Open, rebalancing: dict[str, Any]) -> Mailroom:
+async def too_small(opened: Open, rebalancing: dict[str, Any]) -> ProposalPasses:
     """A deployment whose engine got too little KV cache on its L4."""
     there = opened(l4=1, l40s=1)
     there.put("asks", L4, L40S, rebalancing=rebalancing)
-    room = Mailroom.open(there)
+    room = ProposalPasses.open(there)
     await there.settle()
     there.load(there.make()["asks"], EASY, capacity=1000)
     return room
@@ -54,7 +54,7 @@ async def test_a_proposal_is_written_once_and_then_nothing(opened: Open) -> None
     room.there.load((await room.turn())["asks"], 0.97)
     assert [each["id"] for each in room.proposals()] == [body["id"]], "the load wobbles, the proposal does not"
     assert len(room.box.calls) == 1
-    assert room.there.make()["asks"].mail.is_empty
+    assert room.there.make()["asks"].outbox.is_empty
 
 
 async def test_a_proposal_has_everything_that_a_decision_needs_and_the_api_takes_it(opened: Open) -> None:
@@ -113,7 +113,7 @@ async def test_without_the_kinds_there_is_the_sentence_in_the_status_and_nothing
     room = await under_pressure(opened)
     room.there.passes.inbox = Inbox(lambda: False)
     case = (await room.turn())["asks"]
-    assert (case.tray, room.box.calls) == (None, [])
+    assert (case.inbox, room.box.calls) == (None, [])
     assert live_part(case)["proposal"].startswith("Set spec.replicas to 2. ")
     assert "proposalId" not in live_part(case)
 
@@ -171,7 +171,7 @@ async def test_an_approved_replica_is_added_as_in_auto_mode_and_stays(opened: Op
     room.there.load((await room.turn())["asks"], EASY)
     after = (await room.turn())["asks"]
     assert (pools(after), live_part(after)["targetReplicas"]) == ({(L40S, "Active"): 2}, 2)
-    assert room.there.make()["asks"].mail.is_empty
+    assert room.there.make()["asks"].outbox.is_empty
 
 
 async def test_an_approved_move_is_made_and_another_one_is_not(opened: Open) -> None:
@@ -223,7 +223,7 @@ async def test_a_stale_id_changes_nothing_and_says_so(opened: Open) -> None:
     assert body is not None
     status = PlacementApprovalStatus.model_validate(body["status"], strict=True, by_alias=True, by_name=False)
     assert status.message.startswith(f"Nothing was changed: asks has no proposal {'0' * 12} any more.")
-    assert room.there.make()["asks"].mail.is_empty
+    assert room.there.make()["asks"].outbox.is_empty
 
 
 async def test_an_id_that_was_never_shown_cannot_be_approved_in_advance(opened: Open) -> None:
@@ -360,7 +360,7 @@ async def test_a_rejected_proposal_is_shown_as_such_and_not_made_until_it_would_
     assert room.outcome(answer) == "Rejected"
     assert f"not made again before {body['expiresAt']}" in room.message_of(answer)
     assert room.proposals()[0]["metadata"]["labels"]["plimsoll.dev/state"] == "Rejected"
-    assert room.there.make()["asks"].mail.is_empty
+    assert room.there.make()["asks"].outbox.is_empty
     room.there.now += LIFE_SECONDS
     for _ in range(2):
         room.there.load(room.there.make()["asks"], PRESSURE)
@@ -387,7 +387,7 @@ async def test_a_proposal_that_cannot_be_written_harms_nobody_and_is_tried_again
     opened: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
     room = await under_pressure(opened, "asks", "honest")
-    refused = room.there.make()["asks"].mail.posted[0]["metadata"]["name"]
+    refused = room.there.make()["asks"].outbox.posted[0]["metadata"]["name"]
     room.box.refused = {refused: 403}
     cases = await room.turn()
     assert [each["deployment"] for each in room.proposals()] == ["honest"]
@@ -484,8 +484,8 @@ async def test_an_inbox_that_raises_leaves_the_plan_as_it_is(opened: Open, monke
     def fails(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(Inbox, "mail", fails)
-    monkeypatch.setattr(Inbox, "tray", fails)
+    monkeypatch.setattr(Inbox, "outbox", fails)
+    monkeypatch.setattr(Inbox, "of", fails)
     case = (await room.turn())["asks"]
     assert (case.fault, pools(case)) == (None, {(L40S, "Active"): 1})
     assert live_part(case)["proposal"].startswith("Set spec.replicas to 2. ")

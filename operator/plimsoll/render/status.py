@@ -417,8 +417,8 @@ def _rebalancing(report: RebalancingReport) -> dict[str, Any]:
         "lastChange": report.last_change,
         "learned": None if report.learned is None else _learned(report.learned),
         "approved": report.approved or None,
-        "rejected": [_refusal(each) for each in report.book.refusals],
-        "carriedOut": list(report.book.carried_out),
+        "rejected": [_refusal(each) for each in report.answered.refusals],
+        "carriedOut": list(report.answered.carried_out),
         "hints": list(report.hints),
     }
 

@@ -9,7 +9,7 @@ from plimsoll.domain.proposals import Proposal
 from plimsoll.placement.hypothesis import WhatIf
 from plimsoll.placement.pools import Decision
 from plimsoll.rebalance.decide import Decided
-from plimsoll.rebalance.inbox import Book, Desk, Vote, proposal_id
+from plimsoll.rebalance.inbox import AnsweredProposals, PendingProposals, Vote, proposal_id
 from plimsoll.rebalance.state.decisions import Change, LoopDecision
 from plimsoll.rebalance.state.policy import RebalancePolicy
 
@@ -41,22 +41,26 @@ def is_carried_out(policy: RebalancePolicy, decided: Decided) -> bool:
     return has_place and policy.carries_out(decided.decision)
 
 
-def offered_by(decided: Decided, what_if: WhatIf, desk: Desk | None) -> Offered | None:
+def offered_by(decided: Decided, what_if: WhatIf, pending: PendingProposals | None) -> Offered | None:
     """Return the change that people may decide: one with a destination, or one that others can make room for."""
-    if desk is None:
+    if pending is None:
         return None
     change, answer, now = decided.decision, decided.answer, what_if.decision
     if decided.room is not None:
-        return _offered(desk, decided.room.change, now, decided.room.then, decided.proposal)
+        return _offered(pending, decided.room.change, now, decided.room.then, decided.proposal)
     if answer is None or not is_change(change):
         return None
-    return _offered(desk, change, now, answer.decision, decided.proposal)
+    return _offered(pending, change, now, answer.decision, decided.proposal)
 
 
-def _offered(desk: Desk, change: Change, now: Decision, then: Decision, proposal: Proposal | None) -> Offered:
-    return Offered(proposal_id(desk.uid, desk.generation, change, now, then), now, then, change, proposal)
+def _offered(
+    pending: PendingProposals, change: Change, now: Decision, then: Decision, proposal: Proposal | None
+) -> Offered:
+    return Offered(proposal_id(pending.uid, pending.generation, change, now, then), now, then, change, proposal)
 
 
-def approval_of(offered: Offered | None, desk: Desk | None, book: Book, now: float) -> Vote | None:
+def approval_of(
+    offered: Offered | None, pending: PendingProposals | None, answered: AnsweredProposals, now: float
+) -> Vote | None:
     """Return the approval that lets the loop make this change now."""
-    return None if desk is None or offered is None else desk.approval(book, offered.id, now)
+    return None if pending is None or offered is None else pending.approval(answered, offered.id, now)

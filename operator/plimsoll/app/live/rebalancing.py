@@ -17,7 +17,7 @@ from plimsoll.api.v1alpha1 import (
 from plimsoll.app.live.approving import Offered, approval_of, is_carried_out, is_change, offered_by
 from plimsoll.app.reading.objects import Surroundings
 from plimsoll.app.record.reading import Record
-from plimsoll.app.record.values import book_of
+from plimsoll.app.record.values import answered_of
 from plimsoll.app.watch.scale_writes import LEAST_CHANGES
 from plimsoll.domain.outcomes import MemoryEstimate
 from plimsoll.domain.proposals import Proposal
@@ -27,7 +27,7 @@ from plimsoll.placement.hypothesis import WhatIf
 from plimsoll.placement.other_steps import OtherStep
 from plimsoll.rebalance.decide import Decided, decide, kind_of
 from plimsoll.rebalance.figures import LiveFigures, live_figures
-from plimsoll.rebalance.inbox import Book, Desk
+from plimsoll.rebalance.inbox import AnsweredProposals, PendingProposals
 from plimsoll.rebalance.law.capacity import ReplicaModel
 from plimsoll.rebalance.signals.load import LoadSummary, summarize
 from plimsoll.rebalance.signals.metrics import SignalState
@@ -53,7 +53,7 @@ a change that is taken back within half an hour is a flip (:mod:`plimsoll.rebala
 class Standing:
     """The state of the live loop for one object, read from its status.
 
-    ``approved`` means that people have approved the target in Recommend mode. ``book`` holds people's answers.
+    ``approved`` means that people have approved the target in Recommend mode. ``answered`` holds people's answers.
     ``memory`` is what this process remembers, and ``learned`` the part of it that the status keeps.
     """
 
@@ -62,7 +62,7 @@ class Standing:
     history: ChangeHistory
     last_change: str | None = None
     approved: bool = False
-    book: Book = field(default_factory=Book)
+    answered: AnsweredProposals = field(default_factory=AnsweredProposals)
     memory: LoopMemory = field(default_factory=LoopMemory, compare=False, repr=False)
     learned: Learned | None = None
 
@@ -96,7 +96,7 @@ class Standing:
         if not is_ours or entry.base_replicas != base or target is None:
             target, approved = base, False
         changes = record.history, entry.last_change
-        return Standing(base, target, *changes, bool(approved), book_of(entry), memory, learned)
+        return Standing(base, target, *changes, bool(approved), answered_of(entry), memory, learned)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ class Turn:
     @property
     def is_rejected(self) -> bool:
         """Whether somebody rejected the change that this turn would propose."""
-        return self.offered_id is not None and self.standing.book.refuses(self.offered_id)
+        return self.offered_id is not None and self.standing.answered.refuses(self.offered_id)
 
     @property
     def acted(self) -> bool:
@@ -199,7 +199,7 @@ class Turn:
             learned=standing.learned,
             diagnosis=None if self.decided is None else self.decided.kind.value,
             approved=standing.approved,
-            book=standing.book,
+            answered=standing.answered,
             hints=self.hints,
         )
 
@@ -222,7 +222,7 @@ def take_turn(
     what_if: WhatIf,
     *,
     now: float,
-    desk: Desk | None = None,
+    pending: PendingProposals | None = None,
     allowance: Allowance | None = None,
     contested: bool = False,
 ) -> Turn:
@@ -238,7 +238,7 @@ def take_turn(
         reading: the latest signals.
         what_if: answers what the object would get for a change.
         now: POSIX seconds.
-        desk: the proposals of this object that stand, and people's answers. None: nobody can approve anything.
+        pending: the proposals of this object that stand, and people's answers. None: nobody can approve anything.
         allowance: what the hour and the rest of the cluster allow. None: everything.
         contested: whether others keep changing ``spec.replicas``.
 
@@ -261,7 +261,9 @@ def take_turn(
     )
     decided = decide(situation, what_if)
     standing = replace(standing, history=history, memory=decided.memory, learned=_worth_writing(standing, decided))
-    turn = _answered(spec, policy, replace(standing, book=_heard(standing, desk, now)), decided, what_if, desk, now)
+    turn = _answered(
+        spec, policy, replace(standing, answered=_heard(standing, pending, now)), decided, what_if, pending, now
+    )
     if not turn.acted and decided.decision.reason is DecisionReason.METRICS_UNAVAILABLE:
         turn = replace(turn, detail=reading.error or (reading.gateway.error if reading.gateway else ""))
     figures = live_figures(situation, decided, turn.standing.target_replicas)
@@ -270,8 +272,8 @@ def take_turn(
     )
 
 
-def _heard(standing: Standing, desk: Desk | None, now: float) -> Book:
-    return standing.book if desk is None else desk.heard(standing.book, now)
+def _heard(standing: Standing, pending: PendingProposals | None, now: float) -> AnsweredProposals:
+    return standing.answered if pending is None else pending.heard(standing.answered, now)
 
 
 def _answered(
@@ -280,19 +282,19 @@ def _answered(
     standing: Standing,
     decided: Decided,
     what_if: WhatIf,
-    desk: Desk | None,
+    pending: PendingProposals | None,
     now: float,
 ) -> Turn:
     """Carry the decision out where the spec or a person allows it; else offer it."""
-    offered = offered_by(decided, what_if, desk)
-    vote = None if decided.answer is None else approval_of(offered, desk, standing.book, now)
+    offered = offered_by(decided, what_if, pending)
+    vote = None if decided.answer is None else approval_of(offered, pending, standing.answered, now)
     if vote is None and not is_carried_out(policy, decided):
         known = None if offered is None else offered.id
         return Turn(standing, decided.decision, decided.proposal, offered_id=known, offered=offered)
     if vote is None:
         return _carried_out(standing, decided, now)
     turn = _carried_out(standing, decided, now, f" Approved by {vote.by}.")
-    return replace(turn, standing=_approved(spec, turn.standing, standing.book.with_carried_out(vote)))
+    return replace(turn, standing=_approved(spec, turn.standing, standing.answered.with_carried_out(vote)))
 
 
 def _carried_out(standing: Standing, decided: Decided, now: float, who: str = "") -> Turn:
@@ -310,10 +312,12 @@ def _carried_out(standing: Standing, decided: Decided, now: float, who: str = ""
     return Turn(moved_on, decision, decided.proposal, answer=answer)
 
 
-def _approved(spec: InferenceDeploymentSpec, standing: Standing, book: Book) -> Standing:
+def _approved(spec: InferenceDeploymentSpec, standing: Standing, answered: AnsweredProposals) -> Standing:
     """Return the standing after an approved change. In Recommend mode the status says whose number the target is."""
     is_peoples = spec.rebalancing.mode is RebalancingMode.RECOMMEND
-    return replace(standing, approved=is_peoples and standing.target_replicas != standing.base_replicas, book=book)
+    return replace(
+        standing, approved=is_peoples and standing.target_replicas != standing.base_replicas, answered=answered
+    )
 
 
 def _worth_writing(standing: Standing, decided: Decided) -> Learned | None:

@@ -15,7 +15,7 @@ from plimsoll.app.live.quiet_watch import IdleWanted
 from plimsoll.app.live.rebalancing import Running, Standing, Turn, may_sleep, policy_of
 from plimsoll.app.live.season_watch import DaysWanted
 from plimsoll.app.live.signal_watch import CAPACITY_WINDOW_SECONDS, HISTORY_SECONDS, STALE_MEMORY_SECONDS, Wanted
-from plimsoll.app.plan.inbox import Mail, Tray
+from plimsoll.app.plan.inbox import DeploymentInbox, Outbox
 from plimsoll.app.reading.lessons import Contribution, contribution
 from plimsoll.app.reading.objects import Surroundings, is_updating, pool_views
 from plimsoll.app.reading.spec_digests import SpecDigests, digests_of
@@ -106,8 +106,8 @@ class Case:
     awaits: tuple[str, ...] = ()
     manifests: list[Manifest] = field(default_factory=list)
     new_status: Mapping[str, Any] | None = None
-    tray: Tray | None = None
-    mail: Mail = field(default_factory=Mail)
+    inbox: DeploymentInbox | None = None
+    outbox: Outbox = field(default_factory=Outbox)
 
     @property
     def uid(self) -> str:

@@ -17,7 +17,7 @@ from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.times import from_rfc3339, to_rfc3339
 from plimsoll.domain.workload import Manifest
-from plimsoll.rebalance.inbox import Board, Book, Desk, Outcome, Posted, Vote, board_of
+from plimsoll.rebalance.inbox import AnsweredProposals, Board, Outcome, PendingProposals, Posted, Vote, board_of
 from plimsoll.rebalance.state.history import ChangeKind
 from plimsoll.render.approval_words import orphan_sentence, outcome_sentence
 from plimsoll.render.placement_proposals import STATE_LABEL, Found, Owner, in_state, placement_proposal
@@ -32,7 +32,7 @@ logger = logging.getLogger("plimsoll.inbox")
 
 
 @dataclass(frozen=True, slots=True)
-class Mail:
+class Outbox:
     """The writes of one pass about one deployment: proposals to write and to delete, approvals to answer and to delete.
 
     ``answered`` holds each approval with its new status.
@@ -57,12 +57,12 @@ class _Answer(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Tray:
+class DeploymentInbox:
     """The objects of one deployment: proposals by id and approvals by uid, as the cluster has them."""
 
     proposals: Mapping[str, Body]
     approvals: Mapping[str, Body]
-    desk: Desk
+    pending: PendingProposals
 
 
 @dataclass(slots=True)
@@ -100,7 +100,7 @@ class Inbox:
             if vote is not None:
                 self._approvals.setdefault(_about(body, body["spec"]), []).append(_Answer(body, vote))
 
-    def tray(self, owner: Owner) -> Tray | None:
+    def of(self, owner: Owner) -> DeploymentInbox | None:
         """Return what there is about one deployment; None where the cluster has no such kinds."""
         if not self._is_open:
             return None
@@ -112,41 +112,49 @@ class Inbox:
         answers = self._approvals.get(owner.key, ())
         votes = sorted((each.vote for each in answers), key=lambda vote: (vote.created, vote.uid))
         posted = tuple(found for _, found in proposals.values())
-        return Tray(
+        return DeploymentInbox(
             {name: body for name, (body, _) in proposals.items()},
             {each.vote.uid: each.body for each in answers},
-            Desk(owner.uid, owner.generation, posted, tuple(votes)),
+            PendingProposals(owner.uid, owner.generation, posted, tuple(votes)),
         )
 
-    def mail(self, owner: Owner, tray: Tray, book: Book, turn: Turn | None, fleet: Fleet, now: float) -> Mail:
+    def outbox(
+        self,
+        owner: Owner,
+        inbox: DeploymentInbox,
+        answered: AnsweredProposals,
+        turn: Turn | None,
+        fleet: Fleet,
+        now: float,
+    ) -> Outbox:
         """Return what is to be written about one deployment after its turn.
 
         Args:
             owner: the deployment.
-            tray: what there was before the turn.
-            book: people's answers so far, with those of this turn.
+            inbox: what there was before the turn.
+            answered: people's answers so far, with those of this turn.
             turn: its turn in this pass; None where it had none.
             fleet: where prices are read from.
             now: POSIX seconds.
         """
         made = None if turn is None else turn.offered_id
         board = board_of(
-            tray.desk,
-            book,
+            inbox.pending,
+            answered,
             made,
-            self._since(tray, made, now),
+            self._since(inbox, made, now),
             acted=turn is not None and turn.acted,
             now=now,
             changed_at=None if turn is None else turn.standing.history.last(*ChangeKind),
         )
-        return Mail(
-            posted=(*_relabelled(tray, board), *_new(owner, board, turn, fleet, now)),
-            withdrawn=tuple(tray.proposals[each] for each in board.withdrawn),
-            answered=tuple(_answered(owner, tray, book, now)),
-            spent=tuple(tray.approvals[vote.uid] for vote in tray.desk.spent()),
+        return Outbox(
+            posted=(*_relabelled(inbox, board), *_new(owner, board, turn, fleet, now)),
+            withdrawn=tuple(inbox.proposals[each] for each in board.withdrawn),
+            answered=tuple(_answered(owner, inbox, answered, now)),
+            spent=tuple(inbox.approvals[vote.uid] for vote in inbox.pending.spent()),
         )
 
-    def orphans(self, served: Collection[ObjectKey], now: float) -> Mail:
+    def orphans(self, served: Collection[ObjectKey], now: float) -> Outbox:
         """Return the answers to approvals that name no deployment of the cluster."""
         strays = [
             each
@@ -159,14 +167,14 @@ class Inbox:
             (body, _status(Outcome.STALE, orphan_sentence(_about(body, body["spec"])), now))
             for body, _ in _in_turns(strays)[:MOST_ORPHANS]
         ]
-        return Mail(answered=tuple(answered))
+        return Outbox(answered=tuple(answered))
 
-    def _since(self, tray: Tray, made: str | None, now: float) -> dict[str, float]:
+    def _since(self, inbox: DeploymentInbox, made: str | None, now: float) -> dict[str, float]:
         """Return when each proposal was made last. After a restart, the time of the first look counts."""
-        uid = tray.desk.uid
+        uid = inbox.pending.uid
         if made is not None:
             self._last_made[uid, made] = now
-        ids = {*tray.proposals, *([] if made is None else [made])}
+        ids = {*inbox.proposals, *([] if made is None else [made])}
         for each in [key for key in self._last_made if key[0] == uid and key[1] not in ids]:
             del self._last_made[each]
         return {each: self._last_made.setdefault((uid, each), now) for each in ids}
@@ -238,12 +246,12 @@ def _seconds(text: Any) -> float:
     return at
 
 
-def _relabelled(tray: Tray, board: Board) -> Iterator[Manifest]:
+def _relabelled(inbox: DeploymentInbox, board: Board) -> Iterator[Manifest]:
     """Yield the proposals whose label does not show their state."""
-    states = {posted.id: posted.state for posted in tray.desk.posted}
+    states = {posted.id: posted.state for posted in inbox.pending.posted}
     for proposal, state in board.kept:
         if states[proposal] != state:
-            yield in_state(dict(tray.proposals[proposal]), state)
+            yield in_state(dict(inbox.proposals[proposal]), state)
 
 
 def _new(owner: Owner, board: Board, turn: Turn | None, fleet: Fleet, now: float) -> Iterator[Manifest]:
@@ -255,20 +263,22 @@ def _new(owner: Owner, board: Board, turn: Turn | None, fleet: Fleet, now: float
     yield placement_proposal(owner, found, fleet, now)
 
 
-def _answered(owner: Owner, tray: Tray, book: Book, now: float) -> Iterator[tuple[Body, Mapping[str, Any]]]:
+def _answered(
+    owner: Owner, inbox: DeploymentInbox, answered: AnsweredProposals, now: float
+) -> Iterator[tuple[Body, Mapping[str, Any]]]:
     """Yield the approvals whose state has changed, each with its new status."""
-    for vote in tray.desk.votes:
+    for vote in inbox.pending.votes:
         if not vote.is_open:
             continue
-        outcome = tray.desk.outcome(vote, book, now)
+        outcome = inbox.pending.outcome(vote, answered, now)
         if outcome != vote.outcome:
-            message = outcome_sentence(outcome, vote, owner.key, _end_of(tray, vote))
-            yield tray.approvals[vote.uid], _status(outcome, message, now)
+            message = outcome_sentence(outcome, vote, owner.key, _end_of(inbox, vote))
+            yield inbox.approvals[vote.uid], _status(outcome, message, now)
 
 
 def _status(outcome: Outcome, message: str, now: float) -> Mapping[str, Any]:
     return {"state": outcome.value, "message": message, "at": to_rfc3339(now)}
 
 
-def _end_of(tray: Tray, vote: Vote) -> float | None:
-    return next((posted.expires for posted in tray.desk.posted if posted.id == vote.proposal), None)
+def _end_of(inbox: DeploymentInbox, vote: Vote) -> float | None:
+    return next((posted.expires for posted in inbox.pending.posted if posted.id == vote.proposal), None)

@@ -52,7 +52,7 @@ from plimsoll.app.plan.case import (
     with_sequences,
 )
 from plimsoll.app.plan.deadlines import deadlines_of
-from plimsoll.app.plan.inbox import Inbox, Mail
+from plimsoll.app.plan.inbox import Inbox, Outbox
 from plimsoll.app.plan.leaving_nodes import LeavingNodes
 from plimsoll.app.plan.moves import read_move
 from plimsoll.app.plan.planning_time import PlanningTime
@@ -69,7 +69,7 @@ from plimsoll.app.reading.objects import held_back, read_pools, wanted_replicas
 from plimsoll.app.reading.observations import capacities, failed_starts, observed_now
 from plimsoll.app.reading.reading_memo import ReadingMemo
 from plimsoll.app.record.reading import Record, with_status
-from plimsoll.app.record.values import book_of, recorded_platforms
+from plimsoll.app.record.values import answered_of, recorded_platforms
 from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.app.refusals import Refusals
 from plimsoll.app.settings import Settings
@@ -130,7 +130,7 @@ class PassResult:
     snapshot: Snapshot
     left: Stock
     due_in_seconds: tuple[float, ...] = ()
-    orphans: Mail = field(default_factory=Mail)
+    orphans: Outbox = field(default_factory=Outbox)
 
 
 @dataclass(slots=True)
@@ -217,7 +217,7 @@ class Passes:
         snapshot = snapshot_of(cases, fleet, now, record)
         self._show(snapshot, cases)
         self._watch_prices(fleet, now)
-        orphans = Mail() if self.inbox is None else self.inbox.orphans({case.key for case in cases}, now)
+        orphans = Outbox() if self.inbox is None else self.inbox.orphans({case.key for case in cases}, now)
         return PassResult(tuple(cases), snapshot, planned.left, tuple(self._due(cases, now)), orphans)
 
     def _guarded(self, step: Step, case: Case, work: Callable[[], None]) -> None:
@@ -307,7 +307,7 @@ class Passes:
 
     def _read_inbox(self, case: Case) -> None:
         if self.inbox is not None:
-            case.tray = self.inbox.tray(owner_of(case))
+            case.inbox = self.inbox.of(owner_of(case))
 
     def _read(self, case: Case, fleet: Fleet) -> None:
         """Step 2."""
@@ -565,10 +565,10 @@ class Passes:
 
     def _write_mail(self, case: Case, fleet: Fleet, now: float) -> None:
         """Step 4, last part: decide what to write about proposals and approvals."""
-        if self.inbox is not None and case.tray is not None and case.fault is None:
+        if self.inbox is not None and case.inbox is not None and case.fault is None:
             entry = case.record.status.rebalancing
-            book = book_of(entry) if case.standing is None else case.standing.book
-            case.mail = self.inbox.mail(owner_of(case), case.tray, book, case.turn, fleet, now)
+            answered = answered_of(entry) if case.standing is None else case.standing.answered
+            case.outbox = self.inbox.outbox(owner_of(case), case.inbox, answered, case.turn, fleet, now)
 
     def _take_turn(self, case: Case, planned: Plan, allowances: Allowances, now: float) -> None:
         if case.resource is None or case.request is None or case.standing is None:
@@ -584,8 +584,8 @@ class Passes:
         fleet = planned.left.fleet
         estimate = partial(figures_of, case.request, case.pools, fleet, self.memo)
         figures = self.reading.figures(case.uid, case.request, case.pools, fleet, estimate) if is_judged(case) else None
-        desk = None if case.tray is None else case.tray.desk
-        known = self.turns.recall(case, reading, desk, now)
+        pending = None if case.inbox is None else case.inbox.pending
+        known = self.turns.recall(case, reading, pending, now)
         if known is not None:
             case.turn, case.standing = known, known.standing
             return
@@ -597,11 +597,11 @@ class Passes:
         contested = self._is_contested(case, spec, now)
         try:
             allowance = allowances.of_deployment(case.key, spec.rebalancing)
-            turn = take_turn(*asked, now=now, desk=desk, allowance=allowance, contested=contested)
+            turn = take_turn(*asked, now=now, pending=pending, allowance=allowance, contested=contested)
         except HypothesisFailed as failed:
             self._plan_failed(case, failed.decision)
             return
-        self.turns.keep(case, reading, desk, turn, now)
+        self.turns.keep(case, reading, pending, turn, now)
         case.turn, case.standing = turn, turn.standing
         if turn.answer is not None:
             case.request, case.decision = turn.answer.tenant.request, turn.answer.decision

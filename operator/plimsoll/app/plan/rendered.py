@@ -23,7 +23,7 @@ UNWRITTEN_SECONDS = 120.0
 """How long a status that is not written yet is good: the last of a thousand new objects waits so long for its turn."""
 
 _RENDERED = ("report", "manifests", "new_status")
-_NOT_RENDERED = ("body", "tray", "mail", "is_being_written")
+_NOT_RENDERED = ("body", "inbox", "outbox", "is_being_written")
 
 _what_is_rendered = attrgetter(*(each.name for each in fields(Case) if each.name not in (*_NOT_RENDERED, *_RENDERED)))
 

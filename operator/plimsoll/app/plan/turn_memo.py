@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from plimsoll.adapters.readings import Reading
 from plimsoll.app.live.rebalancing import Turn
 from plimsoll.app.plan.case import Case
-from plimsoll.rebalance.inbox import Desk
+from plimsoll.rebalance.inbox import PendingProposals
 from plimsoll.rebalance.state.memory import LoopMemory
 
 LONGEST_SECONDS = 10.0
@@ -23,7 +23,7 @@ LONGEST_SECONDS = 10.0
 class _Last:
     objects: tuple[object, ...]
     load: tuple[object, ...]
-    desk: Desk | None
+    pending: PendingProposals | None
     at: float
     turn: Turn
 
@@ -41,18 +41,18 @@ class TurnMemo:
         self._last = {uid: last for uid, last in self._last.items() if uid in living}
         self.memories = {uid: memory for uid, memory in self.memories.items() if uid in living}
 
-    def recall(self, case: Case, reading: Reading, desk: Desk | None, now: float) -> Turn | None:
+    def recall(self, case: Case, reading: Reading, pending: PendingProposals | None, now: float) -> Turn | None:
         """Return the last turn if no sample and no answer has come since, and all else is unchanged."""
         last = self._last.get(case.uid)
         if last is None or not 0 <= now - last.at < LONGEST_SECONDS or last.turn.acted:
             return None
-        same = last.objects == _objects(case) and last.load == _load(reading) and last.desk == desk
+        same = last.objects == _objects(case) and last.load == _load(reading) and last.pending == pending
         return last.turn if same else None
 
-    def keep(self, case: Case, reading: Reading, desk: Desk | None, turn: Turn, now: float) -> None:
+    def keep(self, case: Case, reading: Reading, pending: PendingProposals | None, turn: Turn, now: float) -> None:
         """Keep a turn that was taken for a case as it is now."""
         self.memories[case.uid] = turn.standing.memory
-        self._last[case.uid] = _Last(_objects(case), _load(reading), desk, now, turn)
+        self._last[case.uid] = _Last(_objects(case), _load(reading), pending, now, turn)
 
 
 def _objects(case: Case) -> tuple[object, ...]:

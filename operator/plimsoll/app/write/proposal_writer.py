@@ -13,7 +13,7 @@ from typing import Any
 from plimsoll.adapters.cluster import APPROVALS, PROPOSALS, Cluster, ClusterRefused, Kind, NotLeading
 from plimsoll.app.backoff import Backoff
 from plimsoll.app.plan.case import Case
-from plimsoll.app.plan.inbox import Mail
+from plimsoll.app.plan.inbox import Outbox
 from plimsoll.app.watch.store import Body, Store, key_of, uid_of
 from plimsoll.domain.workload import Manifest
 
@@ -26,7 +26,7 @@ logger = logging.getLogger("plimsoll.postman")
 
 @dataclass(slots=True)
 class ProposalWriter:
-    """Writes one deployment's mail. A write that fails stops no other one; the next pass after a pause repeats it."""
+    """Writes one deployment's outbox. A write that fails stops no other one; the next pass after a pause repeats it."""
 
     cluster: Cluster
     store: Store
@@ -35,9 +35,9 @@ class ProposalWriter:
 
     async def deliver(self, case: Case) -> None:
         """Write everything about one deployment that is due. Raises :class:`NotLeading` only."""
-        await self._deliver(case.mail, case.uid, str(case.key))
+        await self._deliver(case.outbox, case.uid, str(case.key))
 
-    def answer(self, orphans: Mail) -> None:
+    def answer(self, orphans: Outbox) -> None:
         """Begin to answer approvals that name no deployment, if the last such answers are written."""
         if not orphans.is_empty and (self._answering is None or self._answering.done()):
             self._answering = asyncio.create_task(self._answer_orphans(orphans))
@@ -52,14 +52,14 @@ class ProposalWriter:
         """Forget the failures of deployments that no longer exist."""
         self.backoff.forget_all_but({*uids, _ORPHANS})
 
-    async def _answer_orphans(self, orphans: Mail) -> None:
+    async def _answer_orphans(self, orphans: Outbox) -> None:
         with suppress(NotLeading):
             await self._deliver(orphans, _ORPHANS, "approvals without a deployment")
 
-    async def _deliver(self, mail: Mail, uid: str, about: str) -> None:
-        if mail.is_empty or not self.backoff.is_due(uid):
+    async def _deliver(self, outbox: Outbox, uid: str, about: str) -> None:
+        if outbox.is_empty or not self.backoff.is_due(uid):
             return
-        failures = [error for write in self._writes(mail) if (error := await _tried(write)) is not None]
+        failures = [error for write in self._writes(outbox) if (error := await _tried(write)) is not None]
         if not failures:
             self.backoff.succeeded(uid)
             return
@@ -69,12 +69,12 @@ class ProposalWriter:
             "%s: a proposal or an approval was not written: %s%s; again in %.0f s", about, failures[0], more, pause
         )
 
-    def _writes(self, mail: Mail) -> Iterator[Callable[[], Awaitable[None]]]:
+    def _writes(self, outbox: Outbox) -> Iterator[Callable[[], Awaitable[None]]]:
         """Yield the writes. Answers come first: somebody waits for them."""
-        yield from (partial(self._answer, body, status) for body, status in mail.answered)
-        yield from (partial(self._delete, PROPOSALS, body) for body in mail.withdrawn)
-        yield from (partial(self._post, manifest) for manifest in mail.posted)
-        yield from (partial(self._delete, APPROVALS, body) for body in mail.spent)
+        yield from (partial(self._answer, body, status) for body, status in outbox.answered)
+        yield from (partial(self._delete, PROPOSALS, body) for body in outbox.withdrawn)
+        yield from (partial(self._post, manifest) for manifest in outbox.posted)
+        yield from (partial(self._delete, APPROVALS, body) for body in outbox.spent)
 
     async def _answer(self, approval: Body, status: Mapping[str, Any]) -> None:
         stored = self.store.get(APPROVALS, key_of(approval))

@@ -22,7 +22,7 @@ from plimsoll.app.backoff import Backoff
 from plimsoll.app.faults import Faults, Step
 from plimsoll.app.health import Beats
 from plimsoll.app.plan.case import Case, is_passing
-from plimsoll.app.plan.inbox import Mail
+from plimsoll.app.plan.inbox import Outbox
 from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.app.refusals import Refusals
 from plimsoll.app.write.creation_order import largest_pods_first
@@ -176,7 +176,7 @@ class Writers:
         if self.proposal_writer is not None:
             await self.proposal_writer.close()
 
-    def answer(self, orphans: Mail) -> None:
+    def answer(self, orphans: Outbox) -> None:
         """Begin to answer approvals that name no deployment. No pass waits for it."""
         if self.proposal_writer is not None:
             self.proposal_writer.answer(orphans)

@@ -19,7 +19,7 @@ from tests.support.live_passes import LivePasses
 
 
 @dataclass
-class Mailbox:
+class ProposalServer:
     """An API server of two kinds. ``refused`` holds names of objects whose writes it refuses, by status."""
 
     store: Store
@@ -58,23 +58,23 @@ class Mailbox:
 
 
 @dataclass
-class Mailroom:
+class ProposalPasses:
     """Passes and the proposal writer that writes what they decide."""
 
     there: LivePasses
-    box: Mailbox
+    box: ProposalServer
     proposal_writer: ProposalWriter
     made: int = 0
 
     @staticmethod
-    def open(there: LivePasses) -> Mailroom:
+    def open(there: LivePasses) -> ProposalPasses:
         """Give the passes an inbox."""
         there.passes.inbox = Inbox(lambda: True)
-        box = Mailbox(there.store)
-        return Mailroom(there, box, ProposalWriter(cast("Cluster", box), there.store))
+        box = ProposalServer(there.store)
+        return ProposalPasses(there, box, ProposalWriter(cast("Cluster", box), there.store))
 
     async def turn(self) -> dict[str, Case]:
-        """Make one pass, write its mail, and let the cluster do what was decided."""
+        """Make one pass, write its outbox, and let the cluster do what was decided."""
         cases = self.there.make()
         for case in cases.values():
             await self.proposal_writer.deliver(case)
