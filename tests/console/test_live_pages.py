@@ -17,9 +17,9 @@ from plimsoll.console.pages.pressure import pressure
 from plimsoll.console.settings import ConsoleSettings
 from plimsoll.console.sources.live import LiveSource
 from plimsoll.console.views.figures import Figures
-from plimsoll.console.views.fleet_totals import FleetTotals, GpuTotal
+from plimsoll.console.views.fleet.totals import FleetTotals, GpuTotal
 from plimsoll.console.views.gaps import Gap, GapKind
-from plimsoll.console.views.past_use import Past, PodPast, Span
+from plimsoll.console.views.load.past_use import Past, PodPast, Span
 from plimsoll.console.views.pods import PodRow
 from plimsoll.console.views.rows import Live, PoolRow, Row
 from plimsoll.console.views.world import World

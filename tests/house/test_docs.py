@@ -44,9 +44,9 @@ from plimsoll.console.guards.people import IDLE_SECONDS
 from plimsoll.console.people_sessions import MOST_PEOPLE
 from plimsoll.console.sources.commands import AT_ONCE, RUN_SECONDS
 from plimsoll.console.sources.informer_cache import WATCH_SECONDS
-from plimsoll.console.views.candidates import DEAR
-from plimsoll.console.views.fleet import NODES_AT_ONCE
-from plimsoll.console.views.live_use import STALE_SECONDS
+from plimsoll.console.views.deployment.candidates import DEAR
+from plimsoll.console.views.fleet.page import NODES_AT_ONCE
+from plimsoll.console.views.load.live_use import STALE_SECONDS
 from plimsoll.console.views.operator_sign import SILENT_SECONDS
 from plimsoll.console.views.paging import PAGE_SIZE
 from plimsoll.console.web import LARGEST_FORM

@@ -62,7 +62,7 @@ def _moment(moment: Moment) -> dict[str, Any]:
     figures = {name: value for name, value in asdict(moment).items() if name not in ("ttft", "tpot", "fullest")}
     return {
         **figures,
-        "hold": round(moment.hold, _SHARE_DIGITS),
+        "hold": round(moment.kv_cache_in_use, _SHARE_DIGITS),
         "fullest": round(moment.fullest, _SHARE_DIGITS),
         "ttft_seconds": _spread(moment.ttft),
         "tpot_seconds": _spread(moment.tpot),

@@ -82,7 +82,7 @@ def _table(moments: Sequence[Moment]) -> Table:
     for each in evenly(moments, MOST_ROWS):
         table.add_row(
             clock(each.at),
-            f"{each.hold:.0%}",
+            f"{each.kv_cache_in_use:.0%}",
             f"{each.held_tokens:,} / {each.hold_tokens:,}",
             f"{each.running:,} / {each.berths:,}",
             f"{each.waiting:,}",

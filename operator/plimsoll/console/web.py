@@ -17,7 +17,7 @@ from plimsoll.console.settings import ConsoleSettings
 from plimsoll.console.sources.live import LiveSource, live_source
 from plimsoll.console.streams import OPEN, OpenStreams, stream
 from plimsoll.console.views.frame import frame_of
-from plimsoll.console.views.inbox import counts_of
+from plimsoll.console.views.proposals.inbox import counts_of
 from plimsoll.console.views.world import World
 from plimsoll.console.visit import Page, Redirect, Tools, View, Visit
 

@@ -88,7 +88,7 @@ class Moment:
     tpot: Spread | None = None
 
     @property
-    def hold(self) -> float:
+    def kv_cache_in_use(self) -> float:
         """The share of the KV cache in use, 0 to 1."""
         return self.held_tokens / self.hold_tokens if self.hold_tokens else 0.0
 

@@ -26,9 +26,9 @@ def _filling(workload: Workload, moments: Sequence[Moment], events: Sequence[Eve
     ]
     if full:
         return f"At {rate} {' and '.join(full)}"
-    hold = max((each.hold for each in moments), default=0.0)
+    used = max((each.kv_cache_in_use for each in moments), default=0.0)
     berths = max((each.running / each.berths for each in moments if each.berths), default=0.0)
-    return f"At {rate} neither the KV cache (at most {hold:.0%} used) nor the berths (at most {berths:.0%}) fill"
+    return f"At {rate} neither the KV cache (at most {used:.0%} used) nor the berths (at most {berths:.0%}) fill"
 
 
 def _policy(moments: Sequence[Moment], events: Sequence[Event]) -> str:

@@ -19,9 +19,9 @@ from plimsoll.adapters.bounded_session import QueryAdapter, ReplyTooLarge, sessi
 from plimsoll.adapters.engine_series import Series, parse_series, pod_signals
 from plimsoll.adapters.prometheus_access import NO_PROOF, PrometheusAccess
 from plimsoll.adapters.prometheus_places import LABEL_PAIRS, LabelPair, is_believed, other_namespaces
-from plimsoll.console.views.fleet_totals import FleetTotals, GpuTotal
-from plimsoll.console.views.live_use import STALE_SECONDS
-from plimsoll.console.views.past_use import Past, PodPast, Span
+from plimsoll.console.views.fleet.totals import FleetTotals, GpuTotal
+from plimsoll.console.views.load.live_use import STALE_SECONDS
+from plimsoll.console.views.load.past_use import Past, PodPast, Span
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.engines.metrics import EngineMetrics

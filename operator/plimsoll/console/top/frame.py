@@ -10,12 +10,11 @@ from rich.text import Text
 
 from plimsoll.console.views.deployments import Line, lines_of
 from plimsoll.console.views.figures import Figures
-from plimsoll.console.views.fleet import TypeStrip, strips_of
+from plimsoll.console.views.fleet.page import TypeStrip, strips_of
 from plimsoll.console.views.frame import freshness_of
-from plimsoll.console.views.live_use import LiveUse, Sample
-from plimsoll.console.views.splits import split_words
+from plimsoll.console.views.load.live_use import LiveUse, Sample
 from plimsoll.console.views.summary import Summary, summary_of
-from plimsoll.console.views.words import UNKNOWN, count, dollars, gib, percent
+from plimsoll.console.views.words import UNKNOWN, count, dollars, gib, percent, split_words
 from plimsoll.console.views.world import World
 from plimsoll.domain.keys import ObjectKey
 

@@ -11,8 +11,7 @@ from enum import StrEnum
 from itertools import groupby
 
 from plimsoll.console.views.rows import Observed, PoolRow, Row
-from plimsoll.console.views.splits import split_words
-from plimsoll.console.views.words import UNKNOWN, count, gib
+from plimsoll.console.views.words import UNKNOWN, count, gib, split_words
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.rebalance.law.learning import CapacityReading, error_percent_text
 

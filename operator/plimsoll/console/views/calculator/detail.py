@@ -10,7 +10,7 @@ from plimsoll.cli.sentences import costs, remedy_lines, sentences
 from plimsoll.cli.steps import Step, steps
 from plimsoll.cli.verdict import warnings_of
 from plimsoll.console.drawing.bar import Bar, bar_of
-from plimsoll.console.views.calculator_rows import scale_of
+from plimsoll.console.views.calculator.rows import scale_of
 from plimsoll.console.views.figures import figures_of_estimate
 from plimsoll.domain.outcomes import MemoryEstimate
 from plimsoll.placement.sizing import Sized

@@ -11,8 +11,8 @@ from typing import Any
 from plimsoll.cli.asked import Asked
 from plimsoll.cli.manifest_options import manifest_about
 from plimsoll.cli.split_words import split_options
-from plimsoll.console.views.calculator_form import Form, Query, given
-from plimsoll.console.views.calculator_options import Kind
+from plimsoll.console.views.calculator.form import Form, Query, given
+from plimsoll.console.views.calculator.options import Kind
 from plimsoll.domain.serving import Request
 
 _LONGEST_NAME = 53

@@ -12,8 +12,8 @@ from plimsoll.console.drawing.bar import Bar, bar_of
 from plimsoll.console.drawing.scale import common_scale
 from plimsoll.console.views.figures import Figures
 from plimsoll.console.views.prices import dollars_of
+from plimsoll.console.views.proposals.spec_change import fixed_place
 from plimsoll.console.views.rows import Row
-from plimsoll.console.views.spec_change import fixed_place
 from plimsoll.domain.outcomes import Fit, Split
 from plimsoll.domain.reasons import Reason
 

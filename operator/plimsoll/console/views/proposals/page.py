@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from plimsoll.api.v1alpha1.inbox import ProposedAlternative, ProposedFigure, ProposedTouch
-from plimsoll.console.views.proposal_content import Body, Content, content_of
-from plimsoll.console.views.proposal_lines import Line, lines_of
-from plimsoll.console.views.spec_change import Spec, SpecChange, spec_change_of
-from plimsoll.console.views.splits import split_words
-from plimsoll.console.views.words import age
+from plimsoll.console.views.proposals.content import Body, Content, content_of
+from plimsoll.console.views.proposals.lines import Line, lines_of
+from plimsoll.console.views.proposals.spec_change import Spec, SpecChange, spec_change_of
+from plimsoll.console.views.words import age, split_words
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import Split

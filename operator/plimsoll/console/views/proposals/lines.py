@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
 from plimsoll.api.v1alpha1.inbox import ProposalContent, ProposedPlace, ProposedSettings, ProposedSpeed
-from plimsoll.console.views.splits import split_words
-from plimsoll.console.views.words import UNKNOWN, count, dollars
+from plimsoll.console.views.words import UNKNOWN, count, dollars, split_words
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.units import format_price

@@ -9,9 +9,9 @@ from urllib.parse import urlencode
 
 from plimsoll.adapters.impossible_numbers import is_count, is_share
 from plimsoll.console.drawing.heat_map import Strip, strip_of
-from plimsoll.console.views.live_use import Asked, EnginePod, LiveUse, Sample
-from plimsoll.console.views.load_steps import TOO_MUCH_FROM, LoadStep, step_of
-from plimsoll.console.views.past_use import Past, PodPast, Span
+from plimsoll.console.views.load.live_use import Asked, EnginePod, LiveUse, Sample
+from plimsoll.console.views.load.past_use import Past, PodPast, Span
+from plimsoll.console.views.load.steps import TOO_MUCH_FROM, LoadStep, step_of
 from plimsoll.console.views.pods import PodRow
 from plimsoll.console.views.rows import Live, PoolRow, Row
 from plimsoll.console.views.words import MINUTE, UNKNOWN, age, count, percent
@@ -81,7 +81,7 @@ class PressureRow:
     """One deployment of the map."""
 
     key: ObjectKey
-    hold: Gauge
+    kv_cache_in_use: Gauge
     sequence_slots: Gauge
     waiting: str
     preemptions: str
@@ -91,7 +91,7 @@ class PressureRow:
     @property
     def is_unknown(self) -> bool:
         """Whether no engine of the deployment has said anything."""
-        return not (self.hold.age or self.sequence_slots.age)
+        return not (self.kv_cache_in_use.age or self.sequence_slots.age)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ def pressure_row(
     columns = _Columns.of(pods, past)
     return PressureRow(
         key=key,
-        hold=_gauge(use.kv, _tokens(use), columns.kv, past, now),
+        kv_cache_in_use=_gauge(use.kv, _tokens(use), columns.kv, past, now),
         sequence_slots=_gauge(
             use.sequence_slots, _running(use), columns.sequence_slots, past, now, queued=columns.queued
         ),

@@ -17,14 +17,13 @@ from plimsoll.app.record.reading import read, whole_status
 from plimsoll.app.record.values import split_of
 from plimsoll.console.drawing.bar import Bar, bar_of
 from plimsoll.console.drawing.scale import common_scale
-from plimsoll.console.views.candidates import Candidates, candidates_of
-from plimsoll.console.views.chosen_today import ChosenToday, chosen_today
+from plimsoll.console.views.deployment.candidates import Candidates, candidates_of
+from plimsoll.console.views.deployment.chosen_today import ChosenToday, chosen_today
+from plimsoll.console.views.deployment.questions import Question, questions_about
 from plimsoll.console.views.pods import PodRow
-from plimsoll.console.views.questions import Question, questions_about
 from plimsoll.console.views.rows import Row, row_of
-from plimsoll.console.views.splits import split_words
 from plimsoll.console.views.states import State, state_of
-from plimsoll.console.views.words import count, gib
+from plimsoll.console.views.words import count, gib, split_words
 from plimsoll.console.views.world import World
 from plimsoll.domain.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.keys import ObjectKey

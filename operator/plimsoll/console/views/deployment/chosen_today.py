@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from plimsoll.console.views.candidates import CHOSEN, Candidate, Candidates
+from plimsoll.console.views.deployment.candidates import CHOSEN, Candidate, Candidates
 from plimsoll.console.views.figures import Figures
 from plimsoll.console.views.prices import dollars_of
-from plimsoll.console.views.proposal_lines import Line
-from plimsoll.console.views.splits import split_words
-from plimsoll.console.views.words import dollars, gib, signed_gib, times
+from plimsoll.console.views.proposals.lines import Line
+from plimsoll.console.views.words import dollars, gib, signed_gib, split_words, times
 from plimsoll.domain.reasons import Reason
 
 _KEPT = frozenset({Reason.PLACEMENT_KEPT.value, Reason.KEPT_TO_AVOID_MOVE.value})

@@ -10,9 +10,8 @@ from types import MappingProxyType
 from plimsoll.console.drawing.hulls import Held, Hulls, hulls_of
 from plimsoll.console.drawing.scale import Scale, common_scale
 from plimsoll.console.drawing.strip import Strip, strip_of
-from plimsoll.console.views.paging import Part, part_of
+from plimsoll.console.views.paging import Part, first_of, part_of
 from plimsoll.console.views.pods import PodRow
-from plimsoll.console.views.query import first_of
 from plimsoll.console.views.rows import Row
 from plimsoll.console.views.states import Severity, State, state_of
 from plimsoll.console.views.words import count

@@ -11,7 +11,7 @@ from typing import Any
 from plimsoll.adapters.catalog import catalogued_models, load_gpu_types
 from plimsoll.cli.asked import Asked
 from plimsoll.cli.gpu_names import meant_types
-from plimsoll.console.views.calculator_options import FIRST, MORE, OPTIONS, Kind, Option
+from plimsoll.console.views.calculator.options import FIRST, MORE, OPTIONS, Kind, Option
 from plimsoll.domain.engine_options import SpeculationMethod
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.outcomes import Split

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from plimsoll.console.views.inbox import Item
-from plimsoll.console.views.proposal import path_of
-from plimsoll.console.views.proposal_content import Body, content_of
-from plimsoll.console.views.proposal_lines import Line, costs_of
+from plimsoll.console.views.proposals.content import Body, content_of
+from plimsoll.console.views.proposals.inbox import Item
+from plimsoll.console.views.proposals.lines import Line, costs_of
+from plimsoll.console.views.proposals.page import path_of
 from plimsoll.console.views.world import World
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.keys import ObjectKey

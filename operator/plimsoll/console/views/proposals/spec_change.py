@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from plimsoll.api.v1alpha1.base import ApiModel
 from plimsoll.api.v1alpha1.inbox import ProposalContent
 from plimsoll.api.v1alpha1.spec import EngineSpec, OverridesSpec
-from plimsoll.console.views.proposal_lines import replicas_of, split_of
+from plimsoll.console.views.proposals.lines import replicas_of, split_of
 from plimsoll.domain.gpus import CapacityType
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.spot import capacity_of
