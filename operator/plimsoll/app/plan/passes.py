@@ -58,11 +58,10 @@ from plimsoll.app.plan.moves import read_move
 from plimsoll.app.plan.planning_time import PlanningTime
 from plimsoll.app.plan.proposing import Proposer
 from plimsoll.app.plan.rendered import Rendered
-from plimsoll.app.plan.retunes import begin_retune, read_retune
+from plimsoll.app.plan.retunes import begin_retune, read_retune, read_updates
 from plimsoll.app.plan.rooms import Rooms
 from plimsoll.app.plan.snapshot import Snapshot, snapshot_of
 from plimsoll.app.plan.turn_memo import TurnMemo
-from plimsoll.app.plan.updates import read_updates
 from plimsoll.app.reading.capacities import about_cache, observed_capacities, reported_tokens, silent_pools, told_now
 from plimsoll.app.reading.lessons import CommonLessons, lessons, merged, remembered
 from plimsoll.app.reading.objects import held_back, read_pools, wanted_replicas

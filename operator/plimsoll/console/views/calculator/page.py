@@ -19,9 +19,8 @@ from plimsoll.cli.model_names import Named, named_model
 from plimsoll.cli.sentences import headline
 from plimsoll.cli.types import answers
 from plimsoll.console.views.calculator.copies import command_of, manifest_notes, manifest_of, yaml_of
-from plimsoll.console.views.calculator.detail import Detail, detail_of
 from plimsoll.console.views.calculator.form import Form, FormView, Query, form_view, is_filled, read_form
-from plimsoll.console.views.calculator.rows import BAR_LENGTH, RowView, Shelf, row_views
+from plimsoll.console.views.calculator.rows import BAR_LENGTH, Detail, RowView, Shelf, detail_of, row_views
 from plimsoll.domain.errors import InvalidInput, PlimsollError
 from plimsoll.domain.model import FactsSource, ModelFacts
 from plimsoll.facts.models.config_json import read_model_facts

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 from plimsoll.api.v1alpha1.status import (
     Condition,
@@ -17,9 +18,7 @@ from plimsoll.app.record.reading import read, whole_status
 from plimsoll.app.record.values import split_of
 from plimsoll.console.drawing.bar import Bar, bar_of
 from plimsoll.console.drawing.scale import common_scale
-from plimsoll.console.views.deployment.candidates import Candidates, candidates_of
-from plimsoll.console.views.deployment.chosen_today import ChosenToday, chosen_today
-from plimsoll.console.views.deployment.questions import Question, questions_about
+from plimsoll.console.views.deployment.candidates import Candidates, ChosenToday, candidates_of, chosen_today
 from plimsoll.console.views.pods import PodRow
 from plimsoll.console.views.rows import Row, row_of
 from plimsoll.console.views.states import State, state_of
@@ -27,6 +26,7 @@ from plimsoll.console.views.words import count, gib, split_words
 from plimsoll.console.views.world import World
 from plimsoll.domain.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.spot import card_name
 from plimsoll.engines.registry import ENGINES
 from plimsoll.rebalance.law.learning import CapacityReading, error_percent_text
 
@@ -183,3 +183,56 @@ def _pool(pool: PoolStatus) -> PoolLine:
 
 def _place(pool: PoolStatus) -> str:
     return f"{pool.gpu_type} {split_words(split_of(pool))}"
+
+
+Spec = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A link: its words and its address."""
+
+    words: str
+    url: str
+
+
+DASHBOARD = "plimsoll"
+"""The uid of the chart's Grafana dashboard, whose variables are ``namespace`` and ``deployment``."""
+
+
+def questions_about(row: Row, spec: Spec, grafana_url: str | None = None) -> tuple[Question, ...]:
+    """Return the links.
+
+    Args:
+        row: the deployment in short.
+        spec: as the API server has it; it may hold anything.
+        grafana_url: root of a Grafana with the chart's dashboard; None for no link to it.
+    """
+    found = tuple(_questions(row, spec))
+    return found if grafana_url is None else (*found, _dashboard(row, grafana_url))
+
+
+def _dashboard(row: Row, root: str) -> Question:
+    chosen = urlencode({"var-namespace": row.key.namespace, "var-deployment": row.key.name})
+    return Question("Over time in Grafana", f"{root}/d/{DASHBOARD}?{chosen}")
+
+
+def _questions(row: Row, spec: Spec) -> Iterator[Question]:
+    load = {
+        name: str(value)
+        for name, field in (("context", "contextLength"), ("concurrency", "concurrency"))
+        if isinstance(value := spec.get(field), int)
+    }
+    gpu = {} if row.gpu_type is None else {"gpu": card_name(row.gpu_type)}
+    split = {} if row.split is None else {"tp": str(row.split.tensor_parallel)}
+    yield Question("Size it in the calculator", f"/calculator?{urlencode({'model': row.model, **load, **gpu})}")
+    if gpu:
+        wanted = {"model": row.model, **gpu, **split, **load}
+        yield Question("Simulate a load", f"/simulator?{urlencode(wanted)}")
+    if row.pools and "totalConcurrency" not in spec:  # which lets the planner choose the number of replicas
+        change = urlencode({"change": f"{row.key}.replicas={_replicas(row) + 1}"})
+        yield Question("What would one more replica change?", f"/what-if?{change}")
+
+
+def _replicas(row: Row) -> int:
+    return sum(pool.replicas for pool in row.pools if not pool.is_retiring)

@@ -1,7 +1,8 @@
-"""Check the host memory that the user gives the engine's pod: refuse what kills the engine for sure."""
+"""Checks of the declared load, the Python twins of the CRD's rules, and of the host memory that the user gives."""
 
 from __future__ import annotations
 
+from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
 from plimsoll.api.v1alpha1.pods import ResourcesSpec
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.gpus import Vendor
@@ -10,6 +11,47 @@ from plimsoll.domain.outcomes import Split
 from plimsoll.domain.serving import Request
 from plimsoll.domain.units import GIB, ceil_div
 from plimsoll.engines.registry import engine_of
+
+_ONE_OF_THEM = "Write one of concurrency (requests of one replica) and totalConcurrency (requests of all replicas)."
+
+
+def check_load(spec: InferenceDeploymentSpec) -> None:
+    """Refuse a load that is declared twice or not at all. Raises :class:`InvalidInput`."""
+    if spec.total_concurrency is None:
+        _check_each(spec)
+    else:
+        _check_total(spec, spec.total_concurrency)
+
+
+def _check_each(spec: InferenceDeploymentSpec) -> None:
+    if spec.concurrency is None:
+        raise InvalidInput("spec.concurrency", None, _ONE_OF_THEM)
+    if spec.min_replicas is not None:
+        raise InvalidInput(
+            "spec.minReplicas", spec.min_replicas, "It belongs to totalConcurrency. With concurrency write replicas."
+        )
+    most = spec.engine.max_sequences
+    if most is not None and most < spec.concurrency:
+        raise InvalidInput(
+            "spec.engine.maxSequences",
+            most,
+            f"Write at least the {spec.concurrency} of concurrency, lower concurrency, or remove it.",
+        )
+
+
+def _check_total(spec: InferenceDeploymentSpec, total: int) -> None:
+    if spec.concurrency is not None:
+        raise InvalidInput("spec.totalConcurrency", total, _ONE_OF_THEM)
+    if spec.replicas != 1:
+        raise InvalidInput(
+            "spec.replicas",
+            spec.replicas,
+            "The planner chooses the number for totalConcurrency: remove it, or write minReplicas for the fewest.",
+        )
+    if spec.min_replicas is not None and spec.min_replicas > total:
+        raise InvalidInput(
+            "spec.minReplicas", spec.min_replicas, f"Write at most the {total} of totalConcurrency, or raise that."
+        )
 
 
 def check_host_memory(request: Request, resources: ResourcesSpec | None) -> None:
