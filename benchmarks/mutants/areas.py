@@ -82,7 +82,7 @@ AREAS = {
         ("tests/app",),
         left_out=frozenset(
             {
-                "executor", "fleet_file", "health", "health_server", "leadership", "lease_times", "model_book",
+                "executor", "fleet_file", "health", "leadership", "lease_times", "model_book",
                 "operator", "planner", "prices", "relist", "settings", "shell", "store", "writers",
             }
         ),

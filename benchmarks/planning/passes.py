@@ -21,12 +21,12 @@ from plimsoll.adapters.hub import HubModels
 from plimsoll.adapters.metrics import Metrics
 from plimsoll.adapters.models import ModelSources
 from plimsoll.app.faults import Faults
-from plimsoll.app.live import LiveSignals
-from plimsoll.app.model_book import ModelBook
-from plimsoll.app.passes import Passes, PassResult
-from plimsoll.app.prices import PriceList
+from plimsoll.app.live.signal_watch import LiveSignals
+from plimsoll.app.lookups.model_book import ModelBook
+from plimsoll.app.plan.passes import Passes, PassResult
 from plimsoll.app.settings import Settings
-from plimsoll.app.store import Store
+from plimsoll.app.watch.prices import PriceList
+from plimsoll.app.watch.store import Store
 
 OBJECTS = 1000
 IDLE_PASSES = 3

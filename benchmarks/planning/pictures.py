@@ -21,10 +21,10 @@ from plimsoll.adapters.cluster import (
     Kind,
 )
 from plimsoll.adapters.kinds import RESOURCE_SLICES
-from plimsoll.app import pruning
-from plimsoll.app.case import Case
+from plimsoll.app.plan.case import Case
 from plimsoll.app.shell import BOUNDS
-from plimsoll.app.store import Store, key_of
+from plimsoll.app.watch import pruning
+from plimsoll.app.watch.store import Store, key_of
 from plimsoll.domain.workload import Manifest
 from plimsoll.facts.cluster.dra_devices import reduced_slice
 from plimsoll.placement.pools import PlannedPool

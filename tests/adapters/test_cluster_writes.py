@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from plimsoll.adapters import patience
+from plimsoll.adapters import api_errors as patience
 from plimsoll.adapters.api_errors import NotLeading
 from plimsoll.adapters.bearer_access import BearerAccess
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, Cluster

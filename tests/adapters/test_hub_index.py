@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from plimsoll.adapters.hub_index import IndexScan
+from plimsoll.adapters.hub_tensors import IndexScan
 from plimsoll.adapters.safetensors_headers import files_of
 from tests.support.tables import every_case
 

@@ -18,8 +18,8 @@ from plimsoll.adapters.prometheus_places import LABEL_PAIRS
 from plimsoll.adapters.readings import Reading
 from plimsoll.engines.registry import engine_of
 from plimsoll.engines.vllm.metrics import capacity_tokens
-from plimsoll.rebalance.load import summarize
-from plimsoll.rebalance.signals import EngineSample, SignalState
+from plimsoll.rebalance.signals.load import summarize
+from plimsoll.rebalance.signals.metrics import EngineSample, SignalState
 from tests.adapters.fake_prometheus import Answer, Query, matrix, selected, send_bytes, send_json, serving, success
 from tests.support.tables import every_case
 from tests.support.work import measured_effort

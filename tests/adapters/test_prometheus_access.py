@@ -17,7 +17,7 @@ from plimsoll.adapters.readings import Reading
 from plimsoll.app.settings import Settings
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.engines.registry import engine_of
-from plimsoll.rebalance.signals import SignalState
+from plimsoll.rebalance.signals.metrics import SignalState
 from tests.adapters.certificates import Authority, Signed
 from tests.adapters.fake_prometheus import Answer, FakePrometheus, Query, matrix, send_json, serving
 

@@ -11,8 +11,8 @@ from plimsoll.adapters.prometheus import PrometheusSignals
 from plimsoll.adapters.prometheus_gateway import QUEUE_METRICS, GatewayMetrics
 from plimsoll.app.settings import Settings
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.rebalance.gateway import GatewayQueue
-from plimsoll.rebalance.signals import SignalState
+from plimsoll.rebalance.signals.gateway import GatewayQueue
+from plimsoll.rebalance.signals.metrics import SignalState
 from tests.adapters.fake_prometheus import Answer, Query, matrix, selected, send_bytes, send_json, serving
 
 NOW = 1_700_000_000.0

@@ -20,8 +20,8 @@ from plimsoll.domain.outcomes import Split
 from plimsoll.engines.metrics import EngineMetrics
 from plimsoll.engines.registry import engine_of
 from plimsoll.placement.pools import pool_name
-from plimsoll.rebalance.past import STEP_SECONDS
-from plimsoll.rebalance.trend import Point
+from plimsoll.rebalance.signals.past import STEP_SECONDS
+from plimsoll.rebalance.signals.trend import Point
 from plimsoll.render.names import workload_name
 from tests.adapters.fake_prometheus import Answer, Query, matrix, send_bytes, send_json, serving
 from tests.support.tables import every_case

@@ -10,7 +10,7 @@ import pytest
 from plimsoll.adapters.prometheus import PrometheusSignals
 from plimsoll.adapters.prometheus_past import pods_of
 from plimsoll.engines.registry import engine_of
-from plimsoll.rebalance.signals import PodSignals
+from plimsoll.rebalance.signals.metrics import PodSignals
 from tests.adapters.fake_prometheus import Answer, Query, matrix, selected, send_bytes, send_json, serving
 
 NOW = 1_700_000_100.0

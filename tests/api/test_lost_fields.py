@@ -10,7 +10,7 @@ import pytest
 from plimsoll.api.convert import to_request
 from plimsoll.api.lost_fields import LAST_APPLIED, lost_fields
 from plimsoll.api.parse import parse_inference_deployment
-from plimsoll.app.pruning import inference_deployment
+from plimsoll.app.watch.pruning import inference_deployment
 from plimsoll.placement.warnings import model_warnings
 from tests.api.manifests import manifest
 from tests.support.planning import model

@@ -10,18 +10,18 @@ import pytest
 from benchmarks.planning.passes import look_up, new_passes
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS
 from plimsoll.api.v1alpha1 import RebalancingMode
-from plimsoll.app.case import Case
-from plimsoll.app.rebalancing import Standing, Turn
+from plimsoll.app.live.rebalancing import Standing, Turn
+from plimsoll.app.plan.case import Case
 from plimsoll.app.record.reading import RECORD, Record, read
 from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.app.settings import Settings
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.times import to_rfc3339
-from plimsoll.rebalance.decisions import DecisionReason, Wait
-from plimsoll.rebalance.history import ChangeHistory
+from plimsoll.rebalance.state.decisions import DecisionReason, Wait
+from plimsoll.rebalance.state.history import ChangeHistory
 from plimsoll.render.report import Report
 from tests.support.live_passes import AUTO, EASY, H100, L4, L40S, NOW, PRESSURE, LivePasses, Open, live_part, pools
-from tests.support.mailroom import Mailroom
+from tests.support.proposal_passes import ProposalPasses
 
 ADVICE, MOVES = AUTO | {"mode": "Recommend"}, AUTO | {"moves": "Recommend"}
 CLOSED = {"maintenanceWindows": [{"schedule": "0 2 * * tue", "duration": "4h", "timeZone": "Europe/Berlin"}]}
@@ -115,7 +115,7 @@ async def test_outside_its_window_a_move_is_proposed_and_an_approval_is_carried_
 ) -> None:
     there = opened(l4=1, l40s=1)
     put_small(there, "asks", given | CLOSED)
-    room = Mailroom.open(there)
+    room = ProposalPasses.open(there)
     await too_small(there, "asks")
     proposed = (await room.turn())["asks"]
     assert (live_part(proposed)["decision"], pools(proposed)) == ("Move", STAYED)
@@ -246,7 +246,7 @@ async def test_an_approved_move_is_made_beyond_the_bound_and_counts(opened: Open
     bounded(there, 1)
     put_small(there, "asks", MOVES, namespace="ns")
     put_small(there, "waits", namespace="b", created="04:00:00")
-    room = Mailroom.open(there)
+    room = ProposalPasses.open(there)
     await too_small(there, "asks", "waits")
     claim(there, "waits", changed())
     there.load(there.make()["waits"], EASY, capacity=1000)
@@ -304,7 +304,7 @@ async def test_while_the_switch_is_set_every_status_says_so_and_nothing_changes_
 async def test_while_the_switch_is_set_no_approved_proposal_is_carried_out(opened: Open) -> None:
     there = opened(l4=1, l40s=1)
     put_small(there, "asks", MOVES)
-    room = Mailroom.open(there)
+    room = ProposalPasses.open(there)
     await too_small(there, "asks")
     await room.turn()
     [body] = room.proposals()

@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
-from plimsoll.app.case import (
+from plimsoll.app.live.quiet_watch import IdleWanted
+from plimsoll.app.live.season_watch import DaysWanted
+from plimsoll.app.live.signal_watch import CAPACITY_WINDOW_SECONDS, HISTORY_SECONDS, STALE_MEMORY_SECONDS
+from plimsoll.app.plan.case import (
     Case,
     figures_of,
     is_judged,
@@ -18,12 +21,9 @@ from plimsoll.app.case import (
     wanted_signals,
     with_sequences,
 )
-from plimsoll.app.contests import Contest
-from plimsoll.app.live import CAPACITY_WINDOW_SECONDS, HISTORY_SECONDS, STALE_MEMORY_SECONDS
-from plimsoll.app.objects import Surroundings
-from plimsoll.app.quiet_watch import IdleWanted
+from plimsoll.app.reading.objects import Surroundings
 from plimsoll.app.refusals import Refusal
-from plimsoll.app.season_watch import DaysWanted
+from plimsoll.app.watch.contests import Contest
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.public_words import ConditionReason

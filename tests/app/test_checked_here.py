@@ -10,7 +10,7 @@ from plimsoll.adapters.cluster import Cluster, ClusterRefused
 from plimsoll.app.review.admission import admitted, checked_here
 from plimsoll.app.review.looking import Look
 from plimsoll.app.review.values import Wish
-from plimsoll.app.store import Picture
+from plimsoll.app.watch.store import Picture
 from plimsoll.domain.keys import ObjectKey
 from tests.support.bodies import inference_deployment_body
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from plimsoll.adapters.cluster import ClusterRefused, Kind
 from plimsoll.adapters.kinds import CLAIMS, STORAGE_CLASSES, VOLUMES
-from plimsoll.app import claim_book
-from plimsoll.app.claim_book import BOUND_SECONDS, MOST_OF_NAMESPACE, UNBOUND_SECONDS, ClaimBook
+from plimsoll.app.lookups import claim_book
+from plimsoll.app.lookups.claim_book import BOUND_SECONDS, MOST_OF_NAMESPACE, UNBOUND_SECONDS, ClaimBook
 from plimsoll.domain.claims import Claim, Mounted
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.keys import ObjectKey

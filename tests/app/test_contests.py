@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from plimsoll.app import contests, pruning
-from plimsoll.app.contests import FIRST_PAUSE_SECONDS, REMEMBERED_SECONDS, SAID_SECONDS, Contests
+from plimsoll.app.watch import contests, pruning
+from plimsoll.app.watch.contests import FIRST_PAUSE_SECONDS, REMEMBERED_SECONDS, SAID_SECONDS, Contests
 from tests.support.bodies import workload_body
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, NODES
-from plimsoll.app.creation_order import largest_pods_first
+from plimsoll.app.write.creation_order import largest_pods_first
 from testbed.fleet import gpu_node
 from tests.support.bodies import Body, inference_deployment_body
 from tests.support.desk import Desk
@@ -65,7 +65,7 @@ async def test_namespaces_alternate_among_pods_of_one_size(desk: Desk) -> None:
 async def test_a_tenant_whose_large_pods_are_created_slowly_holds_up_no_other(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("plimsoll.app.writers.PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr("plimsoll.app.write.writers.PATIENCE_SECONDS", 0.1)
     desk.recorder.hold["large"] = asyncio.Event()
     await served(
         desk, wish("large", 8, namespace="slow"), wish("small", 1), wish("other", 1, namespace="honest", gpu_type=L40S)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.app import equal_parts
-from plimsoll.app.equal_parts import shared
+from plimsoll.app.watch import equal_parts
+from plimsoll.app.watch.equal_parts import shared
 from tests.support.work import counted_calls
 
 JSON = st.recursive(

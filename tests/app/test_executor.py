@@ -13,10 +13,10 @@ import pytest
 from plimsoll.adapters.api_errors import ClusterRefused
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, SERVICES, Cluster, Kind, kind_of
 from plimsoll.api.bounds import MOST_MEMBERS
-from plimsoll.app import pruning
-from plimsoll.app.executor import REMOVED_SECONDS, Executor, NameTaken, Note
 from plimsoll.app.shell import BOUNDS
-from plimsoll.app.store import Store, key_of
+from plimsoll.app.watch import pruning
+from plimsoll.app.watch.store import Store, key_of
+from plimsoll.app.write.executor import REMOVED_SECONDS, Executor, NameTaken, Note
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.public_words import EventReason
 from tests.support.bodies import Body, inference_deployment_body, service_manifest, workload_body
@@ -117,7 +117,7 @@ async def test_the_same_two_are_compared_once_and_an_edit_is_still_taken_back(
     await executor.apply(OWNER, manifest)
     assert not await executor.apply(OWNER, manifest)
     with monkeypatch.context() as patched:
-        patched.delattr("plimsoll.app.executor._shown")
+        patched.delattr("plimsoll.app.write.executor._shown")
         assert not await executor.apply(OWNER, manifest)
     seen_by_watch(executor, cluster, lambda body: body["spec"].update(selector={"app": "else"}))
     assert await executor.apply(OWNER, manifest)

@@ -15,17 +15,17 @@ from plimsoll.api.lost_fields import LAST_APPLIED
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.api.v1alpha1 import EngineSpec, InferenceDeploymentSpec, ModelSpec, PodTemplateSpec, RebalancingSpec
 from plimsoll.api.v1alpha1.status import InferenceDeploymentStatus, RebalancingStatus
-from plimsoll.app.case import Case
 from plimsoll.app.exports.digests import Inputs, with_digests
 from plimsoll.app.exports.document import FORMAT, read_export, text_of
-from plimsoll.app.exports.exported_settings import environment_of
+from plimsoll.app.exports.exporting import environment_of
 from plimsoll.app.exports.hashing import PHRASES, Hashing, names_of
 from plimsoll.app.exports.pseudonyms import Pseudonyms
 from plimsoll.app.exports.reduction import reduced
 from plimsoll.app.exports.specs import without_secrets
 from plimsoll.app.exports.stored_cluster import StoredCluster
 from plimsoll.app.exports.values import Export
-from plimsoll.app.objects import Surroundings
+from plimsoll.app.plan.case import Case
+from plimsoll.app.reading.objects import Surroundings
 from plimsoll.app.record.reading import read
 from plimsoll.app.record.sharing import without_sentences
 from plimsoll.app.settings import Settings

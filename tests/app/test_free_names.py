@@ -11,7 +11,7 @@ import pytest
 
 from plimsoll.adapters.api_errors import ClusterRefused
 from plimsoll.adapters.cluster import DEPLOYMENTS, SERVICES, Cluster, Kind, Listing
-from plimsoll.app.free_names import FEW, FREE_SECONDS, FreeNames
+from plimsoll.app.write.free_names import FEW, FREE_SECONDS, FreeNames
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.keys import ObjectKey
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from plimsoll.app.gpu_watch import PATIENCE_SECONDS, YOUNG_SECONDS, GpuWatch
+from plimsoll.app.live.gpu_watch import PATIENCE_SECONDS, YOUNG_SECONDS, GpuWatch
 from plimsoll.domain.keys import ObjectKey
-from plimsoll.rebalance.signals import GpuActivity
+from plimsoll.rebalance.signals.metrics import GpuActivity
 
 NOW = 1_700_000_000.0
 KEY, OTHER = ObjectKey("ns", "llama"), ObjectKey("ns", "other")

@@ -9,8 +9,15 @@ from dataclasses import dataclass
 
 import pytest
 
-from plimsoll.app.health import FAILED_PASSES, HOPELESS_SECONDS, STALLED_SECONDS, Beats, PassRecord, Verdict
-from plimsoll.app.health_server import HealthServer
+from plimsoll.app.health import (
+    FAILED_PASSES,
+    HOPELESS_SECONDS,
+    STALLED_SECONDS,
+    Beats,
+    HealthServer,
+    PassRecord,
+    Verdict,
+)
 from testbed.ports import PortReservation
 
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 
-from plimsoll.app.image_book import (
+from plimsoll.app.lookups.image_book import (
     MOST_OF_NAMESPACE,
     WAIT_SECONDS,
     Found,

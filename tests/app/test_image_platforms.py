@@ -9,8 +9,8 @@ import pytest
 
 from benchmarks.planning.passes import look_up
 from plimsoll.adapters.cluster import NODES, PODS
-from plimsoll.app.case import Case
-from plimsoll.app.image_book import Found, ImageBook
+from plimsoll.app.lookups.image_book import Found, ImageBook
+from plimsoll.app.plan.case import Case
 from plimsoll.domain.public_words import ConditionReason
 from testbed.broken_node import LAST_WORDS
 from testbed.fleet import gpu_node

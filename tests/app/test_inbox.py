@@ -9,34 +9,34 @@ import pytest
 
 from plimsoll.adapters.cluster import APPROVALS, PROPOSALS, NotLeading
 from plimsoll.api.v1alpha1.inbox import PlacementApprovalStatus, ProposalContent
-from plimsoll.app.inbox import MOST_ORPHANS, Inbox
+from plimsoll.app.plan.inbox import MOST_ORPHANS, Inbox
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.rebalance.inbox import GRACE_SECONDS, LIFE_SECONDS, MOST_ANSWERED
 from tests.support.live_passes import AUTO, EASY, L4, L40S, PRESSURE, Open, live_part, pools
-from tests.support.mailroom import Mailroom
+from tests.support.proposal_passes import ProposalPasses
 from tests.support.work import counted_calls
 
 ADVICE = AUTO | {"mode": "Recommend"}
 MOVES = AUTO | {"moves": "Recommend"}
 
 
-async def under_pressure(opened: Open, *names: str, rebalancing: dict[str, Any] | None = None) -> Mailroom:
+async def under_pressure(opened: Open, *names: str, rebalancing: dict[str, Any] | None = None) -> ProposalPasses:
     """Deployments on L40S that want one replica more; by default one that only advises."""
     there = opened(l40s=8)
     for name in names or ("asks",):
         there.put(name, L40S, rebalancing=ADVICE if rebalancing is None else rebalancing)
-    room = Mailroom.open(there)
+    room = ProposalPasses.open(there)
     await there.settle()
     for case in there.make().values():
         there.load(case, PRESSURE)
     return room
 
 
-async def too_small(opened: Open, rebalancing: dict[str, Any]) -> Mailroom:
+async def too_small(opened: Open, rebalancing: dict[str, Any]) -> ProposalPasses:
     """A deployment whose engine got too little KV cache on its L4."""
     there = opened(l4=1, l40s=1)
     there.put("asks", L4, L40S, rebalancing=rebalancing)
-    room = Mailroom.open(there)
+    room = ProposalPasses.open(there)
     await there.settle()
     there.load(there.make()["asks"], EASY, capacity=1000)
     return room
@@ -54,7 +54,7 @@ async def test_a_proposal_is_written_once_and_then_nothing(opened: Open) -> None
     room.there.load((await room.turn())["asks"], 0.97)
     assert [each["id"] for each in room.proposals()] == [body["id"]], "the load wobbles, the proposal does not"
     assert len(room.box.calls) == 1
-    assert room.there.make()["asks"].mail.is_empty
+    assert room.there.make()["asks"].outbox.is_empty
 
 
 async def test_a_proposal_has_everything_that_a_decision_needs_and_the_api_takes_it(opened: Open) -> None:
@@ -113,7 +113,7 @@ async def test_without_the_kinds_there_is_the_sentence_in_the_status_and_nothing
     room = await under_pressure(opened)
     room.there.passes.inbox = Inbox(lambda: False)
     case = (await room.turn())["asks"]
-    assert (case.tray, room.box.calls) == (None, [])
+    assert (case.inbox, room.box.calls) == (None, [])
     assert live_part(case)["proposal"].startswith("Set spec.replicas to 2. ")
     assert "proposalId" not in live_part(case)
 
@@ -171,7 +171,7 @@ async def test_an_approved_replica_is_added_as_in_auto_mode_and_stays(opened: Op
     room.there.load((await room.turn())["asks"], EASY)
     after = (await room.turn())["asks"]
     assert (pools(after), live_part(after)["targetReplicas"]) == ({(L40S, "Active"): 2}, 2)
-    assert room.there.make()["asks"].mail.is_empty
+    assert room.there.make()["asks"].outbox.is_empty
 
 
 async def test_an_approved_move_is_made_and_another_one_is_not(opened: Open) -> None:
@@ -205,7 +205,7 @@ async def test_an_approval_is_carried_out_once_even_if_its_answer_was_not_writte
     assert room.outcome(answer) == ""
     assert len(room.proposals()) == 1, "it could not be withdrawn"
     room.box.refused = {}
-    room.postman.backoff.succeeded(case.uid)
+    room.proposal_writer.backoff.succeeded(case.uid)
     room.there.now += 60
     room.there.load((await room.turn())["asks"], EASY)
     after = (await room.turn())["asks"]
@@ -223,7 +223,7 @@ async def test_a_stale_id_changes_nothing_and_says_so(opened: Open) -> None:
     assert body is not None
     status = PlacementApprovalStatus.model_validate(body["status"], strict=True, by_alias=True, by_name=False)
     assert status.message.startswith(f"Nothing was changed: asks has no proposal {'0' * 12} any more.")
-    assert room.there.make()["asks"].mail.is_empty
+    assert room.there.make()["asks"].outbox.is_empty
 
 
 async def test_an_id_that_was_never_shown_cannot_be_approved_in_advance(opened: Open) -> None:
@@ -271,8 +271,8 @@ async def test_an_approval_of_a_deployment_that_does_not_exist_is_answered_once(
     room = await under_pressure(opened)
     wrong, right = room.answer("0" * 12, deployment="nobody"), room.answer("0" * 12)
     orphans = room.there.result().orphans
-    room.postman.answer(orphans)
-    room.postman.answer(orphans)  # the first answers are still being written
+    room.proposal_writer.answer(orphans)
+    room.proposal_writer.answer(orphans)  # the first answers are still being written
     await asyncio.sleep(0)
     await room.turn()
     assert (room.outcome(wrong), room.outcome(right)) == ("Stale", "Stale")
@@ -324,8 +324,8 @@ async def test_a_pass_does_little_for_each_of_many_approvals_and_hears_the_neigh
 async def test_the_end_of_the_process_while_an_approval_is_answered_is_no_fault(opened: Open) -> None:
     room = await under_pressure(opened)
     wrong = room.answer("0" * 12, deployment="nobody")
-    room.postman.answer(room.there.result().orphans)
-    await room.postman.close()
+    room.proposal_writer.answer(room.there.result().orphans)
+    await room.proposal_writer.close()
     assert not room.outcome(wrong), "the next process answers it"
 
 
@@ -360,7 +360,7 @@ async def test_a_rejected_proposal_is_shown_as_such_and_not_made_until_it_would_
     assert room.outcome(answer) == "Rejected"
     assert f"not made again before {body['expiresAt']}" in room.message_of(answer)
     assert room.proposals()[0]["metadata"]["labels"]["plimsoll.dev/state"] == "Rejected"
-    assert room.there.make()["asks"].mail.is_empty
+    assert room.there.make()["asks"].outbox.is_empty
     room.there.now += LIFE_SECONDS
     for _ in range(2):
         room.there.load(room.there.make()["asks"], PRESSURE)
@@ -387,7 +387,7 @@ async def test_a_proposal_that_cannot_be_written_harms_nobody_and_is_tried_again
     opened: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
     room = await under_pressure(opened, "asks", "honest")
-    refused = room.there.make()["asks"].mail.posted[0]["metadata"]["name"]
+    refused = room.there.make()["asks"].outbox.posted[0]["metadata"]["name"]
     room.box.refused = {refused: 403}
     cases = await room.turn()
     assert [each["deployment"] for each in room.proposals()] == ["honest"]
@@ -397,7 +397,7 @@ async def test_a_proposal_that_cannot_be_written_harms_nobody_and_is_tried_again
     await room.turn()
     assert len(room.box.calls) == calls, "the pause has begun"
     room.box.refused = {}
-    room.postman.backoff.succeeded(cases["asks"].uid)
+    room.proposal_writer.backoff.succeeded(cases["asks"].uid)
     await room.turn()
     assert [each["deployment"] for each in room.proposals()] == ["asks", "honest"]
 
@@ -411,7 +411,7 @@ async def test_who_lost_the_lease_writes_nothing_more(opened: Open, monkeypatch:
 
     monkeypatch.setattr(room.box, "apply", fenced)
     with pytest.raises(NotLeading):
-        await room.postman.deliver(case)
+        await room.proposal_writer.deliver(case)
     assert room.proposals() == []
 
 
@@ -422,7 +422,7 @@ async def test_an_approval_that_was_deleted_meanwhile_is_no_failure(opened: Open
     room.box.refused = {name: 404}
     case = (await room.turn())["asks"]
     assert room.there.store.get(APPROVALS, ObjectKey("ns", name)) is None
-    assert room.postman.backoff.is_due(case.uid)
+    assert room.proposal_writer.backoff.is_due(case.uid)
 
 
 async def test_answered_approvals_are_bounded(opened: Open) -> None:
@@ -484,8 +484,8 @@ async def test_an_inbox_that_raises_leaves_the_plan_as_it_is(opened: Open, monke
     def fails(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(Inbox, "mail", fails)
-    monkeypatch.setattr(Inbox, "tray", fails)
+    monkeypatch.setattr(Inbox, "outbox", fails)
+    monkeypatch.setattr(Inbox, "of", fails)
     case = (await room.turn())["asks"]
     assert (case.fault, pools(case)) == (None, {(L40S, "Active"): 1})
     assert live_part(case)["proposal"].startswith("Set spec.replicas to 2. ")

@@ -12,8 +12,8 @@ from prometheus_client import generate_latest
 
 from plimsoll.adapters.api_errors import ClusterRefused
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, PODS, RESOURCE_QUOTAS
-from plimsoll.app import case, passes
 from plimsoll.app.faults import Step
+from plimsoll.app.plan import case, passes
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.placement import transition
 from tests.support.bodies import Body, inference_deployment_body, pod_body
@@ -198,7 +198,7 @@ async def test_a_status_that_is_refused_is_our_defect_and_is_said_in_a_plain_one
 async def test_a_slow_write_holds_up_nobody_and_its_decision_counts_meanwhile(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("plimsoll.app.writers.PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr("plimsoll.app.write.writers.PATIENCE_SECONDS", 0.1)
     desk.recorder.hold[POISON] = asyncio.Event()
     await desk.settle(POISON, gpus=1)
     assert desk.recorder.made() == []
@@ -216,8 +216,8 @@ async def test_a_slow_write_holds_up_nobody_and_its_decision_counts_meanwhile(
 async def test_an_object_that_waits_for_its_turn_is_written_as_the_last_pass_decided(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("plimsoll.app.writers.PATIENCE_SECONDS", 0.1)
-    monkeypatch.setattr("plimsoll.app.writers.AT_ONCE_PER_NAMESPACE", 1)
+    monkeypatch.setattr("plimsoll.app.write.writers.PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr("plimsoll.app.write.writers.AT_ONCE_PER_NAMESPACE", 1)
     desk.recorder.hold[POISON] = asyncio.Event()
     await desk.settle(POISON, HONEST)
     assert desk.recorder.made() == [], "one of them is being written, and the other waits"
@@ -234,8 +234,8 @@ async def test_an_object_that_waits_for_its_turn_is_written_as_the_last_pass_dec
 
 
 async def test_a_namespace_whose_writes_hang_holds_up_no_other(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("plimsoll.app.writers.PATIENCE_SECONDS", 0.1)
-    monkeypatch.setattr("plimsoll.app.writers.AT_ONCE_PER_NAMESPACE", 2)
+    monkeypatch.setattr("plimsoll.app.write.writers.PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr("plimsoll.app.write.writers.AT_ONCE_PER_NAMESPACE", 2)
     slow = [f"slow-{number}" for number in range(4)]
     for name in slow:
         desk.recorder.hold[name] = asyncio.Event()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from plimsoll.app.lanes import Lane
+from plimsoll.app.lookups.lanes import Lane
 
 
 def lane(at_once: int, per_namespace: int, **queues: list[str]) -> Lane[str]:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from plimsoll.adapters.api_errors import NotLeading
-from plimsoll.app.leadership import logger, steady_seconds
-from plimsoll.app.lease_times import LONGEST_LEASE_SECONDS, USUAL, LeaseTimes
+from plimsoll.app.election.leadership import logger, steady_seconds
+from plimsoll.app.election.lease_times import LONGEST_LEASE_SECONDS, USUAL, LeaseTimes
 from plimsoll.app.settings import Settings
 from plimsoll.domain.errors import InvalidInput
 from tests.support.lease_world import TRAVEL_SECONDS, Link, Process, World

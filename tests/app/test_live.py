@@ -15,16 +15,16 @@ from typing_extensions import override
 from plimsoll.adapters.pod_scrape import PodScrape
 from plimsoll.adapters.prometheus import PrometheusSignals
 from plimsoll.adapters.readings import PastReading, Reading
-from plimsoll.app import live
-from plimsoll.app.live import LiveSignals, Wanted, reader_of
-from plimsoll.app.season_watch import DaysWanted
+from plimsoll.app.live import signal_watch as live
+from plimsoll.app.live.season_watch import DaysWanted
+from plimsoll.app.live.signal_watch import LiveSignals, Wanted, reader_of
 from plimsoll.app.settings import Settings
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.engines.metrics import EngineMetrics
-from plimsoll.rebalance.gateway import GatewayQueue
-from plimsoll.rebalance.signals import EngineSample, GpuActivity, PodSignals, SignalState
-from plimsoll.rebalance.tracks import Line
-from plimsoll.rebalance.trend import Point
+from plimsoll.rebalance.signals.gateway import GatewayQueue
+from plimsoll.rebalance.signals.metrics import EngineSample, GpuActivity, PodSignals, SignalState
+from plimsoll.rebalance.signals.tracks import Line
+from plimsoll.rebalance.signals.trend import Point
 from tests.adapters.fake_engine import engine, page
 from tests.support.eventually import HANG_SECONDS, eventually
 

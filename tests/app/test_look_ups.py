@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from plimsoll.app.lanes import Lane
-from plimsoll.app.look_ups import LookUp, LookUps
+from plimsoll.app.lookups.lanes import Lane
+from plimsoll.app.lookups.look_ups import LookUp, LookUps
 from tests.support.eventually import eventually
 
 SOON = 0.02

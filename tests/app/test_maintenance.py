@@ -6,8 +6,8 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from plimsoll.api.maintenance import Window
-from plimsoll.app.maintenance import opening_of
-from plimsoll.rebalance.allowance import Opening
+from plimsoll.app.live.allowances import opening_of
+from plimsoll.rebalance.state.allowance import Opening
 from tests.support.tables import every_case
 
 UTC, BERLIN = ZoneInfo("UTC"), ZoneInfo("Europe/Berlin")

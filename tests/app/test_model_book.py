@@ -14,8 +14,8 @@ from plimsoll.adapters.hub import AccessRefused
 from plimsoll.adapters.models import ModelSources
 from plimsoll.adapters.secrets import SecretMissing, SecretUnreadable
 from plimsoll.api.v1alpha1 import ModelSpec, SecretKeyRef
-from plimsoll.app import model_book
-from plimsoll.app.model_book import (
+from plimsoll.app.lookups import model_book
+from plimsoll.app.lookups.model_book import (
     ACCESS_RETRY_SECONDS,
     AT_ONCE,
     FORGOTTEN_AFTER_SECONDS,

@@ -13,7 +13,7 @@ import pytest
 from plimsoll.adapters.hub import HubModels
 from plimsoll.adapters.models import ModelSources
 from plimsoll.api.v1alpha1 import ModelSpec
-from plimsoll.app.model_book import ModelBook
+from plimsoll.app.lookups.model_book import ModelBook
 from plimsoll.domain.model import ModelFacts
 from plimsoll.render.report import Problem
 from tests.adapters.hostile_hub import HostileHub, serve_hostile_hub

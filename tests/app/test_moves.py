@@ -8,13 +8,13 @@ import pytest
 
 from plimsoll.adapters.cluster import NODES
 from plimsoll.adapters.readings import Reading
-from plimsoll.app.case import Case
-from plimsoll.app.turn_memo import TurnMemo
+from plimsoll.app.plan.case import Case
+from plimsoll.app.plan.turn_memo import TurnMemo
 from plimsoll.placement.pools import PoolState
-from plimsoll.rebalance.diagnose import MISSED_SECONDS
-from plimsoll.rebalance.elsewhere import moment_of
-from plimsoll.rebalance.memory import Look, LoopMemory
-from plimsoll.rebalance.signals import PodSignals
+from plimsoll.rebalance.diagnosis.diagnose import MISSED_SECONDS
+from plimsoll.rebalance.places.elsewhere import moment_of
+from plimsoll.rebalance.signals.metrics import PodSignals
+from plimsoll.rebalance.state.memory import Look, LoopMemory
 from testbed.fleet import gpu_node
 from tests.support.engine_loads import Serves, moments
 from tests.support.live_passes import H100, L4, L40S, PRODUCTS, LivePasses, Open, live_part, pools

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from plimsoll.app.case import Case
+from plimsoll.app.plan.case import Case
 from tests.support.live_passes import LivePasses
 
 LOAD: dict[str, Any] = {

@@ -10,8 +10,8 @@ import pytest
 from plimsoll.adapters.api_errors import GONE, ClusterRefused
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.adapters.cluster import Cluster, Kind, Listing
-from plimsoll.app.node_groups import NodeGroups, declared_in
 from plimsoll.app.settings import Settings
+from plimsoll.app.watch.node_groups import NodeGroups, declared_in
 from plimsoll.domain.errors import InvalidInput
 from tests.facts.test_node_pools import pool
 

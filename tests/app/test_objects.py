@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
-from plimsoll.app import pruning
-from plimsoll.app.objects import (
+from plimsoll.app.reading.objects import (
     Surroundings,
     held_back,
     is_updating,
@@ -20,7 +19,8 @@ from plimsoll.app.objects import (
     wanted_replicas,
 )
 from plimsoll.app.record.reading import Record, read
-from plimsoll.app.store import Body, Store
+from plimsoll.app.watch import pruning
+from plimsoll.app.watch.store import Body, Store
 from plimsoll.domain.engine_failures import OF_NODE, StartFailure
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import Split, Target

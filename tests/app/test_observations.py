@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from plimsoll.app.lessons import MOST_KEPT, CommonLessons, contribution, lessons, merged, remembered
-from plimsoll.app.objects import Surroundings
-from plimsoll.app.observations import capacities, failed_starts, observed_now
+from plimsoll.app.reading.lessons import MOST_KEPT, CommonLessons, contribution, lessons, merged, remembered
+from plimsoll.app.reading.objects import Surroundings
+from plimsoll.app.reading.observations import capacities, failed_starts, observed_now
 from plimsoll.app.record.reading import Record, read
 from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.domain.engine_failures import EngineFailure

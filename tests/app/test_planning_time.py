@@ -11,9 +11,8 @@ from functools import partial
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.app.case import Case
-from plimsoll.app.objects import Surroundings
-from plimsoll.app.planning_time import (
+from plimsoll.app.plan.case import Case
+from plimsoll.app.plan.planning_time import (
     FREE_CHANGES,
     LONGEST_PAUSE_SECONDS,
     MOST_UNWRITTEN,
@@ -21,6 +20,7 @@ from plimsoll.app.planning_time import (
     UNWRITTEN_SECONDS,
     PlanningTime,
 )
+from plimsoll.app.reading.objects import Surroundings
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.placement.pools import Decision

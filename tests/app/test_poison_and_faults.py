@@ -35,7 +35,7 @@ from plimsoll.adapters.cluster import (
     SERVICES,
 )
 from plimsoll.adapters.kinds import CLAIMS, STORAGE_CLASSES, VOLUMES, Kind
-from plimsoll.app.store import key_of, uid_of
+from plimsoll.app.watch.store import key_of, uid_of
 from plimsoll.domain.claims import Mounted
 from plimsoll.domain.errors import PlimsollError, SourceUnavailable
 from plimsoll.domain.keys import ObjectKey

@@ -12,8 +12,7 @@ from typing import cast
 
 import pytest
 
-from plimsoll.app.price_watch import PriceWatch
-from plimsoll.app.prices import PriceList
+from plimsoll.app.watch.prices import PriceList, PriceWatch
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import CapacityType, Market, Price
 from plimsoll.facts.prices.remarks import OLDEST_DAYS

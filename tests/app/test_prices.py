@@ -14,7 +14,7 @@ import pytest
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.adapters.cluster import Cluster, Kind
 from plimsoll.api.prices import parse_prices
-from plimsoll.app.prices import PriceList
+from plimsoll.app.watch.prices import PriceList
 from plimsoll.domain.gpus import CapacityType, Price
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.facts.prices.repricing import OwnPrices, repriced

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.app import pruning
-from plimsoll.app.contests import REPLICAS_MANAGERS
+from plimsoll.app.watch import pruning
+from plimsoll.app.watch.contests import REPLICAS_MANAGERS
 from plimsoll.domain.host import HostNeed
 from plimsoll.domain.queues import QUEUE_LABEL
 from plimsoll.engines.failures import read_failure

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, NODES, PODS
-from plimsoll.app.store import uid_of
+from plimsoll.app.watch.store import uid_of
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.queues import QUEUE_LABEL, QUEUE_PRIORITY_LABEL
 from plimsoll.facts.cluster.host_reading import is_bound

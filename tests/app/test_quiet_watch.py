@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from plimsoll.app.quiet_watch import LONGEST_SECONDS, IdleQuestion, IdleWanted, QuietWatch
+from plimsoll.app.live.quiet_watch import LONGEST_SECONDS, IdleQuestion, IdleWanted, QuietWatch
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.engines.metrics import EngineMetrics
 from plimsoll.engines.registry import engine_of
-from plimsoll.rebalance.gateway import GatewayQueue
-from plimsoll.rebalance.idle import Quiet
-from plimsoll.rebalance.signals import PodSignals, SignalState
-from plimsoll.rebalance.tracks import Line
+from plimsoll.rebalance.signals.gateway import GatewayQueue
+from plimsoll.rebalance.signals.idle import Quiet
+from plimsoll.rebalance.signals.metrics import PodSignals, SignalState
+from plimsoll.rebalance.signals.tracks import Line
 from tests.support.engine_loads import NOW, Serves, moments, track
 
 KEY, OTHER = ObjectKey("ns", "llama"), ObjectKey("ns", "other")

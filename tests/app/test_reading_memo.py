@@ -13,12 +13,13 @@ import pytest
 from benchmarks.planning.passes import look_up, new_passes
 from benchmarks.planning.pictures import carry_out
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, NODES, PODS, Kind
-from plimsoll.app import passes as passes_module
-from plimsoll.app import pruning, reading_memo
-from plimsoll.app.prices import PriceList
-from plimsoll.app.reading_memo import Kept, ReadingMemo
+from plimsoll.app.plan import passes as passes_module
+from plimsoll.app.reading import reading_memo
+from plimsoll.app.reading.reading_memo import Kept, ReadingMemo
 from plimsoll.app.record import reading
-from plimsoll.app.store import Body
+from plimsoll.app.watch import pruning
+from plimsoll.app.watch.prices import PriceList
+from plimsoll.app.watch.store import Body
 from plimsoll.domain.gpus import Price
 from plimsoll.domain.observations import Correction
 from plimsoll.domain.queues import QUEUE_LABEL

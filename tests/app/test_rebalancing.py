@@ -9,9 +9,9 @@ import pytest
 
 from plimsoll.adapters.readings import Reading
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, InferenceDeploymentStatus, PoolStatus, RebalancingMode
-from plimsoll.app.capacities import observed_capacities, reported_tokens, told_now
-from plimsoll.app.objects import Surroundings
-from plimsoll.app.rebalancing import Running, Standing, Turn, load_of, policy_of, take_turn
+from plimsoll.app.live.rebalancing import Running, Standing, Turn, load_of, policy_of, take_turn
+from plimsoll.app.reading.capacities import observed_capacities, reported_tokens, told_now
+from plimsoll.app.reading.objects import Surroundings
 from plimsoll.app.record.reading import Record, read
 from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.domain.outcomes import MemoryEstimate, Split, Target
@@ -20,12 +20,12 @@ from plimsoll.domain.times import to_rfc3339
 from plimsoll.facts.cluster.pod_reading import PodFacts
 from plimsoll.placement.hypothesis import WhatIf
 from plimsoll.placement.pools import Pool, PoolState
-from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Keep, Move, RemoveReplica, Retune, Wait
-from plimsoll.rebalance.history import ChangeHistory, ChangeKind, Mark
-from plimsoll.rebalance.inbox import Book, Desk, Refusal
-from plimsoll.rebalance.memory import Learned, LoopMemory
-from plimsoll.rebalance.policy import RebalancePolicy
-from plimsoll.rebalance.signals import EngineSample, PodSignals, SignalState
+from plimsoll.rebalance.inbox import AnsweredProposals, PendingProposals, Refusal
+from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals, SignalState
+from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Keep, Move, RemoveReplica, Retune, Wait
+from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.state.memory import Learned, LoopMemory
+from plimsoll.rebalance.state.policy import RebalancePolicy
 from plimsoll.render.report import RebalancingReport, Report
 from tests.support.engine_loads import Serves, moments, replica_model
 from tests.support.engine_loads import pod as pod_signals
@@ -100,7 +100,7 @@ def turn_of(
     moving: bool = False,
     memory: LoopMemory | None = None,
     what_if: Callable[[int], WhatIf] = room_for_all,
-    desk: Desk | None = None,
+    pending: PendingProposals | None = None,
 ) -> Turn:
     around = pods_of(replicas)
     standing = Standing.read(spec, recorded(status or {}))
@@ -108,7 +108,7 @@ def turn_of(
         standing = replace(standing, memory=memory)
     signals = reading_of(around, usage) if reading is None else reading
     about = what_if(standing.target_replicas)
-    return take_turn(spec, standing, Running(figures, moving=moving), around, signals, about, now=NOW, desk=desk)
+    return take_turn(spec, standing, Running(figures, moving=moving), around, signals, about, now=NOW, pending=pending)
 
 
 def destination(turn: Turn) -> dict[str, int]:
@@ -167,12 +167,14 @@ def test_an_approved_target_is_kept_in_recommend_mode_and_ends_with_the_mode_or_
 
 
 def test_answers_read_back_as_they_were_and_one_without_a_time_is_left_out() -> None:
-    book = Book((Refusal("1" * 12, "alex", "no budget", NOW, 2), Refusal("2" * 12, "kim", "", NOW, 2)), ("uid-1",))
-    standing = Standing(1, 1, ChangeHistory(), book=book)
+    answered = AnsweredProposals(
+        (Refusal("1" * 12, "alex", "no budget", NOW, 2), Refusal("2" * 12, "kim", "", NOW, 2)), ("uid-1",)
+    )
+    standing = Standing(1, 1, ChangeHistory(), answered=answered)
     written = status_of(Turn(standing, Keep(DecisionReason.MODE_OFF)).report(Record(), RebalancingMode.RECOMMEND))
-    assert Standing.read(spec_of(1, mode="Recommend"), recorded(written)).book == book
+    assert Standing.read(spec_of(1, mode="Recommend"), recorded(written)).answered == answered
     written["rebalancing"]["rejected"][0]["until"] = "some day"
-    assert Standing.read(spec_of(1), recorded(written)).book.refusals == book.refusals[1:]
+    assert Standing.read(spec_of(1), recorded(written)).answered.refusals == answered.refusals[1:]
 
 
 def test_what_a_status_says_reads_back_as_it_was_and_what_is_no_change_is_left_out() -> None:
@@ -237,13 +239,13 @@ def test_recommend_says_the_same_and_does_nothing(what_if: Callable[[int], WhatI
 def test_without_a_desk_nothing_can_be_approved_and_no_id_is_given() -> None:
     turn = turn_of(spec_of(mode="Recommend"), usage=PRESSURE)
     assert (turn.offered_id, turn.offered) == (None, None)
-    with_desk = turn_of(spec_of(mode="Recommend"), usage=PRESSURE, desk=Desk("uid", 1))
+    with_desk = turn_of(spec_of(mode="Recommend"), usage=PRESSURE, pending=PendingProposals("uid", 1))
     assert with_desk.offered_id is not None
     assert with_desk.offered is not None
     assert [pool.replicas for pool in with_desk.offered.then.pools] == [2]
-    full = turn_of(spec_of(mode="Recommend"), usage=PRESSURE, desk=Desk("uid", 1), what_if=no_room)
+    full = turn_of(spec_of(mode="Recommend"), usage=PRESSURE, pending=PendingProposals("uid", 1), what_if=no_room)
     assert full.offered_id is None, "what has no place cannot be carried out"
-    assert turn_of(spec_of(), usage=PRESSURE, desk=Desk("uid", 1)).offered_id is None
+    assert turn_of(spec_of(), usage=PRESSURE, pending=PendingProposals("uid", 1)).offered_id is None
 
 
 @pytest.mark.parametrize(("moves", "acted"), [(None, True), ("Auto", True), ("Recommend", False)])

@@ -8,13 +8,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
-from plimsoll.app import pruning
-from plimsoll.app.capacities import observed_capacities, reported_tokens
-from plimsoll.app.lessons import remembered
-from plimsoll.app.objects import Surroundings, pool_views, read_pools, wanted_replicas
-from plimsoll.app.rebalancing import Standing
+from plimsoll.app.live.rebalancing import Standing
+from plimsoll.app.reading.capacities import observed_capacities, reported_tokens
+from plimsoll.app.reading.lessons import remembered
+from plimsoll.app.reading.objects import Surroundings, pool_views, read_pools, wanted_replicas
 from plimsoll.app.record.reading import read, record_of
 from plimsoll.app.record.writing import document_of, new_status
+from plimsoll.app.watch import pruning
 from plimsoll.placement import failed_moves
 from plimsoll.placement.move_clock import LONGEST_SECONDS, trusted
 from plimsoll.placement.rehoming import of_last_hour

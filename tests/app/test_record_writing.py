@@ -24,8 +24,8 @@ from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.performance.cost import cost
 from plimsoll.placement.speed import load_of
-from plimsoll.rebalance.history import ChangeKind, Mark
-from plimsoll.rebalance.memory import Learned
+from plimsoll.rebalance.state.history import ChangeKind, Mark
+from plimsoll.rebalance.state.memory import Learned
 from plimsoll.render.report import PoolView, Problem, RebalancingReport, Report
 from plimsoll.render.status import MAX_CHANGES
 from tests.app.test_record_reading import GOOD

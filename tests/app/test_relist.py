@@ -10,10 +10,10 @@ from typing import Any, cast
 import pytest
 
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, PODS, Cluster, ClusterRefused, Kind, Listing
-from plimsoll.app import pruning, relist
 from plimsoll.app.settings import Settings
 from plimsoll.app.shell import Shell
-from plimsoll.app.store import Body, HistoryLost, Store
+from plimsoll.app.watch import pruning, relist
+from plimsoll.app.watch.store import Body, HistoryLost, Store
 from plimsoll.domain.errors import SourceUnavailable
 from tests.support.bodies import inference_deployment_body, pod_body
 

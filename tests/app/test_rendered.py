@@ -12,10 +12,10 @@ import pytest
 from benchmarks.planning.passes import look_up
 from benchmarks.planning.pictures import carry_out
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES, PODS, ClusterRefused
-from plimsoll.app import passes as passes_module
-from plimsoll.app.case import Case
-from plimsoll.app.passes import PassResult
-from plimsoll.app.rendered import UNWRITTEN_SECONDS
+from plimsoll.app.plan import passes as passes_module
+from plimsoll.app.plan.case import Case
+from plimsoll.app.plan.passes import PassResult
+from plimsoll.app.plan.rendered import UNWRITTEN_SECONDS
 from tests.support.office import OBJECTS, Office
 
 

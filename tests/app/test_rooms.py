@@ -10,17 +10,17 @@ import pytest
 from plimsoll.adapters.cluster import PODS, PRIORITY_CLASSES
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
 from plimsoll.api.v1alpha1.inbox import ProposalContent
-from plimsoll.app import rooms as rooms_module
-from plimsoll.app.rebalancing import Standing
-from plimsoll.app.rooms import KEPT_PASSES, MOST_SEARCHES, serving_floor
+from plimsoll.app.live.rebalancing import Standing
+from plimsoll.app.plan import rooms as rooms_module
+from plimsoll.app.plan.rooms import KEPT_PASSES, MOST_SEARCHES, serving_floor
 from plimsoll.facts.cluster.priority_reading import PREEMPTS
 from plimsoll.placement.answers import Answer
 from plimsoll.placement.hypothesis import Plan
 from plimsoll.placement.proposing.making_room import Neighbours, room_for
 from plimsoll.placement.room import Room
-from plimsoll.rebalance.history import ChangeHistory
+from plimsoll.rebalance.state.history import ChangeHistory
 from tests.support.live_passes import AUTO, EASY, L40S, PRESSURE, Open, live_part, pools
-from tests.support.mailroom import Mailroom
+from tests.support.proposal_passes import ProposalPasses
 
 ADVICE = AUTO | {"mode": "Recommend"}
 GOLD: dict[str, Any] = {"podTemplate": {"priorityClassName": "gold"}}
@@ -39,19 +39,19 @@ async def full(
     low: int = 2,
     low_in: str = "ns",
     low_more: dict[str, Any] | None = None,
-) -> Mailroom:
+) -> ProposalPasses:
     """``asks`` is under pressure, of high priority, and ``low`` holds all other GPUs."""
     there = opened(l40s=1 + low)
     there.store.replace(PRIORITY_CLASSES, [gold_class(preempts=preempts)])
     there.put("asks", L40S, rebalancing=AUTO if rebalancing is None else rebalancing, **GOLD)
     there.put("low", L40S, created="04:00:00", replicas=low, namespace=low_in, **low_more or {})
-    room = Mailroom.open(there)
+    room = ProposalPasses.open(there)
     await there.settle()
     there.load(there.make()["asks"], PRESSURE)
     return room
 
 
-def later(room: Mailroom) -> None:
+def later(room: ProposalPasses) -> None:
     """Let the engines be scraped again."""
     room.there.now += 15
     room.there.load(room.there.make()["asks"], PRESSURE)
@@ -143,7 +143,7 @@ async def test_an_approval_ends_nobody_and_counts_when_there_is_room(opened: Ope
     assert room.proposals() == []
 
 
-def _a_pod_of(room: Mailroom, name: str) -> Any:
+def _a_pod_of(room: ProposalPasses, name: str) -> Any:
     return next(body for body in room.there.store.all(PODS) if body["metadata"]["name"].startswith(f"{name}-"))
 
 
@@ -197,7 +197,7 @@ async def test_a_search_that_fails_costs_nobody_a_decision(opened: Open, monkeyp
     assert (case.problem, live_part(case)["reason"]) == (None, "NoPlaceFound")
 
 
-async def many(opened: Open) -> Mailroom:
+async def many(opened: Open) -> ProposalPasses:
     """More deployments under pressure than a pass searches for, and one of lower priority with two replicas."""
     names = [f"asks-{index}" for index in range(MOST_SEARCHES + 2)]
     there = opened(l40s=len(names) + 2)
@@ -205,12 +205,12 @@ async def many(opened: Open) -> Mailroom:
     for name in names:
         there.put(name, L40S, rebalancing=AUTO, **GOLD)
     there.put("low", L40S, created="04:00:00", replicas=2)
-    room = Mailroom.open(there)
+    room = ProposalPasses.open(there)
     await there.settle()
     return room
 
 
-def reasons(room: Mailroom) -> list[str]:
+def reasons(room: ProposalPasses) -> list[str]:
     """Return the words of everybody's turn after another scrape."""
     room.there.now += 15
     for name, case in room.there.make().items():

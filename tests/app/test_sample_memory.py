@@ -8,10 +8,18 @@ from typing import Any
 
 import pytest
 
-from plimsoll.app.live import HISTORY_SECONDS
-from plimsoll.app.sample_memory import MOST_DEPARTED, MOST_SAMPLES, Memory, Question, questions, remembered, signals_of
-from plimsoll.rebalance.load import ERRORS_IN_A_ROW, summarize
-from plimsoll.rebalance.signals import BY_RANK, EngineSample, PodSignals, SignalState
+from plimsoll.app.live.sample_memory import (
+    MOST_DEPARTED,
+    MOST_SAMPLES,
+    Memory,
+    Question,
+    questions,
+    remembered,
+    signals_of,
+)
+from plimsoll.app.live.signal_watch import HISTORY_SECONDS
+from plimsoll.rebalance.signals.load import ERRORS_IN_A_ROW, summarize
+from plimsoll.rebalance.signals.metrics import BY_RANK, EngineSample, PodSignals, SignalState
 
 NOW = 1_700_000_000.0
 WINDOW = HISTORY_SECONDS

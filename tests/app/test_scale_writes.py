@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from plimsoll.app.scale_writes import ScaleWrites
+from plimsoll.app.watch.scale_writes import ScaleWrites
 
 NOW = 1_700_000_000.0
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from plimsoll.adapters.readings import PastReading
-from plimsoll.app.season_watch import (
+from plimsoll.app.live.season_watch import (
     DAY_SECONDS,
     EVERY_SECONDS,
     FILLING_SECONDS,
@@ -20,9 +20,9 @@ from plimsoll.app.season_watch import (
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.engines.metrics import EngineMetrics
 from plimsoll.engines.registry import engine_of
-from plimsoll.rebalance.past import DAYS, STEP_SECONDS
-from plimsoll.rebalance.season import LEAST_STARTUP_SECONDS, Season
-from plimsoll.rebalance.trend import Point
+from plimsoll.rebalance.signals.past import DAYS, STEP_SECONDS
+from plimsoll.rebalance.signals.season import LEAST_STARTUP_SECONDS, Season
+from plimsoll.rebalance.signals.trend import Point
 
 NOW = 19_700 * DAY_SECONDS + 7 * 3600 + 3000.0
 KEY, OTHER = ObjectKey("ns", "llama"), ObjectKey("ns", "other")

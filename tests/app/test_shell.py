@@ -11,17 +11,17 @@ import pytest
 
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES, PODS, Cluster
 from plimsoll.app import operator as operator_module
-from plimsoll.app import relist as relist_module
 from plimsoll.app import shell as module
-from plimsoll.app import store as store_module
+from plimsoll.app.election.leadership import LeaseHeld
+from plimsoll.app.election.lease_times import LeaseTimes
 from plimsoll.app.health import PassRecord
-from plimsoll.app.leadership import LeaseHeld
-from plimsoll.app.lease_times import LeaseTimes
-from plimsoll.app.live import LiveSignals, reader_of
-from plimsoll.app.relist import Relist
+from plimsoll.app.live.signal_watch import LiveSignals, reader_of
 from plimsoll.app.settings import Settings
 from plimsoll.app.shell import Shell, inbox_lists, listed_only, watched
-from plimsoll.app.store import Store
+from plimsoll.app.watch import relist as relist_module
+from plimsoll.app.watch import store as store_module
+from plimsoll.app.watch.relist import Relist
+from plimsoll.app.watch.store import Store
 from plimsoll.domain.errors import SourceUnavailable
 from tests.support.bodies import inference_deployment_body, node_body, pod_body
 

@@ -11,10 +11,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS
 from plimsoll.api.bounds import MOST_CHARACTERS, MOST_MEMBERS
-from plimsoll.app import pruning
 from plimsoll.app.record.reading import record_of
 from plimsoll.app.shell import BOUNDS
-from plimsoll.app.sizes import (
+from plimsoll.app.watch import pruning
+from plimsoll.app.watch.sizes import (
     MEMBER_BYTES,
     MOST_OF_ALL,
     MOST_OF_NAMESPACE,
@@ -24,7 +24,7 @@ from plimsoll.app.sizes import (
     size_of,
     size_sentence,
 )
-from plimsoll.app.store import Bounds, Store
+from plimsoll.app.watch.store import Bounds, Store
 from plimsoll.domain.keys import ObjectKey
 from tests.app.test_rolled_back import status
 from tests.support.bodies import inference_deployment_body

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from plimsoll.adapters.metrics import Metrics
-from plimsoll.app import passes as passes_module
 from plimsoll.app import planner as planner_module
-from plimsoll.app.snapshot import Snapshot
+from plimsoll.app.plan import passes as passes_module
+from plimsoll.app.plan.snapshot import Snapshot
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.proposals import Proposal

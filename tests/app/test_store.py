@@ -9,9 +9,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES, PODS, Kind
-from plimsoll.app import pruning
 from plimsoll.app.record.reading import record_of, whole_status
-from plimsoll.app.store import VANISH_GUARD, Store, is_stored, key_of, uid_of, version_of
+from plimsoll.app.watch import pruning
+from plimsoll.app.watch.store import VANISH_GUARD, Store, is_stored, key_of, uid_of, version_of
 from plimsoll.domain.keys import ObjectKey
 from tests.support.bodies import inference_deployment_body, node_body, pod_body
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
-from plimsoll.app import passes as passes_module
 from plimsoll.app.health import Beats
-from plimsoll.app.rebalancing import take_turn
+from plimsoll.app.live.rebalancing import take_turn
+from plimsoll.app.plan import passes as passes_module
 from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.placement import transition
 from plimsoll.placement.warnings import warnings_for

@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
-from plimsoll.app import pruning
-from plimsoll.app.executor import is_ours
-from plimsoll.app.objects import MOST_COMPLAINTS, Surroundings, read_pools, surroundings_of
-from plimsoll.app.record.reading import Record, read
-from plimsoll.app.store import Store
-from plimsoll.app.workload_trust import (
+from plimsoll.app.reading.objects import MOST_COMPLAINTS, Surroundings, read_pools, surroundings_of
+from plimsoll.app.reading.workload_trust import (
     controller_of,
     is_adoptable,
     is_of_namesake,
     record_doubt,
     target_of,
 )
+from plimsoll.app.record.reading import Record, read
+from plimsoll.app.watch import pruning
+from plimsoll.app.watch.store import Store
+from plimsoll.app.write.executor import is_ours
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import Split
 from plimsoll.render.names import DEPLOYMENT_LABEL, HASH_ANNOTATION, MANAGED_BY, POOL_ANNOTATION, POOL_LABEL

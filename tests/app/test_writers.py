@@ -17,11 +17,11 @@ from typing_extensions import override
 
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, ClusterRefused, Kind
 from plimsoll.api.bounds import MOST_CHARACTERS
-from plimsoll.app import writers
-from plimsoll.app.case import Case
-from plimsoll.app.planning_time import AFTER_OTHERS, QUEUED, PlanningTime
-from plimsoll.app.store import Body, key_of
-from plimsoll.app.writers import AT_ONCE_PER_NAMESPACE, LONGEST_REST_SECONDS, RESTS
+from plimsoll.app.plan.case import Case
+from plimsoll.app.plan.planning_time import AFTER_OTHERS, QUEUED, PlanningTime
+from plimsoll.app.watch.store import Body, key_of
+from plimsoll.app.write import writers
+from plimsoll.app.write.writers import AT_ONCE_PER_NAMESPACE, LONGEST_REST_SECONDS, RESTS
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.render.names import POOL_ANNOTATION, POOL_LABEL
 from plimsoll.render.report import Problem

@@ -66,7 +66,9 @@ def test_an_area_names_modules_and_tests_that_exist(area: str) -> None:
     assert all((ROOT / each).exists() for each in (*every, *AREAS[area].late))
     assert every[: len(tests)] == tests
     assert len(every) == len(set(every)) > len(tests)
-    stems = {path.stem for folder in AREAS[area].sources for path in (ROOT / "operator/plimsoll" / folder).iterdir()}
+    stems = {
+        path.stem for folder in AREAS[area].sources for path in (ROOT / "operator/plimsoll" / folder).rglob("*.py")
+    }
     assert AREAS[area].left_out <= stems
     assert not AREAS[area].left_out & {Path(each).stem for each in found}
 
@@ -76,7 +78,7 @@ def test_tests_named_after_a_module_and_tests_that_import_it_are_near() -> None:
     assert {f"tests/placement/test_plan{rest}.py" for rest in ("", "_failure", "_recovery")} <= set(near)
     assert "tests/placement/test_speed.py" in near
     assert "tests/placement/test_ledger.py" not in near
-    assert "tests/app/test_contests.py" in AREAS["loop"].nearest(ROOT, "operator/plimsoll/app/contests.py")
+    assert "tests/app/test_contests.py" in AREAS["loop"].nearest(ROOT, "operator/plimsoll/app/watch/contests.py")
 
 
 MARKED = """\

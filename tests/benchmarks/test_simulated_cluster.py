@@ -13,9 +13,9 @@ import pytest
 
 from benchmarks.rebalance.values import Change, PodView, Scenario, View
 from plimsoll.simulation.agenda import Agenda
+from plimsoll.simulation.gateway import choose
 from plimsoll.simulation.replica import Replica
 from plimsoll.simulation.request import Request
-from plimsoll.simulation.routing import choose
 from plimsoll.simulation.values import Arrival, Fate, Fault, FaultKind, Routing
 from tests.support.simulated import SPEC, Scripted, engine, outcome, poisson, scenario
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll.cli.simulation_question import Simulated, trial_of, workload_of
+from plimsoll.cli.simulation_question import Simulated, simulation_run_of, workload_of
 from plimsoll.simulation.presets import PRESETS
 from plimsoll.simulation.simulate import simulate
 from tests.cli.conftest import Run
@@ -35,13 +35,13 @@ def test_one_run_is_as_it_was(run: Run) -> None:
 def test_the_document_holds_the_figures_of_the_core(run: Run) -> None:
     found = json.loads(run(*SHORT, "-o", "json")[1])
     asked = Simulated(MODEL, "l4-24gb", concurrency=4, context=4096, requests_per_second=1, minutes=15, startup=120)
-    trial = trial_of(asked)
-    course = simulate(trial)
-    assert found["summary"] == course.summary
-    assert found["input"]["kv_tokens"] == trial.kind.place.figures.kv_capacity_tokens
-    assert found["totals"]["arrived"] == course.totals.arrived
-    assert [each["sentence"] for each in found["events"]] == [each.sentence for each in course.events]
-    assert [each["held_tokens"] for each in found["moments"]] == [each.held_tokens for each in course.moments]
+    simulation_run = simulation_run_of(asked)
+    result = simulate(simulation_run)
+    assert found["summary"] == result.summary
+    assert found["input"]["kv_tokens"] == simulation_run.kind.place.figures.kv_capacity_tokens
+    assert found["totals"]["arrived"] == result.totals.arrived
+    assert [each["sentence"] for each in found["events"]] == [each.sentence for each in result.events]
+    assert [each["held_tokens"] for each in found["moments"]] == [each.held_tokens for each in result.moments]
     assert found["moments"][0]["ttft_seconds"] is None
 
 

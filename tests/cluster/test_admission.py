@@ -21,9 +21,9 @@ from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.api.rules import check_rules
 from plimsoll.api.schema import root_schema
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
-from plimsoll.app.pruning import inference_deployment, why_reduced
 from plimsoll.app.review.looking import look
 from plimsoll.app.settings import Settings
+from plimsoll.app.watch.pruning import inference_deployment, why_reduced
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.names import API_VERSION, KIND
 from testbed.api_client import ApiError, http_text

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from plimsoll.console.sources.prometheus_live import PrometheusLive
-from plimsoll.console.views.fleet_totals import GpuTotal
+from plimsoll.console.views.fleet.totals import GpuTotal
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.domain.reasons import NodeReason, PriceDoubt
 from testbed.binaries import ensure_binaries

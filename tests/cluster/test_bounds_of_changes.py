@@ -18,8 +18,8 @@ import pytest
 
 from plimsoll.adapters.prometheus import PrometheusSignals
 from plimsoll.engines.registry import engine_of
-from plimsoll.rebalance.look_back import quiet_before
-from plimsoll.rebalance.signals import PodSignals
+from plimsoll.rebalance.signals.look_back import quiet_before
+from plimsoll.rebalance.signals.metrics import PodSignals
 from testbed.audit import AuditLog
 from testbed.engine_queue import Stream
 from testbed.operator_process import OperatorProcess

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.app.node_groups import declared_in
+from plimsoll.app.watch.node_groups import declared_in
 from plimsoll.domain.names import API_VERSION, KIND
 from testbed.api_client import ApiError
 from testbed.control_plane import ControlPlane

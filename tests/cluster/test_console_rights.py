@@ -11,7 +11,7 @@ import pytest
 import requests
 import yaml
 
-from plimsoll.app.leadership import LAST_PASS_ANNOTATION
+from plimsoll.app.election.leadership import LAST_PASS_ANNOTATION
 from plimsoll.console.streams import COMMENT_SECONDS
 from plimsoll.domain.times import to_rfc3339
 from testbed.audit import AuditLog

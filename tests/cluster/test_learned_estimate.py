@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.app.spec_digests import digests_of
+from plimsoll.app.reading.spec_digests import digests_of
 from plimsoll.cli.asked import Asked
 from plimsoll.cli.direct import direct_question
 from plimsoll.domain.observations import EngineKind, Observation, Seen, Witness

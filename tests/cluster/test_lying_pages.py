@@ -12,7 +12,7 @@ from plimsoll.adapters.prometheus import PrometheusSignals
 from plimsoll.adapters.prometheus_gateway import QUEUE_METRICS
 from plimsoll.adapters.readings import Reading
 from plimsoll.engines.registry import engine_of
-from plimsoll.rebalance.signals import SignalState
+from plimsoll.rebalance.signals.metrics import SignalState
 from testbed.binaries import ensure_binaries
 from testbed.prometheus import Prometheus
 from testbed.waiting import wait_until

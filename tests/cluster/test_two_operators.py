@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll.app.leadership import LAST_PASS_ANNOTATION
+from plimsoll.app.election.leadership import LAST_PASS_ANNOTATION
 from plimsoll.domain.times import from_rfc3339
 from testbed.audit import AuditLog
 from testbed.control_plane import ControlPlane

@@ -21,8 +21,8 @@ from plimsoll.cli.main import cli
 from plimsoll.console.alone import document, page
 from plimsoll.console.pages.calculator import calculator as handler
 from plimsoll.console.rendering import rendered
-from plimsoll.console.views.calculator import Calculator, calculator_of
-from plimsoll.console.views.calculator_rows import Shelf
+from plimsoll.console.views.calculator.page import Calculator, calculator_of
+from plimsoll.console.views.calculator.rows import Shelf
 from plimsoll.console.visit import Page, Visit
 from plimsoll.domain.errors import InvalidInput
 from tests.support.tables import every_case

@@ -7,7 +7,7 @@ from typing import Any
 
 from plimsoll.api.v1alpha1.status import InferenceDeploymentStatus
 from plimsoll.console.rendering import environment
-from plimsoll.console.views.candidates import Candidate, Candidates, candidates_of, sorted_candidates
+from plimsoll.console.views.deployment.candidates import Candidate, Candidates, candidates_of, sorted_candidates
 from plimsoll.console.views.figures import Figures
 from plimsoll.console.views.rows import row_of
 from plimsoll.domain.outcomes import Fit, Rejection, Split

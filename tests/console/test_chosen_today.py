@@ -7,8 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from plimsoll.console.views.candidates import candidates_of
-from plimsoll.console.views.chosen_today import ChosenToday, chosen_today
+from plimsoll.console.views.deployment.candidates import ChosenToday, candidates_of, chosen_today
 from plimsoll.console.views.rows import row_of
 from plimsoll.domain.outcomes import Rejection, Split
 from plimsoll.domain.reasons import Reason

@@ -17,9 +17,9 @@ from plimsoll.console.pages.pressure import pressure
 from plimsoll.console.settings import ConsoleSettings
 from plimsoll.console.sources.live import LiveSource
 from plimsoll.console.views.figures import Figures
-from plimsoll.console.views.fleet_totals import FleetTotals, GpuTotal
+from plimsoll.console.views.fleet.totals import FleetTotals, GpuTotal
 from plimsoll.console.views.gaps import Gap, GapKind
-from plimsoll.console.views.past_use import Past, PodPast, Span
+from plimsoll.console.views.load.past_use import Past, PodPast, Span
 from plimsoll.console.views.pods import PodRow
 from plimsoll.console.views.rows import Live, PoolRow, Row
 from plimsoll.console.views.world import World
@@ -30,7 +30,7 @@ from plimsoll.domain.fleet import Fleet, GpuNode
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.units import GIB
-from plimsoll.rebalance.signals import EngineSample, PodSignals
+from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals
 from tests.support.planning import gpu
 from tests.support.work import counted_calls
 

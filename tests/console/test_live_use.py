@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.console.views.live_use import EnginePod, LiveUse, PodLast, Sample, use_of
+from plimsoll.console.views.load.live_use import EnginePod, LiveUse, PodLast, Sample, use_of
 from plimsoll.domain.keys import ObjectKey
-from plimsoll.rebalance.signals import EngineSample
+from plimsoll.rebalance.signals.metrics import EngineSample
 
 NOW = 10_000.0
 FULL = EngineSample(NOW - 10, kv_usage=0.5, running=8, waiting=3, preemptions_total=7, kv_capacity_tokens=1000)
@@ -43,7 +43,7 @@ def test_figures_of_one_pod_are_those_that_its_engine_reports() -> None:
         pods=1,
         reporting=1,
     )
-    assert found.berths == Sample(0.5, NOW - 10)
+    assert found.sequence_slots == Sample(0.5, NOW - 10)
     assert not found.is_stale(NOW)
 
 
@@ -121,5 +121,5 @@ def test_preemptions_go_on_after_a_restart_of_the_engine() -> None:
 
 
 def test_places_are_unknown_while_the_status_does_not_give_them() -> None:
-    assert use([pod("a", places=None)], {"a": (FULL,)}).berths is None
+    assert use([pod("a", places=None)], {"a": (FULL,)}).sequence_slots is None
     assert use([pod("a"), pod("b", places=None)], {"a": (FULL,), "b": (FULL,)}).max_sequences is None

@@ -12,10 +12,10 @@ from rich.console import Console
 from plimsoll.adapters.api_errors import ClusterRefused
 from plimsoll.adapters.cluster import Cluster
 from plimsoll.adapters.kinds import LEASES, Kind
-from plimsoll.app.leadership import LAST_PASS_ANNOTATION
+from plimsoll.app.election.leadership import LAST_PASS_ANNOTATION
 from plimsoll.console.asked import settings_from
 from plimsoll.console.settings import OPERATOR
-from plimsoll.console.sources.pulse import PAUSE_SECONDS, REFUSED_SECONDS, Pulse
+from plimsoll.console.sources.heartbeat import PAUSE_SECONDS, REFUSED_SECONDS, Heartbeat
 from plimsoll.console.top.frame import picture
 from plimsoll.console.views.operator_sign import SILENT_SECONDS, OperatorSign, sign_of
 from plimsoll.console.views.world import World
@@ -113,9 +113,9 @@ class Played:
 async def test_pages_are_made_anew_only_when_the_operator_falls_silent_or_is_heard_again() -> None:
     answers = [lease(NOW - 5), lease(NOW - 20), lease(NOW - 600), lease(NOW - 601), lease(NOW - 1)]
     cluster, changes = Played(list(answers)), list[OperatorSign | None]()
-    pulse = Pulse(cast("Cluster", cluster), OPERATOR, lambda: changes.append(pulse.sign), wall=lambda: NOW)
+    heartbeat = Heartbeat(cast("Cluster", cluster), OPERATOR, lambda: changes.append(heartbeat.sign), wall=lambda: NOW)
     for _ in answers:
-        assert await pulse.look() == PAUSE_SECONDS
+        assert await heartbeat.look() == PAUSE_SECONDS
     assert cluster.asked == [(LEASES, OPERATOR)] * len(answers)
     assert [sign is not None and sign.is_silent for sign in changes] == [False, True, False]
 
@@ -123,19 +123,21 @@ async def test_pages_are_made_anew_only_when_the_operator_falls_silent_or_is_hea
 async def test_a_person_without_the_right_is_told_nothing_and_asks_seldom() -> None:
     refusal, changes = ClusterRefused("get lease", 403, "you may not"), list[bool]()
     cluster = Played([refusal, lease(NOW - 600), refusal])
-    pulse = Pulse(cast("Cluster", cluster), OPERATOR, lambda: changes.append(pulse.sign is None), wall=lambda: NOW)
-    assert [await pulse.look() for _ in range(3)] == [REFUSED_SECONDS, PAUSE_SECONDS, REFUSED_SECONDS]
+    heartbeat = Heartbeat(
+        cast("Cluster", cluster), OPERATOR, lambda: changes.append(heartbeat.sign is None), wall=lambda: NOW
+    )
+    assert [await heartbeat.look() for _ in range(3)] == [REFUSED_SECONDS, PAUSE_SECONDS, REFUSED_SECONDS]
     assert changes == [False, True]
 
 
 @pytest.mark.parametrize("fault", [SourceUnavailable("nobody answers"), KeyError("metadata")])
 async def test_without_an_answer_the_last_sign_stays(fault: Exception) -> None:
     cluster = Played([lease(NOW - 5), fault])
-    pulse = Pulse(cast("Cluster", cluster), OPERATOR, lambda: None, wall=lambda: NOW)
-    await pulse.look()
-    before = pulse.sign
-    assert await pulse.look() == PAUSE_SECONDS
-    assert pulse.sign is before is not None
+    heartbeat = Heartbeat(cast("Cluster", cluster), OPERATOR, lambda: None, wall=lambda: NOW)
+    await heartbeat.look()
+    before = heartbeat.sign
+    assert await heartbeat.look() == PAUSE_SECONDS
+    assert heartbeat.sign is before is not None
 
 
 def test_the_lease_is_named_on_the_command_line() -> None:

@@ -7,16 +7,16 @@ from collections.abc import Mapping
 
 import pytest
 
-from plimsoll.console.views.live_use import EnginePod, LiveReading, LiveState, LiveUse, PodLast, Sample, uses_of
-from plimsoll.console.views.load_steps import LoadStep
+from plimsoll.console.views.load.live_use import EnginePod, LiveReading, LiveState, LiveUse, PodLast, Sample, uses_of
+from plimsoll.console.views.load.past_use import Past, PodPast
+from plimsoll.console.views.load.pressure import SPANS, PressureRow, asked_of, pressure_row, worst_first
+from plimsoll.console.views.load.steps import LoadStep
 from plimsoll.console.views.paging import PAGE_SIZE
-from plimsoll.console.views.past_use import Past, PodPast
 from plimsoll.console.views.pods import PodRow
-from plimsoll.console.views.pressure import SPANS, PressureRow, asked_of, pressure_row, worst_first
 from plimsoll.console.views.rows import PoolRow, Row
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import Split
-from plimsoll.rebalance.signals import EngineSample
+from plimsoll.rebalance.signals.metrics import EngineSample
 from tests.support.work import counted_calls
 
 NOW = 1_700_000_000.0
@@ -61,32 +61,45 @@ def test_a_row_has_two_gauges_with_their_figures_and_a_mark_for_each_queue() -> 
     )
     known = past({POD: PodPast(values(0.2, 0.5), values(3, 9), values(0, 4), 2.2)})
     found = row(use, known)
-    assert (found.hold.now, found.hold.figures, found.hold.step) == ("50 %", "500 of 1,000 tokens", LoadStep.BELOW_70)
-    assert (found.berths.now, found.berths.figures) == ("90 %", "9 of 10 requests")
-    assert found.hold.steps[-3:] == (LoadStep.UNKNOWN, LoadStep.BELOW_30, LoadStep.BELOW_70)
-    assert found.berths.steps[-2:] == (LoadStep.BELOW_50, LoadStep.BELOW_FULL)
-    assert found.berths.queued[-2:] == (False, True)
-    assert len(found.hold.steps) == len(found.berths.queued) == 60
+    assert (found.kv_cache_in_use.now, found.kv_cache_in_use.figures, found.kv_cache_in_use.step) == (
+        "50 %",
+        "500 of 1,000 tokens",
+        LoadStep.BELOW_70,
+    )
+    assert (found.sequence_slots.now, found.sequence_slots.figures) == ("90 %", "9 of 10 requests")
+    assert found.kv_cache_in_use.steps[-3:] == (LoadStep.UNKNOWN, LoadStep.BELOW_30, LoadStep.BELOW_70)
+    assert found.sequence_slots.steps[-2:] == (LoadStep.BELOW_50, LoadStep.BELOW_FULL)
+    assert found.sequence_slots.queued[-2:] == (False, True)
+    assert len(found.kv_cache_in_use.steps) == len(found.sequence_slots.queued) == 60
     assert (found.waiting, found.preemptions, found.pods) == ("4", "2", "1 of 1 pods report")
 
 
 def test_no_prometheus_is_unknown_everywhere_and_never_0() -> None:
     found = row(LiveUse(pods=1), None)
-    assert (found.hold.now, found.berths.now, found.waiting, found.preemptions) == ("unknown",) * 4
-    assert found.hold.step is LoadStep.UNKNOWN
-    assert found.hold.is_stale
-    assert (found.hold.age, found.berths.age) == ("", "")
+    assert (found.kv_cache_in_use.now, found.sequence_slots.now, found.waiting, found.preemptions) == ("unknown",) * 4
+    assert found.kv_cache_in_use.step is LoadStep.UNKNOWN
+    assert found.kv_cache_in_use.is_stale
+    assert (found.kv_cache_in_use.age, found.sequence_slots.age) == ("", "")
     idle = row(LiveUse(kv=Sample(0, NOW), waiting=Sample(0, NOW), pods=1), None)
-    assert (idle.hold.now, idle.waiting, idle.hold.is_stale) == ("0 %", "0", False)
-    assert idle.hold.age
+    assert (idle.kv_cache_in_use.now, idle.waiting, idle.kv_cache_in_use.is_stale) == ("0 %", "0", False)
+    assert idle.kv_cache_in_use.age
 
 
 def test_an_old_value_stays_with_its_age_and_loses_its_colour() -> None:
     old = row(holding(0.95, at=NOW - 300), None)
-    assert (old.hold.now, old.hold.age, old.hold.step, old.hold.is_stale) == ("95 %", "5 min", LoadStep.UNKNOWN, True)
-    assert old.hold.too_much == ""
+    assert (
+        old.kv_cache_in_use.now,
+        old.kv_cache_in_use.age,
+        old.kv_cache_in_use.step,
+        old.kv_cache_in_use.is_stale,
+    ) == ("95 %", "5 min", LoadStep.UNKNOWN, True)
+    assert old.kv_cache_in_use.too_much == ""
     young = row(holding(0.95), None)
-    assert (young.hold.age, young.hold.step, young.hold.is_stale) == ("5 s", LoadStep.BELOW_FULL, False)
+    assert (young.kv_cache_in_use.age, young.kv_cache_in_use.step, young.kv_cache_in_use.is_stale) == (
+        "5 s",
+        LoadStep.BELOW_FULL,
+        False,
+    )
 
 
 @pytest.mark.parametrize(
@@ -100,33 +113,33 @@ def test_an_old_value_stays_with_its_age_and_loses_its_colour() -> None:
 )
 def test_since_when_goes_back_to_the_first_lower_column(columns: tuple[float, ...], words: str) -> None:
     found = row(holding(0.9), past({POD: PodPast(values(*columns), {}, {})}))
-    assert found.hold.too_much == words
-    assert row(holding(0.79), past({POD: PodPast(values(*columns), {}, {})})).hold.too_much == ""
+    assert found.kv_cache_in_use.too_much == words
+    assert row(holding(0.79), past({POD: PodPast(values(*columns), {}, {})})).kv_cache_in_use.too_much == ""
 
 
 def test_a_column_without_samples_ends_the_time_over_80_percent() -> None:
     gap = {at: value for at, value in values(0.9, 0.9, 0.9, 0.9).items() if at != NOW - SPAN.step}
-    assert row(holding(0.9), past({POD: PodPast(gap, {}, {})})).hold.too_much == "over 80 % for 1 min"
+    assert row(holding(0.9), past({POD: PodPast(gap, {}, {})})).kv_cache_in_use.too_much == "over 80 % for 1 min"
 
 
 @pytest.mark.parametrize("odd", [math.nan, math.inf, -1.0, 1.5])
 def test_impossible_values_of_the_past_are_no_samples(odd: float) -> None:
     known = past({POD: PodPast(values(0.5, odd), values(2, -1), values(0, math.nan))})
     found = row(holding(0.5), known)
-    assert found.hold.steps[-2:] == (LoadStep.BELOW_70, LoadStep.UNKNOWN)
-    assert found.berths.steps[-2:] == (LoadStep.BELOW_30, LoadStep.UNKNOWN)
-    assert found.berths.queued[-2:] == (False, False)
+    assert found.kv_cache_in_use.steps[-2:] == (LoadStep.BELOW_70, LoadStep.UNKNOWN)
+    assert found.sequence_slots.steps[-2:] == (LoadStep.BELOW_30, LoadStep.UNKNOWN)
+    assert found.sequence_slots.queued[-2:] == (False, False)
 
 
 def test_pods_count_by_the_size_of_their_caches_and_only_where_they_have_samples() -> None:
     known = past({POD: PodPast(values(1.0, 1.0), {}, {}), OTHER: PodPast(values(0.0), {}, {})})
     found = row(holding(0.25), known, POD, OTHER)
-    assert found.hold.steps[-2:] == (LoadStep.FULL, LoadStep.BELOW_30)
+    assert found.kv_cache_in_use.steps[-2:] == (LoadStep.FULL, LoadStep.BELOW_30)
 
 
 def test_values_outside_of_the_time_belong_to_no_column() -> None:
     known = past({POD: PodPast({NOW - SPAN.seconds - 5 * SPAN.step: 1.0, NOW + 2 * SPAN.step: 1.0}, {}, {})})
-    assert set(row(holding(0.5), known).hold.steps) == {LoadStep.UNKNOWN}
+    assert set(row(holding(0.5), known).kv_cache_in_use.steps) == {LoadStep.UNKNOWN}
 
 
 def test_the_fuller_gauge_decides_the_order_and_unknown_ones_come_last() -> None:
@@ -167,7 +180,7 @@ def test_5000_deployments_are_ranked_and_only_a_page_of_100_is_drawn() -> None:
         uses = uses_of(asked, LiveReading(LiveState.ANSWERS, lasts), NOW)
         page = worst_first(uses, NOW)[:PAGE_SIZE]
         drawn = [pressure_row(key, asked[key], uses[key], known, NOW) for key in page]
-        assert all(each.hold.strip.bands and each.berths.strip.bands for each in drawn)
+        assert all(each.kv_cache_in_use.strip.bands and each.sequence_slots.strip.bands for each in drawn)
         return drawn
 
     with counted_calls() as calls:

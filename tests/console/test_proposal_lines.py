@@ -9,10 +9,10 @@ import yaml
 
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.api.v1alpha1.inbox import ProposalContent
-from plimsoll.console.views.proposal import parts_of, proposal_of
-from plimsoll.console.views.proposal_content import content_of
-from plimsoll.console.views.proposal_lines import Line, lines_of
-from plimsoll.console.views.spec_change import spec_change_of
+from plimsoll.console.views.proposals.content import content_of
+from plimsoll.console.views.proposals.lines import Line, lines_of
+from plimsoll.console.views.proposals.page import parts_of, proposal_of
+from plimsoll.console.views.proposals.spec_change import spec_change_of
 from plimsoll.domain.fleet import Fleet, GpuNode
 from tests.support.proposals import ID, NOW, place, proposal
 from tests.support.tables import every_case

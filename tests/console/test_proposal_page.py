@@ -13,7 +13,7 @@ from plimsoll.console.pages.deployment import deployment
 from plimsoll.console.pages.inbox import inbox
 from plimsoll.console.pages.proposal import answer, proposal
 from plimsoll.console.pages.words import words
-from plimsoll.console.views.inbox import OUTDATED
+from plimsoll.console.views.proposals.inbox import OUTDATED
 from plimsoll.console.views.rows import Live, Row
 from plimsoll.console.views.world import World
 from plimsoll.console.visit import Page, Redirect

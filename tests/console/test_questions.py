@@ -12,8 +12,8 @@ import pytest
 from plimsoll.cli.what_if import what_if_of
 from plimsoll.console.asked import grafana_root
 from plimsoll.console.settings import ConsoleSettings
-from plimsoll.console.views.calculator import calculator_of
-from plimsoll.console.views.questions import questions_about
+from plimsoll.console.views.calculator.page import calculator_of
+from plimsoll.console.views.deployment.page import questions_about
 from plimsoll.console.views.rows import row_of
 from plimsoll.console.views.simulator import form_of
 from plimsoll.domain.errors import InvalidInput

@@ -16,7 +16,7 @@ import pytest
 from plimsoll.adapters.api_errors import ClusterRefused
 from plimsoll.adapters.cluster import Cluster, Listing
 from plimsoll.adapters.kinds import INFERENCE_DEPLOYMENTS, NODES, PODS, PROPOSALS, Kind
-from plimsoll.console.sources import shelf as module
+from plimsoll.console.sources import informer_cache as module
 from plimsoll.console.sources.reader import Reader
 from plimsoll.console.views.frame import frame_of
 from plimsoll.console.views.gaps import GapKind

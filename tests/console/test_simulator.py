@@ -15,7 +15,7 @@ import pytest
 
 from plimsoll.adapters.bearer_access import BearerAccess
 from plimsoll.cli.simulation_document import simulation_document
-from plimsoll.cli.simulation_question import Simulated, trial_of
+from plimsoll.cli.simulation_question import Simulated, simulation_run_of
 from plimsoll.console.drawing.timeline import HEIGHT, WIDTH, Axis, area, line, steps
 from plimsoll.console.pages.simulator import simulator
 from plimsoll.console.settings import ConsoleSettings
@@ -33,8 +33,10 @@ ASKED = {"model": MODEL, "gpu": GPU, "rate": "1", "minutes": "15", "concurrency"
 
 @cache
 def document() -> dict[str, Any]:
-    trial = trial_of(Simulated(MODEL, GPU, concurrency=4, context=4096, requests_per_second=1, minutes=15))
-    return simulation_document(trial, simulate(trial))
+    simulation_run = simulation_run_of(
+        Simulated(MODEL, GPU, concurrency=4, context=4096, requests_per_second=1, minutes=15)
+    )
+    return simulation_document(simulation_run, simulate(simulation_run))
 
 
 class Played(Commands):

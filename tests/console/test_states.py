@@ -9,7 +9,7 @@ import pytest
 
 from plimsoll.console.views.deployments import deployments_of
 from plimsoll.console.views.figures import Figures
-from plimsoll.console.views.inbox import OUTDATED, groups_of, inbox_of
+from plimsoll.console.views.proposals.inbox import OUTDATED, groups_of, inbox_of
 from plimsoll.console.views.rows import Live, Row, Word, row_of
 from plimsoll.console.views.states import Severity, is_over, state_of
 from plimsoll.console.views.summary import summary_of

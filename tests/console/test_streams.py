@@ -16,14 +16,14 @@ from plimsoll.adapters.kinds import INFERENCE_DEPLOYMENTS
 from plimsoll.console import streams as module
 from plimsoll.console.guards.refusals import Refusal
 from plimsoll.console.guards.streams import Budget
-from plimsoll.console.seats import Seat
+from plimsoll.console.sessions import Session
 from plimsoll.console.sources.reader import Listener, Reader
 from plimsoll.console.streams import OPEN, OpenStreams, stream
 from plimsoll.console.views.gaps import Gap, GapKind
 
 
 @dataclass
-class Shelf:
+class InformerCache:
     gap: Gap | None = None
 
 
@@ -32,12 +32,12 @@ class Changing:
     """A reader whose revision a test changes."""
 
     revision: int = 1
-    shelf: Shelf = field(default_factory=Shelf)
+    cache: InformerCache = field(default_factory=InformerCache)
     waiters: set[asyncio.Event] = field(default_factory=set)
 
-    def shelves_of(self, kind: object) -> list[Shelf]:
+    def caches_of(self, kind: object) -> list[InformerCache]:
         assert kind == INFERENCE_DEPLOYMENTS
-        return [self.shelf]
+        return [self.cache]
 
     def listen(self) -> Listener:
         return Listener(self.waiters)
@@ -52,10 +52,10 @@ class One:
     """One person, for everybody."""
 
     def __init__(self, reader: Changing) -> None:
-        self.seat = Seat("alex", cast("Any", None), cast("Reader", reader))
+        self.session = Session("alex", cast("Any", None), cast("Reader", reader))
 
-    async def of(self, _: web.Request) -> Seat:
-        return self.seat
+    async def of(self, _: web.Request) -> Session:
+        return self.session
 
 
 @asynccontextmanager
@@ -111,10 +111,10 @@ async def test_the_stream_ends_when_the_right_is_gone_and_not_when_the_server_is
     reader = Changing()
     async with served(reader) as client, client.get("/stream") as answer:
         await said(answer)
-        reader.shelf.gap = Gap("inferencedeployments", GapKind.UNREACHABLE, 1.0)
+        reader.cache.gap = Gap("inferencedeployments", GapKind.UNREACHABLE, 1.0)
         reader.change()
         assert await said(answer) == "event: changed\ndata: 2"
-        reader.shelf.gap = Gap("inferencedeployments", GapKind.FORBIDDEN, 1.0)
+        reader.cache.gap = Gap("inferencedeployments", GapKind.FORBIDDEN, 1.0)
         reader.change()
         assert await said(answer) == "event: changed\ndata: 3"
         assert await said(answer) == ""
@@ -128,12 +128,12 @@ async def test_a_stream_beyond_the_budget_is_refused_and_a_closed_one_gives_its_
             await said(first)
             async with client.get("/stream") as second:
                 assert (second.status, second.headers["Retry-After"]) == (503, "30")
-            reader.shelf.gap = Gap("inferencedeployments", GapKind.FORBIDDEN, 1.0)
+            reader.cache.gap = Gap("inferencedeployments", GapKind.FORBIDDEN, 1.0)
             reader.change()
             while await said(first):
                 pass
         assert budget.open == 0
-        reader.shelf.gap = None
+        reader.cache.gap = None
         async with client.get("/stream") as third:
             assert third.status == 200
 

@@ -13,7 +13,7 @@ from plimsoll.console.sources.reader import Listener, Reader
 from plimsoll.console.top import watching
 from plimsoll.console.top.frame import BAR_CELLS, bar, picture
 from plimsoll.console.views.gaps import Gap, GapKind
-from plimsoll.console.views.live_use import LiveUse, Sample
+from plimsoll.console.views.load.live_use import LiveUse, Sample
 from plimsoll.console.views.world import World
 from plimsoll.domain.keys import ObjectKey
 from tests.console.test_states import ROWS, figures

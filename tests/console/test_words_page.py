@@ -8,12 +8,11 @@ import pytest
 
 from plimsoll.console.guards import Local
 from plimsoll.console.pages.routes import PAGES
-from plimsoll.console.seats import OneSeat
+from plimsoll.console.sessions import OneSession
 from plimsoll.console.settings import ConsoleSettings
-from plimsoll.console.sources.meanings import meanings
-from plimsoll.console.views.reasons import Meaning, meanings_of
+from plimsoll.console.sources.meanings import Meaning, meanings, meanings_of
 from plimsoll.console.web import make_app
-from plimsoll.rebalance.decisions import DecisionReason
+from plimsoll.rebalance.state.decisions import DecisionReason
 
 ROOT = Path(__file__).resolve().parents[2]
 COPY = ROOT / "operator" / "plimsoll" / "console" / "reasons.md"
@@ -45,7 +44,7 @@ def test_only_the_answer_to_a_proposal_writes() -> None:
 
 @pytest.mark.parametrize("allow", [True, False], ids=["with approvals", "read-only"])
 def test_the_application_has_the_route_only_where_approvals_are_allowed(allow: bool) -> None:  # noqa: FBT001 - a parameter
-    app = make_app(OneSeat(ConsoleSettings(), ""), ConsoleSettings(allow_approvals=allow), Local(1, "secret"))
+    app = make_app(OneSession(ConsoleSettings(), ""), ConsoleSettings(allow_approvals=allow), Local(1, "secret"))
     paths = {route.resource.canonical for route in app.router.routes() if route.resource is not None}
     assert ("/proposals/{namespace}/{name}/answer" in paths) is allow
     assert "/proposals/{namespace}/{name}" in paths

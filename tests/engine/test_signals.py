@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import pytest
 
 from plimsoll.adapters.engine_series import pod_signals
-from plimsoll.adapters.metrics_page import read_page
-from plimsoll.app.capacities import told_now
+from plimsoll.adapters.pod_scrape import read_page
+from plimsoll.app.reading.capacities import told_now
 from plimsoll.cli.planning import Planned
 from plimsoll.engines.vllm import metrics as names
-from plimsoll.rebalance.decisions import AddReplica, DecisionReason, LoopDecision
-from plimsoll.rebalance.load import LoadSummary
-from plimsoll.rebalance.signals import EngineSample, SignalState
+from plimsoll.rebalance.signals.load import LoadSummary
+from plimsoll.rebalance.signals.metrics import EngineSample, SignalState
+from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, LoopDecision
 from testbed.engine.cpu_command import CPU_BLOCK_TOKENS
 from tests.engine.exposition import labels, value
 from tests.engine.recording import Recording

@@ -10,11 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plimsoll.domain.engine_options import CpuOffload, HostUse, KvKeeper, Residency, WeightStreaming
-from plimsoll.domain.fingerprint import fingerprint
 from plimsoll.domain.gpus import Vendor
 from plimsoll.domain.host import HostEstimate
 from plimsoll.domain.outcomes import Split
-from plimsoll.domain.serving import Request
+from plimsoll.domain.serving import Request, fingerprint
 from plimsoll.domain.units import GIB, MIB
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.host import LOADING_BYTES, RANK_BYTES, host

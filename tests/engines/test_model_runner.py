@@ -12,9 +12,8 @@ from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.domain.engine_choice import EngineChoice
 from plimsoll.domain.engine_options import CpuOffload
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.fingerprint import fingerprint
 from plimsoll.domain.outcomes import MemoryEstimate, Option, Split, Target
-from plimsoll.domain.serving import Request
+from plimsoll.domain.serving import Request, fingerprint
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.engine import VLLM

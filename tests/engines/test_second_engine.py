@@ -24,7 +24,7 @@ from plimsoll.domain.units import GIB
 from plimsoll.engines.failures import read_failure
 from plimsoll.engines.registry import ENGINES
 from plimsoll.engines.vllm.engine import VLLM
-from plimsoll.rebalance.signals import EngineSample, SignalState
+from plimsoll.rebalance.signals.metrics import EngineSample, SignalState
 from plimsoll.render.report import Report
 from tests.adapters.fake_prometheus import matrix, send_json, serving
 from tests.api.manifests import deployment

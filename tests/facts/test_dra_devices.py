@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.app import pruning
+from plimsoll.app.watch import pruning
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.reasons import NodeReason
 from plimsoll.facts.cluster.dra_devices import DEVICES, DRA_RESOURCES, MOST_DEVICES, reduced_slice

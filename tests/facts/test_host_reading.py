@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.app import pruning
+from plimsoll.app.watch import pruning
 from plimsoll.domain.host import UNKNOWN_HOST, HostNeed, HostRoom
 from plimsoll.domain.units import GIB
 from plimsoll.facts.cluster.fleet_reading import read_fleet

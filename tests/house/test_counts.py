@@ -23,8 +23,8 @@ WRONG = re.compile(
 )
 
 WRITERS = [
-    PACKAGE / "app" / "notes.py",
-    PACKAGE / "app" / "contests.py",
+    PACKAGE / "app" / "write" / "notes.py",
+    PACKAGE / "app" / "watch" / "contests.py",
     PACKAGE / "domain" / "kubelet_rejections.py",
     PACKAGE / "placement" / "explain.py",
     PACKAGE / "rebalance" / "why.py",

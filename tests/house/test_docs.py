@@ -30,12 +30,13 @@ from plimsoll.adapters.pod_scrape import LONGEST_PAUSE_SECONDS, MAX_PAGE_BYTES, 
 from plimsoll.adapters.prometheus import PAST_TIMEOUT_SECONDS, PODS_PER_QUERY
 from plimsoll.api.v1alpha1.maintenance import MOST_WINDOWS
 from plimsoll.api.v1alpha1.spec import InferenceDeploymentSpec
-from plimsoll.app import prices, season_watch
-from plimsoll.app.live import HISTORY_SECONDS
-from plimsoll.app.objects import PROMISE_SECONDS
-from plimsoll.app.rendered import UNWRITTEN_SECONDS
-from plimsoll.app.sample_memory import WHOLE_SECONDS
+from plimsoll.app.live import season_watch
+from plimsoll.app.live.sample_memory import WHOLE_SECONDS
+from plimsoll.app.live.signal_watch import HISTORY_SECONDS
+from plimsoll.app.plan.rendered import UNWRITTEN_SECONDS
+from plimsoll.app.reading.objects import PROMISE_SECONDS
 from plimsoll.app.settings import Settings
+from plimsoll.app.watch import prices
 from plimsoll.cli.advice import MOST_TIMES
 from plimsoll.cli.changes import LEAST_CONTEXT
 from plimsoll.cli.exits import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED
@@ -44,12 +45,12 @@ from plimsoll.cli.start_files import MOST_BYTES, MOST_LINES
 from plimsoll.console.guards import streams
 from plimsoll.console.guards.door import TOKEN_BYTES
 from plimsoll.console.guards.people import IDLE_SECONDS
-from plimsoll.console.people_seats import MOST_PEOPLE
+from plimsoll.console.people_sessions import MOST_PEOPLE
 from plimsoll.console.sources.commands import AT_ONCE, RUN_SECONDS
-from plimsoll.console.sources.shelf import WATCH_SECONDS
-from plimsoll.console.views.candidates import DEAR
-from plimsoll.console.views.fleet import NODES_AT_ONCE
-from plimsoll.console.views.live_use import STALE_SECONDS
+from plimsoll.console.sources.informer_cache import WATCH_SECONDS
+from plimsoll.console.views.deployment.candidates import DEAR
+from plimsoll.console.views.fleet.page import NODES_AT_ONCE
+from plimsoll.console.views.load.live_use import STALE_SECONDS
 from plimsoll.console.views.operator_sign import SILENT_SECONDS
 from plimsoll.console.views.paging import PAGE_SIZE
 from plimsoll.console.web import LARGEST_FORM
@@ -70,15 +71,15 @@ from plimsoll.placement.rehoming import REMEMBERED_SECONDS
 from plimsoll.placement.sizes import MOST_SIZES
 from plimsoll.placement.solvers.fleetwide import MOST_CHOICES_OF_SIZES
 from plimsoll.placement.suggestions import MOST_SUGGESTIONS
-from plimsoll.rebalance.cheaper import LEAST_SAVING
-from plimsoll.rebalance.decisions import LoopDecision
-from plimsoll.rebalance.headroom import NEEDED_USE, needed_use
 from plimsoll.rebalance.inbox import GRACE_SECONDS, LIFE_SECONDS, MOST_ANSWERED, MOST_PROPOSALS
-from plimsoll.rebalance.load import LEAST_RECENT_SECONDS
-from plimsoll.rebalance.memory import FIRST_STARTUP_SECONDS
-from plimsoll.rebalance.wishes import NEEDED_KV_USE, TOLERANCE
+from plimsoll.rebalance.law.headroom import NEEDED_USE, needed_use
+from plimsoll.rebalance.law.wishes import NEEDED_KV_USE, TOLERANCE
+from plimsoll.rebalance.places.cheaper import LEAST_SAVING
+from plimsoll.rebalance.signals.load import LEAST_RECENT_SECONDS
+from plimsoll.rebalance.state.decisions import LoopDecision
+from plimsoll.rebalance.state.memory import FIRST_STARTUP_SECONDS
 from plimsoll.render.decisions import MOST_DECISIONS
-from plimsoll.simulation.trial import MOST_REPLICAS
+from plimsoll.simulation.run import MOST_REPLICAS
 from plimsoll.simulation.workload import MOST_MINUTES, MOST_REQUESTS
 from testbed.fleet import mixed_fleet
 from testbed.own_programs import SUITABLE

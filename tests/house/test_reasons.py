@@ -14,7 +14,7 @@ from plimsoll.domain.proposals import ProposalReason
 from plimsoll.domain.public_words import ConditionReason, ConditionType, EventReason
 from plimsoll.domain.reasons import NodeReason, PriceDoubt, Reason, RemedyKind, SuggestionKind
 from plimsoll.facts.cluster.scheduler_words import Obstacle
-from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Keep, Move, RemoveReplica, Retune, Wait
+from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Keep, Move, RemoveReplica, Retune, Wait
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "operator" / "plimsoll"

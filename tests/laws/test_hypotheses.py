@@ -18,13 +18,13 @@ from plimsoll.placement.hypothesis import Plan
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState, Tenant
 from plimsoll.rebalance.decide import Decided, decide
-from plimsoll.rebalance.decisions import AddReplica, Move, RemoveReplica
-from plimsoll.rebalance.history import ChangeHistory
-from plimsoll.rebalance.load import LoadSummary
-from plimsoll.rebalance.policy import Mode, RebalancePolicy
-from plimsoll.rebalance.signals import PodState, SignalState
-from plimsoll.rebalance.situation import DeclaredNeed, PlacementState, Situation
-from plimsoll.rebalance.traffic import Rate, Traffic
+from plimsoll.rebalance.signals.load import LoadSummary
+from plimsoll.rebalance.signals.metrics import PodState, SignalState
+from plimsoll.rebalance.signals.traffic import Rate, Traffic
+from plimsoll.rebalance.state.decisions import AddReplica, Move, RemoveReplica
+from plimsoll.rebalance.state.history import ChangeHistory
+from plimsoll.rebalance.state.policy import Mode, RebalancePolicy
+from plimsoll.rebalance.state.situation import DeclaredNeed, PlacementState, Situation
 from tests.laws.room import is_within
 from tests.support.live_situations import enough_for
 from tests.support.planning import H100, L4, L40S, LLAMA_8B, LLAMA_70B_FP8, fleet, node, request

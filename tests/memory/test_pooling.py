@@ -24,7 +24,7 @@ from plimsoll.facts.models.pooling import as_pooling
 from plimsoll.memory.load import AtOnce, blocks_at_once, needed_blocks
 from plimsoll.memory.stages import stage_caches
 from plimsoll.placement.speed import speed_of
-from plimsoll.rebalance.modelling import model_of
+from plimsoll.rebalance.law.modelling import model_of
 from tests.support.planning import H100, L4, gpu, model, request
 from tests.support.pooling import bge_m3, qwen3_embedding
 

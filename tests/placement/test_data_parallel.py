@@ -14,11 +14,11 @@ from rich.console import Console
 from plimsoll.adapters.cluster import DEPLOYMENTS
 from plimsoll.adapters.highs import fleetwide
 from plimsoll.app.exports.reduction import reduced
-from plimsoll.app.observations import failed_starts
+from plimsoll.app.reading.observations import failed_starts
+from plimsoll.app.reading.workload_trust import record_doubt, target_of
 from plimsoll.app.record.reading import read
 from plimsoll.app.record.values import split_of
 from plimsoll.app.record.writing import document_of, new_status
-from plimsoll.app.workload_trust import record_doubt, target_of
 from plimsoll.cli.tables import print_details
 from plimsoll.domain.engine_choice import EngineChoice, Speculation
 from plimsoll.domain.engine_options import CpuOffload, LoraSlots

@@ -15,7 +15,7 @@ from plimsoll.placement.move_clock import (
     seconds_for_move,
     trusted,
 )
-from plimsoll.rebalance.memory import FIRST_STARTUP_SECONDS
+from plimsoll.rebalance.state.memory import FIRST_STARTUP_SECONDS
 
 NOW = 1_800_000_000.0
 CLOCK = MoveClock(("a",), NOW - 100, NOW + 800, "s")

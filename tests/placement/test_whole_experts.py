@@ -8,10 +8,10 @@ from dataclasses import replace
 from rich.console import Console
 
 from plimsoll.adapters.highs import fleetwide
+from plimsoll.app.reading.workload_trust import target_of
 from plimsoll.app.record.reading import read
 from plimsoll.app.record.values import split_of
 from plimsoll.app.record.writing import document_of, new_status
-from plimsoll.app.workload_trust import target_of
 from plimsoll.cli.tables import print_rejections
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.reasons import Reason

@@ -15,18 +15,18 @@ from random import Random
 from typing import Any
 
 from plimsoll.domain.latency import Slo
-from plimsoll.rebalance.capacity import ReplicaModel, capacity_of
 from plimsoll.rebalance.decide import Decided, decide, kind_of
-from plimsoll.rebalance.decisions import Keep, Wait
-from plimsoll.rebalance.history import ChangeHistory, ChangeKind, Mark
-from plimsoll.rebalance.load import LoadSummary
-from plimsoll.rebalance.memory import LoopMemory
-from plimsoll.rebalance.past import STEP_SECONDS, Past, step_of
-from plimsoll.rebalance.policy import Mode, RebalancePolicy
-from plimsoll.rebalance.season import Season, expected_within, season_of
-from plimsoll.rebalance.signals import EngineSample, PodSignals
-from plimsoll.rebalance.situation import DeclaredNeed, Situation
-from plimsoll.rebalance.trend import Point
+from plimsoll.rebalance.law.capacity import ReplicaModel, capacity_of
+from plimsoll.rebalance.signals.load import LoadSummary
+from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals
+from plimsoll.rebalance.signals.past import STEP_SECONDS, Past, step_of
+from plimsoll.rebalance.signals.season import Season, expected_within, season_of
+from plimsoll.rebalance.signals.trend import Point
+from plimsoll.rebalance.state.decisions import Keep, Wait
+from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.state.memory import LoopMemory
+from plimsoll.rebalance.state.policy import Mode, RebalancePolicy
+from plimsoll.rebalance.state.situation import DeclaredNeed, Situation
 from tests.support.engine_loads import LONG_AGO, NOW, Serves, moments, replica_model, summary, track
 from tests.support.hypotheses import no_room, room_for_all
 from tests.support.live_situations import placed

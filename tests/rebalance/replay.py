@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from plimsoll.rebalance.capacity import capacity_of, times_of
 from plimsoll.rebalance.decide import decide, kind_of
-from plimsoll.rebalance.decisions import AddReplica, LoopDecision, RemoveReplica
-from plimsoll.rebalance.history import ChangeHistory, ChangeKind, Mark
-from plimsoll.rebalance.load import summarize
-from plimsoll.rebalance.memory import LoopMemory
-from plimsoll.rebalance.policy import RebalancePolicy
-from plimsoll.rebalance.signals import EngineSample, PodSignals
-from plimsoll.rebalance.situation import DeclaredNeed, PlacementState, Situation
-from plimsoll.rebalance.traffic import Lengths
+from plimsoll.rebalance.law.capacity import capacity_of, times_of
+from plimsoll.rebalance.signals.load import summarize
+from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals
+from plimsoll.rebalance.signals.traffic import Lengths
+from plimsoll.rebalance.state.decisions import AddReplica, LoopDecision, RemoveReplica
+from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.state.memory import LoopMemory
+from plimsoll.rebalance.state.policy import RebalancePolicy
+from plimsoll.rebalance.state.situation import DeclaredNeed, PlacementState, Situation
 from tests.support.engine_loads import replica_model
 from tests.support.hypotheses import room_for_all
 

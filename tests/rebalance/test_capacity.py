@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plimsoll.domain.latency import Slo
-from plimsoll.rebalance.capacity import Limit, ReplicaModel, capacity_of, times_of
-from plimsoll.rebalance.traffic import Lengths
+from plimsoll.rebalance.law.capacity import Limit, ReplicaModel, capacity_of, times_of
+from plimsoll.rebalance.signals.traffic import Lengths
 from tests.support.engine_loads import replica_model
 from tests.support.tables import examples
 

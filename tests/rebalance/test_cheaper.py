@@ -14,12 +14,12 @@ from plimsoll.domain.serving import GpuConstraints
 from plimsoll.placement.hypothesis import WhatIf
 from plimsoll.placement.rehoming import Rehoming
 from plimsoll.rebalance.decide import decide
-from plimsoll.rebalance.decisions import DecisionReason, Keep, Move
-from plimsoll.rebalance.diagnose import DiagnosisKind
-from plimsoll.rebalance.elsewhere import SLOW_MOVE_SECONDS
-from plimsoll.rebalance.history import ChangeHistory, ChangeKind, Mark
-from plimsoll.rebalance.policy import Mode
-from plimsoll.rebalance.situation import Situation
+from plimsoll.rebalance.diagnosis.diagnose import DiagnosisKind
+from plimsoll.rebalance.places.elsewhere import SLOW_MOVE_SECONDS
+from plimsoll.rebalance.state.decisions import DecisionReason, Keep, Move
+from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.state.policy import Mode
+from plimsoll.rebalance.state.situation import Situation
 from plimsoll.rebalance.why import sentence
 from tests.support.engine_loads import Serves
 from tests.support.live_situations import AUTO

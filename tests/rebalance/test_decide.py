@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
-from plimsoll.rebalance.allowance import Allowance, Opening
 from plimsoll.rebalance.decide import Decided, decide, kind_of
-from plimsoll.rebalance.decisions import (
+from plimsoll.rebalance.diagnosis.diagnose import DiagnosisKind
+from plimsoll.rebalance.signals.load import LoadSummary
+from plimsoll.rebalance.signals.metrics import PodState, SignalState
+from plimsoll.rebalance.state.allowance import Allowance, Opening
+from plimsoll.rebalance.state.decisions import (
     AddReplica,
     DecisionReason,
     Keep,
@@ -19,13 +22,10 @@ from plimsoll.rebalance.decisions import (
     Retune,
     Wait,
 )
-from plimsoll.rebalance.diagnose import DiagnosisKind
-from plimsoll.rebalance.fleet_budget import Scope, Spent
-from plimsoll.rebalance.history import ChangeHistory, ChangeKind, Mark
-from plimsoll.rebalance.load import LoadSummary
-from plimsoll.rebalance.memory import LoopMemory
-from plimsoll.rebalance.policy import Mode
-from plimsoll.rebalance.signals import PodState, SignalState
+from plimsoll.rebalance.state.fleet_budget import Scope, Spent
+from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.state.memory import LoopMemory
+from plimsoll.rebalance.state.policy import Mode
 from tests.support.engine_loads import KV_TOKENS, LONG_AGO, NOW, Serves, pod, replica_model, summary
 from tests.support.hypotheses import room_for_all
 from tests.support.live_situations import AUTO, BUSY, EASY, IDLE, NEED, enough_for, loads_of, situation

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from plimsoll.domain.latency import Slo
-from plimsoll.rebalance.capacity import ReplicaModel
-from plimsoll.rebalance.decisions import DecisionReason
-from plimsoll.rebalance.diagnose import Diagnosis, DiagnosisKind, diagnose
-from plimsoll.rebalance.judging import judged
-from plimsoll.rebalance.load import LoadSummary
-from plimsoll.rebalance.memory import LoopMemory
-from plimsoll.rebalance.policy import RebalancePolicy
-from plimsoll.rebalance.signals import PodState, SignalState
-from plimsoll.rebalance.situation import DeclaredNeed, Situation
+from plimsoll.rebalance.diagnosis.diagnose import Diagnosis, DiagnosisKind, diagnose
+from plimsoll.rebalance.diagnosis.judging import judged
+from plimsoll.rebalance.law.capacity import ReplicaModel
+from plimsoll.rebalance.signals.load import LoadSummary
+from plimsoll.rebalance.signals.metrics import PodState, SignalState
+from plimsoll.rebalance.state.decisions import DecisionReason
+from plimsoll.rebalance.state.memory import LoopMemory
+from plimsoll.rebalance.state.policy import RebalancePolicy
+from plimsoll.rebalance.state.situation import DeclaredNeed, Situation
 from tests.support.engine_loads import KV_TOKENS, LONG_AGO, NOW, Serves, replica_model
 from tests.support.live_situations import BUSY, EASY, IDLE, enough_for, loads_of, situation
 

@@ -7,11 +7,10 @@ from dataclasses import replace
 import pytest
 
 from plimsoll.domain.latency import Slo
-from plimsoll.rebalance.decisions import AddReplica
-from plimsoll.rebalance.diagnose import Diagnosis, DiagnosisKind, diagnose
-from plimsoll.rebalance.evidence import gpu_numbers
-from plimsoll.rebalance.judging import judged
-from plimsoll.rebalance.signals import GpuActivity
+from plimsoll.rebalance.diagnosis.diagnose import Diagnosis, DiagnosisKind, diagnose
+from plimsoll.rebalance.diagnosis.judging import judged
+from plimsoll.rebalance.signals.metrics import GpuActivity, gpu_numbers
+from plimsoll.rebalance.state.decisions import AddReplica
 from plimsoll.rebalance.why import sentence
 from tests.support.engine_loads import Serves, replica_model
 from tests.support.live_situations import BUSY, EASY, loads_of, situation

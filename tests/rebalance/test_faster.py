@@ -11,11 +11,11 @@ from plimsoll.domain.latency import Slo
 from plimsoll.domain.serving import GpuConstraints
 from plimsoll.placement.pools import Tenant
 from plimsoll.rebalance.decide import decide
-from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Keep, Move, Wait
-from plimsoll.rebalance.diagnose import MISSED_SECONDS, DiagnosisKind
-from plimsoll.rebalance.history import ChangeHistory, ChangeKind, Mark
-from plimsoll.rebalance.policy import Mode, RebalancePolicy
-from plimsoll.rebalance.situation import Situation
+from plimsoll.rebalance.diagnosis.diagnose import MISSED_SECONDS, DiagnosisKind
+from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Keep, Move, Wait
+from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.state.policy import Mode, RebalancePolicy
+from plimsoll.rebalance.state.situation import Situation
 from plimsoll.rebalance.why import sentence
 from tests.support.engine_loads import NOW, Serves
 from tests.support.live_situations import AUTO

@@ -11,9 +11,9 @@ from plimsoll.adapters.live_series import LiveSeries
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.rebalance.decide import decide
 from plimsoll.rebalance.figures import LiveFigures, live_figures
-from plimsoll.rebalance.load import LoadSummary
-from plimsoll.rebalance.signals import SignalState
-from plimsoll.rebalance.situation import Situation
+from plimsoll.rebalance.signals.load import LoadSummary
+from plimsoll.rebalance.signals.metrics import SignalState
+from plimsoll.rebalance.state.situation import Situation
 from tests.support.engine_loads import replica_model
 from tests.support.hypotheses import room_for_all
 from tests.support.live_situations import EASY, situation

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plimsoll.domain.keys import ObjectKey
-from plimsoll.rebalance.fleet_budget import FleetBudget, Scope, Spent, counted
-from plimsoll.rebalance.history import HOUR_SECONDS, ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.state.fleet_budget import FleetBudget, Scope, Spent, counted
+from plimsoll.rebalance.state.history import HOUR_SECONDS, ChangeHistory, ChangeKind, Mark
 
 NOW = 1_700_000_000.0
 CHAT, SEARCH = ObjectKey("chat", "a"), ObjectKey("search", "a")

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plimsoll.rebalance.decide import Decided, decide, kind_of
-from plimsoll.rebalance.decisions import AddReplica, DecisionReason, RemoveReplica, Retune
-from plimsoll.rebalance.diagnose import DiagnosisKind
+from plimsoll.rebalance.diagnosis.diagnose import DiagnosisKind
 from plimsoll.rebalance.figures import live_figures
-from plimsoll.rebalance.history import ChangeHistory, ChangeKind, Mark
-from plimsoll.rebalance.past import step_of
-from plimsoll.rebalance.season import Season
-from plimsoll.rebalance.situation import Situation
+from plimsoll.rebalance.signals.past import step_of
+from plimsoll.rebalance.signals.season import Season
+from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, RemoveReplica, Retune
+from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.state.situation import Situation
 from plimsoll.rebalance.why import sentence
 from tests.support.engine_loads import NOW, Serves, replica_model
 from tests.support.hypotheses import room_for_all

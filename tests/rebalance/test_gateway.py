@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.rebalance.gateway import GatewayQueue
-from plimsoll.rebalance.gateway_scrapes import queue_of
-from plimsoll.rebalance.load import LoadSummary, summarize
-from plimsoll.rebalance.signals import SignalState
-from plimsoll.rebalance.tracks import Line
+from plimsoll.rebalance.signals.gateway import GatewayQueue
+from plimsoll.rebalance.signals.gateway_scrapes import queue_of
+from plimsoll.rebalance.signals.load import LoadSummary, summarize
+from plimsoll.rebalance.signals.metrics import SignalState
+from plimsoll.rebalance.signals.tracks import Line
 from tests.support.engine_loads import KV_TOKENS, LONG_AGO, NOW, Serves, moments, pod
 
 

@@ -9,17 +9,17 @@ import pytest
 
 from plimsoll.domain.reasons import Numbers
 from plimsoll.domain.times import to_rfc3339
-from plimsoll.rebalance.allowance import Allowance, Opening
-from plimsoll.rebalance.decisions import AddReplica, Change, DecisionReason, Move, RemoveReplica, Retune, Wait
-from plimsoll.rebalance.fleet_budget import Scope, Spent
 from plimsoll.rebalance.guard import cooldown_seconds, held_back, under_way
-from plimsoll.rebalance.history import ChangeHistory, ChangeKind, Mark
-from plimsoll.rebalance.load import LoadSummary
-from plimsoll.rebalance.memory import LoopMemory
-from plimsoll.rebalance.past import STEP_SECONDS
-from plimsoll.rebalance.policy import Mode, RebalancePolicy
-from plimsoll.rebalance.signals import SignalState
-from plimsoll.rebalance.situation import DeclaredNeed, PlacementState, Situation
+from plimsoll.rebalance.signals.load import LoadSummary
+from plimsoll.rebalance.signals.metrics import SignalState
+from plimsoll.rebalance.signals.past import STEP_SECONDS
+from plimsoll.rebalance.state.allowance import Allowance, Opening
+from plimsoll.rebalance.state.decisions import AddReplica, Change, DecisionReason, Move, RemoveReplica, Retune, Wait
+from plimsoll.rebalance.state.fleet_budget import Scope, Spent
+from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.state.memory import LoopMemory
+from plimsoll.rebalance.state.policy import Mode, RebalancePolicy
+from plimsoll.rebalance.state.situation import DeclaredNeed, PlacementState, Situation
 
 NOW = 1_700_000_000.0
 ADD, REMOVE, MOVE, RETUNE = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plimsoll.rebalance.history import (
+from plimsoll.rebalance.state.history import (
     HOUR_SECONDS,
     KEPT,
     ONE_ADDITION_SECONDS,

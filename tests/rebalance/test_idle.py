@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.rebalance.idle import Quiet, quiet_of
-from plimsoll.rebalance.memory import LoopMemory
-from plimsoll.rebalance.signals import EngineSample
-from plimsoll.rebalance.tracks import Track
+from plimsoll.rebalance.signals.idle import Quiet, quiet_of
+from plimsoll.rebalance.signals.metrics import EngineSample
+from plimsoll.rebalance.signals.tracks import Track
+from plimsoll.rebalance.state.memory import LoopMemory
 from tests.support.engine_loads import LONG_AGO, NOW, Serves, moments, track
 
 NOBODY = Serves(rate=0.0, running=0, kv_usage=0.0)

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from plimsoll.rebalance.decisions import DecisionReason, Keep
-from plimsoll.rebalance.diagnose import Diagnosis, DiagnosisKind, diagnose
-from plimsoll.rebalance.imbalance import FULL_RANK, ROOM_ELSEWHERE, uneven_ranks
-from plimsoll.rebalance.judging import judged
-from plimsoll.rebalance.load import LoadSummary
-from plimsoll.rebalance.signals import EngineSample, PodSignals
-from plimsoll.rebalance.traffic import PodLoad
+from plimsoll.rebalance.diagnosis.diagnose import Diagnosis, DiagnosisKind, diagnose
+from plimsoll.rebalance.diagnosis.imbalance import FULL_RANK, ROOM_ELSEWHERE, uneven_ranks
+from plimsoll.rebalance.diagnosis.judging import judged
+from plimsoll.rebalance.signals.load import LoadSummary
+from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals
+from plimsoll.rebalance.signals.traffic import PodLoad
+from plimsoll.rebalance.state.decisions import DecisionReason, Keep
 from plimsoll.rebalance.why import sentence
 from tests.support.engine_loads import NOW, Serves, moments, pod, summary
 from tests.support.live_situations import BUSY, situation

@@ -8,17 +8,16 @@ import pytest
 from plimsoll.domain.gpus import CapacityType
 from plimsoll.domain.reasons import Numbers
 from plimsoll.placement.pools import Decision, PoolState, as_it_is
-from plimsoll.rebalance.decisions import AddReplica, Change, DecisionReason, Move, Retune
 from plimsoll.rebalance.inbox import (
     GRACE_SECONDS,
     LIFE_SECONDS,
     MOST_ANSWERED,
     MOST_PROPOSALS,
     MOST_REMEMBERED,
+    AnsweredProposals,
     Board,
-    Book,
-    Desk,
     Outcome,
+    PendingProposals,
     Posted,
     Refusal,
     Standing,
@@ -26,6 +25,7 @@ from plimsoll.rebalance.inbox import (
     board_of,
     proposal_id,
 )
+from plimsoll.rebalance.state.decisions import AddReplica, Change, DecisionReason, Move, Retune
 from tests.support.planning import H100, L40S, pool, request
 from tests.support.work import counted_calls
 
@@ -49,18 +49,18 @@ def vote(proposal: str, *, approves: bool = True, ago: float = 10.0, **changed: 
     return replace(made, **changed)
 
 
-def desk(*parts: Posted | Vote, generation: int = 1) -> Desk:
+def pending(*parts: Posted | Vote, generation: int = 1) -> PendingProposals:
     votes = sorted((part for part in parts if isinstance(part, Vote)), key=lambda each: each.created)
-    return Desk("uid", generation, tuple(part for part in parts if isinstance(part, Posted)), tuple(votes))
+    return PendingProposals("uid", generation, tuple(part for part in parts if isinstance(part, Posted)), tuple(votes))
 
 
 def identity(uid: str, generation: int, change: Change, after: Decision, before: Decision | None = None) -> str:
     return proposal_id(uid, generation, change, decision((L40S, 1)) if before is None else before, after)
 
 
-def board(at: Desk, made: str | None, **more: Any) -> Board:
-    given: dict[str, Any] = {"book": Book(), "last_made": {}, "acted": False, "now": NOW} | more
-    return board_of(at, given.pop("book"), made, given.pop("last_made"), **given)
+def board(at: PendingProposals, made: str | None, **more: Any) -> Board:
+    given: dict[str, Any] = {"answered": AnsweredProposals(), "last_made": {}, "acted": False, "now": NOW} | more
+    return board_of(at, given.pop("answered"), made, given.pop("last_made"), **given)
 
 
 # -- the id ------------------------------------------------------------------------------------------------------------
@@ -123,11 +123,11 @@ def test_the_order_of_pools_and_pools_on_their_way_out_are_no_part_of_the_id() -
 
 def test_an_approval_of_a_proposal_that_stands_counts_once() -> None:
     approval = vote("a")
-    at = desk(posted("a"), approval)
-    assert at.approval(Book(), "a", NOW) == approval
-    book = Book().with_carried_out(approval)
-    assert at.approval(book, "a", NOW) is None
-    assert at.outcome(approval, book, NOW) is Outcome.CARRIED_OUT
+    at = pending(posted("a"), approval)
+    assert at.approval(AnsweredProposals(), "a", NOW) == approval
+    answered = AnsweredProposals().with_carried_out(approval)
+    assert at.approval(answered, "a", NOW) is None
+    assert at.outcome(approval, answered, NOW) is Outcome.CARRIED_OUT
 
 
 @pytest.mark.parametrize(
@@ -145,24 +145,24 @@ def test_an_approval_does_not_count_for_what_cannot_be_decided(
     parts: tuple[Posted | Vote, ...], generation: int, outcome: Outcome
 ) -> None:
     approval = vote("a")
-    at = desk(*parts, approval, generation=generation)
-    assert at.approval(Book(), "a", NOW) is None
-    assert at.outcome(approval, Book(), NOW) is outcome
+    at = pending(*parts, approval, generation=generation)
+    assert at.approval(AnsweredProposals(), "a", NOW) is None
+    assert at.outcome(approval, AnsweredProposals(), NOW) is outcome
 
 
 @pytest.mark.parametrize("outcome", ["CarriedOut", "Stale", "Expired", "Rejected"])
 def test_an_answered_approval_does_not_count_again(outcome: str) -> None:
-    assert desk(posted("a"), vote("a", outcome=outcome)).approval(Book(), "a", NOW) is None
-    assert desk(posted("a"), vote("a", outcome="Waiting")).approval(Book(), "a", NOW) is not None
+    assert pending(posted("a"), vote("a", outcome=outcome)).approval(AnsweredProposals(), "a", NOW) is None
+    assert pending(posted("a"), vote("a", outcome="Waiting")).approval(AnsweredProposals(), "a", NOW) is not None
 
 
 def test_an_approval_of_something_else_does_not_count() -> None:
-    assert desk(posted("a"), posted("b"), vote("b")).approval(Book(), "a", NOW) is None
+    assert pending(posted("a"), posted("b"), vote("b")).approval(AnsweredProposals(), "a", NOW) is None
 
 
 def test_the_oldest_approval_is_the_one_that_is_named() -> None:
-    at = desk(posted("a"), vote("a", ago=5.0, by="late"), vote("a", ago=50.0, by="early"))
-    counting = at.approval(Book(), "a", NOW)
+    at = pending(posted("a"), vote("a", ago=5.0, by="late"), vote("a", ago=50.0, by="early"))
+    counting = at.approval(AnsweredProposals(), "a", NOW)
     assert counting is not None
     assert counting.by == "early"
 
@@ -172,37 +172,37 @@ def test_the_oldest_approval_is_the_one_that_is_named() -> None:
 
 def test_a_rejection_holds_until_the_proposal_would_have_ended() -> None:
     stands = posted("a")
-    at = desk(stands, vote("a", approves=False, reason="no budget"))
-    book = at.heard(Book(), NOW)
-    assert book.refusals == (Refusal("a", "alex", "no budget", stands.expires, 1),)
-    assert book.refuses("a")
-    assert not book.refuses("b")
-    assert at.outcome(at.votes[0], book, NOW) is Outcome.REJECTED
-    later = desk().heard(book, stands.expires - 1)
+    at = pending(stands, vote("a", approves=False, reason="no budget"))
+    answered = at.heard(AnsweredProposals(), NOW)
+    assert answered.refusals == (Refusal("a", "alex", "no budget", stands.expires, 1),)
+    assert answered.refuses("a")
+    assert not answered.refuses("b")
+    assert at.outcome(at.votes[0], answered, NOW) is Outcome.REJECTED
+    later = pending().heard(answered, stands.expires - 1)
     assert later.refuses("a")
-    assert not desk().heard(book, stands.expires).refuses("a")
+    assert not pending().heard(answered, stands.expires).refuses("a")
 
 
 def test_a_rejection_ends_with_the_spec_that_it_was_about() -> None:
-    book = Book((Refusal("a", "alex", "", NOW + 60, 1),))
-    assert desk().heard(book, NOW).refuses("a")
-    assert not desk(generation=2).heard(book, NOW).refuses("a")
+    answered = AnsweredProposals((Refusal("a", "alex", "", NOW + 60, 1),))
+    assert pending().heard(answered, NOW).refuses("a")
+    assert not pending(generation=2).heard(answered, NOW).refuses("a")
 
 
 @pytest.mark.parametrize("stands", [None, posted("a", ago=LIFE_SECONDS), posted("a", generation=9)])
 def test_a_rejection_of_what_does_not_stand_is_not_recorded(stands: Posted | None) -> None:
-    at = desk(*([] if stands is None else [stands]), vote("a", approves=False))
-    assert at.heard(Book(), NOW) == Book()
+    at = pending(*([] if stands is None else [stands]), vote("a", approves=False))
+    assert at.heard(AnsweredProposals(), NOW) == AnsweredProposals()
 
 
 def test_a_rejection_at_the_same_time_or_later_overrules_an_approval_for_good() -> None:
     approval, rejection = vote("a", ago=10.0), vote("a", approves=False, ago=10.0)
-    at = desk(posted("a"), approval, rejection)
-    book = at.heard(Book(), NOW)
-    assert at.approval(book, "a", NOW) is None
-    assert at.outcome(approval, book, NOW) is Outcome.REJECTED
-    answered = desk(posted("a"), approval, replace(rejection, outcome="Rejected"))
-    assert answered.approval(book, "a", NOW) is None
+    at = pending(posted("a"), approval, rejection)
+    answered = at.heard(AnsweredProposals(), NOW)
+    assert at.approval(answered, "a", NOW) is None
+    assert at.outcome(approval, answered, NOW) is Outcome.REJECTED
+    later = pending(posted("a"), approval, replace(rejection, outcome="Rejected"))
+    assert later.approval(answered, "a", NOW) is None
 
 
 def test_the_work_for_each_answer_does_not_grow_with_their_number() -> None:
@@ -210,10 +210,10 @@ def test_the_work_for_each_answer_does_not_grow_with_their_number() -> None:
 
     def work(number: int) -> float:
         crowd = [vote("a", ago=1000.0 + each) for each in range(number)]
-        at = desk(posted("a"), *crowd, vote("a", approves=False, ago=2000.0 + number))
+        at = pending(posted("a"), *crowd, vote("a", approves=False, ago=2000.0 + number))
         with counted_calls() as done:
-            outcomes = {at.outcome(each, Book(), NOW) for each in at.votes}
-            assert at.approval(Book(), "a", NOW) is not None
+            outcomes = {at.outcome(each, AnsweredProposals(), NOW) for each in at.votes}
+            assert at.approval(AnsweredProposals(), "a", NOW) is not None
         assert outcomes == {Outcome.WAITING}
         return done.amount / number
 
@@ -222,38 +222,38 @@ def test_the_work_for_each_answer_does_not_grow_with_their_number() -> None:
 
 def test_a_later_approval_lifts_the_rejection() -> None:
     approval = vote("a", ago=1.0)
-    at = desk(posted("a"), vote("a", approves=False, ago=10.0, outcome="Rejected"), approval)
-    book = Book((Refusal("a", "alex", "", NOW + 60, 1),))
-    assert at.approval(book, "a", NOW) == approval
-    assert book.with_carried_out(approval) == Book((), (approval.uid,))
+    at = pending(posted("a"), vote("a", approves=False, ago=10.0, outcome="Rejected"), approval)
+    answered = AnsweredProposals((Refusal("a", "alex", "", NOW + 60, 1),))
+    assert at.approval(answered, "a", NOW) == approval
+    assert answered.with_carried_out(approval) == AnsweredProposals((), (approval.uid,))
 
 
 def test_what_is_remembered_is_bounded() -> None:
     many = [posted(str(index)) for index in range(20)]
-    book = desk(*many, *(vote(each.id, approves=False) for each in many)).heard(Book(), NOW)
-    assert len(book.refusals) == MOST_REMEMBERED
+    answered = pending(*many, *(vote(each.id, approves=False) for each in many)).heard(AnsweredProposals(), NOW)
+    assert len(answered.refusals) == MOST_REMEMBERED
     for index in range(20):
-        book = book.with_carried_out(vote("a", uid=str(index)))
-    assert book.carried_out == tuple(map(str, range(20 - MOST_REMEMBERED, 20)))
+        answered = answered.with_carried_out(vote("a", uid=str(index)))
+    assert answered.carried_out == tuple(map(str, range(20 - MOST_REMEMBERED, 20)))
 
 
 def test_answered_votes_that_are_too_many_are_spent_the_oldest_first() -> None:
     answered = [vote(str(index), ago=float(index), outcome="Stale") for index in range(MOST_ANSWERED + 2)]
-    assert desk(*answered[:MOST_ANSWERED], vote("open", ago=999.0)).spent() == ()
-    assert desk(*answered).spent() == (answered[-1], answered[-2])
+    assert pending(*answered[:MOST_ANSWERED], vote("open", ago=999.0)).spent() == ()
+    assert pending(*answered).spent() == (answered[-1], answered[-2])
 
 
 # -- which proposals stand ---------------------------------------------------------------------------------------------
 
 
 def test_a_new_proposal_is_posted_and_one_that_stands_stays_as_it_is() -> None:
-    assert board(desk(), "a") == Board(new="a")
-    assert board(desk(posted("a")), "a") == Board(kept=(("a", Standing.OPEN),))
-    assert board(desk(), None) == Board()
+    assert board(pending(), "a") == Board(new="a")
+    assert board(pending(posted("a")), "a") == Board(kept=(("a", Standing.OPEN),))
+    assert board(pending(), None) == Board()
 
 
 def test_a_proposal_that_comes_and_goes_is_kept_for_some_minutes() -> None:
-    at = desk(posted("a", ago=4000.0))
+    at = pending(posted("a", ago=4000.0))
     assert board(at, None, last_made={"a": NOW - GRACE_SECONDS + 1}).withdrawn == ()
     assert board(at, None, last_made={"a": NOW - GRACE_SECONDS}).withdrawn == ("a",)
     assert board(at, "b", last_made={"a": NOW - 60}) == Board(kept=(("a", Standing.OPEN),), new="b")
@@ -261,36 +261,36 @@ def test_a_proposal_that_comes_and_goes_is_kept_for_some_minutes() -> None:
 
 @pytest.mark.parametrize("stands", [posted("a", ago=LIFE_SECONDS), posted("a", generation=9)], ids=["expired", "older"])
 def test_what_cannot_be_decided_any_more_is_withdrawn_first_and_made_again_in_the_next_pass(stands: Posted) -> None:
-    assert board(desk(stands), "a") == Board(withdrawn=("a",))
-    assert board(desk(), "a") == Board(new="a")
+    assert board(pending(stands), "a") == Board(withdrawn=("a",))
+    assert board(pending(), "a") == Board(new="a")
 
 
 def test_after_a_change_nothing_stands_that_was_proposed_before_it() -> None:
-    assert board(desk(posted("a"), posted("b")), None, acted=True) == Board(withdrawn=("a", "b"))
+    assert board(pending(posted("a"), posted("b")), None, acted=True) == Board(withdrawn=("a", "b"))
 
 
 def test_what_was_proposed_before_the_last_change_is_withdrawn_also_by_another_process() -> None:
-    at = desk(posted("older", ago=61.0), posted("newer", ago=60.0))
+    at = pending(posted("older", ago=61.0), posted("newer", ago=60.0))
     assert board(at, "older", changed_at=NOW - 60) == Board(kept=(("newer", Standing.OPEN),), withdrawn=("older",))
     assert board(at, None, changed_at=None).withdrawn == ()
 
 
 def test_a_rejected_proposal_is_not_made_again_and_shows_its_state() -> None:
-    book = Book((Refusal("a", "alex", "", NOW + 60, 1),))
-    assert board(desk(), "a", book=book) == Board()
-    assert board(desk(posted("a")), "a", book=book).kept == (("a", Standing.REJECTED),)
+    answered = AnsweredProposals((Refusal("a", "alex", "", NOW + 60, 1),))
+    assert board(pending(), "a", answered=answered) == Board()
+    assert board(pending(posted("a")), "a", answered=answered).kept == (("a", Standing.REJECTED),)
 
 
 def test_an_approved_proposal_that_is_not_made_now_shows_its_state() -> None:
-    at = desk(posted("a"), vote("a"))
+    at = pending(posted("a"), vote("a"))
     assert board(at, None, last_made={"a": NOW - 60}).kept == (("a", Standing.APPROVED),)
 
 
 def test_the_number_of_proposals_is_bounded_and_the_one_that_is_made_now_stays() -> None:
     many = [posted(str(index), ago=100.0 - index) for index in range(MOST_PROPOSALS + 2)]
-    full = board(desk(*many), "0")
+    full = board(pending(*many), "0")
     assert [name for name, _ in full.kept] == ["0", "3", "4", "5"]
     assert full.withdrawn == ("1", "2")
-    with_new = board(desk(*many), "new")
+    with_new = board(pending(*many), "new")
     assert (len(with_new.kept), with_new.new) == (MOST_PROPOSALS - 1, "new")
     assert ("0" in with_new.withdrawn, "5" in with_new.withdrawn) == (True, False)

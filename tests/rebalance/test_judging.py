@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.rebalance.capacity import times_of
-from plimsoll.rebalance.history import ChangeHistory, ChangeKind, Mark
-from plimsoll.rebalance.judging import Judged, judged
-from plimsoll.rebalance.load import LoadSummary
-from plimsoll.rebalance.memory import Look, LoopMemory
-from plimsoll.rebalance.past import step_of
-from plimsoll.rebalance.season import LEAST_STARTUP_SECONDS, Season
-from plimsoll.rebalance.signals import PodState, SignalState
-from plimsoll.rebalance.traffic import Lengths
-from plimsoll.rebalance.trend import Point
-from plimsoll.rebalance.wishes import Need, Wish
+from plimsoll.rebalance.diagnosis.judging import Judged, judged
+from plimsoll.rebalance.law.capacity import times_of
+from plimsoll.rebalance.law.wishes import Need, Wish
+from plimsoll.rebalance.signals.load import LoadSummary
+from plimsoll.rebalance.signals.metrics import PodState, SignalState
+from plimsoll.rebalance.signals.past import step_of
+from plimsoll.rebalance.signals.season import LEAST_STARTUP_SECONDS, Season
+from plimsoll.rebalance.signals.traffic import Lengths
+from plimsoll.rebalance.signals.trend import Point
+from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.state.memory import Look, LoopMemory
 from tests.support.engine_loads import NOW, replica_model
 from tests.support.live_situations import BUSY, EASY, loads_of, situation
 

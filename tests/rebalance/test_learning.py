@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from plimsoll.rebalance.learning import CapacityReading, error_percent_text
+from plimsoll.rebalance.law.learning import CapacityReading, error_percent_text
 from tests.support.tables import every_case
 
 

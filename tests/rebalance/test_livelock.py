@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from plimsoll.rebalance.decisions import DecisionReason, Keep
-from plimsoll.rebalance.diagnose import Diagnosis, DiagnosisKind, diagnose
-from plimsoll.rebalance.judging import judged
-from plimsoll.rebalance.livelock import FULL_CACHE, page_livelock
-from plimsoll.rebalance.traffic import PodLoad
+from plimsoll.rebalance.diagnosis.diagnose import Diagnosis, DiagnosisKind, diagnose
+from plimsoll.rebalance.diagnosis.judging import judged
+from plimsoll.rebalance.diagnosis.livelock import FULL_CACHE, page_livelock
+from plimsoll.rebalance.signals.traffic import PodLoad
+from plimsoll.rebalance.state.decisions import DecisionReason, Keep
 from plimsoll.rebalance.why import sentence
 from tests.support.engine_loads import Serves
 from tests.support.live_situations import BUSY, EASY, situation

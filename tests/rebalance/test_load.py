@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from plimsoll.rebalance.load import COUNTS, LARGEST_COUNT, LoadSummary, is_usable
-from plimsoll.rebalance.signals import BY_RANK, EngineSample, PodSignals, PodState, SignalState
+from plimsoll.rebalance.signals.load import COUNTS, LARGEST_COUNT, LoadSummary, is_usable
+from plimsoll.rebalance.signals.metrics import BY_RANK, EngineSample, PodSignals, PodState, SignalState
 from tests.support.engine_loads import KV_TOKENS, LONG_AGO, NOW, Serves, moments, pod, summary
 from tests.support.tables import every_case
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.rebalance.gateway import GatewayQueue
-from plimsoll.rebalance.idle import Quiet
-from plimsoll.rebalance.look_back import quiet_before
-from plimsoll.rebalance.memory import LoopMemory
-from plimsoll.rebalance.signals import PodSignals, SignalState
-from plimsoll.rebalance.tracks import Line
+from plimsoll.rebalance.signals.gateway import GatewayQueue
+from plimsoll.rebalance.signals.idle import Quiet
+from plimsoll.rebalance.signals.look_back import quiet_before
+from plimsoll.rebalance.signals.metrics import PodSignals, SignalState
+from plimsoll.rebalance.signals.tracks import Line
+from plimsoll.rebalance.state.memory import LoopMemory
 from tests.support.engine_loads import NOW, Serves, moments, track
 
 NOBODY = Serves(rate=0.0, running=0, kv_usage=0.0)

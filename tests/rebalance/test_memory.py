@@ -7,9 +7,16 @@ from itertools import pairwise
 
 import pytest
 
-from plimsoll.rebalance.capacity import times_of
-from plimsoll.rebalance.memory import FIRST_STARTUP_SECONDS, LONGEST_GAP_SECONDS, MOST_WRONG, Learned, Look, LoopMemory
-from plimsoll.rebalance.traffic import Lengths
+from plimsoll.rebalance.law.capacity import times_of
+from plimsoll.rebalance.signals.traffic import Lengths
+from plimsoll.rebalance.state.memory import (
+    FIRST_STARTUP_SECONDS,
+    LONGEST_GAP_SECONDS,
+    MOST_WRONG,
+    Learned,
+    Look,
+    LoopMemory,
+)
 from tests.support.engine_loads import NOW, Serves, replica_model, traffic
 from tests.support.tables import every_case
 

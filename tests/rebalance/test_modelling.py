@@ -10,8 +10,8 @@ from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.domain.latency import Slo
 from plimsoll.domain.outcomes import Split
 from plimsoll.performance.slo import INTERACTIVE
-from plimsoll.rebalance import modelling
-from plimsoll.rebalance.modelling import model_of
+from plimsoll.rebalance.law import modelling
+from plimsoll.rebalance.law.modelling import model_of
 from tests.support.planning import ENGINE, H100, L4, gpu, request
 
 

@@ -11,10 +11,10 @@ from plimsoll.domain.outcomes import Split
 from plimsoll.domain.serving import ObservedCapacity
 from plimsoll.placement.hypothesis import WhatIf
 from plimsoll.rebalance.decide import Decided, decide
-from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Move, RemoveReplica, Wait
-from plimsoll.rebalance.history import ChangeHistory, ChangeKind, Mark
-from plimsoll.rebalance.policy import Mode
-from plimsoll.rebalance.situation import Situation
+from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Move, RemoveReplica, Wait
+from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.state.policy import Mode
+from plimsoll.rebalance.state.situation import Situation
 from tests.support import live_situations as live
 from tests.support.engine_loads import NOW, Serves
 from tests.support.live_situations import AUTO

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Move, RemoveReplica, Retune
-from plimsoll.rebalance.policy import Mode, RebalancePolicy
+from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Move, RemoveReplica, Retune
+from plimsoll.rebalance.state.policy import Mode, RebalancePolicy
 from tests.support.tables import every_case
 
 

@@ -12,10 +12,10 @@ from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.serving import Request
 from plimsoll.placement.pools import Pool, Tenant
 from plimsoll.rebalance.decide import decide
-from plimsoll.rebalance.decisions import DecisionReason, Move
-from plimsoll.rebalance.memory import LoopMemory
-from plimsoll.rebalance.sites import model_at
-from plimsoll.rebalance.situation import DeclaredNeed, Situation
+from plimsoll.rebalance.places.sites import model_at
+from plimsoll.rebalance.state.decisions import DecisionReason, Move
+from plimsoll.rebalance.state.memory import LoopMemory
+from plimsoll.rebalance.state.situation import DeclaredNeed, Situation
 from tests.support import live_situations as live
 from tests.support.engine_loads import Serves
 from tests.support.live_situations import AUTO

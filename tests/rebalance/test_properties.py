@@ -11,17 +11,17 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plimsoll.rebalance.capacity import times_of
 from plimsoll.rebalance.decide import Decided, decide, kind_of
-from plimsoll.rebalance.decisions import AddReplica, DecisionReason, LoopDecision, Move, RemoveReplica, Retune
 from plimsoll.rebalance.guard import BOUND_REASONS
-from plimsoll.rebalance.history import HOUR_SECONDS, REVERSAL_SECONDS, ChangeHistory, ChangeKind, Mark
-from plimsoll.rebalance.load import LoadSummary
-from plimsoll.rebalance.memory import LoopMemory
-from plimsoll.rebalance.policy import Mode, RebalancePolicy
-from plimsoll.rebalance.signals import EngineSample, PodSignals, PodState, SignalState
-from plimsoll.rebalance.situation import DeclaredNeed, Situation
-from plimsoll.rebalance.traffic import Lengths, Rate, Traffic
+from plimsoll.rebalance.law.capacity import times_of
+from plimsoll.rebalance.signals.load import LoadSummary
+from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals, PodState, SignalState
+from plimsoll.rebalance.signals.traffic import Lengths, Rate, Traffic
+from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, LoopDecision, Move, RemoveReplica, Retune
+from plimsoll.rebalance.state.history import HOUR_SECONDS, REVERSAL_SECONDS, ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.state.memory import LoopMemory
+from plimsoll.rebalance.state.policy import Mode, RebalancePolicy
+from plimsoll.rebalance.state.situation import DeclaredNeed, Situation
 from plimsoll.rebalance.why import sentence
 from tests.support.engine_loads import KV_TOKENS, LONG_AGO, NOW, Serves, moments, pod, replica_model, summary
 from tests.support.hypotheses import room_for_all

@@ -16,13 +16,13 @@ from plimsoll.placement.hypothesis import WhatIf
 from plimsoll.placement.pools import Tenant
 from plimsoll.rebalance.asking import shares_of
 from plimsoll.rebalance.decide import Decided, decide
-from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Keep, Move, RemoveReplica, Retune, Wait
-from plimsoll.rebalance.history import ChangeHistory, ChangeKind, Mark
-from plimsoll.rebalance.load import LoadSummary
-from plimsoll.rebalance.policy import Mode
 from plimsoll.rebalance.remedies import REMEDIES, Remedy
-from plimsoll.rebalance.signals import PodState, SignalState
-from plimsoll.rebalance.situation import Situation
+from plimsoll.rebalance.signals.load import LoadSummary
+from plimsoll.rebalance.signals.metrics import PodState, SignalState
+from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Keep, Move, RemoveReplica, Retune, Wait
+from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.state.policy import Mode
+from plimsoll.rebalance.state.situation import Situation
 from tests.support import live_situations as live
 from tests.support.engine_loads import NOW, Serves, replica_model
 from tests.support.hypotheses import no_room, room_for_all

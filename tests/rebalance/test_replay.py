@@ -7,10 +7,10 @@ from itertools import pairwise
 
 import pytest
 
-from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Keep, LoopDecision, RemoveReplica
-from plimsoll.rebalance.history import HOUR_SECONDS, REVERSAL_SECONDS, ChangeHistory, ChangeKind, Mark
-from plimsoll.rebalance.policy import RebalancePolicy
-from plimsoll.rebalance.signals import EngineSample
+from plimsoll.rebalance.signals.metrics import EngineSample
+from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Keep, LoopDecision, RemoveReplica
+from plimsoll.rebalance.state.history import HOUR_SECONDS, REVERSAL_SECONDS, ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.state.policy import RebalancePolicy
 from tests.rebalance.replay import MOST, STEP_SECONDS, Replay, spoiled
 from tests.support.tables import every_case
 

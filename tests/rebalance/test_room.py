@@ -16,10 +16,10 @@ from plimsoll.placement.hypothesis import WhatIf
 from plimsoll.placement.pools import Decision, as_it_is
 from plimsoll.placement.room import Room
 from plimsoll.rebalance.decide import Decided, decide
-from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Wait
-from plimsoll.rebalance.memory import FIRST_STARTUP_SECONDS, LoopMemory
-from plimsoll.rebalance.policy import Mode
-from plimsoll.rebalance.situation import Situation
+from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Wait
+from plimsoll.rebalance.state.memory import FIRST_STARTUP_SECONDS, LoopMemory
+from plimsoll.rebalance.state.policy import Mode
+from plimsoll.rebalance.state.situation import Situation
 from plimsoll.rebalance.why import sentence
 from tests.support import live_situations as live
 from tests.support.engine_loads import Serves

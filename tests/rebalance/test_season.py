@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plimsoll.rebalance.past import DAY_STEPS, DAYS, STEP_SECONDS, Past, step_of
-from plimsoll.rebalance.season import (
+from plimsoll.rebalance.signals.past import DAY_STEPS, DAYS, STEP_SECONDS, Past, step_of
+from plimsoll.rebalance.signals.season import (
     KNOWN_SHARE,
     MOST_SCALE,
     Expected,
@@ -20,7 +20,7 @@ from plimsoll.rebalance.season import (
     scale_of,
     season_of,
 )
-from plimsoll.rebalance.trend import Point
+from plimsoll.rebalance.signals.trend import Point
 from tests.support.tables import examples
 
 DAY = 86_400.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from plimsoll.rebalance.signals import SignalState, worst
+from plimsoll.rebalance.signals.metrics import SignalState, worst
 
 
 def test_one_pod_in_a_worse_state_decides_and_no_pod_at_all_is_missing() -> None:

@@ -19,13 +19,13 @@ from plimsoll.placement.memo import Memo
 from plimsoll.placement.other_steps import other_steps, with_step
 from plimsoll.placement.pools import Tenant
 from plimsoll.rebalance.decide import decide, kind_of
-from plimsoll.rebalance.decisions import AddReplica, DecisionReason, LoopDecision, Retune, Wait
 from plimsoll.rebalance.guard import ONE_STEP_SECONDS, may_change_step
-from plimsoll.rebalance.history import STEP_AGAIN_SECONDS, STEP_REASONS, ChangeHistory, ChangeKind, Mark
-from plimsoll.rebalance.memory import LoopMemory
-from plimsoll.rebalance.modelling import model_of
-from plimsoll.rebalance.policy import Mode
-from plimsoll.rebalance.situation import DeclaredNeed, Situation
+from plimsoll.rebalance.law.modelling import model_of
+from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, LoopDecision, Retune, Wait
+from plimsoll.rebalance.state.history import STEP_AGAIN_SECONDS, STEP_REASONS, ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.state.memory import LoopMemory
+from plimsoll.rebalance.state.policy import Mode
+from plimsoll.rebalance.state.situation import DeclaredNeed, Situation
 from plimsoll.rebalance.why import sentence
 from tests.support import live_situations as live
 from tests.support.engine_loads import NOW, Serves

@@ -9,9 +9,9 @@ import pytest
 from plimsoll.domain.latency import Slo
 from plimsoll.domain.outcomes import Split
 from plimsoll.placement.other_steps import STEPS, OtherStep
-from plimsoll.rebalance.capacity import Limit, ReplicaModel, capacity_of, decode_seconds, times_of
-from plimsoll.rebalance.modelling import model_of
-from plimsoll.rebalance.step_size import (
+from plimsoll.rebalance.law.capacity import Limit, ReplicaModel, capacity_of, decode_seconds, times_of
+from plimsoll.rebalance.law.modelling import model_of
+from plimsoll.rebalance.law.step_size import (
     LEAST_STEP_GAIN,
     NEARLY_ALL,
     is_prefill_bound,
@@ -21,7 +21,7 @@ from plimsoll.rebalance.step_size import (
     smaller_step,
     token_times,
 )
-from plimsoll.rebalance.traffic import Lengths, Traffic
+from plimsoll.rebalance.signals.traffic import Lengths, Traffic
 from tests.support.engine_loads import Serves, traffic
 from tests.support.planning import H100, L40S, gpu, request
 

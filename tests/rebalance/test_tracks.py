@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.rebalance import tracks
-from plimsoll.rebalance.signals import EngineSample
-from plimsoll.rebalance.tracks import NEW_SECONDS, Line, Track
+from plimsoll.rebalance.signals import tracks
+from plimsoll.rebalance.signals.metrics import EngineSample
+from plimsoll.rebalance.signals.tracks import NEW_SECONDS, Line, Track
 from tests.support.tables import every_case
 
 NOW = 1_700_000_000.0

@@ -9,8 +9,8 @@ from random import Random
 
 import pytest
 
-from plimsoll.rebalance.signals import PodSignals
-from plimsoll.rebalance.traffic import ENOUGH_FINISHED, FEW_FINISHED, LENGTHS_SECONDS, Traffic
+from plimsoll.rebalance.signals.metrics import PodSignals
+from plimsoll.rebalance.signals.traffic import ENOUGH_FINISHED, FEW_FINISHED, LENGTHS_SECONDS, Traffic
 from tests.support.engine_loads import LONG_AGO, NOW, Serves, moments, pod, summary
 from tests.support.tables import every_case
 

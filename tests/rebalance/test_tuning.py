@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from plimsoll.placement.more_requests import STEPS
-from plimsoll.rebalance.capacity import Limit, capacity_of
-from plimsoll.rebalance.traffic import Lengths
-from plimsoll.rebalance.tuning import LEAST_GAIN, after_retune
+from plimsoll.rebalance.law.capacity import Limit, capacity_of
+from plimsoll.rebalance.law.tuning import LEAST_GAIN, after_retune
+from plimsoll.rebalance.signals.traffic import Lengths
 from tests.support.engine_loads import replica_model
 
 USUAL = Lengths(1000, 200, 0, 1100)

@@ -6,9 +6,9 @@ import string
 import pytest
 
 from plimsoll.rebalance import why
-from plimsoll.rebalance.capacity import Limit
-from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Keep, Move, Retune, Wait
-from plimsoll.rebalance.fleet_budget import Scope
+from plimsoll.rebalance.law.capacity import Limit
+from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Keep, Move, Retune, Wait
+from plimsoll.rebalance.state.fleet_budget import Scope
 from plimsoll.rebalance.why import sentence
 
 

@@ -9,9 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plimsoll.rebalance.capacity import ReplicaModel, capacity_of
-from plimsoll.rebalance.season import Expected
-from plimsoll.rebalance.wishes import LONG_QUEUE, MOST_FORECAST, NORMAL_QUEUE, Load, Need, Wish, wish_of, with_forecast
+from plimsoll.rebalance.law.capacity import ReplicaModel, capacity_of
+from plimsoll.rebalance.law.wishes import (
+    LONG_QUEUE,
+    MOST_FORECAST,
+    NORMAL_QUEUE,
+    Load,
+    Need,
+    Wish,
+    wish_of,
+    with_forecast,
+)
+from plimsoll.rebalance.signals.season import Expected
 from tests.support.engine_loads import KV_TOKENS, NOW, Serves, moments, pod, replica_model, summary, traffic
 from tests.support.tables import examples
 

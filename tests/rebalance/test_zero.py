@@ -9,13 +9,13 @@ import pytest
 
 from plimsoll.placement.hypothesis import WhatIf
 from plimsoll.rebalance.decide import Decided, decide
-from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Keep, RemoveReplica, Wait
-from plimsoll.rebalance.gateway import GatewayQueue, with_queue
-from plimsoll.rebalance.gateway_scrapes import queue_of
-from plimsoll.rebalance.history import ChangeHistory, ChangeKind, Mark
-from plimsoll.rebalance.load import LoadSummary
-from plimsoll.rebalance.memory import LoopMemory
-from plimsoll.rebalance.signals import SignalState
+from plimsoll.rebalance.signals.gateway import GatewayQueue, with_queue
+from plimsoll.rebalance.signals.gateway_scrapes import queue_of
+from plimsoll.rebalance.signals.load import LoadSummary
+from plimsoll.rebalance.signals.metrics import SignalState
+from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Keep, RemoveReplica, Wait
+from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.state.memory import LoopMemory
 from plimsoll.rebalance.why import sentence
 from tests.support.engine_loads import NOW, Serves
 from tests.support.hypotheses import no_room, room_for_all

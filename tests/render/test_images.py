@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from plimsoll.api.convert import to_request, to_workload_options
-from plimsoll.app.case import images_of
+from plimsoll.app.plan.case import images_of
 from plimsoll.app.settings import Settings
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.gpus import Vendor

@@ -10,7 +10,7 @@ from plimsoll.api.v1alpha1.inbox import ProposalContent
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.serving import GpuConstraints, Overrides
-from plimsoll.rebalance.decisions import AddReplica, DecisionReason, LoopDecision, Move, RemoveReplica
+from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, LoopDecision, Move, RemoveReplica
 from plimsoll.render.placement_proposals import LONGEST_STARTUP, Found, Owner, placement_proposal
 from tests.render.workloads import decision
 from tests.support.planning import H100, L40S, fleet, node, request

@@ -19,8 +19,8 @@ from plimsoll.domain.serving import Overrides
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.placement.rehoming import Rehoming
-from plimsoll.rebalance.history import ChangeKind, Mark
-from plimsoll.rebalance.memory import Learned
+from plimsoll.rebalance.state.history import ChangeKind, Mark
+from plimsoll.rebalance.state.memory import Learned
 from plimsoll.render.report import PoolView, Problem, RebalancingReport, Report
 from plimsoll.render.status import MAX_REJECTIONS
 from tests.render.workloads import decision

@@ -10,18 +10,18 @@ from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.model import Task
 from plimsoll.domain.outcomes import Split
 from plimsoll.rebalance.decide import Decided, decide
-from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Retune
-from plimsoll.rebalance.policy import Mode
-from plimsoll.rebalance.situation import Situation
+from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Retune
+from plimsoll.rebalance.state.policy import Mode
+from plimsoll.rebalance.state.situation import Situation
 from plimsoll.rebalance.why import sentence
-from plimsoll.simulation.course import Happening
 from plimsoll.simulation.kind import kind_of_replica
-from plimsoll.simulation.room import open_room
+from plimsoll.simulation.loop import open_room
+from plimsoll.simulation.result import Happening
+from plimsoll.simulation.run import MOST_REPLICAS
 from plimsoll.simulation.simulate import simulate
-from plimsoll.simulation.trial import MOST_REPLICAS
 from plimsoll.simulation.workload import Workload
+from tests.support.simulation_runs import HEAVY, LIGHT, kind, policy, simulation_run
 from tests.support.tables import every_case
-from tests.support.trials import HEAVY, LIGHT, kind, policy, trial
 
 RISE = replace(
     HEAVY, requests_per_second=0.3, burst_factor=10.0, burst_seconds=900, burst_every_seconds=900, minutes=30
@@ -32,7 +32,9 @@ Seen = list[tuple[Situation, Decided]]
 
 def seen_of(workload: Workload, most: int = 5, mode: Mode = Mode.AUTO) -> Seen:
     found: Seen = []
-    simulate(trial(workload, policy(most, mode)), lambda situation, decided: found.append((situation, decided)))
+    simulate(
+        simulation_run(workload, policy(most, mode)), lambda situation, decided: found.append((situation, decided))
+    )
     return found
 
 
@@ -50,20 +52,20 @@ def test_every_turn_decides_what_decide_says() -> None:
 
 
 def test_replicas_are_added_where_the_load_needs_them_and_serve_after_their_start() -> None:
-    course = simulate(trial(RISE, policy()))
-    decided = [each for each in course.events if each.kind is Happening.DECISION]
-    served = [each for each in course.events if each.kind is Happening.SERVES]
+    result = simulate(simulation_run(RISE, policy()))
+    decided = [each for each in result.events if each.kind is Happening.DECISION]
+    served = [each for each in result.events if each.kind is Happening.SERVES]
     assert decided
     assert served
     assert served[0].at == pytest.approx(decided[0].at + 120)
-    assert max(each.ready for each in course.moments) > 1
-    assert "the policy acts" in course.summary
+    assert max(each.ready for each in result.moments) > 1
+    assert "the policy acts" in result.summary
 
 
 def test_events_are_the_decisions_with_their_sentences() -> None:
     found: Seen = []
-    course = simulate(trial(RISE, policy()), lambda situation, decided: found.append((situation, decided)))
-    made = [each for each in course.events if each.kind is Happening.DECISION]
+    result = simulate(simulation_run(RISE, policy()), lambda situation, decided: found.append((situation, decided)))
+    made = [each for each in result.events if each.kind is Happening.DECISION]
     changes = {situation.now: decided.decision for situation, decided in found if decided.answer is not None}
     assert [each.at for each in made] == list(changes)
     for each in made:
@@ -80,48 +82,48 @@ def test_a_light_load_changes_nothing() -> None:
 
 
 def test_recommendations_are_proposed_and_not_made() -> None:
-    course = simulate(trial(HEAVY, policy(mode=Mode.RECOMMEND)))
-    kinds = {each.kind for each in course.events}
+    result = simulate(simulation_run(HEAVY, policy(mode=Mode.RECOMMEND)))
+    kinds = {each.kind for each in result.events}
     assert Happening.PROPOSAL in kinds
     assert Happening.DECISION not in kinds
-    assert {each.wanted for each in course.moments} == {1}
-    assert "only proposes" in course.summary
+    assert {each.wanted for each in result.moments} == {1}
+    assert "only proposes" in result.summary
 
 
 def test_a_loop_that_is_off_says_nothing() -> None:
-    course = simulate(trial(HEAVY, policy(mode=Mode.OFF)))
-    assert not {Happening.PROPOSAL, Happening.DECISION, Happening.HELD_BACK} & {each.kind for each in course.events}
-    assert {each.wanted for each in course.moments} == {1}
+    result = simulate(simulation_run(HEAVY, policy(mode=Mode.OFF)))
+    assert not {Happening.PROPOSAL, Happening.DECISION, Happening.HELD_BACK} & {each.kind for each in result.events}
+    assert {each.wanted for each in result.moments} == {1}
 
 
 def test_never_more_replicas_than_allowed_and_the_bound_is_named() -> None:
-    course = simulate(trial(HEAVY, policy(2)))
-    assert max(each.wanted for each in course.moments) == 2
-    assert DecisionReason.AT_MAX_REPLICAS in {each.reason for each in course.events}
+    result = simulate(simulation_run(HEAVY, policy(2)))
+    assert max(each.wanted for each in result.moments) == 2
+    assert DecisionReason.AT_MAX_REPLICAS in {each.reason for each in result.events}
 
 
 def test_too_many_replicas_go_after_the_cool_down() -> None:
     calm = replace(policy(), cooldown_seconds=300)
-    course = simulate(replace(trial(LIGHT, calm), replicas=4))
-    assert course.moments[0].wanted == 4
-    assert course.moments[-1].wanted < 4
-    assert course.totals.lost == 0
-    first = next(each for each in course.events if each.kind is Happening.DECISION)
+    result = simulate(replace(simulation_run(LIGHT, calm), replicas=4))
+    assert result.moments[0].wanted == 4
+    assert result.moments[-1].wanted < 4
+    assert result.totals.lost == 0
+    first = next(each for each in result.events if each.kind is Happening.DECISION)
     assert first.at >= 300
     assert first.reason == DecisionReason.SUSTAINED_SLACK
 
 
 def test_other_settings_replace_every_engine_and_the_estimate_says_their_cache() -> None:
-    tight = trial(replace(HEAVY, requests_per_second=1.0), policy(), found=kind(concurrency=2))
+    tight = simulation_run(replace(HEAVY, requests_per_second=1.0), policy(), found=kind(concurrency=2))
     found: Seen = []
-    course = simulate(tight, lambda situation, decided: found.append((situation, decided)))
+    result = simulate(tight, lambda situation, decided: found.append((situation, decided)))
     change = next(decided.decision for _, decided in found if isinstance(decided.decision, Retune))
     changed = tight.kind.with_settings(change.sequences, change.step_tokens)
     assert changed is not None
     assert changed.limits.max_num_seqs == change.sequences > tight.kind.limits.max_num_seqs
     assert changed.limits.kv_tokens <= tight.kind.limits.kv_tokens
-    assert course.moments[0].berths == 2
-    assert course.moments[-1].berths >= change.sequences
+    assert result.moments[0].berths == 2
+    assert result.moments[-1].berths >= change.sequences
 
 
 def test_additions_are_the_numbers_of_the_decisions() -> None:
@@ -148,9 +150,9 @@ def test_additions_are_the_numbers_of_the_decisions() -> None:
         ("prompt + output", {"workload": replace(HEAVY, prompt_tokens=4000)}),
     ],
 )
-def test_a_trial_out_of_range_is_refused_by_name(field: str, changes: dict[str, object]) -> None:
+def test_a_run_out_of_range_is_refused_by_name(field: str, changes: dict[str, object]) -> None:
     with pytest.raises(InvalidInput) as refused:
-        replace(trial(), **changes)  # type: ignore[arg-type]
+        replace(simulation_run(), **changes)  # type: ignore[arg-type]
     assert refused.value.field == field
     assert refused.value.fix
 

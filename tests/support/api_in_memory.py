@@ -25,7 +25,7 @@ from plimsoll.adapters.cluster import (
     Kind,
     kind_of,
 )
-from plimsoll.app.store import key_of, uid_of
+from plimsoll.app.watch.store import key_of, uid_of
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.facts.cluster.host_reading import is_bound, pod_need

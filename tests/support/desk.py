@@ -23,17 +23,17 @@ from plimsoll.adapters.hub import HubModels
 from plimsoll.adapters.kinds import RESOURCE_SLICES
 from plimsoll.adapters.metrics import Metrics
 from plimsoll.adapters.models import ModelSources
-from plimsoll.app.contests import Contests
-from plimsoll.app.executor import Executor
 from plimsoll.app.faults import Faults
-from plimsoll.app.live import LiveSignals
-from plimsoll.app.model_book import ModelBook
-from plimsoll.app.passes import Passes
+from plimsoll.app.live.signal_watch import LiveSignals
+from plimsoll.app.lookups.model_book import ModelBook
+from plimsoll.app.plan.passes import Passes
 from plimsoll.app.planner import Planner
-from plimsoll.app.prices import PriceList
 from plimsoll.app.settings import Settings
-from plimsoll.app.store import Store
-from plimsoll.app.writers import Writers
+from plimsoll.app.watch.contests import Contests
+from plimsoll.app.watch.prices import PriceList
+from plimsoll.app.watch.store import Store
+from plimsoll.app.write.executor import Executor
+from plimsoll.app.write.writers import Writers
 from testbed.fleet import gpu_node
 from tests.support.bodies import Body, inference_deployment_body
 

@@ -8,12 +8,12 @@ from functools import cache
 
 from plimsoll.domain.outcomes import Split
 from plimsoll.performance.slo import INTERACTIVE
-from plimsoll.rebalance.capacity import ReplicaModel
-from plimsoll.rebalance.load import LoadSummary, summarize
-from plimsoll.rebalance.modelling import model_of
-from plimsoll.rebalance.signals import EngineSample, PodSignals
-from plimsoll.rebalance.tracks import Track
-from plimsoll.rebalance.traffic import Traffic
+from plimsoll.rebalance.law.capacity import ReplicaModel
+from plimsoll.rebalance.law.modelling import model_of
+from plimsoll.rebalance.signals.load import LoadSummary, summarize
+from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals
+from plimsoll.rebalance.signals.tracks import Track
+from plimsoll.rebalance.signals.traffic import Traffic
 from tests.support.planning import H100, gpu, request
 
 NOW = 1_700_000_000.0

@@ -38,25 +38,25 @@ class Wait(StrEnum):
     """A figure on a page of the console counts as stale after a minute."""
     NEIGHBOUR = "neighbour"
     """A neighbour that does not answer is left alone for half a minute."""
-    PULSE = "pulse"
+    HEARTBEAT = "pulse"
     """The console reads the operator's sign of life each 15 s."""
 
 
 _SHORT: Mapping[Wait, tuple[str, str, float]] = MappingProxyType(
     {
-        Wait.PROMISE: ("plimsoll.rebalance.diagnose", "MISSED_SECONDS", 3.0),
-        Wait.CHEAPER_PLACE: ("plimsoll.rebalance.elsewhere", "LOOK_SECONDS", 3),
-        Wait.DAYS: ("plimsoll.app.season_watch", "FILLING_SECONDS", 2.0),
-        Wait.SILENCE: ("plimsoll.rebalance.load", "OLDEST_SAMPLE_SECONDS", 20.0),
-        Wait.SERVICE: ("plimsoll.rebalance.judging", "SETTLED_SECONDS", 15.0),
+        Wait.PROMISE: ("plimsoll.rebalance.diagnosis.diagnose", "MISSED_SECONDS", 3.0),
+        Wait.CHEAPER_PLACE: ("plimsoll.rebalance.places.elsewhere", "LOOK_SECONDS", 3),
+        Wait.DAYS: ("plimsoll.app.live.season_watch", "FILLING_SECONDS", 2.0),
+        Wait.SILENCE: ("plimsoll.rebalance.signals.load", "OLDEST_SAMPLE_SECONDS", 20.0),
+        Wait.SERVICE: ("plimsoll.rebalance.diagnosis.judging", "SETTLED_SECONDS", 15.0),
         Wait.REST: ("plimsoll.app.planner", "RESTING_SECONDS", 3.0),
-        Wait.FIGURE: ("plimsoll.console.views.live_use", "STALE_SECONDS", 12.0),
+        Wait.FIGURE: ("plimsoll.console.views.load.live_use", "STALE_SECONDS", 12.0),
         Wait.NEIGHBOUR: ("plimsoll.adapters.circuit_breaker", "FIRST_PAUSE_SECONDS", 3.0),
-        Wait.PULSE: ("plimsoll.console.sources.pulse", "PAUSE_SECONDS", 2.0),
+        Wait.HEARTBEAT: ("plimsoll.console.sources.heartbeat", "PAUSE_SECONDS", 2.0),
     }
 )
 
-CONSOLE = (Wait.FIGURE, Wait.NEIGHBOUR, Wait.PULSE)
+CONSOLE = (Wait.FIGURE, Wait.NEIGHBOUR, Wait.HEARTBEAT)
 """What the console waits for."""
 
 

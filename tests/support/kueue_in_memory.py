@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from plimsoll.adapters.api_errors import ClusterRefused
 from plimsoll.adapters.cluster import PODS
-from plimsoll.app.store import key_of
+from plimsoll.app.watch.store import key_of
 from plimsoll.domain.queues import QUEUE_LABEL, QUEUE_LABELS
 from plimsoll.facts.cluster.host_reading import is_bound
 from tests.support.bodies import Body

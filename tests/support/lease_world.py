@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from plimsoll.adapters.api_errors import ClusterRefused, NotLeading
-from plimsoll.app.leadership import Candidate, Elector, LeaseHeld
-from plimsoll.app.lease_times import USUAL, LeaseTimes
+from plimsoll.app.election.leadership import Candidate, Elector, LeaseHeld
+from plimsoll.app.election.lease_times import USUAL, LeaseTimes
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.workload import Manifest

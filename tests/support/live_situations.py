@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from plimsoll.rebalance.history import ChangeHistory
-from plimsoll.rebalance.load import LoadSummary
-from plimsoll.rebalance.memory import Look, LoopMemory
-from plimsoll.rebalance.policy import Mode, RebalancePolicy
-from plimsoll.rebalance.situation import DeclaredNeed, PlacementState, Situation
+from plimsoll.rebalance.signals.load import LoadSummary
+from plimsoll.rebalance.state.history import ChangeHistory
+from plimsoll.rebalance.state.memory import Look, LoopMemory
+from plimsoll.rebalance.state.policy import Mode, RebalancePolicy
+from plimsoll.rebalance.state.situation import DeclaredNeed, PlacementState, Situation
 from tests.support.engine_loads import KV_TOKENS, LONG_AGO, NOW, Serves, moments, pod, replica_model, summary
 
 AUTO = RebalancePolicy(mode=Mode.AUTO, min_replicas=1, max_replicas=9, cooldown_seconds=600)

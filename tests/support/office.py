@@ -14,8 +14,8 @@ import pytest
 from benchmarks.planning.passes import look_up, new_passes
 from benchmarks.planning.pictures import carry_out, new_store
 from plimsoll.adapters.cluster import Kind
-from plimsoll.app.passes import Passes, PassResult
-from plimsoll.app.store import Store
+from plimsoll.app.plan.passes import Passes, PassResult
+from plimsoll.app.watch.store import Store
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.outcomes import EngineSettings, MemoryEstimate, Split
 from plimsoll.domain.serving import Request

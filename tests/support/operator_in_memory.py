@@ -22,20 +22,20 @@ from plimsoll.adapters.kinds import RESOURCE_SLICES
 from plimsoll.adapters.models import ModelSources
 from plimsoll.adapters.secrets import read_entry
 from plimsoll.api.v1alpha1 import ModelSpec
-from plimsoll.app import pruning
-from plimsoll.app.claim_book import ClaimBook
-from plimsoll.app.executor import Executor
-from plimsoll.app.inbox import Inbox
-from plimsoll.app.model_book import ModelBook
-from plimsoll.app.passes import Passes
+from plimsoll.app.lookups.claim_book import ClaimBook
+from plimsoll.app.lookups.model_book import ModelBook
+from plimsoll.app.plan.inbox import Inbox
+from plimsoll.app.plan.passes import Passes
 from plimsoll.app.planner import Planner
-from plimsoll.app.postman import Postman
-from plimsoll.app.prices import PriceList
-from plimsoll.app.relist import Relist
 from plimsoll.app.settings import Settings
 from plimsoll.app.shell import BOUNDS, INBOX, OWNED_SELECTOR, PRUNERS, kept
-from plimsoll.app.store import Store
-from plimsoll.app.writers import Writers
+from plimsoll.app.watch import pruning
+from plimsoll.app.watch.prices import PriceList
+from plimsoll.app.watch.relist import Relist
+from plimsoll.app.watch.store import Store
+from plimsoll.app.write.executor import Executor
+from plimsoll.app.write.proposal_writer import ProposalWriter
+from plimsoll.app.write.writers import Writers
 from plimsoll.domain.claims import Mounted
 from plimsoll.domain.errors import ModelNotFound, PlimsollError, SourceUnavailable
 from plimsoll.domain.keys import ObjectKey
@@ -216,7 +216,7 @@ class OperatorInMemory:
         passes.claims = ClaimBook(client.get, wake.set, clock=self.api.clock.read)
         passes.models = ModelBook(ModelSources(NoHub()), self._read_token, wake.set)
         writers = Writers(executor, passes.faults, passes.refusals, passes.metrics, wake)
-        writers.postman = Postman(cluster, self.store)
+        writers.proposal_writer = ProposalWriter(cluster, self.store)
         self.planner = Planner(self.store, passes, writers, passes.metrics, wake=wake)
         self.relist = Relist(cluster, self.store, kept(self.settings), 60.0, asyncio.Event())
         await self.list_again()

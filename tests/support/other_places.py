@@ -13,10 +13,10 @@ from plimsoll.domain.serving import Request
 from plimsoll.placement.hypothesis import Plan, WhatIf
 from plimsoll.placement.pools import Tenant, pool_name
 from plimsoll.rebalance.decide import Decided
-from plimsoll.rebalance.elsewhere import moment_of
-from plimsoll.rebalance.memory import Look, LoopMemory
-from plimsoll.rebalance.modelling import model_of
-from plimsoll.rebalance.situation import DeclaredNeed, Situation
+from plimsoll.rebalance.law.modelling import model_of
+from plimsoll.rebalance.places.elsewhere import moment_of
+from plimsoll.rebalance.state.memory import Look, LoopMemory
+from plimsoll.rebalance.state.situation import DeclaredNeed, Situation
 from tests.support import live_situations as live
 from tests.support.engine_loads import NOW, Serves
 from tests.support.live_situations import AUTO

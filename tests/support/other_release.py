@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from plimsoll.app import executor
+from plimsoll.app.write import executor
 from plimsoll.cli.main import main
 from plimsoll.domain.workload import Manifest
 from plimsoll.render import inputs, objects

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from plimsoll.rebalance.decisions import AddReplica, Wait
-from plimsoll.rebalance.diagnose import Diagnosis, DiagnosisKind
+from plimsoll.rebalance.diagnosis.diagnose import Diagnosis, DiagnosisKind
 from plimsoll.rebalance.remedies import Ask, Offer
-from plimsoll.rebalance.situation import Situation
+from plimsoll.rebalance.state.decisions import AddReplica, Wait
+from plimsoll.rebalance.state.situation import Situation
 
 
 def one_to_spare(diagnosis: Diagnosis, situation: Situation, ask: Ask) -> Offer | Wait | None:

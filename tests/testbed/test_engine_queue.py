@@ -7,8 +7,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from plimsoll.adapters.engine_series import Series, pod_signals
 from plimsoll.engines.vllm.metrics import METRICS
-from plimsoll.rebalance.load import summarize
-from plimsoll.rebalance.traffic import Traffic
+from plimsoll.rebalance.signals.load import summarize
+from plimsoll.rebalance.signals.traffic import Traffic
 from testbed.engine_counters import Counters
 from testbed.engine_metrics import Demand, Engine, spread
 from testbed.engine_page import exposition

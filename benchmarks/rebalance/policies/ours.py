@@ -1,4 +1,4 @@
-"""The operator's own law: each tick is one turn of its live loop, :func:`plimsoll.app.rebalancing.take_turn`.
+"""The operator's own law: each tick is one turn of its live loop, :func:`plimsoll.app.live.rebalancing.take_turn`.
 
 The policy gives the turn what the operator reads from a cluster: the spec, the pods, the samples and the plan. Every
 change has a place, because the benchmark's GPUs never run out. The operator looks every 5 s, with the API's default
@@ -20,8 +20,8 @@ from benchmarks.rebalance.values import EngineSpec, Order, PodView, Policy, Scen
 from plimsoll.adapters.catalog import load_model_facts
 from plimsoll.adapters.readings import Reading
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
-from plimsoll.app.objects import Surroundings
-from plimsoll.app.rebalancing import Running, Standing, Turn, take_turn
+from plimsoll.app.live.rebalancing import Running, Standing, Turn, take_turn
+from plimsoll.app.reading.objects import Surroundings
 from plimsoll.app.settings import Settings
 from plimsoll.domain.engine_choice import EngineChoice
 from plimsoll.domain.keys import ObjectKey
@@ -32,16 +32,16 @@ from plimsoll.domain.serving import Request, ServingShape
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.facts.cluster.pod_reading import PodFacts
 from plimsoll.placement.hypothesis import WhatIf
-from plimsoll.rebalance.capacity import ReplicaModel
-from plimsoll.rebalance.decisions import Retune
-from plimsoll.rebalance.history import ChangeHistory
-from plimsoll.rebalance.memory import LoopMemory
-from plimsoll.rebalance.past import Past
-from plimsoll.rebalance.season import LEAST_STARTUP_SECONDS, Season, season_of
-from plimsoll.rebalance.signals import PodSignals, SignalState
-from plimsoll.rebalance.trend import Point
-from plimsoll.simulation.room import open_room
-from plimsoll.simulation.samples import engine_sample
+from plimsoll.rebalance.law.capacity import ReplicaModel
+from plimsoll.rebalance.signals.metrics import PodSignals, SignalState
+from plimsoll.rebalance.signals.past import Past
+from plimsoll.rebalance.signals.season import LEAST_STARTUP_SECONDS, Season, season_of
+from plimsoll.rebalance.signals.trend import Point
+from plimsoll.rebalance.state.decisions import Retune
+from plimsoll.rebalance.state.history import ChangeHistory
+from plimsoll.rebalance.state.memory import LoopMemory
+from plimsoll.simulation.loop import open_room
+from plimsoll.simulation.scrapes import engine_sample
 
 MODEL = "Qwen/Qwen3-32B"
 """A request needs a model. The live loop reads nothing of it."""

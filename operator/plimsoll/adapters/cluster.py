@@ -30,8 +30,11 @@ from kubernetes.aio import config
 from plimsoll.adapters.api_errors import (
     CONFLICT,
     GONE,
+    IMPATIENT,
     ClusterRefused,
     NotLeading,
+    Patience,
+    patiently,
     retry_after_seconds,
     server_message,
 )
@@ -60,7 +63,6 @@ from plimsoll.adapters.kinds import (
 )
 from plimsoll.adapters.later_collection import read_json
 from plimsoll.adapters.long_lines import long_lines
-from plimsoll.adapters.patience import IMPATIENT, Patience, patiently
 from plimsoll.adapters.small_pages import METADATA_ONLY, SmallPages, SmallResponse
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.keys import ObjectKey

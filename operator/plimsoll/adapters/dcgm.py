@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from plimsoll.rebalance.signals import GpuActivity
+from plimsoll.rebalance.signals.metrics import GpuActivity
 
 MEMORY = "DCGM_FI_PROF_DRAM_ACTIVE"
 TENSOR_CORES = "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE"

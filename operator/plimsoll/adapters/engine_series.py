@@ -11,7 +11,7 @@ from typing import Any
 from plimsoll.adapters.impossible_numbers import is_count, is_share, without_lone_errors
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.engines.metrics import EngineMetrics, count_of, total_of
-from plimsoll.rebalance.signals import EngineSample, PodSignals
+from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals
 
 MOST_SERIES = 4096
 """The most series of one pod that are read: 25 for each of 64 ranks, from two Prometheus servers, are 3200. More are no

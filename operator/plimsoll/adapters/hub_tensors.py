@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 
 import httpx2
 
-from plimsoll.adapters.hub_index import IndexScan
 from plimsoll.adapters.safetensors_headers import (
     INDEX_FILE,
     LENGTH_BYTES,
+    MOST_FILES,
     SINGLE_FILE,
+    files_of,
     header_length,
     parse_header,
 )
@@ -87,3 +89,35 @@ def _head(visit: Visit, url: str, start: bytes) -> list[Tensor] | None:
         return parse_header(whole.body[LENGTH_BYTES:]) if whole.is_success else None
     finally:
         _long_header.release()
+
+
+_LONGEST_NAME = 512
+_NAME = re.compile(rb':[ \t\r\n]{0,16}"([^"\\]{1,%d}\.safetensors)"' % _LONGEST_NAME)
+_KEPT_BYTES = _LONGEST_NAME + 64
+"""Bytes kept from the last piece, because a name may continue in the next piece."""
+
+
+class IndexScan:
+    """Reads an index piece by piece, while it is being downloaded, and collects the names of its files.
+
+    An index has a line for each tensor: 23 MB for a model of 200,000 tensors, and three times as much in memory after
+    parsing. Only the names of some dozens of files are needed, so no more than a few KiB are kept at any time.
+    """
+
+    def __init__(self) -> None:
+        self._names: set[str] = set()
+        self._rest = b""
+
+    def feed(self, piece: bytes) -> None:
+        """Read the next piece."""
+        text = self._rest + piece
+        end = 0
+        for match in _NAME.finditer(text):
+            end = match.end()
+            if len(self._names) <= MOST_FILES:
+                self._names.add(match[1].decode("utf-8", "replace"))
+        self._rest = text[max(end, len(text) - _KEPT_BYTES) :]
+
+    def files(self) -> list[str] | None:
+        """Return the files, each once; None if there are none or too many, or if one is outside the folder."""
+        return files_of({"weight_map": {name: name for name in self._names}})

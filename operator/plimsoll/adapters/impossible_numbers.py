@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from plimsoll.rebalance.load import ERRORS_IN_A_ROW, LARGEST_COUNT
-from plimsoll.rebalance.signals import BY_RANK, EngineSample
+from plimsoll.rebalance.signals.load import ERRORS_IN_A_ROW, LARGEST_COUNT
+from plimsoll.rebalance.signals.metrics import BY_RANK, EngineSample
 
 _NEEDED = ("kv_usage", "waiting")
 """The figures that every decision needs. Only they tell an engine with wrong numbers from one without numbers."""

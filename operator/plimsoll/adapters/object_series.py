@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.terms import KV_CACHE
 from plimsoll.placement.pools import PlannedPool
-from plimsoll.rebalance.learning import CapacityReading
+from plimsoll.rebalance.law.learning import CapacityReading
 from plimsoll.render.report import Report
 
 Reports = Mapping[ObjectKey, Report]

@@ -13,9 +13,9 @@ from typing import Any
 
 from plimsoll.adapters.engine_series import points_of
 from plimsoll.domain.errors import SourceUnavailable
-from plimsoll.rebalance.gateway import GatewayQueue
-from plimsoll.rebalance.gateway_scrapes import Scrapes, queue_of
-from plimsoll.rebalance.signals import SignalState
+from plimsoll.rebalance.signals.gateway import GatewayQueue
+from plimsoll.rebalance.signals.gateway_scrapes import Scrapes, queue_of
+from plimsoll.rebalance.signals.metrics import SignalState
 
 QUEUE_METRICS = ("llm_d_epp_flow_control_queue_size", "inference_extension_flow_control_queue_size")
 """Requests that wait, as llm-d 0.9 names them, and the older name, under which it reports the same requests again."""

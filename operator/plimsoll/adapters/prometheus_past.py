@@ -1,8 +1,8 @@
-"""The question to Prometheus about the arrivals of days before, summed over all pods that a deployment ever had.
+"""The questions to Prometheus about the past of a deployment: arrivals of days before, and requests of the last hours.
 
-A pod counts where its namespace, its own name and the name under which its engine serves the model agree with the
-deployment. All three stay when the deployment moves to other GPUs, and no other deployment of the namespace has the
-same three.
+The questions are about all pods that the deployment ever had. A pod counts where its namespace, its own name and
+the name under which its engine serves the model agree with the deployment. All three stay when the deployment moves to
+other GPUs, and no other deployment of the namespace has the same three.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from plimsoll.rebalance.past import STEP_SECONDS
-from plimsoll.rebalance.trend import Point
+from plimsoll.adapters.engine_series import Series, pod_signals
+from plimsoll.engines.metrics import EngineMetrics, count_of
+from plimsoll.rebalance.signals.metrics import PodSignals
+from plimsoll.rebalance.signals.past import STEP_SECONDS
+from plimsoll.rebalance.signals.trend import Point
 
 LONGEST_PREFIX = 58
 """Kubernetes cuts the name that it generates for a pod after so many characters, and adds five of its own
@@ -78,3 +81,20 @@ def _values(entry: Any) -> Iterator[tuple[float, float]]:
 
 def _listed(found: Any) -> list[Any]:
     return found if isinstance(found, list) else []
+
+
+def selector_of(metrics: EngineMetrics, matchers: str) -> str:
+    """Return one selector for the series that show requests, so that all values are of one moment."""
+    counters = (metrics.prompt_tokens, metrics.generation_tokens)
+    counts = (count_of(metrics.first_token_seconds), count_of(metrics.output_lengths))
+    names = [name for name in (metrics.kv_usage, metrics.waiting, metrics.running, *counters, *counts) if name]
+    former = [old for old, name in metrics.former_names.items() if name in names]
+    return f'{{__name__=~"{"|".join((*names, *former))}",{matchers}}}'
+
+
+def samples_by_pod(series: Sequence[Series], pod_label: str, metrics: EngineMetrics) -> dict[str, PodSignals]:
+    """Return the samples of each pod that has any."""
+    by_pod: dict[str, list[Series]] = {}
+    for each in series:
+        by_pod.setdefault(each.labels.get(pod_label, ""), []).append(each)
+    return {pod: pod_signals(pod, some, metrics) for pod, some in by_pod.items()}

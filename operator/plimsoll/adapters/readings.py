@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from plimsoll.engines.metrics import EngineMetrics
-from plimsoll.rebalance.gateway import GatewayQueue
-from plimsoll.rebalance.idle import Quiet
-from plimsoll.rebalance.season import Season
-from plimsoll.rebalance.signals import GpuActivity, PodSignals, SignalState
-from plimsoll.rebalance.trend import Point
+from plimsoll.rebalance.signals.gateway import GatewayQueue
+from plimsoll.rebalance.signals.idle import Quiet
+from plimsoll.rebalance.signals.metrics import GpuActivity, PodSignals, SignalState
+from plimsoll.rebalance.signals.season import Season
+from plimsoll.rebalance.signals.trend import Point
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, Decimal
 
-from plimsoll.api.features import check_cache, check_feature, check_release
-from plimsoll.api.host_checks import check_host_memory
-from plimsoll.api.kv_formats import check_kv_format
-from plimsoll.api.load_checks import check_load
+from plimsoll.api.features import check_cache, check_feature, check_kv_format, check_release
 from plimsoll.api.lost_fields import lost_fields
 from plimsoll.api.maintenance import check_maintenance
 from plimsoll.api.media import check_media, to_media
@@ -16,6 +13,7 @@ from plimsoll.api.pod_checks import check_pod_template
 from plimsoll.api.pooling import as_served
 from plimsoll.api.precision import AUTO, cache_precision, weight_precision
 from plimsoll.api.resource_checks import engine_resources
+from plimsoll.api.spec_checks import check_host_memory, check_load
 from plimsoll.api.speculation import check_speculation, draft_model, to_speculation
 from plimsoll.api.v1alpha1 import (
     ApiModel,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from plimsoll.api.v1alpha1 import EngineSpec
+from plimsoll.api.v1alpha1 import EngineSpec, InferenceDeploymentSpec, KvPrecisionChoice
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.precision import KvPrecision, Precision
+from plimsoll.domain.precision import TURBOQUANT, KvPrecision, Precision
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.base import Feature
 from plimsoll.engines.registry import engine_of
@@ -48,3 +48,24 @@ def check_cache(spec: EngineSpec, model: ModelFacts, precision: Precision, kv_pr
     refusal = None if spec.image is not None else engine.cache_refusal(model, precision, kv_precision, version)
     if refusal is not None:
         raise InvalidInput("spec.kvCache.precision", kv_precision.value, refusal)
+
+
+_FEATURES = {
+    KvPrecisionChoice.NVFP4: Feature.KV_NVFP4,
+    KvPrecisionChoice.INT8: Feature.KV_SCALES,
+    KvPrecisionChoice.FP8_SCALED: Feature.KV_SCALES,
+    KvPrecisionChoice.INT4: Feature.KV_INT4,
+    **{choice: Feature.KV_TURBOQUANT for choice in KvPrecisionChoice if choice.value in TURBOQUANT},
+}
+"""Formats that not every release has."""
+
+
+def check_kv_format(spec: InferenceDeploymentSpec) -> None:
+    """Refuse the format that the user chose where the engine's release does not have it.
+
+    Raises:
+        InvalidInput: with the first release that has it.
+    """
+    choice = spec.kv_cache.precision
+    if choice in _FEATURES:
+        check_feature(spec.engine, _FEATURES[choice], "spec.kvCache.precision", choice.value)

@@ -6,9 +6,11 @@ last decisions were based on current data and whether this process may write the
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 STALLED_SECONDS = 60.0
 """A loop without progress for this long hangs: a restart helps."""
@@ -98,3 +100,56 @@ class Verdict:
     def text(self) -> str:
         """The body of the answer, a line for each finding."""
         return "\n".join((*self.problems, *self.notes)) or "ok"
+
+
+Probe = Callable[[], Verdict]
+
+
+class HealthServer:
+    """Serves probes until closed.
+
+    Args:
+        port: on every interface, because the kubelet asks from the node.
+        probes: the function that answers, by path.
+    """
+
+    def __init__(self, port: int, probes: Mapping[str, Probe]) -> None:
+        self._server = _Server(("0.0.0.0", port), _handler(probes))  # noqa: S104 - the kubelet asks from the node
+        threading.Thread(target=self._server.serve_forever, name="health", daemon=True).start()
+
+    def close(self) -> None:
+        """Stop answering."""
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+
+def _answer(probe: Probe) -> Verdict:
+    try:
+        return probe()
+    except Exception as error:  # noqa: BLE001 - a broken probe must answer that it failed
+        return Verdict((f"the probe failed: {type(error).__name__}: {error}",))
+
+
+def _handler(probes: Mapping[str, Probe]) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        timeout = 5
+
+        def do_GET(self) -> None:
+            probe = probes.get(self.path.split("?", 1)[0])
+            verdict = Verdict(("no such probe",)) if probe is None else _answer(probe)
+            status = 404 if probe is None else 200 if verdict.is_well else 500
+            body = (verdict.text() + "\n").encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "text/plain; charset=utf-8")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - the base class's name
+            """Log nothing: a line for every probe would hide the other lines."""
+
+    return Handler

@@ -1,7 +1,7 @@
 """The loop over all objects: look, read, plan, listen, write. Level-triggered: each pass starts from current state.
 
-Steps 1 to 4 run in a separate thread (:mod:`plimsoll.app.passes`), so that the event loop can still answer watches,
-renew the lease and write. Step 5 runs here, for several objects at a time (:mod:`plimsoll.app.writers`).
+Steps 1 to 4 run in a separate thread (:mod:`plimsoll.app.plan.passes`), so that the event loop can still answer
+watches, renew the lease and write. Step 5 runs here, for several objects at a time (:mod:`plimsoll.app.write.writers`).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS
 from plimsoll.adapters.metrics import Metrics
 from plimsoll.app.health import Beats, PassRecord
-from plimsoll.app.passes import Passes
-from plimsoll.app.snapshot import Snapshot
-from plimsoll.app.store import Store, uid_of
-from plimsoll.app.writers import Writers
+from plimsoll.app.plan.passes import Passes
+from plimsoll.app.plan.snapshot import Snapshot
+from plimsoll.app.watch.store import Store, uid_of
+from plimsoll.app.write.writers import Writers
 
 DEBOUNCE_SECONDS = 0.2
 """Events come in bursts; one plan for a burst is enough."""

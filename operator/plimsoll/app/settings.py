@@ -14,8 +14,8 @@ from pathlib import Path
 from plimsoll.adapters.prometheus_access import NO_PROOF, PrometheusAccess
 from plimsoll.adapters.prometheus_gateway import USUAL_METRICS, GatewayMetrics
 from plimsoll.adapters.prometheus_places import LABEL_PAIRS, LabelPair
-from plimsoll.app import lease_times as times
-from plimsoll.app.lease_times import LeaseTimes
+from plimsoll.app.election import lease_times as times
+from plimsoll.app.election.lease_times import LeaseTimes
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.images import PUBLIC_REGISTRIES, REGISTRIES, registries_in
 from plimsoll.placement.move_clock import LEAST_SECONDS

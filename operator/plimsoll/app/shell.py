@@ -33,29 +33,29 @@ from plimsoll.adapters.models import ModelSources
 from plimsoll.adapters.pod_scrape import PodScrape
 from plimsoll.adapters.secrets import read_entry
 from plimsoll.api.pod_policy import PodPolicy
-from plimsoll.app import planning_time, pruning
-from plimsoll.app.claim_book import ClaimBook
-from plimsoll.app.executor import Executor
+from plimsoll.app.election.leadership import Candidate, Elector, LeaseHeld
 from plimsoll.app.faults import Faults
-from plimsoll.app.fleet_file import nodes_from
-from plimsoll.app.health import Beats, Verdict
-from plimsoll.app.health_server import HealthServer
-from plimsoll.app.image_book import ImageBook
-from plimsoll.app.inbox import Inbox
-from plimsoll.app.leadership import Candidate, Elector, LeaseHeld
-from plimsoll.app.live import LiveSignals, reader_of
-from plimsoll.app.model_book import ModelBook
-from plimsoll.app.node_groups import NodeGroups, declared_in
-from plimsoll.app.passes import Passes
+from plimsoll.app.health import Beats, HealthServer, Verdict
+from plimsoll.app.live.signal_watch import LiveSignals, reader_of
+from plimsoll.app.lookups.claim_book import ClaimBook
+from plimsoll.app.lookups.image_book import ImageBook
+from plimsoll.app.lookups.model_book import ModelBook
+from plimsoll.app.plan import planning_time
+from plimsoll.app.plan.inbox import Inbox
+from plimsoll.app.plan.passes import Passes
+from plimsoll.app.plan.planning_time import PlanningTime
 from plimsoll.app.planner import Planner
-from plimsoll.app.planning_time import PlanningTime
-from plimsoll.app.postman import Postman
-from plimsoll.app.prices import PriceList
-from plimsoll.app.relist import Relist, Source
 from plimsoll.app.settings import Settings
-from plimsoll.app.sizes import SMALL_WORKLOAD_BYTES
-from plimsoll.app.store import Body, Bounds, HistoryLost, Store, key_of
-from plimsoll.app.writers import Writers
+from plimsoll.app.watch import pruning
+from plimsoll.app.watch.fleet_file import nodes_from
+from plimsoll.app.watch.node_groups import NodeGroups, declared_in
+from plimsoll.app.watch.prices import PriceList
+from plimsoll.app.watch.relist import Relist, Source
+from plimsoll.app.watch.sizes import SMALL_WORKLOAD_BYTES
+from plimsoll.app.watch.store import Body, Bounds, HistoryLost, Store, key_of
+from plimsoll.app.write.executor import Executor
+from plimsoll.app.write.proposal_writer import ProposalWriter
+from plimsoll.app.write.writers import Writers
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.facts.cluster.dra_devices import reduced_slice
 from plimsoll.render.names import DEPLOYMENT_LABEL, FIELD_MANAGER, MANAGED_BY
@@ -314,7 +314,7 @@ class Shell:
             time=PlanningTime(planning_time.SECONDS, planning_time.RECORDED_SECONDS, is_hurried=news.is_set),
         )
         writers = Writers(executor, faults, passes.refusals, metrics, wake, beats=self.beats)
-        writers.postman = Postman(cluster, self.store) if self.settings.approvals else None
+        writers.proposal_writer = ProposalWriter(cluster, self.store) if self.settings.approvals else None
         return Planner(self.store, passes, writers, metrics, beats=self.beats, wake=wake, news=news)
 
     def _inbox_is_served(self) -> bool:

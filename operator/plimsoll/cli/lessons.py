@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from plimsoll.app.lessons import CommonLessons, contribution, lessons, remembered
+from plimsoll.app.reading.lessons import CommonLessons, contribution, lessons, remembered
+from plimsoll.app.reading.spec_digests import digests_of
 from plimsoll.app.record.reading import read, whole_status
-from plimsoll.app.spec_digests import digests_of
-from plimsoll.app.store import key_of
+from plimsoll.app.watch.store import key_of
 from plimsoll.cli.files import title
 from plimsoll.cli.later import inference_deployments
 from plimsoll.cli.observation_files import all_observations

@@ -1,4 +1,4 @@
-"""The trial of a simulation question: a model on a GPU type, the requests, and the bounds of the policy."""
+"""The run that a simulation question asks for: a model on a GPU type, the requests, and the bounds of the policy."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from plimsoll.domain.outcomes import Rejection, Split
 from plimsoll.domain.serving import Request
 from plimsoll.placement.explain import rejection_sentence
 from plimsoll.placement.sizing import Sized
-from plimsoll.rebalance.memory import FIRST_STARTUP_SECONDS
-from plimsoll.rebalance.policy import Mode, RebalancePolicy
+from plimsoll.rebalance.state.memory import FIRST_STARTUP_SECONDS
+from plimsoll.rebalance.state.policy import Mode, RebalancePolicy
 from plimsoll.simulation.kind import kind_of_replica
 from plimsoll.simulation.presets import PRESETS, preset
-from plimsoll.simulation.trial import USUAL_PATIENCE_SECONDS, Trial
+from plimsoll.simulation.run import USUAL_PATIENCE_SECONDS, SimulationRun
 from plimsoll.simulation.workload import Workload
 
 DEFAULT_MOST_REPLICAS = 10
@@ -60,8 +60,8 @@ class Simulated:
     seed: int = 1
 
 
-def trial_of(asked: Simulated) -> Trial:
-    """Return the trial.
+def simulation_run_of(asked: Simulated) -> SimulationRun:
+    """Return the simulation run.
 
     Raises:
         InvalidInput: a figure or a name cannot be used, or the model does not fit.
@@ -76,7 +76,7 @@ def trial_of(asked: Simulated) -> Trial:
         cooldown_seconds=asked.cooldown,
         window_seconds=asked.window,
     )
-    return Trial(
+    return SimulationRun(
         kind=kind_of_replica(request, place),
         workload=workload,
         policy=policy,

@@ -7,39 +7,39 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 from rich.table import Table
 
-from plimsoll.simulation.course import Course, Moment, Spread, evenly
+from plimsoll.simulation.result import Moment, SimulationResult, Spread, evenly
+from plimsoll.simulation.run import SimulationRun
 from plimsoll.simulation.summary import clock
-from plimsoll.simulation.trial import Trial
 from plimsoll.simulation.workload import Workload
 
 MOST_ROWS = 13
 _MILLISECONDS = 1000
 
 
-def print_simulation(console: Console, trial: Trial, course: Course) -> None:
+def print_simulation(console: Console, simulation_run: SimulationRun, result: SimulationResult) -> None:
     """Print it."""
-    for line in (course.summary, "", *input_lines(trial), ""):
+    for line in (result.summary, "", *input_lines(simulation_run), ""):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
-    for event in course.events:
+    for event in result.events:
         console.print(f"{clock(event.at)}  {event.sentence}", highlight=False, markup=False, soft_wrap=True)
-    console.print(_table(course.moments))
-    console.print(totals_line(course), highlight=False, markup=False, soft_wrap=True)
+    console.print(_table(result.moments))
+    console.print(totals_line(result), highlight=False, markup=False, soft_wrap=True)
 
 
-def input_lines(trial: Trial) -> Iterator[str]:
+def input_lines(simulation_run: SimulationRun) -> Iterator[str]:
     """Yield the input as it was simulated."""
-    kind, policy = trial.kind, trial.policy
+    kind, policy = simulation_run.kind, simulation_run.policy
     split, gpu = kind.place.split, kind.place.gpu.name
     yield (
         f"Replica: {kind.request.model.name} on {split.gpus} x {gpu}, {kind.limits.kv_tokens:,} KV tokens, "
         f"{kind.limits.max_num_seqs:,} berths, steps of {kind.limits.max_batched_tokens:,} tokens, "
         f"context {kind.place.settings.max_model_len:,}."
     )
-    yield f"Requests: {workload_words(trial.workload)}."
+    yield f"Requests: {workload_words(simulation_run.workload)}."
     yield (
-        f"Policy: {policy.mode.value}, {policy.min_replicas} to {policy.max_replicas} replicas, {trial.replicas} at "
-        f"the beginning, {trial.startup_seconds:g} s to start one; clients wait {trial.patience_seconds:g} s for a "
-        "first token."
+        f"Policy: {policy.mode.value}, {policy.min_replicas} to {policy.max_replicas} replicas, "
+        f"{simulation_run.replicas} at the beginning, {simulation_run.startup_seconds:g} s to start one; "
+        f"clients wait {simulation_run.patience_seconds:g} s for a first token."
     )
 
 
@@ -58,9 +58,9 @@ def workload_words(workload: Workload) -> str:
     )
 
 
-def totals_line(course: Course) -> str:
+def totals_line(result: SimulationResult) -> str:
     """Return what became of all requests."""
-    totals = course.totals
+    totals = result.totals
     return (
         f"{totals.arrived:,} requests: {totals.served:,} served, {totals.gave_up:,} gave up, {totals.lost:,} lost, "
         f"{totals.under_way:,} under way at the end; {totals.preemptions:,} preemptions; first token "
@@ -82,7 +82,7 @@ def _table(moments: Sequence[Moment]) -> Table:
     for each in evenly(moments, MOST_ROWS):
         table.add_row(
             clock(each.at),
-            f"{each.hold:.0%}",
+            f"{each.kv_cache_in_use:.0%}",
             f"{each.held_tokens:,} / {each.hold_tokens:,}",
             f"{each.running:,} / {each.berths:,}",
             f"{each.waiting:,}",

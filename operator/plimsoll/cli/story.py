@@ -21,7 +21,7 @@ from plimsoll.cli.tables import print_details
 from plimsoll.domain.units import GIB
 from plimsoll.placement.explain import place_words
 from plimsoll.placement.failed_moves import settings_words
-from plimsoll.rebalance.learning import CapacityReading, error_percent_text
+from plimsoll.rebalance.law.learning import CapacityReading, error_percent_text
 
 
 def print_story(console: Console, body: Mapping[str, Any]) -> None:

@@ -6,8 +6,8 @@ from urllib.parse import parse_qs
 
 from plimsoll.cli.estimate_json import documents_of
 from plimsoll.console.rendering import rendered
-from plimsoll.console.views.calculator import answer_of, calculator_of
-from plimsoll.console.views.calculator_form import Query, read_form
+from plimsoll.console.views.calculator.form import Query, read_form
+from plimsoll.console.views.calculator.page import answer_of, calculator_of
 
 
 def page(query: str) -> str:

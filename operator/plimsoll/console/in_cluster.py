@@ -17,7 +17,7 @@ from aiohttp import web
 from plimsoll.adapters.bearer_access import server_of_pod
 from plimsoll.console.guards import InCluster, runner
 from plimsoll.console.guards.person import AUTHORIZATION
-from plimsoll.console.people_seats import PeopleSeats
+from plimsoll.console.people_sessions import PeopleSessions
 from plimsoll.console.serving import until_stopped
 from plimsoll.console.settings import ConsoleSettings
 from plimsoll.console.web import make_app
@@ -80,16 +80,16 @@ def serve_in_cluster(settings: ConsoleSettings, front: Front) -> None:
 
 
 async def _serve(settings: ConsoleSettings, front: Front) -> None:
-    seats = PeopleSeats(server_of_pod(os.environ), front.ca_file, settings.namespaces, settings.operator)
-    async with served(seats, settings, front):
+    sessions = PeopleSessions(server_of_pod(os.environ), front.ca_file, settings.namespaces, settings.operator)
+    async with served(sessions, settings, front):
         await until_stopped()
 
 
 @asynccontextmanager
-async def served(seats: PeopleSeats, settings: ConsoleSettings, front: Front) -> AsyncIterator[web.AppRunner]:
+async def served(sessions: PeopleSessions, settings: ConsoleSettings, front: Front) -> AsyncIterator[web.AppRunner]:
     """Serve on all addresses as long as the context lasts."""
-    app = make_app(seats, settings, InCluster(front.hosts, front.proxies, front.token_header))
-    app.middlewares.append(seats.seated)
+    app = make_app(sessions, settings, InCluster(front.hosts, front.proxies, front.token_header))
+    app.middlewares.append(sessions.with_session)
     serving = runner(app)
     tls = _context(front)
     renewing = asyncio.create_task(_renew(tls, front))

@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from plimsoll import __version__
 from plimsoll.console.sources.meanings import meanings
 from plimsoll.console.views import words
-from plimsoll.console.views.splits import split_words
+from plimsoll.console.views.words import split_words
 
 STATIC = files("plimsoll.console") / "static"
 

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from plimsoll.console.guards import Local, runner
 from plimsoll.console.guards.door import TOKEN_FIELD, new_token
-from plimsoll.console.seats import OneSeat
+from plimsoll.console.sessions import OneSession
 from plimsoll.console.settings import ConsoleSettings
 from plimsoll.console.web import make_app
 from plimsoll.domain.errors import InvalidInput
@@ -30,7 +30,7 @@ async def _serve(settings: ConsoleSettings, fallback: str) -> None:
     with _socket(settings) as listening:
         port = listening.getsockname()[1]
         token = new_token()
-        served = runner(make_app(OneSeat(settings, fallback), settings, Local(port, token)))
+        served = runner(make_app(OneSession(settings, fallback), settings, Local(port, token)))
         await served.setup()
         try:
             await web.SockSite(served, listening).start()

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from plimsoll.adapters.kinds import INFERENCE_DEPLOYMENTS
 from plimsoll.console.guards.streams import Budget
-from plimsoll.console.seats import Seat, Seats
+from plimsoll.console.sessions import Session, Sessions
 from plimsoll.console.views.gaps import GapKind
 
 COMMENT_SECONDS = 15.0
@@ -53,38 +53,38 @@ OPEN = web.AppKey("open_streams", OpenStreams)
 _HEADERS = {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
 
 
-async def stream(request: web.Request, seats: Seats, budget: Budget) -> web.StreamResponse:
+async def stream(request: web.Request, sessions: Sessions, budget: Budget) -> web.StreamResponse:
     """Send ``changed`` with the revision until the tab is closed, or until the person may see nothing any more.
 
     Raises:
         Refusal: too many streams are open.
     """
-    seat = await seats.of(request)
-    with budget.place(seat.person), request.app[OPEN].one():
-        return await _answer(request, seat)
+    session = await sessions.of(request)
+    with budget.place(session.person), request.app[OPEN].one():
+        return await _answer(request, session)
 
 
-async def _answer(request: web.Request, seat: Seat) -> web.StreamResponse:
+async def _answer(request: web.Request, session: Session) -> web.StreamResponse:
     answer = web.StreamResponse(headers=_HEADERS)
     with contextlib.suppress(ConnectionError, asyncio.CancelledError):  # the tab was closed, or the process ends
         await answer.prepare(request)
-        await _follow(answer, seat)
+        await _follow(answer, session)
     return answer
 
 
-async def _follow(answer: web.StreamResponse, seat: Seat) -> None:
-    with seat.reader.listen() as listener:
+async def _follow(answer: web.StreamResponse, session: Session) -> None:
+    with session.reader.listen() as listener:
         await answer.write(b": plimsoll\n\n")
-        while may_see(seat):
+        while may_see(session):
             began = time.monotonic()
             if not await listener.wait(COMMENT_SECONDS):
                 await answer.write(b": still here\n\n")
                 continue
-            await answer.write(f"event: changed\ndata: {seat.reader.revision}\n\n".encode())
+            await answer.write(f"event: changed\ndata: {session.reader.revision}\n\n".encode())
             await asyncio.sleep(max(0.0, LEAST_PAUSE_SECONDS - (time.monotonic() - began)))
 
 
-def may_see(seat: Seat) -> bool:
+def may_see(session: Session) -> bool:
     """Whether the person may list InferenceDeployments anywhere."""
-    shelves = seat.reader.shelves_of(INFERENCE_DEPLOYMENTS)
-    return any(shelf.gap is None or shelf.gap.reason is not GapKind.FORBIDDEN for shelf in shelves)
+    caches = session.reader.caches_of(INFERENCE_DEPLOYMENTS)
+    return any(cache.gap is None or cache.gap.reason is not GapKind.FORBIDDEN for cache in caches)

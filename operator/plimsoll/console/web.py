@@ -12,12 +12,12 @@ from plimsoll.console.guards.refusals import Refusal
 from plimsoll.console.guards.streams import Budget
 from plimsoll.console.pages.routes import PAGES
 from plimsoll.console.rendering import STATIC, asset, rendered
-from plimsoll.console.seats import Seat, Seats
+from plimsoll.console.sessions import Session, Sessions
 from plimsoll.console.settings import ConsoleSettings
 from plimsoll.console.sources.live import LiveSource, live_source
 from plimsoll.console.streams import OPEN, OpenStreams, stream
-from plimsoll.console.views.counts import counts_of
 from plimsoll.console.views.frame import frame_of
+from plimsoll.console.views.proposals.inbox import counts_of
 from plimsoll.console.views.world import World
 from plimsoll.console.visit import Page, Redirect, Tools, View, Visit
 
@@ -28,27 +28,27 @@ _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml",
 _FOR_EVER = "public, max-age=31536000, immutable"
 
 
-def make_app(seats: Seats, settings: ConsoleSettings, guards: Local | InCluster) -> web.Application:
+def make_app(sessions: Sessions, settings: ConsoleSettings, guards: Local | InCluster) -> web.Application:
     """Return the application. ``guards`` say who may ask for what."""
     app = web.Application(client_max_size=LARGEST_FORM)
     guard(app, guards, lambda request, refusal: error_text(request.path, refusal))
     app[OPEN] = OpenStreams()
     tools = Tools(settings, live=live_source(settings.prometheus_url or ""))
     budget = Budget()
-    app.cleanup_ctx.append(_reading(seats))
+    app.cleanup_ctx.append(_reading(sessions))
     app.on_shutdown.append(_end_streams)
     app.on_cleanup.append(_closing(tools.live))
     for view in (each for each in PAGES if settings.allow_approvals or not each.writes):
-        app.router.add_route(view.method, view.path, _answering(view, seats, tools))
-    app.router.add_get("/stream", _following(seats, budget))
+        app.router.add_route(view.method, view.path, _answering(view, sessions, tools))
+    app.router.add_get("/stream", _following(sessions, budget))
     app.router.add_get("/healthz", _healthy)
     app.router.add_get("/static/{digest}/{name}", _static)
     return app
 
 
-def _reading(seats: Seats) -> Callable[[web.Application], AsyncIterator[None]]:
+def _reading(sessions: Sessions) -> Callable[[web.Application], AsyncIterator[None]]:
     async def context(_: web.Application) -> AsyncIterator[None]:
-        async with seats:
+        async with sessions:
             yield
 
     return context
@@ -58,9 +58,9 @@ async def _end_streams(app: web.Application) -> None:
     await app[OPEN].end()
 
 
-def _following(seats: Seats, budget: Budget) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+def _following(sessions: Sessions, budget: Budget) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     async def follow(request: web.Request) -> web.StreamResponse:
-        return await stream(request, seats, budget)
+        return await stream(request, sessions, budget)
 
     return follow
 
@@ -88,10 +88,10 @@ async def _static(request: web.Request) -> web.Response:
     )
 
 
-def _answering(view: View, seats: Seats, tools: Tools) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+def _answering(view: View, sessions: Sessions, tools: Tools) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     async def answer(request: web.Request) -> web.StreamResponse:
-        seat = await seats.of(request)
-        visit = await _visit(request, seat, tools)
+        session = await sessions.of(request)
+        visit = await _visit(request, session, tools)
         found = await view.handler(visit)
         if isinstance(found, Redirect):
             raise web.HTTPSeeOther(found.to)
@@ -102,19 +102,19 @@ def _answering(view: View, seats: Seats, tools: Tools) -> Callable[[web.Request]
     return answer
 
 
-async def _visit(request: web.Request, seat: Seat, tools: Tools) -> Visit:
+async def _visit(request: web.Request, session: Session, tools: Tools) -> Visit:
     form = {key: str(value) for key, value in (await request.post()).items()} if request.method == "POST" else {}
     return Visit(
         path=request.path,
         query={key: tuple(request.query.getall(key)) for key in request.query},
         parts=dict(request.match_info),
-        person=seat.person,
-        world=seat.reader.world,
-        cluster=seat.cluster,
+        person=session.person,
+        world=session.reader.world,
+        cluster=session.cluster,
         tools=tools,
         now=time.time(),
         form=form,
-        bearer=seat.bearer,
+        bearer=session.bearer,
     )
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import lru_cache
+from hashlib import sha256
 
 from plimsoll.domain.engine_choice import EngineChoice
-from plimsoll.domain.fingerprint import fingerprint
 from plimsoll.domain.fleet import Toleration
 from plimsoll.domain.gpus import CapacityType
 from plimsoll.domain.host import HostEstimate, HostNeed
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.latency import Slo
-from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.model import FactsSource, ModelFacts
 from plimsoll.domain.node_rules import NodeRule
 from plimsoll.domain.observations import Correction, EngineKind
 from plimsoll.domain.outcomes import Split
@@ -243,3 +244,19 @@ def _requested(stated: int | None, usual: int, limit: int | None) -> int:
     if stated is not None:
         return stated
     return usual if limit is None else min(usual, limit)
+
+
+_DIGITS = 12
+
+
+@lru_cache(maxsize=256)
+def fingerprint(model: ModelFacts, engine: EngineChoice) -> str:
+    """Return hex digits that differ where the model's facts or an option that changes the memory differ.
+
+    The share of the GPU that the engine may use and the size of a step are left out, because an observation is the
+    difference from the law's prediction for the same share and step.
+    """
+    facts = replace(model, source=FactsSource.INLINE, parameters=None, remarks=())
+    options = (engine.enforce_eager, engine.residency, engine.lora, engine.speculation, engine.media, engine.unfollowed)
+    runner = () if engine.model_runner is None else (f"model runner {engine.model_runner}",)
+    return sha256(repr((facts, (*options, *runner))).encode()).hexdigest()[:_DIGITS]

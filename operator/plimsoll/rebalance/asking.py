@@ -9,11 +9,11 @@ from plimsoll.placement.answers import Answer
 from plimsoll.placement.explain import nearest_sentence
 from plimsoll.placement.hypothesis import WhatIf
 from plimsoll.placement.pools import Decision, PlannedPool, PoolState, Tenant
-from plimsoll.rebalance.decisions import AddReplica, Change, DecisionReason, Move, RemoveReplica, Retune, Wait
 from plimsoll.rebalance.guard import held_back
-from plimsoll.rebalance.policy import Mode
 from plimsoll.rebalance.remedies.protocol import AtOthers, Offer
-from plimsoll.rebalance.situation import Situation
+from plimsoll.rebalance.state.decisions import AddReplica, Change, DecisionReason, Move, RemoveReplica, Retune, Wait
+from plimsoll.rebalance.state.policy import Mode
+from plimsoll.rebalance.state.situation import Situation
 
 
 @dataclass(frozen=True, slots=True)

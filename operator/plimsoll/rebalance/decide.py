@@ -13,7 +13,14 @@ from plimsoll.domain.proposals import Proposal
 from plimsoll.placement.answers import Answer
 from plimsoll.placement.hypothesis import WhatIf
 from plimsoll.rebalance.asking import Asking
-from plimsoll.rebalance.decisions import (
+from plimsoll.rebalance.diagnosis.diagnose import ABOUT_THE_PLACE, Diagnosis, DiagnosisKind, diagnose, diagnose_load
+from plimsoll.rebalance.diagnosis.judging import Judged, judged, without_promise
+from plimsoll.rebalance.guard import under_way
+from plimsoll.rebalance.law.wishes import Wish
+from plimsoll.rebalance.places.elsewhere import elsewhere
+from plimsoll.rebalance.remedies import REMEDIES, Remedy
+from plimsoll.rebalance.remedies.protocol import AtOthers, Offer
+from plimsoll.rebalance.state.decisions import (
     AddReplica,
     Change,
     DecisionReason,
@@ -24,17 +31,10 @@ from plimsoll.rebalance.decisions import (
     Retune,
     Wait,
 )
-from plimsoll.rebalance.diagnose import ABOUT_THE_PLACE, Diagnosis, DiagnosisKind, diagnose, diagnose_load
-from plimsoll.rebalance.elsewhere import elsewhere
-from plimsoll.rebalance.guard import under_way
-from plimsoll.rebalance.history import ChangeKind
-from plimsoll.rebalance.judging import Judged, judged, without_promise
-from plimsoll.rebalance.memory import LoopMemory
-from plimsoll.rebalance.policy import Mode, RebalancePolicy
-from plimsoll.rebalance.remedies import REMEDIES, Remedy
-from plimsoll.rebalance.remedies.protocol import AtOthers, Offer
-from plimsoll.rebalance.situation import Situation
-from plimsoll.rebalance.wishes import Wish
+from plimsoll.rebalance.state.history import ChangeKind
+from plimsoll.rebalance.state.memory import LoopMemory
+from plimsoll.rebalance.state.policy import Mode, RebalancePolicy
+from plimsoll.rebalance.state.situation import Situation
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from plimsoll.rebalance.decide import Decided
-from plimsoll.rebalance.situation import Situation
+from plimsoll.rebalance.state.situation import Situation
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ import math
 
 from plimsoll.domain.reasons import Numbers
 from plimsoll.domain.times import to_rfc3339
-from plimsoll.rebalance.decisions import AddReplica, Change, DecisionReason, Move, RemoveReplica, Retune, Wait
-from plimsoll.rebalance.history import HOUR_SECONDS, STEP_AGAIN_SECONDS, STEP_REASONS, ChangeKind
-from plimsoll.rebalance.past import STEP_SECONDS
-from plimsoll.rebalance.situation import Situation
+from plimsoll.rebalance.signals.past import STEP_SECONDS
+from plimsoll.rebalance.state.decisions import AddReplica, Change, DecisionReason, Move, RemoveReplica, Retune, Wait
+from plimsoll.rebalance.state.history import HOUR_SECONDS, STEP_AGAIN_SECONDS, STEP_REASONS, ChangeKind
+from plimsoll.rebalance.state.situation import Situation
 
 BOUND_REASONS = (DecisionReason.BELOW_MIN_REPLICAS, DecisionReason.ABOVE_MAX_REPLICAS)
 """The user's bounds are carried out at once."""

@@ -14,7 +14,7 @@ from enum import StrEnum
 from functools import cached_property
 
 from plimsoll.placement.pools import Decision, PlannedPool, PoolState
-from plimsoll.rebalance.decisions import Change, Retune
+from plimsoll.rebalance.state.decisions import Change, Retune
 
 LIFE_SECONDS = 24 * 3600.0
 """How long a proposal stands, and how long a rejection holds: a proposal of the evening can be decided the next
@@ -95,7 +95,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Book:
+class AnsweredProposals:
     """The answers that a deployment's status remembers.
 
     ``carried_out`` are uids of approvals: none of them counts twice, even if the operator ends between two writes.
@@ -108,14 +108,14 @@ class Book:
         """Whether this proposal was rejected."""
         return any(each.proposal == proposal for each in self.refusals)
 
-    def with_carried_out(self, vote: Vote) -> Book:
-        """Return the book after an approved change was made. An approval after a rejection lifts the rejection."""
+    def with_carried_out(self, vote: Vote) -> AnsweredProposals:
+        """Return the answers after an approved change was made. An approval after a rejection lifts the rejection."""
         refusals = tuple(each for each in self.refusals if each.proposal != vote.proposal)
-        return Book(refusals, (*self.carried_out, vote.uid)[-MOST_REMEMBERED:])
+        return AnsweredProposals(refusals, (*self.carried_out, vote.uid)[-MOST_REMEMBERED:])
 
 
 @dataclass(frozen=True)
-class Desk:
+class PendingProposals:
     """The proposals of one deployment that stand, and the answers to them; ``votes`` are the oldest first.
 
     Nothing bounds the number of votes. So each question about one of them looks at no other.
@@ -133,24 +133,24 @@ class Desk:
     def _can_be_decided(self, posted: Posted, now: float) -> bool:
         return posted.generation == self.generation and now < posted.expires
 
-    def heard(self, book: Book, now: float) -> Book:
-        """Return the book with the rejections that are new, and without those that hold no longer."""
-        kept = [each for each in book.refusals if each.generation == self.generation and now < each.until]
+    def heard(self, answered: AnsweredProposals, now: float) -> AnsweredProposals:
+        """Return the answers with the rejections that are new, and without those that hold no longer."""
+        kept = [each for each in answered.refusals if each.generation == self.generation and now < each.until]
         for vote in self.votes:
             posted = self.standing(vote.proposal, now)
             if vote.is_open and not vote.approves and posted is not None:
                 kept = [each for each in kept if each.proposal != vote.proposal]
                 kept.append(Refusal(vote.proposal, vote.by, vote.reason, posted.expires, posted.generation))
-        return replace(book, refusals=tuple(kept[-MOST_REMEMBERED:]))
+        return replace(answered, refusals=tuple(kept[-MOST_REMEMBERED:]))
 
-    def approval(self, book: Book, proposal: str, now: float) -> Vote | None:
+    def approval(self, answered: AnsweredProposals, proposal: str, now: float) -> Vote | None:
         """Return the approval that lets the loop carry this proposal out.
 
         None where nobody approved it, where it does not stand, or where somebody rejected it at the same time or later.
         """
         if self.standing(proposal, now) is None:
             return None
-        open_votes = (vote for vote in self.votes if vote.is_open and vote.uid not in book.carried_out)
+        open_votes = (vote for vote in self.votes if vote.is_open and vote.uid not in answered.carried_out)
         counting = (
             vote for vote in open_votes if vote.proposal == proposal and vote.approves and not self._is_overruled(vote)
         )
@@ -164,9 +164,9 @@ class Desk:
         """When each proposal was rejected last, whether the operator has answered that or not."""
         return {vote.proposal: vote.created for vote in self.votes if not vote.approves}
 
-    def outcome(self, vote: Vote, book: Book, now: float) -> Outcome:
+    def outcome(self, vote: Vote, answered: AnsweredProposals, now: float) -> Outcome:
         """Return the outcome of an answer."""
-        if vote.uid in book.carried_out:
+        if vote.uid in answered.carried_out:
             return Outcome.CARRIED_OUT
         posted = next((each for each in self.posted if each.id == vote.proposal), None)
         if posted is None or posted.generation != self.generation:
@@ -175,7 +175,7 @@ class Desk:
             return Outcome.EXPIRED
         if vote.approves and not self._is_overruled(vote):
             return Outcome.WAITING
-        return Outcome.REJECTED if book.refuses(vote.proposal) else Outcome.WAITING
+        return Outcome.REJECTED if answered.refuses(vote.proposal) else Outcome.WAITING
 
     def spent(self) -> tuple[Vote, ...]:
         """Return the answered votes that are too many, the oldest first."""
@@ -197,8 +197,8 @@ class Board:
 
 
 def board_of(
-    desk: Desk,
-    book: Book,
+    pending: PendingProposals,
+    answered: AnsweredProposals,
     made: str | None,
     last_made: dict[str, float],
     *,
@@ -209,8 +209,8 @@ def board_of(
     """Decide which proposals stand after a turn.
 
     Args:
-        desk: what stood before the turn.
-        book: the answers, after the turn.
+        pending: what stood before the turn.
+        answered: the answers, after the turn.
         made: the id of what the loop proposes in this turn; None if it proposes nothing.
         last_made: when each id was proposed last, in POSIX seconds.
         acted: whether a change was carried out in this turn. Then every proposal stands on what is no more.
@@ -218,29 +218,31 @@ def board_of(
         changed_at: when the last change was carried out, in POSIX seconds; None if there was none. A proposal from
             before it does not stand, also where the operator ended before it could withdraw it.
     """
-    current = [] if acted else [each for each in desk.posted if changed_at is None or each.created >= changed_at]
-    kept = [each for each in current if _stays(each, desk, made, last_made, now)]
-    is_new = made is not None and not acted and not book.refuses(made) and made not in {each.id for each in kept}
+    current = [] if acted else [each for each in pending.posted if changed_at is None or each.created >= changed_at]
+    kept = [each for each in current if _stays(each, pending, made, last_made, now)]
+    is_new = made is not None and not acted and not answered.refuses(made) and made not in {each.id for each in kept}
     most = MOST_PROPOSALS - is_new
     kept = sorted(kept, key=lambda each: (each.id == made, each.created, each.id))[-most:]
     ids = {each.id for each in kept}
     return Board(
-        kept=tuple((each.id, _state(each, desk, book, now)) for each in sorted(kept, key=lambda each: each.id)),
-        withdrawn=tuple(sorted({each.id for each in desk.posted} - ids)),
-        new=made if is_new and made not in {each.id for each in desk.posted} else None,
+        kept=tuple((each.id, _state(each, pending, answered, now)) for each in sorted(kept, key=lambda each: each.id)),
+        withdrawn=tuple(sorted({each.id for each in pending.posted} - ids)),
+        new=made if is_new and made not in {each.id for each in pending.posted} else None,
     )
 
 
-def _stays(posted: Posted, desk: Desk, made: str | None, last_made: dict[str, float], now: float) -> bool:
-    if desk.standing(posted.id, now) is None:
+def _stays(
+    posted: Posted, pending: PendingProposals, made: str | None, last_made: dict[str, float], now: float
+) -> bool:
+    if pending.standing(posted.id, now) is None:
         return False
     return posted.id == made or now - last_made.get(posted.id, now) < GRACE_SECONDS
 
 
-def _state(posted: Posted, desk: Desk, book: Book, now: float) -> Standing:
-    if desk.approval(book, posted.id, now) is not None:
+def _state(posted: Posted, pending: PendingProposals, answered: AnsweredProposals, now: float) -> Standing:
+    if pending.approval(answered, posted.id, now) is not None:
         return Standing.APPROVED
-    return Standing.REJECTED if book.refuses(posted.id) else Standing.OPEN
+    return Standing.REJECTED if answered.refuses(posted.id) else Standing.OPEN
 
 
 def proposal_id(uid: str, generation: int, change: Change, before: Decision, after: Decision) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from plimsoll.domain.counting import agreed, counted, counted_of
 from plimsoll.domain.units import format_gib
-from plimsoll.rebalance.capacity import Limit
-from plimsoll.rebalance.decisions import DecisionReason, LoopDecision
-from plimsoll.rebalance.fleet_budget import Scope
+from plimsoll.rebalance.law.capacity import Limit
+from plimsoll.rebalance.state.decisions import DecisionReason, LoopDecision
+from plimsoll.rebalance.state.fleet_budget import Scope
 
 _KNOWN = "{known_are} known"
 

@@ -20,8 +20,8 @@ from plimsoll.domain.workload import Manifest
 from plimsoll.placement.explain import place_words
 from plimsoll.placement.feasibility import hourly_price
 from plimsoll.placement.pools import Decision, PlannedPool
-from plimsoll.rebalance.decisions import LoopDecision, RemoveReplica
 from plimsoll.rebalance.inbox import LIFE_SECONDS, Standing, targets
+from plimsoll.rebalance.state.decisions import LoopDecision, RemoveReplica
 from plimsoll.rebalance.why import sentence
 from plimsoll.render.names import CAPACITY_WORDS, deployment_labels, stages
 from plimsoll.render.proposal_words import proposal_sentence

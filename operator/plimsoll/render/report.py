@@ -15,9 +15,9 @@ from plimsoll.placement.move_clock import MoveClock
 from plimsoll.placement.pools import Decision, PlannedPool, Pool
 from plimsoll.placement.rehoming import Rehoming
 from plimsoll.placement.retune_clock import RetuneClock
-from plimsoll.rebalance.history import Mark
-from plimsoll.rebalance.inbox import Book
-from plimsoll.rebalance.memory import Learned
+from plimsoll.rebalance.inbox import AnsweredProposals
+from plimsoll.rebalance.state.history import Mark
+from plimsoll.rebalance.state.memory import Learned
 from plimsoll.render.decisions import DecisionNote
 
 
@@ -88,7 +88,7 @@ class RebalancingReport:
     diagnosis: str | None = None
     proposal_id: str | None = None
     approved: bool = False
-    book: Book = field(default_factory=Book)
+    answered: AnsweredProposals = field(default_factory=AnsweredProposals)
     hints: tuple[str, ...] = ()
 
 

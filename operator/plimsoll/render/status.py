@@ -24,9 +24,9 @@ from plimsoll.placement.pools import Decision, PlannedPool, PoolState
 from plimsoll.placement.rehoming import Rehoming
 from plimsoll.placement.retune_clock import EarlierSettings, RetuneClock
 from plimsoll.placement.speed import load_of
-from plimsoll.rebalance.history import Mark
 from plimsoll.rebalance.inbox import Refusal
-from plimsoll.rebalance.memory import Learned
+from plimsoll.rebalance.state.history import Mark
+from plimsoll.rebalance.state.memory import Learned
 from plimsoll.render.conditions import Since, conditions
 from plimsoll.render.decisions import DecisionNote
 from plimsoll.render.learned_words import teacher_words
@@ -417,8 +417,8 @@ def _rebalancing(report: RebalancingReport) -> dict[str, Any]:
         "lastChange": report.last_change,
         "learned": None if report.learned is None else _learned(report.learned),
         "approved": report.approved or None,
-        "rejected": [_refusal(each) for each in report.book.refusals],
-        "carriedOut": list(report.book.carried_out),
+        "rejected": [_refusal(each) for each in report.answered.refusals],
+        "carriedOut": list(report.answered.carried_out),
         "hints": list(report.hints),
     }
 

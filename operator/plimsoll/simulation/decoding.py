@@ -21,7 +21,7 @@ def blocks_of(tokens: int) -> int:
     return -(-tokens // BLOCK_TOKENS)
 
 
-class _Seat(NamedTuple):
+class _Slot(NamedTuple):
     """The step at which a request joined, its tokens in the cache then, and the step after which it is done."""
 
     step: int
@@ -32,25 +32,25 @@ class _Seat(NamedTuple):
 class Decoding:
     """Requests that generate. ``tokens`` and ``blocks`` are what all of them have in the KV cache."""
 
-    __slots__ = ("_count", "_ends", "_needs", "_seats", "_step", "blocks", "tokens")
+    __slots__ = ("_count", "_ends", "_needs", "_slots", "_step", "blocks", "tokens")
 
     def __init__(self) -> None:
         self.tokens = 0
         self.blocks = 0
         self._step = 0
         self._count = 0
-        self._seats: dict[Request, _Seat] = {}
-        self._ends: list[tuple[int, int, _Seat, Request]] = []
+        self._slots: dict[Request, _Slot] = {}
+        self._ends: list[tuple[int, int, _Slot, Request]] = []
         self._needs = [0] * BLOCK_TOKENS
         """How many requests need another block in a step, by the number of the step modulo the size of a block."""
 
     def __len__(self) -> int:
-        return len(self._seats)
+        return len(self._slots)
 
     @property
     def context(self) -> float:
         """The mean of their tokens in the cache; 0 without any request."""
-        return self.tokens / len(self._seats) if self._seats else 0.0
+        return self.tokens / len(self._slots) if self._slots else 0.0
 
     @property
     def blocks_needed(self) -> int:
@@ -64,20 +64,20 @@ class Decoding:
         Raises:
             IndexError: there is no request.
         """
-        while self._seats.get(self._ends[0][3]) is not self._ends[0][2]:
+        while self._slots.get(self._ends[0][3]) is not self._ends[0][2]:
             heappop(self._ends)
         return self._ends[0][0] - self._step
 
     def join(self, request: Request) -> None:
         """Let a request generate whose prompt is computed, and that has a token to generate."""
         left = request.arrival.output_tokens - request.generated
-        seat = _Seat(self._step, request.computed, self._step + left)
-        self._seats[request] = seat
+        slot = _Slot(self._step, request.computed, self._step + left)
+        self._slots[request] = slot
         self._count += 1
-        heappush(self._ends, (seat.last, self._count, seat, request))
-        self._needs[_needs_at(seat)] += 1
-        self.tokens += seat.tokens
-        self.blocks += blocks_of(seat.tokens)
+        heappush(self._ends, (slot.last, self._count, slot, request))
+        self._needs[_needs_at(slot)] += 1
+        self.tokens += slot.tokens
+        self.blocks += blocks_of(slot.tokens)
 
     def leave(self, request: Request) -> None:
         """Take a request out, as far as it has come.
@@ -85,12 +85,12 @@ class Decoding:
         Raises:
             KeyError: it does not generate.
         """
-        seat = self._seats.pop(request)
-        passed = self._step - seat.step
+        slot = self._slots.pop(request)
+        passed = self._step - slot.step
         request.generated += passed
-        self._needs[_needs_at(seat)] -= 1
-        self.tokens -= seat.tokens + passed
-        self.blocks -= blocks_of(seat.tokens + passed)
+        self._needs[_needs_at(slot)] -= 1
+        self.tokens -= slot.tokens + passed
+        self.blocks -= blocks_of(slot.tokens + passed)
 
     def newest(self) -> Request:
         """Return the request that joined last.
@@ -98,15 +98,15 @@ class Decoding:
         Raises:
             StopIteration: there is none.
         """
-        return next(reversed(self._seats))
+        return next(reversed(self._slots))
 
     def requests(self) -> tuple[Request, ...]:
         """Return all of them, in the order in which they joined."""
-        return tuple(self._seats)
+        return tuple(self._slots)
 
     def steps_within(self, blocks: int) -> int:
         """Return how many steps can be taken with so many free blocks. There is at least one request."""
-        rounds, left = divmod(blocks, len(self._seats))
+        rounds, left = divmod(blocks, len(self._slots))
         steps = rounds * BLOCK_TOKENS
         while (needed := self._needs[(self._step + steps) % BLOCK_TOKENS]) <= left:
             left -= needed
@@ -116,19 +116,19 @@ class Decoding:
     def advance(self, steps: int) -> None:
         """Take so many steps, in which nobody is done before the last one."""
         rounds, rest = divmod(steps, BLOCK_TOKENS)
-        self.blocks += rounds * len(self._seats)
+        self.blocks += rounds * len(self._slots)
         self.blocks += sum(self._needs[(self._step + each) % BLOCK_TOKENS] for each in range(rest))
-        self.tokens += steps * len(self._seats)
+        self.tokens += steps * len(self._slots)
         self._step += steps
 
     def take_done(self) -> Iterator[Request]:
         """Take out the requests that have all their tokens."""
-        while self._seats and self.steps_to_end == 0:
+        while self._slots and self.steps_to_end == 0:
             request = self._ends[0][3]
             self.leave(request)
             yield request
 
 
-def _needs_at(seat: _Seat) -> int:
+def _needs_at(slot: _Slot) -> int:
     """Return the step, modulo the size of a block, at which a request has filled its blocks."""
-    return (seat.step - seat.tokens) % BLOCK_TOKENS
+    return (slot.step - slot.tokens) % BLOCK_TOKENS

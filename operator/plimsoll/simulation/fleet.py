@@ -11,10 +11,15 @@ from typing import Generic, Protocol, TypeVar
 from plimsoll.simulation.agenda import Agenda
 from plimsoll.simulation.chance import Chance
 from plimsoll.simulation.engine import Engine
-from plimsoll.simulation.faults import lasts
 from plimsoll.simulation.replica import Replica, Stage
 from plimsoll.simulation.step_times import StepTimes
 from plimsoll.simulation.values import EngineLimits, Fault, FaultKind
+
+
+def lasts(fault: Fault, now: float) -> bool:
+    """Say whether a fault has begun and has not ended."""
+    return fault.begins_at <= now < fault.begins_at + fault.seconds
+
 
 Limits = TypeVar("Limits", bound=EngineLimits)
 Limits_co = TypeVar("Limits_co", bound=EngineLimits, covariant=True)

@@ -11,8 +11,8 @@ from plimsoll.domain.serving import Request
 from plimsoll.domain.units import format_gib
 from plimsoll.placement.feasibility import hourly_price, sized
 from plimsoll.placement.sizing import Sized
-from plimsoll.rebalance.capacity import ReplicaModel
-from plimsoll.rebalance.modelling import model_of
+from plimsoll.rebalance.law.capacity import ReplicaModel
+from plimsoll.rebalance.law.modelling import model_of
 
 
 @dataclass(frozen=True, slots=True)

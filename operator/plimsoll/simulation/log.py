@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from plimsoll.rebalance.decide import Decided
-from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Move, RemoveReplica, Retune
+from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Move, RemoveReplica, Retune
 from plimsoll.rebalance.why import sentence
-from plimsoll.simulation.course import Event, Happening
 from plimsoll.simulation.replica import Replica
+from plimsoll.simulation.result import Event, Happening
 from plimsoll.simulation.values import Obstacle
 
 CALM_SECONDS: Final = 180.0
@@ -52,9 +52,9 @@ class Log:
         if obstacle is Obstacle.CACHE:
             words = f"The KV cache of {replica.name} is full: {_count(engine.waiting, 'request')} wait for room in it."
             self.state(at, Happening.CACHE_FULL, words)
-        if obstacle is Obstacle.BERTHS:
+        if obstacle is Obstacle.SEQUENCE_SLOTS:
             words = f"{replica.name} runs {engine.running:,} requests, as many as it may: {engine.waiting:,} more wait."
-            self.state(at, Happening.BERTHS_FULL, words)
+            self.state(at, Happening.SLOTS_FULL, words)
 
     def preempted(self, at: float, count: int) -> None:
         """Note running requests that lost their cache."""

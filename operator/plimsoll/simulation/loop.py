@@ -1,30 +1,38 @@
 """The live loop of a simulated deployment: the same :func:`~plimsoll.rebalance.decide.decide` as in a cluster.
 
-In a cluster, ``app/rebalancing.py`` collects the situation from the API server and Prometheus. Here it comes from the
-simulated replicas, and every change has a place.
+In a cluster, ``app/live/rebalancing.py`` collects the situation from the API server and Prometheus. Here it comes from
+the simulated replicas, and every change has a place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
+from plimsoll.domain.outcomes import Option
+from plimsoll.domain.serving import Request
 from plimsoll.engines.registry import engine_of
+from plimsoll.placement.answers import Answer
+from plimsoll.placement.hypothesis import WhatIf
+from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.other_steps import other_steps
+from plimsoll.placement.pools import Decision, Pool, PoolState, Tenant, as_it_is, pool_name
 from plimsoll.rebalance.decide import Decided, decide, kind_of
-from plimsoll.rebalance.decisions import AddReplica, Move, RemoveReplica, Retune
-from plimsoll.rebalance.history import ChangeHistory, ChangeKind, Mark
-from plimsoll.rebalance.load import LoadSummary, summarize
-from plimsoll.rebalance.memory import LoopMemory
-from plimsoll.rebalance.policy import RebalancePolicy
-from plimsoll.rebalance.signals import PodSignals
-from plimsoll.rebalance.situation import DeclaredNeed, PlacementState, Situation
+from plimsoll.rebalance.signals.load import LoadSummary, summarize
+from plimsoll.rebalance.signals.metrics import PodSignals
+from plimsoll.rebalance.state.decisions import AddReplica, Move, RemoveReplica, Retune
+from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.state.memory import LoopMemory
+from plimsoll.rebalance.state.policy import RebalancePolicy
+from plimsoll.rebalance.state.situation import DeclaredNeed, PlacementState, Situation
 from plimsoll.simulation.kind import Kind
 from plimsoll.simulation.replica import Replica, Stage
-from plimsoll.simulation.room import open_room
+
+_NOTHING = Ledger({})
+
 
 _POOL: Final = "pool"
 
@@ -116,3 +124,39 @@ class Loop:
             ready_since=since,
             removed_at=self.history.last(ChangeKind.REMOVE, ChangeKind.RETUNE, ChangeKind.MOVE),
         )
+
+
+def open_room(request: Request, option: Option) -> WhatIf:
+    """Return what answers hypotheses about a deployment whose replicas all are like the option.
+
+    Nothing is known of other places, so no move is ever proposed.
+    """
+    runs = Tenant(request, 1, (_pool(option, request.replicas),))
+    return WhatIf(runs, _decision(runs, option), lambda changed: _answer(changed, option))
+
+
+def _answer(changed: Tenant, option: Option) -> Answer:
+    return Answer(changed, _decision(changed, option), _NOTHING, _NOTHING)
+
+
+def _decision(tenant: Tenant, option: Option) -> Decision:
+    own, pool = tenant.pools[0], _pool(option, tenant.request.replicas)
+    choice = _choice(option, own.max_sequences, own.batched_tokens)
+    return Decision(tenant.request, (replace(as_it_is(pool), surge=True, choice=choice),))
+
+
+def _choice(option: Option, sequences: int | None, step: int | None) -> Option:
+    """Return a replica with other settings; None keeps what is."""
+    usual = option.settings
+    settings = replace(
+        usual,
+        max_num_seqs=sequences or usual.max_num_seqs,
+        max_num_batched_tokens=step or usual.max_num_batched_tokens,
+    )
+    return replace(option, settings=settings)
+
+
+def _pool(option: Option, replicas: int) -> Pool:
+    target = option.target
+    name = pool_name(target.gpu_type, target.split)
+    return Pool(name, target, PoolState.ACTIVE, 1, replicas, bound=replicas, ready=replicas)

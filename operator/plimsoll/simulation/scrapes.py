@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from plimsoll.rebalance.signals import EngineSample, PodSignals
+from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals
 from plimsoll.simulation.agenda import Agenda
 from plimsoll.simulation.chance import Chance
 from plimsoll.simulation.replica import Replica, Stage
-from plimsoll.simulation.samples import engine_sample
+from plimsoll.simulation.values import Sample
 
 HISTORY_SECONDS: Final = 600.0
 """How far back the live loop reads."""
@@ -47,3 +47,26 @@ class Scrapes:
     def _scrape(self, replica: Replica, kv_tokens: int) -> None:
         if replica.stage is Stage.READY:
             self._samples[replica.name].append(engine_sample(replica.engine.sample(self.agenda.now), kv_tokens))
+
+
+def engine_sample(sample: Sample, kv_tokens: int) -> EngineSample:
+    """Return a sample as the live loop reads it, of an engine with a KV cache of so many tokens."""
+    return EngineSample(
+        at=sample.at,
+        kv_usage=sample.kv_usage,
+        waiting=sample.waiting,
+        running=sample.running,
+        preemptions_total=sample.preemptions_total,
+        kv_capacity_tokens=kv_tokens,
+        prompt_tokens_total=sample.prompt_tokens_total,
+        generation_tokens_total=sample.generation_tokens_total,
+        finished_total=sample.finished_total,
+        finished_prompt_tokens_total=sample.finished_prompt_tokens_total,
+        finished_output_tokens_total=sample.finished_output_tokens_total,
+        ttft_seconds_total=sample.ttft_seconds_total,
+        first_tokens_total=sample.first_tokens_total,
+        token_gap_seconds_total=sample.token_gap_seconds_total,
+        token_gaps_total=sample.token_gaps_total,
+        prefix_queried_tokens_total=sample.prefix_queried_tokens_total,
+        prefix_hit_tokens_total=sample.prefix_hit_tokens_total,
+    )

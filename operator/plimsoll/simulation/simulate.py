@@ -8,9 +8,8 @@ from typing import Final
 
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.rebalance.decide import Decided
-from plimsoll.rebalance.situation import Situation
+from plimsoll.rebalance.state.situation import Situation
 from plimsoll.simulation.agenda import Agenda
-from plimsoll.simulation.course import Course, Happening, Moment
 from plimsoll.simulation.draws import Draws, seed_for
 from plimsoll.simulation.fleet import Fleet
 from plimsoll.simulation.gateway import Gateway
@@ -18,10 +17,11 @@ from plimsoll.simulation.kind import Limits
 from plimsoll.simulation.log import Log
 from plimsoll.simulation.loop import Loop
 from plimsoll.simulation.replica import Replica
+from plimsoll.simulation.result import Happening, Moment, SimulationResult
+from plimsoll.simulation.run import SimulationRun
 from plimsoll.simulation.scrapes import Scrapes
 from plimsoll.simulation.step_times import StepTimes
 from plimsoll.simulation.summary import summary_of
-from plimsoll.simulation.trial import Trial
 from plimsoll.simulation.values import Fault, Routing
 from plimsoll.simulation.watching import Watching
 from plimsoll.simulation.workload import arrivals
@@ -38,13 +38,13 @@ Witness = Callable[[Situation, Decided], None]
 """Sees every turn of the live loop."""
 
 
-def simulate(trial: Trial, witness: Witness | None = None) -> Course:
-    """Simulate. The same trial always gives the same answer.
+def simulate(simulation_run: SimulationRun, witness: Witness | None = None) -> SimulationResult:
+    """Simulate. The same run always gives the same result.
 
     Raises:
         InvalidInput: the run takes too many steps.
     """
-    return _Run(trial, witness).course()
+    return _Run(simulation_run, witness).result()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,32 +62,39 @@ class _Rules:
 class _Run:
     """All parts of one run, wired to each other."""
 
-    def __init__(self, trial: Trial, witness: Witness | None) -> None:
-        self._trial, self._witness, self._agenda, self._log = trial, witness, Agenda(), Log()
-        costs, seed = trial.kind.model.costs, trial.seed
-        rules = _Rules(trial.kind.limits, trial.replicas, trial.startup_seconds, trial.drain_seconds)
+    def __init__(self, simulation_run: SimulationRun, witness: Witness | None) -> None:
+        self._simulation_run, self._witness, self._agenda, self._log = simulation_run, witness, Agenda(), Log()
+        costs, seed = simulation_run.kind.model.costs, simulation_run.seed
+        rules = _Rules(
+            simulation_run.kind.limits,
+            simulation_run.replicas,
+            simulation_run.startup_seconds,
+            simulation_run.drain_seconds,
+        )
         starts, routes, phases = (Draws(seed_for(seed, each)) for each in ("starts", "routing", "scrapes"))
         self._fleet = Fleet(rules, StepTimes(costs), self._agenda, starts, self._on_ready)
-        self._scrapes = Scrapes(self._agenda, phases, trial.scrape_seconds, trial.workload.seconds)
-        patience = max(0.0, trial.patience_seconds - costs.request_seconds)
+        self._scrapes = Scrapes(self._agenda, phases, simulation_run.scrape_seconds, simulation_run.workload.seconds)
+        patience = max(0.0, simulation_run.patience_seconds - costs.request_seconds)
         self._gateway = Gateway(self._agenda, self._fleet.ready, Routing.LEAST_LOADED, patience, routes)
-        self._loop = Loop(trial.kind, trial.policy, trial.replicas, trial.startup_seconds)
+        self._loop = Loop(
+            simulation_run.kind, simulation_run.policy, simulation_run.replicas, simulation_run.startup_seconds
+        )
         self._watching = Watching(self._fleet, self._gateway)
         self._moments: list[Moment] = []
 
-    def course(self) -> Course:
+    def result(self) -> SimulationResult:
         """Run to the end, and return what was seen."""
-        trial, seconds = self._trial, self._trial.workload.seconds
+        simulation_run, seconds = self._simulation_run, self._simulation_run.workload.seconds
         self._fleet.begin()
-        self._gateway.expect(arrivals(trial.workload, trial.kind.room_tokens, trial.seed))
+        self._gateway.expect(arrivals(simulation_run.workload, simulation_run.kind.room_tokens, simulation_run.seed))
         self._agenda.every(LOOK_SECONDS, LOOK_SECONDS, seconds, self._look)
-        self._agenda.every(trial.scrape_seconds, trial.scrape_seconds, seconds, self._turn)
-        self._agenda.every(0.0, trial.sample_seconds, seconds, self._note)
+        self._agenda.every(simulation_run.scrape_seconds, simulation_run.scrape_seconds, seconds, self._turn)
+        self._agenda.every(0.0, simulation_run.sample_seconds, seconds, self._note)
         self._go_on(seconds)
         self._agenda.now = seconds
         self._note()
         totals, moments, events = self._watching.totals(seconds), tuple(self._moments), tuple(self._log.events)
-        return Course(summary_of(trial.workload, moments, events, totals), moments, events, totals)
+        return SimulationResult(summary_of(simulation_run.workload, moments, events, totals), moments, events, totals)
 
     def _go_on(self, seconds: float) -> None:
         until = 0.0
@@ -95,7 +102,7 @@ class _Run:
             until = min(seconds, until + _SLICE_SECONDS)
             self._agenda.run(until)
             if self._agenda.done > MOST_ACTIONS:
-                rate = self._trial.workload.requests_per_second
+                rate = self._simulation_run.workload.requests_per_second
                 fix = f"{MOST_ACTIONS:,} steps end after {until / 60:.0f} min. Use fewer requests, or fewer minutes."
                 raise InvalidInput("requests-per-second", rate, fix)
 
@@ -126,7 +133,7 @@ class _Run:
         moment = self._watching.moment(self._agenda.now, self._loop.wanted)
         self._moments.append(moment)
         self._log.preempted(moment.at, moment.preemptions)
-        self._log.gave_up(moment.at, moment.gave_up, self._trial.patience_seconds)
+        self._log.gave_up(moment.at, moment.gave_up, self._simulation_run.patience_seconds)
         lost = self._watching.lost()
         if lost:
             words = f"A removed replica ended before {lost:,} of its requests were done."

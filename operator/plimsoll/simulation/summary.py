@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from plimsoll.simulation.course import Event, Happening, Moment, Totals
+from plimsoll.simulation.result import Event, Happening, Moment, Totals
 from plimsoll.simulation.workload import Workload
 
 _MINUTE = 60
@@ -21,14 +21,14 @@ def _filling(workload: Workload, moments: Sequence[Moment], events: Sequence[Eve
     rate = f"{workload.requests_per_second:g} requests/s"
     full = [
         f"{name} after {minutes(first[kind])}"
-        for kind, name in ((Happening.CACHE_FULL, "the KV cache fills"), (Happening.BERTHS_FULL, "the berths fill"))
+        for kind, name in ((Happening.CACHE_FULL, "the KV cache fills"), (Happening.SLOTS_FULL, "the berths fill"))
         if kind in first
     ]
     if full:
         return f"At {rate} {' and '.join(full)}"
-    hold = max((each.hold for each in moments), default=0.0)
+    used = max((each.kv_cache_in_use for each in moments), default=0.0)
     berths = max((each.running / each.berths for each in moments if each.berths), default=0.0)
-    return f"At {rate} neither the KV cache (at most {hold:.0%} used) nor the berths (at most {berths:.0%}) fill"
+    return f"At {rate} neither the KV cache (at most {used:.0%} used) nor the berths (at most {berths:.0%}) fill"
 
 
 def _policy(moments: Sequence[Moment], events: Sequence[Event]) -> str:

@@ -109,7 +109,7 @@ class Obstacle(StrEnum):
 
     CACHE = "Cache"
     """The KV cache has no room for its prompt."""
-    BERTHS = "Berths"
+    SEQUENCE_SLOTS = "Berths"
     """The engine runs as many requests as it may (``--max-num-seqs``)."""
     STEP = "Step"
     """The tokens of a step are taken by other prompts, or the step under way has not ended."""

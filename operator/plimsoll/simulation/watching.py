@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 
-from plimsoll.simulation.course import Moment, Spread, Totals
 from plimsoll.simulation.decoding import BLOCK_TOKENS
 from plimsoll.simulation.fleet import Fleet
 from plimsoll.simulation.gateway import Gateway
 from plimsoll.simulation.kind import Limits
 from plimsoll.simulation.replica import Replica, Stage
 from plimsoll.simulation.request import Request
+from plimsoll.simulation.result import Moment, Spread, Totals
 from plimsoll.simulation.values import Fate, Obstacle
 
 _HIGH = 0.95

@@ -65,7 +65,7 @@ _ANY_JSON = WithJsonSchema(
 """A JSON object of any content, which one manager owns as a whole.
 
 Nothing below it is spelled out. For 1 MB of short members, a schema of ten levels took the API server 1.7 CPU seconds,
-and this one takes 0.2. :func:`_bounded` and :mod:`plimsoll.app.sizes` count levels and members.
+and this one takes 0.2. :func:`_bounded` and :mod:`plimsoll.app.watch.sizes` count levels and members.
 """
 
 

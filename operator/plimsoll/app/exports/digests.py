@@ -14,13 +14,13 @@ from typing import Any
 
 from plimsoll.api.convert import platforms_of, to_workload_options
 from plimsoll.api.parse import parse_inference_deployment
-from plimsoll.app.case import Case, images_of
-from plimsoll.app.objects import Surroundings
+from plimsoll.app.plan.case import Case, images_of
+from plimsoll.app.reading.objects import Surroundings
 from plimsoll.app.record.reading import record_of
 from plimsoll.app.record.sharing import with_other_digests
 from plimsoll.app.record.values import recorded_platforms
 from plimsoll.app.settings import Settings
-from plimsoll.app.store import key_of
+from plimsoll.app.watch.store import key_of
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.workload import WorkloadOptions
 from plimsoll.placement.pools import PlannedPool

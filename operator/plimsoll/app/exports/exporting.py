@@ -17,21 +17,21 @@ from plimsoll.adapters.kinds import NODE_POOLS
 from plimsoll.api.convert import check_without_model
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.api.pod_policy import PodPolicy, check_pod_policy
-from plimsoll.app.case import Case
 from plimsoll.app.exports.digests import Inputs, with_digests, with_inputs
-from plimsoll.app.exports.exported_settings import environment_of
 from plimsoll.app.exports.hashing import Hashing, marked, names_of
 from plimsoll.app.exports.reduction import KINDS, reduced
 from plimsoll.app.exports.stored_cluster import StoredCluster
 from plimsoll.app.exports.values import Body, Export
-from plimsoll.app.node_groups import declared_in
+from plimsoll.app.plan.case import Case
 from plimsoll.app.review.deciding import new_decider, node_pools_note, prices_note
 from plimsoll.app.review.looking import Look, look
 from plimsoll.app.review.operator_settings import operator_settings
 from plimsoll.app.review.values import Means
 from plimsoll.app.settings import Settings
-from plimsoll.app.store import key_of
+from plimsoll.app.watch.node_groups import declared_in
+from plimsoll.app.watch.store import key_of
 from plimsoll.domain.errors import PlimsollError
+from plimsoll.domain.images import NO_REGISTRIES, REGISTRIES
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.render.names import DEPLOYMENT_LABEL
 
@@ -178,3 +178,33 @@ async def _cases(seen: _Seen, means: Means) -> Mapping[ObjectKey, Case]:
         return {case.key: case for case in await decider.cases(seen.look.picture, seen.at)}
     finally:
         await decider.close()
+
+
+def environment_of(settings: Settings) -> Mapping[str, str]:
+    """Return the variables from which :meth:`Settings.from_environment` reads the same. Unset ones are left out.
+
+    The address of Prometheus is no part of them: no live load is read, and an address may hold a password. Nor are the
+    registries of images: a snapshot is decided with what was known of images when it was made.
+    """
+    found = {
+        "PLIMSOLL_NAMESPACE": settings.namespace,
+        "PLIMSOLL_WATCH_NAMESPACES": ",".join(settings.watch_namespaces),
+        "PLIMSOLL_READ_ALL_PODS": _switch(on=settings.read_all_pods),
+        "PLIMSOLL_NODE_GROUPS": settings.node_groups,
+        "PLIMSOLL_READ_NODE_POOLS": _switch(on=settings.read_node_pools),
+        "PLIMSOLL_LEARN_FROM_OTHERS": "" if settings.learn_from_others else "false",
+        "PLIMSOLL_PRICES_CONFIGMAP": settings.prices_configmap,
+        "PLIMSOLL_POD_POLICY": settings.pod_policy,
+        "PLIMSOLL_ENGINE_IMAGE_NVIDIA": settings.engine_image_nvidia,
+        "PLIMSOLL_ENGINE_IMAGE_AMD": settings.engine_image_amd,
+        "PLIMSOLL_ENGINE_REGISTRY": settings.engine_registry,
+        REGISTRIES: NO_REGISTRIES,
+        "PLIMSOLL_SCRAPE_ANNOTATIONS": _switch(on=settings.scrape_annotations),
+        "PLIMSOLL_STRANDED_SECONDS": str(settings.stranded_seconds),
+        "PLIMSOLL_MOVE_SECONDS": str(settings.move_seconds),
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def _switch(*, on: bool) -> str:
+    return "true" if on else ""

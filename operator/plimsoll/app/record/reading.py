@@ -52,8 +52,8 @@ from plimsoll.placement.move_clock import MoveClock
 from plimsoll.placement.pools import Pool
 from plimsoll.placement.rehoming import Rehoming
 from plimsoll.placement.retune_clock import RetuneClock
-from plimsoll.rebalance.history import ChangeHistory
-from plimsoll.rebalance.memory import Learned
+from plimsoll.rebalance.state.history import ChangeHistory
+from plimsoll.rebalance.state.memory import Learned
 
 RECORD = "plimsoll.dev/record"
 """The key under which the store keeps the record, next to the status itself. It is never written anywhere."""

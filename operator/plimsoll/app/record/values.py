@@ -33,9 +33,9 @@ from plimsoll.placement.move_clock import MoveClock
 from plimsoll.placement.pools import Pool, PoolState
 from plimsoll.placement.rehoming import Rehoming
 from plimsoll.placement.retune_clock import EarlierSettings, RetuneClock
-from plimsoll.rebalance.history import ChangeHistory, ChangeKind, Mark
-from plimsoll.rebalance.inbox import Book, Refusal
-from plimsoll.rebalance.memory import MOST_WRONG, Learned
+from plimsoll.rebalance.inbox import AnsweredProposals, Refusal
+from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.state.memory import MOST_WRONG, Learned
 from plimsoll.render.decisions import DecisionNote
 from plimsoll.render.names import CAPACITY_WORDS
 
@@ -224,11 +224,11 @@ def _slowness(entry: LearnedStatus | LearnedElsewhereStatus) -> float:
     return min(MOST_WRONG, max(1 / MOST_WRONG, entry.token_time_percent / 100))
 
 
-def book_of(entry: RebalancingStatus | None) -> Book:
+def answered_of(entry: RebalancingStatus | None) -> AnsweredProposals:
     """People's answers to proposals; an entry whose time is none is left out."""
     if entry is None:
-        return Book()
-    return Book(
+        return AnsweredProposals()
+    return AnsweredProposals(
         tuple(found for each in entry.rejected or () if (found := _refusal_of(each)) is not None),
         tuple(entry.carried_out or ()),
     )

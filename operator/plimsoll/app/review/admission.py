@@ -10,7 +10,7 @@ from plimsoll.api.rules import check_rules
 from plimsoll.app.review.looking import Look
 from plimsoll.app.review.overlay import applied, stored
 from plimsoll.app.review.values import Wish
-from plimsoll.app.store import Body
+from plimsoll.app.watch.store import Body
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.keys import ObjectKey
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 
-from plimsoll.app.case import Case
+from plimsoll.app.plan.case import Case
 from plimsoll.app.record.reading import read, whole_status
 from plimsoll.app.review.comparing import Decided, are_restarted, compared
 from plimsoll.app.review.values import Place, Review

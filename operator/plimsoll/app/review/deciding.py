@@ -15,18 +15,18 @@ from plimsoll.adapters.models import ModelSources
 from plimsoll.adapters.readings import Reading
 from plimsoll.adapters.secrets import SecretUnreadable, read_entry
 from plimsoll.api.pod_policy import PodPolicy
-from plimsoll.app.case import Case
-from plimsoll.app.claim_book import ClaimBook
 from plimsoll.app.faults import Faults
-from plimsoll.app.image_book import ImageBook
-from plimsoll.app.live import LiveSignals
-from plimsoll.app.model_book import ModelBook
-from plimsoll.app.node_groups import NodeGroups, declared_in
-from plimsoll.app.passes import Passes, PassResult
-from plimsoll.app.prices import PriceList
+from plimsoll.app.live.signal_watch import LiveSignals
+from plimsoll.app.lookups.claim_book import ClaimBook
+from plimsoll.app.lookups.image_book import ImageBook
+from plimsoll.app.lookups.model_book import ModelBook
+from plimsoll.app.plan.case import Case
+from plimsoll.app.plan.passes import Passes, PassResult
 from plimsoll.app.review.values import Means
 from plimsoll.app.settings import Settings
-from plimsoll.app.store import Picture
+from plimsoll.app.watch.node_groups import NodeGroups, declared_in
+from plimsoll.app.watch.prices import PriceList
+from plimsoll.app.watch.store import Picture
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.public_words import RESOLVING

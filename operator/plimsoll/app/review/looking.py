@@ -9,10 +9,10 @@ from typing import Any
 
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, PODS, Cluster, ClusterRefused, Kind
 from plimsoll.adapters.kinds import RESOURCE_SLICES
-from plimsoll.app.pruning import why_reduced
 from plimsoll.app.settings import Settings
 from plimsoll.app.shell import BOUNDS, PRUNERS, kept
-from plimsoll.app.store import Body, Picture, Store, key_of
+from plimsoll.app.watch.pruning import why_reduced
+from plimsoll.app.watch.store import Body, Picture, Store, key_of
 from plimsoll.domain.keys import ObjectKey
 
 _GONE = 404

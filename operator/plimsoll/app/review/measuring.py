@@ -7,8 +7,8 @@ import time
 from collections.abc import Mapping
 
 from plimsoll.adapters.cluster import Cluster
-from plimsoll.app.case import Case
-from plimsoll.app.passes import PassResult
+from plimsoll.app.plan.case import Case
+from plimsoll.app.plan.passes import PassResult
 from plimsoll.app.review.deciding import new_decider
 from plimsoll.app.review.looking import look
 from plimsoll.app.review.operator_settings import operator_settings

@@ -9,10 +9,10 @@ from typing import Any
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES, PODS, Kind
 from plimsoll.api.defaults import with_defaults
 from plimsoll.api.lost_fields import LAST_APPLIED
-from plimsoll.app import pruning
 from plimsoll.app.review.hypothetical import after_changes
 from plimsoll.app.review.values import WhatIf
-from plimsoll.app.store import Body, Page, Picture, key_of
+from plimsoll.app.watch import pruning
+from plimsoll.app.watch.store import Body, Page, Picture, key_of
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.keys import ObjectKey

@@ -9,13 +9,13 @@ import click
 from plimsoll.cli.gpu_names import meant_types
 from plimsoll.cli.screen import screen
 from plimsoll.cli.simulation_document import simulation_document
-from plimsoll.cli.simulation_question import DEFAULT_MOST_REPLICAS, Simulated, trial_of
+from plimsoll.cli.simulation_question import DEFAULT_MOST_REPLICAS, Simulated, simulation_run_of
 from plimsoll.cli.simulation_text import print_simulation
-from plimsoll.rebalance.memory import FIRST_STARTUP_SECONDS
-from plimsoll.rebalance.policy import Mode
+from plimsoll.rebalance.state.memory import FIRST_STARTUP_SECONDS
+from plimsoll.rebalance.state.policy import Mode
 from plimsoll.simulation.presets import PRESETS
+from plimsoll.simulation.run import USUAL_PATIENCE_SECONDS
 from plimsoll.simulation.simulate import simulate
-from plimsoll.simulation.trial import USUAL_PATIENCE_SECONDS
 
 _NAMES = [each.name for each in PRESETS]
 
@@ -77,7 +77,7 @@ def command(
     model's times. Every change has a place. The same options always give the same answer.
     """
     meant = meant_types((gpu,))
-    trial = trial_of(
+    simulation_run = simulation_run_of(
         Simulated(
             model=model,
             gpu=meant.types[0],
@@ -103,10 +103,10 @@ def command(
             seed=seed,
         )
     )
-    course = simulate(trial)
+    result = simulate(simulation_run)
     for note in meant.notes:
         click.echo(f"note: {note}", err=True)
     if form == "json":
-        click.echo(json.dumps({**simulation_document(trial, course), "notes": list(meant.notes)}, indent=2))
+        click.echo(json.dumps({**simulation_document(simulation_run, result), "notes": list(meant.notes)}, indent=2))
     else:
-        print_simulation(screen(), trial, course)
+        print_simulation(screen(), simulation_run, result)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from plimsoll.console.views.load_steps import LoadStep
+from plimsoll.console.views.load.steps import LoadStep
 
 COLUMN_WIDTH = 6
 """Units of the drawing; the page scales it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from plimsoll.console.views.calculator import calculator_of
+from plimsoll.console.views.calculator.page import calculator_of
 from plimsoll.console.visit import Page, Visit
 
 

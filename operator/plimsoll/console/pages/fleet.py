@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from plimsoll.console.pages.live import live_uses
-from plimsoll.console.views.fleet import FleetMap, fleet_of
-from plimsoll.console.views.fleet_totals import lines_of_totals
+from plimsoll.console.views.fleet.page import FleetMap, fleet_of
+from plimsoll.console.views.fleet.totals import lines_of_totals
 from plimsoll.console.views.gaps import GapKind
 from plimsoll.console.views.summary import summary_of
 from plimsoll.console.views.words import age

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from plimsoll.console.views.inbox import groups_of, inbox_of
 from plimsoll.console.views.paging import part_of
-from plimsoll.console.views.proposal_costs import costs_by_proposal
+from plimsoll.console.views.proposals.costs import costs_by_proposal
+from plimsoll.console.views.proposals.inbox import groups_of, inbox_of
 from plimsoll.console.views.summary import summary_of
 from plimsoll.console.visit import Page, Visit
 

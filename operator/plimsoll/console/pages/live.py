@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from plimsoll.console.views.live_use import Asked, LiveReading, LiveUse, notice_of, uses_of
-from plimsoll.console.views.pressure import PressureRow, asked_of, pods_of, pressure_row
+from plimsoll.console.views.load.live_use import Asked, LiveReading, LiveUse, notice_of, uses_of
+from plimsoll.console.views.load.pressure import PressureRow, asked_of, pods_of, pressure_row
 from plimsoll.console.views.rows import Row
 from plimsoll.console.visit import Visit
 from plimsoll.domain.keys import ObjectKey

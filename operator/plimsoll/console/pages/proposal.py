@@ -8,11 +8,11 @@ from plimsoll.api.v1alpha1.inbox import Verdict
 from plimsoll.cli.answering import Answer
 from plimsoll.cli.live import put_answer
 from plimsoll.console.guards.refusals import Refusal
-from plimsoll.console.views.answers import AnswerLine, answers_of
-from plimsoll.console.views.inbox import OUTDATED, is_outdated
 from plimsoll.console.views.names import is_name
-from plimsoll.console.views.proposal import Proposal, badge_of, parts_of, path_of, proposal_of
-from plimsoll.console.views.proposal_content import Body, content_of
+from plimsoll.console.views.proposals.answers import AnswerLine, answers_of
+from plimsoll.console.views.proposals.content import Body, content_of
+from plimsoll.console.views.proposals.inbox import OUTDATED, is_outdated
+from plimsoll.console.views.proposals.page import Proposal, badge_of, parts_of, path_of, proposal_of
 from plimsoll.console.visit import Page, Redirect, Visit
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.keys import ObjectKey

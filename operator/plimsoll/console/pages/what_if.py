@@ -9,7 +9,7 @@ from typing import Any
 
 from plimsoll.console.guards.refusals import Refusal
 from plimsoll.console.sources.commands import Ran
-from plimsoll.console.views.candidates import BAR_LENGTH
+from plimsoll.console.views.deployment.candidates import BAR_LENGTH
 from plimsoll.console.views.what_if import answer_of
 from plimsoll.console.visit import Page, Visit
 

@@ -18,12 +18,12 @@ from plimsoll.adapters.bounded_session import QueryRefused
 from plimsoll.adapters.circuit_breaker import CircuitBreaker, Unreached
 from plimsoll.app.settings import Settings
 from plimsoll.console.sources.prometheus_live import PrometheusLive
-from plimsoll.console.views.fleet_totals import FleetTotals
-from plimsoll.console.views.live_use import LiveReading, LiveState, PodLast
-from plimsoll.console.views.past_use import Past, Span
+from plimsoll.console.views.fleet.totals import FleetTotals
+from plimsoll.console.views.load.live_use import LiveReading, LiveState, PodLast
+from plimsoll.console.views.load.past_use import Past, Span
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.keys import ObjectKey
-from plimsoll.rebalance.signals import PodSignals
+from plimsoll.rebalance.signals.metrics import PodSignals
 
 YOUNG_SECONDS = 5.0
 """Age up to which a reading is given again without a new question."""

@@ -19,14 +19,14 @@ from plimsoll.adapters.bounded_session import QueryAdapter, ReplyTooLarge, sessi
 from plimsoll.adapters.engine_series import Series, parse_series, pod_signals
 from plimsoll.adapters.prometheus_access import NO_PROOF, PrometheusAccess
 from plimsoll.adapters.prometheus_places import LABEL_PAIRS, LabelPair, is_believed, other_namespaces
-from plimsoll.console.views.fleet_totals import FleetTotals, GpuTotal
-from plimsoll.console.views.live_use import STALE_SECONDS
-from plimsoll.console.views.past_use import Past, PodPast, Span
+from plimsoll.console.views.fleet.totals import FleetTotals, GpuTotal
+from plimsoll.console.views.load.live_use import STALE_SECONDS
+from plimsoll.console.views.load.past_use import Past, PodPast, Span
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.engines.metrics import EngineMetrics
 from plimsoll.engines.registry import engine_of
-from plimsoll.rebalance.signals import PodSignals
+from plimsoll.rebalance.signals.metrics import PodSignals
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
 """Largest reply that is read. 5,000 pods with 8 samples and 400 bytes of labels each are 3 MB."""

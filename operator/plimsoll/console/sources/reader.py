@@ -11,10 +11,10 @@ from typing import Any, NamedTuple, Self
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.adapters.cluster import Cluster
 from plimsoll.adapters.kinds import INFERENCE_DEPLOYMENTS, NODES, PODS, PROPOSALS, Kind
-from plimsoll.app.pruning import node as pruned_node
-from plimsoll.app.pruning import whole
-from plimsoll.console.sources.pulse import Pulse
-from plimsoll.console.sources.shelf import Shelf
+from plimsoll.app.watch.pruning import node as pruned_node
+from plimsoll.app.watch.pruning import whole
+from plimsoll.console.sources.heartbeat import Heartbeat
+from plimsoll.console.sources.informer_cache import InformerCache
 from plimsoll.console.views.gaps import Gap, GapKind
 from plimsoll.console.views.pods import PodRow, pod_of
 from plimsoll.console.views.rows import row_of
@@ -69,8 +69,8 @@ class Reader:
         self._cluster = cluster
         self._namespaces = tuple(namespaces)
         self._fallback = tuple(fallback)
-        self._pulse = None if operator is None else Pulse(cluster, operator, self._note)
-        self._shelves: list[Shelf] = []
+        self._heartbeat = None if operator is None else Heartbeat(cluster, operator, self._note)
+        self._caches: list[InformerCache] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._revision = 0
         self._world: World | None = None
@@ -82,8 +82,8 @@ class Reader:
             scopes: Sequence[str | None] = self._namespaces if kind.namespaced and self._namespaces else (None,)
             for scope in scopes:
                 self._add(kind, scope)
-        if self._pulse is not None:
-            self._start(self._pulse.run())
+        if self._heartbeat is not None:
+            self._start(self._heartbeat.run())
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -92,21 +92,21 @@ class Reader:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _add(self, kind: Kind, namespace: str | None) -> None:
-        shelf = Shelf(self._cluster, kind, KEPT[kind], self._note, namespace)
-        self._shelves.append(shelf)
-        self._start(shelf.run())
+        cache = InformerCache(self._cluster, kind, KEPT[kind], self._note, namespace)
+        self._caches.append(cache)
+        self._start(cache.run())
         if kind.namespaced and namespace is None and self._fallback:
-            self._start(self._narrow(shelf))
+            self._start(self._narrow(cache))
 
     def _start(self, work: Any) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
 
-    async def _narrow(self, shelf: Shelf) -> None:
+    async def _narrow(self, cache: InformerCache) -> None:
         """Show single namespaces where the person may not list a kind in all of them."""
-        await shelf.is_forbidden.wait()
+        await cache.is_forbidden.wait()
         for namespace in self._fallback:
-            self._add(shelf.kind, namespace)
+            self._add(cache.kind, namespace)
 
     def _note(self) -> None:
         self._revision += 1
@@ -140,25 +140,25 @@ class Reader:
             proposals=tuple(self._all(PROPOSALS).values()),
             gaps=tuple(self._gaps()),
             namespaces=self._shown(),
-            operator=None if self._pulse is None else self._pulse.sign,
+            operator=None if self._heartbeat is None else self._heartbeat.sign,
         )
 
     @property
     def heard(self) -> float:
         """When the API server last answered for every kind that it answers for, in POSIX seconds; 0 for never."""
         return min(
-            (shelf.heard for shelf in self._shelves if shelf.heard and not shelf.is_forbidden.is_set()), default=0.0
+            (cache.heard for cache in self._caches if cache.heard and not cache.is_forbidden.is_set()), default=0.0
         )
 
     def _all(self, kind: Kind) -> dict[Any, Any]:
         found: dict[Any, Any] = {}
-        for shelf in self.shelves_of(kind):
-            found |= shelf.objects
+        for cache in self.caches_of(kind):
+            found |= cache.objects
         return found
 
-    def shelves_of(self, kind: Kind) -> list[Shelf]:
-        """Return the shelves of a kind, one a scope."""
-        return [shelf for shelf in self._shelves if shelf.kind == kind]
+    def caches_of(self, kind: Kind) -> list[InformerCache]:
+        """Return the caches of a kind, one a scope."""
+        return [cache for cache in self._caches if cache.kind == kind]
 
     def _pods(self) -> tuple[PodRow, ...]:
         return tuple(self._all(PODS).values())
@@ -169,7 +169,7 @@ class Reader:
         On a large cluster that takes half a second, and pods change all the time. So a fleet is used for at least
         :data:`FLEET_REST` times as long as it took.
         """
-        version = tuple(shelf.changes for kind in (NODES, PODS) for shelf in self.shelves_of(kind))
+        version = tuple(cache.changes for kind in (NODES, PODS) for cache in self.caches_of(kind))
         if self._fleet is None or (self._fleet.version != version and time.monotonic() >= self._fleet.rests_until):
             began = time.monotonic()
             found = self._new_fleet()
@@ -178,19 +178,19 @@ class Reader:
         return self._fleet.fleet
 
     def _new_fleet(self) -> Fleet | None:
-        (nodes,) = self.shelves_of(NODES)
+        (nodes,) = self.caches_of(NODES)
         if nodes.gap is not None and nodes.gap.reason is not GapKind.UNREACHABLE:
             return None
         return read_fleet(nodes.objects.values(), map(_holding, self._pods()), load_gpu_types())
 
     def _gaps(self) -> Iterable[Gap]:
-        return (shelf.gap for shelf in self._shelves if shelf.gap is not None)
+        return (cache.gap for cache in self._caches if cache.gap is not None)
 
     def _shown(self) -> tuple[str, ...]:
         """The namespaces whose deployments are shown; empty for all."""
         if self._namespaces:
             return self._namespaces
-        whole_cluster = next((each for each in self.shelves_of(INFERENCE_DEPLOYMENTS) if each.namespace is None), None)
+        whole_cluster = next((each for each in self.caches_of(INFERENCE_DEPLOYMENTS) if each.namespace is None), None)
         forbidden = whole_cluster is not None and whole_cluster.is_forbidden.is_set()
         return self._fallback if forbidden else ()
 

@@ -10,12 +10,11 @@ from rich.text import Text
 
 from plimsoll.console.views.deployments import Line, lines_of
 from plimsoll.console.views.figures import Figures
-from plimsoll.console.views.fleet import TypeStrip, strips_of
+from plimsoll.console.views.fleet.page import TypeStrip, strips_of
 from plimsoll.console.views.frame import freshness_of
-from plimsoll.console.views.live_use import LiveUse, Sample
-from plimsoll.console.views.splits import split_words
+from plimsoll.console.views.load.live_use import LiveUse, Sample
 from plimsoll.console.views.summary import Summary, summary_of
-from plimsoll.console.views.words import UNKNOWN, count, dollars, gib, percent
+from plimsoll.console.views.words import UNKNOWN, count, dollars, gib, percent, split_words
 from plimsoll.console.views.world import World
 from plimsoll.domain.keys import ObjectKey
 
@@ -112,7 +111,7 @@ def _row(line: Line, use: LiveUse, now: float) -> tuple[RenderableType, ...]:
         Text("no estimate", style="bright_black") if figures is None else bar(figures),
         "" if figures is None else f"{gib(figures.upper)}/{gib(figures.budget)}",
         _gauge(use.kv, now),
-        _gauge(use.berths, now),
+        _gauge(use.sequence_slots, now),
         _number(use.waiting, now),
         row.summary or UNKNOWN,
         dollars(row.hourly_price),

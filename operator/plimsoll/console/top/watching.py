@@ -15,8 +15,8 @@ from plimsoll.console.settings import ConsoleSettings
 from plimsoll.console.sources.live import LiveSource, live_source
 from plimsoll.console.sources.reader import Reader
 from plimsoll.console.top.frame import picture
-from plimsoll.console.views.live_use import LiveUse, uses_of
-from plimsoll.console.views.pressure import asked_of, pods_of
+from plimsoll.console.views.load.live_use import LiveUse, uses_of
+from plimsoll.console.views.load.pressure import asked_of, pods_of
 from plimsoll.console.views.world import World
 from plimsoll.domain.keys import ObjectKey
 

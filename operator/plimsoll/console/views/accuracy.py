@@ -11,10 +11,9 @@ from enum import StrEnum
 from itertools import groupby
 
 from plimsoll.console.views.rows import Observed, PoolRow, Row
-from plimsoll.console.views.splits import split_words
-from plimsoll.console.views.words import UNKNOWN, count, gib
+from plimsoll.console.views.words import UNKNOWN, count, gib, split_words
 from plimsoll.domain.keys import ObjectKey
-from plimsoll.rebalance.learning import CapacityReading, error_percent_text
+from plimsoll.rebalance.law.learning import CapacityReading, error_percent_text
 
 CLOSE_PERMILLE = 50
 """An error of 5 %, up to which a figure counts as close."""

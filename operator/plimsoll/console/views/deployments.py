@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from plimsoll.console.drawing.bar import Bar, bar_of
 from plimsoll.console.drawing.scale import Scale, common_scale
-from plimsoll.console.views.paging import Part, part_of
-from plimsoll.console.views.query import first_of
+from plimsoll.console.views.paging import Part, first_of, part_of
 from plimsoll.console.views.rows import Row
 from plimsoll.console.views.states import State, state_of
 from plimsoll.console.views.world import World

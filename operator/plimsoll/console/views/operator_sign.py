@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from plimsoll.app.leadership import LAST_PASS_ANNOTATION
+from plimsoll.app.election.leadership import LAST_PASS_ANNOTATION
 from plimsoll.console.views.words import age, clock
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.times import from_rfc3339

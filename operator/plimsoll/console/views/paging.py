@@ -1,4 +1,4 @@
-"""Pages of a long list."""
+"""Pages of a long list, and parameters of a URL."""
 
 from __future__ import annotations
 
@@ -40,3 +40,9 @@ def part_of(items: Sequence[T], path: str, query: Mapping[str, tuple[str, ...]],
 def _number(query: Mapping[str, tuple[str, ...]]) -> int:
     text = (query.get("page") or ("1",))[0]
     return int(text) if text.isascii() and text.isdigit() and len(text) < 8 else 1  # noqa: PLR2004 - far beyond any list
+
+
+def first_of(query: Mapping[str, tuple[str, ...]], name: str) -> str:
+    """Return the first value of a parameter without surrounding blanks; empty where there is none."""
+    values = query.get(name) or ("",)
+    return values[0].strip()

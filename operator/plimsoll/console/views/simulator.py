@@ -9,10 +9,10 @@ from urllib.parse import urlencode
 
 from plimsoll.console.drawing.timeline import Axis, Curve, area, line, steps
 from plimsoll.console.views.words import UNKNOWN, count, gib, percent
-from plimsoll.rebalance.memory import FIRST_STARTUP_SECONDS
-from plimsoll.rebalance.policy import Mode
-from plimsoll.simulation.course import Happening, evenly
+from plimsoll.rebalance.state.memory import FIRST_STARTUP_SECONDS
+from plimsoll.rebalance.state.policy import Mode
 from plimsoll.simulation.presets import PRESETS, Preset
+from plimsoll.simulation.result import Happening, evenly
 from plimsoll.simulation.summary import clock
 
 Body = Mapping[str, Any]
@@ -23,7 +23,7 @@ _NUMBER_WIDTH = 16.0
 
 _KINDS = {
     Happening.CACHE_FULL: ("\u25b2", "the KV cache is full", "bad"),
-    Happening.BERTHS_FULL: ("\u25b2", "the berths are full", "bad"),
+    Happening.SLOTS_FULL: ("\u25b2", "the berths are full", "bad"),
     Happening.PREEMPTION: ("\u25b2", "preemption", "bad"),
     Happening.GAVE_UP: ("\u2717", "clients give up", "bad"),
     Happening.LOST: ("\u2717", "requests are lost", "bad"),
@@ -162,7 +162,7 @@ class Line:
     """One moment as text."""
 
     time: str
-    hold: str
+    kv_cache_in_use: str
     tokens: str
     running: str
     waiting: str
@@ -212,13 +212,13 @@ def answer_of(document: Body) -> Answer:
 
 def _charts(axis: Axis, moments: Sequence[Body]) -> Iterator[Chart]:
     at = [float(each["at"]) for each in moments]
-    hold, fullest = [float(each["hold"]) for each in moments], [float(each["fullest"]) for each in moments]
+    kv_cache_in_use, fullest = [float(each["hold"]) for each in moments], [float(each["fullest"]) for each in moments]
     yield Chart(
         "Hold: KV cache in use",
-        f"Of all replicas' KV cache at most {percent(max(hold))} is in use, of one replica's at most "
+        f"Of all replicas' KV cache at most {percent(max(kv_cache_in_use))} is in use, of one replica's at most "
         f"{percent(max(fullest))}.",
         "100 %",
-        (area(axis, at, hold, 1, "kv"), line(axis, at, fullest, 1, "fullest")),
+        (area(axis, at, kv_cache_in_use, 1, "kv"), line(axis, at, fullest, 1, "fullest")),
     )
     berths = [each["running"] / each["berths"] if each["berths"] else 0.0 for each in moments]
     most = max(moments, key=lambda each: int(each["running"]))
@@ -260,7 +260,7 @@ def _marks(axis: Axis, events: Sequence[Body]) -> Iterator[Mark]:
 def _line(moment: Body) -> Line:
     return Line(
         time=clock(float(moment["at"])),
-        hold=percent(moment["hold"]),
+        kv_cache_in_use=percent(moment["hold"]),
         tokens=f"{count(moment['held_tokens'])} / {count(moment['hold_tokens'])}",
         running=f"{count(moment['running'])} / {count(moment['berths'])}",
         waiting=count(moment["waiting"]),

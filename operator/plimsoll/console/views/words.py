@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from plimsoll.domain.outcomes import Split
 from plimsoll.domain.units import GIB
 
 UNKNOWN = "unknown"
@@ -57,3 +58,15 @@ def age(seconds: float | None) -> str:
 def clock(at: float | None) -> str:
     """A moment as date and time in UTC."""
     return UNKNOWN if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def split_words(split: Split) -> str:
+    """Return how a replica is divided over GPUs."""
+    words = [f"\u00d7 {split.tensor_parallel}"]
+    if split.pipeline_parallel > 1:
+        words.append(f"\u00d7 {split.pipeline_parallel} stages")
+    if split.data_parallel > 1:
+        words.append(f"\u00d7 {split.data_parallel} engines")
+    if split.expert_parallel:
+        words.append("whole experts")
+    return " ".join(words)

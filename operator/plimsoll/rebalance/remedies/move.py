@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from plimsoll.rebalance.decisions import DecisionReason, Move, Wait
-from plimsoll.rebalance.diagnose import Diagnosis, DiagnosisKind
+from plimsoll.rebalance.diagnosis.diagnose import Diagnosis, DiagnosisKind
 from plimsoll.rebalance.remedies.protocol import Ask, Offer
-from plimsoll.rebalance.situation import Situation
+from plimsoll.rebalance.state.decisions import DecisionReason, Move, Wait
+from plimsoll.rebalance.state.situation import Situation
 
 
 def move(diagnosis: Diagnosis, _: Situation, ask: Ask) -> Offer | Wait | None:

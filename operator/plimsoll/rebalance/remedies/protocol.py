@@ -11,9 +11,9 @@ from plimsoll.domain.proposals import Proposal, ProposalReason
 from plimsoll.domain.reasons import Numbers
 from plimsoll.placement.answers import Answer
 from plimsoll.placement.pools import Decision, Tenant
-from plimsoll.rebalance.decisions import AddReplica, Change, Wait
-from plimsoll.rebalance.diagnose import Diagnosis
-from plimsoll.rebalance.situation import Situation
+from plimsoll.rebalance.diagnosis.diagnose import Diagnosis
+from plimsoll.rebalance.state.decisions import AddReplica, Change, Wait
+from plimsoll.rebalance.state.situation import Situation
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from plimsoll.placement.pools import PoolState, Tenant
-from plimsoll.rebalance.decisions import Retune, Wait
-from plimsoll.rebalance.diagnose import PER_MINUTE, Diagnosis, DiagnosisKind
+from plimsoll.rebalance.diagnosis.diagnose import PER_MINUTE, Diagnosis, DiagnosisKind
+from plimsoll.rebalance.law.tuning import after_retune
 from plimsoll.rebalance.remedies.protocol import Ask, Offer
-from plimsoll.rebalance.situation import Situation
-from plimsoll.rebalance.tuning import after_retune
+from plimsoll.rebalance.state.decisions import Retune, Wait
+from plimsoll.rebalance.state.situation import Situation
 
 
 def retune(diagnosis: Diagnosis, situation: Situation, ask: Ask) -> Offer | Wait | None:

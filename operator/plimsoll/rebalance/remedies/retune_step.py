@@ -7,14 +7,14 @@ from dataclasses import replace
 
 from plimsoll.domain.reasons import Numbers
 from plimsoll.placement.pools import Pool, PoolState, Tenant
-from plimsoll.rebalance.capacity import ReplicaModel, capacity_of
-from plimsoll.rebalance.decisions import DecisionReason, Retune, Wait
-from plimsoll.rebalance.diagnose import MISSED_SECONDS, PER_MINUTE, Diagnosis, DiagnosisKind
+from plimsoll.rebalance.diagnosis.diagnose import MISSED_SECONDS, PER_MINUTE, Diagnosis, DiagnosisKind
 from plimsoll.rebalance.guard import may_change_step
+from plimsoll.rebalance.law.capacity import ReplicaModel, capacity_of
+from plimsoll.rebalance.law.step_size import Restep, larger_step, prompt_share, smaller_step, token_times
 from plimsoll.rebalance.remedies.protocol import Ask, Offer
-from plimsoll.rebalance.situation import Situation
-from plimsoll.rebalance.step_size import Restep, larger_step, prompt_share, smaller_step, token_times
-from plimsoll.rebalance.traffic import Lengths, Traffic
+from plimsoll.rebalance.signals.traffic import Lengths, Traffic
+from plimsoll.rebalance.state.decisions import DecisionReason, Retune, Wait
+from plimsoll.rebalance.state.situation import Situation
 
 _SLOW_PROMPTS = frozenset((DiagnosisKind.PREFILL_BOUND, DiagnosisKind.DECODE_BOUND, DiagnosisKind.HOST_BOUND))
 """Diagnoses that ask for more replicas because of a promised time: a larger step may make them superfluous."""

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from plimsoll.placement.pools import Tenant
-from plimsoll.rebalance.decisions import AddReplica, RemoveReplica, Wait
-from plimsoll.rebalance.diagnose import Diagnosis, DiagnosisKind
+from plimsoll.rebalance.diagnosis.diagnose import Diagnosis, DiagnosisKind
 from plimsoll.rebalance.remedies.protocol import Ask, Offer
-from plimsoll.rebalance.situation import Situation
+from plimsoll.rebalance.state.decisions import AddReplica, RemoveReplica, Wait
+from plimsoll.rebalance.state.situation import Situation
 
 _MORE = frozenset(
     (

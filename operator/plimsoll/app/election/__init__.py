@@ -1,0 +1,1 @@
+"""The lease of the one writer."""

@@ -1,0 +1,92 @@
+"""The allowances of one pass, from the hour, the cluster's switch and the fleet's budget.
+
+The clock and the time zone database say which maintenance windows are open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+
+from cronsim import CronSim
+
+from plimsoll.api.maintenance import Window, windows_of
+from plimsoll.api.v1alpha1 import RebalancingSpec
+from plimsoll.app.live.approving import is_change
+from plimsoll.app.settings import Settings
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.rebalance.decide import kind_of
+from plimsoll.rebalance.state.allowance import Allowance, Opening
+from plimsoll.rebalance.state.decisions import LoopDecision
+from plimsoll.rebalance.state.fleet_budget import COUNTED, FleetBudget
+from plimsoll.rebalance.state.history import ChangeHistory
+
+
+@dataclass(slots=True)
+class Allowances:
+    """The allowances of one pass. ``budget`` counts what is carried out while the pass goes on."""
+
+    suspended: bool
+    budget: FleetBudget
+    now: float
+
+    @staticmethod
+    def of(settings: Settings, histories: Iterable[tuple[ObjectKey, ChangeHistory]], now: float) -> Allowances:
+        """Begin a pass.
+
+        Args:
+            settings: the switch and the bound.
+            histories: the changes of every deployment, as its status has them.
+            now: POSIX seconds.
+        """
+        budget = FleetBudget.of(settings.rebalancing_moves_per_hour, histories, now)
+        return Allowances(settings.rebalancing_suspended, budget, now)
+
+    def of_deployment(self, key: ObjectKey, spec: RebalancingSpec) -> Allowance:
+        """Return what one deployment is allowed at its turn."""
+        return Allowance(self.suspended, opening_of(windows_of(spec), self.now), self.budget.spent(key))
+
+    def carried_out(self, key: ObjectKey, decision: LoopDecision) -> None:
+        """Count a decision that was carried out in this pass."""
+        if is_change(decision) and kind_of(decision) in COUNTED:
+            self.budget = self.budget.with_one_more(key)
+
+
+_MINUTE = 60
+_CLOCK_CHANGE_SECONDS = 3 * 3600
+"""No clock is changed by more than this. Where it is set back, an hour of the wall clock comes twice. So the search
+begins so long before or after the moment."""
+
+_REMEMBERED = 4096
+
+
+def opening_of(windows: Iterable[Window], now: float) -> Opening:
+    """Return whether one of the windows is open. Without any window, it is always.
+
+    Args:
+        windows: the windows of one deployment.
+        now: POSIX seconds.
+    """
+    each = [_opening(window, int(now // _MINUTE)) for window in windows]
+    if not each or any(opening.is_open for opening in each):
+        return Opening()
+    return Opening(is_open=False, opens_at=min(opening.opens_at for opening in each))
+
+
+@lru_cache(_REMEMBERED)
+def _opening(window: Window, minute: int) -> Opening:
+    """Return whether one window is open in a minute (of POSIX time). It opens and closes at full minutes."""
+    now = minute * _MINUTE
+    last = next((at for at in _times(window, now + _CLOCK_CHANGE_SECONDS, reverse=True) if at <= now), None)
+    if last is not None and now < last + window.seconds:
+        return Opening()
+    following = (at for at in _times(window, now - _CLOCK_CHANGE_SECONDS) if at > now)
+    return Opening(is_open=False, opens_at=next(following))  # the rarest day, a Sunday that is 29 February, comes again
+
+
+def _times(window: Window, start: float, *, reverse: bool = False) -> Iterable[float]:
+    """Yield the times at which a window opens, in POSIX seconds, from a moment on."""
+    begin = datetime.fromtimestamp(start, UTC).astimezone(window.zone)
+    return (at.timestamp() for at in CronSim(window.schedule, begin, reverse=reverse))

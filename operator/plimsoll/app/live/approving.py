@@ -1,0 +1,66 @@
+"""Which changes of the live loop are carried out at once, and which ones people are asked about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeGuard, get_args
+
+from plimsoll.domain.proposals import Proposal
+from plimsoll.placement.hypothesis import WhatIf
+from plimsoll.placement.pools import Decision
+from plimsoll.rebalance.decide import Decided
+from plimsoll.rebalance.inbox import AnsweredProposals, PendingProposals, Vote, proposal_id
+from plimsoll.rebalance.state.decisions import Change, LoopDecision
+from plimsoll.rebalance.state.policy import RebalancePolicy
+
+_CHANGES: tuple[type, ...] = get_args(Change)
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """A change that was found and can be approved: what is decided ``now``, and what would be ``then``.
+
+    ``proposal`` describes it. Where it has changes of others, they come first.
+    """
+
+    id: str
+    now: Decision
+    then: Decision
+    change: Change
+    proposal: Proposal | None = None
+
+
+def is_change(decision: LoopDecision) -> TypeGuard[Change]:
+    """Whether a decision changes something."""
+    return isinstance(decision, _CHANGES)
+
+
+def is_carried_out(policy: RebalancePolicy, decided: Decided) -> bool:
+    """Whether the policy lets the loop make this change without an approval."""
+    has_place = decided.answer is not None and is_change(decided.decision)
+    return has_place and policy.carries_out(decided.decision)
+
+
+def offered_by(decided: Decided, what_if: WhatIf, pending: PendingProposals | None) -> Offered | None:
+    """Return the change that people may decide: one with a destination, or one that others can make room for."""
+    if pending is None:
+        return None
+    change, answer, now = decided.decision, decided.answer, what_if.decision
+    if decided.room is not None:
+        return _offered(pending, decided.room.change, now, decided.room.then, decided.proposal)
+    if answer is None or not is_change(change):
+        return None
+    return _offered(pending, change, now, answer.decision, decided.proposal)
+
+
+def _offered(
+    pending: PendingProposals, change: Change, now: Decision, then: Decision, proposal: Proposal | None
+) -> Offered:
+    return Offered(proposal_id(pending.uid, pending.generation, change, now, then), now, then, change, proposal)
+
+
+def approval_of(
+    offered: Offered | None, pending: PendingProposals | None, answered: AnsweredProposals, now: float
+) -> Vote | None:
+    """Return the approval that lets the loop make this change now."""
+    return None if pending is None or offered is None else pending.approval(answered, offered.id, now)

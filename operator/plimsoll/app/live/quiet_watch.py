@@ -1,0 +1,101 @@
+"""How long no request has come when a process of the operator begins, from a source that keeps samples.
+
+It is asked once for each object, at its first reading. From then on the process sees for itself. A status could say the
+same, and anybody who may write statuses could scale a deployment to zero with it. Samples are evidence.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol, runtime_checkable
+
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.engines.metrics import EngineMetrics
+from plimsoll.rebalance.signals.gateway import GatewayQueue
+from plimsoll.rebalance.signals.idle import LONGEST_HOLE_SECONDS, Quiet
+from plimsoll.rebalance.signals.look_back import quiet_before
+from plimsoll.rebalance.signals.metrics import PodSignals
+
+LONGEST_SECONDS = 86_400.0
+"""How far back is read at most. A day of one engine's samples with scrapes of 15 s is about a megabyte."""
+
+REVERSAL_SHARE = 1.5
+"""A reversal makes the idle time half as long again, and a second one stops removals."""
+
+
+@dataclass(frozen=True, slots=True)
+class IdleWanted:
+    """How long no request may have come."""
+
+    idle_seconds: float
+
+    @property
+    def seconds(self) -> int:
+        """How far back to read."""
+        return math.ceil(min(LONGEST_SECONDS, REVERSAL_SHARE * self.idle_seconds + LONGEST_HOLE_SECONDS))
+
+
+@dataclass(frozen=True, slots=True)
+class IdleQuestion:
+    """One question about an object.
+
+    ``pods`` are those that are ready. ``skew`` is how far the source's clock is ahead of ``now``, which is in POSIX
+    seconds.
+    """
+
+    wanted: IdleWanted | None
+    pods: Collection[str]
+    inference_pool: str
+    metrics: EngineMetrics
+    now: float
+    skew: float
+
+
+@runtime_checkable
+class QuietReader(Protocol):
+    """A source that keeps samples. A failure is no answer."""
+
+    def scrapes_before(
+        self, namespace: str, deployment: str, metrics: EngineMetrics, *, until: float, seconds: float
+    ) -> Mapping[str, PodSignals] | None:
+        """Return the samples of all pods of the InferenceDeployment, also of pods that are gone, up to ``until``."""
+        ...
+
+    def read_queue(self, namespace: str, pool: str, *, now: float, window_seconds: int) -> GatewayQueue:
+        """Read the queue of an InferencePool's gateway over a time."""
+        ...
+
+
+@dataclass(slots=True)
+class QuietWatch:
+    """The answers by object. Each object is asked about by one thread at a time."""
+
+    known: dict[ObjectKey, Quiet | None] = field(default_factory=dict)
+
+    def before(self, reader: object, key: ObjectKey, asked: IdleQuestion) -> Quiet | None:
+        """Return when a request came last before this process began; None where nothing shows it."""
+        if asked.wanted is None or not asked.pods or not isinstance(reader, QuietReader):
+            return None
+        if key not in self.known:
+            self.known[key] = None  # a question that fails is not asked again
+            self.known[key] = _asked(reader, key, asked, asked.wanted)
+        return self.known[key]
+
+
+def _asked(reader: QuietReader, key: ObjectKey, asked: IdleQuestion, wanted: IdleWanted) -> Quiet | None:
+    until = asked.now + asked.skew
+    found = reader.scrapes_before(key.namespace, key.name, asked.metrics, until=until, seconds=wanted.seconds)
+    if not found:
+        return None
+    queue = None
+    if asked.inference_pool:
+        queue = reader.read_queue(key.namespace, asked.inference_pool, now=asked.now, window_seconds=wanted.seconds)
+    return quiet_before({pod: _shifted(each, asked.skew) for pod, each in found.items()}, asked.pods, queue, asked.now)
+
+
+def _shifted(signals: PodSignals, skew: float) -> PodSignals:
+    """Return the samples with times of our own clock."""
+    samples = tuple(replace(each, at=each.at - skew) for each in signals.samples) if skew else signals.samples
+    return replace(signals, samples=samples)

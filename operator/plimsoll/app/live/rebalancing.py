@@ -1,0 +1,468 @@
+"""One turn of the live loop for one object: collect the input, ask the core, return a target and a report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from plimsoll.adapters.readings import Reading
+from plimsoll.api.v1alpha1 import (
+    InferenceDeploymentSpec,
+    MovesMode,
+    RebalancingMode,
+    RebalancingSpec,
+    ScaleOwner,
+    WakeSignal,
+)
+from plimsoll.app.live.approving import Offered, approval_of, is_carried_out, is_change, offered_by
+from plimsoll.app.reading.objects import Surroundings
+from plimsoll.app.record.reading import Record
+from plimsoll.app.record.values import answered_of
+from plimsoll.app.watch.scale_writes import LEAST_CHANGES
+from plimsoll.domain.outcomes import MemoryEstimate
+from plimsoll.domain.proposals import Proposal
+from plimsoll.domain.times import to_rfc3339
+from plimsoll.placement.answers import Answer
+from plimsoll.placement.hypothesis import WhatIf
+from plimsoll.placement.other_steps import OtherStep
+from plimsoll.rebalance.decide import Decided, decide, kind_of
+from plimsoll.rebalance.figures import LiveFigures, live_figures
+from plimsoll.rebalance.inbox import AnsweredProposals, PendingProposals
+from plimsoll.rebalance.law.capacity import ReplicaModel
+from plimsoll.rebalance.signals.load import LoadSummary, summarize
+from plimsoll.rebalance.signals.metrics import SignalState
+from plimsoll.rebalance.state.allowance import Allowance
+from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, LoopDecision, RemoveReplica, Retune, Wait
+from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.state.memory import Learned, LoopMemory
+from plimsoll.rebalance.state.policy import Mode, RebalancePolicy
+from plimsoll.rebalance.state.situation import DeclaredNeed, PlacementState, Situation
+from plimsoll.rebalance.why import sentence
+from plimsoll.render.proposal_words import proposal_sentence
+from plimsoll.render.report import RebalancingReport
+
+UNBOUNDED_REPLICAS = 1000
+"""The upper limit if the user gives none, which only Recommend mode and an external scaler allow."""
+
+IDLE_SECONDS = 1800
+"""How long no request may have come before nothing runs, if the user gives no time. The cost of a start is minutes, and
+a change that is taken back within half an hour is a flip (:mod:`plimsoll.rebalance.state.history`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The state of the live loop for one object, read from its status.
+
+    ``approved`` means that people have approved the target in Recommend mode. ``answered`` holds people's answers.
+    ``memory`` is what this process remembers, and ``learned`` the part of it that the status keeps.
+    """
+
+    base_replicas: int
+    target_replicas: int
+    history: ChangeHistory
+    last_change: str | None = None
+    approved: bool = False
+    answered: AnsweredProposals = field(default_factory=AnsweredProposals)
+    memory: LoopMemory = field(default_factory=LoopMemory, compare=False, repr=False)
+    learned: Learned | None = None
+
+    @staticmethod
+    def read(
+        spec: InferenceDeploymentSpec,
+        record: Record,
+        declared: int | None = None,
+        *,
+        came_back: bool = False,
+    ) -> Standing:
+        """Read it from the record. A new ``spec.replicas`` is the user's decision: the target starts again from it.
+
+        Args:
+            spec: what the user wrote.
+            record: the status.
+            declared: replaces ``spec.replicas`` where the planner has chosen the number.
+            came_back: whether the spec was changed and changed back since the status was written. People scale a
+                deployment without replicas to 0 and back, because a write of the same number is none, and both writes
+                may come before the next pass.
+        """
+        entry, base = record.status.rebalancing, spec.replicas if declared is None else declared
+        learned = record.learned
+        memory = LoopMemory() if learned is None else LoopMemory.of(learned)
+        if entry is None:
+            return Standing(base, base, record.history, memory=memory, learned=learned)
+        target, approved = entry.target_replicas, spec.rebalancing.mode is RebalancingMode.RECOMMEND and entry.approved
+        is_ours = spec.rebalancing.mode is RebalancingMode.AUTO or approved
+        if spec.rebalancing.scale is ScaleOwner.EXTERNAL or (target == 0 and came_back):
+            target = None
+        if not is_ours or entry.base_replicas != base or target is None:
+            target, approved = base, False
+        changes = record.history, entry.last_change
+        return Standing(base, target, *changes, bool(approved), answered_of(entry), memory, learned)
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """The placement as it runs.
+
+    Attributes:
+        figures: the estimate on the placed GPU. None: unknown, or about to change with the spec; then nothing is moved.
+        model: the speed of one replica. None: unknown; then the KV cache and the queue decide.
+        most_sequences: the most requests at the same time that the engine could be given. None: unknown, or other
+            settings did not come up here and are not tried again yet; then the number stays.
+        pool: the pool that these are about.
+        moving: an old pool still serves in place of a new one. The signals then describe both pools, so nothing is
+            decided until the move is over.
+        retuning: engines get other settings by the loop's own decision, and have time to serve with these.
+        rolling: engines are replaced by others with another template, whoever decided that.
+        steps: finds the other steps that the engines could be given.
+        generates: whether the engines generate. What pools leaves nothing in the KV cache by which load shows.
+        mounts_alone: more than one replica cannot mount its volumes.
+    """
+
+    figures: MemoryEstimate | None = None
+    model: ReplicaModel | None = None
+    most_sequences: int | None = None
+    pool: str = ""
+    moving: bool = False
+    retuning: bool = False
+    rolling: bool = False
+    generates: bool = True
+    mounts_alone: bool = False
+    steps: Callable[[], tuple[OtherStep, ...]] = field(default=tuple, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The result of a turn: the state to remember, what to report, and what becomes of the plan.
+
+    ``answer`` replaces what the plan decided for the object; None: the plan stays as it is. ``detail`` adds what the
+    decision's own sentence does not contain: why Prometheus gave no answer. ``offered_id`` is the id of a change that
+    is only proposed and has a destination, ``offered`` describes it. ``hints`` say what is not as the spec expects it.
+    """
+
+    standing: Standing
+    decision: LoopDecision
+    proposal: Proposal | None = None
+    detail: str = ""
+    answer: Answer | None = field(default=None, compare=False, repr=False)
+    decided: Decided | None = field(default=None, compare=False, repr=False)
+    figures: LiveFigures | None = field(default=None, compare=False, repr=False)
+    offered_id: str | None = None
+    offered: Offered | None = field(default=None, compare=False, repr=False)
+    hints: tuple[str, ...] = ()
+
+    @property
+    def is_rejected(self) -> bool:
+        """Whether somebody rejected the change that this turn would propose."""
+        return self.offered_id is not None and self.standing.answered.refuses(self.offered_id)
+
+    @property
+    def acted(self) -> bool:
+        """Whether the decision is a change that is carried out in this pass."""
+        return self.answer is not None
+
+    @property
+    def asks_others(self) -> bool:
+        """Whether the change has a place only once others have made room."""
+        return self.proposal is not None and bool(self.proposal.changes)
+
+    def report(
+        self, previous: Record, mode: RebalancingMode, *, sized: bool = False, namespace: str = ""
+    ) -> RebalancingReport:
+        """Return the status part. An unchanged decision keeps its first message: live figures belong in metrics.
+
+        What else the decision is about is no live figure: another change that waits, another time at which a
+        maintenance window opens, or another fault of Prometheus gives another message. ``sized`` means that the planner
+        chose the number of replicas. The names of others are shown in their own ``namespace`` only.
+        """
+        entry = previous.status.rebalancing
+        kind, reason = type(self.decision).__name__, self.decision.reason.value
+        now = (kind, reason, self.standing.target_replicas)
+        same = entry is not None and (entry.decision, entry.reason, entry.target_replicas) == now
+        message = self._words()
+        if entry is not None and same and not self.acted and all(each in entry.message for each in self._subjects()):
+            message = entry.message
+        proposes = (is_change(self.decision) or self.asks_others) and not self.acted and not self.is_rejected
+        standing = self.standing
+        words = _proposal(self.decision, message, standing.target_replicas, mode, sized=sized)
+        if self.proposal is not None and self.asks_others:
+            words = f"{words} Room for it: {proposal_sentence(self.proposal, namespace)}".lstrip()
+        return RebalancingReport(
+            decision=kind,
+            reason=reason,
+            message=message,
+            proposal=words if proposes else None,
+            proposal_id=self.offered_id if proposes else None,
+            base_replicas=standing.base_replicas,
+            target_replicas=standing.target_replicas,
+            changes=standing.history.changes,
+            last_change=standing.last_change,
+            learned=standing.learned,
+            diagnosis=None if self.decided is None else self.decided.kind.value,
+            approved=standing.approved,
+            answered=standing.answered,
+            hints=self.hints,
+        )
+
+    def _subjects(self) -> tuple[str, ...]:
+        """Return what a message of this decision names."""
+        numbers = dict(self.decision.numbers)
+        named = (str(numbers.get(name, "")) for name in ("opens", "wanted", "how"))
+        return *named, self.detail
+
+    def _words(self) -> str:
+        return f"{sentence(self.decision)} {self.detail}." if self.detail else sentence(self.decision)
+
+
+def take_turn(
+    spec: InferenceDeploymentSpec,
+    standing: Standing,
+    running: Running,
+    around: Surroundings,
+    reading: Reading,
+    what_if: WhatIf,
+    *,
+    now: float,
+    pending: PendingProposals | None = None,
+    allowance: Allowance | None = None,
+    contested: bool = False,
+) -> Turn:
+    """Ask the core once. In Auto mode a change updates the standing and the plan; else it is only reported.
+
+    An approved change is carried out as in Auto mode.
+
+    Args:
+        spec: what the user wrote.
+        standing: the state of the loop.
+        running: the placement as it runs.
+        around: the pods.
+        reading: the latest signals.
+        what_if: answers what the object would get for a change.
+        now: POSIX seconds.
+        pending: the proposals of this object that stand, and people's answers. None: nobody can approve anything.
+        allowance: what the hour and the rest of the cluster allow. None: everything.
+        contested: whether others keep changing ``spec.replicas``.
+
+    Raises:
+        HypothesisFailed: the object cannot be planned with the change.
+    """
+    floor = 0 if spec.total_concurrency is None else standing.base_replicas
+    ceiling = 1 if running.mounts_alone else UNBOUNDED_REPLICAS
+    policy = replace(policy_of(spec, floor, ceiling), contested=contested)
+    history = standing.history.clamped(now)
+    situation = Situation(
+        _need_of(running.figures),
+        _placement(standing, running, around, what_if),
+        load_of(running, around, reading, policy, history, now=now),
+        history,
+        now,
+        policy,
+        standing.memory.about(running.pool),
+        allowance or Allowance(),
+    )
+    decided = decide(situation, what_if)
+    standing = replace(standing, history=history, memory=decided.memory, learned=_worth_writing(standing, decided))
+    turn = _answered(
+        spec, policy, replace(standing, answered=_heard(standing, pending, now)), decided, what_if, pending, now
+    )
+    if not turn.acted and decided.decision.reason is DecisionReason.METRICS_UNAVAILABLE:
+        turn = replace(turn, detail=reading.error or (reading.gateway.error if reading.gateway else ""))
+    figures = live_figures(situation, decided, turn.standing.target_replicas)
+    return replace(
+        turn, decided=decided, figures=figures, hints=hints_of(spec.rebalancing, reading, contested=contested)
+    )
+
+
+def _heard(standing: Standing, pending: PendingProposals | None, now: float) -> AnsweredProposals:
+    return standing.answered if pending is None else pending.heard(standing.answered, now)
+
+
+def _answered(
+    spec: InferenceDeploymentSpec,
+    policy: RebalancePolicy,
+    standing: Standing,
+    decided: Decided,
+    what_if: WhatIf,
+    pending: PendingProposals | None,
+    now: float,
+) -> Turn:
+    """Carry the decision out where the spec or a person allows it; else offer it."""
+    offered = offered_by(decided, what_if, pending)
+    vote = None if decided.answer is None else approval_of(offered, pending, standing.answered, now)
+    if vote is None and not is_carried_out(policy, decided):
+        known = None if offered is None else offered.id
+        return Turn(standing, decided.decision, decided.proposal, offered_id=known, offered=offered)
+    if vote is None:
+        return _carried_out(standing, decided, now)
+    turn = _carried_out(standing, decided, now, f" Approved by {vote.by}.")
+    return replace(turn, standing=_approved(spec, turn.standing, standing.answered.with_carried_out(vote)))
+
+
+def _carried_out(standing: Standing, decided: Decided, now: float, who: str = "") -> Turn:
+    decision, answer = decided.decision, decided.answer
+    assert answer is not None  # noqa: S101 - checked by the callers
+    assert is_change(decision)  # noqa: S101 - checked by the callers
+    replicas = answer.tenant.request.replicas
+    moved_on = replace(
+        standing,
+        target_replicas=replicas,
+        memory=standing.memory.after_retune() if isinstance(decision, Retune) else standing.memory,
+        history=standing.history.recorded(Mark(now, kind_of(decision), decision.reason.value, replicas)),
+        last_change=f"{to_rfc3339(now)}: {sentence(decision)}{who}",
+    )
+    return Turn(moved_on, decision, decided.proposal, answer=answer)
+
+
+def _approved(spec: InferenceDeploymentSpec, standing: Standing, answered: AnsweredProposals) -> Standing:
+    """Return the standing after an approved change. In Recommend mode the status says whose number the target is."""
+    is_peoples = spec.rebalancing.mode is RebalancingMode.RECOMMEND
+    return replace(
+        standing, approved=is_peoples and standing.target_replicas != standing.base_replicas, answered=answered
+    )
+
+
+def _worth_writing(standing: Standing, decided: Decided) -> Learned | None:
+    """Return what the status shall say was learned. Small differences are not worth a write."""
+    known, now = standing.learned, decided.memory.learned
+    if known is None and now == Learned(now.pool):
+        return None
+    return known if known is not None and now.is_like(known) else now
+
+
+def _placement(standing: Standing, running: Running, around: Surroundings, what_if: WhatIf) -> PlacementState:
+    figures, pods = running.figures, [pod for some in around.pods.values() for pod in some if not pod.ended]
+    serving = [pod.ready_since for pod in pods if pod.ready and pod.ready_since is not None]
+    starting = (pod.bound_since for pod in pods if not pod.ready and not pod.terminating)
+    return PlacementState(
+        replicas=standing.target_replicas,
+        ready=len(around.ready_pods()),
+        kv_capacity_tokens=figures.kv_capacity_tokens if figures else 0,
+        budget_bytes_per_gpu=figures.budget_bytes if figures else 0,
+        model=running.model,
+        most_sequences=running.most_sequences,
+        steps=running.steps,
+        starting_since=tuple(since for since in starting if since is not None),
+        settled_since=max(serving, default=None),
+        startup_seconds=_slowest_start(around),
+        new_replicas=what_if.new_replicas,
+        moving=running.moving,
+        has_states=figures is not None and figures.max_sequences is not None,
+        updating=sum(not pod.terminating for pod in pods) > standing.target_replicas,
+        retuning=running.retuning,
+        rolling=running.rolling,
+        generates=running.generates,
+    )
+
+
+def _need_of(figures: MemoryEstimate | None) -> DeclaredNeed:
+    """The declared need. An admin's memory override has priority over the engine's report, as in the placement.
+
+    Without an override the expected need counts: a placement that only probably fits was chosen because there was no
+    better one.
+    """
+    if figures is None:
+        return DeclaredNeed(0, 0)
+    if figures.forced_bytes is not None:
+        return DeclaredNeed(0, figures.forced_bytes)
+    return DeclaredNeed(figures.kv_needed_tokens, figures.expected_bytes)
+
+
+def policy_of(spec: InferenceDeploymentSpec, floor: int = 0, ceiling: int = UNBOUNDED_REPLICAS) -> RebalancePolicy:
+    """The user's limits as the core's policy.
+
+    Fewer replicas than ``floor`` do not hold ``totalConcurrency``. More than ``ceiling`` cannot mount the volumes.
+    """
+    given, scales = spec.rebalancing, spec.rebalancing.scale is not ScaleOwner.EXTERNAL
+    most = UNBOUNDED_REPLICAS if given.max_replicas is None or not scales else given.max_replicas
+    most = min(most, ceiling) if scales else most
+    return RebalancePolicy(
+        mode=Mode(given.mode.value),
+        min_replicas=min(max(given.min_replicas, floor), most) if scales else 0,
+        max_replicas=most,
+        changes_per_hour=given.changes_per_hour,
+        window_seconds=given.window_seconds,
+        cooldown_seconds=given.cooldown_seconds,
+        reversals_per_hour=given.reversals_per_hour,
+        asks_before_moves=given.moves is MovesMode.RECOMMEND,
+        idle_seconds=(given.idle_seconds or IDLE_SECONDS) if may_sleep(given) else None,
+        wakes=may_sleep(given) and given.gateway is not None and given.wake is not WakeSignal.MANUAL,
+        scales=scales,
+    )
+
+
+def may_sleep(given: RebalancingSpec) -> bool:
+    """Whether the user lets the loop take the last replica away."""
+    is_ours = given.mode is RebalancingMode.AUTO and given.scale is not ScaleOwner.EXTERNAL
+    return is_ours and given.min_replicas == 0
+
+
+def hints_of(given: RebalancingSpec, reading: Reading, *, contested: bool) -> tuple[str, ...]:
+    """Return hints for people: the things that are not as the spec expects them."""
+    return (*_about_gateway(given, reading), *_about_days(reading), *((_CONTESTED,) if contested else ()))
+
+
+def _about_gateway(given: RebalancingSpec, reading: Reading) -> tuple[str, ...]:
+    """Return why the gateway's queue does not count. The other signals decide without it."""
+    queue = reading.gateway
+    if given.gateway is None or queue is None or queue.is_known or reading.state is not SignalState.FRESH:
+        return ()
+    return (f"Requests that wait at the gateway are not counted: {queue.error}",)
+
+
+def _about_days(reading: Reading) -> tuple[str, ...]:
+    """Return why nothing is expected from the days before. The arrivals of today decide without them."""
+    return (f"Nothing is expected from the days before: {reading.season_error}.",) if reading.season_error else ()
+
+
+_CONTESTED = (
+    f"spec.replicas was changed {LEAST_CHANGES} times within an hour, so the live loop adds and removes nothing until "
+    "it stays for an hour. If another controller scales this InferenceDeployment, set spec.rebalancing.scale to "
+    "External, or remove that controller."
+)
+
+
+def load_of(
+    running: Running,
+    around: Surroundings,
+    reading: Reading,
+    policy: RebalancePolicy,
+    history: ChangeHistory,
+    *,
+    now: float,
+) -> LoadSummary:
+    """The load of one object from its latest reading."""
+    ready = around.ready_pods()
+    load = summarize(
+        tuple(reading.pods.values()),
+        [pod.name for pod in ready],
+        now,
+        window_seconds=policy.window_seconds,
+        capacity_tokens=running.figures.kv_capacity_tokens if running.figures else 0,
+        ready_since={pod.name: pod.ready_since for pod in ready if pod.ready_since is not None},
+        removed_at=history.last(ChangeKind.REMOVE, ChangeKind.RETUNE, ChangeKind.MOVE),
+        available=reading.state is SignalState.FRESH,
+        gateway=reading.gateway,
+    )
+    return replace(load, gpus=reading.gpus, season=reading.season, quiet_before=reading.quiet_before)
+
+
+def _slowest_start(around: Surroundings) -> float | None:
+    seen = [pod.startup_seconds for pod in around.ready_pods() if pod.startup_seconds is not None]
+    return max(seen, default=None)
+
+
+def _proposal(decision: LoopDecision, message: str, replicas: int, mode: RebalancingMode, *, sized: bool) -> str:
+    field_name = "spec.minReplicas" if sized else "spec.replicas"
+    match decision:
+        case AddReplica(count=count):
+            return f"Set {field_name} to {replicas + count}. {message}"
+        case RemoveReplica(count=count):
+            return f"Set {field_name} to {replicas - count}. {message}"
+        case Retune(step_tokens=tokens) if tokens:
+            return f"Set spec.engine.maxBatchedTokens to {tokens}. {message}"
+        case Retune(sequences=sequences):
+            return f"Set spec.engine.maxSequences to {sequences}. {message}"
+        case Wait():
+            return ""
+        case _:
+            switch = "moves" if mode is RebalancingMode.AUTO else "mode"
+            return f"Set spec.rebalancing.{switch} to Auto to move. {message}"

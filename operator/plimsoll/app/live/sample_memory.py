@@ -1,0 +1,130 @@
+"""The samples of one object's pods, kept from reading to reading: only what is new is read.
+
+Young samples are kept as they were scraped. Older ones are thinned, because they show a trend and no moment.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from plimsoll.adapters.impossible_numbers import settled
+from plimsoll.rebalance.signals.load import CLOCK_TOLERANCE_SECONDS
+from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals
+
+WHOLE_SECONDS = 150
+"""Samples up to this age are kept as they were scraped: the usual window of 120 s, and two scrapes of 15 s."""
+
+THINNED_SECONDS = 60.0
+"""The longest hole that thinning may make: the longest that a window may have and still be covered."""
+
+SPARE_SECONDS = 40
+"""How much longer than the wanted time samples are kept, so that the first one within it has one before it."""
+
+MOST_SAMPLES = 2048
+"""The most samples of a pod that are kept, the newest ones: 1440 of a day, and 150 of a scrape each second. A page may
+give each of its series a time of its own, and every pass looks at them all."""
+
+OVERLAP_SECONDS = 15
+"""How far before a pod's last sample the next reading begins: a reading may have come in the middle of a scrape."""
+
+LATE_SECONDS = 90
+"""How late a sample may arrive and still be read, e.g. by remote write. The 60 s of the oldest usable sample, and two
+scrapes of 15 s. Without this bound, one pod that is not scraped any more would make every reading long."""
+
+SAME_SCRAPE_SECONDS = 0.5
+"""How much the time of one scrape may differ between two readings, because the server's clock is read each time."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodMemory:
+    """One pod's samples in the order of their times, and when it was last read, in POSIX seconds."""
+
+    samples: tuple[EngineSample, ...]
+    read_at: float
+
+
+MOST_DEPARTED = 32
+"""How many pods that are gone are remembered, at least; as many as there are pods now, where these are more."""
+
+
+Memory = Mapping[str, PodMemory]
+"""The pods of one object by name."""
+
+
+class Question(NamedTuple):
+    """Pods that are read together, and how far back."""
+
+    pods: tuple[str, ...]
+    window_seconds: int
+
+
+def questions(memory: Memory, pods: Collection[str], window_seconds: int, now: float) -> list[Question]:
+    """Return what to read of the pods: all of the window for new ones, and what is new for those that are known."""
+    known = {pod: _begin(memory[pod]) for pod in pods if pod in memory and memory[pod].read_at <= now}
+    new = tuple(pod for pod in pods if pod not in known)
+    asked = [Question(new, window_seconds)] if new else []
+    if known:
+        asked.append(Question(tuple(known), min(window_seconds, math.ceil(now - min(known.values())))))
+    return asked
+
+
+def _begin(known: PodMemory) -> float:
+    """Return the time from which a known pod is read again."""
+    latest = known.samples[-1].at if known.samples else 0.0
+    return max(latest, known.read_at - LATE_SECONDS) - OVERLAP_SECONDS
+
+
+def remembered(
+    memory: Memory, read: Mapping[str, PodSignals], pods: Collection[str], window_seconds: int, now: float
+) -> dict[str, PodMemory]:
+    """Return the memory after a reading of all the pods.
+
+    Pods that are not among them are remembered as long as their samples are young enough: their requests still show
+    how long requests are.
+    """
+    oldest = now - window_seconds - SPARE_SECONDS
+    kept = _departed(memory, pods, oldest)
+    for pod in pods:
+        before = memory[pod].samples if pod in memory else ()
+        merged = _merged(before, read[pod].samples if pod in read else (), now)
+        kept[pod] = PodMemory(_thinned([each for each in merged if each.at >= oldest], now - WHOLE_SECONDS), now)
+    return kept
+
+
+def _departed(memory: Memory, pods: Collection[str], oldest: float) -> dict[str, PodMemory]:
+    """Return the pods that are gone, those that left last first, with the samples that are not too old."""
+    gone = {}
+    for pod in memory.keys() - set(pods):
+        young = tuple(each for each in memory[pod].samples if each.at >= oldest)
+        if young:
+            gone[pod] = PodMemory(young, memory[pod].read_at)
+    latest = sorted(gone, key=lambda pod: gone[pod].samples[-1].at, reverse=True)
+    return {pod: gone[pod] for pod in latest[: max(MOST_DEPARTED, len(pods))]}
+
+
+def signals_of(memory: Memory) -> dict[str, PodSignals]:
+    """Return the remembered samples of each pod that has any. A lone impossible number is left out."""
+    return {pod: PodSignals(pod, settled(known.samples)) for pod, known in memory.items() if known.samples}
+
+
+def _merged(before: Sequence[EngineSample], read: Sequence[EngineSample], now: float) -> list[EngineSample]:
+    """Return both in order. What was read again replaces what was known.
+
+    A known sample from the future shows that our own clock was set back: its time means nothing any more.
+    """
+    newest = sorted(read, key=lambda sample: sample.at)
+    end = newest[0].at - SAME_SCRAPE_SECONDS if newest else math.inf
+    return [*(each for each in before if each.at < end and each.at <= now + CLOCK_TOLERANCE_SECONDS), *newest]
+
+
+def _thinned(ordered: Sequence[EngineSample], until: float) -> tuple[EngineSample, ...]:
+    """Return the samples, with no more of those before ``until`` than are needed to keep holes short."""
+    kept: list[EngineSample] = []
+    for index, sample in enumerate(ordered):
+        following = ordered[index + 1].at if index + 1 < len(ordered) else math.inf
+        if not kept or sample.at >= until or following - kept[-1].at > THINNED_SECONDS:
+            kept.append(sample)
+    return tuple(kept[-MOST_SAMPLES:])

@@ -1,0 +1,322 @@
+"""Shares the time for planning: nobody waits for the many, costly or often changed deployments of somebody else.
+
+In each pass only so much CPU time goes to deployments that are new, have changed, or took long in the pass before.
+Those beyond it wait for the next pass, and nothing of them changes meanwhile. Namespaces that took the least time
+lately come first, and in each of them the higher priority, and then what was cheap. What had a turn without an answer,
+because its model is still being read, for example, goes behind. All others cost nearly nothing:
+their answers are used again.
+
+A namespace that took much time lately makes way for one that took little: it waits for the next pass if such a
+neighbour is in this pass, or asks for the next one. It makes way every other pass at most.
+
+No namespace is planned far ahead of its writes: what is decided and not written yet is decided anew in each pass.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from heapq import heapify, heappop, heapreplace
+from typing import TypeVar
+
+from plimsoll.app.plan.case import Case
+from plimsoll.domain.public_words import ConditionReason
+from plimsoll.render.report import Problem
+
+T = TypeVar("T")
+
+SECONDS = 0.25
+"""CPU seconds of a pass for deployments that are new or have changed. A pass in which nothing changes takes 0.15 s with
+1,000 deployments, and placing 1,000 new ones of 20 kinds takes 2 s (``python -m benchmarks.planning.passes``)."""
+
+ANSWERED_SECONDS = 1.0
+"""The same for deployments that have not changed and took long in the pass before: where a live loop asks for other
+places in each pass, or engines report something else each time. They take turns."""
+
+RECORDED_SECONDS = 3.0
+"""The same after a start, for deployments that an earlier process has placed."""
+
+READING_SHARE = 0.5
+"""The part of these seconds in which specs are read; the other part is for the plan."""
+
+CHEAP_SECONDS = 0.005
+"""What took no longer than this in its last pass waits for nobody."""
+
+FREE_CHANGES = 1
+FIRST_PAUSE_SECONDS = 1.0
+LONGEST_PAUSE_SECONDS = 30.0
+CALM_SECONDS = 10.0
+"""A deployment that was changed is planned at once. If it is changed again and again, it waits for 1, 2, 4 and at most
+30 seconds. Every ten seconds without a change one of the changes is forgotten."""
+
+HALF_LIFE_SECONDS = 30.0
+"""How fast the time that a namespace took is forgotten."""
+
+MOST_UNWRITTEN = 64
+UNWRITTEN_SECONDS = 30.0
+"""The most decisions of a namespace that may wait to be written, besides those that are being written: twice as many as
+are written at the same time. A decision that was not written within these seconds counts no longer, because the API
+server may refuse it for ever."""
+
+NOTICE_SECONDS = 2.0
+LATE_NOTICE_SECONDS = 120.0
+"""How long a deployment waits before its status says so. While decisions of its namespace are being written, each such
+notice delays one of them."""
+
+QUEUED = Problem(
+    ConditionReason.PLANNING_QUEUED,
+    "Waits for its turn: many deployments have changed, and a pass plans some of each namespace. Nothing of it changes "
+    "meanwhile.",
+    permanent=False,
+    reported_after_seconds=NOTICE_SECONDS,
+)
+CHANGED_OFTEN = Problem(
+    ConditionReason.PLANNING_QUEUED,
+    f"It was changed again and again, and is planned every {LONGEST_PAUSE_SECONDS:.0f} s at the latest. Nothing of it "
+    "changes meanwhile.",
+    permanent=False,
+    reported_after_seconds=NOTICE_SECONDS,
+)
+AFTER_OTHERS = Problem(
+    ConditionReason.PLANNING_QUEUED,
+    "Waits for its turn: the decisions about many other deployments of its namespace are being written. Nothing of it "
+    "changes meanwhile.",
+    permanent=False,
+    reported_after_seconds=LATE_NOTICE_SECONDS,
+)
+
+
+@dataclass(slots=True)
+class _Known:
+    """The last planning of a deployment: its generation, CPU seconds and time, and changes that count until then.
+
+    ``turn`` is when it last had its turn, changed or not. All times are POSIX seconds.
+    """
+
+    generation: int
+    cost: float
+    at: float
+    changes: float
+    turn: float
+
+    def changes_at(self, now: float) -> float:
+        """Return the changes that still count."""
+        return max(0.0, self.changes - (now - self.at) / CALM_SECONDS)
+
+    def due(self, now: float) -> float:
+        """Return when a changed spec may be planned, in POSIX seconds."""
+        beyond = self.changes_at(now) - FREE_CHANGES
+        if beyond < 0:
+            return self.at
+        return self.at + min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * math.pow(2.0, beyond))
+
+
+@dataclass(slots=True)
+class PlanningTime:
+    """The time of each pass, and who took how much of it lately. Not thread-safe: one pass is made at a time.
+
+    Args:
+        seconds: for new, changed and costly deployments; see :data:`SECONDS`. Without a limit, nobody ever waits.
+        recorded_seconds: for those that an earlier process has placed.
+        clock: CPU seconds of the thread that plans.
+        wall: seconds of any clock that is cheap to read.
+        is_hurried: whether a deployment of a namespace that took little time lately waits for the next pass.
+    """
+
+    seconds: float = math.inf
+    recorded_seconds: float = math.inf
+    clock: Callable[[], float] = time.thread_time
+    wall: Callable[[], float] = time.perf_counter
+    is_hurried: Callable[[], bool] = lambda: False
+    _known: dict[str, _Known] = field(default_factory=dict)
+    _tried: dict[str, float] = field(default_factory=dict)
+    """When deployments without an answer had their turn, in POSIX seconds: their model is being read, for example."""
+    _taken: dict[str, float] = field(default_factory=dict)
+    _costs: dict[str, float] = field(default_factory=dict)
+    _queue: list[Case] = field(default_factory=list)
+    _queued: set[str] = field(default_factory=set)
+    _due: list[float] = field(default_factory=list)
+    _unwritten: Counter[str] = field(default_factory=Counter)
+    """Decisions that wait to be written, and those that this pass has to make, by namespace."""
+    _written_late: frozenset[str] = frozenset()
+    """The namespaces with decisions of earlier passes that wait to be written."""
+    _has_newcomer: bool = False
+    _may_make_way: bool = True
+    _made_way: bool = False
+    _first: str = ""
+    _spent: float = 0.0
+    _now: float = 0.0
+
+    def begin(self, cases: Sequence[Case], now: float, priority_of: Callable[[Case], int] = lambda _: 0) -> None:
+        """Begin a pass. ``now`` is in POSIX seconds.
+
+        A priority counts among the deployments of one namespace only: who may create them may name any PriorityClass.
+        """
+        faded = 0.5 ** (max(0.0, now - self._now) / HALF_LIFE_SECONDS)
+        self._taken = {name: left for name, taken in self._taken.items() if (left := taken * faded) > CHEAP_SECONDS}
+        self._known = {case.uid: self._known[case.uid] for case in cases if case.uid in self._known}
+        self._tried = {case.uid: self._tried[case.uid] for case in cases if case.uid in self._tried}
+        self._costs, self._first, self._spent, self._now, self._due = {}, "", 0.0, now, []
+        self._queue = self._in_fair_order([case for case in cases if self._is_costly(case)], priority_of)
+        self._queued = {case.uid for case in self._queue}
+        self._unwritten = Counter(case.key.namespace for case in cases if self._waits_for_its_write(case))
+        self._written_late = frozenset(self._unwritten)
+        self._may_make_way, self._made_way = not self._made_way, False
+        self._has_newcomer = any(map(self._is_newcomer, self._queue))
+
+    def took_little(self, namespace: str) -> bool:
+        """Whether the deployments of a namespace took less than one pass gives to all. May be called by any thread."""
+        return self._taken.get(namespace, 0.0) < SECONDS
+
+    def in_turn(self, cases: Collection[Case]) -> Iterator[Case]:
+        """Yield the deployments that cost nearly nothing, and then the others in fair order."""
+        yield from (case for case in cases if case.uid not in self._queued)
+        yield from self._queue
+
+    def queued(self) -> list[Case]:
+        """Return those that share the time of this pass, in fair order."""
+        return [case for case in self._queue if case.uid in self._queued]
+
+    def has_to_wait(self, case: Case, *, reading: bool = False) -> bool:
+        """Whether a deployment waits for another pass. If so, it stands still in this one."""
+        if case.uid not in self._queued or case.fault is not None or math.isinf(self.seconds):
+            return False
+        known = self._known.get(case.uid)
+        if known is not None and known.generation != case.generation and known.due(self._now) > self._now:
+            self._wait(case, CHANGED_OFTEN, known.due(self._now))
+            return True
+        if reading and not self._is_answered(case):
+            if self._unwritten[case.key.namespace] >= MOST_UNWRITTEN:
+                self._wait(case, AFTER_OTHERS, self._now)
+                return True
+            self._unwritten[case.key.namespace] += 1
+        most = self._most(case)
+        self._first = self._first or case.uid  # it has its turn whatever it costs: every pass plans one at least
+        if case.uid == self._first:
+            return False
+        if self._spent < most * (READING_SHARE if reading else 1.0) and not self._makes_way(case):
+            return False
+        self._wait(case, AFTER_OTHERS if case.key.namespace in self._written_late else QUEUED, self._now)
+        return True
+
+    def spend(self, work: Callable[[], T], *cases: Case) -> T:
+        """Do some work, return its result, and charge its seconds to deployments, to each an equal part.
+
+        For those that share the time of this pass these are CPU seconds. For the others the wall clock suffices, which
+        is no system call. Whoever seems to take long by it may have waited for another thread: nothing is charged to
+        the namespace, and the queue of the next pass shows what it takes.
+        """
+        clock = self.clock if any(case.uid in self._queued for case in cases) else self.wall
+        began = clock()
+        try:
+            return work()
+        finally:
+            seconds = clock() - began
+            for case in cases:
+                self._costs[case.uid] = self._costs.get(case.uid, 0.0) + seconds / len(cases)
+                if case.uid in self._queued:
+                    self._spent += seconds / len(cases)
+
+    def end(self, cases: Collection[Case]) -> None:
+        """End a pass: remember what it has cost, and which specs are planned."""
+        for case in cases:
+            cost, known = self._costs.get(case.uid, 0.0), self._known.get(case.uid)
+            if case.uid in self._queued or cost <= CHEAP_SECONDS:
+                self._taken[case.key.namespace] = self._taken.get(case.key.namespace, 0.0) + cost
+            is_answered = case.decision is not None or (case.problem is not None and case.problem.permanent)
+            if case.uid not in self._queued:
+                if known is not None and known.cost <= CHEAP_SECONDS:
+                    known.cost = cost
+                continue
+            if not is_answered:
+                self._tried[case.uid] = self._now
+                continue
+            self._tried.pop(case.uid, None)
+            changes = 0.0 if known is None else known.changes_at(self._now)
+            has_changed = known is not None and known.generation != case.generation
+            if known is None or has_changed:
+                self._known[case.uid] = _Known(case.generation, cost, self._now, changes + has_changed, self._now)
+            else:
+                known.cost, known.turn = cost, self._now
+
+    def due_in_seconds(self) -> Iterator[float]:
+        """Yield the seconds until a deployment that waits has its turn."""
+        yield from (max(0.0, due - self._now) for due in self._due)
+
+    def _waits_for_its_write(self, case: Case) -> bool:
+        """Whether this process has decided a deployment lately, and has not begun to write it."""
+        known = self._known.get(case.uid)
+        if known is None or known.generation != case.generation or _is_recorded(case):
+            return False
+        return self._now - known.at < UNWRITTEN_SECONDS
+
+    def _makes_way(self, case: Case) -> bool:
+        """Whether a deployment waits because a newcomer whose namespace took little time is there."""
+        if not self._may_make_way or self.took_little(case.key.namespace):
+            return False
+        makes_way = self._has_newcomer or self.is_hurried()
+        self._made_way |= makes_way
+        return makes_way
+
+    def _is_newcomer(self, case: Case) -> bool:
+        """Whether a deployment is new or has changed, may be planned now, and its namespace took little time lately."""
+        if self._is_answered(case) or case.uid in self._tried or not self.took_little(case.key.namespace):
+            return False
+        known = self._known.get(case.uid)
+        return known is None or known.due(self._now) <= self._now
+
+    def _most(self, case: Case) -> float:
+        if not self._is_answered(case):
+            return self.seconds
+        return self.recorded_seconds if case.uid not in self._known else max(self.seconds, ANSWERED_SECONDS)
+
+    def _wait(self, case: Case, why: Problem, due: float) -> None:
+        case.stand_still(why)
+        self._queued.discard(case.uid)
+        self._due.append(due)
+
+    def _is_costly(self, case: Case) -> bool:
+        known = self._known.get(case.uid)
+        return known is None or known.generation != case.generation or known.cost > CHEAP_SECONDS
+
+    def _in_fair_order(self, cases: Sequence[Case], priority_of: Callable[[Case], int]) -> list[Case]:
+        """Order by what each namespace took lately, those before in the order included; new and changed ones first."""
+        waiting: dict[str, list[Case]] = {}
+        for case in sorted(cases, key=partial(self._rank, priority_of), reverse=True):
+            waiting.setdefault(case.key.namespace, []).append(case)
+        heap = [(self._taken.get(name, 0.0), name) for name in waiting]
+        heapify(heap)
+        ordered = list[Case]()
+        while heap:
+            taken, name = heap[0]
+            case = waiting[name].pop()
+            ordered.append(case)
+            if waiting[name]:
+                heapreplace(heap, (taken + max(CHEAP_SECONDS, self._last_cost(case)), name))
+            else:
+                heappop(heap)
+        return sorted(ordered, key=self._is_answered)
+
+    def _is_answered(self, case: Case) -> bool:
+        """Whether this very spec was planned before, by this process or by an earlier one."""
+        known = self._known.get(case.uid)
+        return _is_recorded(case) if known is None else known.generation == case.generation
+
+    def _rank(self, priority_of: Callable[[Case], int], case: Case) -> tuple[bool, float, int, float, str, str]:
+        born, known = str(case.body["metadata"].get("creationTimestamp")), self._known.get(case.uid)
+        if self._is_answered(case):
+            return True, 0.0 if known is None else known.turn, 0, 0.0, born, case.uid
+        return False, self._tried.get(case.uid, 0.0), -priority_of(case), self._last_cost(case), born, case.uid
+
+    def _last_cost(self, case: Case) -> float:
+        known = self._known.get(case.uid)
+        return 0.0 if known is None else known.cost
+
+
+def _is_recorded(case: Case) -> bool:
+    """Whether the status tells the decision about this very spec."""
+    return case.record.status.observed_generation == case.generation and bool(case.record.status.conditions)

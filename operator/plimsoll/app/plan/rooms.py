@@ -1,0 +1,109 @@
+"""The live loop's look for room at others: for few deployments in a pass, and again only if something has changed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, ScaleOwner
+from plimsoll.app.live.rebalancing import Standing
+from plimsoll.app.plan.case import Case
+from plimsoll.app.plan.proposing import running_of
+from plimsoll.domain.fleet import Fleet
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.placement.answers import Answer
+from plimsoll.placement.hypothesis import Plan
+from plimsoll.placement.pools import Tenant
+from plimsoll.placement.proposing.making_room import Neighbours, room_for
+from plimsoll.placement.room import Room
+from plimsoll.placement.solvers import Stock
+
+logger = logging.getLogger("plimsoll.rooms")
+
+
+MOST_SEARCHES = 5
+"""The most new searches in a pass. Who comes behind is searched for in one of the next passes, some seconds later."""
+
+KEPT_PASSES = 20
+"""How many passes an answer is kept that nobody asks for: most passes repeat the turns that nothing has changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """An answer, the pass in which it was given last, and everything that it depends on."""
+
+    lacking: Tenant
+    rest: tuple[Neighbours, Stock]
+    room: Room | None
+    used: int
+
+
+@dataclass(slots=True)
+class Rooms:
+    """Finds room at others. Who is decided first in a pass is searched for first."""
+
+    _cases: Sequence[Case] = field(default=(), repr=False)
+    _neighbours: Neighbours | None = field(default=None, repr=False)
+    _searches: int = 0
+    _passes: int = 0
+    _last: dict[ObjectKey, _Known] = field(default_factory=dict, repr=False)
+
+    def begin(self, cases: Sequence[Case]) -> None:
+        """Begin a pass. Nothing is computed before somebody asks."""
+        self._cases, self._neighbours, self._searches = cases, None, 0
+        self._passes += 1
+        self._last = {key: known for key, known in self._last.items() if self._passes - known.used <= KEPT_PASSES}
+
+    def of(self, plan: Plan) -> Callable[[Answer], Room | None]:
+        """Return what looks for room in a plan."""
+        return partial(self._guarded, plan)
+
+    def _guarded(self, plan: Plan, lacking: Answer) -> Room | None:
+        try:
+            return self._found(plan, lacking)
+        except Exception:
+            key = lacking.tenant.request.key
+            logger.exception("%s: no look for room at others in this pass", key)  # it is advice: the decision stands
+            return None
+
+    def _found(self, plan: Plan, lacking: Answer) -> Room | None:
+        if self._neighbours is None:
+            self._neighbours = neighbours_of(self._cases, plan.left.fleet)
+        key, tenant, rest = lacking.tenant.request.key, lacking.tenant, (self._neighbours, plan.left)
+        known = self._last.get(key)
+        if known is not None and known.lacking != tenant:
+            known = None
+        if known is None or known.rest != rest:
+            if self._searches >= MOST_SEARCHES:
+                return None if known is None else known.room
+            self._searches += 1
+            known = _Known(tenant, rest, room_for(plan, lacking, self._neighbours), self._passes)
+        self._last[key] = replace(known, used=self._passes)
+        return known.room
+
+
+def neighbours_of(cases: Sequence[Case], fleet: Fleet) -> Neighbours:
+    """Return the replicas that may move or end for others. Those of a suspended deployment stay where they are."""
+    held = {case.key for case in cases if case.resource is None or case.resource.spec.suspend}
+    running = tuple(each for each in running_of(cases, fleet) if each.owner not in held)
+    return Neighbours(running, dict(_spare(case for case in cases if case.key not in held)))
+
+
+def _spare(cases: Iterable[Case]) -> Iterator[tuple[ObjectKey, int]]:
+    for case in cases:
+        if case.resource is not None and case.standing is not None:
+            floor = serving_floor(case.resource.spec, case.standing)
+            yield case.key, max(0, len(case.around.ready_pods()) - floor)
+
+
+def serving_floor(spec: InferenceDeploymentSpec, standing: Standing) -> int:
+    """Return how many replicas a deployment keeps whatever others need.
+
+    One always serves on. A number that another controller or the load of all replicas together fixes stays whole.
+    """
+    if spec.rebalancing.scale is ScaleOwner.EXTERNAL:
+        return max(1, standing.target_replicas)
+    fixed = 0 if spec.total_concurrency is None else standing.base_replicas
+    return max(1, spec.rebalancing.min_replicas, fixed)

@@ -1,0 +1,249 @@
+"""A cache of parsed objects: the next pass parses only what has changed.
+
+Bodies in the store are never changed in place, so the same body always gives the same result. The cache returns the
+same Python object again, because the core's memo compares by identity first. A result that a whole pass did not use is
+dropped, so that no more is kept than the picture holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, NODES, PODS
+from plimsoll.adapters.kinds import RESOURCE_SLICES
+from plimsoll.api.v1alpha1 import InferenceDeployment
+from plimsoll.app.reading.objects import Surroundings, surroundings_of
+from plimsoll.app.reading.spec_digests import SpecDigests, digests_of
+from plimsoll.app.watch.store import Body, Picture, uid_of
+from plimsoll.domain.fleet import Fleet
+from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.outcomes import MemoryEstimate
+from plimsoll.domain.platforms import ImagePlatforms
+from plimsoll.domain.queues import queue_labels
+from plimsoll.domain.serving import Request
+from plimsoll.engines.failures import read_failure
+from plimsoll.facts.cluster.fleet_reading import Parts, read_fleet, read_node
+from plimsoll.facts.cluster.pod_reading import PodFacts, read_pod
+from plimsoll.facts.prices.repricing import OwnPrices, repriced
+from plimsoll.placement.pools import Pool
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Kept(Generic[T]):
+    """Values by key: those used in this pass and those of the pass before."""
+
+    now: dict[Hashable, T] = field(default_factory=dict)
+    before: dict[Hashable, T] = field(default_factory=dict)
+
+    def begin(self) -> None:
+        """Begin a new pass."""
+        self.now, self.before = {}, self.now
+
+    def get(self, key: Hashable) -> T | None:
+        """The latest value."""
+        known = self.now.get(key)
+        return self.before.get(key) if known is None else known
+
+    def put(self, key: Hashable, value: T) -> T:
+        """Keep a value until a whole pass does not use it."""
+        self.now[key] = value
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class _SeenFleet:
+    """A fleet and the versions and prices that it was read from."""
+
+    versions: tuple[int, ...]
+    prices: OwnPrices
+    fleet: Fleet
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadObject:
+    """A parsed object and what it was read from, without its status: another one follows soon."""
+
+    parts: tuple[Any, ...]
+    resource: InferenceDeployment
+
+
+@dataclass(frozen=True, slots=True)
+class _Converted:
+    """A request and the facts that it was made from."""
+
+    resource: InferenceDeployment
+    model: ModelFacts
+    draft: ModelFacts | None
+    platforms: ImagePlatforms
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class _Changed:
+    """A request with changed fields, and the request that it was made from."""
+
+    of: Request
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class _Estimated:
+    """The estimate of what runs, and what it was made from."""
+
+    request: Request
+    pools: tuple[Pool, ...]
+    fleet: Fleet
+    figures: MemoryEstimate | None
+
+
+@dataclass(slots=True)
+class ReadingMemo:
+    """The parsed objects of one store. Not thread-safe: one pass is made at a time."""
+
+    _fleet: _SeenFleet | None = None
+    _priced: tuple[OwnPrices, tuple[GpuType, ...]] | None = None
+    _nodes: Kept[tuple[Body, object, Parts]] = field(default_factory=Kept)
+    _around: tuple[tuple[int, ...], dict[ObjectKey, Surroundings]] | None = None
+    _pods: Kept[tuple[Body, PodFacts]] = field(default_factory=Kept)
+    _objects: Kept[_ReadObject] = field(default_factory=Kept)
+    _digests: Kept[tuple[object, SpecDigests]] = field(default_factory=Kept)
+    _converted: Kept[_Converted] = field(default_factory=Kept)
+    _changed: Kept[_Changed] = field(default_factory=Kept)
+    _estimated: Kept[_Estimated] = field(default_factory=Kept)
+
+    def begin(self) -> None:
+        """Begin a pass: drop what the last pass did not use."""
+        for kept in (self._objects, self._digests, self._converted, self._changed, self._estimated):
+            kept.begin()
+
+    def priced(self, types: Sequence[GpuType], prices: OwnPrices) -> tuple[GpuType, ...]:
+        """The catalogue with the prices in force: new objects only if a price has changed."""
+        known = self._priced
+        if known is None or known[0] is not prices:
+            self._priced = known = (prices, tuple(repriced(gpu, prices) for gpu in types))
+        return known[1]
+
+    def fleet(self, picture: Picture, types: Sequence[GpuType], prices: OwnPrices) -> Fleet:
+        """The fleet. It is read again if anything in it or a price has changed; an equal result is the known object."""
+        versions = tuple(picture.versions[kind] for kind in (NODES, PODS, RESOURCE_SLICES))
+        known = self._fleet if self._fleet is not None and self._fleet.prices is prices else None
+        if known is not None and known.versions == versions:
+            return known.fleet
+        self._nodes.begin()
+        nodes, pods, slices = (picture.all(kind) for kind in (NODES, PODS, RESOURCE_SLICES))
+        read = read_fleet(nodes, pods, self.priced(types, prices), read=self._node, slices=slices)
+        fleet = known.fleet if known is not None and known.fleet == read else read
+        self._fleet = _SeenFleet(versions, prices, fleet)
+        return fleet
+
+    def _node(self, body: Body, types: Sequence[GpuType]) -> Parts:
+        """The GPUs of a node without pods: its object changes less often than its pods."""
+        uid = uid_of(body)
+        known = self._nodes.get(uid)
+        if known is None or known[0] is not body or known[1] is not self._priced:
+            known = body, self._priced, read_node(body, types)
+        return self._nodes.put(uid, known)[2]
+
+    def surroundings(self, picture: Picture, now: float) -> dict[ObjectKey, Surroundings]:
+        """The pods and workloads of every object. They are read again if any of the three kinds has changed.
+
+        ``now`` is in POSIX seconds.
+        """
+        versions = tuple(picture.versions[kind] for kind in (INFERENCE_DEPLOYMENTS, DEPLOYMENTS, PODS))
+        if self._around is None or self._around[0] != versions:
+            self._pods.begin()
+            self._around = versions, surroundings_of(picture, partial(self.pod, now=now))
+        return self._around[1]
+
+    def pod(self, body: Body, now: float) -> PodFacts:
+        """The facts of a pod, with the time when the last of its scheduling gates was opened, as far as it was seen."""
+        uid = uid_of(body)
+        known = self._pods.get(uid)
+        if known is None or known[0] is not body:
+            known = body, _since_gates(None if known is None else known[1], read_pod(body, read_failure), now)
+        return self._pods.put(uid, known)[1]
+
+    def digests(self, body: Body) -> SpecDigests:
+        """The digests of the object's spec."""
+        uid, spec = uid_of(body), body.get("spec")
+        known = self._digests.get(uid)
+        if known is None or known[0] is not spec:
+            known = spec, digests_of(spec)
+        return self._digests.put(uid, known)[1]
+
+    def resource(self, body: Body, parse: Callable[[Body], InferenceDeployment]) -> InferenceDeployment:
+        """The parsed object."""
+        uid, parts = uid_of(body), _what_is_parsed(body)
+        known = self._objects.get(uid)
+        if known is None or known.parts != parts:
+            known = _ReadObject(parts, parse(body))
+        return self._objects.put(uid, known).resource
+
+    def converted(
+        self,
+        resource: InferenceDeployment,
+        model: ModelFacts,
+        draft: ModelFacts | None,
+        platforms: ImagePlatforms,
+        convert: Callable[[], Request],
+    ) -> Request:
+        """The request made from the object's spec and these facts."""
+        uid = resource.metadata.uid
+        known = self._converted.get(uid)
+        same = known is not None and known.resource is resource and known.model is model and known.draft is draft
+        if known is None or not same or known.platforms != platforms:
+            known = _Converted(resource, model, draft, platforms, convert())
+        return self._converted.put(uid, known).request
+
+    def figures(
+        self,
+        uid: str,
+        request: Request,
+        pools: tuple[Pool, ...],
+        fleet: Fleet,
+        find: Callable[[], MemoryEstimate | None],
+    ) -> MemoryEstimate | None:
+        """The estimate of what runs, for this request and these pools."""
+        known = self._estimated.get(uid)
+        if known is None or not (known.request is request and known.fleet is fleet and known.pools == pools):
+            known = _Estimated(request, pools, fleet, find())
+        return self._estimated.put(uid, known).figures
+
+    def with_changes(self, uid: str, request: Request, **changes: Any) -> Request:
+        """The request with these values; the same Python object as in the last pass if nothing has changed."""
+        if _has(request, changes):
+            return request
+        key = uid, *changes
+        known = self._changed.get(key)
+        if known is None or known.of is not request or not _has(known.request, changes):
+            known = _Changed(request, replace(request, **changes))
+        return self._changed.put(key, known).request
+
+
+def _has(request: Request, values: Mapping[str, Any]) -> bool:
+    return all(getattr(request, name) == value for name, value in values.items())
+
+
+def _since_gates(before: PodFacts | None, seen: PodFacts, now: float) -> PodFacts:
+    """Return a pod that waits for a node since its gates were opened, and not since it was made.
+
+    The pod's own condition does not say so: it is false before and after, so Kubernetes keeps its time of transition
+    (``UpdatePodCondition`` in ``pkg/api/v1/pod/util.go``). A process that starts later takes the time of the condition.
+    """
+    if before is None or before.unscheduled_since is None or seen.unscheduled_since is None or seen.is_gated:
+        return seen
+    return replace(seen, unscheduled_since=now if before.is_gated else before.unscheduled_since)
+
+
+def _what_is_parsed(body: Body) -> tuple[Any, ...]:
+    """The parts of an object that the parser reads: everything except the status."""
+    head = body["metadata"]
+    values = (head.get(name) for name in ("generation", "name", "namespace", "creationTimestamp"))
+    return (*values, queue_labels(head.get("labels")), body.get("apiVersion"), body.get("kind"), body.get("spec"))

@@ -1,0 +1,40 @@
+"""The order in which one pass writes its objects: those with the largest new pods first.
+
+The scheduler binds pods in the order in which they are created. A pod that needs a whole node finds one more easily
+before smaller pods are created.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from plimsoll.app.plan.case import Case
+from plimsoll.app.watch.store import Body
+
+
+def largest_pods_first(cases: Sequence[Case]) -> list[Case]:
+    """Return the cases by the GPUs of their largest new pod, the largest first; objects without new pods are last.
+
+    Among cases of equal size the namespaces alternate, so that a namespace with many objects delays no other.
+    """
+    seen: Counter[tuple[str, int]] = Counter()
+    ranked: list[tuple[int, int, int, Case]] = []
+    for position, case in enumerate(cases):
+        gpus = _gpus_of_largest_new_pod(case)
+        ranked.append((-gpus, seen[case.key.namespace, gpus], position, case))
+        seen[case.key.namespace, gpus] += 1
+    return [case for *_, case in sorted(ranked, key=lambda entry: entry[:3])]
+
+
+def _gpus_of_largest_new_pod(case: Case) -> int:
+    """The GPUs of the largest pod that this object's decision adds; 0 if it adds none."""
+    if case.decision is None or not case.manifests:
+        return 0
+    pools = case.decision.pools
+    added = (pool.split.gpus for pool in pools if pool.replicas > _replicas(case.around.workloads.get(pool.name)))
+    return max(added, default=0)
+
+
+def _replicas(workload: Body | None) -> int:
+    return 0 if workload is None else int((workload.get("spec") or {}).get("replicas") or 0)

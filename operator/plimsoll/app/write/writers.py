@@ -1,0 +1,413 @@
+"""Step 5: write the decisions. Several objects are written at the same time, the writes of one object in order.
+
+Order within an object: names are checked, the status is written (it is the record of the decision), then deletions,
+then workloads, those that get smaller first, then events. A slow object delays no other object: the next pass treats
+its unfinished status as written and handles the other objects.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from plimsoll.adapters.cluster import ClusterRefused, NotLeading
+from plimsoll.adapters.metrics import Metrics
+from plimsoll.app.backoff import Backoff
+from plimsoll.app.faults import Faults, Step
+from plimsoll.app.health import Beats
+from plimsoll.app.plan.case import Case, is_passing
+from plimsoll.app.plan.inbox import Outbox
+from plimsoll.app.record.writing import document_of, new_status
+from plimsoll.app.refusals import Refusals
+from plimsoll.app.write.creation_order import largest_pods_first
+from plimsoll.app.write.executor import Executor, NameTaken, Note
+from plimsoll.app.write.notes import notes_of
+from plimsoll.app.write.proposal_writer import ProposalWriter
+from plimsoll.domain.errors import SourceUnavailable
+from plimsoll.domain.public_words import ConditionReason
+from plimsoll.domain.times import to_rfc3339
+from plimsoll.domain.workload import Manifest
+from plimsoll.placement.pools import Decision
+from plimsoll.render.names import POOL_LABEL
+from plimsoll.render.report import Problem, Report
+
+LISTENING_SECONDS = 0.1
+"""How often the wait for writes looks whether there is news."""
+
+PATIENCE_SECONDS = 3.0
+"""How long a pass waits for its writes. Slower writes continue while the next pass handles other objects."""
+
+AT_ONCE_PER_NAMESPACE = 32
+"""The most objects of one namespace that are written at the same time. The others wait, and the next pass decides anew
+for them: a thousand half-written objects would take more memory, and each of them would be finished late."""
+
+RESTS = 3.0
+"""After the status of an object that is too large the next such one waits this many times as long as the write took. So
+they take a quarter of a core of the API server at most, and their neighbours have the rest."""
+
+LONGEST_REST_SECONDS = 5.0
+"""The longest such rest. A write that hangs takes 30 s, and the next one may be of another namespace."""
+
+UNREACHABLE_SECONDS = 15.0
+"""The longest pause while the API server does not answer: when it is back, it is back for all objects."""
+
+REFUSED_SECONDS = 60.0
+"""The longest pause after a refusal: a raised quota or a removed policy is noticed within this time."""
+
+NAME_SECONDS = 5.0
+"""How soon a name taken by a foreign object is checked again: foreign objects are not watched."""
+
+NOTICE_SECONDS = 2.0
+"""How soon a pass is made again where somebody waits and the status may have to say so."""
+
+_GONE, _CONFLICT = 404, 409
+
+LARGE = "", True
+"""The lane of objects that are too large, and whose status does not say so yet."""
+
+logger = logging.getLogger("plimsoll.writers")
+
+
+@dataclass(slots=True)
+class Writers:
+    """Tasks that write, one for each object."""
+
+    executor: Executor
+    faults: Faults
+    refusals: Refusals
+    metrics: Metrics
+    wake: asyncio.Event
+    beats: Beats = field(default_factory=Beats)
+    backoff: Backoff = field(default_factory=Backoff)
+    proposal_writer: ProposalWriter | None = None
+    _running: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    _at_once: Counter[tuple[str, bool]] = field(default_factory=Counter)
+    _waiting: dict[tuple[str, bool], deque[tuple[Case, float]]] = field(default_factory=dict)
+    _intended: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    _begun: Counter[str] = field(default_factory=Counter)
+    _generations: dict[str, int] = field(default_factory=dict)
+    _pools_at: dict[str, str] = field(default_factory=dict)
+    _left_over: set[str] = field(default_factory=set)
+    _names_taken: set[str] = field(default_factory=set)
+    _waits: dict[str, tuple[Problem, float]] = field(default_factory=dict)
+
+    def intended(self) -> dict[str, Mapping[str, Any]]:
+        """Return the statuses that are being written, by uid."""
+        return dict(self._intended)
+
+    def begun(self) -> dict[str, int]:
+        """Return how many statuses of each object were written or are being written, by uid."""
+        return dict(self._begun)
+
+    def running(self) -> tuple[asyncio.Task[None], ...]:
+        """Return the writes that are not done yet."""
+        return tuple(self._running.values())
+
+    def forget_all_but(self, uids: Iterable[str]) -> None:
+        """Forget everything about objects that no longer exist."""
+        kept = list(uids)
+        self.faults.forget_all_but(kept)
+        self.refusals.forget_all_but(kept)
+        self.backoff.forget_all_but(kept)
+        if self.proposal_writer is not None:
+            self.proposal_writer.forget_all_but(kept)
+        self._names_taken &= set(kept)
+        self._waits = {uid: self._waits[uid] for uid in kept if uid in self._waits}
+        self._generations = {uid: self._generations[uid] for uid in kept if uid in self._generations}
+        self._begun = Counter({uid: self._begun[uid] for uid in kept if uid in self._begun})
+
+    def due_in_seconds(self) -> Iterator[float]:
+        """Yield the seconds until a failed write may be retried."""
+        waits = [self.backoff.next_due_in_seconds(), self.executor.contests.next_due_in_seconds()]
+        if self.proposal_writer is not None:
+            waits.append(self.proposal_writer.backoff.next_due_in_seconds())
+        yield from (seconds for seconds in waits if seconds is not None)
+        if self._names_taken:
+            yield NAME_SECONDS
+        if self._waits:
+            yield NOTICE_SECONDS
+
+    async def carry_out(
+        self,
+        cases: Sequence[Case],
+        now: float,
+        news: asyncio.Event | None = None,
+        begun: Mapping[str, int] | None = None,
+    ) -> None:
+        """Write the decisions; return when all are written, when there is news, or after PATIENCE_SECONDS.
+
+        The order decides who asks first. A slow namespace delays no other. An object that still waits for its turn when
+        the next pass ends is written as that pass decided.
+
+        Args:
+            cases: what the pass decided.
+            now: when the pass began, in POSIX seconds.
+            news: ends the wait.
+            begun: :meth:`begun` from when the pass began. A status that was begun since then is not written once more
+                with other times: the next pass decides.
+        """
+        self._waiting.clear()
+        for case in largest_pods_first(cases):
+            if case.uid in self._running:
+                self._left_over.add(case.uid)
+            elif begun is not None and self._begun[case.uid] != begun.get(case.uid, 0):
+                self.wake.set()
+            elif self._at_once[lane_of(case)] < (1 if is_costly(case) else AT_ONCE_PER_NAMESPACE):
+                self._begin(case, now)
+            else:
+                self._waiting.setdefault(lane_of(case), deque()).append((case, now))
+        end = time.monotonic() + PATIENCE_SECONDS
+        while self._running and (left := end - time.monotonic()) > 0 and not (news is not None and news.is_set()):
+            await asyncio.wait(self.running(), timeout=min(left, LISTENING_SECONDS))
+
+    async def close(self) -> None:
+        """Cancel the running writes; the next start repairs them."""
+        self._waiting.clear()
+        tasks = list(self._running.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self.proposal_writer is not None:
+            await self.proposal_writer.close()
+
+    def answer(self, orphans: Outbox) -> None:
+        """Begin to answer approvals that name no deployment. No pass waits for it."""
+        if self.proposal_writer is not None:
+            self.proposal_writer.answer(orphans)
+
+    def _begin(self, case: Case, now: float) -> None:
+        lane = lane_of(case)
+        task = asyncio.create_task(self._write(case, now))
+        self._running[case.uid] = task
+        self._at_once[lane] += 1
+        task.add_done_callback(partial(self._ended, case.uid, lane, time.monotonic()))
+
+    def _ended(self, uid: str, lane: tuple[str, bool], began: float, _: object) -> None:
+        """Clean up after a write, and begin the next one of its lane, after a rest if it is that of large objects.
+
+        Wake the planner if a pass skipped this object while it was busy.
+        """
+        if lane == LARGE:
+            rest = min(LONGEST_REST_SECONDS, RESTS * (time.monotonic() - began))
+            asyncio.get_running_loop().call_later(rest, self._leave, lane)
+        else:
+            self._leave(lane)
+        self._running.pop(uid, None)
+        self._intended.pop(uid, None)
+        self._pools_at.pop(uid, None)
+        if uid in self._left_over:
+            self._left_over.discard(uid)
+            self.wake.set()
+
+    def _leave(self, lane: tuple[str, bool]) -> None:
+        self._at_once[lane] -= 1
+        waiting = self._waiting.get(lane)
+        if waiting:
+            self._begin(*waiting.popleft())
+
+    def _progress(self, case: Case) -> None:
+        self.beats.go_on("planning", f"writing {case.key}")
+
+    async def _write(self, case: Case, now: float) -> None:
+        """Write one object. Its exceptions do not reach other objects."""
+        try:
+            await self._carry_out(case, now)
+        except NotLeading:
+            logger.warning("%s: not written, this process does not hold the lease", case.key)
+        except (ClusterRefused, SourceUnavailable) as error:
+            self._not_written(case, error)
+        except Exception as error:  # noqa: BLE001 - any exception must stay with this object
+            self.faults.note(case.key, case.uid, case.generation, Step.WRITE, error)
+            self.wake.set()
+        self._progress(case)
+
+    def _not_written(self, case: Case, error: Exception) -> None:
+        if isinstance(error, ClusterRefused) and error.status == _GONE:
+            return  # deleted meanwhile
+        is_refused = isinstance(error, ClusterRefused) and not error.is_passing
+        pause = self.backoff.failed(case.uid, REFUSED_SECONDS if is_refused else UNREACHABLE_SECONDS)
+        self.metrics.write_failed()
+        logger.warning("%s: %s; again in %.0f s", case.key, error, pause)
+
+    def _is_due(self, case: Case) -> bool:
+        """Whether there is something to write and no pause is running.
+
+        A source that is down for a moment does not make the earlier status wrong, so this problem does not replace it.
+        """
+        if case.report is None or case.new_status is None or is_passing(case) or self._ends_soon(case):
+            return False
+        if self._generations.get(case.uid) != case.generation:
+            self._generations[case.uid] = case.generation
+            self.backoff.succeeded(case.uid)  # the refusal or failure was for another spec
+            self.refusals.ended(case.uid)
+        return self.backoff.is_due(case.uid)
+
+    def _ends_soon(self, case: Case) -> bool:
+        """Whether a wait has just begun that mostly ends before a status is due: a model is read, or a turn comes."""
+        problem, now = case.problem, time.monotonic()
+        if problem is None or not problem.reported_after_seconds:
+            self._waits.pop(case.uid, None)
+            return False
+        known, since = self._waits.get(case.uid, (None, now))
+        since = since if known == problem else now
+        self._waits[case.uid] = problem, since
+        return now - since < problem.reported_after_seconds
+
+    async def _carry_out(self, case: Case, now: float) -> None:
+        if not self._is_due(case):
+            return
+        report, written = await self._status(case, now)
+        is_clear = report.decision is not None and not (report.suspended or report.problem or report.name_conflict)
+        is_done = not is_clear or await self._objects(case, report, now)
+        await self._deliver(case)
+        if not is_done:
+            return
+        if written and not report.name_conflict:
+            await self._events(case, notes_of(case))
+        self.backoff.succeeded(case.uid)
+        if case.fault is None:
+            self.faults.cleared(case.uid)
+
+    async def _status(self, case: Case, now: float) -> tuple[Report, bool]:
+        """Write the status. Return the report it was made from, and whether the status has changed.
+
+        Raises:
+            StatusRefused: the API server rejects it.
+        """
+        assert case.report is not None  # noqa: S101 - checked by the caller
+        assert case.new_status is not None  # noqa: S101 - same
+        report, status = case.report, case.new_status
+        self._names_taken.discard(case.uid)
+        try:
+            await self.executor.check_names(case.body, case.manifests)
+        except NameTaken as taken:
+            self._names_taken.add(case.uid)
+            report = _blocked(report, taken)
+            status = document_of(new_status(report, case.record, to_rfc3339(now)))
+        self._progress(case)
+        self._intended[case.uid] = status
+        self._begun[case.uid] += 1
+        try:
+            written = await self.executor.write_status(case.body, status)
+        except ClusterRefused as refusal:
+            if _may_pass(refusal):
+                raise
+            raise StatusRefused(str(refusal)) from refusal
+        if not written:
+            self._begun[case.uid] -= 1
+        self._progress(case)
+        return report, written
+
+    async def _objects(self, case: Case, report: Report, now: float) -> bool:
+        """Write the workloads. If the API server refuses one, its message goes into the status at once."""
+        decision = report.decision
+        assert decision is not None  # noqa: S101 - checked by the caller
+        try:
+            await self._apply_objects(case, decision)
+        except NameTaken as taken:
+            self._names_taken.add(case.uid)
+            logger.warning("%s: %s", case.key, taken)  # taken just now; the next pass reports it in the status
+            return False
+        except ClusterRefused as refusal:
+            if refusal.status in (_GONE, _CONFLICT):
+                raise
+            await self._report_refused(case, report, refusal, now)
+            return False
+        self.refusals.ended(case.uid)
+        return True
+
+    async def _report_refused(self, case: Case, report: Report, error: ClusterRefused, now: float) -> None:
+        self._not_written(case, error)
+        refusal = self.refusals.note(case.uid, self._pools_at.get(case.uid, ""), error)
+        refused = replace(report, refused=refusal.sentence(), refusal_passes=refusal.is_passing)
+        status = document_of(new_status(refused, case.record, to_rfc3339(now)))
+        self._intended[case.uid] = status
+        self._begun[case.uid] += 1
+        await self.executor.write_status({**case.body, "status": case.new_status}, status)
+        await self._events(case, [Note(ConditionReason.PODS_NOT_CREATED, refusal.sentence(), warning=True)])
+
+    async def _apply_objects(self, case: Case, decision: Decision) -> None:
+        """Make the workloads as decided. What ends pods comes first: a quota counts them until they have ended.
+
+        The plan ends no pod that serves before its successor serves. A deletion that is refused stops no other write.
+        """
+        kept = {pool.name for pool in decision.pools}
+        refused: ClusterRefused | None = None
+        for name, leaving in case.around.workloads.items():
+            if name not in kept:
+                try:
+                    await self.executor.remove(case.body, leaving)
+                except ClusterRefused as refusal:
+                    refused = refusal
+                self._progress(case)
+        for pool in decision.pools:
+            live = case.around.workloads.get(pool.name)
+            if pool.choice is None and live is not None:
+                most = dict(case.held_back).get(pool.name, pool.replicas)
+                await self.executor.scale(case.body, live, min(most, pool.replicas))
+        for manifest in sorted(case.manifests, key=lambda manifest: not _ends_pods(case, manifest)):
+            self._pools_at[case.uid] = manifest["metadata"]["labels"].get(POOL_LABEL, "")
+            await self.executor.apply(case.body, manifest)
+            self._progress(case)
+        if refused is not None:
+            raise refused
+
+    async def _deliver(self, case: Case) -> None:
+        """Write proposals and answers. They come after the workloads, and their failure changes nothing else."""
+        if self.proposal_writer is not None:
+            await self.proposal_writer.deliver(case)
+            self._progress(case)
+
+    async def _events(self, case: Case, notes: Sequence[Note]) -> None:
+        """Record events. They are optional: a failure to record one stops nothing else."""
+        try:
+            await self.executor.tell(case.body, notes)
+        except (ClusterRefused, SourceUnavailable) as error:
+            logger.warning("%s: the event was not recorded: %s", case.key, error)
+        except NotLeading:
+            raise
+        except Exception as error:  # noqa: BLE001 - same
+            self.faults.note(case.key, case.uid, case.generation, Step.EVENTS, error)
+
+
+class StatusRefused(Exception):
+    """The API server rejects a status that we wrote: a defect, which affects only this object."""
+
+
+def _may_pass(refusal: ClusterRefused) -> bool:
+    """Whether the write was refused for now, or because the object changed or is gone, and not for its content."""
+    return refusal.is_passing or refusal.status in (_GONE, _CONFLICT)
+
+
+def is_costly(case: Case) -> bool:
+    """Whether the status of an object that is too large will be written: half a CPU second of the API server."""
+    is_large = case.problem is not None and case.problem.reason == ConditionReason.TOO_LARGE
+    return is_large and case.new_status != case.body.get("status")
+
+
+def lane_of(case: Case) -> tuple[str, bool]:
+    """Return which objects share a limit of writes: those of a namespace, and apart from them all costly ones."""
+    return LARGE if is_costly(case) else (case.key.namespace, False)
+
+
+def _ends_pods(case: Case, manifest: Manifest) -> bool:
+    """Whether a manifest is that of a workload that has more replicas now."""
+    live = case.around.workloads.get(manifest["metadata"]["labels"].get(POOL_LABEL, "")) or {}
+    wanted = (manifest.get("spec") or {}).get("replicas")
+    return wanted is not None and int((live.get("spec") or {}).get("replicas") or 0) > int(wanted)
+
+
+def _blocked(report: Report, taken: NameTaken) -> Report:
+    """Add the taken name to the report.
+
+    A person must move a foreign object. What a deleted object of the same name left behind goes away by itself.
+    """
+    if taken.passing:
+        return replace(report, problem=Problem(ConditionReason.NAMESAKE_LEAVING, str(taken), permanent=False))
+    return replace(report, name_conflict=str(taken))

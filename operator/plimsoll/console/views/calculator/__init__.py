@@ -1,0 +1,1 @@
+"""The calculator: its form, and the answers of ``plimsoll estimate``."""

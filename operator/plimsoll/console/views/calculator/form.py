@@ -1,0 +1,226 @@
+"""The calculator's form: the parameters of a URL as the options of ``plimsoll estimate``, and as a page shows them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from plimsoll.adapters.catalog import catalogued_models, load_gpu_types
+from plimsoll.cli.asked import Asked
+from plimsoll.cli.gpu_names import meant_types
+from plimsoll.console.views.calculator.options import FIRST, MORE, OPTIONS, Kind, Option
+from plimsoll.domain.engine_options import SpeculationMethod
+from plimsoll.domain.errors import InvalidInput
+from plimsoll.domain.outcomes import Split
+
+Query = Mapping[str, Sequence[str]]
+"""The parameters of a URL, each with all its values in order."""
+
+_MOST_DIGITS = 12
+_MOST_DRAFTED = 32
+_WORDS = 2
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_PASTED = "pasted-model"
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A form that was filled in: a model's name or its configuration, and the options.
+
+    ``config`` is None where no configuration was pasted; then ``model`` is a name, else a name of the user's own.
+    ``notes`` say how names of GPU types were read.
+    """
+
+    model: str
+    config: Mapping[str, Any] | None
+    asked: Asked
+    notes: tuple[str, ...] = ()
+
+    @property
+    def file(self) -> str:
+        """The name of the file that the command line reads a pasted configuration from."""
+        return f"{self.model}.json"
+
+
+def read_form(query: Query) -> Form:
+    """Return the form of a URL.
+
+    Raises:
+        InvalidInput: a field cannot be used.
+    """
+    config = _config(_first(query, "config"))
+    model, meant = _model(query, pasted=config is not None), meant_types(_gpus(query))
+    return Form(model, config, _asked(query, meant.types), meant.notes)
+
+
+def _gpus(query: Query) -> list[str]:
+    return [each for each in query.get("gpu", ()) if each.strip()]
+
+
+def is_filled(query: Query) -> bool:
+    """Whether anything is asked."""
+    return bool(_first(query, "model") or _first(query, "config"))
+
+
+def _first(query: Query, name: str) -> str:
+    values = query.get(name) or ("",)
+    return values[0].strip()
+
+
+def _model(query: Query, *, pasted: bool) -> str:
+    if not pasted:
+        return _first(query, "model")
+    name = _first(query, "model") or _PASTED
+    if _NAME.fullmatch(name) is None:
+        fix = "Leave it empty, or write a name for the pasted configuration: letters, digits, dots and dashes."
+        raise InvalidInput("model", name, fix)
+    return name
+
+
+def _config(text: str) -> Mapping[str, Any] | None:
+    if not text:
+        return None
+    fix = "Paste one config.json: a JSON object in braces."
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput("config", text, fix) from error
+    if not isinstance(value, dict):
+        raise InvalidInput("config", text, fix)
+    return value
+
+
+def _asked(query: Query, gpus: tuple[str, ...]) -> Asked:
+    tp, pp, dp = (_number(query, name) for name in ("tp", "pp", "dp"))
+    ep = _flag(query, "ep")
+    _refuse_alone(tp, pp, dp, ep=ep)
+    return Asked(
+        context=_number(query, "context"),
+        concurrency=_number(query, "concurrency"),
+        precision=_first(query, "precision") or None,
+        kv_precision=_first(query, "kv-precision") or None,
+        engine=_first(query, "engine") or None,
+        utilization=_number(query, "utilization"),
+        batched_tokens=_number(query, "batched-tokens"),
+        prompt=_number(query, "prompt"),
+        output=_number(query, "output-tokens"),
+        eager=_flag(query, "eager"),
+        text_only=_flag(query, "text-only"),
+        cpu_offload=_first(query, "cpu-offload") or None,
+        lora=_lora(_first(query, "lora")),
+        speculate=_speculate(_first(query, "speculate")),
+        draft=_first(query, "draft") or None,
+        gpus=gpus,
+        split=None if tp is None else Split(tp, pp or 1, dp or 1, expert_parallel=ep or (dp or 1) > 1),
+    )
+
+
+def _refuse_alone(tp: int | None, pp: int | None, dp: int | None, *, ep: bool) -> None:
+    """Refuse parts of a split that need ``--tp``, in the words of the command."""
+    alone = [("--ep", True)] if ep else [(name, value) for name, value in (("--dp", dp), ("--pp", pp)) if value]
+    counted = [(name, value) for name, value in alone if value is True or (value or 0) > 1]
+    if tp is None and counted:
+        raise InvalidInput(*counted[0], "Name --tp as well.")
+
+
+def _flag(query: Query, name: str) -> bool:
+    return _first(query, name).lower() not in ("", "0", "false", "off", "no")
+
+
+def _number(query: Query, name: str) -> int | None:
+    text, option = _first(query, name), OPTIONS[name]
+    return None if not text else _within(text, option)
+
+
+def _within(text: str, option: Option) -> int:
+    value = _whole(text)
+    if value is None or value < option.least or (option.most is not None and value > option.most):
+        raise InvalidInput(option.flag, text, f"Write a whole number {_range(option.least, option.most)}.")
+    return value
+
+
+def _whole(text: str) -> int | None:
+    plain = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+    return int(text) if plain else None
+
+
+def _range(least: int, most: int | None) -> str:
+    return f"of at least {least}" if most is None else f"from {least} to {most}"
+
+
+def _lora(text: str) -> tuple[int, int] | None:
+    if not text:
+        return None
+    numbers = [_whole(part) for part in text.split()]
+    slots, rank = numbers if len(numbers) == _WORDS else (None, None)
+    if slots is None or rank is None:
+        raise InvalidInput("--lora", text, "Write the slots and their largest rank, e.g. 4 16.")
+    return slots, rank
+
+
+def _speculate(text: str) -> tuple[str, int] | None:
+    if not text:
+        return None
+    method, _, number = text.partition(" ")
+    known = {each.value.casefold(): each.value for each in SpeculationMethod}
+    tokens = _whole(number.strip())
+    if method.casefold() not in known or tokens is None or not 1 <= tokens <= _MOST_DRAFTED:
+        names = ", ".join(known.values())
+        fix = f"Write a method ({names}) and tokens of a step from 1 to {_MOST_DRAFTED}, e.g. Ngram 4."
+        raise InvalidInput("--speculate", text, fix)
+    return known[method.casefold()], tokens
+
+
+def given(query: Query) -> tuple[tuple[Option, str], ...]:
+    """Return the options that a URL sets, in the order of the form, with their values as written."""
+    found = ((option, _first(query, name)) for name, option in OPTIONS.items())
+    return tuple((option, text) for option, text in found if text and (option.kind is not Kind.FLAG or _is_on(text)))
+
+
+def _is_on(text: str) -> bool:
+    return _flag({"flag": (text,)}, "flag")
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """An option and the text in its field."""
+
+    option: Option
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class FormView:
+    """The form. ``gpus`` are the types asked for as written; ``types`` and ``models`` are all that can be chosen.
+
+    ``opens_more`` and ``opens_config`` say whether a folded part holds a value.
+    """
+
+    model: str
+    config: str
+    gpus: tuple[str, ...]
+    first: tuple[Field, ...]
+    more: tuple[Field, ...]
+    models: tuple[str, ...]
+    types: tuple[str, ...]
+
+    @property
+    def opens_more(self) -> bool:
+        """Whether one of the other options is set."""
+        return any(each.value for each in self.more)
+
+
+def form_view(query: Query) -> FormView:
+    """Return the form with the values of a URL, right or wrong."""
+    return FormView(
+        model=_first(query, "model"),
+        config=_first(query, "config"),
+        gpus=tuple(each.strip() for each in query.get("gpu", ()) if each.strip()),
+        first=tuple(Field(each, _first(query, each.name)) for each in FIRST),
+        more=tuple(Field(each, _first(query, each.name)) for each in MORE),
+        models=catalogued_models(),
+        types=tuple(gpu.name for gpu in load_gpu_types()),
+    )

@@ -1,0 +1,146 @@
+"""The calculator: a model, a load and GPU types in; the answers of ``plimsoll estimate`` out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import urlencode
+
+from plimsoll.adapters.catalog import load_model_facts
+from plimsoll.adapters.similar_models import did_you_mean_model
+from plimsoll.cli.advice import advice_sentence
+from plimsoll.cli.answered import Answered, answered
+from plimsoll.cli.asked import Asked, Question
+from plimsoll.cli.direct import plain_question
+from plimsoll.cli.later import known_question
+from plimsoll.cli.manifest_options import manifest_about
+from plimsoll.cli.model_names import Named, named_model
+from plimsoll.cli.sentences import headline
+from plimsoll.cli.types import answers
+from plimsoll.console.views.calculator.copies import command_of, manifest_notes, manifest_of, yaml_of
+from plimsoll.console.views.calculator.form import Form, FormView, Query, form_view, is_filled, read_form
+from plimsoll.console.views.calculator.rows import BAR_LENGTH, Detail, RowView, Shelf, detail_of, row_views
+from plimsoll.domain.errors import InvalidInput, PlimsollError
+from plimsoll.domain.model import FactsSource, ModelFacts
+from plimsoll.facts.models.config_json import read_model_facts
+from plimsoll.placement.warnings import model_warnings
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerView:
+    """An answer. ``query`` is the URL's own question without GPU types, so that a row can ask about one type alone.
+
+    ``file`` is the file that the command reads a pasted configuration from; None without one.
+    """
+
+    headline: str
+    advice: str | None
+    rows: tuple[RowView, ...]
+    detail: Detail | None
+    notes: tuple[str, ...]
+    warnings: tuple[str, ...]
+    command: str
+    file: str | None
+    manifest: str
+    manifest_notes: tuple[str, ...]
+    query: str
+
+    bar_length: float = BAR_LENGTH
+
+    def on(self, shelf: str) -> tuple[RowView, ...]:
+        """Return the rows of one shelf."""
+        return tuple(row for row in self.rows if row.shelf is Shelf(shelf))
+
+    def link(self, gpu: str) -> str:
+        """Return the address of the same question about one GPU type."""
+        return f"?{self.query}&{urlencode({'gpu': gpu})}"
+
+
+@dataclass(frozen=True, slots=True)
+class Calculator:
+    """The page: the form, and an answer or the reason why there is none; neither where nothing is asked."""
+
+    form: FormView
+    answer: AnswerView | None = None
+    problem: str | None = None
+
+
+def calculator_of(query: Query) -> Calculator:
+    """Return the page of a URL. It takes up to a second for all GPU types."""
+    form = form_view(query)
+    if not is_filled(query):
+        return Calculator(form)
+    try:
+        return Calculator(form, _view(query))
+    except PlimsollError as error:
+        return Calculator(form, problem=str(error))
+
+
+def answer_of(form: Form) -> Answered:
+    """Return the answers to a form, as the command computes them. Raises :class:`PlimsollError`."""
+    question, asked = question_of(form), form.asked
+    return answered(question, answers(question.request, asked.gpus, asked.split), asked.gpus, asked.split)
+
+
+def _view(query: Query) -> AnswerView:
+    form = read_form(query)
+    answer = answer_of(form)
+    request, name = answer.question.request, answer.question.request.model.name
+    detail = detail_of(answer)
+    return AnswerView(
+        headline=headline(request),
+        advice=None if answer.is_alone else advice_sentence(request, answer.shown),
+        rows=row_views(answer),
+        detail=detail,
+        notes=answer.notes,
+        warnings=tuple(model_warnings(request)) if detail is None else detail.warnings,
+        command=command_of(form, name, query),
+        file=None if form.config is None else form.file,
+        manifest=yaml_of(manifest_of(form, entry_of(form, name), request)),
+        manifest_notes=tuple(manifest_notes(form.asked)),
+        query=urlencode([(key, value) for key, values in query.items() if key != "gpu" for value in values if value]),
+    )
+
+
+def question_of(form: Form) -> Question:
+    """Return the question.
+
+    Raises:
+        InvalidInput: a field cannot be used.
+        UnsupportedModel: the configuration has a part without a memory law.
+    """
+    named = _named(form)
+    facts = _facts(form, named.source)
+    question = plain_question(facts, form.asked) or _checked(entry_of(form, named.source), facts, form.asked)
+    return replace(question, notes=(*named.notes, *form.notes, *question.notes))
+
+
+def entry_of(form: Form, name: str) -> dict[str, Any]:
+    """Return ``spec.model`` for the form's model."""
+    return {"name": name} if form.config is None else {"name": name, "config": dict(form.config)}
+
+
+def _named(form: Form) -> Named:
+    return named_model(form.model, "model") if form.config is None else Named(form.model)
+
+
+def _facts(form: Form, name: str) -> ModelFacts:
+    if form.config is not None:
+        return read_model_facts(name, form.config, revision=None, source=FactsSource.INLINE)
+    return _catalogued(name, "model", "Paste its config.json instead.")
+
+
+def _catalogued(name: str, field: str, otherwise: str) -> ModelFacts:
+    facts = load_model_facts(name)
+    if facts is None:
+        raise InvalidInput(field, name, f"The catalogue does not hold it. {otherwise}{did_you_mean_model(name)}")
+    return facts
+
+
+def _checked(model: Mapping[str, Any], facts: ModelFacts, asked: Asked) -> Question:
+    """Return the question through a manifest, whose checks have the right words for every fault."""
+    drafts = asked.speculate is not None and asked.draft is not None
+    draft = _catalogued(asked.draft, "--draft", "Name a catalogued model.") if drafts and asked.draft else None
+    entry = None if draft is None else {"name": draft.name}
+    return known_question(manifest_about(model, asked, entry), facts, draft, asked, shortens=asked.context is None)

@@ -1,0 +1,207 @@
+"""One row of the calculator for each GPU type, with the reason or the price, and the details of a type alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+
+from plimsoll.cli.advice import Advice, advice
+from plimsoll.cli.answered import Answered
+from plimsoll.cli.remedies import first_remedy
+from plimsoll.cli.rows import Row
+from plimsoll.cli.segments import segments
+from plimsoll.cli.sentences import NO_REMEDY, at_once, costs, remedy_lines, sentences
+from plimsoll.cli.steps import Step, steps
+from plimsoll.cli.verdict import warnings_of
+from plimsoll.console.drawing.bar import Bar, bar_of
+from plimsoll.console.drawing.scale import Scale, common_scale
+from plimsoll.console.views.figures import Figures, figures_of_estimate
+from plimsoll.domain.outcomes import Fit, MemoryEstimate, Rejection, Split
+from plimsoll.domain.serving import Request
+from plimsoll.placement.explain import rejection_sentence
+from plimsoll.placement.feasibility import memory_reason
+from plimsoll.placement.sizing import Sized
+
+BAR_LENGTH = 230.0
+"""The length of the largest GPU's hull in picture units."""
+
+_DEAR = 2
+"""A candidate that costs more than this many times the cheapest is folded."""
+
+
+class Shelf(StrEnum):
+    """Where a row stands: in the table, or folded under one line."""
+
+    SHOWN = "shown"
+    DEAR = "dear"
+    IMPOSSIBLE = "impossible"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A symbol, a word and a CSS class: never a colour alone."""
+
+    symbol: str
+    word: str
+    kind: str
+
+
+_VERDICTS = {
+    Fit.SURE: Verdict("\u2713", "fits", "good"),
+    Fit.PROBABLE: Verdict("\u25b2", "probably", "warn"),
+    Fit.NO: Verdict("\u2717", "no", "bad"),
+}
+_ADVICE = {
+    Advice.CHEAPEST: "cheapest",
+    Advice.CHEAPEST_IN_SERVERS: "cheapest in servers",
+    Advice.FASTEST: "fastest for its price",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RowView:
+    """One row. ``figures`` and ``bar`` are None where there is no estimate. Prices are in US dollars an hour.
+
+    ``difference`` is the price over that of the cheapest, in percent. ``code`` is the reason that placement would give.
+    """
+
+    gpu: str
+    split: Split
+    verdict: Verdict
+    shelf: Shelf
+    figures: Figures | None
+    bar: Bar | None
+    at_once: str | None
+    price: str | None
+    price_source: str | None
+    difference: int | None
+    milliseconds: str | None
+    advice: tuple[str, ...]
+    code: str
+    reason: str
+
+
+def row_views(answer: Answered) -> tuple[RowView, ...]:
+    """Return the rows in the order of ``plimsoll estimate``."""
+    request, rows = answer.question.request, answer.shown
+    advised = advice(request, rows)
+    scale, cheapest = scale_of(rows), _cheapest(rows)
+    return tuple(_view(answer, row, advised, scale, cheapest) for row in rows)
+
+
+def scale_of(rows: Sequence[Row], length: float = BAR_LENGTH) -> Scale:
+    """Return one scale for all hulls: the largest GPU has the whole length."""
+    sizes = (row.answer.figures.usable_bytes for row in rows if isinstance(row.answer, Sized))
+    return common_scale(sizes, length)
+
+
+def _cheapest(rows: Sequence[Row]) -> Decimal | None:
+    """Return the lowest price of what fits for sure, else of what fits probably."""
+    for fit in (Fit.SURE, Fit.PROBABLE):
+        prices = [row.price for row in rows if row.fit is fit and row.price is not None]
+        if prices:
+            return min(prices)
+    return None
+
+
+def _view(answer: Answered, row: Row, advised: Mapping[Advice, Row], scale: Scale, cheapest: Decimal | None) -> RowView:
+    figures = figures_of_estimate(row.answer.figures) if isinstance(row.answer, Sized) else None
+    source = row.gpu.price_in_force
+    return RowView(
+        gpu=row.gpu.name,
+        split=row.answer.split,
+        verdict=_VERDICTS[row.fit],
+        shelf=_shelf(row, cheapest),
+        figures=figures,
+        bar=None if figures is None else bar_of(figures, scale),
+        at_once=at_once(answer.question.request, row.answer) if isinstance(row.answer, Sized) else None,
+        price=None if row.price is None else f"{row.price:.2f}",
+        price_source=None if row.price is None or source is None else source.source,
+        difference=_difference(row.price, cheapest),
+        milliseconds=None if row.speed is None else f"{1000 * row.speed.tpot_seconds:.1f}",
+        advice=tuple(_ADVICE[word] for word, each in advised.items() if each is row),
+        code=_code(row.answer),
+        reason=_reason(answer, row),
+    )
+
+
+def _shelf(row: Row, cheapest: Decimal | None) -> Shelf:
+    if isinstance(row.answer, Rejection):
+        return Shelf.IMPOSSIBLE
+    is_dear = row.fit is not Fit.NO and cheapest is not None and row.price is not None and row.price > _DEAR * cheapest
+    return Shelf.DEAR if is_dear else Shelf.SHOWN
+
+
+def _difference(price: Decimal | None, cheapest: Decimal | None) -> int | None:
+    return None if price is None or not cheapest else round(100 * (price / cheapest - 1))
+
+
+def _code(answer: Sized | Rejection) -> str:
+    """Return the code of the reason; empty where it fits."""
+    if isinstance(answer, Rejection):
+        return answer.reason.value
+    return memory_reason(answer.figures)[0].value if answer.figures.fit is Fit.NO else ""
+
+
+def _reason(answer: Answered, row: Row) -> str:
+    """Return why there is no estimate, or the first remedy of what does not fit, as the command's table has them."""
+    if isinstance(row.answer, Rejection):
+        return rejection_sentence(row.answer)
+    if row.fit is not Fit.NO or answer.is_alone:
+        return ""
+    return _remedy(answer.question.request, row, answer.split)
+
+
+def _remedy(request: Request, row: Row, split: Split | None) -> str:
+    found = first_remedy(request, row.gpu, row.answer, split)
+    return NO_REMEDY if found is None else found.short
+
+
+BIG_LENGTH = 640.0
+"""The length of the big hull in picture units."""
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """The details of one GPU type. Without an estimate there are only remedies.
+
+    ``terms`` have bytes of one GPU; the last lines are sums.
+    """
+
+    gpu: str
+    bar: Bar | None
+    terms: tuple[tuple[str, int], ...]
+    sentences: tuple[str, ...]
+    remedies: tuple[str, ...]
+    warnings: tuple[str, ...]
+    steps: tuple[Step, ...]
+
+
+def detail_of(answer: Answered) -> Detail | None:
+    """Return the details where the answer has one GPU type, as the command prints them."""
+    if not answer.is_alone:
+        return None
+    request, row = answer.question.request, answer.shown[0]
+    remedies = tuple(line.strip() for line in remedy_lines(request, row, answer.split))
+    if not isinstance(row.answer, Sized):
+        return Detail(row.gpu.name, None, (), (), remedies, (), ())
+    figures = row.answer.figures
+    return Detail(
+        gpu=row.gpu.name,
+        bar=bar_of(figures_of_estimate(figures), scale_of((row,), BIG_LENGTH)),
+        terms=_terms(figures),
+        sentences=(*sentences(request, row.answer), *costs(row)),
+        remedies=remedies,
+        warnings=warnings_of(request, row.answer),
+        steps=steps(row.answer),
+    )
+
+
+def _terms(figures: MemoryEstimate) -> tuple[tuple[str, int], ...]:
+    named = [(each.name.title, each.size_bytes) for each in segments(figures) if each.size_bytes]
+    named.append(("needed, to be sure", figures.computed_bytes))
+    if figures.forced_bytes is not None:
+        named.append(("needed, by override", figures.forced_bytes))
+    return (*named, ("the engine may use", figures.budget_bytes), ("usable of the GPU", figures.usable_bytes))

@@ -1,0 +1,233 @@
+"""Why here, and not elsewhere: the choice, what fits by price, and what does not by what is missing.
+
+Below, the figures of the placement that would be chosen today.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from plimsoll.api.v1alpha1.status import InferenceDeploymentStatus, RejectionStatus
+from plimsoll.app.record.values import split_of
+from plimsoll.console.drawing.bar import Bar, bar_of
+from plimsoll.console.drawing.scale import common_scale
+from plimsoll.console.views.figures import Figures
+from plimsoll.console.views.prices import dollars_of
+from plimsoll.console.views.proposals.lines import Line
+from plimsoll.console.views.proposals.spec_change import fixed_place
+from plimsoll.console.views.rows import Row
+from plimsoll.console.views.words import dollars, gib, signed_gib, split_words, times
+from plimsoll.domain.outcomes import Fit, Split
+from plimsoll.domain.reasons import Reason
+
+BAR_LENGTH = 230.0
+
+DEAR = 2
+"""A candidate that fits and costs this many times the choice is folded away."""
+
+_FAILS = frozenset({Reason.OBSERVED_TOO_SMALL.value, Reason.START_FAILED.value, Reason.TOO_FEW_STATES.value})
+"""Reasons why an engine does not start, or holds too little, although the bytes fit: running engines have proved it, or
+it refuses."""
+
+CHOSEN, FITS, NO = "chosen", "fits", "no"
+_SYMBOLS = {CHOSEN: "\u25cf", FITS: "\u2713", NO: "\u2717"}
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One GPU type and split. ``bar`` and ``figures`` are None where the status has no figures of it.
+
+    ``difference`` is that of its price to the chosen one in percent, with its sign; empty where one is unknown.
+    ``override`` are the fields of a spec that fix this place, as YAML; empty for the choice, for what does not fit, and
+    where a spec cannot say it.
+    """
+
+    gpu_type: str
+    split: Split
+    verdict: str
+    reason: str
+    message: str
+    figures: Figures | None = None
+    price: str | None = None
+    difference: str = ""
+    override: str = ""
+    bar: Bar | None = None
+
+    @property
+    def symbol(self) -> str:
+        """The verdict as a symbol."""
+        return _SYMBOLS[self.verdict]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """``shown`` is the table, ``dear`` fits and costs much more, ``impossible`` has no figures.
+
+    ``omitted`` counts what the status does not hold.
+    """
+
+    shown: tuple[Candidate, ...]
+    dear: tuple[Candidate, ...]
+    impossible: tuple[Candidate, ...]
+    omitted: int = 0
+
+    @property
+    def count(self) -> int:
+        """How many candidates the status holds."""
+        return len(self.shown) + len(self.dear) + len(self.impossible)
+
+
+def candidates_of(status: InferenceDeploymentStatus, row: Row) -> Candidates:
+    """Return the candidates of a status, the choice first."""
+    chosen = _chosen(status, row)
+    price = dollars_of(None if chosen is None else chosen.price)
+    others = [_candidate(each, price) for each in status.rejections or ()]
+    return sorted_candidates(chosen, others, status.rejections_omitted or 0)
+
+
+def sorted_candidates(chosen: Candidate | None, others: Sequence[Candidate], omitted: int = 0) -> Candidates:
+    """Return candidates in the order of the page, each with its bar on one scale."""
+    price = dollars_of(None if chosen is None else chosen.price)
+    drawn = [each for each in others if each.figures is not None]
+    dear = [each for each in drawn if each.verdict == FITS and _is_dear(each, price)]
+    shown = [*([] if chosen is None else [chosen]), *sorted((each for each in drawn if each not in dear), key=_order)]
+    scale = common_scale(
+        (max(each.figures.usable, each.figures.upper) for each in (*shown, *dear) if each.figures is not None),
+        BAR_LENGTH,
+    )
+
+    def with_bar(each: Candidate) -> Candidate:
+        return each if each.figures is None else replace(each, bar=bar_of(each.figures, scale))
+
+    return Candidates(
+        tuple(map(with_bar, shown)),
+        tuple(map(with_bar, sorted(dear, key=_order))),
+        tuple(each for each in others if each.figures is None),
+        omitted,
+    )
+
+
+def _chosen(status: InferenceDeploymentStatus, row: Row) -> Candidate | None:
+    placement = status.placement
+    if placement is None or row.gpu_type is None or row.split is None:
+        return None
+    price = placement.hourly_price_per_replica
+    return Candidate(row.gpu_type, row.split, CHOSEN, "Placed", "Chosen.", row.figures, price)
+
+
+def _candidate(rejection: RejectionStatus, chosen: Decimal | None) -> Candidate:
+    figures = figures_of_rejection(rejection)
+    price = None if rejection.figures is None else rejection.figures.hourly_price
+    fits = figures is not None and _has_room(figures) and rejection.reason not in _FAILS
+    return Candidate(
+        rejection.gpu_type,
+        split_of(rejection),
+        FITS if fits else NO,
+        rejection.reason,
+        rejection.message,
+        figures,
+        price,
+        _difference(dollars_of(price), chosen),
+        fixed_place(rejection.gpu_type, split_of(rejection)) if fits else "",
+    )
+
+
+def _has_room(figures: Figures) -> bool:
+    """Whether placement counted it as fitting; an admin's figure stands in the place of the computed one."""
+    return not figures.is_over if figures.fit is None else figures.fit is not Fit.NO
+
+
+def figures_of_rejection(rejection: RejectionStatus) -> Figures | None:
+    """Return the figures that the operator wrote with a rejection; None where there are none."""
+    found = rejection.figures
+    if found is None:
+        return None
+    terms = found.weights_bytes + found.kv_cache_bytes + found.activations_bytes
+    return Figures(
+        weights=found.weights_bytes,
+        kv_cache=found.kv_cache_bytes,
+        activations=found.activations_bytes,
+        other=found.expected_bytes - terms,
+        slack=found.slack_bytes or 0,
+        margin=found.computed_bytes - found.expected_bytes,
+        budget=found.budget_bytes,
+        usable=found.usable_bytes,
+        kv_needed_tokens=found.kv_needed_tokens,
+        kv_capacity_tokens=found.kv_capacity_tokens,
+        override=found.override_bytes,
+        fit=Fit(found.fit) if found.fit in set(Fit) else None,
+    )
+
+
+def _order(candidate: Candidate) -> tuple[bool, float]:
+    """Return the place in the order: candidates that fit by price, then the others by what is missing."""
+    figures = candidate.figures
+    if candidate.verdict == FITS:
+        price = dollars_of(candidate.price)
+        return False, float("inf") if price is None else float(price)
+    return True, 0.0 if figures is None else float(figures.expected - figures.budget)
+
+
+def _is_dear(candidate: Candidate, chosen: Decimal | None) -> bool:
+    price = dollars_of(candidate.price)
+    return chosen is not None and price is not None and price >= DEAR * chosen > 0
+
+
+def _difference(price: Decimal | None, chosen: Decimal | None) -> str:
+    if price is None or not chosen:
+        return ""
+    return f"{(price / chosen - 1) * 100:+.0f} %"
+
+
+_KEPT = frozenset({Reason.PLACEMENT_KEPT.value, Reason.KEPT_TO_AVOID_MOVE.value})
+"""Reasons of candidates that are better than what runs, and are left for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenToday:
+    """The lines of the comparison, why what runs is kept, and how many other candidates are better as well."""
+
+    lines: tuple[Line, ...]
+    reason: str
+    message: str
+    others: int
+
+
+def chosen_today(found: Candidates) -> ChosenToday | None:
+    """Return the comparison with the cheapest better candidate; None where nothing is better than what runs."""
+    now = next((each for each in found.shown if each.verdict == CHOSEN), None)
+    better = sorted((each for each in (*found.shown, *found.dear) if each.reason in _KEPT), key=_price)
+    if now is None or not better:
+        return None
+    best = better[0]
+    lines = tuple(line for line in _lines(now, best) if line.before != line.after)
+    return ChosenToday(lines, best.reason, best.message, len(better) - 1)
+
+
+def _price(candidate: Candidate) -> float:
+    price = dollars_of(candidate.price)
+    return float("inf") if price is None else float(price)
+
+
+def _lines(now: Candidate, best: Candidate) -> Iterator[Line]:
+    yield Line("GPUs of a replica", _place(now), _place(best))
+    yield Line("price of a replica per hour", dollars(now.price), dollars(best.price), best.difference)
+    if now.figures is not None and best.figures is not None:
+        yield from _memory(now.figures, best.figures)
+
+
+def _memory(now: Figures, best: Figures) -> Iterator[Line]:
+    yield Line("need of one GPU", f"{gib(now.upper)} GiB", f"{gib(best.upper)} GiB")
+    yield Line("load line of one GPU", f"{gib(now.budget)} GiB", f"{gib(best.budget)} GiB")
+    yield Line("spare of one GPU", f"{signed_gib(now.spare)} GiB", f"{signed_gib(best.spare)} GiB")
+    yield Line("KV room / need", _room(now), _room(best))
+
+
+def _room(figures: Figures) -> str:
+    return times(figures.kv_capacity_tokens, figures.kv_needed_tokens)
+
+
+def _place(candidate: Candidate) -> str:
+    return f"{candidate.gpu_type} {split_words(candidate.split)}"

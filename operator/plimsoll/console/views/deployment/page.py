@@ -1,0 +1,238 @@
+"""One deployment: why is it here, what does it hold, what happened to it?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from plimsoll.api.v1alpha1.status import (
+    Condition,
+    DecisionStatus,
+    EngineSettingsStatus,
+    InferenceDeploymentStatus,
+    PoolStatus,
+)
+from plimsoll.app.record.reading import read, whole_status
+from plimsoll.app.record.values import split_of
+from plimsoll.console.drawing.bar import Bar, bar_of
+from plimsoll.console.drawing.scale import common_scale
+from plimsoll.console.views.deployment.candidates import Candidates, ChosenToday, candidates_of, chosen_today
+from plimsoll.console.views.pods import PodRow
+from plimsoll.console.views.rows import Row, row_of
+from plimsoll.console.views.states import State, state_of
+from plimsoll.console.views.words import count, gib, split_words
+from plimsoll.console.views.world import World
+from plimsoll.domain.engine_choice import DEFAULT_ENGINE
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.spot import card_name
+from plimsoll.engines.registry import ENGINES
+from plimsoll.rebalance.law.learning import CapacityReading, error_percent_text
+
+Body = Mapping[str, Any]
+
+BIG_LENGTH = 720.0
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A name and its value in words."""
+
+    name: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class PoolLine:
+    """A pool with its predicted and its real KV cache."""
+
+    pool: PoolStatus
+    place: str
+    error: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """Everything on the page of one deployment."""
+
+    key: ObjectKey
+    row: Row
+    state: State
+    bar: Bar | None
+    facts: tuple[Fact, ...]
+    questions: tuple[Question, ...]
+    candidates: Candidates
+    today: ChosenToday | None
+    conditions: tuple[Condition, ...]
+    pools: tuple[PoolLine, ...]
+    pods: tuple[PodRow, ...]
+    decisions: tuple[DecisionStatus, ...]
+    suggestions: tuple[str, ...]
+    proposals: tuple[str, ...]
+    complaints: tuple[str, ...]
+
+
+def deployment_of(body: Body, world: World, live: float | None = None, *, grafana_url: str | None = None) -> Deployment:
+    """Return the page of one InferenceDeployment as the API server has it.
+
+    Args:
+        body: the object.
+        world: everything else that the person may see.
+        live: the used share of its KV cache (0 to 1); None where it is not known.
+        grafana_url: root of a Grafana with the chart's dashboard; None for no link to it.
+    """
+    record, row = read(body.get("status")), row_of(body)
+    status = whole_status(record)
+    scale = common_scale([row.figures.usable, row.figures.upper] if row.figures is not None else (), BIG_LENGTH)
+    candidates = candidates_of(status, row)
+    return Deployment(
+        key=row.key,
+        row=row,
+        state=state_of(row),
+        bar=None if row.figures is None else bar_of(row.figures, scale, live),
+        facts=tuple(_facts(status, row, body)),
+        questions=questions_about(row, body.get("spec") or {}, grafana_url),
+        candidates=candidates,
+        today=chosen_today(candidates),
+        conditions=tuple(status.conditions or ()),
+        pools=tuple(map(_pool, status.pools or ())),
+        pods=tuple(sorted((pod for pod in world.pods if pod.owner == row.key), key=lambda pod: pod.key)),
+        decisions=tuple(status.decisions or ()),
+        suggestions=tuple(each.message for each in status.suggestions or ()),
+        proposals=tuple(each.message for each in status.proposals or ()),
+        complaints=record.complaints,
+    )
+
+
+def _facts(status: InferenceDeploymentStatus, row: Row, body: Body) -> Iterator[Fact]:
+    if row.figures is not None:
+        yield Fact("Holds", _holds(status, row))
+    yield Fact("Load", _load(body))
+    if status.placement is not None:
+        yield Fact("Engine", f"{_engine_title(body)} {_engine(status.placement.engine)}")
+        source = f", from {row.price_source}" if row.price_source else ""
+        yield Fact("Price", f"${row.hourly_price}/h for all replicas{source}" if row.hourly_price else "unknown")
+    yield from _speed(status)
+    yield Fact("Decided", _decided(status, row))
+
+
+def _holds(status: InferenceDeploymentStatus, row: Row) -> str:
+    estimate = status.estimate
+    assert estimate is not None  # noqa: S101 - the figures are made from it
+    low, high = estimate.kv_capacity_low_tokens, estimate.kv_capacity_high_tokens
+    band = f" ({count(low)} to {count(high)})" if low is not None and high is not None else ""
+    needed = row.figures.kv_needed_tokens if row.figures is not None else None
+    return f"{count(estimate.kv_capacity_tokens)} tokens{band}; the load needs {count(needed)}"
+
+
+def _load(body: Body) -> str:
+    spec = body.get("spec") or {}
+    requests, length = spec.get("concurrency"), spec.get("contextLength")
+    of_all = spec.get("totalConcurrency")
+    if of_all is not None:
+        return f"{_number(of_all)} requests on all replicas, up to {_number(length)} tokens each"
+    return f"{_number(requests)} requests of {_number(length)} tokens at the same time"
+
+
+def _number(value: Any) -> str:
+    return count(value) if isinstance(value, int) else str(value if value is not None else "unknown")
+
+
+def _engine_title(body: Body) -> str:
+    """Return the engine's name for people; for one that this release does not know, its name in the spec."""
+    asked = (body.get("spec") or {}).get("engine")
+    name = str((asked.get("name") if isinstance(asked, Mapping) else None) or DEFAULT_ENGINE)
+    return ENGINES[name].title if name in ENGINES else name
+
+
+def _engine(engine: EngineSettingsStatus) -> str:
+    return (
+        f"{engine.version}, {engine.gpu_memory_utilization_percent} % utilization, "
+        f"{count(engine.max_num_seqs)} sequences, {count(engine.max_num_batched_tokens)} tokens a step"
+    )
+
+
+def _speed(status: InferenceDeploymentStatus) -> Iterator[Fact]:
+    speed = None if status.placement is None else status.placement.performance
+    if speed is not None:
+        between = f"{speed.tpot_low_milliseconds} to {speed.tpot_high_milliseconds}"
+        words = f"{speed.tpot_milliseconds} ms a token ({between}), first token after {speed.ttft_milliseconds} ms"
+        yield Fact("Speed", words if speed.validated else f"{words}; not validated on GPUs of this class")
+
+
+def _decided(status: InferenceDeploymentStatus, row: Row) -> str:
+    seen = "not seen yet: this is the state before the last change" if row.is_behind else "seen"
+    fit = "" if row.figures is None or row.figures.fit is None else f"; the fit is {row.figures.fit.value}"
+    if fit and row.figures is not None and row.figures.override is not None:
+        fit = f"{fit} by an admin's figure, {gib(row.figures.override)} GiB"
+    doubts = () if status.estimate is None else tuple(status.estimate.doubts or ())
+    why = f" ({', '.join(doubts)})" if doubts else ""
+    return f"generation {count(status.observed_generation)}, {seen}{fit}{why}"
+
+
+def _pool(pool: PoolStatus) -> PoolLine:
+    predicted, reported = pool.kv_tokens_predicted, pool.kv_tokens_reported
+    error = ""
+    if predicted is not None and reported is not None:
+        permille = CapacityReading(predicted, reported).error_permille
+        error = "" if permille is None else error_percent_text(permille)
+    return PoolLine(pool, _place(pool), error, pool.kv_tokens_note or "")
+
+
+def _place(pool: PoolStatus) -> str:
+    return f"{pool.gpu_type} {split_words(split_of(pool))}"
+
+
+Spec = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A link: its words and its address."""
+
+    words: str
+    url: str
+
+
+DASHBOARD = "plimsoll"
+"""The uid of the chart's Grafana dashboard, whose variables are ``namespace`` and ``deployment``."""
+
+
+def questions_about(row: Row, spec: Spec, grafana_url: str | None = None) -> tuple[Question, ...]:
+    """Return the links.
+
+    Args:
+        row: the deployment in short.
+        spec: as the API server has it; it may hold anything.
+        grafana_url: root of a Grafana with the chart's dashboard; None for no link to it.
+    """
+    found = tuple(_questions(row, spec))
+    return found if grafana_url is None else (*found, _dashboard(row, grafana_url))
+
+
+def _dashboard(row: Row, root: str) -> Question:
+    chosen = urlencode({"var-namespace": row.key.namespace, "var-deployment": row.key.name})
+    return Question("Over time in Grafana", f"{root}/d/{DASHBOARD}?{chosen}")
+
+
+def _questions(row: Row, spec: Spec) -> Iterator[Question]:
+    load = {
+        name: str(value)
+        for name, field in (("context", "contextLength"), ("concurrency", "concurrency"))
+        if isinstance(value := spec.get(field), int)
+    }
+    gpu = {} if row.gpu_type is None else {"gpu": card_name(row.gpu_type)}
+    split = {} if row.split is None else {"tp": str(row.split.tensor_parallel)}
+    yield Question("Size it in the calculator", f"/calculator?{urlencode({'model': row.model, **load, **gpu})}")
+    if gpu:
+        wanted = {"model": row.model, **gpu, **split, **load}
+        yield Question("Simulate a load", f"/simulator?{urlencode(wanted)}")
+    if row.pools and "totalConcurrency" not in spec:  # which lets the planner choose the number of replicas
+        change = urlencode({"change": f"{row.key}.replicas={_replicas(row) + 1}"})
+        yield Question("What would one more replica change?", f"/what-if?{change}")
+
+
+def _replicas(row: Row) -> int:
+    return sum(pool.replicas for pool in row.pools if not pool.is_retiring)

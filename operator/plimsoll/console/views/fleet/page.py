@@ -1,0 +1,218 @@
+"""The map of the fleet: where is room, and what holds it? Nodes, their GPUs as hulls, and who holds them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from plimsoll.console.drawing.hulls import Held, Hulls, hulls_of
+from plimsoll.console.drawing.scale import Scale, common_scale
+from plimsoll.console.drawing.strip import Strip, strip_of
+from plimsoll.console.views.paging import Part, first_of, part_of
+from plimsoll.console.views.pods import PodRow
+from plimsoll.console.views.rows import Row
+from plimsoll.console.views.states import Severity, State, state_of
+from plimsoll.console.views.words import count
+from plimsoll.console.views.world import World
+from plimsoll.domain.fleet import Fleet, GpuNode
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.units import GIB
+
+NODES_AT_ONCE = 40
+"""More nodes than this open as one strip for each GPU type; the nodes of a type come on demand."""
+
+HULL_LENGTH = 150.0
+"""The height of the largest GPU of the page, in picture units."""
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+ZONE = "topology.kubernetes.io/zone"
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who holds GPUs of a node: a deployment of ours with its figures, or somebody else's pod.
+
+    ``need`` and ``line`` are in GiB, as words. ``over`` is how far the need is beyond the line, in GiB.
+    """
+
+    letter: str
+    gpus: int
+    key: ObjectKey | None
+    pods: int
+    words: str = ""
+    state: State | None = None
+    over: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCard:
+    """One node with its drawing."""
+
+    node: GpuNode
+    zone: str
+    holders: tuple[Holder, ...]
+    hulls: Hulls
+
+
+@dataclass(frozen=True, slots=True)
+class TypeStrip:
+    """All GPUs of one type: how many are free, and what holds the others."""
+
+    gpu_type: str
+    nodes: int
+    gpus: int
+    free: int
+    ours: int
+    others: int
+    over: int
+    strip: Strip
+
+
+@dataclass(frozen=True, slots=True)
+class FleetMap:
+    """The map. ``part`` has the nodes of this page; None where only the strips are shown."""
+
+    strips: tuple[TypeStrip, ...]
+    part: Part[NodeCard] | None
+    chosen: str
+    search: str
+
+
+def fleet_of(
+    world: World,
+    fleet: Fleet,
+    path: str,
+    query: Mapping[str, tuple[str, ...]],
+    live: Mapping[ObjectKey, float] = MappingProxyType({}),
+) -> FleetMap:
+    """Return the map that a URL asks for: ``type`` and ``q`` filter the nodes, ``page`` counts from 1.
+
+    ``live`` is the used share of the KV cache (0 to 1) by deployment, where it is known.
+    """
+    chosen, search = first_of(query, "type"), first_of(query, "q")
+    nodes = [node for node in fleet.nodes if chosen in ("", node.gpu.name) and _matches(node, search)]
+    by_node = _pods_by_node(world.pods)
+    strips = tuple(_strips(world, fleet.nodes, by_node))
+    if not (chosen or search) and len(nodes) > NODES_AT_ONCE:
+        return FleetMap(strips, None, chosen, search)
+    scale = common_scale((node.gpu.usable_bytes for node in nodes), HULL_LENGTH)
+    part = part_of(nodes, path, query, NODES_AT_ONCE)
+    cards = tuple(_card(world, node, by_node, scale, live) for node in part.items)
+    shown = Part(cards, part.total, part.number, part.pages, part.previous, part.following)
+    return FleetMap(strips, shown, chosen, search)
+
+
+def strips_of(world: World) -> tuple[TypeStrip, ...]:
+    """Return the strips of all GPU types; none where the person may not list nodes."""
+    nodes = () if world.fleet is None else world.fleet.nodes
+    return tuple(_strips(world, nodes, _pods_by_node(world.pods)))
+
+
+def _matches(node: GpuNode, search: str) -> bool:
+    texts = (node.name, node.gpu.name, dict(node.labels).get(ZONE, ""))
+    return all(any(word in text.lower() for text in texts) for word in search.lower().split())
+
+
+def _pods_by_node(pods: Sequence[PodRow]) -> Mapping[str, Sequence[PodRow]]:
+    found: dict[str, list[PodRow]] = defaultdict(list)
+    for pod in pods:
+        if pod.node:
+            found[pod.node].append(pod)
+    return found
+
+
+def _card(
+    world: World,
+    node: GpuNode,
+    by_node: Mapping[str, Sequence[PodRow]],
+    scale: Scale,
+    live: Mapping[ObjectKey, float],
+) -> NodeCard:
+    pods = sorted((pod for pod in by_node.get(node.name, ()) if pod.holds(node.resource)), key=_order)
+    named = list(_named(pods))
+    held = [_held(world, letter, pod, node.resource, live) for letter, pod in named]
+    holders = tuple(_holders(world, named, node.resource))
+    zone = dict(node.labels).get(ZONE, "")
+    return NodeCard(node, zone, holders, hulls_of(node.gpu.usable_bytes, node.allocatable, held, scale))
+
+
+def _order(pod: PodRow) -> tuple[bool, ObjectKey, ObjectKey]:
+    return not pod.is_ours, pod.owner, pod.key
+
+
+def _named(pods: Sequence[PodRow]) -> Iterator[tuple[str, PodRow]]:
+    """Yield a letter with each pod of ours; pods of one deployment share it."""
+    letters: dict[ObjectKey, str] = {}
+    for pod in pods:
+        if not pod.is_ours:
+            yield "", pod
+            continue
+        letter = letters.setdefault(pod.owner, LETTERS[len(letters) % len(LETTERS)])
+        yield letter, pod
+
+
+def _held(world: World, letter: str, pod: PodRow, resource: str, live: Mapping[ObjectKey, float]) -> Held:
+    share = live.get(pod.owner) if pod.is_ours else None
+    return Held(letter, pod.holds(resource), _figures_row(world, pod), share)
+
+
+def _figures_row(world: World, pod: PodRow) -> Row | None:
+    """Return the deployment of a pod where its figures are those of the pod's pool."""
+    row = world.rows.get(pod.owner) if pod.is_ours else None
+    pool = None if row is None else next((each for each in row.pools if each.name == pod.pool), None)
+    is_same = row is not None and pool is not None and (pool.gpu_type, pool.split) == (row.gpu_type, row.split)
+    return row if is_same else None
+
+
+def _holders(world: World, named: Sequence[tuple[str, PodRow]], resource: str) -> Iterator[Holder]:
+    """Yield the holders, one for each deployment and one for all others."""
+    groups: dict[str, list[PodRow]] = defaultdict(list)
+    for letter, pod in named:
+        groups[letter].append(pod)
+    for letter, pods in sorted(groups.items(), key=lambda each: (each[0] == "", each[0])):
+        gpus = sum(pod.holds(resource) for pod in pods)
+        row = world.rows.get(pods[0].owner) if letter else None
+        yield _holder(letter, pods, gpus, row)
+
+
+def _holder(letter: str, pods: Sequence[PodRow], gpus: int, row: Row | None) -> Holder:
+    key = pods[0].owner if letter else None
+    if row is None or row.figures is None:
+        return Holder(letter, gpus, key, len(pods))
+    figures = row.figures
+    over = f"{-figures.spare / GIB:.1f}" if figures.spare < 0 else ""
+    words = f"{figures.upper / GIB:.1f} of {figures.budget / GIB:.1f} GiB"
+    return Holder(letter, gpus, key, len(pods), words, state_of(row), over)
+
+
+def _strips(world: World, nodes: Sequence[GpuNode], by_node: Mapping[str, Sequence[PodRow]]) -> Iterator[TypeStrip]:
+    over = {key for key, row in world.rows.items() if state_of(row).severity is Severity.OVER}
+    most = max(_totals(nodes).values(), default=0)
+    for gpu_type in sorted(_totals(nodes)):
+        of_type = [node for node in nodes if node.gpu.name == gpu_type]
+        yield _strip(of_type, by_node, over, most)
+
+
+def _totals(nodes: Sequence[GpuNode]) -> Mapping[str, int]:
+    totals: dict[str, int] = defaultdict(int)
+    for node in nodes:
+        totals[node.gpu.name] += node.allocatable
+    return totals
+
+
+def _strip(
+    nodes: Sequence[GpuNode], by_node: Mapping[str, Sequence[PodRow]], over: set[ObjectKey], most: int
+) -> TypeStrip:
+    pods = [(pod, pod.holds(node.resource)) for node in nodes for pod in by_node.get(node.name, ())]
+    ours = sum(held for pod, held in pods if pod.is_ours)
+    beyond = sum(held for pod, held in pods if pod.is_ours and pod.owner in over)
+    total, free = sum(node.allocatable for node in nodes), sum(node.free for node in nodes)
+    others = max(0, total - free - ours)
+    first = nodes[0].gpu
+    free_words = f"{first.name}: {count(free)} of {count(total)} GPUs free"
+    words = f"{free_words}, {count(ours)} of deployments, {count(others)} of others"
+    return TypeStrip(
+        first.name, len(nodes), total, free, ours, others, beyond, strip_of(ours, others, free, most, words)
+    )

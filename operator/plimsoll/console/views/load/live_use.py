@@ -1,0 +1,285 @@
+"""The live use of deployments: two gauges, KV cache and batch places, each figure with the time of its samples.
+
+A figure without a sample is None, which is not 0. A figure that is older than :data:`STALE_SECONDS` is stale: it is
+shown with its age, and it decides nothing.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+
+from plimsoll.adapters.impossible_numbers import is_count, is_share
+from plimsoll.console.views.words import age, clock
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.rebalance.signals.metrics import EngineSample
+
+STALE_SECONDS = 60.0
+"""Age from which a figure is stale: four scrapes of the usual 15 s."""
+
+FUTURE_SECONDS = 5.0
+"""How far the time of a sample may be ahead of the clock, which never agrees to the millisecond."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A figure and the POSIX time of its oldest sample. ``pods`` is the number of pods that it is the sum of."""
+
+    value: float
+    at: float
+    pods: int = 1
+
+    def age(self, now: float) -> float:
+        """Return the age in seconds."""
+        return max(0.0, now - self.at)
+
+    def is_stale(self, now: float) -> bool:
+        """Whether the figure is too old to count as live."""
+        return self.age(now) > STALE_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class EnginePod:
+    """A pod whose engine is asked.
+
+    ``max_sequences`` are the requests that it serves at the same time, and ``kv_tokens`` the size of its KV cache, as
+    the status of its deployment gives them; None where the status does not.
+    """
+
+    key: ObjectKey
+    max_sequences: int | None = None
+    kv_tokens: int | None = None
+
+
+Asked = Mapping[ObjectKey, Sequence[EnginePod]]
+"""The pods of each deployment that a person may list."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveUse:
+    """The figures that the engines of one deployment report. None stands for a figure without a sample.
+
+    Attributes:
+        kv: the share of all its KV caches together that requests hold, 0 to 1.
+        kv_fullest: the share of the fullest pod's cache.
+        kv_tokens: tokens that requests hold in ``kv_capacity_tokens``; None while a size of a cache is not known.
+        kv_capacity_tokens: the size of the caches that ``kv`` is about.
+        running: requests in the batches.
+        max_sequences: requests that the same pods serve at the same time.
+        waiting: requests in the queues.
+        preemptions: requests that lost their KV cache within the window of the reading.
+        pods: pods that the deployment has.
+        reporting: pods with a sample that is not stale.
+    """
+
+    kv: Sample | None = None
+    kv_fullest: Sample | None = None
+    kv_tokens: Sample | None = None
+    kv_capacity_tokens: int | None = None
+    running: Sample | None = None
+    max_sequences: int | None = None
+    waiting: Sample | None = None
+    preemptions: Sample | None = None
+    pods: int = 0
+    reporting: int = 0
+
+    @property
+    def sequence_slots(self) -> Sample | None:
+        """The share of the batch places that are taken, 0 to 1; more where the engines run more than the status says.
+
+        None where either number is not known.
+        """
+        if self.running is None or not self.max_sequences:
+            return None
+        return Sample(self.running.value / self.max_sequences, self.running.at, self.running.pods)
+
+    def share_now(self, now: float) -> float | None:
+        """Return the used share of the KV cache, 0 to 1; None where it is not known now."""
+        return None if self.kv is None or self.kv.is_stale(now) else self.kv.value
+
+    @property
+    def samples(self) -> tuple[Sample, ...]:
+        """The gauges that have a sample."""
+        return tuple(each for each in (self.kv, self.running, self.waiting) if each is not None)
+
+    def is_stale(self, now: float) -> bool:
+        """Whether no gauge is live."""
+        return all(each.is_stale(now) for each in self.samples)
+
+    def age(self, now: float) -> float | None:
+        """Return the age of the oldest gauge in seconds; None without a sample."""
+        return max((each.age(now) for each in self.samples), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class PodLast:
+    """The newest possible figures of one pod; None where it has none. ``capacity`` is the KV cache in tokens.
+
+    ``newest`` is the POSIX time of the newest sample; None without one.
+    """
+
+    kv: Sample | None = None
+    capacity: int | None = None
+    running: Sample | None = None
+    waiting: Sample | None = None
+    preemptions: Sample | None = None
+    newest: float | None = None
+
+    @staticmethod
+    def of(samples: Iterable[EngineSample], now: float) -> PodLast:
+        """Return the figures of a pod from its samples. Samples from the future are left out."""
+        newest_first = sorted((each for each in samples if each.at <= now + FUTURE_SECONDS), key=lambda each: -each.at)
+        capacity = _newest(newest_first, lambda each: each.kv_capacity_tokens, _is_size)
+        return PodLast(
+            kv=_newest(newest_first, lambda each: each.kv_usage, is_share),
+            capacity=None if capacity is None else int(capacity.value),
+            running=_newest(newest_first, lambda each: each.running, is_count),
+            waiting=_newest(newest_first, lambda each: each.waiting, is_count),
+            preemptions=_preemptions(newest_first),
+            newest=newest_first[0].at if newest_first else None,
+        )
+
+    def is_fresh(self, now: float) -> bool:
+        """Whether a gauge is live."""
+        return any(each is not None and not each.is_stale(now) for each in (self.kv, self.running, self.waiting))
+
+
+class LiveState(StrEnum):
+    """Whether Prometheus answers."""
+
+    ABSENT = "Absent"
+    """None is configured: there are no live figures, and everything else works."""
+    READING = "Reading"
+    """The first answer is not there yet."""
+    ANSWERS = "Answers"
+    SILENT = "Silent"
+    """It does not answer: the last figures are shown with their age."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveReading:
+    """The last figures of pods, and the state of the source.
+
+    Attributes:
+        state: whether Prometheus answers.
+        pods: the last figures by pod, also those of earlier readings.
+        since: POSIX time since which it does not answer; None while it does.
+        error: why not, as text for people.
+        window_seconds: the span of the samples.
+    """
+
+    state: LiveState = LiveState.ABSENT
+    pods: Mapping[ObjectKey, PodLast] = field(default_factory=lambda: MappingProxyType({}))
+    since: float | None = None
+    error: str = ""
+    window_seconds: int = 0
+
+
+def uses_of(asked: Asked, reading: LiveReading, now: float) -> dict[ObjectKey, LiveUse]:
+    """Return the live use of every deployment that was asked for, by its key."""
+    return {key: use_of(pods, reading.pods, now) for key, pods in asked.items()}
+
+
+def use_of(pods: Sequence[EnginePod], known: Mapping[ObjectKey, PodLast], now: float) -> LiveUse:
+    """Return the live use of one deployment from the figures of its pods.
+
+    Where some pods report now, only those count: an old figure of another pod would hide that it is old.
+    """
+    lasts = [(pod, last) for pod in pods if (last := known.get(pod.key)) is not None]
+    fresh = [(pod, last) for pod, last in lasts if last.is_fresh(now)]
+    counted = fresh or lasts
+    held = _Held.of([(last.kv, last.capacity or pod.kv_tokens) for pod, last in counted if last.kv is not None])
+    return LiveUse(
+        kv=held.share,
+        kv_fullest=held.fullest,
+        kv_tokens=held.tokens,
+        kv_capacity_tokens=held.capacity,
+        running=_sum(last.running for _, last in counted),
+        max_sequences=_places([pod for pod, last in counted if last.running is not None]),
+        waiting=_sum(last.waiting for _, last in counted),
+        preemptions=_sum(last.preemptions for _, last in counted),
+        pods=len(pods),
+        reporting=len(fresh),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """The use of several KV caches together."""
+
+    share: Sample | None = None
+    fullest: Sample | None = None
+    tokens: Sample | None = None
+    capacity: int | None = None
+
+    @staticmethod
+    def of(caches: Sequence[tuple[Sample, int | None]]) -> _Held:
+        """Return it from the share and the size of each cache. Without all sizes, the caches count as equal."""
+        if not caches:
+            return _Held()
+        at, pods = min(share.at for share, _ in caches), len(caches)
+        fullest = Sample(max(share.value for share, _ in caches), at, pods)
+        sizes = [size for _, size in caches if size]
+        if len(sizes) < pods:
+            return _Held(Sample(sum(share.value for share, _ in caches) / pods, at, pods), fullest)
+        used = sum(share.value * size for (share, _), size in zip(caches, sizes, strict=True))
+        return _Held(Sample(used / sum(sizes), at, pods), fullest, Sample(used, at, pods), sum(sizes))
+
+
+def _is_size(value: float) -> bool:
+    return is_count(value) and value > 0
+
+
+def _newest(
+    newest_first: Sequence[EngineSample],
+    figure: Callable[[EngineSample], float | None],
+    is_possible: Callable[[float], bool],
+) -> Sample | None:
+    """Return the newest possible value. NaN and the like are left out, so an older good value counts with its age."""
+    values = ((figure(each), each.at) for each in newest_first)
+    return next((Sample(value, at) for value, at in values if value is not None and is_possible(value)), None)
+
+
+def _preemptions(newest_first: Sequence[EngineSample]) -> Sample | None:
+    """Return how much the counter grew, with the time of its newest sample. A counter that fell began again at 0."""
+    counts = [
+        (each.preemptions_total, each.at)
+        for each in reversed(newest_first)
+        if each.preemptions_total is not None and is_count(each.preemptions_total)
+    ]
+    if len(counts) < 2:  # noqa: PLR2004 - one sample shows no growth
+        return None
+    totals = [total for total, _ in counts]
+    grown = sum(late - early if late >= early else late for early, late in itertools.pairwise(totals))
+    return Sample(grown, counts[-1][1])
+
+
+def _sum(samples: Iterable[Sample | None]) -> Sample | None:
+    """Add the figures of those pods that have one."""
+    known = [each for each in samples if each is not None]
+    if not known:
+        return None
+    return Sample(sum(each.value for each in known), min(each.at for each in known), len(known))
+
+
+def _places(pods: Sequence[EnginePod]) -> int | None:
+    """Return the requests that pods serve at the same time; None where that is not known of each."""
+    places = [pod.max_sequences for pod in pods]
+    return sum(each for each in places if each) if places and all(places) else None
+
+
+def notice_of(reading: LiveReading, now: float) -> str:
+    """Return what a page says about its live figures; empty while Prometheus answers."""
+    match reading.state:
+        case LiveState.ABSENT:
+            return "No Prometheus is configured, so there are no live figures. Give its address with --prometheus-url."
+        case LiveState.READING:
+            return "Live use is being read."
+        case LiveState.SILENT:
+            since = f"No Prometheus since {clock(reading.since)}, {age(now - (reading.since or now))} ago"
+            return f"{since}: figures are the last known ones, each with its age. {reading.error}."
+        case LiveState.ANSWERS:
+            return ""

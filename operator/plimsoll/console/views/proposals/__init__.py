@@ -1,0 +1,1 @@
+"""Proposals: the inbox, one proposal, and what people answered."""

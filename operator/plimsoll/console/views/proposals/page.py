@@ -1,0 +1,157 @@
+"""One proposal: what changes, why, what it costs, who is touched, and until when it stands."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from plimsoll.api.v1alpha1.inbox import ProposedAlternative, ProposedFigure, ProposedTouch
+from plimsoll.console.views.proposals.content import Body, Content, content_of
+from plimsoll.console.views.proposals.lines import Line, lines_of
+from plimsoll.console.views.proposals.spec_change import Spec, SpecChange, spec_change_of
+from plimsoll.console.views.words import age, split_words
+from plimsoll.domain.fleet import Fleet
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.outcomes import Split
+
+_ID_DIGITS = 12
+
+_STATES = {
+    "Open": ("note", "\u25c6"),
+    "Approved": ("good", "\u2713"),
+    "Rejected": ("warn", "\u2717"),
+    "Expired": ("warn", "\u25b2"),
+    "gone": ("muted", "\u25cb"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Badge:
+    """The state of a proposal with its CSS class and symbol."""
+
+    word: str
+    kind: str
+    symbol: str
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """A place that was not taken, and the code of the reason."""
+
+    place: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """Everything on the page of one proposal that stands.
+
+    ``verdicts`` are the answers that are possible now. ``touches`` are changes of others; ``startup`` says in words
+    when a new replica serves; empty where none starts.
+    """
+
+    content: Content
+    badge: Badge
+    lines: tuple[Line, ...]
+    touches: tuple[ProposedTouch, ...]
+    alternatives: tuple[Alternative, ...]
+    figures: tuple[ProposedFigure, ...]
+    startup: str
+    validity: str
+    verdicts: tuple[str, ...]
+    commands: tuple[str, ...]
+    change: SpecChange
+
+
+def badge_of(state: str) -> Badge:
+    """Return a state with its symbol. Unknown words stay as they are."""
+    return Badge(state, *_STATES.get(state, ("muted", "?")))
+
+
+def proposal_of(body: Body, fleet: Fleet | None, spec: Spec, now: float) -> Proposal:
+    """Return the page of a proposal as the API server has it.
+
+    Args:
+        body: the object.
+        fleet: the GPU nodes; None where they are not known.
+        spec: that of the deployment; empty where it is not known.
+        now: POSIX seconds.
+    """
+    content = content_of(body)
+    fields = content.fields
+    return Proposal(
+        content=content,
+        badge=badge_of(content.state_at(now)),
+        lines=lines_of(fields, fleet),
+        touches=tuple(fields.touches),
+        alternatives=tuple(map(_alternative, fields.alternatives)),
+        figures=tuple(fields.figures),
+        startup=_startup(content),
+        validity=_validity(content, now),
+        verdicts=_verdicts(content, now),
+        commands=_commands(content),
+        change=spec_change_of(fields, spec),
+    )
+
+
+def _alternative(each: ProposedAlternative) -> Alternative:
+    split = Split(
+        each.tensor_parallel,
+        each.pipeline_parallel or 1,
+        each.data_parallel or 1,
+        expert_parallel=bool(each.expert_parallel),
+    )
+    return Alternative(f"{each.gpu_type} {split_words(split)}", each.reason)
+
+
+def _startup(content: Content) -> str:
+    """Return in words when a new replica serves; empty where none starts."""
+    fields = content.fields
+    if fields.startup_seconds is not None:
+        return f"A new replica serves after about {age(fields.startup_seconds)}, the longest start-up that was seen."
+    seconds = next((each.value for each in fields.figures if each.name == "seconds"), "")
+    if seconds and fields.touches:  # the remedies that make room at others count the time until it is there
+        return f"A new replica serves after about {seconds} s."
+    if fields.change == _REMOVES:
+        return ""
+    return "How long a new replica takes until it serves is unknown: no start-up was seen yet."
+
+
+_REMOVES = "RemoveReplica"
+"""The only change after which no engine starts."""
+
+
+def _validity(content: Content, now: float) -> str:
+    if content.expires is None:
+        return "its end is no time that can be read"
+    if content.expires <= now:
+        return f"expired {age(now - content.expires)} ago"
+    return f"expires in {age(content.expires - now)}"
+
+
+def _verdicts(content: Content, now: float) -> tuple[str, ...]:
+    """Return the possible answers. A later approval lifts a rejection, and a rejection overrules an approval."""
+    if not content.is_answerable(now):
+        return ()
+    return {"Approved": ("reject",), "Rejected": ("approve",)}.get(content.state, ("approve", "reject"))
+
+
+def _commands(content: Content) -> tuple[str, ...]:
+    fields = content.fields
+    if content.complaints:
+        return ()
+    named = (fields.deployment, "-n", content.key.namespace, "--proposal", fields.id)
+    return tuple(shlex.join(("plimsoll", verdict, *named)) for verdict in ("approve", "reject"))
+
+
+def parts_of(name: str) -> tuple[str, str]:
+    """Return the deployment and the id that a proposal's name is made of; empty texts for any other name."""
+    deployment, _, known = name.rpartition("-")
+    is_id = len(known) == _ID_DIGITS and set(known) <= set("0123456789abcdef")
+    return (deployment, known) if is_id and deployment else ("", "")
+
+
+def path_of(key: ObjectKey) -> str:
+    """Return the address of a proposal's page."""
+    return f"/proposals/{quote(key.namespace, safe='')}/{quote(key.name, safe='')}"

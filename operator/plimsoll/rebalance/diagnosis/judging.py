@@ -1,0 +1,149 @@
+"""One look at the load: how many replicas it needs, and what the look teaches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from plimsoll.rebalance.guard import cooldown_seconds
+from plimsoll.rebalance.law.capacity import ReplicaModel
+from plimsoll.rebalance.law.promise import is_strained, missed_figures
+from plimsoll.rebalance.law.wishes import (
+    LEAST_BACKLOG_SECONDS,
+    LONG_QUEUE,
+    Load,
+    Wish,
+    wish_for_queue,
+    wish_of,
+    with_forecast,
+)
+from plimsoll.rebalance.signals.gateway import GatewayQueue
+from plimsoll.rebalance.signals.metrics import SignalState
+from plimsoll.rebalance.signals.season import LEAST_STARTUP_SECONDS, Expected, expected_within
+from plimsoll.rebalance.signals.traffic import Traffic
+from plimsoll.rebalance.signals.trend import rise_within
+from plimsoll.rebalance.state.history import ChangeKind
+from plimsoll.rebalance.state.memory import LoopMemory
+from plimsoll.rebalance.state.situation import Situation
+
+SETTLED_SECONDS = 45.0
+"""How long every replica must have served before a long queue alone asks for more: three scrapes of 15 s."""
+
+TREND_SECONDS = 600.0
+"""A trend is looked for in the last ten minutes, or in two start-ups where these are longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The wish for the load, for all replicas. None where no pod is known. ``memory`` has learned from the look."""
+
+    wish: Wish | None
+    memory: LoopMemory
+    model: ReplicaModel | None = None
+
+
+def judged(situation: Situation) -> Judged:
+    """Look at the load once."""
+    memory = situation.memory.with_startup(situation.placement.startup_seconds)
+    traffic = situation.load.traffic
+    if traffic is None:
+        return Judged(_without_engines(situation), memory)
+    memory = _with_quiet(_with_lessons(memory, situation, traffic), situation)
+    wish, model = _wish(memory, situation, traffic)
+    wish = _with_unknown(wish, situation.unknown)
+    memory = memory.with_promise(missed=bool(model and missed_figures(traffic, model.slo)), now=situation.now)
+    memory = memory.with_strain(strained=model is not None and is_strained(traffic, model.slo), now=situation.now)
+    return Judged(wish, memory.with_look(wish.enough, cooldown_seconds(situation), situation.now, wish.rate), model)
+
+
+def without_promise(judged: Judged, situation: Situation, figure: str) -> Judged:
+    """Return the wish where a promised time (``ttft`` or ``tpot``) does not count, because no replica keeps it."""
+    traffic, model = situation.load.traffic, situation.placement.model
+    if traffic is None or model is None:
+        return judged
+    slo = replace(model.slo, ttft_seconds=None) if figure == "ttft" else replace(model.slo, tpot_seconds=None)
+    placement = replace(situation.placement, model=replace(model, slo=slo))
+    wish, relaxed = _wish(judged.memory, replace(situation, placement=placement), traffic)
+    return replace(judged, wish=replace(wish, replicas=wish.replicas + situation.unknown), model=relaxed)
+
+
+def _with_unknown(wish: Wish, unknown: int) -> Wish:
+    return replace(wish, replicas=wish.replicas + unknown, enough=wish.enough + unknown, kept=wish.kept + unknown)
+
+
+def _with_lessons(memory: LoopMemory, situation: Situation, traffic: Traffic) -> LoopMemory:
+    model, keep = situation.placement.model, max(TREND_SECONDS, 2 * memory.expected_startup_seconds)
+    if model is not None:
+        memory = memory.with_speed(traffic, model, situation.now)
+    has_queue = traffic.waiting >= LONG_QUEUE * traffic.pods and _is_settled(situation)
+    memory = memory.with_work(traffic, is_saturated=has_queue).with_answers(traffic)
+    return memory.with_arrivals(traffic, keep, situation.now)
+
+
+def _without_engines(situation: Situation) -> Wish | None:
+    """Return the wish for the gateway's queue, where no engine is known; None where nobody waits."""
+    queue, model = situation.load.gateway or GatewayQueue(), situation.placement.model
+    return wish_for_queue(queue.waiting, model) if queue.waiting > 0 else None
+
+
+def _with_quiet(memory: LoopMemory, situation: Situation) -> LoopMemory:
+    """Note since when no request came, if every ready pod and the gateway say so."""
+    load, quiet, queue = situation.load, situation.load.quiet, situation.load.gateway
+    all_known = load.state is SignalState.FRESH and load.fresh_pods >= situation.placement.ready
+    if quiet is None or not all_known or not (queue is None or queue.is_known):
+        return memory
+    moments = (quiet.last_request, situation.placement.settled_since, situation.now if _is_held(queue) else None)
+    return memory.with_quiet(
+        replace(quiet, last_request=max((at for at in moments if at is not None), default=None)),
+        situation.now,
+        load.quiet_before,
+        has_gateway=queue is not None,
+    )
+
+
+def _is_held(queue: GatewayQueue | None) -> bool:
+    return queue is not None and queue.waiting > 0
+
+
+def _wish(memory: LoopMemory, situation: Situation, traffic: Traffic) -> tuple[Wish, ReplicaModel | None]:
+    placement, startup = situation.placement, memory.expected_startup_seconds
+    model = None if placement.model is None else replace(placement.model, slowness=memory.slowness)
+    load = Load(
+        traffic,
+        traffic.pods,
+        max(1, situation.load.held_tokens // traffic.pods),
+        rise=rise_within(memory.points, startup + traffic.steady.seconds / 2),
+        is_settled=_is_settled(situation),
+        most_work=memory.most_work,
+        backlog_seconds=max(LEAST_BACKLOG_SECONDS, (memory.startup_seconds or 0.0) / 2),
+        startup_seconds=startup,
+    )
+    coming = None if _has_just_removed(situation) else _expected(memory, situation, traffic, 0.0)
+    later = _expected(memory, situation, traffic, cooldown_seconds(situation))
+    return with_forecast(wish_of(load, model), coming, later), model
+
+
+def _has_just_removed(situation: Situation) -> bool:
+    """Whether a forecast would take a removal back: then arrivals decide."""
+    last = situation.history.last(ChangeKind.REMOVE)
+    return last is not None and situation.now - last < cooldown_seconds(situation)
+
+
+def _expected(memory: LoopMemory, situation: Situation, traffic: Traffic, more_seconds: float) -> Expected | None:
+    """Return the arrivals to expect until so long after a start-up; None where start-ups are short or nothing rises."""
+    season, startup = situation.load.season, memory.startup_seconds or 0.0
+    if season is None or startup < LEAST_STARTUP_SECONDS:
+        return None
+    return expected_within(season, situation.now, startup + more_seconds, traffic.arrivals.per_second)
+
+
+def _is_settled(situation: Situation) -> bool:
+    """Whether all replicas have served for a while as they are set now.
+
+    A queue is no news while it is left of a start, or of engines that are replaced by others with a larger limit.
+    """
+    placement, retuned = situation.placement, situation.history.last(ChangeKind.RETUNE)
+    all_ready = placement.ready >= placement.replicas - placement.new_replicas
+    since = placement.settled_since
+    if since is None or placement.updating or not all_ready:
+        return False
+    return situation.now - max(since, retuned or since) > SETTLED_SECONDS

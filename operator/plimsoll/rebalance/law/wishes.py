@@ -1,0 +1,193 @@
+"""How many replicas a load needs now, and how many would be enough with room to spare.
+
+Every need is an absolute number, so replicas that still start count, and no wait between additions is needed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from plimsoll.rebalance.law.capacity import Capacity, ReplicaModel, capacity_of
+from plimsoll.rebalance.law.headroom import needed_use, spare_use
+from plimsoll.rebalance.signals.season import Expected
+from plimsoll.rebalance.signals.traffic import Lengths, Traffic
+
+NEEDED_KV_USE = 0.96
+SPARE_KV_USE = 0.85
+"""The parts of the KV cache that may be in use before one more replica is needed, and for one to be superfluous,
+whatever the model says."""
+
+NORMAL_QUEUE = 2.0
+"""Waiting requests of a replica that are no backlog."""
+
+LONG_QUEUE = 5.0
+"""Waiting requests of a replica with which more are needed, whatever is known of its speed: the queue bound of the
+llm-d autoscaler and of the Gateway API inference extension's endpoint picker."""
+
+GROWTH = 1.5
+"""The factor by which replicas grow for a long queue. Clients that give up are not counted, so the need is unknown."""
+
+LEAST_BACKLOG_SECONDS = 60.0
+"""The time in which a backlog shall be served, at least: clients of public services wait about that long."""
+
+STORM_SHARE = 0.25
+"""Preemptions for each request that begins. Each costs the whole prompt again, so this is a quarter of all prompts."""
+
+TOLERANCE = 0.04
+"""A need that exceeds a whole number by less than this part is not rounded up."""
+
+
+EXPECTED_USE = 0.92
+KEPT_USE = 0.8
+"""The parts of a replica's capacity that expected arrivals may take before a replica is started, and for one to be
+superfluous. No room is kept for growth: it is what the forecast expects."""
+
+MOST_FORECAST = 2.0
+"""The replicas that a forecast may ask for, over those that the load needs now. It is more often right than wrong, and
+a wrong one costs GPUs for a start-up and a cool-down."""
+
+
+class Need(StrEnum):
+    """The needs, of which the largest asks for the most replicas."""
+
+    ARRIVALS = "Arrivals"
+    BACKLOG = "Backlog"
+    GATEWAY = "Gateway"
+    KV_CACHE = "KvCache"
+    PREEMPTIONS = "Preemptions"
+    QUEUE = "Queue"
+    RISE = "Rise"
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """The replicas for a load.
+
+    ``replicas`` are needed now, because of ``need``. ``enough`` would be enough with room to spare. ``capacity`` is
+    that of one replica; None where the lengths or the speed are not known. ``rate`` are the requests a second that it
+    is made for, a steady rise included. ``coming`` are the arrivals that the days before let expect, and ``kept`` the
+    replicas that are not removed because of them. What was enough is learned from arrivals that came, without these.
+    """
+
+    replicas: int
+    need: Need
+    enough: int
+    capacity: Capacity | None
+    rate: float
+    coming: Expected | None = None
+    kept: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The traffic, on so many known replicas with so much KV cache each.
+
+    ``rise`` is by how much arrivals will have risen until a new replica serves. ``is_settled`` means that every replica
+    has served for a while. ``most_work`` is what a replica with a long queue was seen to do a second.
+    ``backlog_seconds`` is the time in which a backlog shall be served, and ``startup_seconds`` that of a start-up.
+    """
+
+    traffic: Traffic
+    replicas: int
+    kv_tokens: int
+    rise: float = 0.0
+    is_settled: bool = False
+    most_work: float | None = None
+    backlog_seconds: float = LEAST_BACKLOG_SECONDS
+    startup_seconds: float = 0.0
+
+
+def wish_of(load: Load, replica: ReplicaModel | None) -> Wish:
+    """Return the replicas for a load. ``replica`` None: its speed is not known, and cache and queue decide."""
+    needs, rate, lengths = _without_model(load), load.traffic.arrivals.per_second + load.rise, load.traffic.lengths
+    enough = _kv_in_use(load) / (SPARE_KV_USE * load.kv_tokens)
+    capacity = None
+    if replica is not None and lengths is not None:
+        capacity = _within(load.most_work, capacity_of(replica, lengths), lengths)
+        needs |= {
+            Need.ARRIVALS: _whole(rate / (needed_use(load.startup_seconds) * capacity.per_second)),
+            Need.BACKLOG: _for_backlog(load, replica, lengths),
+        }
+        enough = max(enough, rate / (spare_use(load.startup_seconds) * capacity.per_second))
+    need = max(needs, key=lambda each: needs[each])
+    replicas = max(1, needs[need])
+    return Wish(replicas, need, max(replicas, _whole(enough)), capacity, rate)
+
+
+def with_forecast(wish: Wish, coming: Expected | None, later: Expected | None) -> Wish:
+    """Return the wish with the replicas that a forecast asks for. It adds only.
+
+    Args:
+        wish: for the load as it is.
+        coming: the arrivals that the days before let expect by the time when a new replica serves; None: no more.
+        later: those by the time when a removal could be made good.
+    """
+    if wish.capacity is None:
+        return wish
+    most = math.floor(MOST_FORECAST * wish.replicas)
+    wanted = min(most, _whole(_rate(coming) / (EXPECTED_USE * wish.capacity.per_second)))
+    kept = min(most, _whole(_rate(later) / (KEPT_USE * wish.capacity.per_second)))
+    if wanted > wish.replicas:
+        wish = replace(wish, replicas=wanted, need=Need.RISE)
+    return replace(wish, kept=max(kept, wish.replicas), coming=coming)
+
+
+def _rate(expected: Expected | None) -> float:
+    return 0.0 if expected is None else expected.per_second
+
+
+def wish_for_queue(waiting: float, replica: ReplicaModel | None) -> Wish:
+    """Return the replicas that run all requests of a gateway's queue at the same time.
+
+    Nothing is known of their lengths, so the KV cache may hold fewer. One replica where nothing is known of it either.
+    """
+    most = waiting if replica is None else float(replica.max_sequences)
+    replicas = max(1, math.ceil(waiting / most))
+    return Wish(replicas, Need.GATEWAY, replicas, None, 0.0)
+
+
+def is_saturated(load: Load) -> bool:
+    """Whether replicas that have all served for a while have a long queue."""
+    return load.is_settled and load.traffic.waiting >= LONG_QUEUE * load.replicas
+
+
+def _within(most_work: float | None, capacity: Capacity, lengths: Lengths) -> Capacity:
+    """Return no more capacity than a replica has shown with a long queue: the model may be too hopeful."""
+    if most_work is None or most_work >= capacity.per_second * lengths.work:
+        return capacity
+    return replace(capacity, per_second=most_work / lengths.work)
+
+
+def is_storm(traffic: Traffic) -> bool:
+    """Whether so many requests lose their KV cache that the engines mostly compute prompts again."""
+    return (traffic.preempted_share or 0.0) >= STORM_SHARE
+
+
+def _without_model(load: Load) -> dict[Need, int]:
+    return {
+        Need.KV_CACHE: math.ceil(_kv_in_use(load) / (NEEDED_KV_USE * load.kv_tokens)),
+        Need.PREEMPTIONS: load.replicas + 1 if load.is_settled and is_storm(load.traffic) else 0,
+        Need.QUEUE: math.ceil(GROWTH * load.replicas) if is_saturated(load) else 0,
+    }
+
+
+def _kv_in_use(load: Load) -> float:
+    """Return the KV tokens in use, and those of requests that wait as usual. More would count a backlog twice."""
+    traffic = load.traffic
+    waiting = min(traffic.waiting, NORMAL_QUEUE * load.replicas)
+    return traffic.used_tokens + (0.0 if traffic.lengths is None else waiting * traffic.lengths.in_cache)
+
+
+def _for_backlog(load: Load, replica: ReplicaModel, lengths: Lengths) -> int:
+    """Return the replicas that serve the arrivals and the backlog in time, as fast as they can."""
+    backlog = load.traffic.waiting - NORMAL_QUEUE * load.replicas
+    if backlog <= 0:
+        return 0
+    most = _within(load.most_work, capacity_of(replica, lengths, promised=False), lengths)
+    return _whole((load.traffic.arrivals.per_second + backlog / load.backlog_seconds) / most.per_second)
+
+
+def _whole(replicas: float) -> int:
+    return math.ceil(replicas * (1 - TOLERANCE))

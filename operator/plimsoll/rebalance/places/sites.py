@@ -1,0 +1,122 @@
+"""A place with what one replica carries there, and what the replicas for a load cost there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from plimsoll.domain.errors import PlimsollError
+from plimsoll.domain.outcomes import Option
+from plimsoll.domain.serving import Request
+from plimsoll.placement.market import Market
+from plimsoll.placement.pools import Place, Pool, PoolState, Tenant, pool_name, with_settings
+from plimsoll.rebalance.law.capacity import Capacity, ReplicaModel, capacity_of
+from plimsoll.rebalance.law.headroom import spare_use
+from plimsoll.rebalance.law.modelling import model_of
+from plimsoll.rebalance.law.wishes import TOLERANCE
+from plimsoll.rebalance.signals.traffic import Lengths
+from plimsoll.rebalance.state.memory import FIRST_STARTUP_SECONDS, LoopMemory
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One place.
+
+    Attributes:
+        place: its GPU type and split.
+        model: one replica there, as the performance model knows it.
+        lengths: of the requests.
+        slowness: the measured time of a token over the model's: learned there, or expected from what was learned here.
+        hope: the part of what the model says that a replica has shown with a long queue; 1: all of it.
+        price: US dollars an hour of one replica; None: not known.
+        option: the place as a solver knows it; None for the place where the replicas are now.
+        startup_seconds: the start-up to expect. Those of other places are not known, so all have the one of this place.
+    """
+
+    place: Place
+    model: ReplicaModel
+    lengths: Lengths
+    slowness: float = 1.0
+    hope: float = 1.0
+    price: Decimal | None = None
+    option: Option | None = None
+    startup_seconds: float = FIRST_STARTUP_SECONDS
+
+    @property
+    def doubts(self) -> int:
+        """The doubts about the option; 0 where the replicas are now."""
+        return 0 if self.option is None else self.option.doubts
+
+    @property
+    def replica(self) -> ReplicaModel:
+        """The model with the slowness."""
+        return replace(self.model, slowness=self.slowness)
+
+    def capacity(self, *, learned: bool = True) -> Capacity:
+        """Return what a replica carries with its promises kept; without ``learned``, by the model alone."""
+        if not learned:
+            return capacity_of(replace(self.model, slowness=1.0), self.lengths)
+        found = capacity_of(self.replica, self.lengths)
+        return replace(found, per_second=self.hope * found.per_second)
+
+    def replicas(self, rate: float, *, learned: bool = True) -> int:
+        """Return the replicas for so many requests a second, with room to spare."""
+        wanted = rate / (spare_use(self.startup_seconds) * self.capacity(learned=learned).per_second)
+        return max(1, math.ceil(wanted * (1 - TOLERANCE)))
+
+    def bill(self, replicas: int) -> Decimal | None:
+        """Return US dollars an hour of so many replicas; None where the price is not known."""
+        return None if self.price is None else self.price * replicas
+
+    def has_room(self, replicas: int, tenant: Tenant, market: Market) -> bool:
+        """Whether so many new replicas have room now."""
+        return self.option is not None and market.has_room(tenant.request.with_replicas(replicas), self.option)
+
+
+def active_pools(tenant: Tenant) -> tuple[Pool, ...]:
+    """Return the pools that shall serve."""
+    return tuple(pool for pool in tenant.pools if pool.state is PoolState.ACTIVE and pool.replicas > 0)
+
+
+def sites_elsewhere(
+    tenant: Tenant, market: Market, memory: LoopMemory, here: Site, *, also: tuple[Place, ...] = ()
+) -> Iterator[Site]:
+    """Yield the places that the spec allows, without those where replicas are; ``also`` are offered nevertheless."""
+    own = {pool.target.place for pool in active_pools(tenant)} - set(also)
+    try:
+        for option in market.options(tenant.request, tuple(each.place for each in tenant.left)):
+            if option.target.place == here.place and here.place not in own:
+                yield replace(here, price=option.hourly_price, option=option)
+            model = None if option.target.place in {*own, here.place} else model_at(tenant.request, option)
+            if model is not None:
+                yield Site(
+                    option.target.place,
+                    model,
+                    _lengths_at(here, model.kv_tokens),
+                    memory.slowness_at(pool_name(*option.target.place)),
+                    here.hope,
+                    option.hourly_price,
+                    option,
+                    here.startup_seconds,
+                )
+    except PlimsollError:  # the request cannot be judged any more, and the plan says so
+        return
+
+
+def model_at(request: Request, option: Option) -> ReplicaModel | None:
+    """Return one replica as it would run there; None where the performance model does not know it."""
+    runs = with_settings(
+        request,
+        narrow=option.has_narrow_cache,
+        batched_tokens=option.settings.max_num_batched_tokens,
+        max_sequences=option.split.data_parallel * option.settings.max_num_seqs,
+    )
+    return model_of(runs, option.gpu, option.split, option.estimate.kv_capacity_tokens)
+
+
+def _lengths_at(here: Site, kv_tokens: int) -> Lengths:
+    """Return the lengths for a replica with another cache: a smaller one keeps fewer prefixes."""
+    kept = min(1.0, kv_tokens / here.model.kv_tokens)
+    return here.lengths if kept >= 1 else replace(here.lengths, cached=kept * here.lengths.cached)

@@ -1,0 +1,225 @@
+"""The load of a deployment from the samples of its pods, and which of the pods are known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from itertools import pairwise
+from operator import attrgetter
+from statistics import median
+
+from plimsoll.rebalance.signals.gateway import GatewayQueue, with_queue
+from plimsoll.rebalance.signals.idle import Quiet, quiet_of
+from plimsoll.rebalance.signals.metrics import (
+    BY_RANK,
+    EngineSample,
+    GpuActivity,
+    PodSignals,
+    PodState,
+    SignalState,
+    worst,
+)
+from plimsoll.rebalance.signals.season import Season
+from plimsoll.rebalance.signals.tracks import NEW_SECONDS, Track
+from plimsoll.rebalance.signals.traffic import Traffic, traffic_of
+
+OLDEST_SAMPLE_SECONDS = 60.0
+"""No older sample decides anything, unless scrapes are further apart."""
+
+MISSED_SCRAPES = 2.5
+"""A pod is known until so many scrape periods after its newest sample: one scrape may be lost."""
+
+USUAL_PERIOD_SECONDS = 15.0
+"""The time between two scrapes that is assumed of a pod with one sample."""
+
+ERRORS_IN_A_ROW = 3
+"""Scrapes with an impossible number, the newest of all, after which the numbers of a pod count as invalid."""
+
+LEAST_RECENT_SECONDS = 30.0
+"""The shortest time over which recent arrivals are counted; at least two scrapes."""
+
+CLOCK_TOLERANCE_SECONDS = 5.0
+"""The largest time in the future that a sample may have. Clocks kept by NTP differ by far less. Beyond this limit, the
+age of a sample means nothing."""
+
+LARGEST_COUNT = 2**53
+"""The largest count that a float holds exactly (IEEE 754 doubles, the only number type of Prometheus)."""
+
+
+COUNTS = tuple(each.name for each in fields(EngineSample) if each.name not in ("at", "kv_capacity_tokens", *BY_RANK))
+"""Every number of a sample that must be possible. One that is not would spoil every sum and mean that it is part of."""
+
+_COUNTS_OF: Callable[[EngineSample], tuple[float | None, ...]] = attrgetter(*COUNTS)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadSummary:
+    """The load of one deployment.
+
+    Attributes:
+        state: the worst state of a pod.
+        pods: the state of every pod that should report.
+        traffic: what the known pods serve; None where none is known. What the others serve is unknown, not zero.
+        held_tokens: the KV cache of the known pods.
+        smallest_capacity_tokens: the smallest KV cache that a pod reports, known or not; None where none does.
+        period_seconds: the time between two scrapes; None where no pod has two samples.
+        new_pods: pods that are not known yet, because they have just begun to serve.
+        gpus: how busy the pods' GPUs are; None: not known.
+        gateway: the queue of the gateway; None where the deployment names none.
+        quiet: when a request came last, of the known pods; None where they do not say.
+        season: the usual course of the arrivals; None where the days before are not known, or say nothing.
+        quiet_before: when a request came last before this process began; None where nothing shows it.
+    """
+
+    state: SignalState
+    pods: tuple[PodState, ...] = ()
+    traffic: Traffic | None = None
+    held_tokens: int = 0
+    smallest_capacity_tokens: int | None = None
+    period_seconds: float | None = None
+    new_pods: int = 0
+    gpus: GpuActivity | None = None
+    gateway: GatewayQueue | None = None
+    quiet: Quiet | None = None
+    season: Season | None = None
+    quiet_before: Quiet | None = None
+
+    @property
+    def fresh_pods(self) -> int:
+        """The number of pods that are known."""
+        return sum(1 for pod in self.pods if pod.state is SignalState.FRESH)
+
+    @property
+    def worst_pod(self) -> PodState | None:
+        """The pod with the least reliable numbers; the first by name among equals."""
+        return next((pod for pod in self.pods if pod.state is self.state), None)
+
+
+def summarize(
+    pods: Sequence[PodSignals],
+    expected_pods: Sequence[str],
+    now: float,
+    *,
+    window_seconds: float,
+    capacity_tokens: int,
+    ready_since: Mapping[str, float] | None = None,
+    removed_at: float | None = None,
+    available: bool = True,
+    gateway: GatewayQueue | None = None,
+) -> LoadSummary:
+    """Summarize the engines' metrics.
+
+    Args:
+        pods: the samples read. Of pods that are not in ``expected_pods``, only the lengths of requests count.
+        expected_pods: the ready pods, which report metrics. One without samples is MISSING.
+        now: POSIX seconds.
+        window_seconds: the time over which arrivals are counted; two scrapes at least.
+        capacity_tokens: the KV cache of a pod whose engine does not report its size, as predicted.
+        ready_since: POSIX seconds since when each pod serves. Older samples belong to another pod of the same name or
+            to a start-up, and are ignored.
+        removed_at: POSIX seconds of the last removal of a replica; None: none is known.
+        available: False when Prometheus gave no answer; then nothing else is read.
+        gateway: the queue of the gateway; None where there is none. What is unknown of it is not counted.
+    """
+    expected = sorted(set(expected_pods))
+    if not available:
+        states = tuple(PodState(pod, SignalState.UNAVAILABLE) for pod in expected)
+        return LoadSummary(SignalState.UNAVAILABLE, states, gateway=gateway)
+    since, read = ready_since or {}, {signals.pod: signals.samples for signals in pods}
+    judged = [_Judged.of(pod, read.get(pod, ()), since.get(pod), now) for pod in expected]
+    known = [each.track for each in judged if each.state.state is SignalState.FRESH and each.track is not None]
+    departed = [_Judged.of(pod, read[pod], None, now).track for pod in sorted(read.keys() - set(expected))]
+    period = _period(known)
+    recent = max(LEAST_RECENT_SECONDS, 2 * (period or USUAL_PERIOD_SECONDS))
+    queue = gateway or GatewayQueue()
+    return LoadSummary(
+        state=worst(tuple(each.state.state for each in judged)),
+        pods=tuple(each.state for each in judged),
+        traffic=with_queue(
+            traffic_of(
+                known,
+                window_seconds=max(window_seconds, recent),
+                recent_seconds=recent,
+                since=removed_at or 0.0,
+                capacity_tokens=capacity_tokens,
+                departed=[track for track in departed if track is not None],
+                until=queue.known_until,
+            ),
+            queue,
+        )
+        if known
+        else None,
+        held_tokens=sum(_capacity(track.samples) or capacity_tokens for track in known),
+        smallest_capacity_tokens=min((each.capacity for each in judged if each.capacity is not None), default=None),
+        period_seconds=period,
+        new_pods=sum(
+            each.track is None and now - since.get(each.state.pod, -math.inf) <= NEW_SECONDS for each in judged
+        ),
+        gateway=gateway,
+        quiet=quiet_of(known),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """One pod: its state, its usable samples if there are any, and the KV cache that it reports."""
+
+    state: PodState
+    track: Track | None = None
+    capacity: int | None = None
+
+    @staticmethod
+    def of(pod: str, samples: Sequence[EngineSample], ready_since: float | None, now: float) -> _Judged:
+        mine = sorted((each for each in samples if ready_since is None or not each.at < ready_since), key=_moment)
+        if mine and not any(is_possible(each, now) for each in mine[-ERRORS_IN_A_ROW:]):
+            return _Judged(PodState(pod, SignalState.INVALID, _age(mine, now)))
+        usable = list({each.at: each for each in mine if is_usable(each, now)}.values())  # the last one of a moment
+        if not usable:
+            return _Judged(PodState(pod, SignalState.MISSING, _age(mine, now)))
+        track, age = Track(pod, usable, ready_since), max(0.0, now - usable[-1].at)
+        oldest = max(OLDEST_SAMPLE_SECONDS, MISSED_SCRAPES * (_period([track]) or USUAL_PERIOD_SECONDS))
+        if age > oldest:
+            return _Judged(PodState(pod, SignalState.STALE, age))
+        is_cold = len(usable) == 1 and not track.is_new
+        state = PodState(pod, SignalState.COLD if is_cold else SignalState.FRESH, age)
+        return _Judged(state, track, _capacity(usable))
+
+
+def _moment(sample: EngineSample) -> float:
+    """Return the time to sort by. One that is no number would leave the others in disorder, so it comes first."""
+    return -math.inf if math.isnan(sample.at) else sample.at
+
+
+def is_usable(sample: EngineSample, now: float) -> bool:
+    """Whether a sample can decide something: all of its numbers are possible, and use and queue of the engine known."""
+    return sample.kv_usage is not None and sample.waiting is not None and is_possible(sample, now)
+
+
+def is_possible(sample: EngineSample, now: float) -> bool:
+    """Whether all numbers of a sample can be. A lone impossible one is left out when the sample is read."""
+    for count in _COUNTS_OF(sample):  # a loop, because this is asked of every sample in every turn
+        if count is not None and not 0 <= count <= LARGEST_COUNT:
+            return False
+    return (
+        math.isfinite(sample.at)
+        and sample.at <= now + CLOCK_TOLERANCE_SECONDS
+        and (sample.kv_usage is None or sample.kv_usage <= 1)
+        and (sample.kv_capacity_tokens is None or 0 < sample.kv_capacity_tokens <= LARGEST_COUNT)
+    )
+
+
+def _age(samples: Sequence[EngineSample], now: float) -> float | None:
+    if not samples or not math.isfinite(samples[-1].at):
+        return None
+    return max(0.0, now - samples[-1].at)
+
+
+def _capacity(samples: Sequence[EngineSample]) -> int | None:
+    return next((each.kv_capacity_tokens for each in reversed(samples) if each.kv_capacity_tokens is not None), None)
+
+
+def _period(known: Sequence[Track]) -> float | None:
+    """Return the middle of the times between the last scrapes."""
+    gaps = [later.at - earlier.at for track in known for earlier, later in pairwise(track.samples[-8:])]
+    return median(gaps) if gaps else None

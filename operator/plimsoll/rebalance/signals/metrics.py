@@ -1,0 +1,135 @@
+"""The engines' metrics with their age, and a state for every way in which they can be unusable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from plimsoll.domain.reasons import Numbers
+
+
+class SignalState(StrEnum):
+    """The reliability of the numbers of one pod or of a whole load. Listed from best to worst."""
+
+    FRESH = "Fresh"
+    """Plausible, young, and enough samples for a rate."""
+    COLD = "Cold"
+    """Plausible, but there is only one sample, and what was before is not known."""
+    STALE = "Stale"
+    """The newest sample is older than the bound."""
+    MISSING = "Missing"
+    """No series for the pod, or none for a metric that the decision needs."""
+    INVALID = "Invalid"
+    """An impossible number: NaN, infinite, negative, a KV-cache use above 1, or a sample from the future."""
+    UNAVAILABLE = "Unavailable"
+    """Prometheus did not answer, or its answer was unusable."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSample:
+    """One pod's metrics at one scrape. None where the scrape did not have the series; None is never the same as 0.
+
+    ``*_total`` are counters since the engine started. A pod of several engines (data-parallel ranks) has the figures of
+    all of them together. The totals of lengths and times are the sums of histograms, and each has its count with it.
+
+    Attributes:
+        at: the true scrape time in POSIX seconds.
+        kv_usage: share 0..1 of KV blocks in use. Blocks kept only for the prefix cache count as free (vLLM's
+            ``BlockPool.get_usage``).
+        waiting: requests in the queue.
+        running: requests in the batch.
+        preemptions_total: requests that lost their blocks.
+        kv_capacity_tokens: the KV cache that the engine really has.
+        prompt_tokens_total: prompt tokens read.
+        generation_tokens_total: tokens generated.
+        finished_total: requests that are done.
+        finished_prompt_tokens_total: prompt tokens of the requests that are done.
+        finished_output_tokens_total: generated tokens of the requests that are done.
+        ttft_seconds_total: times to the first token.
+        first_tokens_total: requests with a first token.
+        token_gap_seconds_total: times between two tokens of a request.
+        token_gaps_total: how many such times there were.
+        queue_seconds_total: times that requests spent in the queue.
+        dequeued_total: requests that left the queue.
+        waiting_for_capacity: those of ``waiting`` that wait for KV cache or a free slot.
+        waiting_deferred: those of ``waiting`` that wait for something else, such as a transfer of KV cache.
+        prefix_queried_tokens_total: prompt tokens that were looked up in the prefix cache.
+        prefix_hit_tokens_total: prompt tokens that were found there.
+        rank_usages: ``kv_usage`` of each rank, in the order of the ranks; empty where there is one rank.
+        rank_queues: ``waiting`` of each rank in the same way.
+    """
+
+    at: float
+    kv_usage: float | None = None
+    waiting: float | None = None
+    running: float | None = None
+    preemptions_total: float | None = None
+    kv_capacity_tokens: int | None = None
+    prompt_tokens_total: float | None = None
+    generation_tokens_total: float | None = None
+    finished_total: float | None = None
+    finished_prompt_tokens_total: float | None = None
+    finished_output_tokens_total: float | None = None
+    ttft_seconds_total: float | None = None
+    first_tokens_total: float | None = None
+    token_gap_seconds_total: float | None = None
+    token_gaps_total: float | None = None
+    queue_seconds_total: float | None = None
+    dequeued_total: float | None = None
+    waiting_for_capacity: float | None = None
+    waiting_deferred: float | None = None
+    prefix_queried_tokens_total: float | None = None
+    prefix_hit_tokens_total: float | None = None
+    rank_usages: tuple[float, ...] = ()
+    rank_queues: tuple[float, ...] = ()
+
+
+BY_RANK = ("rank_usages", "rank_queues")
+"""The figures of a sample that have a number for each rank."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodSignals:
+    """The samples of one pod, in any order."""
+
+    pod: str
+    samples: tuple[EngineSample, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GpuActivity:
+    """How busy GPUs are, 0 to 1, as means over GPUs. None: not known. Figures for people, which decide nothing.
+
+    ``memory`` is the share of the time in which their memory moves data, ``tensor_cores`` that in which these work.
+    """
+
+    memory: float | None = None
+    tensor_cores: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PodState:
+    """The reliability of one pod's numbers. ``age_seconds`` is the age of its newest sample, None where it has none."""
+
+    pod: str
+    state: SignalState
+    age_seconds: float | None = None
+
+
+_SEVERITY = {state: rank for rank, state in enumerate(SignalState)}
+
+
+def worst(states: tuple[SignalState, ...]) -> SignalState:
+    """Return the state furthest from fresh; MISSING where there are no states."""
+    return max(states, key=_SEVERITY.__getitem__, default=SignalState.MISSING)
+
+
+_PERCENT = 100
+
+
+def gpu_numbers(gpus: GpuActivity | None) -> Numbers:
+    """Return the activity in percent, for people next to a diagnosis; empty where nothing is known."""
+    if gpus is None:
+        return ()
+    pairs = (("memory_busy_percent", gpus.memory), ("tensor_busy_percent", gpus.tensor_cores))
+    return tuple((name, round(_PERCENT * share)) for name, share in pairs if share is not None)

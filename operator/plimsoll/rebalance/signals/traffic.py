@@ -1,0 +1,331 @@
+"""The traffic of a deployment: what arrives, how long requests are, and what they hold now."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from statistics import fmean
+
+from plimsoll.rebalance.signals import tracks
+from plimsoll.rebalance.signals.metrics import EngineSample
+from plimsoll.rebalance.signals.tracks import Read, Track
+
+LENGTHS_SECONDS = (120.0, 300.0, 600.0)
+"""Lengths are means of the shortest of these times in which enough requests ended, so that a new kind of use is soon
+noticed, and few requests give no wild means."""
+
+ENOUGH_FINISHED = 60
+"""The mean of so many lengths with the spread of public traces (0.8 to 1.0) is within 13 % (one standard deviation)."""
+
+FEW_FINISHED = 20
+UNENDED_SHARE = 0.2
+"""With fewer ends, or where more than this part of the requests has not ended, the tokens of running requests count
+too: short answers end first."""
+
+MOST_LONGER = 2.5
+"""The most by which running requests raise the mean length."""
+
+OLDEST_SHARE = 2.0
+"""While none has ended, the first ones have about twice the mean tokens of all, and no answer is shorter than that."""
+
+OUTPUT_WORK = 4.0
+"""A generated token costs a replica about as much time as so many prompt tokens. It only has to be right enough to
+compare traffic of different lengths."""
+
+SIGNIFICANT = 3.0
+"""The recent rate counts if it differs from the steady one by more than so many standard deviations of chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """Mean tokens of a request. ``cached`` tokens of its prompt were in the prefix cache.
+
+    ``in_cache`` are the KV tokens that a running request holds on average.
+    """
+
+    prompt: float
+    output: float
+    cached: float
+    in_cache: float
+
+    @property
+    def work(self) -> float:
+        """The work of a request, in prompt tokens that are computed."""
+        return max(1.0, self.prompt - self.cached) + OUTPUT_WORK * self.output
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Requests a second, counted over ``seconds``."""
+
+    per_second: float
+    seconds: float
+
+    def error_within(self, seconds: float) -> float:
+        """Return the standard deviation of this rate where it is counted over so many seconds (Poisson arrivals)."""
+        return math.sqrt(max(self.per_second, 1 / seconds) / seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class PodLoad:
+    """The load of one pod.
+
+    Attributes:
+        pod: its name.
+        waiting: requests in its queue now.
+        running: requests in its batch now.
+        kv_use: the share of its KV cache in use now.
+        is_stalled: requests have waited for some scrapes, and not one token was generated meanwhile.
+        rank_uses: ``kv_use`` of each data-parallel rank, as a mean over some scrapes; empty where there is one.
+        rank_queues: ``waiting`` of each rank in the same way.
+    """
+
+    pod: str
+    waiting: float
+    running: float
+    kv_use: float
+    is_stalled: bool = False
+    rank_uses: tuple[float, ...] = ()
+    rank_queues: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """The load of the pods with usable samples, together.
+
+    Attributes:
+        pods: how many pods these are.
+        steady: requests that came, over the window.
+        recent: the same over the last scrapes.
+        lengths: of the requests; None before one has got a token.
+        served: requests a second that got their first token, over the last scrapes.
+        waiting: requests in queues now, those of the gateway included.
+        running: requests in batches now.
+        used_tokens: KV tokens in use now.
+        preempted_share: requests that lost their blocks over those that got a first token, over the window; None where
+            neither happened.
+        loads: the same figures of each pod.
+        ttft_seconds: mean time to the first token lately; None where none came.
+        token_seconds: mean time between two tokens lately; None where none came.
+        at_gateway: those of ``waiting`` that wait at the gateway, and in no engine.
+        end: the moment up to which all pods are known, POSIX seconds.
+    """
+
+    pods: int
+    steady: Rate
+    recent: Rate
+    latest: Rate
+    lengths: Lengths | None
+    waiting: float
+    running: float
+    used_tokens: float
+    ttft_seconds: float | None
+    token_seconds: float | None
+    served: float = 0.0
+    preempted_share: float | None = None
+    loads: tuple[PodLoad, ...] = ()
+    at_gateway: float = 0.0
+    end: float = 0.0
+
+    @property
+    def in_engines(self) -> float:
+        """Those of ``waiting`` that wait in engines."""
+        return self.waiting - self.at_gateway
+
+    @property
+    def arrivals(self) -> Rate:
+        """The newest rate that differs from the steady one by more than chance, else the steady one."""
+        newer = (self.latest, self.recent)
+        return next((rate for rate in newer if _is_news(rate, self.steady)), self.steady)
+
+
+def _is_news(newer: Rate, steady: Rate) -> bool:
+    return abs(newer.per_second - steady.per_second) > SIGNIFICANT * steady.error_within(newer.seconds)
+
+
+def traffic_of(
+    found: Sequence[Track],
+    *,
+    window_seconds: float,
+    recent_seconds: float,
+    since: float,
+    capacity_tokens: int,
+    departed: Sequence[Track] = (),
+    until: float = math.inf,
+) -> Traffic:
+    """Add up the pods.
+
+    Args:
+        found: the pods with usable samples; at least one.
+        window_seconds: the time over which arrivals are counted.
+        recent_seconds: the shorter time.
+        since: POSIX seconds since when no replica was removed. What a removed one took is in no count.
+        capacity_tokens: the KV cache of a pod that does not report its own.
+        departed: pods that serve no more. Their requests count for the lengths: without them, the removal of a pod
+            would look like a change of what users ask.
+        until: POSIX seconds up to which arrivals are counted; at most the last scrape of every pod.
+    """
+    end = min(until, *(track.newest.at for track in found))
+    known_from = max([since, *(track.begins_at for track in found if not track.is_new)])
+    lengths, newest = _lengths([*found, *departed], end), [track.newest for track in found]
+    begin, lately = max(known_from, end - window_seconds), max(known_from, end - recent_seconds)
+    return Traffic(
+        pods=len(found),
+        steady=_arrivals(found, begin, end, recent_seconds, lengths),
+        recent=_arrivals(found, lately, end, recent_seconds, lengths),
+        latest=_latest(found, lengths),
+        lengths=lengths,
+        served=sum(_started(track, lately, end, lengths) for track in found) / max(1.0, end - lately),
+        waiting=sum(sample.waiting or 0.0 for sample in newest),
+        running=sum(sample.running or 0.0 for sample in newest),
+        used_tokens=sum((one.kv_usage or 0.0) * (one.kv_capacity_tokens or capacity_tokens) for one in newest),
+        preempted_share=_mean(found, tracks.PREEMPTIONS, tracks.FIRST_TOKENS, begin, end),
+        loads=tuple(_load_of(track, recent_seconds) for track in found),
+        end=end,
+        ttft_seconds=_mean(found, tracks.TTFT_SECONDS, tracks.FIRST_TOKENS, end - recent_seconds, end),
+        token_seconds=_mean(found, tracks.GAP_SECONDS, tracks.GAPS, end - recent_seconds, end),
+    )
+
+
+def _load_of(track: Track, recent_seconds: float) -> PodLoad:
+    newest = track.newest
+    return PodLoad(
+        track.pod,
+        newest.waiting or 0.0,
+        newest.running or 0.0,
+        newest.kv_usage or 0.0,
+        _is_stalled(track, 2 * recent_seconds),
+        _means(track, attrgetter("rank_usages"), 2 * recent_seconds),
+        _means(track, attrgetter("rank_queues"), 2 * recent_seconds),
+    )
+
+
+def _means(track: Track, read: Callable[[EngineSample], tuple[float, ...]], seconds: float) -> tuple[float, ...]:
+    """Return the mean figure of each rank over that time: one long request may fill a rank for a moment."""
+    ranks, begin = len(read(track.newest)), track.newest.at - seconds
+    found = [read(each) for each in track.samples if each.at >= begin and len(read(each)) == ranks]
+    return tuple(fmean(by_time) for by_time in zip(*found, strict=True))
+
+
+def _is_stalled(track: Track, seconds: float) -> bool:
+    """Whether requests waited at every scrape of that time, which the samples cover, and no token was generated."""
+    end = track.newest.at
+    lately = [sample for sample in track.samples if sample.at >= end - seconds]
+    is_covered = track.samples[0].at <= end - seconds
+    generated = track.grown(tracks.OUTPUTS, end - seconds, end)
+    return is_covered and generated == 0 and all((sample.waiting or 0.0) >= 1 for sample in lately)
+
+
+def _arrivals(found: Sequence[Track], start: float, end: float, least_seconds: float, lengths: Lengths | None) -> Rate:
+    """Return the requests that got their first token, and the growth of the queues."""
+    start = min(start, end - least_seconds / 2)
+    came = sum(
+        _started(track, start, end, lengths) + (track.risen(tracks.WAITING, start, end) or 0.0) for track in found
+    )
+    return Rate(max(0.0, came / (end - start)), end - start)
+
+
+def _latest(found: Sequence[Track], lengths: Lengths | None) -> Rate:
+    """Return the arrivals between the last two scrapes of each pod.
+
+    A new pod may be scraped a moment after it began to serve. What it has begun by then counts over the time between
+    two scrapes of the others: the rate of a moment is chance, and would hide what the others show.
+    """
+    spans = [(track, _last_span(track)) for track in found]
+    usual = min((seconds for track, seconds in spans if len(track.samples) > 1), default=0.0)
+    rate, shortest = 0.0, math.inf
+    for track, seconds in spans:
+        if seconds > 0:
+            start, end = track.newest.at - seconds, track.newest.at
+            came = _started(track, start, end, lengths) + (track.risen(tracks.WAITING, start, end) or 0.0)
+            counted = seconds if len(track.samples) > 1 else max(seconds, usual)
+            rate, shortest = rate + max(0.0, came) / counted, min(shortest, counted)
+    return Rate(rate, shortest if math.isfinite(shortest) else 1.0)
+
+
+def _last_span(track: Track) -> float:
+    """Return the seconds between the last two scrapes of a pod; since it began to serve, where it has one."""
+    return track.newest.at - (track.samples[-2].at if len(track.samples) > 1 else track.begins_at)
+
+
+def _started(track: Track, start: float, end: float, lengths: Lengths | None) -> float:
+    started = track.grown(tracks.FIRST_TOKENS, start, end)
+    if started is not None:
+        return started
+    prompts = track.grown(tracks.PROMPTS, start, end)
+    return 0.0 if prompts is None or lengths is None else prompts / lengths.prompt
+
+
+def _lengths(found: Sequence[Track], end: float) -> Lengths | None:
+    for seconds in LENGTHS_SECONDS:
+        start = end - seconds
+        if _sum(found, tracks.FINISHED, start, end) >= ENOUGH_FINISHED:
+            break
+    prompt = _mean(found, tracks.PROMPTS, tracks.FIRST_TOKENS, start, end) or _mean(
+        found, tracks.FINISHED_PROMPTS, tracks.FINISHED, start, end
+    )
+    output = _output(found, start, end)
+    if not prompt or not output:
+        return None
+    hits = _mean(found, tracks.PREFIX_HITS, tracks.PREFIX_QUERIES, start, end) or 0.0
+    return Lengths(
+        max(1.0, prompt), max(1.0, output), prompt * min(1.0, hits), _in_cache(found, start, prompt + output / 2)
+    )
+
+
+def _in_cache(found: Sequence[Track], start: float, expected: float) -> float:
+    """Return the tokens that a running request holds: as measured, or what is expected of it where that is more.
+
+    Long answers stay longer, so the mean over running requests is more than the mean over requests.
+    """
+    used = running = 0.0
+    for track in found:
+        for sample in track.samples:
+            if sample.at > start and sample.running and sample.kv_usage and sample.kv_capacity_tokens:
+                used += sample.kv_usage * sample.kv_capacity_tokens
+                running += sample.running
+    return max(expected, used / running) if running else expected
+
+
+def _output(found: Sequence[Track], start: float, end: float) -> float | None:
+    """Return the mean tokens of answers that ended; where many have not ended yet, of all answers."""
+    begun, count = _sum(found, tracks.FIRST_TOKENS, start, end), _sum(found, tracks.FINISHED, start, end)
+    ended = _mean(found, tracks.FINISHED_OUTPUTS, tracks.FINISHED, start, end)
+    if begun <= 0 or (count >= FEW_FINISHED and begun - count <= UNENDED_SHARE * begun):
+        return ended
+    return _with_unended(_sum(found, tracks.OUTPUTS, start, end), begun, count, ended)
+
+
+def _with_unended(tokens: float, begun: float, count: float, ended: float | None) -> float:
+    """Return the mean tokens of answers of which many have not ended: short answers end first.
+
+    Of lengths that vary about as much as they are long (exponential), all tokens over the number of ends is the most
+    likely mean: the estimate of a mean lifetime where some still live (Epstein and Sobel, 1953). One standard deviation
+    more ends are assumed, for caution. Of lengths that are all the same, the mean of those that ended is right. The
+    tokens of running answers say which of both it is: their mean is (1 + the square of the variation) / 2 of a length
+    (the mean age in a renewal process).
+
+    Args:
+        tokens: of all answers.
+        begun: how many answers have begun; above 0.
+        count: how many of them have ended.
+        ended: the mean tokens of these; None where there is none.
+    """
+    so_far = tokens / begun
+    if not ended:
+        return min(tokens, OLDEST_SHARE * so_far)
+    least, likely = max(ended, so_far), tokens / (count + math.sqrt(count) + 1)
+    running = (tokens - count * ended) / max(1.0, begun - count)
+    variation = min(1.0, max(0.0, 2 * running / ended - 1))
+    return max(least, min(MOST_LONGER * least, least + variation * (likely - least)))
+
+
+def _sum(found: Sequence[Track], read: Read, start: float, end: float) -> float:
+    return sum(track.grown(read, start, end) or 0.0 for track in found)
+
+
+def _mean(found: Sequence[Track], total: Read, count: Read, start: float, end: float) -> float | None:
+    counted = _sum(found, count, start, end)
+    return _sum(found, total, start, end) / counted if counted > 0 else None

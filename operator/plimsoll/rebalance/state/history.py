@@ -1,0 +1,117 @@
+"""The changes that the live loop made of a deployment. The object's status keeps them across restarts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import pairwise
+
+from plimsoll.rebalance.state.decisions import DecisionReason
+
+HOUR_SECONDS = 3600.0
+
+KEPT = 10
+"""Changes that people can read about, however old they are."""
+
+ONE_ADDITION_SECONDS = 60.0
+"""A rise is often seen in several scrapes."""
+
+REVERSAL_SECONDS = 1800.0
+"""An addition so soon after a removal says that the removal was wrong."""
+
+READ_SECONDS = HOUR_SECONDS + REVERSAL_SECONDS
+"""How long bounds read a change: the removal before an addition of the last hour is older."""
+
+
+STEP_REASONS = (DecisionReason.PROMPT_STEP_TOO_SMALL, DecisionReason.PROMPT_STEP_TOO_LARGE)
+"""The reasons of changes of the engines' step, one for each direction."""
+
+STEP_AGAIN_SECONDS = 7 * 24 * HOUR_SECONDS
+"""How long a change of the engines' step is remembered. The first one goes to the best step at once, so one more in the
+same direction would say that the first did not help as expected."""
+
+
+class ChangeKind(StrEnum):
+    """The kind of a change."""
+
+    ADD = "Add"
+    REMOVE = "Remove"
+    MOVE = "Move"
+    RETUNE = "Retune"
+    ROLL_BACK = "RollBack"
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One change: its time in POSIX seconds, its kind, its public reason, and the replicas wanted from then on."""
+
+    at: float
+    kind: ChangeKind
+    reason: str = ""
+    replicas: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeHistory:
+    """The changes, the oldest first."""
+
+    changes: tuple[Mark, ...] = ()
+
+    def recorded(self, mark: Mark) -> ChangeHistory:
+        """Return the history with one more change, without those that no bound reads and that are not among the last.
+
+        Of additions within a minute only the last one is kept, so that the status stays short. The first one after
+        another change stays, because it shows whether a removal was wrong.
+        """
+        known = self.clamped(mark.at).changes
+        kinds = [each.kind for each in known[-2:]] + [mark.kind]
+        if kinds == 3 * [ChangeKind.ADD] and mark.at - known[-1].at < ONE_ADDITION_SECONDS:
+            known = known[:-1]
+        old = len(known) - KEPT
+        kept = [each for number, each in enumerate(known) if mark.at - each.at < _read_for(each) or number >= old]
+        return ChangeHistory((*kept, mark))
+
+    def clamped(self, now: float) -> ChangeHistory:
+        """Return the history with every time in the future replaced by ``now``. A clock set back leaves future times.
+
+        Store the result when it differs. Then a cool-down lasts its full time from the moment when the clock step was
+        noticed. It is not skipped, and it does not last until the clock reaches the old time again.
+        """
+        return ChangeHistory(tuple(replace(mark, at=min(mark.at, now)) for mark in self.changes))
+
+    def budget_spent(self, now: float) -> int:
+        """Return the changes of the last hour but additions, which are never bounded: they serve requests."""
+        return sum(mark.kind is not ChangeKind.ADD for mark in self._of_last_hour(now))
+
+    def reversals(self, now: float) -> int:
+        """Return how often in the last hour an addition followed a removal within :data:`REVERSAL_SECONDS`.
+
+        A move that was taken back is a reversal, too.
+        """
+        scales = [mark for mark in self.clamped(now).changes if mark.kind in (ChangeKind.ADD, ChangeKind.REMOVE)]
+        taken_back = sum(mark.kind is ChangeKind.ROLL_BACK for mark in self._of_last_hour(now))
+        return taken_back + sum(
+            earlier.kind is ChangeKind.REMOVE and later.kind is ChangeKind.ADD
+            for earlier, later in pairwise(scales)
+            if later.at - earlier.at <= REVERSAL_SECONDS and now - later.at < HOUR_SECONDS
+        )
+
+    def only(self, reason: str) -> ChangeHistory:
+        """Return the changes with a reason."""
+        return ChangeHistory(tuple(mark for mark in self.changes if mark.reason == reason))
+
+    def without(self, reason: str) -> ChangeHistory:
+        """Return the changes with other reasons."""
+        return ChangeHistory(tuple(mark for mark in self.changes if mark.reason != reason))
+
+    def last(self, *kinds: ChangeKind) -> float | None:
+        """Return the time of the last change of these kinds; None if there was none."""
+        return max((mark.at for mark in self.changes if mark.kind in kinds), default=None)
+
+    def _of_last_hour(self, now: float) -> list[Mark]:
+        return [mark for mark in self.clamped(now).changes if now - mark.at < HOUR_SECONDS]
+
+
+def _read_for(mark: Mark) -> float:
+    """Return how long bounds read a change."""
+    return STEP_AGAIN_SECONDS if mark.reason in STEP_REASONS else READ_SECONDS

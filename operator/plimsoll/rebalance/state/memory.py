@@ -1,0 +1,297 @@
+"""The live loop's memory of one deployment between two turns: what it saw, and what it learned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from plimsoll.domain.reasons import Numbers
+from plimsoll.placement.pools import Place
+from plimsoll.rebalance.law.capacity import ReplicaModel, times_of
+from plimsoll.rebalance.signals.idle import LONGEST_HOLE_SECONDS, Quiet
+from plimsoll.rebalance.signals.traffic import ENOUGH_FINISHED, LENGTHS_SECONDS, Traffic
+from plimsoll.rebalance.signals.trend import Point
+
+LEARNED_SHARE = 0.15
+"""The part of a difference in speed that one comparison corrects. With scrapes of 15 s, five minutes correct 80 %."""
+
+MOST_WRONG = 3.0
+"""The performance model is never trusted to be wrong by more than this factor. Beyond it, something else is slow."""
+
+FIRST_STARTUP_SECONDS = 300.0
+"""The start-up that is assumed before one was seen. llm-d reports 278 s for one start, with the image, the download
+and the graphs (guides/gke-pod-snapshots)."""
+
+UNIMPORTANT = 0.1
+"""Differences of learned figures that change no decision by a replica of ten."""
+
+SAME_ANSWERS = 0.25
+"""A mean of answers that differs by less is the same one: with 60 answers of the spread of public traces, chance makes
+a difference of 13 % (one standard deviation). What is decided from it is rounded more than that."""
+
+LONGEST_GAP_SECONDS = 90.0
+"""If no pod was known for longer than this, what was enough before says nothing of the time since."""
+
+LONGEST_LOOK_SECONDS = 30.0
+LEAST_LOOKS = 20
+"""Turns come every 5 to 10 s. Those of up to 30 s are kept as one, and less where the time that counts is short: it
+always has so many looks. A need is then forgotten by at most that much later than it was there."""
+
+STUCK_STARTUPS = 1.5
+"""A replica is stuck if it has started for longer than the longest start-up seen, times this factor."""
+
+LEAST_STUCK_SECONDS = 60.0
+"""No replica is stuck sooner: where the image is on one node already, another node may take this long to pull it."""
+
+MOST_OTHERS = 8
+"""The most pools that were left and are remembered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Turns that follow closely: the most replicas that would have been enough at one of them, with room to spare.
+
+    ``at`` is the first turn and ``until`` the last one, in POSIX seconds. ``rate`` are the most requests a second.
+    """
+
+    at: float
+    enough: int
+    until: float = 0.0
+    rate: float = 0.0
+
+    def __post_init__(self) -> None:
+        """A look of one turn begins and ends with it."""
+        if self.until < self.at:
+            object.__setattr__(self, "until", self.at)
+
+    def with_turn(self, enough: int, rate: float, now: float) -> Look:
+        """Return the look with one more turn."""
+        return replace(self, enough=max(self.enough, enough), until=now, rate=max(self.rate, rate))
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """The last search for another place: why (a public reason), in which market and for which load (``digest``).
+
+    ``place`` and ``replicas`` are what was found, with the ``numbers`` of their sentence; None: nothing.
+    """
+
+    reason: str
+    digest: int
+    place: Place | None = None
+    replicas: int = 0
+    numbers: Numbers = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """The part that the status keeps across restarts, of the replicas of ``pool``; see :class:`LoopMemory`.
+
+    ``others`` are the slownesses of pools that were left. Without them, a place that proved too slow would look as good
+    as the performance model says.
+    """
+
+    pool: str
+    slowness: float = 1.0
+    startup_seconds: float | None = None
+    most_work: float | None = None
+    output_tokens: float | None = None
+    others: tuple[tuple[str, float], ...] = ()
+
+    def is_like(self, other: Learned) -> bool:
+        """Whether the difference is too small to write it: 10 % of each figure; a new length of answers is written."""
+        slow, known = dict(self.others), dict(other.others)
+        pairs = (
+            (self.slowness, other.slowness),
+            (self.startup_seconds or 0.0, other.startup_seconds or 0.0),
+            (self.most_work or 0.0, other.most_work or 0.0),
+            *((slow[pool], known[pool]) for pool in slow.keys() & known.keys()),
+        )
+        same = (self.pool, self.output_tokens, slow.keys()) == (other.pool, other.output_tokens, known.keys())
+        return same and all(abs(ours - theirs) <= UNIMPORTANT * theirs for ours, theirs in pairs)
+
+
+@dataclass(frozen=True, slots=True)
+class LoopMemory:
+    """The traces that one deployment's turns left behind.
+
+    Attributes:
+        pool: the pool whose replicas were measured.
+        looks: the turns of the time for which fewer replicas must have been enough.
+        points: the arrivals over time, while no request waited.
+        slowness: the measured time of a token over that of the performance model.
+        compared_at: when these were last compared, POSIX seconds.
+        startup_seconds: the longest start-up that was seen; None: none.
+        most_work: what one replica does a second with a long queue (:attr:`Lengths.work` of the requests that it
+            begins); None: no long queue was seen.
+        output_tokens: the mean length of an answer; None: too few were seen. It does not depend on the pool.
+        missed_since: since when a measured time misses its promise, POSIX seconds; None: none does.
+        strained_since: since when a token takes longer than a replica's capacity allows for, POSIX seconds.
+        sought: the last search for another place; None: there was none.
+        others: the ``slowness`` of pools that were left, by name.
+        turn_before: the turn before the last one, POSIX seconds; None: there was none, or it was too long ago.
+        quiet_since: POSIX seconds since when no request came; None: unknown.
+        quiet_at: the last turn that knew this.
+    """
+
+    pool: str = ""
+    looks: tuple[Look, ...] = ()
+    points: tuple[Point, ...] = ()
+    slowness: float = 1.0
+    compared_at: float = 0.0
+    startup_seconds: float | None = None
+    most_work: float | None = None
+    output_tokens: float | None = None
+    missed_since: float | None = None
+    strained_since: float | None = None
+    sought: Sought | None = None
+    others: tuple[tuple[str, float], ...] = ()
+    turn_before: float | None = None
+    quiet_since: float | None = None
+    quiet_at: float = 0.0
+
+    @staticmethod
+    def of(learned: Learned) -> LoopMemory:
+        """Return the memory of a new process."""
+        return LoopMemory(
+            learned.pool,
+            slowness=learned.slowness,
+            startup_seconds=learned.startup_seconds,
+            most_work=learned.most_work,
+            output_tokens=learned.output_tokens,
+            others=learned.others[-MOST_OTHERS:],
+        )
+
+    @property
+    def learned(self) -> Learned:
+        """The part that survives a restart. A slowness of exactly 1 was never measured."""
+        figures = self.slowness, self.startup_seconds, self.most_work, self.output_tokens
+        return Learned(self.pool, *figures, tuple(each for each in self.others if each[1] != 1))
+
+    def about(self, pool: str) -> LoopMemory:
+        """Return the memory for a pool. Other replicas are another kind: of them, at most the slowness is known.
+
+        How long answers are does not depend on the pool.
+        """
+        if pool == self.pool:
+            return self
+        known = {name: slowness for name, slowness in self.others if name != self.pool} | {self.pool: self.slowness}
+        others = tuple((name, slowness) for name, slowness in known.items() if name not in ("", pool))[-MOST_OTHERS:]
+        return LoopMemory(pool=pool, slowness=known.get(pool, 1.0), others=others, output_tokens=self.output_tokens)
+
+    def slowness_at(self, pool: str) -> float:
+        """Return the slowness to expect of a pool: the one learned there, else this one where it is above 1."""
+        return dict(self.others).get(pool, max(1.0, self.slowness))
+
+    def with_promise(self, *, missed: bool, now: float) -> LoopMemory:
+        """Return the memory with the moment since when a promise is missed."""
+        since = (now if self.missed_since is None else self.missed_since) if missed else None
+        return self if since == self.missed_since else replace(self, missed_since=since)
+
+    def with_strain(self, *, strained: bool, now: float) -> LoopMemory:
+        """Return the memory with the moment since when tokens take longer than a replica's capacity allows for."""
+        since = (now if self.strained_since is None else self.strained_since) if strained else None
+        return self if since == self.strained_since else replace(self, strained_since=since)
+
+    @property
+    def expected_startup_seconds(self) -> float:
+        """The start-up to expect of a new replica."""
+        return self.startup_seconds or FIRST_STARTUP_SECONDS
+
+    @property
+    def stuck_after_seconds(self) -> float:
+        """How long a replica may start before it is no supply."""
+        return max(LEAST_STUCK_SECONDS, STUCK_STARTUPS * self.expected_startup_seconds)
+
+    def with_startup(self, seconds: float | None) -> LoopMemory:
+        """Return the memory with a start-up that was seen; None: none was."""
+        if seconds is None or seconds <= (self.startup_seconds or 0.0):
+            return self
+        return replace(self, startup_seconds=seconds)
+
+    def with_speed(self, traffic: Traffic, replica: ReplicaModel, now: float) -> LoopMemory:
+        """Return the memory with the measured time per token compared with the model's, once for each new window.
+
+        Engines with a queue, and engines that do nothing, teach nothing: the model's load is another one then.
+        """
+        measured, lengths = traffic.token_seconds, traffic.lengths
+        is_new = now - self.compared_at >= traffic.recent.seconds
+        is_usual = traffic.waiting < traffic.pods <= traffic.running
+        if measured is None or lengths is None or not (is_new and is_usual):
+            return self
+        expected = times_of(replace(replica, slowness=1.0), lengths, traffic.running / traffic.pods).token
+        ratio = min(MOST_WRONG, max(1 / MOST_WRONG, measured / expected))
+        slowness = self.slowness * (ratio / self.slowness) ** LEARNED_SHARE
+        return replace(self, slowness=slowness, compared_at=now)
+
+    def with_work(self, traffic: Traffic, *, is_saturated: bool) -> LoopMemory:
+        """Return the memory with what a replica does at most.
+
+        With a long queue at replicas that have all served for a while, this is measured. Without one, a replica that
+        does more proves that the figure is too low.
+        """
+        if traffic.lengths is None:
+            return self
+        work = traffic.served * traffic.lengths.work / traffic.pods
+        if is_saturated and work > 0:
+            known = work if self.most_work is None else self.most_work
+            return replace(self, most_work=known + LEARNED_SHARE * (work - known))
+        is_more = self.most_work is not None and traffic.waiting < traffic.pods and work > self.most_work
+        return replace(self, most_work=work) if is_more else self
+
+    def with_answers(self, traffic: Traffic) -> LoopMemory:
+        """Return the memory with the mean length of answers, where it differs from the known one by more than chance.
+
+        Few requests give no mean: so many must come in the time over which lengths are counted as a mean needs.
+        """
+        lengths, known = traffic.lengths, self.output_tokens
+        if lengths is None or traffic.steady.per_second * LENGTHS_SECONDS[-1] < ENOUGH_FINISHED:
+            return self
+        tokens = float(round(lengths.output))
+        if known is not None and abs(tokens - known) <= SAME_ANSWERS * known:
+            return self
+        return replace(self, output_tokens=tokens)
+
+    def after_retune(self) -> LoopMemory:
+        """Return the memory for engines with another limit: what a replica did at most is known no more."""
+        return replace(self, most_work=None)
+
+    def with_arrivals(self, traffic: Traffic, keep_seconds: float, now: float) -> LoopMemory:
+        """Return the memory with one more point for each new window without a queue.
+
+        While requests wait, clients may give up unseen, and a queue that is served looks like a rise.
+        """
+        is_known = bool(self.points) and now - self.points[-1].at < traffic.recent.seconds
+        if is_known or traffic.waiting >= 2 * traffic.pods:
+            return self
+        kept = tuple(point for point in self.points if now - point.at <= keep_seconds)
+        return replace(self, points=(*kept, Point(now, traffic.recent.per_second)))
+
+    def with_quiet(
+        self, quiet: Quiet, now: float, before: Quiet | None = None, *, has_gateway: bool = False
+    ) -> LoopMemory:
+        """Return the memory after a turn in which every ready pod was known.
+
+        After a time without such turns, what was known before says nothing any more. ``before`` is what samples show of
+        the time before this process began. It counts once, where the first turn continues it without a hole. Samples of
+        engines alone show nothing of an earlier time where a gateway may have held a request.
+        """
+        earlier = self.quiet_since if now - self.quiet_at <= LONGEST_HOLE_SECONDS else None
+        if self.quiet_since is None and before is not None and before.known_until >= quiet.known_since:
+            earlier = before.since(None)
+        since = now if earlier is None and has_gateway else quiet.since(earlier)
+        return replace(self, quiet_since=since, quiet_at=now)
+
+    def with_look(self, enough: int, keep_seconds: float, now: float, rate: float = 0.0) -> LoopMemory:
+        """Return the memory with one more turn, without those that are too old, or that lie before a gap.
+
+        Turns that follow closely are one look with the most replicas of them, so that no need is forgotten.
+        """
+        last = self.looks[-1].until if self.looks else None
+        has_gap = last is not None and now - last > LONGEST_GAP_SECONDS
+        old = sum(now - look.at >= keep_seconds for look in self.looks)
+        kept = () if has_gap else self.looks[max(0, old - 1) :]  # the newest of the old ones covers the time's begin
+        if kept and 0 <= now - kept[-1].at < min(LONGEST_LOOK_SECONDS, keep_seconds / LEAST_LOOKS):
+            looks = (*kept[:-1], kept[-1].with_turn(enough, rate, now))
+        else:
+            looks = (*kept, Look(now, enough, now, rate))
+        return replace(self, looks=looks, turn_before=None if has_gap else last)

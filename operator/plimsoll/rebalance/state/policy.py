@@ -1,0 +1,78 @@
+"""The policy of the live loop: every bound for its decisions, with its unit and its reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from plimsoll.domain.errors import InvalidInput
+from plimsoll.rebalance.state.decisions import LoopDecision, Move
+
+
+class Mode(StrEnum):
+    """The use of a decision. RECOMMEND and AUTO make the same decision; the caller acts on it only in AUTO."""
+
+    OFF = "Off"
+    RECOMMEND = "Recommend"
+    AUTO = "Auto"
+
+
+@dataclass(frozen=True, slots=True)
+class RebalancePolicy:
+    """The bounds of the live loop. The defaults come from simulations, unless a source is named.
+
+    They are the defaults of ``spec.rebalancing``; a test checks that they stay equal.
+
+    Args:
+        mode: whether the loop makes no decisions, only shows them, or also carries them out.
+        min_replicas: fewest replicas.
+        max_replicas: most replicas.
+        changes_per_hour: most removals, moves and changes of settings in any 60 minutes. Additions are not bounded:
+            they serve requests. 6: a wrong loop costs at most six starts an hour.
+        reversals_per_hour: most additions after a removal in any 60 minutes; then nothing is removed. 2.
+        window_seconds: the time over which arrivals are counted. 120: two minutes are longer than most bursts. A rise
+            beyond chance is seen in the last scrapes already.
+        cooldown_seconds: how long fewer replicas must have been enough before some are removed, and the shortest time
+            from an addition to a removal. 1800: a change that is taken back within half an hour is a flip
+            (docs/rebalance-benchmark.md), and each replica that is missed costs its start-up.
+        asks_before_moves: whether moves are only proposed although the mode is AUTO.
+        idle_seconds: how long no request may have come before the last replicas go; None: they stay.
+        wakes: whether a request that waits at the gateway starts a replica where none runs.
+        scales: whether the loop decides the number of replicas. Otherwise another controller does.
+        contested: whether others keep changing the number of replicas although the loop decides it.
+    """
+
+    mode: Mode = Mode.RECOMMEND
+    min_replicas: int = 1
+    max_replicas: int = 1
+    changes_per_hour: int = 6
+    reversals_per_hour: int = 2
+    window_seconds: int = 120
+    cooldown_seconds: int = 1800
+    asks_before_moves: bool = False
+    idle_seconds: int | None = None
+    wakes: bool = False
+    scales: bool = True
+    contested: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse bounds that contradict another or themselves.
+
+        Raises:
+            InvalidInput: a bound is too small.
+        """
+        _at_least("minReplicas", self.min_replicas, 0)
+        _at_least("maxReplicas", self.max_replicas, self.min_replicas)
+        _at_least("changesPerHour", self.changes_per_hour, 0)
+        _at_least("reversalsPerHour", self.reversals_per_hour, 0)
+        _at_least("windowSeconds", self.window_seconds, 1)
+        _at_least("cooldownSeconds", self.cooldown_seconds, 0)
+
+    def carries_out(self, decision: LoopDecision) -> bool:
+        """Whether a change with a destination is carried out without an approval."""
+        return self.mode is Mode.AUTO and not (self.asks_before_moves and isinstance(decision, Move))
+
+
+def _at_least(field: str, value: int, least: int) -> None:
+    if value < least:
+        raise InvalidInput(f"rebalance.{field}", value, f"Use {least} or more.")

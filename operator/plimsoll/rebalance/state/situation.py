@@ -1,0 +1,109 @@
+"""The facts that the live loop decides from, for one deployment at one moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from plimsoll.placement.other_steps import OtherStep
+from plimsoll.rebalance.law.capacity import ReplicaModel
+from plimsoll.rebalance.signals.load import LoadSummary
+from plimsoll.rebalance.signals.traffic import PodLoad
+from plimsoll.rebalance.state.allowance import Allowance
+from plimsoll.rebalance.state.history import ChangeHistory
+from plimsoll.rebalance.state.memory import LoopMemory
+from plimsoll.rebalance.state.policy import RebalancePolicy
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredNeed:
+    """The load that one replica must carry, as declared now.
+
+    ``kv_tokens`` is the KV cache that it needs (0: no minimum). ``bytes_per_gpu`` is the memory that the memory law
+    expects on the placed GPU type and split.
+    """
+
+    kv_tokens: int
+    bytes_per_gpu: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementState:
+    """The current placement.
+
+    Attributes:
+        replicas: replicas that are wanted now.
+        ready: those that serve.
+        kv_capacity_tokens: the predicted KV cache of one replica. It is assumed for a replica that reports none.
+        budget_bytes_per_gpu: the memory that one GPU of the placed type gives.
+        model: the speed of one replica; None where the performance model does not know it.
+        most_sequences: the most requests at the same time that the engine could be given; None: unknown.
+        steps: finds the other steps that the engines could be given. It is asked only where one of them may help.
+        starting_since: POSIX seconds since when each replica starts that does not serve yet.
+        settled_since: POSIX seconds since when the newest of the ready replicas serves; None: unknown.
+        startup_seconds: the longest start-up of a pod that serves; None: unknown.
+        new_replicas: those of ``replicas`` that the plan has just placed or has no place for.
+        moving: an old pool still serves in place of a new one, so the signals describe both.
+        retuning: engines get other settings by the live loop's decision, and have time to serve with these.
+        rolling: engines are replaced by others with another template, and not all of these serve yet.
+        has_states: the model keeps a recurrent state in the KV cache.
+        generates: the engines generate. Otherwise nothing shows how much of them is used.
+        updating: replicas with older settings are replaced one after another, so there is one more than wanted.
+    """
+
+    replicas: int
+    ready: int
+    kv_capacity_tokens: int
+    budget_bytes_per_gpu: int
+    model: ReplicaModel | None = None
+    most_sequences: int | None = None
+    steps: Callable[[], tuple[OtherStep, ...]] = field(default=tuple, compare=False, repr=False)
+    starting_since: tuple[float, ...] = ()
+    settled_since: float | None = None
+    startup_seconds: float | None = None
+    new_replicas: int = 0
+    moving: bool = False
+    updating: bool = False
+    retuning: bool = False
+    rolling: bool = False
+    has_states: bool = False
+    generates: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """All facts of one decision. ``now`` is in POSIX seconds."""
+
+    need: DeclaredNeed
+    placement: PlacementState
+    load: LoadSummary
+    history: ChangeHistory
+    now: float
+    policy: RebalancePolicy
+    memory: LoopMemory = field(default_factory=LoopMemory)
+    allowance: Allowance = field(default_factory=Allowance)
+
+    @property
+    def stuck(self) -> int:
+        """Replicas that are no supply: they start for too long, or they serve and generate nothing."""
+        longest = self.memory.stuck_after_seconds
+        return self.stalled + sum(self.now - since > longest for since in self.placement.starting_since)
+
+    @property
+    def stalled(self) -> int:
+        """Replicas with a queue that generate nothing."""
+        return len(self.stalled_loads)
+
+    @property
+    def stalled_loads(self) -> tuple[PodLoad, ...]:
+        """The loads of these replicas."""
+        traffic = self.load.traffic
+        return () if traffic is None else tuple(load for load in traffic.loads if load.is_stalled)
+
+    @property
+    def unknown(self) -> int:
+        """Ready replicas of which nothing is known. Each is taken to carry its own load, no more and no less.
+
+        Those that have just begun to serve are not among them: what they will carry is still counted at the others.
+        """
+        return max(0, self.placement.ready - self.load.fresh_pods - self.load.new_pods)
