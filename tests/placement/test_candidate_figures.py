@@ -187,6 +187,17 @@ def test_a_rejection_has_the_estimate_and_the_price_that_it_was_judged_by(reason
         )
 
 
+@every_case("price", [None, "3.5", "0.10"])
+def test_equal_prices_have_the_same_figures_however_they_are_written(price: str | None) -> None:
+    """What was found with one of them is used again with the other."""
+    where = fleet(node("h", gpu(H100, price=price), 1))
+    found = [
+        judged(request(constraints=GpuConstraints(max_hourly_price=Decimal(limit))), where)
+        for limit in ("0.01", "0.0100")
+    ]
+    assert found[0] == found[1]
+
+
 def test_what_is_ruled_out_has_no_figures_and_its_neighbours_have_them() -> None:
     for wanted in (
         request(),

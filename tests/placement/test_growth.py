@@ -62,7 +62,7 @@ def test_the_nodes_for_all_waiting_replicas_are_named_with_their_price() -> None
             "nodes": 2,
             "gpu_type": L40S,
             "gpus": 2,
-            "price": "5.00",
+            "price": "5",
             "replicas": 3,
             "missing": 3,
         }

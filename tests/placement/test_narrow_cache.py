@@ -83,7 +83,7 @@ def test_an_option_that_saves_too_little_is_named_with_both_prices() -> None:
     where = fleet(node("a", gpu(L4, price="0.95"), 1), node("b", gpu(L40S, price="1.00"), 4))
     rejected = refusal(placed(PERMITTED, where), L4, 1)
     assert rejected.reason is Reason.NARROW_CACHE_SAVES_LITTLE
-    assert dict(rejected.numbers) == {"price": "0.95", "best_price": "1.00"}
+    assert dict(rejected.numbers) == {"price": "0.95", "best_price": "1"}
     assert refusal(placed(WIDE, where), L4, 1).reason is Reason.KV_CACHE_TOO_SMALL
     dearer = fleet(node("a", gpu(L4, price="1.05"), 1), node("b", gpu(L40S, price="1.00"), 4))
     assert refusal(placed(PERMITTED, dearer), L4, 1).reason is Reason.COSTS_MORE

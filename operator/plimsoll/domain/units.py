@@ -62,6 +62,11 @@ def format_price(price: Decimal) -> str:
     return f"{price:.2f}"
 
 
+def exact_price(price: Decimal | None) -> str:
+    """Write US dollars as a figure, equal ones alike: ``5`` for 5 and for 5.0; ``unknown`` for None."""
+    return "unknown" if price is None else f"{price.normalize():f}"
+
+
 def ceil_div(dividend: int, divisor: int) -> int:
     """Divide two integers and round up."""
     return -(-dividend // divisor)

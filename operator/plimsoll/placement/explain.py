@@ -102,9 +102,9 @@ def _needed(figures: Figures, word: str) -> str:
 
 
 def _price(figures: Figures, name: str) -> str:
-    """Return US dollars to the cent. The figure is ``unknown`` or ``None`` where a type has no price."""
+    """Return US dollars to the cent. The figure is ``unknown`` where a type has no price."""
     text = str(figures[name])
-    return "no known price" if text in ("unknown", "None") else f"${format_price(Decimal(text))}/h"
+    return "no known price" if text == "unknown" else f"${format_price(Decimal(text))}/h"
 
 
 def _cores(figures: Figures, name: str) -> str:

@@ -16,6 +16,7 @@ from plimsoll.domain.outcomes import CandidateFigures, EngineSettings, Fit, Memo
 from plimsoll.domain.reasons import Numbers, Reason
 from plimsoll.domain.serving import Request
 from plimsoll.domain.spot import capacity_of, card_name
+from plimsoll.domain.units import exact_price
 from plimsoll.engines.registry import engine_of
 from plimsoll.placement.candidates import Candidate, candidates
 from plimsoll.placement.divisibility import replica_refusal
@@ -106,9 +107,9 @@ def _by_figures(request: Request, candidate: Candidate, memo: Memo | None, *, sh
     price = hourly_price(candidate.gpu, candidate.split)
     limit = request.constraints.max_hourly_price
     if limit is not None and price is None:
-        return _judged(candidate, figures, Reason.PRICE_UNKNOWN, (("limit", str(limit)),))
+        return _judged(candidate, figures, Reason.PRICE_UNKNOWN, (("limit", exact_price(limit)),))
     if limit is not None and price is not None and price > limit:
-        prices = (("price", str(price)), ("limit", str(limit)))
+        prices = (("price", exact_price(price)), ("limit", exact_price(limit)))
         return _judged(candidate, figures, Reason.TOO_EXPENSIVE, prices)
     found = _speed(request, candidate, settings, memo) if shows_speed or request.slo is not None else None
     miss = () if request.slo is None else missed(request.slo, found)

@@ -12,7 +12,7 @@ from plimsoll.domain.node_groups import NodeGroup
 from plimsoll.domain.outcomes import Option, Remedy
 from plimsoll.domain.reasons import Numbers, RemedyKind
 from plimsoll.domain.serving import Request
-from plimsoll.domain.units import ceil_div
+from plimsoll.domain.units import ceil_div, exact_price
 from plimsoll.placement.first_fit import first_that_fits
 from plimsoll.placement.host import host_need
 from plimsoll.placement.ledger import Ledger
@@ -106,7 +106,7 @@ def _remedy(found: Growth, missing: int, needs: Numbers) -> Remedy:
         ("nodes", found.nodes),
         ("gpu_type", group.gpu.name),
         ("gpus", group.gpus),
-        ("price", "unknown" if found.price is None else str(found.price)),
+        ("price", exact_price(found.price)),
         ("replicas", found.replicas),
         ("missing", missing),
     ]

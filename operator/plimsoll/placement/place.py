@@ -9,6 +9,7 @@ from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.outcomes import Option, Outcome, Placed, Rejection, Split, Unplaceable
 from plimsoll.domain.reasons import Numbers, Reason
 from plimsoll.domain.serving import Request
+from plimsoll.domain.units import exact_price
 from plimsoll.performance.slo import INTERACTIVE
 from plimsoll.placement.candidates import Candidate
 from plimsoll.placement.eligibility import eligible_nodes
@@ -116,7 +117,11 @@ def _not_preferred(choice: Option, kept: Option, movable: int) -> Rejection:
 
 
 def _kept_to_avoid_move(choice: Option, saved: Decimal, charge: Decimal) -> Rejection:
-    numbers = (("price", str(choice.hourly_price)), ("saved", str(saved)), ("charge", str(charge)))
+    numbers = (
+        ("price", exact_price(choice.hourly_price)),
+        ("saved", exact_price(saved)),
+        ("charge", exact_price(charge)),
+    )
     return declined(choice, Reason.KEPT_TO_AVOID_MOVE, numbers)
 
 
@@ -132,7 +137,7 @@ def less_preferred(choice: Option, best: Option) -> Rejection:
         return _doubtful(choice, best)
     prices = choice.hourly_price or NO_PRICE, best.hourly_price or NO_PRICE
     if choice.has_narrow_cache and not best.has_narrow_cache and prices[0] < prices[1]:
-        numbers = (("price", str(choice.hourly_price)), ("best_price", str(best.hourly_price)))
+        numbers = (("price", exact_price(choice.hourly_price)), ("best_price", exact_price(best.hourly_price)))
         return declined(choice, Reason.NARROW_CACHE_SAVES_LITTLE, numbers)
     return _costs_more(choice, best)
 
@@ -189,8 +194,8 @@ def taken(request: Request, choice: Option, fleet: Fleet, ledger: Ledger) -> Rej
 
 def _costs_more(choice: Option, best: Option) -> Rejection:
     numbers = (
-        ("price", "unknown" if choice.hourly_price is None else str(choice.hourly_price)),
-        ("best_price", "unknown" if best.hourly_price is None else str(best.hourly_price)),
+        ("price", exact_price(choice.hourly_price)),
+        ("best_price", exact_price(best.hourly_price)),
         ("gpus", choice.split.gpus),
         ("best_gpus", best.split.gpus),
     )
@@ -198,11 +203,11 @@ def _costs_more(choice: Option, best: Option) -> Rejection:
 
 
 def _room_for_fewer(choice: Option, room: int, best_room: int) -> Rejection:
-    price = "unknown" if choice.hourly_price is None else str(choice.hourly_price)
+    price = exact_price(choice.hourly_price)
     numbers = (("price", price), ("room", room), ("best_room", best_room))
     return declined(choice, Reason.ROOM_FOR_FEWER, numbers)
 
 
 def _not_moved_to(choice: Option) -> Rejection:
-    numbers = (("price", str(choice.hourly_price)), ("gpus", choice.split.gpus))
+    numbers = (("price", exact_price(choice.hourly_price)), ("gpus", choice.split.gpus))
     return declined(choice, Reason.PLACEMENT_KEPT, numbers)

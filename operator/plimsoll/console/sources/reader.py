@@ -167,14 +167,15 @@ class Reader:
         """Return the GPU nodes, made anew where nodes or pods have changed.
 
         On a large cluster that takes half a second, and pods change all the time. So a fleet is used for at least
-        :data:`FLEET_REST` times as long as it took.
+        :data:`FLEET_REST` times as long as it took. Nodes that could not be listed are looked for again at once.
         """
         version = tuple(cache.changes for kind in (NODES, PODS) for cache in self.caches_of(kind))
         if self._fleet is None or (self._fleet.version != version and time.monotonic() >= self._fleet.rests_until):
             began = time.monotonic()
             found = self._new_fleet()
             ended = time.monotonic()
-            self._fleet = _Read(version, found, ended + FLEET_REST * (ended - began))
+            rest = 0.0 if found is None else FLEET_REST * (ended - began)
+            self._fleet = _Read(version, found, ended + rest)
         return self._fleet.fleet
 
     def _new_fleet(self) -> Fleet | None:

@@ -17,6 +17,7 @@ from plimsoll.domain.outcomes import Option
 from plimsoll.domain.proposals import Change, Proposal, ProposalReason, Share
 from plimsoll.domain.reasons import Numbers
 from plimsoll.domain.serving import Request
+from plimsoll.domain.units import exact_price
 from plimsoll.placement.eligibility import eligible_nodes
 from plimsoll.placement.host import host_need
 from plimsoll.placement.ledger import Ledger
@@ -205,7 +206,7 @@ def _proposal(waiting: Waiting, found: _Found) -> Proposal:
         ("moved", len(found.moves)),
         ("gpus", gpus),
         ("charge", str(charge)),
-        ("added", str(option.hourly_price or Decimal(0))),
+        ("added", exact_price(option.hourly_price or Decimal(0))),
     )
     changes = tuple(Change(each.owner, Share(each.target, 1), each.node, node.name) for each, node in found.moves)
     after = (*waiting.before, Share(option.target, 1))

@@ -18,6 +18,7 @@ from plimsoll.domain.outcomes import Option, Split, Target
 from plimsoll.domain.proposals import Change, Proposal, ProposalReason, Share
 from plimsoll.domain.reasons import Numbers
 from plimsoll.domain.serving import Request
+from plimsoll.domain.units import exact_price
 from plimsoll.placement.eligibility import eligible_nodes
 from plimsoll.placement.host import host_need
 from plimsoll.placement.ledger import Ledger
@@ -177,7 +178,7 @@ def _proposal(waiting: Waiting, option: Option, replicas: int, way: _Way) -> Pro
         ("replicas", replicas),
         ("ended", number),
         ("saved", str(cost)),
-        ("added", str((option.hourly_price or Decimal(0)) * replicas)),
+        ("added", exact_price((option.hourly_price or Decimal(0)) * replicas)),
     )
     after = (*waiting.before, Share(option.target, replicas))
     return Proposal(waiting.before, after, ProposalReason.PREEMPT_LOWER_PRIORITY, numbers, changes)

@@ -9,6 +9,7 @@ from decimal import Decimal
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import Option, Placed, Rejection
 from plimsoll.domain.reasons import Reason
+from plimsoll.domain.units import exact_price
 from plimsoll.placement.place import declined, less_preferred, room_of
 from plimsoll.placement.preference import rank
 from plimsoll.placement.solvers.protocol import Award, Stock
@@ -82,9 +83,12 @@ def with_scarcity(award: Award, stock: Stock, others: Others) -> Award:
 
 def _scarce(asking: ObjectKey, option: Option, best: Option, gain: _Gain) -> Rejection:
     """Return the reason with the price difference, and who saves the most there. Names stay in their namespace."""
-    numbers: list[tuple[str, int | str]] = [("price", str(option.hourly_price)), ("best_price", str(best.hourly_price))]
+    numbers: list[tuple[str, int | str]] = [
+        ("price", exact_price(option.hourly_price)),
+        ("best_price", exact_price(best.hourly_price)),
+    ]
     if gain.owner.namespace == asking.namespace:
         numbers.append(("other", gain.owner.name))
     if gain.saved is not None:
-        numbers.append(("saved", str(gain.saved)))
+        numbers.append(("saved", exact_price(gain.saved)))
     return declined(option, Reason.SCARCE_FOR_OTHERS, tuple(numbers))
