@@ -155,11 +155,12 @@ def plan_one(body: Mapping[str, Any], fleet: Fleet) -> Planned:
     """Plan one manifest.
 
     Raises:
-        AssertionError: it has no place on the fleet; the message is the operator's.
+        AssertionError: it is refused, or has no place on the fleet; the message is the operator's.
     """
     named = {**body, "metadata": {"namespace": "default", "generation": 1, **body["metadata"]}}
-    ((planned, _),), problems = plan_located([Located("a test", named)], fleet, lambda entry: entry)
+    found, problems = plan_located([Located("a test", named)], fleet, lambda entry: entry)
     assert problems == []
+    ((planned, _),) = found
     if not planned.is_placed:
         raise AssertionError(f"{body['metadata']['name']} is not placed: {planned.document()['message']}")
     return planned
