@@ -21,7 +21,10 @@ SAMPLE = 50
 """Mutants of each area in a usual run: four areas take less than an hour on 2 cores."""
 
 GATE_SECONDS = 120.0
-"""The time for changed lines in ``make check``."""
+"""The time for changed lines in ``make check``. The areas with changed lines share it."""
+
+GATE_SAMPLE = 12
+"""Mutants of an area's changed lines for which tests are looked up in that time: more would have no time left."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -52,11 +55,18 @@ def _run(asked: argparse.Namespace, changed: Lines | None, seconds: float) -> in
     random.Random(asked.seed).shuffle(names)  # noqa: S311 - a sample, no secret
     try:
         with copied_tree(ROOT):
-            for name in names:
+            for done, name in enumerate(names):
                 found[name] = []
-                sample = None if asked.all or changed is not None else asked.sample
-                run = Run(AREAS[name], _modules(name, asked, changed), sample, asked.seed, equivalents(), changed)
-                for result in run.results(_say, max(0.0, end - time.monotonic())):
+                run = Run(
+                    AREAS[name],
+                    _modules(name, asked, changed),
+                    _sample(asked, changed),
+                    asked.seed,
+                    equivalents(),
+                    changed,
+                )
+                share = (end - time.monotonic()) / (len(names) - done)
+                for result in run.results(_say, max(0.0, share)):
                     found[name].append(result)
     except NotGreen as error:
         _say(f"error: {error}")
@@ -68,6 +78,14 @@ def _run(asked: argparse.Namespace, changed: Lines | None, seconds: float) -> in
     for entry in stale(equivalents(), ROOT):
         _say(f"No longer in {entry.file}, remove it from the known equivalents: {entry.before}")
     return 1 if alive and changed is not None else 0
+
+
+def _sample(asked: argparse.Namespace, changed: Lines | None) -> int | None:
+    """Return how many mutants of an area to choose; None for all."""
+    if asked.all:
+        return None
+    sample: int = asked.sample
+    return sample if changed is None else math.ceil(GATE_SAMPLE * max(1.0, asked.seconds / GATE_SECONDS))
 
 
 def _modules(name: str, asked: argparse.Namespace, changed: Lines | None) -> tuple[str, ...]:

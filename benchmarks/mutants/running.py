@@ -78,7 +78,7 @@ class Run:
         Raises:
             NotGreen: the tests fail already before any mutation.
         """
-        end, specs = time.monotonic() + seconds, self._chosen()
+        end, specs = time.monotonic() + seconds, self._chosen(say)
         if not specs:
             return
         reach, marks = self._reach(specs, seconds / 2)
@@ -98,13 +98,15 @@ class Run:
             say(f"{number}/{len(specs)} {verdict.value}: {mutant.file}:{mutant.line} {mutant.after}")
             yield mutant, verdict
 
-    def _chosen(self) -> list[Any]:
+    def _chosen(self, say: Callable[[str], None]) -> list[Any]:
         modules = self.modules if self.changed is None else tuple(each for each in self.modules if each in self.changed)
         specs = [
             spec for spec in _sensible(modules) if self.changed is None or _lines(spec) & self.changed[_file(spec)]
         ]
         specs.sort(key=lambda spec: (_file(spec), spec.start_pos, *_kind(spec)))
         count = len(specs) if self.sample is None else min(self.sample, len(specs))
+        if self.changed is not None and count < len(specs):
+            say(f"{count} of {len(specs)} mutants are chosen")
         return random.Random(self.seed).sample(specs, count)  # noqa: S311 - a sample, no secret
 
     def _reach(self, specs: Sequence[Any], seconds: float) -> tuple[Reach, list[int | None]]:

@@ -261,6 +261,11 @@ def test_the_gate_names_the_survivor_on_changed_lines_and_fails(
     assert "| placement | 4 | 3 | 0 | 1 | 0 | 0 | 75.0% |" in said.out
     assert command.main(["--changed", "--seconds", "0"]) == 0
     assert "4 of 4 were not tried in this time" in capsys.readouterr().err
+    monkeypatch.setattr(command, "GATE_SAMPLE", 3)
+    assert command.main(["--changed", "--seconds", "0"]) == 0
+    said_of_a_sample = capsys.readouterr().err
+    assert "3 of 4 mutants are chosen" in said_of_a_sample
+    assert "3 of 3 were not tried in this time" in said_of_a_sample
     repository.write("tests/placement/test_limits.py", "def test_limits():\n    assert False\n")
     assert command.main(["--changed"]) == 2
     assert "error: the tests fail without any mutation" in capsys.readouterr().err
