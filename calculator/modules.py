@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOTS = ("plimsoll.console.alone", "plimsoll.cli.manifest_question")
+ROOTS = ("plimsoll.console.alone", "plimsoll.cli.questions.manifest_question")
 """The modules that the page asks. ``later`` imports the second one inside of a function."""
 
 CORE = ("domain", "facts", "memory", "engines", "performance", "placement", "catalog")

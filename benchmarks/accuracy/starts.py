@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from benchmarks.accuracy.loading import DATA, Sources, load
 from benchmarks.accuracy.ours import Question, question_of
-from plimsoll.cli.remedies import Remedy, all_remedies
+from plimsoll.cli.changes.remedies import Remedy, all_remedies
 from plimsoll.domain.outcomes import Fit, MemoryEstimate
 from plimsoll.domain.units import GIB
 from plimsoll.placement.sizing import Sized

@@ -12,7 +12,7 @@ from plimsoll.app.reading.capacities import about_cache, silent_pools, told_now
 from plimsoll.app.reading.objects import Surroundings, pool_views
 from plimsoll.app.record.reading import Record, read
 from plimsoll.app.record.writing import document_of, new_status
-from plimsoll.cli import story
+from plimsoll.cli.plans import story
 from plimsoll.facts.models.pooling import as_pooling
 from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals, SignalState
 from plimsoll.render.report import Report

@@ -15,7 +15,7 @@ from plimsoll.app.exports.exporting import export
 from plimsoll.app.exports.replaying import replay, replay_capacity
 from plimsoll.app.review.measuring import measure
 from plimsoll.app.review.values import Means, Review, Verdict, WhatIf, Wish
-from plimsoll.cli.what_if import what_if_of
+from plimsoll.cli.plans.what_if import what_if_of
 from plimsoll.domain.errors import InvalidInput
 from tests.support.exported import (
     CANARY,

@@ -15,7 +15,7 @@ from plimsoll.app.review.hypothetical import after_changes, with_fields
 from plimsoll.app.review.overlay import on_other_nodes
 from plimsoll.app.review.values import AddNodes, RemoveNodes, Review, SetField, Verdict, Wish
 from plimsoll.app.watch.store import key_of
-from plimsoll.cli.what_if import what_if_notes, what_if_of
+from plimsoll.cli.plans.what_if import what_if_notes, what_if_of
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.units import GIB, parse_quantity

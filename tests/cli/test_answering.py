@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from plimsoll.adapters.api_errors import ClusterRefused
 from plimsoll.adapters.cluster import Cluster, Kind, Listing
 from plimsoll.api.v1alpha1.inbox import PlacementApprovalSpec
-from plimsoll.cli import live
+from plimsoll.cli.cluster import live
 from plimsoll.cli.main import cli
 from plimsoll.domain.errors import PlimsollError
 

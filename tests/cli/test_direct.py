@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from plimsoll.adapters.catalog import catalogued_models
-from plimsoll.cli.asked import Asked, Question
-from plimsoll.cli.direct import direct_question
-from plimsoll.cli.estimate import question_for
+from plimsoll.cli.questions.asked import Asked, Question
+from plimsoll.cli.questions.direct import direct_question
+from plimsoll.cli.questions.estimate import question_for
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.outcomes import Split
 from tests.support.tables import every_case

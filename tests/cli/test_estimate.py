@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 from plimsoll.cli import main as command_line
-from plimsoll.cli.bars import BAR_CELLS, bar
+from plimsoll.cli.answers.bars import BAR_CELLS, bar
+from plimsoll.cli.answers.verdict import verdict
 from plimsoll.cli.exits import EXIT_BAD_INPUT
-from plimsoll.cli.verdict import verdict
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.outcomes import MemoryEstimate, Split
 from plimsoll.domain.units import GIB

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from plimsoll.cli.advice import MOST_TIMES, Advice, advice, advice_sentence
-from plimsoll.cli.asked import DEFAULT_CONCURRENCY, DEFAULT_CONTEXT, Asked, Question
-from plimsoll.cli.changes import LEAST_CONTEXT
-from plimsoll.cli.direct import direct_question
-from plimsoll.cli.flag_changes import fewer_features, other_engines
+from plimsoll.cli.answers.advice import MOST_TIMES, Advice, advice, advice_sentence
+from plimsoll.cli.answers.rows import Row, rows_of
+from plimsoll.cli.changes.changes import LEAST_CONTEXT
+from plimsoll.cli.changes.flag_changes import fewer_features, other_engines
+from plimsoll.cli.changes.remedies import all_remedies
 from plimsoll.cli.later import manifest_question
-from plimsoll.cli.remedies import all_remedies
-from plimsoll.cli.rows import Row, rows_of
-from plimsoll.cli.types import answers
+from plimsoll.cli.questions.asked import DEFAULT_CONCURRENCY, DEFAULT_CONTEXT, Asked, Question
+from plimsoll.cli.questions.direct import direct_question
+from plimsoll.cli.questions.types import answers
 from plimsoll.domain.gpus import RARE_IN_SERVERS
 from plimsoll.domain.outcomes import Rejection
 from plimsoll.domain.units import GIB

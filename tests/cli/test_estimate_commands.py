@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plimsoll.cli import main as command_line
-from plimsoll.cli.asked import Asked
-from plimsoll.cli.start_question import start_question
-from plimsoll.cli.written_commands import command_in
+from plimsoll.cli.questions.asked import Asked
+from plimsoll.cli.starts.start_question import start_question
+from plimsoll.cli.starts.written_commands import command_in
 from plimsoll.domain.engine_choice import EngineChoice, Speculation
 from plimsoll.domain.engine_options import CpuOffload, LoraSlots
 from plimsoll.domain.errors import PlimsollError

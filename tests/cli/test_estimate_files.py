@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plimsoll.cli import main as command_line
-from plimsoll.cli.command_files import command_of_file
-from plimsoll.cli.written_commands import Written
+from plimsoll.cli.starts.command_files import command_of_file
+from plimsoll.cli.starts.written_commands import Written
 from plimsoll.domain.errors import InvalidInput, PlimsollError
 from tests.api.manifests import manifest
 from tests.support.tables import examples

@@ -13,7 +13,7 @@ import pytest
 
 from plimsoll import __version__
 from plimsoll.cli import main as command_line
-from plimsoll.cli.start_files import MOST_BYTES, MOST_LINES
+from plimsoll.cli.starts.start_files import MOST_BYTES, MOST_LINES
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.units import GIB, MIB

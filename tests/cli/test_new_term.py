@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from plimsoll.adapters.metrics import Metrics
-from plimsoll.cli.segments import segments
+from plimsoll.cli.answers.segments import segments
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import EngineSettings, MemoryEstimate, Split

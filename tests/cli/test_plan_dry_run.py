@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from plimsoll.app.review.values import Bill, Means, Review, Wish
-from plimsoll.cli import live_plan
+from plimsoll.cli.plans import live_plan
 from tests.cli.conftest import Run
 
 MANIFEST = json.dumps(

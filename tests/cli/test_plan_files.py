@@ -12,7 +12,7 @@ import yaml
 from plimsoll.adapters.hub import HubModels
 from plimsoll.api.v1alpha1 import InferenceDeployment
 from plimsoll.cli import planning
-from plimsoll.cli.files import MAX_YAML_BYTES
+from plimsoll.cli.reading.files import MAX_YAML_BYTES
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.placement.pools import Tenant
 from plimsoll.render.report import Report

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plimsoll.cli.shell_words import LONGEST_SCRIPT, commands_of
+from plimsoll.cli.starts.shell_words import LONGEST_SCRIPT, commands_of
 from plimsoll.engines.start_commands import as_written, unresolved_in
 from tests.support.tables import examples
 from tests.support.work import counted_calls

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll.cli.simulation_question import Simulated, simulation_run_of, workload_of
+from plimsoll.cli.simulations.simulation_question import Simulated, simulation_run_of, workload_of
 from plimsoll.simulation.presets import PRESETS
 from plimsoll.simulation.simulate import simulate
 from tests.cli.conftest import Run

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plimsoll.cli.yaml_documents import MAX_ALIASED, MAX_DEPTH, Broken, Document, read_documents
+from plimsoll.cli.reading.yaml_documents import MAX_ALIASED, MAX_DEPTH, Broken, Document, read_documents
 from tests.support.tables import every_case
 from tests.support.work import measured_effort
 

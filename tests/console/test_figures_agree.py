@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from plimsoll.app.review.values import Verdict
-from plimsoll.cli.story import print_story
+from plimsoll.cli.plans.story import print_story
 from plimsoll.console.sources.commands import Ran
 from plimsoll.console.views.figures import figures_of_estimate, figures_of_status
 from plimsoll.console.views.rows import row_of

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from plimsoll.cli.what_if import what_if_of
+from plimsoll.cli.plans.what_if import what_if_of
 from plimsoll.console.asked import grafana_root
 from plimsoll.console.settings import ConsoleSettings
 from plimsoll.console.views.calculator.page import calculator_of

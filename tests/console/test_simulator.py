@@ -14,8 +14,8 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from plimsoll.adapters.bearer_access import BearerAccess
-from plimsoll.cli.simulation_document import simulation_document
-from plimsoll.cli.simulation_question import Simulated, simulation_run_of
+from plimsoll.cli.simulations.simulation_document import simulation_document
+from plimsoll.cli.simulations.simulation_question import Simulated, simulation_run_of
 from plimsoll.console.drawing.timeline import HEIGHT, WIDTH, Axis, area, line, steps
 from plimsoll.console.pages.simulator import simulator
 from plimsoll.console.settings import ConsoleSettings

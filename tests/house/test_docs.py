@@ -37,11 +37,11 @@ from plimsoll.app.plan.rendered import UNWRITTEN_SECONDS
 from plimsoll.app.reading.objects import PROMISE_SECONDS
 from plimsoll.app.settings import Settings
 from plimsoll.app.watch import prices
-from plimsoll.cli.advice import MOST_TIMES
-from plimsoll.cli.changes import LEAST_CONTEXT
+from plimsoll.cli.answers.advice import MOST_TIMES
+from plimsoll.cli.changes.changes import LEAST_CONTEXT
 from plimsoll.cli.exits import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED
 from plimsoll.cli.main import COMMANDS
-from plimsoll.cli.start_files import MOST_BYTES, MOST_LINES
+from plimsoll.cli.starts.start_files import MOST_BYTES, MOST_LINES
 from plimsoll.console.guards import streams
 from plimsoll.console.guards.door import TOKEN_BYTES
 from plimsoll.console.guards.people import IDLE_SECONDS
@@ -458,11 +458,11 @@ MEASURED: Mapping[str, Mapping[str, str]] = {
     "README.md": {
         "Try it: one minute, no cluster": "the figure below, and time to read",
         "it took 21 seconds on 2 cores with an empty pip cache": "2026-11-22: time make try, in a fresh clone",
-        "in 15 minutes on 2 cores": "as in CONTRIBUTING.md",
+        "in 12 minutes on 2 cores": "as in CONTRIBUTING.md",
     },
     "CONTRIBUTING.md": {
-        "took 15 minutes on 2 cores": "2026-11-28: bash .ci/run, in a fresh clone, its part make test",
-        "3 for what needs no cluster, and 12 on a cluster": "the same run: 205 s and 693 s by pytest",
+        "took 12 minutes on 2 cores": "2026-11-28: bash .ci/run, in a fresh clone, its part make test",
+        "3 for what needs no cluster, and 9 on a cluster": "the same run: 207 s and 514 s by pytest",
         "half a core, it took 49 minutes": "2026-11-26: --cores 0.5, test-unit 610 s, test-apart 2,326 s",
         "The wheel of 0.32.0 gives so exactly": "2026-11-28: its parser.json made in both ways, compared",
     },

@@ -8,10 +8,10 @@ from functools import cache
 from math import prod
 
 from plimsoll.adapters.catalog import catalogued_models, load_model_facts
-from plimsoll.cli.asked import Asked
-from plimsoll.cli.cache_words import cache_sentence
-from plimsoll.cli.direct import direct_question
-from plimsoll.cli.types import answers
+from plimsoll.cli.answers.cache_words import cache_sentence
+from plimsoll.cli.questions.asked import Asked
+from plimsoll.cli.questions.direct import direct_question
+from plimsoll.cli.questions.types import answers
 from plimsoll.domain.cache_load import CacheLoad
 from plimsoll.domain.outcomes import MemoryEstimate
 from plimsoll.domain.serving import Request

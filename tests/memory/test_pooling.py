@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.cli.cache_words import cache_sentence
+from plimsoll.cli.answers.cache_words import cache_sentence
 from plimsoll.domain.engine_choice import EngineChoice
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.outcomes import Fit, MemoryEstimate, Split

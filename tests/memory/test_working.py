@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.cli.steps import Step, steps
+from plimsoll.cli.answers.steps import Step, steps
 from plimsoll.domain.engine_choice import Speculation
 from plimsoll.domain.engine_options import CpuOffload, LoraSlots, MediaUse, WeightStreaming
 from plimsoll.domain.observations import Correction

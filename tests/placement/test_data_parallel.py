@@ -19,7 +19,7 @@ from plimsoll.app.reading.workload_trust import record_doubt, target_of
 from plimsoll.app.record.reading import read
 from plimsoll.app.record.values import split_of
 from plimsoll.app.record.writing import document_of, new_status
-from plimsoll.cli.tables import print_details
+from plimsoll.cli.plans.tables import print_details
 from plimsoll.domain.engine_choice import EngineChoice, Speculation
 from plimsoll.domain.engine_options import CpuOffload, LoraSlots
 from plimsoll.domain.fleet import Fleet

@@ -12,7 +12,7 @@ from plimsoll.app.reading.workload_trust import target_of
 from plimsoll.app.record.reading import read
 from plimsoll.app.record.values import split_of
 from plimsoll.app.record.writing import document_of, new_status
-from plimsoll.cli.tables import print_rejections
+from plimsoll.cli.plans.tables import print_rejections
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.reasons import Reason
 from plimsoll.domain.serving import Overrides, Request

@@ -35,7 +35,7 @@ from plimsoll.app.review.overlay import stored
 from plimsoll.app.review.reviewing import review
 from plimsoll.app.review.values import Means, Review, WhatIf, Wish
 from plimsoll.app.settings import Settings
-from plimsoll.cli.review_documents import document
+from plimsoll.cli.plans.review_documents import document
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.workload import Manifest
 from tests.support.office import Office

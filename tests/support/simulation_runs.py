@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import cache
 
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.cli.asked import Asked
-from plimsoll.cli.direct import direct_question
+from plimsoll.cli.questions.asked import Asked
+from plimsoll.cli.questions.direct import direct_question
 from plimsoll.domain.outcomes import Split
 from plimsoll.placement.sizing import Sized, size_on
 from plimsoll.rebalance.state.policy import Mode, RebalancePolicy

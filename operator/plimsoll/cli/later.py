@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from plimsoll.cli.answering import Answer
-from plimsoll.cli.asked import Asked, Question
+from plimsoll.cli.cluster.answering import Answer
+from plimsoll.cli.questions.asked import Asked, Question
 from plimsoll.domain.engine_choice import Speculation
 from plimsoll.domain.engine_options import SpeculationMethod
 from plimsoll.domain.errors import PlimsollError
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from plimsoll.adapters.registries import Registries
     from plimsoll.app.exports.values import Export
     from plimsoll.app.review.values import Means, Measured, Review, Wish
-    from plimsoll.cli.cluster_access import ClusterAccess
-    from plimsoll.cli.teachers import Lessons, Teachers
-    from plimsoll.cli.written_commands import Written
+    from plimsoll.cli.cluster.cluster_access import ClusterAccess
+    from plimsoll.cli.cluster.teachers import Lessons, Teachers
+    from plimsoll.cli.starts.written_commands import Written
     from plimsoll.domain.serving import Request
 
 
@@ -75,83 +75,83 @@ def run_operator() -> None:
 def review(wishes: Sequence[Wish], means: Means, kubeconfig: str | None, context: str | None) -> Review:
     """The operator's decision if these objects were applied to a cluster. Raises :class:`MissingExtra`."""
     with _from_extra("operator", "Asking a cluster", ", or name a file with --fleet."):
-        from plimsoll.cli import live
+        from plimsoll.cli.cluster import live
     return live.review(wishes, means, kubeconfig, context)
 
 
 def measure(wish: Wish, means: Means, kubeconfig: str | None, context: str | None) -> Measured:
     """How many more replicas of an object fit on a cluster. Raises :class:`MissingExtra`."""
     with _from_extra("operator", "Asking a cluster", ", or name a file with --fleet."):
-        from plimsoll.cli import live
+        from plimsoll.cli.cluster import live
     return live.measure(wish, means, kubeconfig, context)
 
 
 def export(means: Means, kubeconfig: str | None, context: str | None, *, hash_names: bool) -> Export:
     """A snapshot of a cluster. Raises :class:`MissingExtra`."""
     with _from_extra("operator", "Asking a cluster"):
-        from plimsoll.cli import live
+        from plimsoll.cli.cluster import live
     return live.export(means, kubeconfig, context, hash_names=hash_names)
 
 
 def replay(stored: Export, wishes: Sequence[Wish], means: Means) -> Review:
     """The operator's decision on a snapshot if these objects had been applied. Raises :class:`MissingExtra`."""
     with _from_extra("operator", "The operator's decision on a snapshot"):
-        from plimsoll.cli import live
+        from plimsoll.cli.cluster import live
     return live.replay(stored, wishes, means)
 
 
 def replay_capacity(stored: Export, wish: Wish, means: Means) -> Measured:
     """How many more replicas of an object fitted on a snapshot. Raises :class:`MissingExtra`."""
     with _from_extra("operator", "The operator's decision on a snapshot"):
-        from plimsoll.cli import live
+        from plimsoll.cli.cluster import live
     return live.replay_capacity(stored, wish, means)
 
 
 def default_namespace(kubeconfig: str | None, context: str | None) -> str:
     """The namespace of objects that name none, as for kubectl. Raises :class:`MissingExtra`."""
     with _from_extra("operator", "Asking a cluster", ", or name a file with --fleet."):
-        from plimsoll.cli import live
+        from plimsoll.cli.cluster import live
     return live.default_namespace(kubeconfig, context)
 
 
 def inference_deployment(key: ObjectKey, kubeconfig: str | None, context: str | None) -> Body | None:
     """One InferenceDeployment of a cluster, or None. Raises :class:`MissingExtra`."""
     with _from_extra("operator", "Asking a cluster"):
-        from plimsoll.cli import live
+        from plimsoll.cli.cluster import live
     return live.inference_deployment(key, kubeconfig, context)
 
 
 def inference_deployments(namespace: str | None, access: ClusterAccess) -> tuple[Sequence[Body], tuple[str, ...]]:
     """All InferenceDeployments that the user may read, and notes on refusals. Raises :class:`MissingExtra`."""
     with _from_extra("operator", "Asking a cluster"):
-        from plimsoll.cli import live_observations
+        from plimsoll.cli.cluster import live_observations
     return live_observations.inference_deployments(namespace, access)
 
 
 def lessons_of(teachers: Teachers) -> Lessons:
     """Return what engines have taught. Importing the models of a status takes as long as the rest."""
-    from plimsoll.cli import lessons
+    from plimsoll.cli.cluster import lessons
 
     return lessons.lessons_of(teachers)
 
 
 def corrections_for(request: Request, found: Lessons, *, as_operator: bool) -> tuple[Correction, ...]:
     """Return the corrections for a request's model."""
-    from plimsoll.cli import lessons
+    from plimsoll.cli.cluster import lessons
 
     return lessons.corrections_for(request, found, as_operator=as_operator)
 
 
 def saved_observation(name: str, observation: Observation) -> int:
     """Add an observation to a file, and return the number of its entries. The file has the form of a status."""
-    from plimsoll.cli.observation_files import save_observation
+    from plimsoll.cli.reading.observation_files import save_observation
 
     return save_observation(name, observation)
 
 
 def observation_document(observation: Observation) -> Body:
     """Return an observation as an entry of a status."""
-    from plimsoll.cli.observation_files import entry_of
+    from plimsoll.cli.reading.observation_files import entry_of
 
     return entry_of(observation)
 
@@ -159,7 +159,7 @@ def observation_document(observation: Observation) -> Body:
 def answer_proposal(answer: Answer, kubeconfig: str | None, context: str | None) -> str:
     """Answer a proposal of a cluster, and return what was done. Raises :class:`MissingExtra`."""
     with _from_extra("operator", "Asking a cluster"):
-        from plimsoll.cli import live
+        from plimsoll.cli.cluster import live
     return live.answer_proposal(answer, kubeconfig, context)
 
 
@@ -179,7 +179,7 @@ def registries(allowed: Sequence[str]) -> Registries:
 
 def manifest_prices(name: str, text: str, catalog: Sequence[GpuType]) -> tuple[OwnPrices, tuple[str, ...]] | None:
     """Return the prices of a text's ConfigMaps. Importing YAML takes as long as reading the catalogue."""
-    from plimsoll.cli import price_manifests
+    from plimsoll.cli.prices import price_manifests
 
     return price_manifests.manifest_prices(name, text, catalog)
 
@@ -188,7 +188,7 @@ def known_question(
     manifest: Body, model: ModelFacts, draft: ModelFacts | None, asked: Asked, *, shortens: bool
 ) -> Question:
     """Return the question of a manifest whose models are known. Importing pydantic takes as long as all the rest."""
-    from plimsoll.cli.manifest_question import manifest_question
+    from plimsoll.cli.questions.manifest_question import manifest_question
 
     return manifest_question(manifest, model, draft, asked, shortens=shortens, is_own=False)
 
@@ -202,27 +202,27 @@ def speculation_of(method: SpeculationMethod, tokens: int, model: ModelFacts, dr
 
 def model_facts(source: str, revision: str | None, field: str) -> ModelFacts:
     """Return the facts of a model that the catalogue may not have. Files may be YAML."""
-    from plimsoll.cli import model_facts
+    from plimsoll.cli.questions import model_facts
 
     return model_facts.model_facts(source, revision, field)
 
 
 def command_of_file(name: str) -> Written | Body:
     """Return the first server of a file, or its InferenceDeployment. Importing YAML takes as long as the catalogue."""
-    from plimsoll.cli import command_files
+    from plimsoll.cli.starts import command_files
 
     return command_files.command_of_file(name)
 
 
 def read_manifest_question(document: Body, asked: Asked) -> Question:
     """Return the question of an InferenceDeployment that was read. Imports as :func:`manifest_question`."""
-    from plimsoll.cli.estimate import question_of_manifest
+    from plimsoll.cli.questions.estimate import question_of_manifest
 
     return question_of_manifest(document, asked)
 
 
 def manifest_question(source: str, asked: Asked) -> Question:
     """Return the question through a manifest. Importing pydantic and the API models takes as long as all the rest."""
-    from plimsoll.cli.estimate import question_for
+    from plimsoll.cli.questions.estimate import question_for
 
     return question_for(source, asked)

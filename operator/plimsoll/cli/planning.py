@@ -17,8 +17,8 @@ from plimsoll.api.v1alpha1 import InferenceDeployment, InferenceDeploymentStatus
 from plimsoll.app.record.reading import Record
 from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.cli.context import Models
-from plimsoll.cli.documents import Sourced, UnusableDocument, check_located, parse_located
-from plimsoll.cli.images import Images
+from plimsoll.cli.reading.documents import Sourced, UnusableDocument, check_located, parse_located
+from plimsoll.cli.reading.images import Images
 from plimsoll.domain.claims import KnownClaims, rules_of
 from plimsoll.domain.errors import InvalidInput, PlimsollError
 from plimsoll.domain.fleet import Fleet

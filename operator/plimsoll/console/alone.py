@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import parse_qs
 
-from plimsoll.cli.estimate_json import documents_of
+from plimsoll.cli.answers.estimate_json import documents_of
 from plimsoll.console.rendering import rendered
 from plimsoll.console.views.calculator.form import Query, read_form
 from plimsoll.console.views.calculator.page import answer_of, calculator_of

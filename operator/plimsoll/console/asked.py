@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from plimsoll.cli.cluster_access import ClusterAccess
+from plimsoll.cli.cluster.cluster_access import ClusterAccess
 from plimsoll.cli.later import MissingExtra, default_namespace
 from plimsoll.console.settings import OPERATOR, ConsoleSettings
 from plimsoll.console.views.names import is_name

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from plimsoll.cli.cluster_options import with_cluster
+from plimsoll.cli.cluster.cluster_options import with_cluster
 from plimsoll.console.asked import fallback_namespace, grafana_root, needing_extra, settings_from, with_shared_options
 from plimsoll.console.cluster_mode import check_in_cluster, check_local, with_cluster_mode
 

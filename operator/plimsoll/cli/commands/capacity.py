@@ -10,21 +10,21 @@ import click
 import yaml
 
 from plimsoll.app.review.values import Means, Measured
-from plimsoll.cli.asked import Asked
-from plimsoll.cli.capacity_answers import capacity_document, print_capacity
-from plimsoll.cli.capacity_question import Subject, located, measure_offline, wish_of
-from plimsoll.cli.cluster_access import ClusterAccess
-from plimsoll.cli.cluster_options import with_cluster
+from plimsoll.cli.cluster.cluster_access import ClusterAccess
+from plimsoll.cli.cluster.cluster_options import with_cluster
+from plimsoll.cli.cluster.source_options import refuse_two_sources
 from plimsoll.cli.context import prices_from
 from plimsoll.cli.exits import EXIT_PLACED, EXIT_UNPLACED
-from plimsoll.cli.files import refuse_second_stdin
-from plimsoll.cli.gpu_names import every_meant_type
 from plimsoll.cli.later import default_namespace, measure, replay_capacity
-from plimsoll.cli.model_sources import hub_access
-from plimsoll.cli.namespaces import no_effect_note
+from plimsoll.cli.plans.capacity_answers import capacity_document, print_capacity
+from plimsoll.cli.plans.capacity_question import Subject, located, measure_offline, wish_of
+from plimsoll.cli.questions.asked import Asked
+from plimsoll.cli.questions.gpu_names import every_meant_type
+from plimsoll.cli.reading.files import refuse_second_stdin
+from plimsoll.cli.reading.model_sources import hub_access
+from plimsoll.cli.reading.namespaces import no_effect_note
+from plimsoll.cli.reading.snapshot_files import snapshot_from
 from plimsoll.cli.screen import screen
-from plimsoll.cli.snapshot_files import snapshot_from
-from plimsoll.cli.source_options import refuse_two_sources
 
 
 @click.command("capacity")

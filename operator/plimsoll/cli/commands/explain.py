@@ -6,12 +6,12 @@ import sys
 
 import click
 
-from plimsoll.cli.cluster_access import ClusterAccess
-from plimsoll.cli.cluster_options import with_cluster
+from plimsoll.cli.cluster.cluster_access import ClusterAccess
+from plimsoll.cli.cluster.cluster_options import with_cluster
 from plimsoll.cli.context import live_object
 from plimsoll.cli.exits import EXIT_BAD_INPUT
+from plimsoll.cli.plans.story import print_story
 from plimsoll.cli.screen import screen
-from plimsoll.cli.story import print_story
 
 
 @click.command("explain")

@@ -14,28 +14,28 @@ import click
 import yaml
 
 from plimsoll.app.review.values import WhatIf
-from plimsoll.cli.cluster_access import ClusterAccess
-from plimsoll.cli.cluster_options import with_cluster
+from plimsoll.cli.answers.learned import taught_request, used_words
+from plimsoll.cli.cluster.cluster_access import ClusterAccess
+from plimsoll.cli.cluster.cluster_options import with_cluster
+from plimsoll.cli.cluster.source_options import refuse_two_sources
+from plimsoll.cli.cluster.teachers import Lessons, Teachers
 from plimsoll.cli.context import prices_from
-from plimsoll.cli.documents import KUBECTL, Manifests, no_deployment, read_manifests
 from plimsoll.cli.exits import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED
-from plimsoll.cli.files import refuse_second_stdin
-from plimsoll.cli.fleet_files import fleet_file
 from plimsoll.cli.later import lessons_of
-from plimsoll.cli.learned import taught_request, used_words
-from plimsoll.cli.live_plan import Wanted, plan_file, plan_live, plan_stored
-from plimsoll.cli.markdown import plan_markdown
-from plimsoll.cli.namespaces import in_namespace, namespace_note, refuse_namespace_of_nothing
-from plimsoll.cli.node_group_files import groups_from
 from plimsoll.cli.planning import Outcome, Planned, appraisal_of, plan_located
-from plimsoll.cli.price_files import priced_types
+from plimsoll.cli.plans.fleet_files import fleet_file
+from plimsoll.cli.plans.live_plan import Wanted, plan_file, plan_live, plan_stored
+from plimsoll.cli.plans.markdown import plan_markdown
+from plimsoll.cli.plans.tables import print_appraisal, print_details, print_ignored, print_plan
+from plimsoll.cli.plans.what_if import what_if_notes, what_if_of
+from plimsoll.cli.prices.price_files import priced_types
+from plimsoll.cli.reading.documents import KUBECTL, Manifests, no_deployment, read_manifests
+from plimsoll.cli.reading.files import refuse_second_stdin
+from plimsoll.cli.reading.namespaces import in_namespace, namespace_note, refuse_namespace_of_nothing
+from plimsoll.cli.reading.node_group_files import groups_from
+from plimsoll.cli.reading.snapshot_files import snapshot_from
 from plimsoll.cli.screen import screen
-from plimsoll.cli.snapshot_files import snapshot_from
-from plimsoll.cli.source_options import refuse_two_sources
-from plimsoll.cli.tables import print_appraisal, print_details, print_ignored, print_plan
-from plimsoll.cli.teachers import Lessons, Teachers
 from plimsoll.cli.today import today
-from plimsoll.cli.what_if import what_if_notes, what_if_of
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.fleet import Fleet, IgnoredNode
 from plimsoll.domain.gpus import CapacityType

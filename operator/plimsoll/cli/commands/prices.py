@@ -8,8 +8,8 @@ import sys
 import click
 
 from plimsoll.cli.exits import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED
-from plimsoll.cli.price_files import read_prices
-from plimsoll.cli.price_tables import price_documents, print_prices, remark_documents
+from plimsoll.cli.prices.price_files import read_prices
+from plimsoll.cli.prices.price_tables import price_documents, print_prices, remark_documents
 from plimsoll.cli.today import today
 from plimsoll.domain.gpus import GpuType
 from plimsoll.facts.prices.remarks import OLDEST_DAYS, remarks_on

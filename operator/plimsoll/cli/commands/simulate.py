@@ -6,11 +6,11 @@ import json
 
 import click
 
-from plimsoll.cli.gpu_names import meant_types
+from plimsoll.cli.questions.gpu_names import meant_types
 from plimsoll.cli.screen import screen
-from plimsoll.cli.simulation_document import simulation_document
-from plimsoll.cli.simulation_question import DEFAULT_MOST_REPLICAS, Simulated, simulation_run_of
-from plimsoll.cli.simulation_text import print_simulation
+from plimsoll.cli.simulations.simulation_document import simulation_document
+from plimsoll.cli.simulations.simulation_question import DEFAULT_MOST_REPLICAS, Simulated, simulation_run_of
+from plimsoll.cli.simulations.simulation_text import print_simulation
 from plimsoll.rebalance.state.memory import FIRST_STARTUP_SECONDS
 from plimsoll.rebalance.state.policy import Mode
 from plimsoll.simulation.presets import PRESETS

@@ -5,8 +5,8 @@ from __future__ import annotations
 from plimsoll.adapters.api_errors import FORBIDDEN, GONE, ClusterRefused
 from plimsoll.adapters.kinds import APPROVALS, INFERENCE_DEPLOYMENTS, PROPOSALS, Kind
 from plimsoll.api.v1alpha1.inbox import Verdict
-from plimsoll.cli.answering import Answer
-from plimsoll.cli.live import put_answer
+from plimsoll.cli.cluster.answering import Answer
+from plimsoll.cli.cluster.live import put_answer
 from plimsoll.console.guards.refusals import Refusal
 from plimsoll.console.views.names import is_name
 from plimsoll.console.views.proposals.answers import AnswerLine, answers_of

@@ -8,8 +8,8 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from plimsoll.cli.asked import Asked
-from plimsoll.cli.manifest_options import manifest_about
+from plimsoll.cli.questions.asked import Asked
+from plimsoll.cli.questions.manifest_options import manifest_about
 from plimsoll.cli.split_words import split_options
 from plimsoll.console.views.calculator.form import Form, Query, given
 from plimsoll.console.views.calculator.options import Kind

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from plimsoll.adapters.catalog import catalogued_models, load_gpu_types
-from plimsoll.cli.asked import Asked
-from plimsoll.cli.gpu_names import meant_types
+from plimsoll.cli.questions.asked import Asked
+from plimsoll.cli.questions.gpu_names import meant_types
 from plimsoll.console.views.calculator.options import FIRST, MORE, OPTIONS, Kind, Option
 from plimsoll.domain.engine_options import SpeculationMethod
 from plimsoll.domain.errors import InvalidInput

@@ -9,15 +9,15 @@ from urllib.parse import urlencode
 
 from plimsoll.adapters.catalog import load_model_facts
 from plimsoll.adapters.similar_models import did_you_mean_model
-from plimsoll.cli.advice import advice_sentence
-from plimsoll.cli.answered import Answered, answered
-from plimsoll.cli.asked import Asked, Question
-from plimsoll.cli.direct import plain_question
+from plimsoll.cli.answers.advice import advice_sentence
+from plimsoll.cli.answers.answered import Answered, answered
+from plimsoll.cli.answers.sentences import headline
 from plimsoll.cli.later import known_question
-from plimsoll.cli.manifest_options import manifest_about
-from plimsoll.cli.model_names import Named, named_model
-from plimsoll.cli.sentences import headline
-from plimsoll.cli.types import answers
+from plimsoll.cli.questions.asked import Asked, Question
+from plimsoll.cli.questions.direct import plain_question
+from plimsoll.cli.questions.manifest_options import manifest_about
+from plimsoll.cli.questions.model_names import Named, named_model
+from plimsoll.cli.questions.types import answers
 from plimsoll.console.views.calculator.copies import command_of, manifest_notes, manifest_of, yaml_of
 from plimsoll.console.views.calculator.form import Form, FormView, Query, form_view, is_filled, read_form
 from plimsoll.console.views.calculator.rows import BAR_LENGTH, Detail, RowView, Shelf, detail_of, row_views

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 
-from plimsoll.cli.advice import Advice, advice
-from plimsoll.cli.answered import Answered
-from plimsoll.cli.remedies import first_remedy
-from plimsoll.cli.rows import Row
-from plimsoll.cli.segments import segments
-from plimsoll.cli.sentences import NO_REMEDY, at_once, costs, remedy_lines, sentences
-from plimsoll.cli.steps import Step, steps
-from plimsoll.cli.verdict import warnings_of
+from plimsoll.cli.answers.advice import Advice, advice
+from plimsoll.cli.answers.answered import Answered
+from plimsoll.cli.answers.rows import Row
+from plimsoll.cli.answers.segments import segments
+from plimsoll.cli.answers.sentences import NO_REMEDY, at_once, costs, remedy_lines, sentences
+from plimsoll.cli.answers.steps import Step, steps
+from plimsoll.cli.answers.verdict import warnings_of
+from plimsoll.cli.changes.remedies import first_remedy
 from plimsoll.console.drawing.bar import Bar, bar_of
 from plimsoll.console.drawing.scale import Scale, common_scale
 from plimsoll.console.views.figures import Figures, figures_of_estimate

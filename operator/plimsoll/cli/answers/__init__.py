@@ -1,0 +1,1 @@
+"""Answers of ``plimsoll estimate``: what is printed, in which order and words."""

@@ -1,0 +1,106 @@
+"""The advice of ``plimsoll estimate``: the cheapest GPUs that fit, and the fastest that do not cost much more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from enum import StrEnum
+
+from plimsoll.cli.answers.rows import Row
+from plimsoll.cli.split_words import split_words
+from plimsoll.domain.gpus import RARE_IN_SERVERS
+from plimsoll.domain.outcomes import Fit
+from plimsoll.domain.serving import Request
+from plimsoll.placement.sizing import Sized
+
+MOST_TIMES = 4
+"""How many times the cheapest price the fastest may cost. Without a limit it would always be the newest card."""
+
+
+class Advice(StrEnum):
+    """The words of ``advice`` in ``-o json``. Words are added, and never renamed."""
+
+    CHEAPEST = "Cheapest"
+    """The lowest price an hour of all that fit."""
+    CHEAPEST_IN_SERVERS = "CheapestInServers"
+    """The same without cards that few sellers put into servers, where the cheapest is one of these."""
+    FASTEST = "Fastest"
+    """The fewest milliseconds a token, for at most :data:`MOST_TIMES` times that price."""
+
+
+def advice(request: Request, rows: Sequence[Row]) -> Mapping[Advice, Row]:
+    """Return the rows to look at first, in the order of the words; empty where nothing with a price fits.
+
+    If something fits for sure, only that is advised. What placement would refuse for its price or its speed never is.
+    """
+    kept = [row for row in rows if row.fit is not Fit.NO and row.price is not None and row.keeps(request)]
+    best = [row for row in kept if row.fit is Fit.SURE] or kept
+    return dict(_picked(best)) if best else {}
+
+
+def _picked(rows: Sequence[Row]) -> Iterator[tuple[Advice, Row]]:
+    cheapest = min(rows, key=_dollars)
+    yield Advice.CHEAPEST, cheapest
+    usual = [row for row in rows if row.gpu.family not in RARE_IN_SERVERS] or rows
+    first = min(usual, key=_dollars)
+    if first is not cheapest:
+        yield Advice.CHEAPEST_IN_SERVERS, first
+    quick = [row for row in usual if row.speed is not None and _dollars(row) <= MOST_TIMES * _dollars(first)]
+    if quick:
+        yield Advice.FASTEST, min(quick, key=_seconds)
+
+
+def advice_sentence(request: Request, rows: Sequence[Row]) -> str:
+    """Return the advice in one sentence, with figures."""
+    found = advice(request, rows)
+    if not found:
+        return _nothing(rows)
+    sure = found[Advice.CHEAPEST].fit is Fit.SURE
+    parts = [f"Cheapest that fits{'' if sure else ', but only probably'}: {_words(found[Advice.CHEAPEST])}"]
+    if Advice.CHEAPEST_IN_SERVERS in found:
+        parts.append(f"cheapest that is common in servers: {_words(found[Advice.CHEAPEST_IN_SERVERS])}")
+    first = found.get(Advice.CHEAPEST_IN_SERVERS, found[Advice.CHEAPEST])
+    if Advice.FASTEST in found:
+        limit = f"fastest under ${MOST_TIMES * _dollars(first):.2f}/h"
+        quick = found[Advice.FASTEST]
+        parts.append(f"{limit}: {'the same' if quick is first else _words(quick)}")
+    return f"{'; '.join(parts)}."
+
+
+def _nothing(rows: Sequence[Row]) -> str:
+    """Return the sentence where no row can be advised."""
+    fitting = [row for row in rows if row.fit is not Fit.NO]
+    if fitting:
+        known = any(row.price is not None for row in fitting)
+        why = "placement would refuse each for its price or its speed" if known else "none of them has a price"
+        return f"{len(fitting)} of {len(rows)} GPU types fit, but {why}."
+    nearest = next((row for row in rows if isinstance(row.answer, Sized)), None)
+    near = "" if nearest is None else f" The nearest is {_place(nearest)}."
+    return f"None of {len(rows)} GPU types fits this load.{near}"
+
+
+def _words(row: Row) -> str:
+    return f"{_place(row)}, ${_dollars(row):.2f}/h{_source(row)}, {speed_words(row)}"
+
+
+def speed_words(row: Row) -> str:
+    """Return the milliseconds of a token at the declared load, or that they are not known."""
+    return "speed not known" if row.speed is None else f"{1000 * row.speed.tpot_seconds:.1f} ms a token"
+
+
+def _source(row: Row) -> str:
+    """Return a doubt about the price, where one or two providers alone ask it."""
+    market = None if row.gpu.price is None else row.gpu.price.market
+    return " (asked by one or two providers)" if market is not None and market.is_thin else ""
+
+
+def _place(row: Row) -> str:
+    return f"{row.answer.split.gpus} x {row.gpu.name} ({split_words(row.answer.split)})"
+
+
+def _dollars(row: Row) -> Decimal:
+    return row.price or Decimal(0)
+
+
+def _seconds(row: Row) -> tuple[float, Decimal]:
+    return (0.0 if row.speed is None else row.speed.tpot_seconds), _dollars(row)

@@ -1,0 +1,184 @@
+"""The answers of ``plimsoll estimate`` as plain data: bytes and tokens, nothing rounded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from plimsoll.cli.answers.advice import advice
+from plimsoll.cli.answers.answered import Answered
+from plimsoll.cli.answers.cache_words import cache_document
+from plimsoll.cli.answers.limits import limits
+from plimsoll.cli.answers.rows import Row
+from plimsoll.cli.answers.segments import segments
+from plimsoll.cli.answers.steps import working_document
+from plimsoll.cli.answers.verdict import fit_by_law, is_sure, warnings_of
+from plimsoll.cli.changes.remedies import Remedy, all_remedies, first_remedy
+from plimsoll.domain.doubts import Doubt
+from plimsoll.domain.model import Task
+from plimsoll.domain.observations import Correction
+from plimsoll.domain.outcomes import Fit, MemoryEstimate, Rejection, Split
+from plimsoll.domain.serving import Request
+from plimsoll.performance.decode_time import decode_floor
+from plimsoll.placement.doubt_words import doubt_sentence
+from plimsoll.placement.explain import rejection_sentence
+from plimsoll.placement.sizing import Sized
+
+
+def documents_of(answer: Answered, *, why: bool = False) -> str:
+    """Return the text of ``plimsoll estimate -o json``, without a line's end; with ``why`` every formula, too."""
+    request = answer.question.request
+    documents = answer_documents(request, answer.rows, answer.split, alone=answer.is_alone)
+    for document, row in zip(documents, answer.rows, strict=True):
+        document["notes"] = list(answer.question.notes)
+        if answer.question.command is not None:
+            document["command"] = dict(answer.question.command)
+        if why:
+            document["working"] = working_document(row.answer)
+    return json.dumps(documents, indent=2)
+
+
+def answer_document(request: Request, answer: Sized | Rejection) -> dict[str, Any]:
+    """One answer as data, without price, speed and advice."""
+    if isinstance(answer, Rejection):
+        return {
+            "gpuType": answer.gpu_type,
+            "tensorParallel": answer.split.tensor_parallel,
+            "pipelineParallel": answer.split.pipeline_parallel,
+            "dataParallel": answer.split.data_parallel,
+            "fit": Fit.NO.value,
+            "reason": answer.reason.value,
+            "message": rejection_sentence(answer),
+        }
+    return {
+        "gpuType": answer.gpu.name,
+        "tensorParallel": answer.split.tensor_parallel,
+        "pipelineParallel": answer.split.pipeline_parallel,
+        "expertParallel": answer.split.expert_parallel,
+        "dataParallel": answer.split.data_parallel,
+        "fit": answer.figures.fit.value,
+        "doubts": [_doubt(each) for each in answer.figures.doubts],
+        **_override(answer.figures),
+        **_memory(answer.figures),
+        **_learned(request.correction_for(answer.gpu.name, answer.split)),
+        "inverse": limits(request, answer).document(),
+        "decodeFloorSeconds": _floor_seconds(request, answer),
+        "engine": {
+            "maxModelLen": answer.settings.max_model_len,
+            "maxNumSeqs": answer.settings.max_num_seqs,
+            "maxNumBatchedTokens": answer.settings.max_num_batched_tokens,
+            "gpuMemoryUtilizationPercent": answer.settings.gpu_memory_utilization_percent,
+            "version": str(request.engine.version),
+        },
+        "warnings": list(warnings_of(request, answer)),
+    }
+
+
+def _doubt(doubt: Doubt) -> dict[str, str]:
+    return {"code": doubt.kind.value, "message": doubt_sentence(doubt)}
+
+
+def answer_documents(
+    request: Request, rows: Sequence[Row], split: Split | None, *, alone: bool
+) -> list[dict[str, Any]]:
+    """Return all answers as data, in the order of the rows.
+
+    ``split`` is the one that the command line names. With ``alone``, the table shows one GPU type and its details.
+    """
+    advised = advice(request, rows)
+    return [
+        {
+            **answer_document(request, row.answer),
+            **_costs(row),
+            "advice": [word.value for word, each in advised.items() if each is row],
+            "remedies": [each.document() for each in _remedies(request, row, split, alone=alone)],
+        }
+        for row in rows
+    ]
+
+
+def _remedies(request: Request, row: Row, split: Split | None, *, alone: bool) -> Iterable[Remedy]:
+    """Return what the table shows: the first remedy where it does not fit, and all of them for a single GPU type."""
+    if is_sure(row.answer) or not (alone or row.fit is Fit.NO):
+        return ()
+    if alone:
+        return all_remedies(request, row.gpu, row.answer, split)
+    first = first_remedy(request, row.gpu, row.answer, split)
+    return () if first is None else (first,)
+
+
+def _costs(row: Row) -> dict[str, Any]:
+    """The price and the speed at the declared load; null where they are not known."""
+    price, speed = row.gpu.price_in_force, row.speed
+    return {
+        "hourlyPrice": None if row.price is None else float(row.price),
+        "priceSource": None if price is None else price.source,
+        "performance": None
+        if speed is None
+        else {
+            "tpotSeconds": {"expected": speed.tpot_seconds, "low": speed.tpot_band[0], "high": speed.tpot_band[1]},
+            "ttftSeconds": {"expected": speed.ttft_seconds, "low": speed.ttft_band[0], "high": speed.ttft_band[1]},
+            "outputTokensPerSecond": speed.output_tokens_per_second,
+            "validated": speed.validated,
+        },
+    }
+
+
+def _override(figures: MemoryEstimate) -> dict[str, Any]:
+    """The admin's figure and the law's answer; empty if there is no override."""
+    if figures.forced_bytes is None:
+        return {}
+    return {"overrideBytes": figures.forced_bytes, "fitByLaw": fit_by_law(figures).value}
+
+
+def _learned(correction: Correction | None) -> dict[str, Any]:
+    """Return the lessons of engines of the kind; empty where they taught nothing."""
+    return {} if correction is None else {"learned": correction_document(correction)}
+
+
+def correction_document(correction: Correction) -> dict[str, Any]:
+    """Return a correction as data, in bytes of one GPU. ``measured`` is false where it is only known that it failed."""
+    return {
+        "measured": correction.exact,
+        "weightsBytes": correction.weights_bytes,
+        "activationsBytes": correction.activations_bytes,
+        "restBytes": correction.rest_bytes,
+        "totalBytes": correction.total_bytes,
+        "aboveBytes": correction.above_bytes,
+        "belowBytes": correction.below_bytes,
+    }
+
+
+def _memory(figures: MemoryEstimate) -> dict[str, Any]:
+    return {
+        "terms": {_camel(f"{each.name.key}_bytes"): each.size_bytes for each in segments(figures)},
+        "expectedBytes": figures.expected_bytes,
+        "bandBytes": {"low": figures.expected_bytes - figures.slack_bytes, "high": figures.computed_bytes},
+        "budgetBytes": figures.budget_bytes,
+        "usableBytes": figures.usable_bytes,
+        "outsideBytes": figures.outside_bytes,
+        "hostBytes": figures.host_bytes,
+        "availableKvBytes": figures.available_kv_bytes,
+        "kvBytesPerToken": figures.kv_bytes_per_token,
+        "kvNeededTokens": figures.kv_needed_tokens,
+        "kvCache": cache_document(figures),
+        "kvCapacityTokens": {
+            "expected": figures.kv_capacity_tokens,
+            "low": figures.kv_capacity_low_tokens,
+            "high": figures.kv_capacity_high_tokens,
+        },
+        "maxSequences": figures.max_sequences,
+    }
+
+
+def _camel(field: str) -> str:
+    first, *rest = field.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def _floor_seconds(request: Request, answer: Sized) -> float | None:
+    """The least time per token; None for a model that does not generate."""
+    if request.model.task is Task.POOL:
+        return None
+    return decode_floor(request.model, request.precision, answer.gpu, answer.split, request.engine.residency).seconds

@@ -1,0 +1,1 @@
+"""Changes after which a load fits, tried with the same estimate."""

@@ -1,0 +1,338 @@
+"""Changes after which a load fits one GPU type for sure. The memory law checks each of them before it is offered.
+
+They come in the order of their cost: flags of the engine, other numbers, a smaller load, more GPUs, another GPU.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from itertools import islice
+from typing import Any
+
+from plimsoll.adapters.catalog import load_gpu_types
+from plimsoll.cli.changes.changes import (
+    Change,
+    narrow_cache,
+    other_numbers,
+    shortest_context,
+    with_context,
+    with_requests,
+    with_sequences,
+)
+from plimsoll.cli.changes.flag_changes import MOST_PERCENT, STEPS, fewer_features, other_engines, with_share, with_step
+from plimsoll.cli.split_words import split_options, split_words
+from plimsoll.domain.gpus import RARE_IN_SERVERS, GpuType
+from plimsoll.domain.outcomes import Fit, Rejection, Split
+from plimsoll.domain.reasons import WISHED
+from plimsoll.domain.serving import Request
+from plimsoll.domain.units import GIB
+from plimsoll.engines.registry import engine_of
+from plimsoll.memory.inverse import by_law, largest, longest_context, most_sequences
+from plimsoll.memory.weights import weights_bytes
+from plimsoll.placement.candidates import splits_for
+from plimsoll.placement.divisibility import replica_refusal
+from plimsoll.placement.feasibility import hourly_price, may_fit, wishes_refusal
+from plimsoll.placement.sizing import Sized, best_on, fit_of
+
+MOST_REMEDIES = 10
+"""The most remedies for one GPU type."""
+
+_FAR_ABOVE = 1.25
+"""Weights this many times above the budget never fit. Kernels keep experts in up to a tenth less than their shapes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """One change, or several together, and the answer with them, which fits for sure."""
+
+    changes: tuple[Change, ...]
+    answer: Sized
+
+    @property
+    def short(self) -> str:
+        """The changes and the number of GPUs, for a table."""
+        return f"fits with {' and '.join(each.brief or each.words for each in self.changes)} on {self._place}"
+
+    @property
+    def sentence(self) -> str:
+        """The changes, how to write them, and the figures with them."""
+        figures = self.answer.figures
+        need = f"needs {figures.computed_bytes / GIB:.2f} of {figures.budget_bytes / GIB:.2f} GiB"
+        options = f" ({self._options})" if self._options else ""
+        return f"{self._words}{options}: {need} on {self._place}"
+
+    def document(self) -> dict[str, Any]:
+        """The same as data."""
+        split = self.answer.split
+        return {
+            "message": self.sentence,
+            "model": next((each.checkpoint for each in self.changes if each.checkpoint), None),
+            "options": self._options,
+            "tensorParallel": split.tensor_parallel,
+            "pipelineParallel": split.pipeline_parallel,
+            "dataParallel": split.data_parallel,
+            "neededBytes": self.answer.figures.computed_bytes,
+            "budgetBytes": self.answer.figures.budget_bytes,
+        }
+
+    @property
+    def _words(self) -> str:
+        return " and ".join(each.words for each in self.changes)
+
+    @property
+    def _options(self) -> str:
+        return " ".join(each.option for each in self.changes if each.option)
+
+    @property
+    def _place(self) -> str:
+        gpus = self.answer.split.gpus
+        return f"{gpus} GPU{'s' if gpus > 1 else ''} ({split_words(self.answer.split)})"
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """One GPU type, and the split that the command line names; None for any that the manifest allows."""
+
+    gpu: GpuType
+    split: Split | None
+
+    def nearest_place(self, request: Request) -> tuple[GpuType, Split]:
+        """Return the GPU type and the split that is nearest to fit, for a request that runs on some split."""
+        found = best_on(request, self.gpu, self._splits(request))
+        return self.gpu, found.split
+
+    def fitting(self, request: Request) -> Sized | None:
+        """Return the split with the fewest GPUs that fits for sure; None where none does."""
+        splits = (split for split in self._splits(request) if self._may_hold(request, split))
+        hopeful = [split for split in splits if may_fit(request, self.gpu, split)]
+        found = best_on(request, self.gpu, hopeful) if hopeful else None
+        return found if isinstance(found, Sized) and found.figures.fit_by_figures is Fit.SURE else None
+
+    def _may_hold(self, request: Request, split: Split) -> bool:
+        """Whether the weights may fit by their shapes. That is quick to find, and rules out most hopeless splits."""
+        if request.engine.residency is not None:
+            return True
+        budget = self.gpu.usable_bytes * request.engine.gpu_memory_utilization_percent // 100
+        return weights_bytes(request.model, request.precision, split) <= _FAR_ABOVE * budget
+
+    def runs(self, request: Request) -> bool:
+        """Whether the GPU has what the numbers of the request ask for."""
+        engine = engine_of(request.engine.name)
+        return not engine.missing_capability(request.model, request.precision, request.kv_precision, self.gpu)
+
+    def _splits(self, request: Request) -> list[Split]:
+        named = splits_for(request) if self.split is None else (self.split,)
+        largest = max(1, self.gpu.scale_up_gpus)
+        name = self.gpu.name
+        allowed = (split for split in named if wishes_refusal(request, name, split) is None and split.gpus <= largest)
+        return [split for split in allowed if replica_refusal(request, name, split) is None]
+
+
+def remedies(
+    request: Request, gpu: GpuType, answer: Sized | Rejection, split: Split | None, *, at_length: bool = True
+) -> Iterator[Remedy]:
+    """Yield remedies in the order of their cost. Several changes together come only where fewer are not enough.
+
+    Args:
+        request: the load as the user asked.
+        gpu: the GPU type.
+        answer: the answer without any change, which does not fit for sure.
+        split: the split that the command line names.
+        at_length: whether flags of the engine are tried, too. A table has no time for them.
+    """
+    if isinstance(answer, Rejection) and answer.reason in WISHED:
+        return
+    asked, question = by_law(_pinned(request, answer)), _Question(gpu, split)
+    yield from _fewer_sequences(asked, question)
+    if at_length:
+        yield from _other_flags(asked, question, answer)
+    if not _is_hopeful(asked, question):
+        return
+    for stage in (_one_change, _two_changes, _three_changes, _four_changes):
+        found = stage(asked, question)
+        first = next(found, None)
+        if first is not None:
+            yield first
+            yield from found
+            return
+
+
+def _pinned(request: Request, answer: Sized | Rejection) -> Request:
+    """Return the request of an engine without an operator with its defaults named, so that each can be changed."""
+    if not request.engine.own_defaults or not isinstance(answer, Sized):
+        return request
+    settings = answer.settings
+    named = replace(
+        request.engine, max_sequences=settings.max_num_seqs, max_batched_tokens=settings.max_num_batched_tokens
+    )
+    return replace(request, engine=named)
+
+
+def first_remedy(request: Request, gpu: GpuType, answer: Sized | Rejection, split: Split | None) -> Remedy | None:
+    """Return the first remedy; None where nothing that is tried is enough."""
+    return next(remedies(request, gpu, answer, split, at_length=False), None)
+
+
+def all_remedies(request: Request, gpu: GpuType, answer: Sized | Rejection, split: Split | None) -> tuple[Remedy, ...]:
+    """Return the first :data:`MOST_REMEDIES` remedies, and after them the cheapest other GPU that holds the load."""
+    found = tuple(islice(remedies(request, gpu, answer, split), MOST_REMEDIES))
+    if isinstance(answer, Rejection) and answer.reason in WISHED:
+        return found
+    return (*found, *_other_gpu(by_law(request), gpu))
+
+
+def _is_hopeful(asked: Request, question: _Question) -> bool:
+    """Whether the smallest load fits with the fewest bits on any split. It spares the search of most hopeless types."""
+    least = with_context(asked, min(asked.shape.context_tokens, shortest_context(asked))).request
+    wide = replace(question, split=None) if question.split is not None else question
+    changed = (way[-1].request for way in (*_ways(least, question), *_pairs(least, question)))
+    smallest = (with_requests(each, 1).request for each in (least, *changed))
+    return any(each.fitting(request) is not None for request in smallest for each in {question, wide})
+
+
+def _one_change(asked: Request, question: _Question) -> Iterator[Remedy]:
+    for way in _ways(asked, question):
+        yield from _checked(way, question)
+    yield from _smaller_load((), asked, question)
+    yield from _more_gpus((), asked, question)
+
+
+def _other_flags(asked: Request, question: _Question, answer: Sized | Rejection) -> Iterator[Remedy]:
+    """Yield single flags of the engine with which it fits where it is asked about."""
+    if not isinstance(answer, Sized):
+        return
+    here = replace(question, split=answer.split)
+    if answer.figures.fit_of_step is Fit.NO:
+        yield from _checked((with_step(asked, answer.figures.least_step_tokens),), here)
+    yield from islice(_smaller_steps(asked, here, answer.settings.max_num_batched_tokens), 1)
+    yield from _larger_share(asked, here)
+    for change in (*other_engines(asked, question.gpu), *fewer_features(asked)):
+        yield from _checked((change,), here)
+
+
+def _smaller_steps(asked: Request, question: _Question, today: int) -> Iterator[Remedy]:
+    """Yield smaller steps, the largest first. The engine may need a larger one than is asked for."""
+    for tokens in STEPS:
+        found = _checked((with_step(asked, tokens),), question) if tokens < today else ()
+        yield from (each for each in found if each.answer.settings.max_num_batched_tokens == tokens)
+
+
+def _larger_share(asked: Request, question: _Question) -> Iterator[Remedy]:
+    """Yield the smallest share of the GPU with which it fits."""
+    shares = range(asked.engine.gpu_memory_utilization_percent + 1, MOST_PERCENT + 1)
+    first = bisect_left(
+        shares, 1, key=lambda percent: int(question.fitting(with_share(asked, percent).request) is not None)
+    )
+    if first < len(shares):
+        found = _checked((with_share(asked, shares[first]),), question)
+        yield from (each for each in found if each.answer.settings.gpu_memory_utilization_percent == shares[first])
+
+
+def _other_gpu(asked: Request, than: GpuType) -> Iterator[Remedy]:
+    """Yield the cheapest GPU type that is sold for servers and holds the load as it is, with its price."""
+    found: list[tuple[Decimal, Sized]] = []
+    for gpu in load_gpu_types():
+        if gpu.name == than.name or gpu.is_slice or gpu.family in RARE_IN_SERVERS or gpu.price is None:
+            continue
+        sized = _Question(gpu, None).fitting(asked)
+        price = None if sized is None else hourly_price(gpu, sized.split)
+        if sized is not None and price is not None:
+            found.append((price, sized))
+    if found:
+        price, sized = min(found, key=lambda pair: pair[0])
+        words = f"{sized.gpu.name} at ${price:.2f} an hour"
+        yield Remedy((Change(words, f"--gpu {sized.gpu.name}", asked),), sized)
+
+
+def _two_changes(asked: Request, question: _Question) -> Iterator[Remedy]:
+    for way in _pairs(asked, question):
+        yield from _checked(way, question)
+    for way in _ways(asked, question):
+        yield from _more_gpus(way, way[-1].request, question)
+    for way in _ways(asked, question):
+        yield from _smaller_load(way, way[-1].request, question)
+    yield from _much_smaller_load((), asked, question)
+
+
+def _three_changes(asked: Request, question: _Question) -> Iterator[Remedy]:
+    for way in _pairs(asked, question):
+        yield from _more_gpus(way, way[-1].request, question)
+        yield from _smaller_load(way, way[-1].request, question)
+    for way in _ways(asked, question):
+        yield from _much_smaller_load(way, way[-1].request, question)
+
+
+def _four_changes(asked: Request, question: _Question) -> Iterator[Remedy]:
+    for way in _pairs(asked, question):
+        yield from _much_smaller_load(way, way[-1].request, question)
+
+
+def _ways(asked: Request, question: _Question) -> list[tuple[Change, ...]]:
+    return [(change,) for change in other_numbers(asked, runs=question.runs(asked))]
+
+
+def _pairs(asked: Request, question: _Question) -> list[tuple[Change, ...]]:
+    """Return other weights with a narrower cache, too."""
+    narrow = [(*way, *narrow_cache(way[-1].request)) for way in _ways(asked, question)]
+    return [way for way in narrow if len(way) > 1]
+
+
+def _fewer_sequences(asked: Request, question: _Question) -> Iterator[Remedy]:
+    """Yield a lower number of sequences, where the manifest fixes more than the load has."""
+    fixed = asked.engine.max_sequences
+    if fixed is None or fixed <= asked.shape.concurrency:
+        return
+    place = question.nearest_place(asked)
+
+    def fits(count: int) -> bool:
+        return fit_of(with_sequences(asked, count).request, *place) is Fit.SURE
+
+    fewer = largest(fits, asked.shape.concurrency, fixed)
+    if fewer is not None and fewer < fixed:
+        yield from _checked((with_sequences(asked, fewer),), question)
+
+
+def _checked(changes: tuple[Change, ...], question: _Question) -> Iterator[Remedy]:
+    """Yield the changes as a remedy if they are one."""
+    found = question.fitting(changes[-1].request)
+    if found is not None:
+        yield Remedy(changes, found)
+
+
+def _more_gpus(before: tuple[Change, ...], request: Request, question: _Question) -> Iterator[Remedy]:
+    """Yield another split, where the command line names one that is too small."""
+    if question.split is None:
+        return
+    found = _Question(question.gpu, None).fitting(request)
+    if found is not None and found.split != question.split:
+        options = split_options(found.split)
+        yield Remedy((*before, Change(split_words(found.split), options, request)), found)
+
+
+def _smaller_load(before: tuple[Change, ...], request: Request, question: _Question) -> Iterator[Remedy]:
+    """Yield fewer requests, and a shorter context, each alone."""
+    shape = request.shape
+    if shape.concurrency > 1 and question.fitting(with_requests(request, 1).request) is not None:
+        fewer = most_sequences(request, *question.nearest_place(request), fit_of, most=shape.concurrency)
+        if fewer is not None and fewer.value < shape.concurrency:
+            yield from _checked((*before, with_requests(request, fewer.value)), question)
+    yield from _shorter(before, request, question)
+
+
+def _much_smaller_load(before: tuple[Change, ...], request: Request, question: _Question) -> Iterator[Remedy]:
+    """Yield one request of a shorter context."""
+    one = with_requests(request, 1)
+    yield from _shorter((*before, one), one.request, question)
+
+
+def _shorter(before: tuple[Change, ...], request: Request, question: _Question) -> Iterator[Remedy]:
+    """Yield a shorter context, if one that is long enough fits."""
+    shortest = shortest_context(request)
+    if request.shape.context_tokens <= shortest or question.fitting(with_context(request, shortest).request) is None:
+        return
+    shorter = longest_context(request, *question.nearest_place(request), fit_of)
+    if shorter is not None and shortest <= shorter.value < request.shape.context_tokens:
+        yield from _checked((*before, with_context(request, shorter.value)), question)

@@ -1,0 +1,1 @@
+"""A cluster as commands see it: how it is reached, what is asked there, and what its engines have taught."""

@@ -1,0 +1,77 @@
+"""Observations from all sources that the user names. It needs the API's models: only ``later`` imports this module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from plimsoll.app.reading.lessons import CommonLessons, contribution, lessons, remembered
+from plimsoll.app.reading.spec_digests import digests_of
+from plimsoll.app.record.reading import read, whole_status
+from plimsoll.app.watch.store import key_of
+from plimsoll.cli.cluster.teachers import Lessons, Taught, Teachers
+from plimsoll.cli.later import inference_deployments
+from plimsoll.cli.reading.files import title
+from plimsoll.cli.reading.observation_files import all_observations
+from plimsoll.domain.observations import Correction, Seen
+from plimsoll.domain.serving import Request
+from plimsoll.memory.calibration import corrections
+
+Body = Mapping[str, Any]
+
+
+def lessons_of(teachers: Teachers) -> Lessons:
+    """Return what all sources teach.
+
+    Raises:
+        InvalidInput: a file cannot be used.
+        PlimsollError: the cluster cannot be reached.
+    """
+    files = all_observations(teachers.files, "--observations")
+    taught = [Taught(title(name), Seen(each, "")) for name, observations, _ in files for each in observations]
+    left_out, notes, contributions = sum(ignored for _, __, ignored in files), [], []
+    if teachers.from_cluster:
+        bodies, refusals = inference_deployments(teachers.namespace, teachers.access)
+        for body in bodies:
+            key, digest = key_of(body), digests_of(body.get("spec")).engine
+            seen = remembered(read(body.get("status")).observations, digest)
+            taught += [Taught(str(key), each, key) for each in seen]
+            contributions.append(contribution(key, body.get("spec"), digest, seen))
+        left_out += sum(map(_left_out, bodies))
+        notes += [*refusals, *_count_note(bodies, teachers.namespace)]
+    return Lessons(tuple(taught), (*notes, *_left_out_note(left_out)), tuple(contributions))
+
+
+def corrections_for(request: Request, found: Lessons, *, as_operator: bool) -> tuple[Correction, ...]:
+    """Return the corrections for the request's model.
+
+    A person who asks for an estimate names the sources, and all of them count. With ``as_operator``, those of the
+    cluster count as the operator counts them for an object: not every other deployment is believed.
+    """
+    own = (each.seen for each in found.taught if each.key is not None and each.key == request.key)
+    named = corrections(each.seen.observation for each in found.taught if each.key is None or not as_operator)
+    known = {each.kind for each in named}
+    common = CommonLessons(found.contributions if as_operator else ()).of(request.key, request.model.name)
+    of_model = (each for each in named if each.kind.model == request.model.name)
+    return lessons(own, (*of_model, *(each for each in common if each.kind not in known)))
+
+
+def _left_out(body: Body) -> int:
+    """Count the observations of another Plimsoll release, which predicted with another memory law."""
+    record = read(body.get("status"))
+    return len(whole_status(record).observations or ()) - len(record.observations)
+
+
+def _count_note(bodies: Sequence[Body], namespace: str | None) -> Iterator[str]:
+    where = "the cluster" if namespace is None else f"namespace {namespace}"
+    if not bodies:
+        yield f"No InferenceDeployment was read in {where}."
+
+
+def _left_out_note(count: int) -> Iterator[str]:
+    if count:
+        yield f"{_observations(count)} of another Plimsoll release left out: its memory law predicted something else."
+
+
+def _observations(count: int) -> str:
+    return "1 observation" if count == 1 else f"{count} observations"

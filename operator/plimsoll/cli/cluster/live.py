@@ -1,0 +1,144 @@
+"""The command line's requests to a cluster. They need the cluster's client: only ``later`` imports this module."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kubernetes.aio import config
+
+from plimsoll.adapters.api_errors import GONE, ClusterRefused
+from plimsoll.adapters.cluster import Cluster
+from plimsoll.adapters.kinds import INFERENCE_DEPLOYMENTS, PROPOSALS
+from plimsoll.app.exports.exporting import export as export_cluster
+from plimsoll.app.exports.replaying import replay as replay_wishes
+from plimsoll.app.exports.replaying import replay_capacity as replay_wish
+from plimsoll.app.exports.values import Export
+from plimsoll.app.review.measuring import measure as measure_wish
+from plimsoll.app.review.reviewing import review as review_wishes
+from plimsoll.app.review.values import Means, Measured, Review, Wish
+from plimsoll.cli.cluster.answering import Answer, approval, confirmation, meant
+from plimsoll.domain.errors import SourceUnavailable
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.render.names import pod_selector
+
+Body = dict[str, Any]
+
+_SERVICE_ACCOUNT_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+"""The file in which Kubernetes gives a pod its own namespace."""
+
+
+def review(wishes: Sequence[Wish], means: Means, kubeconfig: str | None, context: str | None) -> Review:
+    """The operator's decision if these objects were applied."""
+    logging.getLogger("plimsoll").addHandler(logging.NullHandler())  # its warnings are notes of the review
+
+    async def ask() -> Review:
+        async with Cluster(kubeconfig, context) as cluster:
+            return await review_wishes(cluster, wishes, means)
+
+    return asyncio.run(ask())
+
+
+def measure(wish: Wish, means: Means, kubeconfig: str | None, context: str | None) -> Measured:
+    """How many more replicas of an object fit after the operator's decisions."""
+    logging.getLogger("plimsoll").addHandler(logging.NullHandler())  # its warnings are notes of the answer
+
+    async def ask() -> Measured:
+        async with Cluster(kubeconfig, context) as cluster:
+            return await measure_wish(cluster, wish, means)
+
+    return asyncio.run(ask())
+
+
+def export(means: Means, kubeconfig: str | None, context: str | None, *, hash_names: bool) -> Export:
+    """A snapshot of everything that the operator's decision reads."""
+    logging.getLogger("plimsoll").addHandler(logging.NullHandler())  # its warnings are notes of the snapshot
+
+    async def ask() -> Export:
+        async with Cluster(kubeconfig, context) as cluster:
+            return await export_cluster(cluster, means, hash_names=hash_names)
+
+    return asyncio.run(ask())
+
+
+def replay(stored: Export, wishes: Sequence[Wish], means: Means) -> Review:
+    """The operator's decision on a snapshot if these objects had been applied."""
+    logging.getLogger("plimsoll").addHandler(logging.NullHandler())  # its warnings are notes of the review
+    return asyncio.run(replay_wishes(stored, wishes, means))
+
+
+def replay_capacity(stored: Export, wish: Wish, means: Means) -> Measured:
+    """How many more replicas of an object fitted on a snapshot."""
+    logging.getLogger("plimsoll").addHandler(logging.NullHandler())  # its warnings are notes of the answer
+    return asyncio.run(replay_wish(stored, wish, means))
+
+
+def default_namespace(kubeconfig: str | None, context: str | None) -> str:
+    """The namespace of the kubeconfig's context, or of this pod's service account; else ``default``."""
+    try:
+        contexts, current = config.list_kube_config_contexts(kubeconfig)
+    except (config.ConfigException, OSError):
+        return _namespace_of_pod()
+    chosen = next((each for each in contexts if each["name"] == context), current if context is None else {})
+    return str((chosen or {}).get("context", {}).get("namespace") or "default")
+
+
+def _namespace_of_pod() -> str:
+    try:
+        return _SERVICE_ACCOUNT_NAMESPACE.read_text(encoding="utf-8").strip() or "default"
+    except OSError:
+        return "default"
+
+
+def inference_deployment(key: ObjectKey, kubeconfig: str | None, context: str | None) -> Body | None:
+    """One InferenceDeployment, or None."""
+
+    async def ask() -> Body | None:
+        async with Cluster(kubeconfig, context) as cluster:
+            return await cluster.get(INFERENCE_DEPLOYMENTS, key)
+
+    return asyncio.run(ask())
+
+
+def answer_proposal(answer: Answer, kubeconfig: str | None, context: str | None) -> str:
+    """Create a PlacementApproval in this user's name. Return what was done.
+
+    Raises:
+        InvalidInput: it is not clear which proposal is meant.
+        PlimsollError: the cluster does not answer, or refuses it.
+    """
+    namespace = answer.namespace or default_namespace(kubeconfig, context)
+
+    async def ask() -> str:
+        async with Cluster(kubeconfig, context) as cluster:
+            proposal = meant(answer, namespace, await _proposals(cluster, answer.deployment, namespace))
+            key, by = await put_answer(cluster, answer, proposal, namespace)
+            return confirmation(answer, proposal, key, by)
+
+    return asyncio.run(ask())
+
+
+async def put_answer(
+    cluster: Cluster, answer: Answer, proposal: Mapping[str, Any], namespace: str
+) -> tuple[ObjectKey, str]:
+    """Create the PlacementApproval that answers a proposal in this user's own name. Return it, and the name.
+
+    Raises:
+        PlimsollError: the cluster does not answer, or refuses it.
+    """
+    by = await cluster.user_name()
+    made = await cluster.create(approval(answer, proposal, namespace, by))
+    return ObjectKey(namespace, made["metadata"]["name"]), by
+
+
+async def _proposals(cluster: Cluster, deployment: str, namespace: str) -> Sequence[Body]:
+    try:
+        return (await cluster.list(PROPOSALS, labels=pod_selector(deployment), namespace=namespace)).items
+    except ClusterRefused as refusal:
+        if refusal.status != GONE:
+            raise
+        fix = "Upgrade Plimsoll's chart with its CRDs, and leave its value approvals true"
+        raise SourceUnavailable(f"the cluster has no PlacementProposals. {fix}.") from refusal

@@ -1,0 +1,90 @@
+"""The answer to ``--what-if`` on a file of nodes: the plan of the manifests with the changes, next to that without."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from plimsoll.app.review.comparing import Decided, are_restarted, compared
+from plimsoll.app.review.hypothetical import with_fields
+from plimsoll.app.review.values import Place, Review, WhatIf, Wish
+from plimsoll.cli.planning import Planned, plan_located
+from plimsoll.cli.plans.fleet_files import FleetFile
+from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.node_groups import NodeGroup
+from plimsoll.placement.pools import PlannedPool, PoolState
+from plimsoll.render.names import POOL_LABEL
+
+_NOTE = (
+    "NOW is the plan of your files on the nodes of the file, and AFTER is the plan with --what-if. Both begin as if "
+    "nothing of your files ran: an object that runs may stay where it is."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """The inputs of a plan in addition to the manifests: a file of nodes, all GPU types with prices, node groups."""
+
+    file: FleetFile
+    types: Sequence[GpuType]
+    groups: Sequence[NodeGroup] = ()
+
+    def planned(self, wishes: Sequence[Wish], changes: Sequence[WhatIf] = ()) -> tuple[list[Planned], list[str]]:
+        """Return the plan of all usable objects after changes of the nodes, and the problems of the others."""
+        file = self.file.after(changes) if changes else self.file
+        shown, problems = plan_located(
+            wishes, file.fleet, _itself, self.types, self.groups, file.priorities, file.quotas.remaining, file.claims
+        )
+        return [entry for entry, _ in shown], problems
+
+
+def review_on(ground: Ground, wishes: Sequence[Wish], changes: Sequence[WhatIf]) -> Review:
+    """Return the difference that changes make to a plan. All objects of the user's files are planned anew.
+
+    Raises:
+        InvalidInput: a change names no object of the files, or several.
+    """
+    changed = with_fields(wishes, {}, changes)
+    earlier = {_key(entry): entry for entry in ground.planned(wishes)[0]}
+    planned, problems = ground.planned(changed, changes)
+    decided = [_decided(entry, earlier.get(_key(entry))) for entry in planned]
+    found = compared((), decided, {wish.key: wish.where for wish in changed}, ground.file.fleet)
+    return replace(found, problems=tuple(problems), notes=(_NOTE, *ground.file.quotas.complaints))
+
+
+def _itself(entry: Planned) -> Planned:
+    return entry
+
+
+def _key(entry: Planned) -> ObjectKey:
+    return entry.decision.request.key
+
+
+def _decided(entry: Planned, earlier: Planned | None) -> Decided:
+    manifests = entry.objects()
+    return Decided(
+        key=_key(entry),
+        before=() if earlier is None else _places(earlier),
+        after=_places(entry),
+        status=entry.outcome().status,
+        restarts=earlier is not None and are_restarted(manifests, _by_pool(earlier)),
+        is_suspended=entry.resource.spec.suspend,
+        manifests=tuple(manifests),
+    )
+
+
+def _places(entry: Planned) -> tuple[Place, ...]:
+    pools = entry.decision.pools
+    return tuple(_place(pool) for pool in pools if pool.state is PoolState.ACTIVE and pool.replicas)
+
+
+def _place(pool: PlannedPool) -> Place:
+    each = None if pool.choice is None else pool.choice.hourly_price
+    return Place(pool.gpu_type, pool.split, pool.replicas, None if each is None else each * pool.replicas)
+
+
+def _by_pool(entry: Planned) -> Mapping[str, Mapping[str, Any]]:
+    heads = ((body, body["metadata"].get("labels") or {}) for body in entry.objects())
+    return {labels[POOL_LABEL]: body for body, labels in heads if POOL_LABEL in labels}

@@ -1,0 +1,135 @@
+"""``plimsoll plan`` on a cluster or a snapshot: the operator's own decision, as a difference to what runs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+import click
+import yaml
+
+from plimsoll.app.exports.objects import objects_of
+from plimsoll.app.exports.values import Export
+from plimsoll.app.review.values import Means, Review, WhatIf, Wish
+from plimsoll.cli.cluster.cluster_access import ClusterAccess
+from plimsoll.cli.context import prices_from
+from plimsoll.cli.exits import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED
+from plimsoll.cli.later import default_namespace, replay, review
+from plimsoll.cli.plans.fleet_files import fleet_file
+from plimsoll.cli.plans.fleet_review import Ground, review_on
+from plimsoll.cli.plans.markdown import review_markdown
+from plimsoll.cli.plans.review_documents import document
+from plimsoll.cli.plans.review_tables import print_review
+from plimsoll.cli.plans.wishes import wishes_of
+from plimsoll.cli.prices.price_files import priced_types
+from plimsoll.cli.reading.documents import Manifests
+from plimsoll.cli.reading.model_sources import hub_access
+from plimsoll.cli.reading.node_group_files import groups_from
+from plimsoll.cli.screen import screen
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The options of a plan on a cluster: a namespace for objects without one, own prices, and what-if changes.
+
+    ``dry_run`` is whether the API server is asked what it would store. ``notes`` say how the options were read.
+    """
+
+    namespace: str | None = None
+    prices: str | None = None
+    what_if: tuple[WhatIf, ...] = ()
+    dry_run: bool = True
+    notes: tuple[str, ...] = ()
+
+
+def plan_live(manifests: Manifests, access: ClusterAccess, wanted: Wanted, output: str) -> int:
+    """Print the review of manifests on a cluster. Return the exit status."""
+    home = wanted.namespace or default_namespace(access.file, access.context)
+
+    def ask(wishes: Sequence[Wish], means: Means) -> Review:
+        return review(wishes, means, access.file, access.context)
+
+    return _plan(manifests, home, wanted, output, ask)
+
+
+def plan_stored(manifests: Manifests, stored: Export, wanted: Wanted, output: str) -> int:
+    """Print the review of manifests on a snapshot; without any, of all its objects. Return the exit status."""
+
+    def ask(wishes: Sequence[Wish], means: Means) -> Review:
+        return replay(stored, wishes if wishes or wanted.what_if else objects_of(stored), means)
+
+    return _plan(manifests, wanted.namespace or "default", wanted, output, ask, may_be_empty=not manifests.found)
+
+
+def plan_file(manifests: Manifests, file: str, node_groups: str | None, wanted: Wanted, output: str) -> int:
+    """Print what ``--what-if`` changes in the plan of manifests on a file of nodes. Return the exit status."""
+
+    def ask(wishes: Sequence[Wish], means: Means) -> Review:
+        own = prices_from(None) if means.prices is None else means.prices
+        types = priced_types(own)
+        ground = Ground(fleet_file(file, own), types, groups_from(node_groups, types))
+        return review_on(ground, wishes, means.what_if)
+
+    return _plan(manifests, wanted.namespace or "default", wanted, output, ask)
+
+
+def _plan(
+    manifests: Manifests,
+    home: str,
+    wanted: Wanted,
+    output: str,
+    ask: Callable[[Sequence[Wish], Means], Review],
+    *,
+    may_be_empty: bool = False,
+) -> int:
+    wishes, unusable = wishes_of(manifests.found, home)
+    _complain(unusable)
+    if not wishes and not wanted.what_if and not (may_be_empty and not unusable):
+        return EXIT_BAD_INPUT
+    own = None if wanted.prices is None else prices_from(wanted.prices)
+    means = Means(*hub_access(), prices=own, what_if=wanted.what_if, dry_run=wanted.dry_run)
+    found = ask(wishes, means)
+    found = replace(found, notes=(*wanted.notes, *found.notes))
+    _complain(found.problems)
+    for note in found.notes:
+        click.echo(f"note: {note}", err=True)
+    _PRINT[output](found)
+    count = len(manifests.problems) + len(unusable) + len(found.problems)
+    if count:
+        click.echo(f"error: {count} of the inputs cannot be used (see above): this plan is without them.", err=True)
+        return EXIT_BAD_INPUT
+    return EXIT_PLACED if found.is_good else EXIT_UNPLACED
+
+
+def _complain(problems: Sequence[str]) -> None:
+    for problem in problems:
+        click.echo(f"error: {problem}", err=True)
+
+
+def _table(found: Review) -> None:
+    print_review(screen(), found)
+
+
+def _json(found: Review) -> None:
+    click.echo(json.dumps(document(found), indent=2))
+
+
+def _yaml(found: Review) -> None:
+    click.echo(yaml.safe_dump(document(found), sort_keys=False), nl=False)
+
+
+def _markdown(found: Review) -> None:
+    click.echo(review_markdown(found), nl=False)
+
+
+def _objects(found: Review) -> None:
+    bodies = [body for change in found.changes if change.where for body in change.manifests]
+    yaml.safe_dump_all(bodies, sys.stdout, sort_keys=False)
+
+
+_PRINT: Mapping[str, Callable[[Review], None]] = MappingProxyType(
+    {"table": _table, "json": _json, "yaml": _yaml, "markdown": _markdown, "objects": _objects}
+)

@@ -1,0 +1,202 @@
+"""Tables for people: the plan, the terms of an estimate, the rejected candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from plimsoll.api.v1alpha1 import EstimateStatus, InferenceDeploymentStatus, PlacementStatus, RejectionStatus
+from plimsoll.api.v1alpha1.status import HostStatus, SizeOptionStatus, SizeStatus
+from plimsoll.cli.answers.cache_words import NO_CACHE
+from plimsoll.cli.planning import Outcome
+from plimsoll.domain.fleet import IgnoredNode
+from plimsoll.domain.units import GIB
+from plimsoll.placement.appraisal import Appraisal
+
+_FIT = {"Sure": "fits for sure", "Probable": "fits only probably", "No": "does not fit"}
+
+
+def print_plan(console: Console, outcomes: Sequence[Outcome]) -> None:
+    """Print one line per deployment."""
+    table = Table("DEPLOYMENT", "PLACED", "GPU", "TP", "REPLICAS", "GiB/GPU", "KV TOKENS", "TPOT", "$/h", box=None)
+    for outcome in outcomes:
+        placement, estimate = outcome.status.placement, outcome.status.estimate
+        table.add_row(
+            f"{outcome.namespace}/{outcome.name}",
+            f"no: {outcome.reason}" if outcome.reason else "yes",
+            "-" if placement is None else placement.gpu_type,
+            "-" if placement is None else _split_of(placement),
+            str(sum(pool.replicas for pool in outcome.status.pools or ())),
+            "-" if estimate is None else estimate.gib_per_gpu,
+            "-" if estimate is None else str(estimate.kv_capacity_tokens),
+            "-"
+            if placement is None or placement.performance is None
+            else f"{placement.performance.tpot_milliseconds} ms",
+            "-" if placement is None else placement.hourly_price or "-",
+        )
+    console.print(table)
+
+
+def print_appraisal(console: Console, appraisal: Appraisal | None) -> None:
+    """Print how much a better plan of deployments that were decided together might save, by the rules of placement."""
+    if appraisal is None or appraisal.gap is None or appraisal.deployments == 1:
+        return
+    proof = f"No other plan by the same rules saves more than {appraisal.gap:.1%}."
+    console.print(f"{appraisal.deployments} deployments were decided together. {proof}", highlight=False)
+
+
+def print_details(console: Console, status: InferenceDeploymentStatus) -> None:
+    """Print the estimate, rejections and remedies of one deployment."""
+    if status.estimate is not None:
+        print_estimate(console, status.estimate)
+    if status.placement is not None:
+        _print_placement(console, status.placement)
+    if status.size is not None:
+        console.print(size_words(status.size), highlight=False, markup=False)
+    if status.rejections:
+        print_rejections(console, status.rejections)
+    if status.remedies:
+        console.print("What would help:", style="bold")
+        for remedy in status.remedies:
+            console.print(f"  - {remedy.message}", highlight=False)
+    if status.suggestions:
+        console.print("What would make it cheaper:", style="bold")
+        for suggestion in status.suggestions:
+            console.print(f"  - {suggestion.message}", highlight=False)
+
+
+def _print_placement(console: Console, placement: PlacementStatus) -> None:
+    """Print the price, the requests at the same time, and the warnings."""
+    each, source = placement.hourly_price_per_replica, placement.price_source
+    if each is not None:
+        console.print(f"Price: ${each}/h for one replica ({source}).", highlight=False, markup=False)
+    if placement.host is not None:
+        console.print(_host(placement.host), highlight=False, markup=False)
+    console.print(f"Each replica runs up to {_at_once(placement)}.", highlight=False)
+    for warning in placement.warnings or ():
+        console.print(f"Warning: {warning}", highlight=False, style="yellow")
+
+
+def _at_once(placement: PlacementStatus) -> str:
+    """The requests of one replica; where it has several engines, also the requests of each."""
+    engines, each = placement.data_parallel or 1, placement.engine.max_num_seqs
+    words = f"{engines * each} requests at the same time"
+    return words if engines == 1 else f"{words}, {each} on each of {engines} engines"
+
+
+def size_words(size: SizeStatus) -> str:
+    """The chosen size, and the others with their bills."""
+    options = sorted(
+        size.options or (),
+        key=lambda each: (each.replicas != size.replicas, each.missing or 0, float(each.hourly_price or 0)),
+    )
+    return f"Size: {'; '.join(map(_option_words, options))}."
+
+
+def _option_words(option: SizeOptionStatus) -> str:
+    replicas = f"{option.replicas} replica{'' if option.replicas == 1 else 's'}"
+    words = f"{replicas} of {option.concurrency} request{'' if option.concurrency == 1 else 's'}"
+    if option.missing:
+        return f"{words}: {option.missing} would find no place"
+    price = "no known price" if option.hourly_price is None else f"${option.hourly_price}/h"
+    return f"{words} on {', '.join(option.places or ())}: {price}"
+
+
+def _host(host: HostStatus) -> str:
+    """One replica's host memory, term by term, and its CPUs."""
+    terms = " + ".join(f"{term.name} {term.size_bytes / GIB:.2f}" for term in host.terms)
+    needed, cpus = f"{host.memory_bytes / GIB:.0f} GiB", _cores(host.cpu_millis)
+    said = f"Host of one replica: {cpus} CPUs and {needed} of memory = {terms} GiB, rounded up."
+    if (host.requested_cpu_millis, host.requested_memory_bytes) == (host.cpu_millis, host.memory_bytes):
+        return said
+    requested = f"{_cores(host.requested_cpu_millis)} CPUs and {host.requested_memory_bytes / GIB:.4g} GiB"
+    return f"{said} Requested by spec.podTemplate: {requested}."
+
+
+def _cores(millis: int) -> str:
+    return f"{millis / 1000:.3f}".rstrip("0").rstrip(".")
+
+
+def print_estimate(console: Console, estimate: EstimateStatus) -> None:
+    """Print the terms of one GPU."""
+    count = estimate.pipeline_parallel or 1
+    cut = f"tensor parallel {estimate.tensor_parallel}{f', {count} stages' if count > 1 else ''}"
+    cut += f", data parallel {estimate.data_parallel}" if estimate.data_parallel else ""
+    console.print(f"One GPU of {estimate.gpu_type} at {cut}:", style="bold")
+    table = Table("TERM", "GiB", box=None)
+    table.columns[1].justify = "right"
+    for name, size in _terms(estimate):
+        if size is not None:
+            table.add_row(name, f"{size / GIB:.2f}")
+    table.add_row("needed", f"{estimate.computed_bytes / GIB:.2f}", style="bold")
+    if estimate.override_bytes is not None:
+        table.add_row("needed, by override", f"{estimate.override_bytes / GIB:.2f}", style="yellow")
+    table.add_row("the engine may use", f"{estimate.budget_bytes / GIB:.2f}")
+    console.print(table)
+    if estimate.fit is not None:
+        console.print(f"It {_FIT[estimate.fit]}: {_band(estimate)}.", highlight=False)
+    console.print(_cache(estimate), highlight=False)
+
+
+def _cache(estimate: EstimateStatus) -> str:
+    """The tokens of the cache; an engine without one needs none."""
+    if not estimate.kv_needed_tokens:
+        return NO_CACHE
+    return (
+        f"KV cache: {estimate.kv_needed_tokens} tokens needed, {estimate.kv_capacity_tokens} would fit. "
+        f"One more token in all layers with attention takes {estimate.kv_bytes_per_token} bytes of a GPU."
+    )
+
+
+def _terms(estimate: EstimateStatus) -> tuple[tuple[str, int | None], ...]:
+    return (
+        ("weights", estimate.weights_bytes),
+        ("LoRA slots", estimate.adapters_bytes),
+        ("KV cache", estimate.kv_cache_bytes),
+        ("activations", estimate.activations_bytes),
+        ("CUDA graphs", estimate.cuda_graphs_bytes),
+        ("overhead", estimate.overhead_bytes),
+        ("learned", estimate.learned_bytes),
+        ("margin", estimate.margin_bytes),
+    )
+
+
+def _band(estimate: EstimateStatus) -> str:
+    """The expected need and its possible error."""
+    high = estimate.computed_bytes
+    expected = high - estimate.margin_bytes if estimate.expected_bytes is None else estimate.expected_bytes
+    low = expected - (estimate.slack_bytes or 0)
+    return f"expected {expected / GIB:.2f} GiB, between {low / GIB:.2f} and {high / GIB:.2f}"
+
+
+def _split_of(entry: PlacementStatus | RejectionStatus) -> str:
+    """The tensor-parallel degree, the stages and engines if there are several, and EP where experts are whole."""
+    stages = entry.pipeline_parallel or 1
+    cut = str(entry.tensor_parallel) if stages == 1 else f"{entry.tensor_parallel} x PP{stages}"
+    cut = f"{cut} x DP{entry.data_parallel}" if entry.data_parallel else cut
+    return f"{cut} EP" if entry.expert_parallel else cut
+
+
+def print_rejections(console: Console, rejections: Sequence[RejectionStatus]) -> None:
+    """Print every other candidate and the reason against it."""
+    console.print("Not taken:", style="bold")
+    table = Table("GPU", "TP", "REASON", "WHY", box=None)
+    for each in rejections:
+        table.add_row(
+            each.gpu_type,
+            _split_of(each),
+            each.reason,
+            each.message,
+        )
+    console.print(table)
+
+
+def print_ignored(console: Console, ignored: Sequence[IgnoredNode]) -> None:
+    """Print the nodes whose GPUs are not used, with their reasons; nothing if there are none."""
+    if not ignored:
+        return
+    console.rule("nodes left out", align="left")
+    for node in ignored:
+        console.print(f"{node.name}: {node.reason} ({node.detail})", highlight=False)

@@ -1,0 +1,1 @@
+"""``plimsoll prices``: prices from files and manifests, and tables of them."""

@@ -1,0 +1,114 @@
+"""A request from a catalogued model and plain options, without a manifest.
+
+Checking a manifest needs pydantic, which takes as long to import as everything else that an estimate needs. A plain
+question does not need it. A question that a check might refuse still becomes a manifest, because its checks have the
+right error messages.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from plimsoll.adapters.catalog import catalogued_models, load_model_facts
+from plimsoll.api.bounds import (
+    DEFAULT_ENGINE_VERSION,
+    DEFAULT_UTILIZATION_PERCENT,
+    ENGINE_VERSION,
+    MOST_CONCURRENCY,
+    MOST_TOKENS,
+    STEP_TOKENS,
+)
+from plimsoll.api.precision import AUTO, cache_precision, weight_precision
+from plimsoll.cli.questions.asked import DEFAULT_CONCURRENCY, DEFAULT_CONTEXT, Asked, Question
+from plimsoll.domain.engine_choice import EngineChoice
+from plimsoll.domain.engine_options import MediaUse
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.model import FactsSource, ModelFacts
+from plimsoll.domain.precision import WIDE, KvPrecision, Precision
+from plimsoll.domain.serving import Request, ServingShape
+from plimsoll.domain.versions import EngineVersion
+from plimsoll.engines.registry import engine_of
+
+_PLAIN_SINCE = EngineVersion(0, 17)
+"""The oldest release that knows every option of a plain question."""
+
+_PRECISIONS = tuple(each for each in Precision if each is not Precision.FP32)
+"""Precisions that a user may request. 32-bit weights can be read but not requested."""
+
+
+_KV_PRECISIONS = (*WIDE, KvPrecision.FP8)
+"""Formats of the KV cache that every such release has."""
+
+
+def direct_question(source: str, asked: Asked) -> Question | None:
+    """Return the question about a catalogued model; None if only a manifest's checks can decide whether it is valid."""
+    if source not in catalogued_models() or Path(source).exists():
+        return None
+    model = load_model_facts(source)
+    return None if model is None else plain_question(model, asked)
+
+
+def plain_question(model: ModelFacts, asked: Asked) -> Question | None:
+    """Return the question about a model; None if only a manifest's checks can decide whether it is valid."""
+    return _question(model, asked) if _is_plain(asked) and not _is_refused(model, asked) else None
+
+
+def _is_refused(model: ModelFacts, asked: Asked) -> bool:
+    """Whether the release lacks the model, or refuses its context. A manifest's check says it in words."""
+    if model.names_context and (asked.context or 0) > model.max_context_tokens:
+        return True
+    if model.source is FactsSource.CATALOG:
+        return False  # checked for each model of the catalogue, by tests
+    precision = weight_precision(asked.precision or AUTO, model)
+    engine = engine_of(EngineChoice(version=_version(asked)).name)
+    return engine.release_refusal(model, precision, _version(asked)) is not None
+
+
+def _is_plain(asked: Asked) -> bool:
+    """Whether a manifest would accept every option, and no option refers to anything else."""
+    refers = (asked.cpu_offload, asked.lora, asked.speculate, asked.draft, asked.prompt, asked.output)
+    return (
+        all(each is None for each in refers)
+        and _is_within(asked.context, 1, MOST_TOKENS)
+        and _is_within(asked.concurrency, 1, MOST_CONCURRENCY)
+        and _is_within(asked.max_sequences, asked.concurrency or DEFAULT_CONCURRENCY, MOST_CONCURRENCY)
+        and _is_within(asked.batched_tokens, *STEP_TOKENS)
+        and asked.precision in (None, AUTO, *_PRECISIONS)
+        and asked.kv_precision in (None, AUTO, *_KV_PRECISIONS)
+        and re.fullmatch(ENGINE_VERSION, asked.engine or DEFAULT_ENGINE_VERSION) is not None
+        and _version(asked) >= _PLAIN_SINCE
+    )
+
+
+def _is_within(value: int | None, least: int, most: int) -> bool:
+    return value is None or least <= value <= most
+
+
+def _version(asked: Asked) -> EngineVersion:
+    return EngineVersion.of(asked.engine or DEFAULT_ENGINE_VERSION)
+
+
+def _question(model: ModelFacts, asked: Asked) -> Question:
+    engine = EngineChoice(
+        version=_version(asked),
+        gpu_memory_utilization_percent=asked.utilization or DEFAULT_UTILIZATION_PERCENT,
+        max_batched_tokens=asked.batched_tokens,
+        max_sequences=asked.max_sequences,
+        enforce_eager=asked.eager,
+        media=MediaUse(text_only=asked.text_only),
+    )
+    precision = weight_precision(asked.precision or AUTO, model)
+    return Question(
+        Request(
+            key=ObjectKey("default", "estimate"),
+            model=engine_of(engine.name).loaded(model, engine),
+            precision=precision,
+            kv_precision=cache_precision(asked.kv_precision or AUTO, model, precision),
+            shape=ServingShape(
+                context_tokens=asked.context or min(DEFAULT_CONTEXT, model.max_context_tokens),
+                concurrency=asked.concurrency or DEFAULT_CONCURRENCY,
+            ),
+            engine=engine,
+        )
+    )

@@ -1,0 +1,90 @@
+"""The questions of ``plimsoll estimate`` that use a manifest: the user's, or one made from a model and options."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from plimsoll.api.parse import parse_inference_deployment
+from plimsoll.api.v1alpha1 import Sizing
+from plimsoll.cli.context import draft_of, model_of
+from plimsoll.cli.questions.asked import Asked, Question
+from plimsoll.cli.questions.manifest_options import manifest_about, with_options
+from plimsoll.cli.questions.manifest_question import manifest_question
+from plimsoll.cli.questions.model_facts import checkpoint_facts
+from plimsoll.cli.questions.model_names import named
+from plimsoll.cli.questions.sources import config_file, document_of, name_of
+from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.names import KIND
+
+
+def question_for(source: str, asked: Asked) -> Question:
+    """Return the question for a model's name, a checkpoint's folder, a ``config.json`` or a manifest.
+
+    Raises:
+        InvalidInput: the file or an option cannot be used.
+        ModelNotFound: no source knows the model.
+        UnsupportedModel: the model has a part without a memory law.
+    """
+    document = document_of(source)
+    manifest = _manifest(source, document, asked)
+    resource = parse_inference_deployment(manifest)
+    model = checkpoint_facts(Path(source)) if Path(source).is_dir() else model_of(resource)
+    return _question(document, manifest, model, draft_of(resource), asked)
+
+
+def question_of_manifest(document: dict[str, Any], asked: Asked) -> Question:
+    """Return the question of an InferenceDeployment that was read. Raises as :func:`question_for`."""
+    manifest = _manifest("", document, asked)
+    resource = parse_inference_deployment(manifest)
+    return _question(document, manifest, model_of(resource), draft_of(resource), asked)
+
+
+def _question(
+    document: dict[str, Any] | None,
+    manifest: dict[str, Any],
+    model: ModelFacts,
+    draft: ModelFacts | None,
+    asked: Asked,
+) -> Question:
+    """Return the question of a manifest that was made from a document, with notes on what was set aside."""
+    is_own = _is_manifest(document)
+    shortens = asked.context is None and not is_own
+    question = manifest_question(manifest, model, draft, asked, shortens=shortens, is_own=is_own)
+    return replace(question, notes=(*_sizing_note(document, asked), *question.notes))
+
+
+def _is_manifest(document: dict[str, Any] | None) -> bool:
+    return document is not None and document.get("kind") == KIND
+
+
+def _sizing_note(document: dict[str, Any] | None, asked: Asked) -> tuple[str, ...]:
+    """A note if mean lengths on the command line override the manifest's sizing."""
+    spec = None if document is None or not _is_manifest(document) else document.get("spec")
+    if asked.prompt is None or not isinstance(spec, dict) or spec.get("sizing") != Sizing.GUARANTEED.value:
+        return ()
+    return (
+        "--prompt and --output-tokens size for the expected load: spec.sizing Guaranteed of the manifest is set aside.",
+    )
+
+
+def manifest_of(source: str, asked: Asked) -> dict[str, Any]:
+    """Return the manifest of a question: the user's with the options in it, or one made from a model and options."""
+    return _manifest(source, document_of(source), asked)
+
+
+def _manifest(source: str, document: dict[str, Any] | None, asked: Asked) -> dict[str, Any]:
+    draft = None if asked.speculate is None or asked.draft is None else _named(asked.draft)
+    if document is None:
+        return manifest_about({"name": source}, asked, draft)
+    if not _is_manifest(document):
+        return manifest_about({"name": name_of(config_file(source)), "config": document}, asked, draft)
+    spec = document.get("spec")
+    return {**document, "spec": with_options(spec, asked, draft) if isinstance(spec, dict) else spec}
+
+
+def _named(source: str) -> dict[str, Any]:
+    source = named(source, "--draft").source
+    document = document_of(source, "--draft")
+    return {"name": source} if document is None else {"name": name_of(config_file(source)), "config": document}

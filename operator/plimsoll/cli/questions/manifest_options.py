@@ -1,0 +1,75 @@
+"""The fields of a manifest that the options of ``plimsoll estimate`` set. It needs no model of the API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from plimsoll.api.bounds import EXPECTED_SIZING
+from plimsoll.cli.questions.asked import DEFAULT_CONCURRENCY, DEFAULT_CONTEXT, Asked
+from plimsoll.domain.errors import InvalidInput
+from plimsoll.domain.names import API_VERSION, KIND
+
+
+def manifest_about(model: Mapping[str, Any], asked: Asked, draft: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return a manifest made from the spec's entry for a model, and from options.
+
+    Raises:
+        InvalidInput: an option needs another one.
+    """
+    spec = {"model": dict(model), "contextLength": DEFAULT_CONTEXT, "concurrency": DEFAULT_CONCURRENCY}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": "estimate"},
+        "spec": with_options(spec, asked, draft),
+    }
+
+
+def with_options(spec: Mapping[str, Any], asked: Asked, draft: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return the spec with the values that the options set. ``draft`` is the spec's entry for the model that drafts."""
+    engine = {
+        "version": asked.engine,
+        "gpuMemoryUtilizationPercent": asked.utilization,
+        "maxBatchedTokens": asked.batched_tokens,
+        "maxSequences": asked.max_sequences,
+        "enforceEager": asked.eager or None,
+        "textOnly": asked.text_only or None,
+        "cpuOffload": asked.cpu_offload,
+        "lora": None if asked.lora is None else {"maxAdapters": asked.lora[0], "maxRank": asked.lora[1]},
+        "speculation": _speculation(asked, draft),
+    }
+    means = _both({"prompt": asked.prompt, "output": asked.output})
+    changes = {
+        "contextLength": asked.context,
+        "concurrency": asked.concurrency,
+        "precision": asked.precision,
+        "kvCache": None if asked.kv_precision is None else {"precision": asked.kv_precision},
+        "expectedTokens": means,
+        "sizing": None if means is None else EXPECTED_SIZING,
+    }
+    changed = {key: value for key, value in changes.items() if value is not None}
+    own = {key: value for key, value in engine.items() if value is not None}
+    engines = spec.get("engine") or {}
+    return {**spec, **changed, "engine": {**engines, **own} if isinstance(engines, dict) else engines}
+
+
+def _both(expected: Mapping[str, int | None]) -> Mapping[str, int | None] | None:
+    """The mean lengths; None if none is given. One alone raises :class:`InvalidInput`."""
+    missing = [name for name, tokens in expected.items() if tokens is None]
+    if len(missing) == 1:
+        given = {"prompt": "--output-tokens", "output": "--prompt"}
+        raise InvalidInput(
+            given[missing[0]], max(filter(None, expected.values())), "Name --prompt and --output-tokens."
+        )
+    return None if missing else expected
+
+
+def _speculation(asked: Asked, draft: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    if asked.speculate is None:
+        if asked.draft is not None:
+            raise InvalidInput("--draft", asked.draft, "Say how it drafts, e.g. --speculate Eagle 3.")
+        return None
+    method, tokens = asked.speculate
+    entry: dict[str, Any] = {"method": method, "tokens": tokens}
+    return entry if draft is None else {**entry, "draftModel": dict(draft)}

@@ -1,0 +1,1 @@
+"""Files, manifests and models that several commands read."""

@@ -1,0 +1,1 @@
+"""``plimsoll simulate``: the question, and its answer as text and as a document."""

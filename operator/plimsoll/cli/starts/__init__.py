@@ -1,0 +1,1 @@
+"""Starts of engines without an operator: written commands, and logs that ``plimsoll learn`` reads."""
