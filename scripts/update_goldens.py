@@ -22,7 +22,7 @@ from typing import Any
 import yaml
 
 from benchmarks.accuracy.kept import estimated_kinds, estimated_starts
-from plimsoll.app.record.values import split_of
+from plimsoll.status.values import split_of
 from plimsoll.cli.context import prices_from
 from plimsoll.cli.planning import Planned, plan_located
 from plimsoll.cli.plans.fleet_files import fleet_file

@@ -16,7 +16,7 @@ import pytest
 from plimsoll.adapters import engine_series, pod_scrape
 from plimsoll.adapters import pod_scrape as metrics_page
 from plimsoll.adapters.pod_scrape import OTHER_THREADS, QUICK_THREADS, PodScrape, read_page
-from plimsoll.adapters.readings import Reading
+from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.engines.registry import engine_of
 from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals, SignalState

@@ -13,7 +13,7 @@ import pytest
 from plimsoll.adapters.prometheus import PrometheusSignals
 from plimsoll.adapters.prometheus_access import LARGEST_FILE_BYTES, PrometheusAccess
 from plimsoll.adapters.prometheus_places import LABEL_PAIRS
-from plimsoll.adapters.readings import Reading
+from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.app.settings import Settings
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.engines.registry import engine_of

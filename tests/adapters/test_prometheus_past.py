@@ -14,7 +14,7 @@ from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.adapters.prometheus import PrometheusSignals
 from plimsoll.adapters.prometheus_past import LONGEST_PREFIX, Pods, pods_of, points_of, query_of
 from plimsoll.adapters.prometheus_places import LABEL_PAIRS
-from plimsoll.adapters.readings import PastReading
+from plimsoll.rebalance.signals.reading import PastReading
 from plimsoll.api.schema import MAX_NAME_LENGTH
 from plimsoll.domain.outcomes import Split
 from plimsoll.engines.metrics import EngineMetrics

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from plimsoll.app.plan.case import Case
-from plimsoll.app.plan.deadlines import PASSING_SECONDS, deadlines_of
-from plimsoll.app.reading.objects import Surroundings
+from plimsoll.decision.deadlines import PASSING_SECONDS, deadlines_of
+from plimsoll.decision.surroundings import Surroundings
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.kubelet_rejections import Rejection, tries_again_at
 from plimsoll.domain.outcomes import Split

@@ -25,9 +25,9 @@ from plimsoll.app.exports.specs import without_secrets
 from plimsoll.app.exports.stored_cluster import StoredCluster
 from plimsoll.app.exports.values import Export
 from plimsoll.app.plan.case import Case
-from plimsoll.app.reading.objects import Surroundings
-from plimsoll.app.record.reading import read
-from plimsoll.app.record.sharing import without_sentences
+from plimsoll.decision.surroundings import Surroundings
+from plimsoll.status.reading import read
+from plimsoll.status.sharing import without_sentences
 from plimsoll.app.settings import Settings
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.keys import ObjectKey

@@ -14,14 +14,14 @@ from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES, PODS, RESOURCE_QUOTAS
 from plimsoll.app.lookups.claim_book import ClaimBook
 from plimsoll.app.plan.case import Case, is_passing
-from plimsoll.app.reading.objects import CERTAIN_SECONDS
+from plimsoll.decision.surroundings import CERTAIN_SECONDS
 from plimsoll.app.watch.node_groups import declared_in
 from plimsoll.domain.claims import Claim, Mounted
 from plimsoll.domain.node_rules import Requirement
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.placement.replacements import REPLACEMENT_SECONDS
-from plimsoll.render.report import Problem
+from plimsoll.status.report import Problem
 from testbed.broken_node import LAST_WORDS
 from testbed.fleet import gpu_node
 from tests.support.bodies import Body

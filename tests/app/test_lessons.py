@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.app.reading.lessons import CommonLessons, Contribution, contribution, lessons, teaches_others
+from plimsoll.decision.lessons import CommonLessons, Contribution, contribution, lessons, teaches_others
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.observations import Correction, Observation, Seen, Witness
 from plimsoll.domain.outcomes import MemoryEstimate, Split

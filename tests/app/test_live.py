@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from plimsoll.adapters.pod_scrape import PodScrape
 from plimsoll.adapters.prometheus import PrometheusSignals
-from plimsoll.adapters.readings import PastReading, Reading
+from plimsoll.rebalance.signals.reading import PastReading, Reading
 from plimsoll.app.live import signal_watch as live
 from plimsoll.app.live.season_watch import DaysWanted
 from plimsoll.app.live.signal_watch import LiveSignals, Wanted, reader_of

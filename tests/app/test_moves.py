@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from plimsoll.adapters.cluster import NODES
-from plimsoll.adapters.readings import Reading
+from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.app.plan.case import Case
-from plimsoll.app.plan.turn_memo import TurnMemo
+from plimsoll.decision.turn_memo import TurnMemo
 from plimsoll.placement.pools import PoolState
 from plimsoll.rebalance.diagnosis.diagnose import MISSED_SECONDS
 from plimsoll.rebalance.places.elsewhere import moment_of

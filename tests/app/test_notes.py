@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from plimsoll.app.plan.case import Case
-from plimsoll.app.reading.objects import Surroundings
+from plimsoll.decision.surroundings import Surroundings
 from plimsoll.app.write.executor import Note
 from plimsoll.app.write.notes import notes_of
 from plimsoll.domain.keys import ObjectKey
@@ -17,12 +17,12 @@ from plimsoll.domain.public_words import ConditionReason, EventReason
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, LoopDecision, Move, RemoveReplica, Retune
-from plimsoll.render.report import Problem
+from plimsoll.status.report import Problem
 from tests.support.bodies import inference_deployment_body
 from tests.support.planning import H100, L4, fleet, node, pool, request, tenant
 
 if TYPE_CHECKING:
-    from plimsoll.app.live.rebalancing import Turn
+    from plimsoll.decision.turns import Turn
 
 PLACED = plan([tenant(request(replicas=2))], fleet(node("h", H100)))[0]
 BLOCKED = {"type": "Planned", "status": "False", "reason": "NoGpuFits", "message": "", "lastTransitionTime": "t"}

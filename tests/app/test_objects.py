@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
-from plimsoll.app.reading.objects import (
+from plimsoll.decision.surroundings import (
     Surroundings,
     held_back,
     is_updating,
@@ -18,7 +18,7 @@ from plimsoll.app.reading.objects import (
     surroundings_of,
     wanted_replicas,
 )
-from plimsoll.app.record.reading import Record, read
+from plimsoll.status.reading import Record, read
 from plimsoll.app.watch import pruning
 from plimsoll.app.watch.store import Body, Store
 from plimsoll.domain.engine_failures import OF_NODE, StartFailure

@@ -16,7 +16,7 @@ from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, NODES,
 from plimsoll.app.plan import passes as passes_module
 from plimsoll.app.reading import reading_memo
 from plimsoll.app.reading.reading_memo import Kept, ReadingMemo
-from plimsoll.app.record import reading
+from plimsoll.status import reading
 from plimsoll.app.watch import pruning
 from plimsoll.app.watch.prices import PriceList
 from plimsoll.app.watch.store import Body

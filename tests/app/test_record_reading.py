@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from plimsoll import __version__
-from plimsoll.app.record.reading import Record, read, record_of, whole_status, with_status
-from plimsoll.app.record.values import split_of
-from plimsoll.app.record.writing import document_of
+from plimsoll.status.reading import Record, read, record_of, whole_status, with_status
+from plimsoll.status.values import split_of
+from plimsoll.status.writing import document_of
 from plimsoll.app.watch import pruning
 from plimsoll.domain.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.gpus import CapacityType

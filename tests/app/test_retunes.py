@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
-from plimsoll.adapters.readings import Reading
+from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.app.plan.case import Case, running_of
-from plimsoll.app.plan.retunes import begin_retune, read_retune
+from plimsoll.decision.retunes import begin_retune, read_retune
 from plimsoll.app.write.notes import notes_of
 from plimsoll.domain.times import from_rfc3339, to_rfc3339
 from plimsoll.domain.workload import Manifest

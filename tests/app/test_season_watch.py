@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from plimsoll.adapters.readings import PastReading
+from plimsoll.rebalance.signals.reading import PastReading
 from plimsoll.app.live.season_watch import (
     DAY_SECONDS,
     EVERY_SECONDS,

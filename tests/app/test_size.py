@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from plimsoll.app.plan.case import Case
-from plimsoll.app.reading.objects import wanted_replicas
+from plimsoll.decision.surroundings import wanted_replicas
 from tests.support.live_passes import AUTO, H100, L4, L40S, PRESSURE, SLACK, LivePasses, Open, live_part, pools
 
 TOTAL: dict[str, Any] = {"concurrency": None, "totalConcurrency": 24, "minReplicas": 3}

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS
 from plimsoll.api.bounds import MOST_CHARACTERS, MOST_MEMBERS
-from plimsoll.app.record.reading import record_of
+from plimsoll.status.reading import record_of
 from plimsoll.app.shell import BOUNDS
 from plimsoll.app.watch import pruning
 from plimsoll.app.watch.sizes import (

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES, PODS, Kind
-from plimsoll.app.record.reading import record_of, whole_status
+from plimsoll.status.reading import record_of, whole_status
 from plimsoll.app.watch import pruning
 from plimsoll.app.watch.store import VANISH_GUARD, Store, is_stored, key_of, uid_of, version_of
 from plimsoll.domain.keys import ObjectKey

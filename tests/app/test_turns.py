@@ -8,7 +8,7 @@ import pytest
 from typing_extensions import override
 
 from plimsoll.app.health import Beats
-from plimsoll.app.live.rebalancing import take_turn
+from plimsoll.decision.turns import take_turn
 from plimsoll.app.plan import passes as passes_module
 from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.placement import transition

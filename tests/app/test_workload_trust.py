@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
-from plimsoll.app.reading.objects import MOST_COMPLAINTS, Surroundings, read_pools, surroundings_of
-from plimsoll.app.reading.workload_trust import (
+from plimsoll.decision.surroundings import MOST_COMPLAINTS, Surroundings, read_pools, surroundings_of
+from plimsoll.status.workload_trust import (
     controller_of,
     is_adoptable,
     is_of_namesake,
     record_doubt,
     target_of,
 )
-from plimsoll.app.record.reading import Record, read
+from plimsoll.status.reading import Record, read
 from plimsoll.app.watch import pruning
 from plimsoll.app.watch.store import Store
 from plimsoll.app.write.executor import is_ours

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from plimsoll.adapters.cluster import PODS
-from plimsoll.adapters.readings import Reading
+from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.app.plan.case import Case
 from plimsoll.rebalance.signals.gateway import GatewayQueue
 from plimsoll.rebalance.signals.gateway_scrapes import queue_of

@@ -13,7 +13,7 @@ import pytest
 
 from plimsoll.adapters.engine_series import pod_signals
 from plimsoll.adapters.pod_scrape import read_page
-from plimsoll.app.reading.capacities import told_now
+from plimsoll.decision.capacities import told_now
 from plimsoll.cli.planning import Planned
 from plimsoll.engines.vllm import metrics as names
 from plimsoll.rebalance.signals.load import LoadSummary

@@ -14,10 +14,10 @@ import pytest
 import yaml
 
 from plimsoll.adapters.prometheus import PrometheusSignals
-from plimsoll.adapters.readings import Reading
-from plimsoll.app.live.rebalancing import Running, Standing, load_of, policy_of, take_turn
-from plimsoll.app.reading.objects import Surroundings
-from plimsoll.app.record.reading import Record
+from plimsoll.rebalance.signals.reading import Reading
+from plimsoll.decision.turns import Running, Standing, load_of, policy_of, take_turn
+from plimsoll.decision.surroundings import Surroundings
+from plimsoll.status.reading import Record
 from plimsoll.cli.planning import Planned
 from plimsoll.engines.vllm import metrics as names
 from plimsoll.facts.cluster.pod_reading import PodFacts

@@ -34,7 +34,7 @@ from plimsoll.app.live import season_watch
 from plimsoll.app.live.sample_memory import WHOLE_SECONDS
 from plimsoll.app.live.signal_watch import HISTORY_SECONDS
 from plimsoll.app.plan.rendered import UNWRITTEN_SECONDS
-from plimsoll.app.reading.objects import PROMISE_SECONDS
+from plimsoll.decision.surroundings import PROMISE_SECONDS
 from plimsoll.app.settings import Settings
 from plimsoll.app.watch import prices
 from plimsoll.cli.answers.advice import MOST_TIMES
@@ -78,7 +78,7 @@ from plimsoll.rebalance.places.cheaper import LEAST_SAVING
 from plimsoll.rebalance.signals.load import LEAST_RECENT_SECONDS
 from plimsoll.rebalance.state.decisions import LoopDecision
 from plimsoll.rebalance.state.memory import FIRST_STARTUP_SECONDS
-from plimsoll.render.decisions import MOST_DECISIONS
+from plimsoll.status.decisions import MOST_DECISIONS
 from plimsoll.simulation.run import MOST_REPLICAS
 from plimsoll.simulation.workload import MOST_MINUTES, MOST_REQUESTS
 from testbed.fleet import mixed_fleet

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, PODS
 from plimsoll.adapters.prometheus import PrometheusSignals
-from plimsoll.adapters.readings import Reading
+from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.app.watch.store import key_of
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals

@@ -29,7 +29,7 @@ from plimsoll.app.exports.exporting import export
 from plimsoll.app.exports.objects import objects_of
 from plimsoll.app.exports.replaying import replay
 from plimsoll.app.exports.values import Export
-from plimsoll.app.record.reading import RECORD
+from plimsoll.status.reading import RECORD
 from plimsoll.app.review.operator_settings import OPERATOR_SELECTOR
 from plimsoll.app.review.overlay import stored
 from plimsoll.app.review.reviewing import review

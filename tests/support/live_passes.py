@@ -11,11 +11,11 @@ from benchmarks.planning.passes import look_up, new_passes
 from benchmarks.planning.pictures import carry_out, new_store
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES
 from plimsoll.adapters.prometheus import PrometheusSignals
-from plimsoll.adapters.readings import Reading
+from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.app.plan.case import Case
 from plimsoll.app.plan.passes import Passes, PassResult
 from plimsoll.app.plan.snapshot import Snapshot
-from plimsoll.app.plan.turn_memo import TurnMemo
+from plimsoll.decision.turn_memo import TurnMemo
 from plimsoll.app.watch.store import Store
 from plimsoll.placement.demand import Demand
 from plimsoll.placement.pools import PoolState

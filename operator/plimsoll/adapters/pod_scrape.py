@@ -22,7 +22,7 @@ from prometheus_client.samples import Sample
 
 from plimsoll.adapters.bounded_session import LimitedAdapter, session_with, unreachable
 from plimsoll.adapters.engine_series import MOST_SERIES, Series, pod_signals
-from plimsoll.adapters.readings import Reading
+from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.workload import ENGINE_PORT
 from plimsoll.engines.metrics import EngineMetrics

@@ -32,7 +32,7 @@ from plimsoll.adapters.prometheus_gateway import (
 from plimsoll.adapters.prometheus_past import Pods, pods_of, points_of, samples_by_pod, selector_of
 from plimsoll.adapters.prometheus_past import query_of as query_of_past
 from plimsoll.adapters.prometheus_places import LABEL_PAIRS, LabelPair, places_of
-from plimsoll.adapters.readings import PastReading, Reading
+from plimsoll.rebalance.signals.reading import PastReading, Reading
 from plimsoll.domain.errors import InvalidInput, SourceUnavailable
 from plimsoll.engines.metrics import EngineMetrics, count_of
 from plimsoll.engines.registry import engine_of

@@ -20,7 +20,7 @@ from plimsoll.adapters.kinds import (
 )
 from plimsoll.api.lost_fields import LAST_APPLIED
 from plimsoll.app.exports.specs import skeleton, without_secrets
-from plimsoll.app.record.sharing import without_messages
+from plimsoll.status.sharing import without_messages
 from plimsoll.domain.engine_failures import StartFailure
 from plimsoll.engines.failures import read_failure
 from plimsoll.facts.cluster.dra_devices import DEVICES

@@ -14,7 +14,7 @@ from cronsim import CronSim
 
 from plimsoll.api.maintenance import Window, windows_of
 from plimsoll.api.v1alpha1 import RebalancingSpec
-from plimsoll.app.live.approving import is_change
+from plimsoll.decision.approving import is_change
 from plimsoll.app.settings import Settings
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.rebalance.decide import kind_of

@@ -13,7 +13,8 @@ from typing import TypeVar
 
 from plimsoll.adapters.pod_scrape import PodScrape
 from plimsoll.adapters.prometheus import PrometheusSignals
-from plimsoll.adapters.readings import PastReader, QueueReader, Reading, SignalReader
+from plimsoll.adapters.readings import PastReader, QueueReader, SignalReader
+from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.app.live.gpu_watch import GpuWatch
 from plimsoll.app.live.quiet_watch import IdleQuestion, IdleWanted, QuietWatch
 from plimsoll.app.live.sample_memory import Memory, Question, questions, remembered, signals_of

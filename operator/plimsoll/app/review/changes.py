@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 
 from plimsoll.app.plan.case import Case
-from plimsoll.app.record.reading import read, whole_status
+from plimsoll.status.reading import read, whole_status
 from plimsoll.app.review.comparing import Decided, are_restarted, compared
 from plimsoll.app.review.values import Place, Review
 from plimsoll.domain.fleet import Fleet

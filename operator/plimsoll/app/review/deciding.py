@@ -12,7 +12,7 @@ from plimsoll.adapters.cluster import Cluster
 from plimsoll.adapters.hub import HubModels
 from plimsoll.adapters.metrics import Metrics
 from plimsoll.adapters.models import ModelSources
-from plimsoll.adapters.readings import Reading
+from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.adapters.secrets import SecretUnreadable, read_entry
 from plimsoll.api.pod_policy import PodPolicy
 from plimsoll.app.faults import Faults

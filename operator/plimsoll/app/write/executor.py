@@ -21,7 +21,7 @@ from plimsoll.adapters.cluster import (
     Cluster,
     kind_of,
 )
-from plimsoll.app.reading.workload_trust import is_adoptable, record_doubt
+from plimsoll.status.workload_trust import is_adoptable, record_doubt
 from plimsoll.app.watch.contests import Contests
 from plimsoll.app.watch.pruning import why_reduced
 from plimsoll.app.watch.store import Body, Store, key_of

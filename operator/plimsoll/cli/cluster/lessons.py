@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from plimsoll.app.reading.lessons import CommonLessons, contribution, lessons, remembered
-from plimsoll.app.reading.spec_digests import digests_of
-from plimsoll.app.record.reading import read, whole_status
+from plimsoll.decision.lessons import CommonLessons, contribution, lessons, remembered
+from plimsoll.decision.spec_digests import digests_of
+from plimsoll.status.reading import read, whole_status
 from plimsoll.app.watch.store import key_of
 from plimsoll.cli.cluster.teachers import Lessons, Taught, Teachers
 from plimsoll.cli.later import inference_deployments

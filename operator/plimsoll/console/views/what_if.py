@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from plimsoll.app.record.reading import read, whole_status
+from plimsoll.status.reading import read, whole_status
 from plimsoll.app.review.values import Verdict
 from plimsoll.console.views.deployment.candidates import Candidates, candidates_of
 from plimsoll.console.views.prices import dollars_of

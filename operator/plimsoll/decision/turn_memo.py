@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from plimsoll.adapters.readings import Reading
-from plimsoll.app.live.rebalancing import Turn
+from plimsoll.rebalance.signals.reading import Reading
+from plimsoll.decision.turns import Turn
 from plimsoll.app.plan.case import Case
 from plimsoll.rebalance.inbox import PendingProposals
 from plimsoll.rebalance.state.memory import LoopMemory

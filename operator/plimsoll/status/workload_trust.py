@@ -6,10 +6,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from plimsoll.adapters.cluster import DEPLOYMENTS
-from plimsoll.app.record.doubts import drain_doubt, place_doubt, split_doubt
-from plimsoll.app.record.values import target_from
-from plimsoll.app.watch.store import Body
 from plimsoll.domain.names import KIND
 from plimsoll.domain.outcomes import Split, Target
 from plimsoll.placement.pools import pool_name
@@ -22,6 +18,11 @@ from plimsoll.render.names import (
     POOL_LABEL,
     workload_name,
 )
+from plimsoll.status.doubts import drain_doubt, place_doubt, split_doubt
+from plimsoll.status.reading import Body
+from plimsoll.status.values import target_from
+
+_DEPLOYMENT = "Deployment"
 
 
 def is_adoptable(body: Body, name: str) -> bool:
@@ -36,7 +37,7 @@ def is_adoptable(body: Body, name: str) -> bool:
         return False
     if labels.get(MANAGED_BY) != FIELD_MANAGER or labels.get(DEPLOYMENT_LABEL) != name:
         return False
-    return body.get("kind") != DEPLOYMENTS.kind or not record_doubt(body, name)
+    return body.get("kind") != _DEPLOYMENT or not record_doubt(body, name)
 
 
 def workload_doubt(body: Body, owner: Body) -> str:

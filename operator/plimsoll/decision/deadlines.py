@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from plimsoll.app.plan.case import Case
-from plimsoll.app.reading.objects import CERTAIN_SECONDS, ENDING_SECONDS
+from plimsoll.decision.surroundings import CERTAIN_SECONDS, ENDING_SECONDS
 from plimsoll.domain.kubelet_rejections import ACCEPTED_SECONDS, tries_again_at
 from plimsoll.facts.cluster.pod_reading import PodFacts
 
