@@ -23,7 +23,7 @@ from plimsoll.facts.prices.remarks import PriceRemark
 from plimsoll.placement.appraisal import Appraisal
 from plimsoll.placement.fleet_record import FleetRecord
 from plimsoll.placement.pools import Decision, PlannedPool, PoolState
-from plimsoll.render.report import PoolView, Problem, RebalancingReport, Report
+from plimsoll.status.report import PoolView, Problem, RebalancingReport, Report
 from tests.render.workloads import decision
 from tests.support.planning import H100, L4, LLAMA_70B_FP8, fleet, node, request
 

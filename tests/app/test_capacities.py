@@ -10,13 +10,13 @@ from plimsoll.adapters.readings import Reading
 from plimsoll.api.v1alpha1.status import PoolStatus
 from plimsoll.app.reading.capacities import about_cache, silent_pools, told_now
 from plimsoll.app.reading.objects import Surroundings, pool_views
-from plimsoll.app.record.reading import Record, read
-from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.cli.plans import story
 from plimsoll.facts.models.pooling import as_pooling
 from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals, SignalState
-from plimsoll.render.report import Report
-from plimsoll.render.status import HIDDEN_CACHE
+from plimsoll.status.reading import Record, read
+from plimsoll.status.rendering import HIDDEN_CACHE
+from plimsoll.status.report import Report
+from plimsoll.status.writing import document_of, new_status
 from tests.app.test_rebalancing import NOW, pods_of
 from tests.app.test_record_reading import ENTRY
 from tests.render.workloads import decision

@@ -32,7 +32,7 @@ from plimsoll.placement.feasibility import sized
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Pool, PoolState, SeenAnswers
-from plimsoll.render.report import Problem
+from plimsoll.status.report import Problem
 from tests.api.manifests import deployment
 from tests.support.bodies import inference_deployment_body
 from tests.support.planning import H100, L4, L40S, fleet, gpu, node, pool, request, tenant

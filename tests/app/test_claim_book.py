@@ -16,7 +16,7 @@ from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.node_rules import Requirement
 from plimsoll.domain.public_words import ConditionReason
-from plimsoll.render.report import Problem
+from plimsoll.status.report import Problem
 
 ZONE = "topology.kubernetes.io/zone"
 

@@ -26,8 +26,6 @@ from plimsoll.app.exports.stored_cluster import StoredCluster
 from plimsoll.app.exports.values import Export
 from plimsoll.app.plan.case import Case
 from plimsoll.app.reading.objects import Surroundings
-from plimsoll.app.record.reading import read
-from plimsoll.app.record.sharing import without_sentences
 from plimsoll.app.settings import Settings
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.keys import ObjectKey
@@ -35,6 +33,8 @@ from plimsoll.domain.platforms import from_index
 from plimsoll.engines.failures import read_failure
 from plimsoll.facts.cluster.scheduler_words import Obstacle, read_obstacles
 from plimsoll.render.inputs import inputs_digest
+from plimsoll.status.reading import read
+from plimsoll.status.sharing import without_sentences
 from tests.render.workloads import chosen_pool
 from tests.support.bodies import inference_deployment_body, node_body, pod_body, workload_body
 from tests.support.tables import every_case

@@ -21,7 +21,7 @@ from plimsoll.domain.node_rules import Requirement
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.placement.replacements import REPLACEMENT_SECONDS
-from plimsoll.render.report import Problem
+from plimsoll.status.report import Problem
 from testbed.broken_node import LAST_WORDS
 from testbed.fleet import gpu_node
 from tests.support.bodies import Body

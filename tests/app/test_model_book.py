@@ -28,7 +28,7 @@ from plimsoll.app.lookups.model_book import (
 from plimsoll.domain.errors import InvalidInput, ModelNotFound, SourceUnavailable, UnsupportedModel
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.public_words import ConditionReason
-from plimsoll.render.report import Problem
+from plimsoll.status.report import Problem
 from tests.api.manifests import deployment
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"

@@ -15,7 +15,7 @@ from plimsoll.adapters.models import ModelSources
 from plimsoll.api.v1alpha1 import ModelSpec
 from plimsoll.app.lookups.model_book import ModelBook
 from plimsoll.domain.model import ModelFacts
-from plimsoll.render.report import Problem
+from plimsoll.status.report import Problem
 from tests.adapters.hostile_hub import HostileHub, serve_hostile_hub
 from tests.adapters.test_hub import CONFIG
 from tests.adapters.test_hub_hostile import silent

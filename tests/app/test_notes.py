@@ -17,7 +17,7 @@ from plimsoll.domain.public_words import ConditionReason, EventReason
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, LoopDecision, Move, RemoveReplica, Retune
-from plimsoll.render.report import Problem
+from plimsoll.status.report import Problem
 from tests.support.bodies import inference_deployment_body
 from tests.support.planning import H100, L4, fleet, node, pool, request, tenant
 

@@ -24,7 +24,7 @@ from plimsoll.app.reading.objects import Surroundings
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.placement.pools import Decision
-from plimsoll.render.report import Problem
+from plimsoll.status.report import Problem
 from tests.app.test_rolled_back import status
 from tests.support.bodies import inference_deployment_body
 from tests.support.live_passes import L4, Open

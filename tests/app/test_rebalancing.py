@@ -12,8 +12,6 @@ from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, InferenceDeploymentSt
 from plimsoll.app.live.rebalancing import Running, Standing, Turn, load_of, policy_of, take_turn
 from plimsoll.app.reading.capacities import observed_capacities, reported_tokens, told_now
 from plimsoll.app.reading.objects import Surroundings
-from plimsoll.app.record.reading import Record, read
-from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.domain.outcomes import MemoryEstimate, Split, Target
 from plimsoll.domain.serving import ObservedCapacity
 from plimsoll.domain.times import to_rfc3339
@@ -26,7 +24,9 @@ from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Keep,
 from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
 from plimsoll.rebalance.state.memory import Learned, LoopMemory
 from plimsoll.rebalance.state.policy import RebalancePolicy
-from plimsoll.render.report import RebalancingReport, Report
+from plimsoll.status.reading import Record, read
+from plimsoll.status.report import RebalancingReport, Report
+from plimsoll.status.writing import document_of, new_status
 from tests.support.engine_loads import Serves, moments, replica_model
 from tests.support.engine_loads import pod as pod_signals
 from tests.support.hypotheses import no_room, room_for_all

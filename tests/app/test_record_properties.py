@@ -12,13 +12,13 @@ from plimsoll.app.live.rebalancing import Standing
 from plimsoll.app.reading.capacities import observed_capacities, reported_tokens
 from plimsoll.app.reading.lessons import remembered
 from plimsoll.app.reading.objects import Surroundings, pool_views, read_pools, wanted_replicas
-from plimsoll.app.record.reading import read, record_of
-from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.app.watch import pruning
 from plimsoll.placement import failed_moves
 from plimsoll.placement.move_clock import LONGEST_SECONDS, trusted
 from plimsoll.placement.rehoming import of_last_hour
-from plimsoll.render.report import Report
+from plimsoll.status.reading import read, record_of
+from plimsoll.status.report import Report
+from plimsoll.status.writing import document_of, new_status
 from tests.app.test_record_reading import (
     ENTRY,
     ESTIMATE,

@@ -22,7 +22,7 @@ from plimsoll.app.plan.snapshot import Snapshot
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.proposals import Proposal
-from plimsoll.render.report import Report
+from plimsoll.status.report import Report
 from tests.support.desk import Desk
 from tests.support.planning import H100, fleet, node
 

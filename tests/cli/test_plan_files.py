@@ -15,7 +15,7 @@ from plimsoll.cli import planning
 from plimsoll.cli.reading.files import MAX_YAML_BYTES
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.placement.pools import Tenant
-from plimsoll.render.report import Report
+from plimsoll.status.report import Report
 from tests.cli.conftest import Run
 
 ROOT = Path(__file__).resolve().parents[2]

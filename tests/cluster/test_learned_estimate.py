@@ -18,7 +18,7 @@ from plimsoll.domain.observations import EngineKind, Observation, Seen, Witness
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
-from plimsoll.render.status import observation_entry
+from plimsoll.status.rendering import observation_entry
 from testbed.control_plane import ControlPlane
 from tests.support.installed import GROUP, LLAMA_8B, View, inference_deployment, namespace_of, on_gpu
 from tests.support.reviewing import plan, run_here

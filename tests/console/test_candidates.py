@@ -14,7 +14,7 @@ from plimsoll.domain.outcomes import Fit, Rejection, Split
 from plimsoll.domain.reasons import Reason
 from plimsoll.domain.units import GIB
 from plimsoll.placement.explain import rejection_sentence
-from plimsoll.render.rejected import rejected
+from plimsoll.status.rejected import rejected
 from tests.placement.test_explain import REJECTIONS
 from tests.support.console_pages import chat
 from tests.support.planning import H100, L4, fleet, node, placed, request

@@ -17,7 +17,6 @@ from plimsoll.adapters.prometheus import PrometheusSignals
 from plimsoll.adapters.readings import Reading
 from plimsoll.app.live.rebalancing import Running, Standing, load_of, policy_of, take_turn
 from plimsoll.app.reading.objects import Surroundings
-from plimsoll.app.record.reading import Record
 from plimsoll.cli.planning import Planned
 from plimsoll.engines.vllm import metrics as names
 from plimsoll.facts.cluster.pod_reading import PodFacts
@@ -25,6 +24,7 @@ from plimsoll.rebalance.signals.load import LoadSummary
 from plimsoll.rebalance.signals.metrics import EngineSample
 from plimsoll.rebalance.state.decisions import AddReplica, LoopDecision
 from plimsoll.rebalance.state.history import ChangeHistory
+from plimsoll.status.reading import Record
 from testbed.binaries import ensure_binaries
 from testbed.engine.server import EngineServer
 from testbed.prometheus import Prometheus

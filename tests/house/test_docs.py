@@ -78,9 +78,9 @@ from plimsoll.rebalance.places.cheaper import LEAST_SAVING
 from plimsoll.rebalance.signals.load import LEAST_RECENT_SECONDS
 from plimsoll.rebalance.state.decisions import LoopDecision
 from plimsoll.rebalance.state.memory import FIRST_STARTUP_SECONDS
-from plimsoll.render.decisions import MOST_DECISIONS
 from plimsoll.simulation.run import MOST_REPLICAS
 from plimsoll.simulation.workload import MOST_MINUTES, MOST_REQUESTS
+from plimsoll.status.decisions import MOST_DECISIONS
 from testbed.fleet import mixed_fleet
 from testbed.own_programs import SUITABLE
 from testbed.versions import FAMILIES

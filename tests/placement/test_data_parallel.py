@@ -16,9 +16,6 @@ from plimsoll.adapters.highs import fleetwide
 from plimsoll.app.exports.reduction import reduced
 from plimsoll.app.reading.observations import failed_starts
 from plimsoll.app.reading.workload_trust import record_doubt, target_of
-from plimsoll.app.record.reading import read
-from plimsoll.app.record.values import split_of
-from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.cli.plans.tables import print_details
 from plimsoll.domain.engine_choice import EngineChoice, Speculation
 from plimsoll.domain.engine_options import CpuOffload, LoraSlots
@@ -46,7 +43,10 @@ from plimsoll.placement.remedies import room_seen
 from plimsoll.placement.too_small import too_small
 from plimsoll.render.inputs import inputs_digest
 from plimsoll.render.names import POOL_ANNOTATION
-from plimsoll.render.report import Report
+from plimsoll.status.reading import read
+from plimsoll.status.report import Report
+from plimsoll.status.values import split_of
+from plimsoll.status.writing import document_of, new_status
 from tests.render.workloads import chosen_pool, container, options, rendered
 from tests.support.planning import H100, LLAMA_8B, fleet, gpu, model, node, placed, pool, request
 from tests.support.tables import every_case, examples

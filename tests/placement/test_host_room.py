@@ -20,8 +20,8 @@ from plimsoll.placement.memo import Memo
 from plimsoll.placement.options import options
 from plimsoll.placement.plan import plan
 from plimsoll.placement.solvers import DEFAULT_SOLVER
-from plimsoll.render.conditions import conditions
-from plimsoll.render.report import Report
+from plimsoll.status.conditions import conditions
+from plimsoll.status.report import Report
 from tests.support.planning import ENGINE, H100, L4, L40S, LLAMA_70B_FP8, fleet, node, pool, request, tenant
 
 HALF = "h100-sxm-80gb-mig-3g.40gb"

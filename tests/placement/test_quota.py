@@ -12,8 +12,8 @@ from plimsoll.domain.units import GIB
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision, Pool, PoolState, Tenant
 from plimsoll.placement.quota import room_in
-from plimsoll.render.conditions import conditions
-from plimsoll.render.report import PoolView, Report
+from plimsoll.status.conditions import conditions
+from plimsoll.status.report import PoolView, Report
 from tests.support.planning import H100, L40S, LLAMA_70B_FP8, MI300X, fleet, node, pool, request, tenant
 
 RESOURCE = "nvidia.com/gpu"

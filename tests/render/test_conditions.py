@@ -12,8 +12,8 @@ from plimsoll.domain.reasons import Reason
 from plimsoll.placement.failed_moves import Delay, FailedMove
 from plimsoll.placement.pools import Decision, PlannedPool, PoolState
 from plimsoll.placement.retune_clock import EarlierSettings, RetuneClock
-from plimsoll.render.conditions import Since, conditions
-from plimsoll.render.report import PoolView, Problem, Report
+from plimsoll.status.conditions import Since, conditions
+from plimsoll.status.report import PoolView, Problem, Report
 from tests.render.workloads import decision
 from tests.support.planning import H100, L4, LLAMA_70B_FP8, fleet, node, pool, request
 from tests.support.tables import every_case

@@ -8,7 +8,7 @@ from plimsoll.domain.keys import ObjectKey
 from plimsoll.placement.appraisal import Appraisal
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision, Pool
-from plimsoll.render.decisions import MOST_DECISIONS, DecisionNote, remembered
+from plimsoll.status.decisions import MOST_DECISIONS, DecisionNote, remembered
 from tests.support.planning import H100, L40S, fleet, node, pool, request, tenant
 
 KEY = ObjectKey("ns", "chat")

@@ -22,7 +22,7 @@ from plimsoll.facts.prices.remarks import PriceRemark
 from plimsoll.placement.appraisal import Appraisal
 from plimsoll.placement.fleet_record import FleetRecord
 from plimsoll.rebalance.figures import LiveFigures
-from plimsoll.render.report import PoolView, Problem, RebalancingReport, Report
+from plimsoll.status.report import PoolView, Problem, RebalancingReport, Report
 from testbed.engine_counters import Counters
 from testbed.engine_metrics import Engine
 from testbed.engine_page import exposition

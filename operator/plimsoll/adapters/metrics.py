@@ -17,7 +17,7 @@ from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.facts.prices.remarks import PriceRemark
 from plimsoll.placement.fleet_record import FleetRecord
-from plimsoll.render.report import Report
+from plimsoll.status.report import Report
 
 
 class WholeRegistry(CollectorRegistry):

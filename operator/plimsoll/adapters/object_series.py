@@ -19,7 +19,7 @@ from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.terms import KV_CACHE
 from plimsoll.placement.pools import PlannedPool
 from plimsoll.rebalance.law.learning import CapacityReading
-from plimsoll.render.report import Report
+from plimsoll.status.report import Report
 
 Reports = Mapping[ObjectKey, Report]
 Values = Mapping[tuple[str, ...], float]

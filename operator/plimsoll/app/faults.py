@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from plimsoll.app.backoff import Backoff
 from plimsoll.domain.keys import ObjectKey
-from plimsoll.render.report import Problem
+from plimsoll.status.report import Problem
 
 
 class Step(StrEnum):

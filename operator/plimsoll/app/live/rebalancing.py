@@ -16,8 +16,6 @@ from plimsoll.api.v1alpha1 import (
 )
 from plimsoll.app.live.approving import Offered, approval_of, is_carried_out, is_change, offered_by
 from plimsoll.app.reading.objects import Surroundings
-from plimsoll.app.record.reading import Record
-from plimsoll.app.record.values import answered_of
 from plimsoll.app.watch.scale_writes import LEAST_CHANGES
 from plimsoll.domain.outcomes import MemoryEstimate
 from plimsoll.domain.proposals import Proposal
@@ -39,7 +37,9 @@ from plimsoll.rebalance.state.policy import Mode, RebalancePolicy
 from plimsoll.rebalance.state.situation import DeclaredNeed, PlacementState, Situation
 from plimsoll.rebalance.why import sentence
 from plimsoll.render.proposal_words import proposal_sentence
-from plimsoll.render.report import RebalancingReport
+from plimsoll.status.reading import Record
+from plimsoll.status.report import RebalancingReport
+from plimsoll.status.values import answered_of
 
 UNBOUNDED_REPLICAS = 1000
 """The upper limit if the user gives none, which only Recommend mode and an external scaler allow."""

@@ -25,7 +25,7 @@ from plimsoll.app.lookups.look_ups import LookUp, LookUps
 from plimsoll.domain.errors import InvalidInput, ModelNotFound, PlimsollError, SourceUnavailable, UnsupportedModel
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.public_words import ConditionReason
-from plimsoll.render.report import Problem
+from plimsoll.status.report import Problem
 
 RETRY_FIRST_SECONDS = 5.0
 """The first pause after a source did not answer. Each further pause is twice as long."""

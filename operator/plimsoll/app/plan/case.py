@@ -19,8 +19,6 @@ from plimsoll.app.plan.inbox import DeploymentInbox, Outbox
 from plimsoll.app.reading.lessons import Contribution, contribution
 from plimsoll.app.reading.objects import Surroundings, is_updating, pool_views
 from plimsoll.app.reading.spec_digests import SpecDigests, digests_of
-from plimsoll.app.record.reading import Record, record_of
-from plimsoll.app.record.values import decision_of
 from plimsoll.app.refusals import Refusal
 from plimsoll.app.settings import Settings
 from plimsoll.app.watch.contests import Contest
@@ -54,12 +52,14 @@ from plimsoll.placement.replacements import Replacements
 from plimsoll.placement.retune_clock import RetuneClock
 from plimsoll.rebalance.law.modelling import model_of
 from plimsoll.rebalance.state.memory import Learned
-from plimsoll.render.decisions import DecisionNote
-from plimsoll.render.decisions import remembered as remembered_decisions
 from plimsoll.render.left_out import NOTHING_COMES, Coming
 from plimsoll.render.objects import deployment, disruption_budget, service
 from plimsoll.render.placement_proposals import Owner
-from plimsoll.render.report import Problem, Report
+from plimsoll.status.decisions import DecisionNote
+from plimsoll.status.decisions import remembered as remembered_decisions
+from plimsoll.status.reading import Record, record_of
+from plimsoll.status.report import Problem, Report
+from plimsoll.status.values import decision_of
 
 
 @dataclass(slots=True)

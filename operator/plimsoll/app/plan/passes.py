@@ -67,9 +67,6 @@ from plimsoll.app.reading.lessons import CommonLessons, lessons, merged, remembe
 from plimsoll.app.reading.objects import held_back, read_pools, wanted_replicas
 from plimsoll.app.reading.observations import capacities, failed_starts, observed_now
 from plimsoll.app.reading.reading_memo import ReadingMemo
-from plimsoll.app.record.reading import Record, with_status
-from plimsoll.app.record.values import answered_of, recorded_platforms
-from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.app.refusals import Refusals
 from plimsoll.app.settings import Settings
 from plimsoll.app.watch import pruning
@@ -112,7 +109,10 @@ from plimsoll.placement.waking_nodes import Waker
 from plimsoll.rebalance.figures import LiveFigures
 from plimsoll.rebalance.signals.metrics import SignalState
 from plimsoll.render.left_out import NewNodes, left_out_sentence
-from plimsoll.render.report import Problem
+from plimsoll.status.reading import Record, with_status
+from plimsoll.status.report import Problem
+from plimsoll.status.values import answered_of, recorded_platforms
+from plimsoll.status.writing import document_of, new_status
 
 logger = logging.getLogger("plimsoll.passes")
 

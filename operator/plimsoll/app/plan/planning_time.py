@@ -25,7 +25,7 @@ from typing import TypeVar
 
 from plimsoll.app.plan.case import Case
 from plimsoll.domain.public_words import ConditionReason
-from plimsoll.render.report import Problem
+from plimsoll.status.report import Problem
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.proposals import Proposal
 from plimsoll.placement.fleet_record import FleetRecord
-from plimsoll.render.report import Report
+from plimsoll.status.report import Report
 
 
 @dataclass(frozen=True, slots=True)

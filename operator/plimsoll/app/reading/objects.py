@@ -10,8 +10,6 @@ from types import MappingProxyType
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
 from plimsoll.api.v1alpha1 import PoolStatus, RebalancingMode, ScaleOwner
 from plimsoll.app.reading.workload_trust import controller_of, drain_of, is_of_namesake, target_of, workload_doubt
-from plimsoll.app.record.doubts import MOST_REPLICAS
-from plimsoll.app.record.reading import Record, record_of
 from plimsoll.app.watch.store import Body, Picture, key_of
 from plimsoll.domain.engine_failures import OF_NODE
 from plimsoll.domain.keys import ObjectKey
@@ -30,7 +28,9 @@ from plimsoll.facts.cluster.pod_reading import PodFacts, read_pod
 from plimsoll.facts.cluster.scheduler_words import Obstacle, chief_obstacle, may_go_elsewhere, obstacle_words
 from plimsoll.placement.pools import Pool, PoolState
 from plimsoll.render.names import DEPLOYMENT_LABEL, POOL_LABEL, workload_name
-from plimsoll.render.report import PoolView
+from plimsoll.status.doubts import MOST_REPLICAS
+from plimsoll.status.reading import Record, record_of
+from plimsoll.status.report import PoolView
 
 PROMISE_SECONDS = 60
 """How long GPUs stay reserved for refused pods: a person may fix the policy or the quota, or may not."""

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from plimsoll.adapters.cluster import DEPLOYMENTS
-from plimsoll.app.record.doubts import drain_doubt, place_doubt, split_doubt
-from plimsoll.app.record.values import target_from
 from plimsoll.app.watch.store import Body
 from plimsoll.domain.names import KIND
 from plimsoll.domain.outcomes import Split, Target
@@ -22,6 +20,8 @@ from plimsoll.render.names import (
     POOL_LABEL,
     workload_name,
 )
+from plimsoll.status.doubts import drain_doubt, place_doubt, split_doubt
+from plimsoll.status.values import target_from
 
 
 def is_adoptable(body: Body, name: str) -> bool:

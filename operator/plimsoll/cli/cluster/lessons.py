@@ -7,7 +7,6 @@ from typing import Any
 
 from plimsoll.app.reading.lessons import CommonLessons, contribution, lessons, remembered
 from plimsoll.app.reading.spec_digests import digests_of
-from plimsoll.app.record.reading import read, whole_status
 from plimsoll.app.watch.store import key_of
 from plimsoll.cli.cluster.teachers import Lessons, Taught, Teachers
 from plimsoll.cli.later import inference_deployments
@@ -16,6 +15,7 @@ from plimsoll.cli.reading.observation_files import all_observations
 from plimsoll.domain.observations import Correction, Seen
 from plimsoll.domain.serving import Request
 from plimsoll.memory.calibration import corrections
+from plimsoll.status.reading import read, whole_status
 
 Body = Mapping[str, Any]
 

@@ -27,7 +27,7 @@ from plimsoll.placement.failed_moves import Delay, settings_words
 from plimsoll.placement.pools import Decision, Pool, PoolState, pool_name
 from plimsoll.placement.rehoming import MAX_REHOMINGS_PER_HOUR
 from plimsoll.placement.remedies import only_waits
-from plimsoll.render.report import PoolView, Report
+from plimsoll.status.report import PoolView, Report
 
 CRASH_RESTARTS = 1
 """From this many restarts a failed start counts as stalled: the same arguments will fail again."""

@@ -7,10 +7,10 @@ from typing import Any
 from pydantic import BaseModel
 
 from plimsoll.api.v1alpha1.status import InferenceDeploymentStatus
-from plimsoll.app.record.reading import Record, shown_parts
-from plimsoll.render.conditions import Since
-from plimsoll.render.report import Report
-from plimsoll.render.status import status as render
+from plimsoll.status.conditions import Since
+from plimsoll.status.reading import Record, shown_parts
+from plimsoll.status.rendering import status as render
+from plimsoll.status.report import Report
 
 
 def new_status(report: Report, record: Record, now: str) -> InferenceDeploymentStatus:

@@ -27,13 +27,13 @@ from plimsoll.placement.speed import load_of
 from plimsoll.rebalance.inbox import Refusal
 from plimsoll.rebalance.state.history import Mark
 from plimsoll.rebalance.state.memory import Learned
-from plimsoll.render.conditions import Since, conditions
-from plimsoll.render.decisions import DecisionNote
 from plimsoll.render.learned_words import teacher_words
 from plimsoll.render.names import node_terms, pod_selector, service_url, stages
 from plimsoll.render.proposal_words import proposal_sentence
-from plimsoll.render.rejected import rejected
-from plimsoll.render.report import RebalancingReport, Report
+from plimsoll.status.conditions import Since, conditions
+from plimsoll.status.decisions import DecisionNote
+from plimsoll.status.rejected import rejected
+from plimsoll.status.report import RebalancingReport, Report
 
 MAX_REJECTIONS = 40
 """The most rejections in a status: four splits on ten GPU types. The rest is only counted."""

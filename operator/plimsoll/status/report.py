@@ -18,7 +18,7 @@ from plimsoll.placement.retune_clock import RetuneClock
 from plimsoll.rebalance.inbox import AnsweredProposals
 from plimsoll.rebalance.state.history import Mark
 from plimsoll.rebalance.state.memory import Learned
-from plimsoll.render.decisions import DecisionNote
+from plimsoll.status.decisions import DecisionNote
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,6 @@ from plimsoll.api.v1alpha1.status import (
     SizeStatus,
     TooSmallStatus,
 )
-from plimsoll.app.record.values import Cut, split_of
 from plimsoll.domain.times import from_rfc3339
 from plimsoll.facts.cluster.gpu_labels import is_gpu_resource
 from plimsoll.placement.failed_moves import MOST_TIMES, pause_seconds
@@ -26,6 +25,7 @@ from plimsoll.placement.move_clock import LONGEST_SECONDS, MOST_EXTENSIONS
 from plimsoll.placement.pools import pool_name
 from plimsoll.placement.rehoming import MOST_AVOIDED
 from plimsoll.render.names import CAPACITY_WORDS
+from plimsoll.status.values import Cut, split_of
 
 MOST_REPLICAS = 1000
 """The most replicas of one pool: we never decide on more."""

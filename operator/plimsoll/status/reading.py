@@ -35,8 +35,16 @@ from plimsoll.api.v1alpha1.status import (
     SuggestionStatus,
     TooSmallStatus,
 )
-from plimsoll.app.record.doubts import doubt
-from plimsoll.app.record.values import (
+from plimsoll.domain.observations import Seen
+from plimsoll.placement.failed_moves import FailedMove
+from plimsoll.placement.move_clock import MoveClock
+from plimsoll.placement.pools import Pool
+from plimsoll.placement.rehoming import Rehoming
+from plimsoll.placement.retune_clock import RetuneClock
+from plimsoll.rebalance.state.history import ChangeHistory
+from plimsoll.rebalance.state.memory import Learned
+from plimsoll.status.doubts import doubt
+from plimsoll.status.values import (
     failed_of,
     history_of,
     learned_of,
@@ -46,14 +54,6 @@ from plimsoll.app.record.values import (
     retune_of,
     seen_of,
 )
-from plimsoll.domain.observations import Seen
-from plimsoll.placement.failed_moves import FailedMove
-from plimsoll.placement.move_clock import MoveClock
-from plimsoll.placement.pools import Pool
-from plimsoll.placement.rehoming import Rehoming
-from plimsoll.placement.retune_clock import RetuneClock
-from plimsoll.rebalance.state.history import ChangeHistory
-from plimsoll.rebalance.state.memory import Learned
 
 RECORD = "plimsoll.dev/record"
 """The key under which the store keeps the record, next to the status itself. It is never written anywhere."""

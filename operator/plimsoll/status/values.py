@@ -36,8 +36,8 @@ from plimsoll.placement.retune_clock import EarlierSettings, RetuneClock
 from plimsoll.rebalance.inbox import AnsweredProposals, Refusal
 from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
 from plimsoll.rebalance.state.memory import MOST_WRONG, Learned
-from plimsoll.render.decisions import DecisionNote
 from plimsoll.render.names import CAPACITY_WORDS
+from plimsoll.status.decisions import DecisionNote
 
 
 class Cut(Protocol):
@@ -102,7 +102,7 @@ def target_from(
     capacity: str | None,
     avoids: Sequence[str] | None,
 ) -> Target:
-    """A target from the fields of a record, after :func:`~plimsoll.app.record.doubts.place_doubt` accepted them."""
+    """A target from the fields of a record, after :func:`~plimsoll.status.doubts.place_doubt` accepted them."""
     (first,) = selector.items()
     others = {(key, value) for key, _, value in (label.partition("=") for label in labels or ())} - {first}
     types = {word: each for each, word in CAPACITY_WORDS.items()}
