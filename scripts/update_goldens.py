@@ -22,7 +22,6 @@ from typing import Any
 import yaml
 
 from benchmarks.accuracy.kept import estimated_kinds, estimated_starts
-from plimsoll.status.values import split_of
 from plimsoll.cli.context import prices_from
 from plimsoll.cli.planning import Planned, plan_located
 from plimsoll.cli.plans.fleet_files import fleet_file
@@ -32,6 +31,7 @@ from plimsoll.cli.reading.documents import read_manifests
 from plimsoll.cli.reading.node_group_files import groups_from
 from plimsoll.domain.fleet import Fleet
 from plimsoll.placement.explain import place_words
+from plimsoll.status.values import split_of
 from tests.placement.kept_plans import kept_plans
 from tests.placement.kept_proposals import kept_proposals
 from tests.rebalance.kept_decisions import kept_decisions

@@ -78,8 +78,8 @@ AREAS = {
         ("memory", "engines/vllm/memory"), ("tests/memory",), late=("tests/engines", "tests/laws/test_memory.py")
     ),
     "loop": Area(
-        ("app",),
-        ("tests/app",),
+        ("app", "status"),
+        ("tests/app", "tests/render"),
         left_out=frozenset(
             {
                 "executor", "fleet_file", "health", "leadership", "lease_times", "model_book",

@@ -10,16 +10,16 @@ import pytest
 from benchmarks.planning.passes import look_up, new_passes
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS
 from plimsoll.api.v1alpha1 import RebalancingMode
-from plimsoll.decision.turns import Standing, Turn
 from plimsoll.app.plan.case import Case
-from plimsoll.status.reading import RECORD, Record, read
-from plimsoll.status.writing import document_of, new_status
 from plimsoll.app.settings import Settings
+from plimsoll.decision.turns import Standing, Turn
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.rebalance.state.decisions import DecisionReason, Wait
 from plimsoll.rebalance.state.history import ChangeHistory
+from plimsoll.status.reading import RECORD, Record, read
 from plimsoll.status.report import Report
+from plimsoll.status.writing import document_of, new_status
 from tests.support.live_passes import AUTO, EASY, H100, L4, L40S, NOW, PRESSURE, LivePasses, Open, live_part, pools
 from tests.support.proposal_passes import ProposalPasses
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from plimsoll.app.reading.capacities import about_cache, silent_pools, told_now
+from plimsoll.app.reading.objects import Surroundings, pool_views
 
-from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.api.v1alpha1.status import PoolStatus
+from plimsoll.cli.plans import story
 from plimsoll.decision.capacities import about_cache, silent_pools, told_now
 from plimsoll.decision.surroundings import Surroundings, pool_views
-from plimsoll.status.reading import Record, read
-from plimsoll.status.writing import document_of, new_status
-from plimsoll.cli.plans import story
 from plimsoll.facts.models.pooling import as_pooling
 from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals, SignalState
-from plimsoll.status.report import Report
+from plimsoll.rebalance.signals.reading import Reading
+from plimsoll.status.reading import Record, read
 from plimsoll.status.rendering import HIDDEN_CACHE
+from plimsoll.status.report import Report
+from plimsoll.status.writing import document_of, new_status
 from tests.app.test_rebalancing import NOW, pods_of
 from tests.app.test_record_reading import ENTRY
 from tests.render.workloads import decision

@@ -21,9 +21,9 @@ from plimsoll.app.plan.case import (
     wanted_signals,
     with_sequences,
 )
-from plimsoll.decision.surroundings import Surroundings
 from plimsoll.app.refusals import Refusal
 from plimsoll.app.watch.contests import Contest
+from plimsoll.decision.surroundings import Surroundings
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.public_words import ConditionReason

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from plimsoll.app.reading.objects import Surroundings
 from pydantic import BaseModel
 
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, NODES, PODS, Cluster, ClusterRefused
@@ -25,16 +26,16 @@ from plimsoll.app.exports.specs import without_secrets
 from plimsoll.app.exports.stored_cluster import StoredCluster
 from plimsoll.app.exports.values import Export
 from plimsoll.app.plan.case import Case
-from plimsoll.decision.surroundings import Surroundings
-from plimsoll.status.reading import read
-from plimsoll.status.sharing import without_sentences
 from plimsoll.app.settings import Settings
+from plimsoll.decision.surroundings import Surroundings
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.platforms import from_index
 from plimsoll.engines.failures import read_failure
 from plimsoll.facts.cluster.scheduler_words import Obstacle, read_obstacles
 from plimsoll.render.inputs import inputs_digest
+from plimsoll.status.reading import read
+from plimsoll.status.sharing import without_sentences
 from tests.render.workloads import chosen_pool
 from tests.support.bodies import inference_deployment_body, node_body, pod_body, workload_body
 from tests.support.tables import every_case

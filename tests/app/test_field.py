@@ -14,8 +14,8 @@ from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES, PODS, RESOURCE_QUOTAS
 from plimsoll.app.lookups.claim_book import ClaimBook
 from plimsoll.app.plan.case import Case, is_passing
-from plimsoll.decision.surroundings import CERTAIN_SECONDS
 from plimsoll.app.watch.node_groups import declared_in
+from plimsoll.decision.surroundings import CERTAIN_SECONDS
 from plimsoll.domain.claims import Claim, Mounted
 from plimsoll.domain.node_rules import Requirement
 from plimsoll.domain.public_words import ConditionReason

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from plimsoll.adapters.cluster import NODES
-from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.app.plan.case import Case
 from plimsoll.decision.turn_memo import TurnMemo
 from plimsoll.placement.pools import PoolState
 from plimsoll.rebalance.diagnosis.diagnose import MISSED_SECONDS
 from plimsoll.rebalance.places.elsewhere import moment_of
 from plimsoll.rebalance.signals.metrics import PodSignals
+from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.rebalance.state.memory import Look, LoopMemory
 from testbed.fleet import gpu_node
 from tests.support.engine_loads import Serves, moments

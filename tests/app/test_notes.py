@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from plimsoll.app.plan.case import Case
-from plimsoll.decision.surroundings import Surroundings
 from plimsoll.app.write.executor import Note
 from plimsoll.app.write.notes import notes_of
+from plimsoll.decision.surroundings import Surroundings
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.public_words import ConditionReason, EventReason
 from plimsoll.placement.plan import plan

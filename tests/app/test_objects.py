@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
+from plimsoll.app.watch import pruning
+from plimsoll.app.watch.store import Body, Store
 from plimsoll.decision.surroundings import (
     Surroundings,
     held_back,
@@ -18,9 +20,6 @@ from plimsoll.decision.surroundings import (
     surroundings_of,
     wanted_replicas,
 )
-from plimsoll.status.reading import Record, read
-from plimsoll.app.watch import pruning
-from plimsoll.app.watch.store import Body, Store
 from plimsoll.domain.engine_failures import OF_NODE, StartFailure
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import Split, Target
@@ -30,6 +29,7 @@ from plimsoll.facts.cluster.pod_reading import PodFacts, read_pod
 from plimsoll.placement.pools import Pool, PoolState
 from plimsoll.placement.rehoming import of_last_hour
 from plimsoll.render.names import DEPLOYMENT_LABEL, POOL_LABEL
+from plimsoll.status.reading import Record, read
 from testbed.broken_node import LAST_WORDS
 from testbed.rejecting_kubelet import REASONS
 from tests.support.bodies import POOL, inference_deployment_body, pod_body, workload_body

@@ -7,12 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from plimsoll.app.reading.lessons import MOST_KEPT, CommonLessons, contribution, lessons, merged, remembered
+from plimsoll.app.reading.objects import Surroundings
+from plimsoll.app.reading.observations import capacities, failed_starts, observed_now
 
 from plimsoll.decision.lessons import MOST_KEPT, CommonLessons, contribution, lessons, merged, remembered
-from plimsoll.decision.surroundings import Surroundings
 from plimsoll.decision.observations import capacities, failed_starts, observed_now
-from plimsoll.status.reading import Record, read
-from plimsoll.status.writing import document_of, new_status
+from plimsoll.decision.surroundings import Surroundings
 from plimsoll.domain.engine_failures import EngineFailure
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.observations import Correction, Seen, Witness
@@ -25,7 +26,9 @@ from plimsoll.engines.vllm.memory.rank_cache import rank_layout
 from plimsoll.facts.cluster.pod_reading import PodFacts
 from plimsoll.placement.feasibility import sized
 from plimsoll.placement.pools import Pool
+from plimsoll.status.reading import Record, read
 from plimsoll.status.report import Report
+from plimsoll.status.writing import document_of, new_status
 from tests.support.model_configs import facts_of
 from tests.support.planning import H100, L4, L40S, fleet, gpu, node, pool, request
 

@@ -16,7 +16,6 @@ from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, NODES,
 from plimsoll.app.plan import passes as passes_module
 from plimsoll.app.reading import reading_memo
 from plimsoll.app.reading.reading_memo import Kept, ReadingMemo
-from plimsoll.status import reading
 from plimsoll.app.watch import pruning
 from plimsoll.app.watch.prices import PriceList
 from plimsoll.app.watch.store import Body
@@ -25,6 +24,7 @@ from plimsoll.domain.observations import Correction
 from plimsoll.domain.queues import QUEUE_LABEL
 from plimsoll.domain.times import from_rfc3339
 from plimsoll.facts.cluster import fleet_reading
+from plimsoll.status import reading
 from tests.support.bodies import pod_body
 from tests.support.office import MACHINES, NOW, OBJECTS, Office
 from tests.support.planning import H100, L4, gpu, request

@@ -6,14 +6,14 @@ from functools import partial
 from typing import Any
 
 import pytest
+from plimsoll.app.live.rebalancing import Running, Standing, Turn, load_of, policy_of, take_turn
+from plimsoll.app.reading.capacities import observed_capacities, reported_tokens, told_now
+from plimsoll.app.reading.objects import Surroundings
 
-from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, InferenceDeploymentStatus, PoolStatus, RebalancingMode
-from plimsoll.decision.turns import Running, Standing, Turn, load_of, policy_of, take_turn
 from plimsoll.decision.capacities import observed_capacities, reported_tokens, told_now
 from plimsoll.decision.surroundings import Surroundings
-from plimsoll.status.reading import Record, read
-from plimsoll.status.writing import document_of, new_status
+from plimsoll.decision.turns import Running, Standing, Turn, load_of, policy_of, take_turn
 from plimsoll.domain.outcomes import MemoryEstimate, Split, Target
 from plimsoll.domain.serving import ObservedCapacity
 from plimsoll.domain.times import to_rfc3339
@@ -22,11 +22,14 @@ from plimsoll.placement.hypothesis import WhatIf
 from plimsoll.placement.pools import Pool, PoolState
 from plimsoll.rebalance.inbox import AnsweredProposals, PendingProposals, Refusal
 from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals, SignalState
+from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Keep, Move, RemoveReplica, Retune, Wait
 from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
 from plimsoll.rebalance.state.memory import Learned, LoopMemory
 from plimsoll.rebalance.state.policy import RebalancePolicy
+from plimsoll.status.reading import Record, read
 from plimsoll.status.report import RebalancingReport, Report
+from plimsoll.status.writing import document_of, new_status
 from tests.support.engine_loads import Serves, moments, replica_model
 from tests.support.engine_loads import pod as pod_signals
 from tests.support.hypotheses import no_room, room_for_all

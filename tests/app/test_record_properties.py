@@ -6,19 +6,23 @@ from typing import Any
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from plimsoll.app.live.rebalancing import Standing
+from plimsoll.app.reading.capacities import observed_capacities, reported_tokens
+from plimsoll.app.reading.lessons import remembered
+from plimsoll.app.reading.objects import Surroundings, pool_views, read_pools, wanted_replicas
 
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
-from plimsoll.decision.turns import Standing
+from plimsoll.app.watch import pruning
 from plimsoll.decision.capacities import observed_capacities, reported_tokens
 from plimsoll.decision.lessons import remembered
 from plimsoll.decision.surroundings import Surroundings, pool_views, read_pools, wanted_replicas
-from plimsoll.status.reading import read, record_of
-from plimsoll.status.writing import document_of, new_status
-from plimsoll.app.watch import pruning
+from plimsoll.decision.turns import Standing
 from plimsoll.placement import failed_moves
 from plimsoll.placement.move_clock import LONGEST_SECONDS, trusted
 from plimsoll.placement.rehoming import of_last_hour
+from plimsoll.status.reading import read, record_of
 from plimsoll.status.report import Report
+from plimsoll.status.writing import document_of, new_status
 from tests.app.test_record_reading import (
     ENTRY,
     ESTIMATE,

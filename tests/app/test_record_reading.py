@@ -8,9 +8,6 @@ from typing import Any
 import pytest
 
 from plimsoll import __version__
-from plimsoll.status.reading import Record, read, record_of, whole_status, with_status
-from plimsoll.status.values import split_of
-from plimsoll.status.writing import document_of
 from plimsoll.app.watch import pruning
 from plimsoll.domain.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.gpus import CapacityType
@@ -25,6 +22,9 @@ from plimsoll.placement.rehoming import Rehoming
 from plimsoll.placement.retune_clock import EarlierSettings, RetuneClock
 from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
 from plimsoll.rebalance.state.memory import Learned
+from plimsoll.status.reading import Record, read, record_of, whole_status, with_status
+from plimsoll.status.values import split_of
+from plimsoll.status.writing import document_of
 from tests.support.bodies import POOL, inference_deployment_body
 from tests.support.tables import every_case
 

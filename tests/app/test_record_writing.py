@@ -10,9 +10,6 @@ from pydantic import ValidationError
 
 from plimsoll import __version__
 from plimsoll.api.v1alpha1 import InferenceDeploymentStatus
-from plimsoll.status import writing
-from plimsoll.status.reading import Record, read, whole_status
-from plimsoll.status.writing import document_of, new_status
 from plimsoll.domain.observations import EngineKind, Observation, Seen, Witness
 from plimsoll.domain.outcomes import Remedy, Split
 from plimsoll.domain.precision import KvPrecision, Precision
@@ -26,8 +23,11 @@ from plimsoll.performance.cost import cost
 from plimsoll.placement.speed import load_of
 from plimsoll.rebalance.state.history import ChangeKind, Mark
 from plimsoll.rebalance.state.memory import Learned
-from plimsoll.status.report import PoolView, Problem, RebalancingReport, Report
+from plimsoll.status import writing
+from plimsoll.status.reading import Record, read, whole_status
 from plimsoll.status.rendering import MAX_CHANGES
+from plimsoll.status.report import PoolView, Problem, RebalancingReport, Report
+from plimsoll.status.writing import document_of, new_status
 from tests.app.test_record_reading import GOOD
 from tests.render.workloads import decision
 from tests.support.planning import L4, model, request

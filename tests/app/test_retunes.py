@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
-from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.app.plan.case import Case, running_of
-from plimsoll.decision.retunes import begin_retune, read_retune
 from plimsoll.app.write.notes import notes_of
+from plimsoll.decision.retunes import begin_retune, read_retune
 from plimsoll.domain.times import from_rfc3339, to_rfc3339
 from plimsoll.domain.workload import Manifest
 from plimsoll.placement.failed_moves import FIRST_PAUSE_SECONDS
 from plimsoll.placement.memo import Memo
 from plimsoll.rebalance.signals.metrics import PodSignals
+from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.render.inputs import INPUTS_ANNOTATION
 from tests.app.test_rolled_back import CRASHED, NO_IMAGE, planned, status, unready
 from tests.support.bodies import Body

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
-from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.app.plan.case import Case
 from plimsoll.app.write.notes import notes_of
 from plimsoll.domain.times import from_rfc3339
 from plimsoll.placement.failed_moves import FIRST_PAUSE_SECONDS
 from plimsoll.placement.move_clock import LEAST_SECONDS
 from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals
+from plimsoll.rebalance.signals.reading import Reading
 from tests.support.bodies import Body
 from tests.support.live_passes import AUTO, EASY, H100, L4, L40S, LivePasses, Open, live_part, pools
 

@@ -11,7 +11,6 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS
 from plimsoll.api.bounds import MOST_CHARACTERS, MOST_MEMBERS
-from plimsoll.status.reading import record_of
 from plimsoll.app.shell import BOUNDS
 from plimsoll.app.watch import pruning
 from plimsoll.app.watch.sizes import (
@@ -26,6 +25,7 @@ from plimsoll.app.watch.sizes import (
 )
 from plimsoll.app.watch.store import Bounds, Store
 from plimsoll.domain.keys import ObjectKey
+from plimsoll.status.reading import record_of
 from tests.app.test_rolled_back import status
 from tests.support.bodies import inference_deployment_body
 from tests.support.live_passes import L4, Open

@@ -8,8 +8,8 @@ import pytest
 from typing_extensions import override
 
 from plimsoll.app.health import Beats
-from plimsoll.decision.turns import take_turn
 from plimsoll.app.plan import passes as passes_module
+from plimsoll.decision.turns import take_turn
 from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.placement import transition
 from plimsoll.placement.warnings import warnings_for

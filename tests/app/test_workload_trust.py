@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
+from plimsoll.app.watch import pruning
+from plimsoll.app.watch.store import Store
+from plimsoll.app.write.executor import is_ours
 from plimsoll.decision.surroundings import MOST_COMPLAINTS, Surroundings, read_pools, surroundings_of
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.outcomes import Split
+from plimsoll.render.names import DEPLOYMENT_LABEL, HASH_ANNOTATION, MANAGED_BY, POOL_ANNOTATION, POOL_LABEL
+from plimsoll.status.reading import Record, read
 from plimsoll.status.workload_trust import (
     controller_of,
     is_adoptable,
@@ -17,13 +24,6 @@ from plimsoll.status.workload_trust import (
     record_doubt,
     target_of,
 )
-from plimsoll.status.reading import Record, read
-from plimsoll.app.watch import pruning
-from plimsoll.app.watch.store import Store
-from plimsoll.app.write.executor import is_ours
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.outcomes import Split
-from plimsoll.render.names import DEPLOYMENT_LABEL, HASH_ANNOTATION, MANAGED_BY, POOL_ANNOTATION, POOL_LABEL
 from tests.app.test_record_reading import ENTRY
 from tests.support.bodies import POOL, Body, inference_deployment_body, pod_body, service_manifest, workload_body
 from tests.support.tables import every_case

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from plimsoll.adapters.cluster import PODS
-from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.app.plan.case import Case
 from plimsoll.rebalance.signals.gateway import GatewayQueue
 from plimsoll.rebalance.signals.gateway_scrapes import queue_of
 from plimsoll.rebalance.signals.idle import Quiet
 from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals, SignalState
+from plimsoll.rebalance.signals.reading import Reading
 from tests.support.live_passes import L4, L40S, LivePasses, Open, live_part, pools
 
 IDLE_SECONDS = 600

@@ -19,8 +19,8 @@ from plimsoll.engines.registry import ENGINES
 from plimsoll.engines.vllm.engine import VLLM
 from plimsoll.placement.explain import estimate_sentence
 from plimsoll.placement.pools import Decision
-from plimsoll.status.report import Report
 from plimsoll.status.rendering import status
+from plimsoll.status.report import Report
 from tests.cli.test_estimate import Ran, one
 from tests.render.workloads import decision
 from tests.support.planning import H100, LLAMA_8B, model

@@ -9,8 +9,6 @@ from click.testing import CliRunner
 
 import plimsoll
 from plimsoll.adapters.catalog import catalogued_models, load_gpu_types
-from plimsoll.status.reading import Record
-from plimsoll.status.writing import document_of, new_status
 from plimsoll.cli import main as command_line
 from plimsoll.cli.commands import explain
 from plimsoll.domain.observations import EngineKind, Observation, Seen, Witness
@@ -18,7 +16,9 @@ from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
+from plimsoll.status.reading import Record
 from plimsoll.status.report import PoolView, RebalancingReport, Report
+from plimsoll.status.writing import document_of, new_status
 from tests.render.workloads import decision
 from tests.support.planning import LLAMA_70B_FP8, fleet, model, node, request
 

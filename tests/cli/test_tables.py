@@ -8,9 +8,9 @@ from typing import Any
 from rich.console import Console
 
 from plimsoll.api.v1alpha1 import EstimateStatus, InferenceDeploymentStatus
-from plimsoll.status.reading import read, whole_status
 from plimsoll.cli.plans.tables import print_details, print_estimate
 from plimsoll.domain.units import GIB
+from plimsoll.status.reading import read, whole_status
 from tests.app.test_record_reading import ESTIMATE, GOOD
 
 FULL = {

@@ -13,8 +13,6 @@ from benchmarks.planning.pictures import carry_out
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS
 from plimsoll.adapters.prometheus import PrometheusSignals
 from plimsoll.api.convert import check_without_model
-from plimsoll.status.reading import Record, read
-from plimsoll.status.writing import document_of, new_status
 from plimsoll.domain.engine_failures import StartFailure
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.gpus import Vendor
@@ -25,7 +23,9 @@ from plimsoll.engines.failures import read_failure
 from plimsoll.engines.registry import ENGINES
 from plimsoll.engines.vllm.engine import VLLM
 from plimsoll.rebalance.signals.metrics import EngineSample, SignalState
+from plimsoll.status.reading import Record, read
 from plimsoll.status.report import Report
+from plimsoll.status.writing import document_of, new_status
 from tests.adapters.fake_prometheus import matrix, send_json, serving
 from tests.api.manifests import deployment
 from tests.render.workloads import container

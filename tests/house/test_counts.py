@@ -29,6 +29,7 @@ WRITERS = [
     PACKAGE / "placement" / "explain.py",
     PACKAGE / "rebalance" / "why.py",
     *sorted((PACKAGE / "render").glob("*.py")),
+    *sorted((PACKAGE / "status").glob("*.py")),
 ]
 """The modules that write the sentences of events and statuses."""
 
@@ -41,6 +42,7 @@ NEVER_ONE = {
     "{len(awaited)} new nodes": "of one node something else is said",
     "{str(f['image_vendor']).upper()} GPUs": "a name",
     "{whose} GPUs": "a pronoun",
+    "a replica of {gpus} GPUs": "more than any node has",
 }
 
 KEPT = [

@@ -34,7 +34,6 @@ from plimsoll.app.live import season_watch
 from plimsoll.app.live.sample_memory import WHOLE_SECONDS
 from plimsoll.app.live.signal_watch import HISTORY_SECONDS
 from plimsoll.app.plan.rendered import UNWRITTEN_SECONDS
-from plimsoll.decision.surroundings import PROMISE_SECONDS
 from plimsoll.app.settings import Settings
 from plimsoll.app.watch import prices
 from plimsoll.cli.answers.advice import MOST_TIMES
@@ -54,6 +53,7 @@ from plimsoll.console.views.load.live_use import STALE_SECONDS
 from plimsoll.console.views.operator_sign import SILENT_SECONDS
 from plimsoll.console.views.paging import PAGE_SIZE
 from plimsoll.console.web import LARGEST_FORM
+from plimsoll.decision.surroundings import PROMISE_SECONDS
 from plimsoll.domain.units import MIB
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.base import Feature
@@ -78,9 +78,9 @@ from plimsoll.rebalance.places.cheaper import LEAST_SAVING
 from plimsoll.rebalance.signals.load import LEAST_RECENT_SECONDS
 from plimsoll.rebalance.state.decisions import LoopDecision
 from plimsoll.rebalance.state.memory import FIRST_STARTUP_SECONDS
-from plimsoll.status.decisions import MOST_DECISIONS
 from plimsoll.simulation.run import MOST_REPLICAS
 from plimsoll.simulation.workload import MOST_MINUTES, MOST_REQUESTS
+from plimsoll.status.decisions import MOST_DECISIONS
 from testbed.fleet import mixed_fleet
 from testbed.own_programs import SUITABLE
 from testbed.versions import FAMILIES

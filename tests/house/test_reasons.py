@@ -50,7 +50,7 @@ SAID = {each.value for each in ConditionType} | {word.value for words in KINDS f
 def bare() -> set[str]:
     """Texts that look like words of conditions and events, in the modules that make them."""
     words: set[str] = set()
-    for path in (PACKAGE / "render" / "conditions.py", *sorted({*(PACKAGE / "app").rglob("*.py")} - {IMAGINED})):
+    for path in (PACKAGE / "status" / "conditions.py", *sorted({*(PACKAGE / "app").rglob("*.py")} - {IMAGINED})):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 words |= {node.value} if re.fullmatch(r"[A-Z][a-z]+([A-Z][a-z0-9]*)*", node.value) else set()

@@ -5,13 +5,10 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 
+from plimsoll.app.reading.workload_trust import target_of
 from rich.console import Console
 
 from plimsoll.adapters.highs import fleetwide
-from plimsoll.status.workload_trust import target_of
-from plimsoll.status.reading import read
-from plimsoll.status.values import split_of
-from plimsoll.status.writing import document_of, new_status
 from plimsoll.cli.plans.tables import print_rejections
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.reasons import Reason
@@ -19,7 +16,11 @@ from plimsoll.domain.serving import Overrides, Request
 from plimsoll.placement.candidates import splits_for
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision, Pool, Tenant
+from plimsoll.status.reading import read
 from plimsoll.status.report import Report
+from plimsoll.status.values import split_of
+from plimsoll.status.workload_trust import target_of
+from plimsoll.status.writing import document_of, new_status
 from tests.render.workloads import container, options, rendered
 from tests.support.planning import LLAMA_8B, fleet, gpu, model, node, pool, refusal, request, unplaceable
 

@@ -12,8 +12,8 @@ from plimsoll.domain.reasons import NodeReason
 from plimsoll.domain.serving import GpuConstraints, Overrides
 from plimsoll.facts.cluster.startup_taints import STARTUP_PREFIX
 from plimsoll.placement.plan import plan
-from plimsoll.status.conditions import conditions
 from plimsoll.render.left_out import NODE_STARTS_SECONDS, Coming, NewNodes, left_out_sentence
+from plimsoll.status.conditions import conditions
 from plimsoll.status.report import Report
 from tests.support.planning import H100, LLAMA_70B_FP8, fleet, node, request, tenant
 

@@ -10,8 +10,6 @@ from typing import Any
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.api.v1alpha1 import InferenceDeploymentStatus
 from plimsoll.api.v1alpha1.status import CandidateFiguresStatus
-from plimsoll.status.reading import read
-from plimsoll.status.writing import document_of, new_status
 from plimsoll.domain.engine_choice import EngineChoice
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.public_words import ConditionReason
@@ -21,8 +19,10 @@ from plimsoll.domain.versions import EngineVersion
 from plimsoll.placement.rehoming import Rehoming
 from plimsoll.rebalance.state.history import ChangeKind, Mark
 from plimsoll.rebalance.state.memory import Learned
-from plimsoll.status.report import PoolView, Problem, RebalancingReport, Report
+from plimsoll.status.reading import read
 from plimsoll.status.rendering import MAX_REJECTIONS
+from plimsoll.status.report import PoolView, Problem, RebalancingReport, Report
+from plimsoll.status.writing import document_of, new_status
 from tests.render.workloads import decision
 from tests.support.planning import H100, L4, L40S, LLAMA_70B, LLAMA_70B_FP8, fleet, gpu, model, node, request
 from tests.support.tables import every_case

@@ -29,7 +29,6 @@ from plimsoll.app.exports.exporting import export
 from plimsoll.app.exports.objects import objects_of
 from plimsoll.app.exports.replaying import replay
 from plimsoll.app.exports.values import Export
-from plimsoll.status.reading import RECORD
 from plimsoll.app.review.operator_settings import OPERATOR_SELECTOR
 from plimsoll.app.review.overlay import stored
 from plimsoll.app.review.reviewing import review
@@ -38,6 +37,7 @@ from plimsoll.app.settings import Settings
 from plimsoll.cli.plans.review_documents import document
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.workload import Manifest
+from plimsoll.status.reading import RECORD
 from tests.support.office import Office
 from tests.support.slices import resource_slice
 

@@ -11,16 +11,16 @@ from benchmarks.planning.passes import look_up, new_passes
 from benchmarks.planning.pictures import carry_out, new_store
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES
 from plimsoll.adapters.prometheus import PrometheusSignals
-from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.app.plan.case import Case
 from plimsoll.app.plan.passes import Passes, PassResult
 from plimsoll.app.plan.snapshot import Snapshot
-from plimsoll.decision.turn_memo import TurnMemo
 from plimsoll.app.watch.store import Store
+from plimsoll.decision.turn_memo import TurnMemo
 from plimsoll.placement.demand import Demand
 from plimsoll.placement.pools import PoolState
 from plimsoll.placement.solvers import DEFAULT_SOLVER, Award, Stock
 from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals
+from plimsoll.rebalance.signals.reading import Reading
 from testbed.fleet import gpu_node
 from tests.support.bodies import Body, inference_deployment_body
 from tests.support.live_situations import enough_for

@@ -14,8 +14,6 @@ from plimsoll.api.claims import check_claims, mounted_volumes
 from plimsoll.api.convert import check_without_model, to_request, to_workload_options
 from plimsoll.api.gpu_names import check_gpu_names
 from plimsoll.api.v1alpha1 import InferenceDeployment, InferenceDeploymentStatus
-from plimsoll.status.reading import Record
-from plimsoll.status.writing import document_of, new_status
 from plimsoll.cli.context import Models
 from plimsoll.cli.reading.documents import Sourced, UnusableDocument, check_located, parse_located
 from plimsoll.cli.reading.images import Images
@@ -36,7 +34,9 @@ from plimsoll.placement.pools import Decision, Tenant
 from plimsoll.placement.waking_nodes import Waker
 from plimsoll.render.left_out import left_out_sentence
 from plimsoll.render.objects import deployment, disruption_budget, service
+from plimsoll.status.reading import Record
 from plimsoll.status.report import Report
+from plimsoll.status.writing import document_of, new_status
 
 T = TypeVar("T")
 

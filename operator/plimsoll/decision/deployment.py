@@ -21,8 +21,8 @@ from plimsoll.placement.retune_clock import RetuneClock
 from plimsoll.rebalance.inbox import PendingProposals
 from plimsoll.rebalance.state.allowance import Opening
 from plimsoll.render.placement_proposals import Owner
-from plimsoll.status.report import Problem
 from plimsoll.status.reading import Record
+from plimsoll.status.report import Problem
 
 LEAST_CHANGES = 3
 """Changes of ``spec.replicas`` within an hour that make a contest. One or two are a person's or a deployment tool's."""

@@ -27,9 +27,7 @@ def observed(deployment: Deployment, reading: Reading | None, fleet: Fleet, memo
     if request is None:
         return Observed(seen, reported, silent)
     try:
-        found = observed_now(
-            request, pools, around, now, fleet, generation=identity.generation, spec=spec, memo=memo
-        )
+        found = observed_now(request, pools, around, now, fleet, generation=identity.generation, spec=spec, memo=memo)
         now = capacities(request, pools, now, fleet, memo)
     except PlimsollError:
         return Observed(seen, reported, silent)  # the model has no memory law: planning reports that
@@ -42,9 +40,7 @@ def contribution_of(deployment: Deployment, found: Observed) -> Contribution:
     return contribution(deployment.key, spec, found.seen, teaches=deployment.asked.teaches)
 
 
-def ready(
-    deployment: Deployment, found: Observed, common: CommonLessons, changed: ChangedRequests
-) -> Ready | None:
+def ready(deployment: Deployment, found: Observed, common: CommonLessons, changed: ChangedRequests) -> Ready | None:
     """Return a deployment with what engines taught, for the replicas that its live loop wants; None: it has no request.
 
     Args:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, ScaleOwner
-from plimsoll.decision.turns import Standing
 from plimsoll.app.plan.case import Case
 from plimsoll.decision.proposing import running_of
+from plimsoll.decision.turns import Standing
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.placement.answers import Answer

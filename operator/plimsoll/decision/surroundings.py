@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from plimsoll.api.v1alpha1 import PoolStatus, RebalancingMode, ScaleOwner
+from plimsoll.app.reading.workload_trust import drain_of, target_of
+from plimsoll.app.watch.store import Body
 from plimsoll.domain.engine_failures import OF_NODE
 from plimsoll.domain.kubelet_rejections import (
     ACCEPTED_SECONDS,
@@ -20,9 +22,9 @@ from plimsoll.domain.times import from_rfc3339
 from plimsoll.facts.cluster.pod_reading import PodFacts
 from plimsoll.facts.cluster.scheduler_words import Obstacle, chief_obstacle, may_go_elsewhere, obstacle_words
 from plimsoll.placement.pools import Pool, PoolState
-from plimsoll.status.report import PoolView
 from plimsoll.status.doubts import MOST_REPLICAS
 from plimsoll.status.reading import Body, Record, record_of
+from plimsoll.status.report import PoolView
 from plimsoll.status.workload_trust import drain_of, target_of
 
 PROMISE_SECONDS = 60

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from plimsoll.rebalance.signals.reading import Reading
-from plimsoll.decision.turns import Turn
 from plimsoll.app.plan.case import Case
+from plimsoll.decision.turns import Turn
 from plimsoll.rebalance.inbox import PendingProposals
+from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.rebalance.state.memory import LoopMemory
 
 LONGEST_SECONDS = 10.0

@@ -27,11 +27,11 @@ from plimsoll.placement.speed import load_of
 from plimsoll.rebalance.inbox import Refusal
 from plimsoll.rebalance.state.history import Mark
 from plimsoll.rebalance.state.memory import Learned
-from plimsoll.status.conditions import Since, conditions
-from plimsoll.status.decisions import DecisionNote
 from plimsoll.render.learned_words import teacher_words
 from plimsoll.render.names import node_terms, pod_selector, service_url, stages
 from plimsoll.render.proposal_words import proposal_sentence
+from plimsoll.status.conditions import Since, conditions
+from plimsoll.status.decisions import DecisionNote
 from plimsoll.status.rejected import rejected
 from plimsoll.status.report import RebalancingReport, Report
 

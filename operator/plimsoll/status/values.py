@@ -36,8 +36,8 @@ from plimsoll.placement.retune_clock import EarlierSettings, RetuneClock
 from plimsoll.rebalance.inbox import AnsweredProposals, Refusal
 from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
 from plimsoll.rebalance.state.memory import MOST_WRONG, Learned
-from plimsoll.status.decisions import DecisionNote
 from plimsoll.render.names import CAPACITY_WORDS
+from plimsoll.status.decisions import DecisionNote
 
 
 class Cut(Protocol):

@@ -8,9 +8,9 @@ from pydantic import BaseModel
 
 from plimsoll.api.v1alpha1.status import InferenceDeploymentStatus
 from plimsoll.status.conditions import Since
-from plimsoll.status.report import Report
-from plimsoll.status.rendering import status as render
 from plimsoll.status.reading import Record, shown_parts
+from plimsoll.status.rendering import status as render
+from plimsoll.status.report import Report
 
 
 def new_status(report: Report, record: Record, now: str) -> InferenceDeploymentStatus:

@@ -15,17 +15,18 @@ from typing import Any
 from plimsoll.api.convert import platforms_of, to_workload_options
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.app.plan.case import Case, images_of
-from plimsoll.decision.surroundings import Surroundings
-from plimsoll.status.reading import record_of
-from plimsoll.status.sharing import with_other_digests
-from plimsoll.status.values import recorded_platforms
+from plimsoll.app.reading.objects import Surroundings
 from plimsoll.app.settings import Settings
 from plimsoll.app.watch.store import key_of
+from plimsoll.decision.surroundings import Surroundings
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.workload import WorkloadOptions
 from plimsoll.placement.pools import PlannedPool
 from plimsoll.render.inputs import INPUTS_ANNOTATION, inputs_digest
 from plimsoll.render.names import POOL_LABEL
+from plimsoll.status.reading import record_of
+from plimsoll.status.sharing import with_other_digests
+from plimsoll.status.values import recorded_platforms
 
 Body = Mapping[str, Any]
 

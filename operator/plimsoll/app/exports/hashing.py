@@ -21,11 +21,11 @@ from plimsoll.api.lost_fields import LAST_APPLIED
 from plimsoll.app.exports.hashed_labels import HashedLabels
 from plimsoll.app.exports.pseudonyms import Pseudonyms
 from plimsoll.app.exports.specs import LEFT_OUT
-from plimsoll.status.sharing import with_other_image, with_other_nodes, without_sentences
 from plimsoll.domain.images import vendor_of
 from plimsoll.facts.cluster.pod_reading import SCHEDULED
 from plimsoll.facts.cluster.scheduler_words import Obstacle, read_obstacles
 from plimsoll.render.names import DEPLOYMENT_LABEL, POOL_LABEL, workload_name
+from plimsoll.status.sharing import with_other_image, with_other_nodes, without_sentences
 
 Body = Mapping[str, Any]
 

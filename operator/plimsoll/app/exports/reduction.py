@@ -20,7 +20,6 @@ from plimsoll.adapters.kinds import (
 )
 from plimsoll.api.lost_fields import LAST_APPLIED
 from plimsoll.app.exports.specs import skeleton, without_secrets
-from plimsoll.status.sharing import without_messages
 from plimsoll.domain.engine_failures import StartFailure
 from plimsoll.engines.failures import read_failure
 from plimsoll.facts.cluster.dra_devices import DEVICES
@@ -32,6 +31,7 @@ from plimsoll.facts.cluster.pod_reading import READY, SCHEDULED
 from plimsoll.facts.cluster.priority_reading import PREEMPTS
 from plimsoll.render.inputs import INPUTS_ANNOTATION
 from plimsoll.render.names import DEPLOYMENT_LABEL, HASH_ANNOTATION, MANAGED_BY, POOL_ANNOTATION, POOL_LABEL
+from plimsoll.status.sharing import without_messages
 
 Body = Mapping[str, Any]
 

@@ -14,8 +14,8 @@ from cronsim import CronSim
 
 from plimsoll.api.maintenance import Window, windows_of
 from plimsoll.api.v1alpha1 import RebalancingSpec
-from plimsoll.decision.approving import is_change
 from plimsoll.app.settings import Settings
+from plimsoll.decision.approving import is_change
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.rebalance.decide import kind_of
 from plimsoll.rebalance.state.allowance import Allowance, Opening

@@ -12,21 +12,22 @@ from plimsoll.api.v1alpha1 import InferenceDeployment, RebalancingMode
 from plimsoll.api.v1alpha1.status import SizeStatus
 from plimsoll.app.faults import Fault
 from plimsoll.app.live.quiet_watch import IdleWanted
-from plimsoll.decision.turns import Running, Standing, Turn, may_sleep, policy_of
 from plimsoll.app.live.season_watch import DaysWanted
 from plimsoll.app.live.signal_watch import CAPACITY_WINDOW_SECONDS, HISTORY_SECONDS, STALE_MEMORY_SECONDS, Wanted
 from plimsoll.app.plan.inbox import DeploymentInbox, Outbox
-from plimsoll.decision.lessons import Contribution, contribution
-from plimsoll.decision.surroundings import Surroundings, is_updating, pool_views
-from plimsoll.decision.spec_digests import SpecDigests, digests_of
-from plimsoll.status.reading import Record, record_of
-from plimsoll.status.values import decision_of
+from plimsoll.app.reading.lessons import Contribution, contribution
+from plimsoll.app.reading.objects import Surroundings, is_updating, pool_views
+from plimsoll.app.reading.spec_digests import SpecDigests, digests_of
 from plimsoll.app.refusals import Refusal
 from plimsoll.app.settings import Settings
 from plimsoll.app.watch.contests import Contest
 from plimsoll.app.watch.equal_parts import shared
 from plimsoll.app.watch.pruning import why_reduced
 from plimsoll.app.watch.store import Body, uid_of
+from plimsoll.decision.lessons import Contribution, contribution
+from plimsoll.decision.spec_digests import SpecDigests, digests_of
+from plimsoll.decision.surroundings import Surroundings, is_updating, pool_views
+from plimsoll.decision.turns import Running, Standing, Turn, may_sleep, policy_of
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.images import EngineImages
@@ -54,12 +55,14 @@ from plimsoll.placement.replacements import Replacements
 from plimsoll.placement.retune_clock import RetuneClock
 from plimsoll.rebalance.law.modelling import model_of
 from plimsoll.rebalance.state.memory import Learned
-from plimsoll.status.decisions import DecisionNote
-from plimsoll.status.decisions import remembered as remembered_decisions
 from plimsoll.render.left_out import NOTHING_COMES, Coming
 from plimsoll.render.objects import deployment, disruption_budget, service
 from plimsoll.render.placement_proposals import Owner
+from plimsoll.status.decisions import DecisionNote
+from plimsoll.status.decisions import remembered as remembered_decisions
+from plimsoll.status.reading import Record, record_of
 from plimsoll.status.report import Problem, Report
+from plimsoll.status.values import decision_of
 
 
 @dataclass(slots=True)

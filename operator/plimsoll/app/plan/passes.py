@@ -22,7 +22,6 @@ from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, PRIORITY_CLASSES, R
 from plimsoll.adapters.highs import fleetwide
 from plimsoll.adapters.later_collection import collecting_later
 from plimsoll.adapters.metrics import Metrics
-from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.api.claims import check_claims, mounted_volumes
 from plimsoll.api.convert import check_without_model, platforms_of, to_request
 from plimsoll.api.gpu_names import check_gpu_names
@@ -32,7 +31,6 @@ from plimsoll.api.v1alpha1 import EngineSpec, InferenceDeployment, InferenceDepl
 from plimsoll.app.faults import Faults, Step
 from plimsoll.app.health import Beats
 from plimsoll.app.live.allowances import Allowances
-from plimsoll.decision.turns import Standing, may_sleep, take_turn
 from plimsoll.app.live.signal_watch import LiveSignals
 from plimsoll.app.lookups.claim_book import ClaimBook
 from plimsoll.app.lookups.image_book import ImageBook, reading
@@ -51,25 +49,11 @@ from plimsoll.app.plan.case import (
     wanted_signals,
     with_sequences,
 )
-from plimsoll.decision.deadlines import deadlines_of
 from plimsoll.app.plan.inbox import Inbox, Outbox
-from plimsoll.decision.leaving_nodes import LeavingNodes
-from plimsoll.decision.moves import read_move
 from plimsoll.app.plan.planning_time import PlanningTime
-from plimsoll.decision.proposing import Proposer
 from plimsoll.app.plan.rendered import Rendered
-from plimsoll.decision.retunes import begin_retune, read_retune, read_updates
-from plimsoll.decision.rooms import Rooms
 from plimsoll.app.plan.snapshot import Snapshot, snapshot_of
-from plimsoll.decision.turn_memo import TurnMemo
-from plimsoll.decision.capacities import about_cache, observed_capacities, reported_tokens, silent_pools, told_now
-from plimsoll.decision.lessons import CommonLessons, lessons, merged, remembered
-from plimsoll.decision.surroundings import held_back, read_pools, wanted_replicas
-from plimsoll.decision.observations import capacities, failed_starts, observed_now
 from plimsoll.app.reading.reading_memo import ReadingMemo
-from plimsoll.status.reading import Record, with_status
-from plimsoll.status.values import answered_of, recorded_platforms
-from plimsoll.status.writing import document_of, new_status
 from plimsoll.app.refusals import Refusals
 from plimsoll.app.settings import Settings
 from plimsoll.app.watch import pruning
@@ -79,6 +63,18 @@ from plimsoll.app.watch.prices import PriceList, PriceWatch
 from plimsoll.app.watch.scale_writes import ScaleWrites
 from plimsoll.app.watch.sizes import size_sentence
 from plimsoll.app.watch.store import Picture, key_of, uid_of
+from plimsoll.decision.capacities import about_cache, observed_capacities, reported_tokens, silent_pools, told_now
+from plimsoll.decision.deadlines import deadlines_of
+from plimsoll.decision.leaving_nodes import LeavingNodes
+from plimsoll.decision.lessons import CommonLessons, lessons, merged, remembered
+from plimsoll.decision.moves import read_move
+from plimsoll.decision.observations import capacities, failed_starts, observed_now
+from plimsoll.decision.proposing import Proposer
+from plimsoll.decision.retunes import begin_retune, read_retune, read_updates
+from plimsoll.decision.rooms import Rooms
+from plimsoll.decision.surroundings import held_back, read_pools, wanted_replicas
+from plimsoll.decision.turn_memo import TurnMemo
+from plimsoll.decision.turns import Standing, may_sleep, take_turn
 from plimsoll.domain.claims import Claim, rules_of
 from plimsoll.domain.errors import InvalidInput, NotPermitted, PlimsollError
 from plimsoll.domain.fleet import Fleet
@@ -111,8 +107,12 @@ from plimsoll.placement.too_small import too_small
 from plimsoll.placement.waking_nodes import Waker
 from plimsoll.rebalance.figures import LiveFigures
 from plimsoll.rebalance.signals.metrics import SignalState
+from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.render.left_out import NewNodes, left_out_sentence
+from plimsoll.status.reading import Record, with_status
 from plimsoll.status.report import Problem
+from plimsoll.status.values import answered_of, recorded_platforms
+from plimsoll.status.writing import document_of, new_status
 
 logger = logging.getLogger("plimsoll.passes")
 

@@ -15,9 +15,9 @@ from typing import Any, Generic, TypeVar
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, NODES, PODS
 from plimsoll.adapters.kinds import RESOURCE_SLICES
 from plimsoll.api.v1alpha1 import InferenceDeployment
-from plimsoll.decision.surroundings import Surroundings, surroundings_of
-from plimsoll.decision.spec_digests import SpecDigests, digests_of
 from plimsoll.app.watch.store import Body, Picture, uid_of
+from plimsoll.decision.spec_digests import SpecDigests, digests_of
+from plimsoll.decision.surroundings import Surroundings, surroundings_of
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.keys import ObjectKey

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 
 from plimsoll.app.plan.case import Case
-from plimsoll.status.reading import read, whole_status
 from plimsoll.app.review.comparing import Decided, are_restarted, compared
 from plimsoll.app.review.values import Place, Review
 from plimsoll.domain.fleet import Fleet
@@ -14,6 +13,7 @@ from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import Split
 from plimsoll.placement.feasibility import hourly_price
 from plimsoll.placement.pools import PlannedPool, Pool, PoolState
+from plimsoll.status.reading import read, whole_status
 
 
 def review_of(before: Sequence[Case], after: Sequence[Case], places: Mapping[ObjectKey, str], fleet: Fleet) -> Review:

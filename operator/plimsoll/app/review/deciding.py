@@ -12,7 +12,6 @@ from plimsoll.adapters.cluster import Cluster
 from plimsoll.adapters.hub import HubModels
 from plimsoll.adapters.metrics import Metrics
 from plimsoll.adapters.models import ModelSources
-from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.adapters.secrets import SecretUnreadable, read_entry
 from plimsoll.api.pod_policy import PodPolicy
 from plimsoll.app.faults import Faults
@@ -30,6 +29,7 @@ from plimsoll.app.watch.store import Picture
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.public_words import RESOLVING
+from plimsoll.rebalance.signals.reading import Reading
 
 MODELS_SECONDS = 60.0
 """How long to wait for the configurations of models. A model without an answer counts as one that waits."""

@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import Any
 
 from plimsoll.api.schema import UNSEEN
-from plimsoll.status.reading import RECORD, read
 from plimsoll.app.watch.contests import REPLICAS_MANAGERS
 from plimsoll.app.watch.equal_parts import shared
 from plimsoll.app.watch.sizes import Size, TooLarge, size_of
@@ -28,6 +27,7 @@ from plimsoll.render.names import (
     POOL_ANNOTATION,
     POOL_LABEL,
 )
+from plimsoll.status.reading import RECORD, read
 
 Body = Mapping[str, Any]
 

@@ -23,7 +23,6 @@ from plimsoll.app.faults import Faults, Step
 from plimsoll.app.health import Beats
 from plimsoll.app.plan.case import Case, is_passing
 from plimsoll.app.plan.inbox import Outbox
-from plimsoll.status.writing import document_of, new_status
 from plimsoll.app.refusals import Refusals
 from plimsoll.app.write.creation_order import largest_pods_first
 from plimsoll.app.write.executor import Executor, NameTaken, Note
@@ -36,6 +35,7 @@ from plimsoll.domain.workload import Manifest
 from plimsoll.placement.pools import Decision
 from plimsoll.render.names import POOL_LABEL
 from plimsoll.status.report import Problem, Report
+from plimsoll.status.writing import document_of, new_status
 
 LISTENING_SECONDS = 0.1
 """How often the wait for writes looks whether there is news."""

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from plimsoll.decision.lessons import CommonLessons, contribution, lessons, remembered
-from plimsoll.decision.spec_digests import digests_of
-from plimsoll.status.reading import read, whole_status
+from plimsoll.app.reading.lessons import CommonLessons, contribution, lessons, remembered
+from plimsoll.app.reading.spec_digests import digests_of
 from plimsoll.app.watch.store import key_of
 from plimsoll.cli.cluster.teachers import Lessons, Taught, Teachers
 from plimsoll.cli.later import inference_deployments
 from plimsoll.cli.reading.files import title
 from plimsoll.cli.reading.observation_files import all_observations
+from plimsoll.decision.lessons import CommonLessons, contribution, lessons, remembered
+from plimsoll.decision.spec_digests import digests_of
 from plimsoll.domain.observations import Correction, Seen
 from plimsoll.domain.serving import Request
 from plimsoll.memory.calibration import corrections
+from plimsoll.status.reading import read, whole_status
 
 Body = Mapping[str, Any]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from plimsoll.api.v1alpha1 import InferenceDeploymentStatus
-from plimsoll.status.writing import document_of
 from plimsoll.app.review.values import Change, Place, Review
 from plimsoll.domain.units import format_price
+from plimsoll.status.writing import document_of
 
 
 def document(review: Review) -> dict[str, Any]:

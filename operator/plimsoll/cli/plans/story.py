@@ -15,13 +15,13 @@ from plimsoll.api.v1alpha1 import (
     PoolStatus,
     RebalancingStatus,
 )
-from plimsoll.status.reading import record_of, whole_status
-from plimsoll.status.values import split_of
 from plimsoll.cli.plans.tables import print_details
 from plimsoll.domain.units import GIB
 from plimsoll.placement.explain import place_words
 from plimsoll.placement.failed_moves import settings_words
 from plimsoll.rebalance.law.learning import CapacityReading, error_percent_text
+from plimsoll.status.reading import record_of, whole_status
+from plimsoll.status.values import split_of
 
 
 def print_story(console: Console, body: Mapping[str, Any]) -> None:

@@ -11,10 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from plimsoll.status.reading import read
 from plimsoll.cli.reading.files import read_text, title
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.observations import Observation, Seen
+from plimsoll.status.reading import read
 from plimsoll.status.rendering import observation_entry
 
 _KEY = "observations"

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from plimsoll.api.v1alpha1.status import Condition, InferenceDeploymentStatus, ObservationStatus, PoolStatus
-from plimsoll.status.reading import read, whole_status
-from plimsoll.status.values import split_of
 from plimsoll.console.views.figures import Figures, figures_of_status
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.times import from_rfc3339
+from plimsoll.status.reading import read, whole_status
+from plimsoll.status.values import split_of
 
 Body = Mapping[str, Any]
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from plimsoll.status.reading import read, whole_status
 from plimsoll.app.review.values import Verdict
 from plimsoll.console.views.deployment.candidates import Candidates, candidates_of
 from plimsoll.console.views.prices import dollars_of
@@ -16,6 +15,7 @@ from plimsoll.console.views.rows import row_of
 from plimsoll.console.views.words import split_words
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import Split
+from plimsoll.status.reading import read, whole_status
 
 Body = Mapping[str, Any]
 

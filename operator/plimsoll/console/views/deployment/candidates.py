@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from plimsoll.api.v1alpha1.status import InferenceDeploymentStatus, RejectionStatus
-from plimsoll.status.values import split_of
 from plimsoll.console.drawing.bar import Bar, bar_of
 from plimsoll.console.drawing.scale import common_scale
 from plimsoll.console.views.figures import Figures
@@ -21,6 +20,7 @@ from plimsoll.console.views.rows import Row
 from plimsoll.console.views.words import dollars, gib, signed_gib, split_words, times
 from plimsoll.domain.outcomes import Fit, Split
 from plimsoll.domain.reasons import Reason
+from plimsoll.status.values import split_of
 
 BAR_LENGTH = 230.0
 

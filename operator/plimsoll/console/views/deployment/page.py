@@ -14,8 +14,6 @@ from plimsoll.api.v1alpha1.status import (
     InferenceDeploymentStatus,
     PoolStatus,
 )
-from plimsoll.status.reading import read, whole_status
-from plimsoll.status.values import split_of
 from plimsoll.console.drawing.bar import Bar, bar_of
 from plimsoll.console.drawing.scale import common_scale
 from plimsoll.console.views.deployment.candidates import Candidates, ChosenToday, candidates_of, chosen_today
@@ -29,6 +27,8 @@ from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.spot import card_name
 from plimsoll.engines.registry import ENGINES
 from plimsoll.rebalance.law.learning import CapacityReading, error_percent_text
+from plimsoll.status.reading import read, whole_status
+from plimsoll.status.values import split_of
 
 Body = Mapping[str, Any]
 
