@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from plimsoll.app.reading.capacities import about_cache, silent_pools, told_now
-from plimsoll.app.reading.objects import Surroundings, pool_views
 
 from plimsoll.api.v1alpha1.status import PoolStatus
 from plimsoll.cli.plans import story

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
+from plimsoll.app.reading.gathering import surroundings_of
 from plimsoll.app.watch import pruning
 from plimsoll.app.watch.store import Body, Store
 from plimsoll.decision.surroundings import (
@@ -17,7 +18,6 @@ from plimsoll.decision.surroundings import (
     is_updating,
     pool_views,
     read_pools,
-    surroundings_of,
     wanted_replicas,
 )
 from plimsoll.domain.engine_failures import OF_NODE, StartFailure

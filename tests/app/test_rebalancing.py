@@ -6,9 +6,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-from plimsoll.app.live.rebalancing import Running, Standing, Turn, load_of, policy_of, take_turn
-from plimsoll.app.reading.capacities import observed_capacities, reported_tokens, told_now
-from plimsoll.app.reading.objects import Surroundings
 
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, InferenceDeploymentStatus, PoolStatus, RebalancingMode
 from plimsoll.decision.capacities import observed_capacities, reported_tokens, told_now

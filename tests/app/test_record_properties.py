@@ -6,10 +6,6 @@ from typing import Any
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from plimsoll.app.live.rebalancing import Standing
-from plimsoll.app.reading.capacities import observed_capacities, reported_tokens
-from plimsoll.app.reading.lessons import remembered
-from plimsoll.app.reading.objects import Surroundings, pool_views, read_pools, wanted_replicas
 
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
 from plimsoll.app.watch import pruning

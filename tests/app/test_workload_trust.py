@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
+from plimsoll.app.reading.gathering import MOST_COMPLAINTS, surroundings_of
 from plimsoll.app.watch import pruning
 from plimsoll.app.watch.store import Store
 from plimsoll.app.write.executor import is_ours
-from plimsoll.decision.surroundings import MOST_COMPLAINTS, Surroundings, read_pools, surroundings_of
+from plimsoll.decision.surroundings import Surroundings, read_pools
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import Split
 from plimsoll.render.names import DEPLOYMENT_LABEL, HASH_ANNOTATION, MANAGED_BY, POOL_ANNOTATION, POOL_LABEL

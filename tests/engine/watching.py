@@ -12,11 +12,8 @@ from urllib.parse import urlsplit
 
 import pytest
 import yaml
-from plimsoll.app.live.rebalancing import Running, Standing, load_of, policy_of, take_turn
-from plimsoll.app.reading.objects import Surroundings
 
 from plimsoll.adapters.prometheus import PrometheusSignals
-from plimsoll.adapters.readings import Reading
 from plimsoll.cli.planning import Planned
 from plimsoll.decision.surroundings import Surroundings
 from plimsoll.decision.turns import Running, Standing, load_of, policy_of, take_turn

@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plimsoll.app.reading.observations import failed_starts
-from plimsoll.app.reading.workload_trust import record_doubt, target_of
 from rich.console import Console
 
 from plimsoll.adapters.cluster import DEPLOYMENTS

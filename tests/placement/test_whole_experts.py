@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 
-from plimsoll.app.reading.workload_trust import target_of
 from rich.console import Console
 
 from plimsoll.adapters.highs import fleetwide

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from plimsoll.adapters.readings import Reading
-from plimsoll.app.reading.objects import Surroundings, is_updating
 from plimsoll.decision.surroundings import Surroundings, is_updating
 from plimsoll.domain.serving import ObservedCapacity, Request
 from plimsoll.placement.pools import Pool

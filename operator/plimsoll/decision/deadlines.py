@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from plimsoll.app.plan.case import Case
-from plimsoll.decision.surroundings import CERTAIN_SECONDS, ENDING_SECONDS
+from plimsoll.decision.outcome import Outcome
+from plimsoll.decision.planning import failed_of
+from plimsoll.decision.surroundings import CERTAIN_SECONDS, ENDING_SECONDS, Surroundings
 from plimsoll.domain.kubelet_rejections import ACCEPTED_SECONDS, tries_again_at
 from plimsoll.facts.cluster.pod_reading import PodFacts
 
@@ -16,29 +17,32 @@ _SLACK_SECONDS = 0.2
 """Added to each deadline: at the exact moment "older than" is not true yet."""
 
 
-def deadlines_of(case: Case, stranded_seconds: float, now: float) -> Iterator[float]:
+def deadlines_of(outcome: Outcome, stranded_seconds: float, now: float) -> Iterator[float]:
     """Yield the moments (POSIX seconds) at which this object must be planned again, including past ones."""
-    if any(pool.refused and not pool.promise_over for pool in case.pools):
+    placed, under_way, request = outcome.deployment.placed, outcome.under_way, outcome.deployment.asked.request
+    if any(pool.refused and not pool.promise_over for pool in placed.pools):
         yield now + PASSING_SECONDS
-    if case.coming.until is not None:
-        yield case.coming.until + _SLACK_SECONDS
-    if case.clock is not None:
-        yield case.clock.due + _SLACK_SECONDS
-    if case.retune is not None and case.retune_due is not None:
-        yield case.retune_due + _SLACK_SECONDS
-    yield from (due + _SLACK_SECONDS for _, due in case.updates_due)
-    yield from (failed.until + _SLACK_SECONDS for failed in case.failed)
-    rejecting = (case.around.rejecting(pool.name, pool.replicas, now, pool.target.avoids) for pool in case.pools)
+    if outcome.besides.coming.until is not None:
+        yield outcome.besides.coming.until + _SLACK_SECONDS
+    if placed.move is not None:
+        yield placed.move.due + _SLACK_SECONDS
+    if under_way.retune is not None and under_way.retune_due is not None:
+        yield under_way.retune_due + _SLACK_SECONDS
+    yield from (due + _SLACK_SECONDS for _, due in under_way.updates_due)
+    failed = placed.failed if request is None else failed_of(request, placed.failed)
+    yield from (each.until + _SLACK_SECONDS for each in failed)
+    around = placed.around
+    rejecting = (around.rejecting(pool.name, pool.replicas, now, pool.target.avoids) for pool in placed.pools)
     yield from (tries_again_at(rejections) + _SLACK_SECONDS for rejections in rejecting if rejections)
-    for pods in case.around.pods.values():
+    for pods in around.pods.values():
         for pod in pods:
-            yield from (due + _SLACK_SECONDS for due in _of_pod(case, pod, stranded_seconds))
+            yield from (due + _SLACK_SECONDS for due in _of_pod(around, pod, stranded_seconds))
 
 
-def _of_pod(case: Case, pod: PodFacts, stranded_seconds: float) -> Iterator[float]:
+def _of_pod(around: Surroundings, pod: PodFacts, stranded_seconds: float) -> Iterator[float]:
     if pod.unscheduled_since is not None:
         yield pod.unscheduled_since + stranded_seconds
-    if case.around.rejections and pod.bound_since is not None:
+    if around.rejections and pod.bound_since is not None:
         yield pod.bound_since + ACCEPTED_SECONDS
     if pod.failure is not None and pod.failure.is_of_place and pod.bound_since is not None:
         yield pod.bound_since + CERTAIN_SECONDS

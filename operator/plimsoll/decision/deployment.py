@@ -182,7 +182,7 @@ class People:
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """One InferenceDeployment: ``identity``, ``record`` (its status), what is ``asked``, what is ``placed``, and more.
+    """One InferenceDeployment: its ``identity``, its status as a ``record``, what is ``asked``, and what is ``placed``.
 
     ``is_faulty`` means that an earlier exception still stands: nothing of the deployment is changed.
     """
@@ -212,7 +212,7 @@ class Deployment:
 
     @property
     def is_judged(self) -> bool:
-        """Whether the placement was planned for this spec. If not, the plan replaces it; the live loop moves nothing."""
+        """Whether the placement was planned for this spec. If not, the plan replaces it, and nothing is moved."""
         return all(pool.generation == self.identity.generation for pool in self.placed.active)
 
     @property

@@ -15,7 +15,7 @@ from plimsoll.placement.memo import Memo
 from plimsoll.rebalance.signals.reading import Reading
 
 
-def observed(deployment: Deployment, reading: Reading | None, fleet: Fleet, memo: Memo) -> Observed:
+def observe(deployment: Deployment, reading: Reading | None, fleet: Fleet, memo: Memo) -> Observed:
     """Return what the engines of a deployment report about their memory, now and earlier."""
     record, around, identity = deployment.record, deployment.placed.around, deployment.identity
     request, pools, spec = deployment.asked.request, deployment.placed.pools, deployment.identity.digests.engine
@@ -40,7 +40,7 @@ def contribution_of(deployment: Deployment, found: Observed) -> Contribution:
     return contribution(deployment.key, spec, found.seen, teaches=deployment.asked.teaches)
 
 
-def ready(deployment: Deployment, found: Observed, common: CommonLessons, changed: ChangedRequests) -> Ready | None:
+def ready_of(deployment: Deployment, found: Observed, common: CommonLessons, changed: ChangedRequests) -> Ready | None:
     """Return a deployment with what engines taught, for the replicas that its live loop wants; None: it has no request.
 
     Args:

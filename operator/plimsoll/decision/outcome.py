@@ -83,12 +83,14 @@ class UnderWay:
         retune: the clock of a change of settings.
         retune_due: when the engines with these settings must serve, in POSIX seconds.
         updates_due: when the oldest new replica of each pool must serve.
+        late_updates: the pools in which it should serve by now.
         allowed_seconds: how long new replicas may take until they serve.
     """
 
     retune: RetuneClock | None = None
     retune_due: float | None = None
     updates_due: tuple[tuple[str, float], ...] = ()
+    late_updates: frozenset[str] = frozenset()
     allowed_seconds: float = 0.0
 
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from plimsoll.api.v1alpha1 import PoolStatus, RebalancingMode, ScaleOwner
-from plimsoll.app.reading.workload_trust import drain_of, target_of
-from plimsoll.app.watch.store import Body
 from plimsoll.domain.engine_failures import OF_NODE
 from plimsoll.domain.kubelet_rejections import (
     ACCEPTED_SECONDS,

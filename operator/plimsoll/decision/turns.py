@@ -13,10 +13,8 @@ from plimsoll.api.v1alpha1 import (
     ScaleOwner,
     WakeSignal,
 )
-from plimsoll.app.live.approving import Offered, approval_of, is_carried_out, is_change, offered_by
-from plimsoll.app.reading.objects import Surroundings
-from plimsoll.app.watch.scale_writes import LEAST_CHANGES
 from plimsoll.decision.approving import Offered, approval_of, is_carried_out, is_change, offered_by
+from plimsoll.decision.deployment import LEAST_CHANGES
 from plimsoll.decision.surroundings import Surroundings
 from plimsoll.domain.outcomes import MemoryEstimate
 from plimsoll.domain.proposals import Proposal

@@ -11,6 +11,7 @@ from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.node_groups import NodeGroup
 from plimsoll.facts.cluster.quota_reading import NamespaceQuotas
+from plimsoll.placement.move_clock import LEAST_SECONDS
 from plimsoll.rebalance.signals.reading import Reading
 
 
@@ -21,12 +22,14 @@ class ClusterSettings:
     Attributes:
         learns_from_others: whether an estimate is corrected by what engines of other namespaces report.
         rebalancing_suspended: whether the live loop decides nothing.
-        moves_per_hour: the most moves of all deployments in an hour; None: any number.
+        moves_per_hour: the most moves of all deployments in an hour.
+        move_seconds: the least time that new replicas have until they serve.
     """
 
     learns_from_others: bool = True
     rebalancing_suspended: bool = False
-    moves_per_hour: int | None = None
+    moves_per_hour: int = 12
+    move_seconds: float = LEAST_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
