@@ -77,8 +77,9 @@ AREAS = {
     "memory": Area(
         ("memory", "engines/vllm/memory"), ("tests/memory",), late=("tests/engines", "tests/laws/test_memory.py")
     ),
+    "decision": Area(("decision", "status"), ("tests/decision", "tests/app", "tests/render"), late=_LAWS),
     "loop": Area(
-        ("app", "status"),
+        ("app",),
         ("tests/app", "tests/render"),
         left_out=frozenset(
             {
