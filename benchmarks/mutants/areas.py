@@ -79,7 +79,7 @@ AREAS = {
     ),
     "loop": Area(
         ("app", "status"),
-        ("tests/app", "tests/render"),
+        ("tests/app", "tests/status"),
         left_out=frozenset(
             {
                 "executor", "fleet_file", "health", "leadership", "lease_times", "model_book",
@@ -91,9 +91,10 @@ AREAS = {
                 f"tests/app/test_{name}.py"
                 for name in (
                     "executor", "health", "leadership", "model_book", "model_book_hub", "prices", "relist", "shell",
-                    "store", "record_properties", "workload_trust_properties",
+                    "store", "workload_trust_properties",
                 )
             ),
+            "tests/status/test_record_properties.py",
             *_LAWS,
         ),
     ),

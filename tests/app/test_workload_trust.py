@@ -24,7 +24,7 @@ from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import Split
 from plimsoll.render.names import DEPLOYMENT_LABEL, HASH_ANNOTATION, MANAGED_BY, POOL_ANNOTATION, POOL_LABEL
 from plimsoll.status.reading import Record, read
-from tests.app.test_record_reading import ENTRY
+from tests.status.test_record_reading import ENTRY
 from tests.support.bodies import POOL, Body, inference_deployment_body, pod_body, service_manifest, workload_body
 from tests.support.tables import every_case
 

@@ -9,7 +9,11 @@ from pydantic import Field
 from plimsoll.api.v1alpha1.base import ApiModel, Bytes64
 
 
-class Condition(ApiModel):
+class StatusModel(ApiModel, strict=True):
+    """A part of the status. No value is converted: what another type was meant by, nobody knows."""
+
+
+class Condition(StatusModel):
     """One condition, as Kubernetes' ``metav1.Condition``."""
 
     type: Annotated[str, Field(max_length=316)] = Field(description="Type of the condition, in CamelCase.")
@@ -31,7 +35,7 @@ ENGINES = (
 )
 
 
-class ModelStatus(ApiModel):
+class ModelStatus(StatusModel):
     """Facts of the model."""
 
     architecture: str = Field(description="Architecture class of the configuration.")
@@ -43,7 +47,7 @@ class ModelStatus(ApiModel):
     kv_precision: str = Field(description="KV-cache precision in use.")
 
 
-class EstimateStatus(ApiModel):
+class EstimateStatus(StatusModel):
     """VRAM of one GPU of one replica, term by term, in bytes."""
 
     gpu_type: str = Field(description="GPU type that the estimate is for.")
@@ -100,7 +104,7 @@ class EstimateStatus(ApiModel):
     gib_per_gpu: str = Field(description="Need that the placement uses, in GiB, for the printer column.")
 
 
-class EngineSettingsStatus(ApiModel):
+class EngineSettingsStatus(StatusModel):
     """Engine flags decided with the placement."""
 
     max_model_len: int = Field(description="--max-model-len: longest request, in tokens.")
@@ -114,7 +118,7 @@ class EngineSettingsStatus(ApiModel):
     version: str = Field(description="Release of the engine whose memory law was used.")
 
 
-class PerformanceStatus(ApiModel):
+class PerformanceStatus(StatusModel):
     """The speed of one replica at the declared load, by the performance model."""
 
     tpot_milliseconds: int = Field(description="Time between two tokens of an answer.")
@@ -129,7 +133,7 @@ class PerformanceStatus(ApiModel):
     validated: bool = Field(description="Whether the model was tested against measurements on GPUs of this class.")
 
 
-class HostTermStatus(ApiModel):
+class HostTermStatus(StatusModel):
     """A part of the host memory of a pod."""
 
     name: str = Field(description="Name of the part, in camelCase.")
@@ -137,7 +141,7 @@ class HostTermStatus(ApiModel):
     detail: str = Field(description="How the bytes come about.")
 
 
-class HostStatus(ApiModel):
+class HostStatus(StatusModel):
     """Host memory and CPU of the pod of one replica."""
 
     cpu_millis: int = Field(description="CPU that the engine needs, in thousandths of a core.")
@@ -148,7 +152,7 @@ class HostStatus(ApiModel):
     terms: list[HostTermStatus] = Field(max_length=16, description="Parts of the memory.")
 
 
-class PlacementStatus(ApiModel):
+class PlacementStatus(StatusModel):
     """The decision."""
 
     gpu_type: str = Field(description="Chosen GPU type.")
@@ -183,7 +187,7 @@ class PlacementStatus(ApiModel):
     engine: EngineSettingsStatus = Field(description="Engine flags decided with the placement.")
 
 
-class SizeOptionStatus(ApiModel):
+class SizeOptionStatus(StatusModel):
     """One size that was compared."""
 
     replicas: int = Field(description="Number of replicas.")
@@ -195,7 +199,7 @@ class SizeOptionStatus(ApiModel):
     missing: int | None = Field(default=None, description="Replicas that would find no place.")
 
 
-class SizeStatus(ApiModel):
+class SizeStatus(StatusModel):
     """The size that was chosen for totalConcurrency. It stays until what the spec asks for changes."""
 
     replicas: int = Field(description="Chosen number of replicas.")
@@ -209,7 +213,7 @@ class SizeStatus(ApiModel):
     )
 
 
-class PoolStatus(ApiModel):
+class PoolStatus(StatusModel):
     """Replicas of one kind: a GPU type and a split. Normally one pool; two while a move or a spill-over lasts."""
 
     name: str = Field(description="Name of the pool; its Deployment is NAME-POOL.")
@@ -261,7 +265,7 @@ class PoolStatus(ApiModel):
     )
 
 
-class CandidateFiguresStatus(ApiModel):
+class CandidateFiguresStatus(StatusModel):
     """The figures that a candidate was judged by: VRAM of one GPU in bytes, and the price of one replica.
 
     A status has up to forty of them, so its fields have no bounds: checking these would take as long as reading them.
@@ -297,7 +301,7 @@ class CandidateFiguresStatus(ApiModel):
         return self.expected_bytes - self.weights_bytes - self.kv_cache_bytes - self.activations_bytes
 
 
-class RejectionStatus(ApiModel):
+class RejectionStatus(StatusModel):
     """A GPU type and split that was rejected."""
 
     gpu_type: str = Field(description="Rejected GPU type.")
@@ -312,14 +316,14 @@ class RejectionStatus(ApiModel):
     )
 
 
-class RemedyStatus(ApiModel):
+class RemedyStatus(StatusModel):
     """A change that would make it fit."""
 
     kind: str = Field(description="Field to change, as one CamelCase word for programs.")
     message: str = Field(description="Change with its figure, as text for people.")
 
 
-class SuggestionStatus(ApiModel):
+class SuggestionStatus(StatusModel):
     """A change that would make the placement cheaper. It is never made by itself."""
 
     kind: str = Field(description="Change, as one CamelCase word for programs.")
@@ -330,7 +334,7 @@ class SuggestionStatus(ApiModel):
     tpot_milliseconds: int | None = Field(default=None, description="Time between two tokens of an answer after it.")
 
 
-class TooSmallStatus(ApiModel):
+class TooSmallStatus(StatusModel):
     """A placement whose engine got less KV cache than declared."""
 
     gpu_type: str = Field(description="GPU type of the engine.")
@@ -344,7 +348,7 @@ class TooSmallStatus(ApiModel):
     )
 
 
-class ObservationStatus(ApiModel):
+class ObservationStatus(StatusModel):
     """The memory that an engine reported at its start. Later estimates of engines of this kind use it."""
 
     model: str = Field(description="Model that the engine served.")
@@ -374,7 +378,7 @@ class ObservationStatus(ApiModel):
     release: str = Field(description="Release of the operator that made the prediction.")
 
 
-class RehomingStatus(ApiModel):
+class RehomingStatus(StatusModel):
     """A placement, or a single node, that replicas left because their pods could not run there."""
 
     gpu_type: str = Field(description="GPU type that was left.")
@@ -391,7 +395,7 @@ class RehomingStatus(ApiModel):
     )
 
 
-class MoveStatus(ApiModel):
+class MoveStatus(StatusModel):
     """A move that is under way: new pools are to replace old ones."""
 
     pools: list[Annotated[str, Field(max_length=128)]] = Field(max_length=64, description="New pools.")
@@ -407,7 +411,7 @@ class MoveStatus(ApiModel):
     )
 
 
-class EarlierSettingsStatus(ApiModel):
+class EarlierSettingsStatus(StatusModel):
     """Settings of a pool's engines that served before the live loop changed them."""
 
     name: Annotated[str, Field(max_length=128)] = Field(description="Pool.")
@@ -421,7 +425,7 @@ class EarlierSettingsStatus(ApiModel):
     )
 
 
-class RetuneStatus(ApiModel):
+class RetuneStatus(StatusModel):
     """A change of engine settings by the live loop that is under way: engines start again one after another."""
 
     pools: list[EarlierSettingsStatus] = Field(
@@ -442,7 +446,7 @@ class RetuneStatus(ApiModel):
     )
 
 
-class FailedMoveStatus(ApiModel):
+class FailedMoveStatus(StatusModel):
     """A placement, or engine settings at a placement, whose replicas did not serve in time."""
 
     gpu_type: str = Field(description="GPU type of the failed replicas.")
@@ -475,14 +479,14 @@ class FailedMoveStatus(ApiModel):
     )
 
 
-class ProposalStatus(ApiModel):
+class ProposalStatus(StatusModel):
     """A change of other deployments that would make room for this one. Nothing carries it out."""
 
     reason: str = Field(description="Reason, as one CamelCase word for programs.")
     message: str = Field(description="Change with its figures, as text for people.")
 
 
-class DecisionStatus(ApiModel):
+class DecisionStatus(StatusModel):
     """A decision about the pools of this object."""
 
     id: str = Field(description="Name of the decision.")
@@ -496,7 +500,7 @@ class DecisionStatus(ApiModel):
     )
 
 
-class ChangeStatus(ApiModel):
+class ChangeStatus(StatusModel):
     """One change that the live loop made."""
 
     at: Annotated[str, Field(json_schema_extra={"format": "date-time"})] = Field(description="Time of the change.")
@@ -505,14 +509,14 @@ class ChangeStatus(ApiModel):
     replicas: int | None = Field(default=None, description="Replicas that were wanted from then on.")
 
 
-class LearnedElsewhereStatus(ApiModel):
+class LearnedElsewhereStatus(StatusModel):
     """Figures that were learned of a pool that the replicas left."""
 
     pool: str = Field(description="Pool that was left.")
     token_time_percent: int = Field(description="Measured time per token, in percent of the performance model's.")
 
 
-class LearnedStatus(ApiModel):
+class LearnedStatus(StatusModel):
     """Figures that the live loop learned of the replicas of one pool. Small differences are not written."""
 
     pool: str = Field(description="Pool whose replicas were measured.")
@@ -531,7 +535,7 @@ class LearnedStatus(ApiModel):
     )
 
 
-class RejectedProposalStatus(ApiModel):
+class RejectedProposalStatus(StatusModel):
     """A proposal that somebody rejected. It is not made again while the entry holds."""
 
     proposal: str = Field(description="Id of the proposal.")
@@ -543,7 +547,7 @@ class RejectedProposalStatus(ApiModel):
     generation: int = Field(description="Generation of the spec that the rejection is about.")
 
 
-class RebalancingStatus(ApiModel):
+class RebalancingStatus(StatusModel):
     """The live loop's decision and proposal. Live figures are in the metrics."""
 
     decision: str = Field(description="Keep, AddReplica, RemoveReplica, Retune, Move or Wait.")
@@ -590,7 +594,7 @@ class RebalancingStatus(ApiModel):
     )
 
 
-class ImagePlatformsStatus(ApiModel):
+class ImagePlatformsStatus(StatusModel):
     """The platforms of an image that is not the release's own, where nobody declares them. What serves keeps them."""
 
     reference: str = Field(description="The image.")
@@ -608,7 +612,7 @@ class ImagePlatformsStatus(ApiModel):
     )
 
 
-class InferenceDeploymentStatus(ApiModel):
+class InferenceDeploymentStatus(StatusModel):
     """The operator's decision with its reasons, and what runs.
 
     It has no names of pods: pods come and go far more often than decisions do, and every change of a status is a write

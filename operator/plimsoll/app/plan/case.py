@@ -55,11 +55,10 @@ from plimsoll.rebalance.state.memory import Learned
 from plimsoll.render.left_out import NOTHING_COMES, Coming
 from plimsoll.render.objects import deployment, disruption_budget, service
 from plimsoll.render.placement_proposals import Owner
-from plimsoll.status.decisions import DecisionNote
+from plimsoll.status.decisions import DecisionNote, decision_of
 from plimsoll.status.decisions import remembered as remembered_decisions
 from plimsoll.status.reading import Record, record_of
 from plimsoll.status.report import Problem, Report
-from plimsoll.status.values import decision_of
 
 
 @dataclass(slots=True)

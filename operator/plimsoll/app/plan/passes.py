@@ -109,9 +109,10 @@ from plimsoll.placement.waking_nodes import Waker
 from plimsoll.rebalance.figures import LiveFigures
 from plimsoll.rebalance.signals.metrics import SignalState
 from plimsoll.render.left_out import NewNodes, left_out_sentence
+from plimsoll.status.loop import answered_of
+from plimsoll.status.observations import recorded_platforms
 from plimsoll.status.reading import Record, with_status
 from plimsoll.status.report import Problem
-from plimsoll.status.values import answered_of, recorded_platforms
 from plimsoll.status.writing import document_of, new_status
 
 logger = logging.getLogger("plimsoll.passes")

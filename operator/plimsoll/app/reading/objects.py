@@ -28,7 +28,7 @@ from plimsoll.facts.cluster.pod_reading import PodFacts, read_pod
 from plimsoll.facts.cluster.scheduler_words import Obstacle, chief_obstacle, may_go_elsewhere, obstacle_words
 from plimsoll.placement.pools import Pool, PoolState
 from plimsoll.render.names import DEPLOYMENT_LABEL, POOL_LABEL, workload_name
-from plimsoll.status.doubts import MOST_REPLICAS
+from plimsoll.status.places import MOST_REPLICAS
 from plimsoll.status.reading import Record, record_of
 from plimsoll.status.report import PoolView
 

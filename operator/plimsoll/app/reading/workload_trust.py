@@ -20,8 +20,7 @@ from plimsoll.render.names import (
     POOL_LABEL,
     workload_name,
 )
-from plimsoll.status.doubts import drain_doubt, place_doubt, split_doubt
-from plimsoll.status.values import target_from
+from plimsoll.status.places import drain_doubt, place_doubt, split_doubt, target_from
 
 
 def is_adoptable(body: Body, name: str) -> bool:

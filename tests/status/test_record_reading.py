@@ -22,8 +22,8 @@ from plimsoll.placement.rehoming import Rehoming
 from plimsoll.placement.retune_clock import EarlierSettings, RetuneClock
 from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
 from plimsoll.rebalance.state.memory import Learned
+from plimsoll.status.places import split_of
 from plimsoll.status.reading import Record, read, record_of, whole_status, with_status
-from plimsoll.status.values import split_of
 from plimsoll.status.writing import document_of
 from tests.support.bodies import POOL, inference_deployment_body
 from tests.support.tables import every_case
