@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from plimsoll import __version__
 from plimsoll.api.bounds import MOST_CONCURRENCY
 from plimsoll.api.v1alpha1.base import LARGEST_BOUND
-from plimsoll.api.v1alpha1.status import RehomingStatus, StatusModel
+from plimsoll.api.v1alpha1.status import PoolStatus, RehomingStatus, StatusModel
 from plimsoll.domain.gpus import CapacityType
 from plimsoll.domain.observations import EngineKind, Observation, Witness
 from plimsoll.domain.outcomes import Split, Target
@@ -39,8 +39,8 @@ from plimsoll.status.writing import document_of
 from tests.support.tables import examples
 
 MODULES: tuple[ModuleType, ...] = (decisions, loop, moves, observations, places, rendering)
-FORMS: Mapping[str, Form[Any, Any]] = {
-    name: each for module in MODULES for name, each in vars(module).items() if isinstance(each, Form)
+FORMS: Mapping[str, Form[Any]] = {
+    name: each for module in MODULES for name, each in vars(module).items() if isinstance(each, Form) and each.entry
 }
 
 Drawn = dict[str, st.SearchStrategy[Any]]
@@ -227,9 +227,10 @@ def test_what_is_written_is_read_back(name: str) -> None:
     @settings(max_examples=examples(40), deadline=None)
     def check(drawn: dict[str, Any]) -> None:
         value = value_of(name, drawn)
-        entry = form.entry(value, **BESIDE.get(name, {}))
+        assert form.entry is not None
+        entry = form.entry(**form.fields(value, **BESIDE.get(name, {})))
         sent = json.loads(json.dumps(document_of(entry)))
-        read = form.read(type(entry).model_validate(sent, strict=True, by_alias=True, by_name=False))
+        read = form.read(form.entry.model_validate(sent, strict=True, by_alias=True, by_name=False))
         assert (read, repr(read)) == (value, repr(value))
 
     check()
@@ -270,7 +271,7 @@ def test_a_description_that_forgets_a_field_is_an_error(
 def test_what_is_not_kept_has_its_default() -> None:
     target = Target("l4-24gb", Split(1), ("a", "b"), "nvidia.com/gpu")
     pool = Pool("l4-24gb-tp1", target, PoolState.ACTIVE, 1, 2, ready=2, stuck=1)
-    read = places.POOL.read(places.POOL.entry(pool, ready_replicas=2))
+    read = places.POOL.read(PoolStatus(**places.POOL.fields(pool, ready_replicas=2)))
     assert read == replace(pool, ready=0, stuck=0)
 
 

@@ -1,8 +1,8 @@
 """One description of how a value of the core stands in a status: it writes the value, and reads it back.
 
-A :class:`Field` describes one attribute of a value, and a :class:`Group` all attributes of a dataclass. A :class:`Form`
-is a group that is an entry of its own. An attribute that no description names stands in the field of its own name. An
-attribute, or a field of an entry, that is forgotten is an error when the module is imported.
+A :class:`Form` describes a dataclass, attribute by attribute: a :class:`Field` or a :class:`Spread` for each. An
+attribute that no description names is the same in the field of its own name. An attribute, or a field of an entry, that
+is forgotten is an error when the module is imported.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from typing import Any, Generic, TypeVar
 
 from pydantic.alias_generators import to_camel
 
-from plimsoll.api.v1alpha1.base import LARGEST_BOUND, ApiModel
+from plimsoll.api.v1alpha1.base import LARGEST_BOUND
+from plimsoll.api.v1alpha1.status import StatusModel
 from plimsoll.domain.times import from_rfc3339, to_rfc3339
 
 Value = TypeVar("Value")
-Entry = TypeVar("Entry", bound=ApiModel)
 Fields = dict[str, Any]
+"""The fields of an entry by their names in Python."""
 
 BEYOND = f"a number is beyond {LARGEST_BOUND}"
 
@@ -42,15 +43,10 @@ class Field:
     to_field: Callable[[Any], Any] | None = None
     to_attribute: Callable[[Any], Any] | None = None
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The field alone."""
-        return (self.name,)
-
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """An attribute in several fields: ``fields`` gives them by name, and ``read`` makes it of a validated entry.
+    """An attribute in several fields of an entry, which ``fields`` makes of it, and ``read`` makes it of.
 
     ``read`` raises :class:`Unusable`.
     """
@@ -60,44 +56,50 @@ class Spread:
     read: Callable[[Any], Any]
 
 
-class Group(Generic[Value]):
-    """The description of a value whose attributes stand in an entry together with others.
+class Form(Generic[Value]):
+    """The description of a value: an ``entry`` of its own, or without one an attribute that stands in others' fields.
 
-    Attributes that are ``unkept`` are not written: what is read has their defaults. ``doubt`` says what is wrong with a
-    value that was read; empty where it holds together.
+    Attributes that are ``unkept`` are not written: what is read has their defaults. ``beside`` are fields of the entry
+    in which no attribute stands. ``doubt`` says what is wrong with a value that was read; empty if nothing is.
     """
 
     def __init__(
         self,
         kind: type[Value],
+        entry: type[StatusModel] | None = None,
         /,
         *,
         unkept: Iterable[str] = (),
-        doubt: Callable[[Value], str] | None = None,
-        **parts: Field | Spread | Group[Any],
+        beside: Iterable[str] = (),
+        doubt: Callable[[Value], str] = lambda _: "",
+        **parts: Field | Spread | Form[Any],
     ) -> None:
         attributes = [each.name for each in dataclasses.fields(kind)]  # type: ignore[arg-type]
-        if unknown := {*parts, *unkept} - set(attributes):
-            raise TypeError(f"{kind.__name__} has no {', '.join(sorted(unknown))}")
-        all_parts = {each: parts.get(each) or Field(each) for each in attributes if each not in unkept}
-        self.kind, self.attributes = kind, tuple(all_parts)
-        self.names: tuple[str, ...] = tuple(name for each in all_parts.values() for name in each.names)
+        odd = {*parts, *unkept} - set(attributes)
+        described = {each: parts.get(each) or Field(each) for each in attributes if each not in unkept}
+        single = {name: each for name, each in described.items() if isinstance(each, Field)}
+        self._spread = {name: each for name, each in described.items() if not isinstance(each, Field)}
+        self._writers = [(each.name, attrgetter(name), each.to_field) for name, each in single.items()]
+        self._readers = [(name, attrgetter(each.name), each.to_attribute) for name, each in single.items()]
         self._doubt = doubt
-        single = [(attribute, each) for attribute, each in all_parts.items() if isinstance(each, Field)]
-        self._writers = [(each.name, attrgetter(attribute), each.to_field) for attribute, each in single]
-        self._readers = [(attribute, attrgetter(each.name), each.to_attribute) for attribute, each in single]
-        self._spread = [(name, each) for name, each in all_parts.items() if not isinstance(each, Field)]
+        self.kind, self.entry, self.attributes = kind, entry, tuple(described)
+        self.names: list[str] = [each.name for each in single.values()]
+        self.names += [name for each in self._spread.values() for name in each.names]
+        if entry is not None and sorted((*self.names, *beside)) != sorted(entry.model_fields):
+            odd |= {*self.names, *beside} ^ set(entry.model_fields) or {"a field that is named twice"}
+        if odd:
+            raise TypeError(f"The description of {kind.__name__} is wrong about {', '.join(sorted(odd))}")
 
     def fields(self, value: Value, **beside: object) -> Fields:
-        """Return the fields of an entry with the value and what stands ``beside`` it, by their names in Python."""
+        """Return the fields of an entry with the value and what stands ``beside`` it."""
         for name, get, convert in self._writers:
             beside[name] = get(value) if convert is None else convert(get(value))
-        for attribute, spread in self._spread:
+        for attribute, spread in self._spread.items():
             beside |= spread.fields(getattr(value, attribute))
         return beside
 
     def read(self, entry: Any) -> Value:
-        """Make the value of an entry.
+        """Make the value of a validated entry.
 
         Raises:
             Unusable: the fields have the right types, and no value can be made of them.
@@ -105,41 +107,19 @@ class Group(Generic[Value]):
         found: Fields = {}
         for attribute, get, convert in self._readers:
             found[attribute] = get(entry) if convert is None else convert(get(entry))
-        for attribute, spread in self._spread:
+        for attribute, spread in self._spread.items():
             found[attribute] = spread.read(entry)
         value = self.kind(**found)
-        if self._doubt is not None and (wrong := self._doubt(value)):
+        if wrong := self._doubt(value):
             raise Unusable(wrong)
         return value
 
-
-class Form(Group[Value], Generic[Value, Entry]):
-    """The description of a value that is an entry of its own. ``beside`` are fields that no attribute stands in."""
-
-    def __init__(
-        self,
-        kind: type[Value],
-        entry: type[Entry],
-        /,
-        *,
-        beside: Iterable[str] = (),
-        unkept: Iterable[str] = (),
-        doubt: Callable[[Value], str] | None = None,
-        **parts: Field | Spread | Group[Any],
-    ) -> None:
-        super().__init__(kind, unkept=unkept, doubt=doubt, **parts)
-        if sorted((*self.names, *beside)) != sorted(entry.model_fields):
-            odd = {*self.names, *beside} ^ set(entry.model_fields)
-            raise TypeError(f"{kind.__name__} and {entry.__name__} differ in {', '.join(sorted(odd))}")
-        self._entry = entry
-
-    def entry(self, value: Value, **beside: object) -> Entry:
-        """Return the value as an entry, with the fields ``beside`` it.
-
-        Raises:
-            ValidationError: the value does not fit the API's model.
-        """
-        return self._entry(**self.fields(value, **beside))
+    def usable(self, entry: Any) -> Value | None:
+        """Make the value of an entry; None where there is none, or where it cannot be used."""
+        try:
+            return None if entry is None else self.read(entry)
+        except Unusable:
+            return None
 
 
 # Attributes in one field
@@ -194,35 +174,29 @@ def listed(name: str) -> Field:
     return Field(name, list, lambda values: tuple(values or ()))
 
 
-def entries(name: str, form: Group[Any], *, most: int = 0, all_or_none: bool = False) -> Field:
-    """A tuple of values, of which the last ``most`` are written.
+def part(name: str, form: Form[Any]) -> Field:
+    """A value that may be None. One that cannot be used is None."""
+    return Field(name, lambda value: None if value is None else form.fields(value), form.usable)
 
-    An entry that cannot be used is left out. With ``all_or_none``, nothing can be used then.
-    """
-    read = form.read if all_or_none else partial(_usable, form)
+
+def entries(name: str, form: Form[Any], *, most: int = 0) -> Field:
+    """A tuple of values, of which the last ``most`` are written. An entry that cannot be used is left out."""
 
     def to_attribute(found: Iterable[Any] | None) -> tuple[Any, ...]:
-        return tuple(value for each in found or () if (value := read(each)) is not None)
+        return tuple(value for each in found or () if (value := form.usable(each)) is not None)
 
-    return Field(name, lambda values: [form.fields(each) for each in values[-most:]], to_attribute)
-
-
-def part(name: str, form: Group[Any]) -> Field:
-    """A value that may be None. One that cannot be used is None."""
-    return Field(
-        name,
-        lambda value: None if value is None else form.fields(value),
-        lambda entry: None if entry is None else _usable(form, entry),
-    )
+    return Field(name, partial(_written, form, most), to_attribute)
 
 
-def _usable(form: Group[Value], entry: Any) -> Value | None:
-    try:
-        return form.read(entry)
-    except Unusable:
-        return None
+def all_entries(name: str, form: Form[Any]) -> Field:
+    """A tuple of values. If one cannot be used, nothing beside it can."""
+    return Field(name, partial(_written, form, 0), lambda found: tuple(map(form.read, found or ())))
 
 
-def is_beyond(entry: ApiModel) -> bool:
+def _written(form: Form[Any], most: int, values: tuple[Any, ...]) -> list[Fields]:
+    return [form.fields(each) for each in values[-most:]]
+
+
+def is_beyond(entry: StatusModel) -> bool:
     """Whether a number of an entry is beyond what the API server and all readers of JSON keep as it is."""
     return any(abs(value) > LARGEST_BOUND for value in vars(entry).values() if isinstance(value, int))

@@ -11,7 +11,6 @@ from plimsoll.rebalance.state.memory import MOST_WRONG, Learned
 from plimsoll.status.forms import (
     Field,
     Form,
-    Group,
     Unusable,
     entries,
     listed,
@@ -70,7 +69,7 @@ LEARNED = Form(
 
 REFUSAL = Form(Refusal, RejectedProposalStatus, reason=unless("reason", ""), until=time("until"))
 
-ANSWERED = Group(AnsweredProposals, refusals=entries("rejected", REFUSAL), carried_out=listed("carried_out"))
+ANSWERED = Form(AnsweredProposals, refusals=entries("rejected", REFUSAL), carried_out=listed("carried_out"))
 
 REBALANCING = Form(
     RebalancingReport,

@@ -7,7 +7,7 @@ from plimsoll.domain.times import to_rfc3339
 from plimsoll.placement.failed_moves import MOST_TIMES, Delay, FailedMove, pause_seconds
 from plimsoll.placement.move_clock import LONGEST_SECONDS, MOST_EXTENSIONS, MoveClock
 from plimsoll.placement.retune_clock import EarlierSettings, RetuneClock
-from plimsoll.status.forms import Field, Form, Group, entries, listed, number, time, unless
+from plimsoll.status.forms import Field, Form, all_entries, listed, number, time, unless
 from plimsoll.status.places import SETTINGS, SPLIT
 
 
@@ -38,7 +38,7 @@ FAILED_MOVE = Form(
     at=time("at"),
     until=time("until"),
     times=number("times", 1, MOST_TIMES),
-    delay=Group(Delay),
+    delay=Form(Delay),
     sequences=SETTINGS["max_sequences"],
     batched_tokens=SETTINGS["batched_tokens"],
     doubt=_failed_doubt,
@@ -58,7 +58,7 @@ RETUNE = Form(
     RetuneClock,
     RetuneStatus,
     beside=("due_at",),
-    before=entries("pools", EARLIER, all_or_none=True),
+    before=all_entries("pools", EARLIER),
     began=time("began_at"),
     each=number("replica_seconds", 1, LONGEST_SECONDS),
 )

@@ -9,7 +9,7 @@ from plimsoll.domain.observations import EngineKind, Observation, Seen, Witness
 from plimsoll.domain.platforms import LINUX, ImagePlatforms, PlatformSource
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.versions import EngineVersion
-from plimsoll.status.forms import Field, Form, Group, Unusable, unless, word
+from plimsoll.status.forms import Field, Form, Unusable, unless, word
 from plimsoll.status.places import SPLIT
 
 
@@ -29,9 +29,9 @@ SEEN = Form(
     Seen,
     ObservationStatus,
     beside=("release",),
-    observation=Group(
+    observation=Form(
         Observation,
-        kind=Group(
+        kind=Form(
             EngineKind,
             precision=word("precision", Precision),
             kv_precision=word("kv_precision", KvPrecision),
@@ -51,7 +51,7 @@ SEEN = Form(
 
 def observation_entry(seen: Seen) -> ObservationStatus:
     """Return an observation of this release as an entry of ``status.observations``."""
-    return SEEN.entry(seen, release=__version__)
+    return ObservationStatus(**SEEN.fields(seen, release=__version__))
 
 
 PLATFORMS = Form(

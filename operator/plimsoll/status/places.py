@@ -150,7 +150,7 @@ def _is_label(value: object) -> bool:
 
 
 def _target_fields(target: Target) -> Fields:
-    return {**place_fields(target), "resource": target.resource}
+    return place_fields(target) | {"resource": target.resource}
 
 
 def _read_target(entry: PoolStatus) -> Target:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import NoneType
-from typing import Any, NamedTuple, get_args, get_origin
+from typing import Any, get_args, get_origin
 
 from pydantic import ValidationError
 
@@ -88,24 +88,18 @@ def read(raw: Any) -> Record:
         return Record()
     if not isinstance(raw, Mapping):
         return Record(complaints=("status is ignored: it is no mapping",))
-    reader = _Reader(raw, [])
-    parts = {name: reader.part(name) for name in _PARTS}
-    values = {name: part.values for name, part in parts.items()}
-    loop, placement = values["rebalancing"], parts["placement"].shown
-    failed = tuple(values["failed_moves"])
+    complaints: list[str] = []
+    parts = {name: part.read(raw, complaints) for name, part in _PARTS.items()}
+    values = {name: value for name, (_, value) in parts.items()}
+    loop, placement, failed = values["rebalancing"], parts["placement"][0], values["failed_moves"]
     return Record(
         raw,
-        InferenceDeploymentStatus.model_construct(**{name: parts[name].shown for name in _DECIDED_FROM}),
-        pools=tuple(values["pools"]),
-        rehomings=tuple(values["rehomings"]),
-        observations=tuple(values["observations"]),
-        move=values["move"],
-        retune=values["retune"],
-        failed_moves=failed,
+        InferenceDeploymentStatus.model_construct(**{name: parts[name][0] for name in _DECIDED_FROM}),
+        **{name: values[name] for name in ("pools", "rehomings", "move", "retune", "failed_moves", "observations")},
         history=_history(() if loop is None else loop.changes, failed),
         learned=None if loop is None else loop.learned,
         max_sequences=None if placement is None else placement.engine.max_num_seqs,
-        complaints=tuple(reader.complaints),
+        complaints=tuple(complaints),
         lost_pools=isinstance(raw.get("pools"), list) and len(values["pools"]) < len(raw["pools"]),
     )
 
@@ -125,8 +119,10 @@ def shown_parts(record: Record, names: Iterable[str] = tuple(InferenceDeployment
 
     Those that no decision is made from are read anew.
     """
-    reader = _Reader(record.raw, [])
-    return {name: getattr(record.status, name) if name in _DECIDED_FROM else reader.part(name).shown for name in names}
+    return {
+        name: getattr(record.status, name) if name in _DECIDED_FROM else _PARTS[name].read(record.raw, [])[0]
+        for name in names
+    }
 
 
 def whole_status(record: Record) -> InferenceDeploymentStatus:
@@ -134,7 +130,7 @@ def whole_status(record: Record) -> InferenceDeploymentStatus:
     return InferenceDeploymentStatus.model_construct(**shown_parts(record))
 
 
-_FORMS: Mapping[str, Form[Any, Any]] = {
+_FORMS: Mapping[str, Form[Any]] = {
     "size": SIZE,
     "pools": POOL,
     "too_small": TOO_SMALL,
@@ -145,100 +141,74 @@ _FORMS: Mapping[str, Form[Any, Any]] = {
     "failed_moves": FAILED_MOVE,
     "rebalancing": REBALANCING,
 }
-"""The parts that values are made of. All others are shown as they are."""
+"""The parts that values are made of. All others are shown as they are. An observation of another release is shown only:
+that release predicted with another memory law."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
-    """A field of the status: its name in JSON, its type or that of its entries, and whether these are a list.
-
-    It ``is_plain`` where it is a number or a text. ``form`` makes its value; None where it is only shown.
-    """
+class _Part:
+    """A field of the status: its name in JSON, its type or that of its entries, and what makes values of them."""
 
     name: str
-    type: type[Any]
+    kind: type[Any]
     is_list: bool
-    is_plain: bool
-    form: Form[Any, Any] | None
+    form: Form[Any] | None
 
+    def read(self, status: Body, complaints: list[str]) -> tuple[Any, Any]:
+        """The field as it is shown, and the value or the values that decisions are made from.
 
-def _kind(name: str) -> _Kind:
-    described = InferenceDeploymentStatus.model_fields[name]
-    (found,) = (each for each in get_args(described.annotation) if each is not NoneType)
-    is_list = get_origin(found) is list
-    kind = get_args(found)[0] if is_list else found
-    return _Kind(described.alias or name, kind, is_list, kind in (int, str), _FORMS.get(name))
-
-
-_PARTS: Mapping[str, _Kind] = {name: _kind(name) for name in InferenceDeploymentStatus.model_fields}
-"""The fields of the status in the order of the complaints."""
-
-
-class _Part(NamedTuple):
-    """A field as it is shown, and the value or the values that decisions are made from."""
-
-    shown: Any
-    values: Any = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Reader:
-    raw: Body
-    complaints: list[str]
-
-    def part(self, name: str) -> _Part:
-        """Read one field. Numbers and texts are shown, not used to decide: a wrong one is just left out."""
-        kind = _PARTS[name]
-        raw = self.raw.get(kind.name)
-        if kind.is_list:
-            return self._entries(kind, raw)
-        if kind.is_plain:
-            return _Part(raw if type(raw) is kind.type else None)
-        try:
-            return _Part(None) if raw is None else _Part(*_read(raw, kind))
-        except Unusable as error:
-            self.complaints.append(f"status.{kind.name} is ignored: {error}")
-            return _Part(None)
-
-    def _entries(self, kind: _Kind, raw: Any) -> _Part:
-        entries: list[Any] = []
-        values: list[Any] = []
-        if raw is not None and not isinstance(raw, list):
-            self.complaints.append(f"status.{kind.name} is ignored: it is no list")
+        Numbers and texts are shown, not used to decide: a wrong one is just left out.
+        """
+        raw = status.get(self.name)
+        if self.kind in (int, str):
+            return (raw if type(raw) is self.kind else None), None
+        if self.is_list and raw is not None and not isinstance(raw, list):
+            complaints.append(f"status.{self.name} is ignored: it is no list")
             raw = None
-        for index, each in enumerate(raw or ()):
+        if raw is None:
+            return ([], ()) if self.is_list else (None, None)
+        found: list[tuple[Any, Any]] = []
+        for index, each in enumerate(raw if self.is_list else (raw,)):
             try:
-                entry, value = _read(each, kind, values)
+                found.append(self._entry(each, found))
             except Unusable as error:
-                self.complaints.append(f"status.{kind.name}[{index}] is ignored: {error}")
-                continue
-            entries.append(entry)
-            if value is not None:
-                values.append(value)
-        return _Part(entries, values)
+                place = f"{self.name}[{index}]" if self.is_list else self.name
+                complaints.append(f"status.{place} is ignored: {error}")
+        if not self.is_list:
+            return found[0] if found else (None, None)
+        return [entry for entry, _ in found], tuple(value for _, value in found if value is not None)
+
+    def _entry(self, raw: Any, earlier: Iterable[tuple[Any, Any]]) -> tuple[Any, Any]:
+        """An entry after ``earlier`` ones, and its value. Fields that a later release may have added are ignored.
+
+        Raises:
+            Unusable: the reason why it is unusable.
+        """
+        if not isinstance(raw, Mapping):
+            raise Unusable("it is no mapping")
+        try:
+            entry = self.kind.model_validate(raw, strict=True, extra="ignore", by_alias=True, by_name=False)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            raise Unusable(f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}") from error
+        if is_beyond(entry):
+            raise Unusable(BEYOND)
+        is_foreign = self.form is SEEN and entry.release != __version__
+        value = None if self.form is None or is_foreign else self.form.read(entry)
+        if self.form is POOL and any(entry.name == other.name for other, _ in earlier):
+            raise Unusable("another entry has the same name")
+        return entry, value
 
 
-def _read(raw: Any, kind: _Kind, earlier: Iterable[Any] = ()) -> tuple[Any, Any]:
-    """The entry and its value, after the values of ``earlier`` entries. Fields of a later release are ignored.
+def _part(name: str) -> _Part:
+    described = InferenceDeploymentStatus.model_fields[name]
+    (kind,) = (each for each in get_args(described.annotation) if each is not NoneType)
+    is_list = get_origin(kind) is list
+    return _Part(described.alias or name, get_args(kind)[0] if is_list else kind, is_list, _FORMS.get(name))
 
-    Raises:
-        Unusable: the reason why it is unusable.
-    """
-    if not isinstance(raw, Mapping):
-        raise Unusable("it is no mapping")
-    try:
-        entry = kind.type.model_validate(raw, strict=True, extra="ignore", by_alias=True, by_name=False)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        raise Unusable(f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}") from error
-    if is_beyond(entry):
-        raise Unusable(BEYOND)
-    is_foreign = kind.form is SEEN and entry.release != __version__
-    value = None if kind.form is None or is_foreign else kind.form.read(entry)
-    if isinstance(value, Pool) and any(value.name == other.name for other in earlier):
-        raise Unusable("another entry has the same name")
-    return entry, value
 
+_PARTS: Mapping[str, _Part] = {name: _part(name) for name in InferenceDeploymentStatus.model_fields}
+"""The fields of the status in the order of the complaints."""
 
 _DECIDED_FROM = (
     "conditions",
