@@ -24,6 +24,7 @@ from plimsoll.app.faults import Faults
 from plimsoll.app.live.signal_watch import LiveSignals
 from plimsoll.app.lookups.model_book import ModelBook
 from plimsoll.app.plan.passes import Passes, PassResult
+from plimsoll.app.reading.deployments import DeploymentReader
 from plimsoll.app.settings import Settings
 from plimsoll.app.watch.prices import PriceList
 from plimsoll.app.watch.store import Store
@@ -41,25 +42,24 @@ async def main(words: list[str]) -> int:
         await look_up(passes)
         done = report("all are placed", passes, store)
         for version, name in ((2, "all serve"), (3, "the status says so")):
-            carry_out(store, done.cases, version)
+            carry_out(store, done.desired, version)
             done = report(name, passes, store)
         for _ in range(IDLE_PASSES):
             report("nothing to do", passes, store)
         if "profile" in words:
             profile(passes, store)
-        await passes.models.close()
+        await passes.reader.models.close()
     return 0
 
 
 def new_passes(cache: Path) -> Passes:
     """A planner without a cluster, a network and Prometheus."""
     metrics = Metrics()
+    models = ModelBook(ModelSources(hub=HubModels(cache)), _no_token, lambda: None)
     return Passes(
-        settings=Settings(),
-        models=ModelBook(ModelSources(hub=HubModels(cache)), _no_token, lambda: None),
+        reader=DeploymentReader(Settings(), models, CATALOG),
         live=LiveSignals(None, lambda: None),
         prices=cast("PriceList", SimpleNamespace(current={})),
-        gpu_types=CATALOG,
         metrics=metrics,
         faults=Faults(metrics.fault),
     )
@@ -67,7 +67,7 @@ def new_passes(cache: Path) -> Passes:
 
 async def look_up(passes: Passes) -> None:
     """Let all wanted models be found."""
-    passes.models.start_wanted()
+    passes.reader.models.start_wanted()
     while tasks := asyncio.all_tasks() - {asyncio.current_task()}:
         await asyncio.gather(*tasks)
 

@@ -21,7 +21,7 @@ from plimsoll.adapters.cluster import (
     Kind,
 )
 from plimsoll.adapters.kinds import RESOURCE_SLICES
-from plimsoll.app.plan.case import Case
+from plimsoll.app.plan.desired import Desired
 from plimsoll.app.shell import BOUNDS
 from plimsoll.app.watch import pruning
 from plimsoll.app.watch.store import Store, key_of
@@ -66,7 +66,7 @@ def new_store(nodes: int, objects: int) -> Store:
     return store
 
 
-def carry_out(store: Store, cases: Sequence[Case], version: int) -> None:
+def carry_out(store: Store, cases: Sequence[Desired], version: int) -> None:
     """The cluster once everything that was decided is written and every pod serves."""
     free = {body["metadata"]["name"]: Counter(_gpus(body)) for body in store.all(NODES)}
     for case in cases:
@@ -78,7 +78,7 @@ def carry_out(store: Store, cases: Sequence[Case], version: int) -> None:
             kind, created = OWN_KINDS[manifest["kind"]], _created(manifest, case, version)
             if _digest(store.get(kind, key_of(created))) != _digest(manifest):
                 store.observe(kind, "ADDED", created)
-        for pool in () if case.decision is None else case.decision.pools:
+        for pool in () if case.outcome.decision is None else case.outcome.decision.pools:
             for pod in _pods(case, pool, store, free, version):
                 store.observe(PODS, "ADDED", pod)
 
@@ -115,7 +115,7 @@ def _inference_deployment(index: int) -> Body:
     }
 
 
-def _created(manifest: Manifest, case: Case, version: int) -> Body:
+def _created(manifest: Manifest, case: Desired, version: int) -> Body:
     """One of our objects as its controller has dealt with it."""
     kind, name = manifest["kind"], manifest["metadata"]["name"]
     head = {**manifest["metadata"], "uid": f"{kind}-{case.uid}-{name}", "resourceVersion": str(version)}
@@ -126,7 +126,9 @@ def _created(manifest: Manifest, case: Case, version: int) -> Body:
     return {**manifest, "metadata": head, "status": status}
 
 
-def _pods(case: Case, pool: PlannedPool, store: Store, free: dict[str, Counter[str]], version: int) -> Iterator[Body]:
+def _pods(
+    case: Desired, pool: PlannedPool, store: Store, free: dict[str, Counter[str]], version: int
+) -> Iterator[Body]:
     workload = workload_name(case.key.name, pool.name)
     existing = sum(1 for body in store.all(PODS) if body["metadata"]["name"].startswith(f"{workload}-"))
     key, value = pool.target.selector
@@ -139,7 +141,7 @@ def _pods(case: Case, pool: PlannedPool, store: Store, free: dict[str, Counter[s
         yield _pod(case, pool, f"{workload}-7d9-{index}", node, version)
 
 
-def _pod(case: Case, pool: PlannedPool, name: str, node: str, version: int) -> Body:
+def _pod(case: Desired, pool: PlannedPool, name: str, node: str, version: int) -> Body:
     workload = workload_name(case.key.name, pool.name)
     conditions = [
         {"type": "PodScheduled", "status": "True", "lastTransitionTime": BORN},

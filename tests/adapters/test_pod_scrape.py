@@ -16,10 +16,10 @@ import pytest
 from plimsoll.adapters import engine_series, pod_scrape
 from plimsoll.adapters import pod_scrape as metrics_page
 from plimsoll.adapters.pod_scrape import OTHER_THREADS, QUICK_THREADS, PodScrape, read_page
-from plimsoll.adapters.readings import Reading
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.engines.registry import engine_of
 from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals, SignalState
+from plimsoll.rebalance.signals.reading import Reading
 from testbed.waiting import wait_until
 from tests.adapters.fake_engine import PAGE, FakeEngine, Serve, engine, page
 from tests.adapters.fake_prometheus import send_bytes

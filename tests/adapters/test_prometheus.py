@@ -15,11 +15,11 @@ from plimsoll.adapters import prometheus
 from plimsoll.adapters.engine_series import MOST_RANKS, MOST_SCRAPES, MOST_SERIES, Series, pod_signals
 from plimsoll.adapters.prometheus import PrometheusSignals
 from plimsoll.adapters.prometheus_places import LABEL_PAIRS
-from plimsoll.adapters.readings import Reading
 from plimsoll.engines.registry import engine_of
 from plimsoll.engines.vllm.metrics import capacity_tokens
 from plimsoll.rebalance.signals.load import summarize
 from plimsoll.rebalance.signals.metrics import EngineSample, SignalState
+from plimsoll.rebalance.signals.reading import Reading
 from tests.adapters.fake_prometheus import Answer, Query, matrix, selected, send_bytes, send_json, serving, success
 from tests.support.tables import every_case
 from tests.support.work import measured_effort

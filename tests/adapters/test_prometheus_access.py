@@ -13,11 +13,11 @@ import pytest
 from plimsoll.adapters.prometheus import PrometheusSignals
 from plimsoll.adapters.prometheus_access import LARGEST_FILE_BYTES, PrometheusAccess
 from plimsoll.adapters.prometheus_places import LABEL_PAIRS
-from plimsoll.adapters.readings import Reading
 from plimsoll.app.settings import Settings
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.engines.registry import engine_of
 from plimsoll.rebalance.signals.metrics import SignalState
+from plimsoll.rebalance.signals.reading import Reading
 from tests.adapters.certificates import Authority, Signed
 from tests.adapters.fake_prometheus import Answer, FakePrometheus, Query, matrix, send_json, serving
 

@@ -14,13 +14,13 @@ from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.adapters.prometheus import PrometheusSignals
 from plimsoll.adapters.prometheus_past import LONGEST_PREFIX, Pods, pods_of, points_of, query_of
 from plimsoll.adapters.prometheus_places import LABEL_PAIRS
-from plimsoll.adapters.readings import PastReading
 from plimsoll.api.schema import MAX_NAME_LENGTH
 from plimsoll.domain.outcomes import Split
 from plimsoll.engines.metrics import EngineMetrics
 from plimsoll.engines.registry import engine_of
 from plimsoll.placement.pools import pool_name
 from plimsoll.rebalance.signals.past import STEP_SECONDS
+from plimsoll.rebalance.signals.reading import PastReading
 from plimsoll.rebalance.signals.trend import Point
 from plimsoll.render.names import workload_name
 from tests.adapters.fake_prometheus import Answer, Query, matrix, send_bytes, send_json, serving

@@ -21,4 +21,4 @@ async def opened(tmp_path: Path) -> AsyncIterator[Open]:
 
     yield open_
     for each in made:
-        await each.passes.models.close()
+        await each.passes.reader.models.close()

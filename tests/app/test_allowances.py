@@ -10,9 +10,9 @@ import pytest
 from benchmarks.planning.passes import look_up, new_passes
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS
 from plimsoll.api.v1alpha1 import RebalancingMode
-from plimsoll.app.live.rebalancing import Standing, Turn
-from plimsoll.app.plan.case import Case
+from plimsoll.app.plan.desired import Desired
 from plimsoll.app.settings import Settings
+from plimsoll.decision.turns import Standing, Turn
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.rebalance.state.decisions import DecisionReason, Wait
@@ -60,7 +60,7 @@ def changed(kind: str = "Move", *, ago: float = 60.0) -> dict[str, Any]:
     return {"at": to_rfc3339(NOW - ago), "kind": kind}
 
 
-def reason(case: Case) -> str:
+def reason(case: Desired) -> str:
     return str(live_part(case)["reason"])
 
 
@@ -147,11 +147,11 @@ async def test_a_window_that_cannot_be_read_is_named_and_what_runs_goes_on(
     there.change("bad", rebalancing=AUTO | {"maintenanceWindows": [window]})
     cases = there.make()
     bad = cases["bad"]
-    assert bad.problem is not None
-    assert (bad.problem.reason, bad.problem.permanent) == ("InvalidSpec", True)
-    assert f"spec.rebalancing.{named} cannot be used. " in bad.problem.message
-    assert bad.manifests == [], "nothing of it is changed"
-    assert [pool.name for pool in bad.pools] == ["l4-24gb-tp1"]
+    assert bad.outcome.problem is not None
+    assert (bad.outcome.problem.reason, bad.outcome.problem.permanent) == ("InvalidSpec", True)
+    assert f"spec.rebalancing.{named} cannot be used. " in bad.outcome.problem.message
+    assert bad.manifests == (), "nothing of it is changed"
+    assert [pool.name for pool in bad.outcome.deployment.placed.pools] == ["l4-24gb-tp1"]
     assert pools(cases["honest"]) == MOVED
 
 
@@ -159,7 +159,7 @@ async def test_a_window_that_cannot_be_read_is_named_and_what_runs_goes_on(
 
 
 def bounded(there: LivePasses, moves: int) -> None:
-    there.passes.settings = Settings(rebalancing_moves_per_hour=moves)
+    there.passes.reader.settings = Settings(rebalancing_moves_per_hour=moves)
 
 
 async def test_two_want_the_last_move_of_a_pass_and_one_gets_it(opened: Open) -> None:
@@ -198,7 +198,7 @@ async def test_a_restart_of_the_operator_forgets_no_move(opened: Open, tmp_path:
     assert (pools(cases["first"]), reason(cases["second"])) == (MOVED, "FleetBudgetSpent")
     there.carry_out(list(cases.values()))
     reader = there.passes.live.reader
-    await there.passes.models.close()
+    await there.passes.reader.models.close()
     there.passes = new_passes(tmp_path / "successor")
     there.passes.live.reader = reader
     there.make()
@@ -275,7 +275,7 @@ async def test_while_the_switch_is_set_every_status_says_so_and_nothing_changes_
     there.put("off", L40S, rebalancing=AUTO | {"mode": "Off"})
     there.put("zero", L40S, rebalancing=AUTO, replicas=0)
     await too_small(there, "moves")
-    there.passes.settings = SUSPENDED
+    there.passes.reader.settings = SUSPENDED
     there.put("new", H100, rebalancing=AUTO)
     there.make()
     cases = there.make()
@@ -286,11 +286,11 @@ async def test_while_the_switch_is_set_every_status_says_so_and_nothing_changes_
     assert live_part(cases["off"]) == {}
     assert (pools(cases["moves"]), pools(cases["busy"])) == (STAYED, {(L40S, "Active"): 1})
     assert pools(cases["new"]) == {(H100, "Active"): 1}, "new deployments are placed"
-    busy = cases["busy"].turn
+    busy = cases["busy"].outcome.turn
     assert busy is not None
     assert busy.figures is not None
     assert (busy.figures.needed, busy.figures.reason) == (2, "SuspendedForCluster"), "metrics go on"
-    there.passes.settings = Settings()
+    there.passes.reader.settings = Settings()
     there.now += 11
     for name, case in there.make().items():
         if name == "moves":
@@ -308,11 +308,11 @@ async def test_while_the_switch_is_set_no_approved_proposal_is_carried_out(opene
     await too_small(there, "asks")
     await room.turn()
     [body] = room.proposals()
-    there.passes.settings = SUSPENDED
+    there.passes.reader.settings = SUSPENDED
     name = room.answer(body["id"])
     held = (await room.turn())["asks"]
     assert (pools(held), reason(held), room.outcome(name)) == (STAYED, "SuspendedForCluster", "Waiting")
-    there.passes.settings = Settings()
+    there.passes.reader.settings = Settings()
     assert pools((await room.turn())["asks"]) == MOVED
 
 

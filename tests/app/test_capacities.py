@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.adapters.readings import Reading
 from plimsoll.api.v1alpha1.status import PoolStatus
-from plimsoll.app.reading.capacities import about_cache, silent_pools, told_now
-from plimsoll.app.reading.objects import Surroundings, pool_views
 from plimsoll.cli.plans import story
+from plimsoll.decision.capacities import about_cache, silent_pools, told_now
+from plimsoll.decision.surroundings import Surroundings, pool_views
 from plimsoll.facts.models.pooling import as_pooling
 from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals, SignalState
+from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.status.reading import Record, read
 from plimsoll.status.rendering import HIDDEN_CACHE
 from plimsoll.status.report import Report

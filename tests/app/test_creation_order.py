@@ -83,7 +83,7 @@ async def test_objects_that_add_no_pod_come_last(desk: Desk) -> None:
         body["metadata"] |= {"uid": f"workload-{version}", "resourceVersion": str(version + 1)}
     desk.store.replace(DEPLOYMENTS, running)
     done = desk.passes.make(desk.store.picture(), {}, now=1_800_000_000.0)
-    assert [case.key.name for case in largest_pods_first(done.cases)] == ["small", "large"]
+    assert [case.key.name for case in largest_pods_first(done.desired)] == ["small", "large"]
 
 
 async def test_one_object_creates_the_pool_with_the_largest_pods_first(desk: Desk) -> None:

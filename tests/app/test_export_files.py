@@ -24,9 +24,8 @@ from plimsoll.app.exports.reduction import reduced
 from plimsoll.app.exports.specs import without_secrets
 from plimsoll.app.exports.stored_cluster import StoredCluster
 from plimsoll.app.exports.values import Export
-from plimsoll.app.plan.case import Case
-from plimsoll.app.reading.objects import Surroundings
 from plimsoll.app.settings import Settings
+from plimsoll.decision.spec_digests import digests_of
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.platforms import from_index
@@ -191,7 +190,7 @@ def test_a_record_holds_for_the_spec_of_the_snapshot_where_it_held_for_that_of_t
 
 
 def _digest(body: Any) -> str:
-    return Case(body, ObjectKey("ns", "llama"), Surroundings({}, {})).spec_digest
+    return digests_of(body.get("spec")).engine
 
 
 def test_of_an_engine_s_log_only_its_known_words_stay_and_they_mean_the_same() -> None:
@@ -345,13 +344,13 @@ def test_a_new_field_of_the_api_needs_a_decision_on_whether_a_snapshot_may_hold_
 def test_a_failed_move_leaves_the_cluster_without_the_words_of_a_pod_and_with_the_digest_of_the_other_spec() -> None:
     secret = {"podTemplate": {"env": [{"name": "A", "value": "secret"}]}}
     body = inference_deployment_body(spec=SPEC | secret)
-    digest = Case(body, ObjectKey("ns", "llama"), Surroundings({}, {})).start_digest
+    digest = digests_of(body.get("spec")).start
     failed = {"gpuType": "l4-24gb", "reason": "EngineCrashed", "message": "secret", "spec": digest}
     real = {**body, "status": {"failedMoves": [failed], "move": {"pools": ["a"], "spec": digest}}}
     written = reduced(INFERENCE_DEPLOYMENTS, real)
     found = with_digests(real, written, "salt")
     assert "secret" not in json.dumps(found)
-    other = Case(found, ObjectKey("ns", "llama"), Surroundings({}, {})).start_digest
+    other = digests_of(found.get("spec")).start
     assert other != digest
     [entry] = found["status"]["failedMoves"]
     assert (entry["reason"], entry["spec"], found["status"]["move"]["spec"]) == ("EngineCrashed", other, other)
@@ -360,19 +359,19 @@ def test_a_failed_move_leaves_the_cluster_without_the_words_of_a_pod_and_with_th
 def test_a_change_of_settings_leaves_the_cluster_without_digests_of_templates() -> None:
     secret = {"podTemplate": {"env": [{"name": "A", "value": "secret"}]}}
     body = inference_deployment_body(spec=SPEC | secret)
-    digest = Case(body, ObjectKey("ns", "llama"), Surroundings({}, {})).spec_digest
+    digest = digests_of(body.get("spec")).engine
     before = {"name": "l4-24gb-tp1", "maxSequences": 8}
     retune = {"pools": [before | {"inputs": "0123"}], "replicaSeconds": 900, "spec": digest}
     real = {**body, "status": {"retune": retune}}
     found = with_digests(real, reduced(INFERENCE_DEPLOYMENTS, real), "salt")
-    other = Case(found, ObjectKey("ns", "llama"), Surroundings({}, {})).spec_digest
+    other = digests_of(found.get("spec")).engine
     assert found["status"]["retune"] == {"pools": [before], "replicaSeconds": 900, "spec": other}
     assert other != digest
 
 
 def test_a_chosen_size_holds_for_the_spec_of_the_snapshot_where_it_held_for_that_of_the_cluster() -> None:
     def digest(body: Any) -> str:
-        return Case(body, ObjectKey("ns", "llama"), Surroundings({}, {})).size_digest
+        return digests_of(body.get("spec")).size
 
     secret = {"podTemplate": {"env": [{"name": "A", "value": "secret"}]}}
     body = inference_deployment_body(spec=SPEC | secret)

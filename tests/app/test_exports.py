@@ -35,7 +35,7 @@ from tests.support.exported import (
 async def cluster(tmp_path: Path) -> AsyncIterator[FilledCluster]:
     office = await filled_office(tmp_path)
     yield FilledCluster(office, office.now)
-    await office.passes.models.close()
+    await office.passes.reader.models.close()
 
 
 def index_of(cluster: FilledCluster, name: str) -> int:

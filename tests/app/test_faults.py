@@ -7,7 +7,8 @@ import logging
 import pytest
 
 from plimsoll.app.backoff import FIRST_SECONDS
-from plimsoll.app.faults import Faults, Step
+from plimsoll.app.faults import Faults
+from plimsoll.decision.course import Step
 from plimsoll.domain.keys import ObjectKey
 
 CHAT = ObjectKey("ns", "chat")

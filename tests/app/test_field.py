@@ -13,9 +13,11 @@ from benchmarks.planning.passes import look_up
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES, PODS, RESOURCE_QUOTAS
 from plimsoll.app.lookups.claim_book import ClaimBook
-from plimsoll.app.plan.case import Case, is_passing
-from plimsoll.app.reading.objects import CERTAIN_SECONDS
+from plimsoll.app.plan.desired import Desired
 from plimsoll.app.watch.node_groups import declared_in
+from plimsoll.decision.planning import failed_of
+from plimsoll.decision.reports import is_passing
+from plimsoll.decision.surroundings import CERTAIN_SECONDS
 from plimsoll.domain.claims import Claim, Mounted
 from plimsoll.domain.node_rules import Requirement
 from plimsoll.domain.public_words import ConditionReason
@@ -49,7 +51,7 @@ class Claims:
 
 def with_claims(there: LivePasses, *known: Claim) -> Claims:
     claims = Claims(known or NOT_YET)
-    there.passes.claims = cast("ClaimBook", claims)
+    there.passes.reader.claims = cast("ClaimBook", claims)
     return claims
 
 
@@ -80,7 +82,7 @@ def change_pods(there: LivePasses, name: str, **status: Any) -> None:
             there.store.observe(PODS, "MODIFIED", changed)
 
 
-def workloads(case: Case) -> dict[str, int]:
+def workloads(case: Desired) -> dict[str, int]:
     return {
         each["metadata"]["labels"]["plimsoll.dev/pool"]: each["spec"]["replicas"]
         for each in case.manifests
@@ -88,12 +90,12 @@ def workloads(case: Case) -> dict[str, int]:
     }
 
 
-def budget(case: Case) -> dict[str, int]:
+def budget(case: Desired) -> dict[str, int]:
     [found] = [each["spec"] for each in case.manifests if each["kind"] == "PodDisruptionBudget"]
     return {key: value for key, value in found.items() if key != "selector"}
 
 
-def message(case: Case, kind: str) -> str:
+def message(case: Desired, kind: str) -> str:
     assert case.new_status is not None
     [found] = [each["message"] for each in case.new_status["conditions"] if each["type"] == kind]
     return str(found)
@@ -109,7 +111,7 @@ class TestClaims:
         there.put("free", L4, L40S)
         await there.settle()
         made = there.make()
-        assert (made["cached"].problem, pools(made["free"])) == (NOT_YET, {(L4, "Active"): 1})
+        assert (made["cached"].outcome.problem, pools(made["free"])) == (NOT_YET, {(L4, "Active"): 1})
         assert set(claims.asked) == {("ns", (Mounted("weights"),)), ("ns", ())}
         claims.known = (on("l40s-48gb"),)
         assert pools(there.make()["cached"]) == {(L40S, "Active"): 1}
@@ -121,7 +123,7 @@ class TestClaims:
         await there.settle()
         claims.known = NOT_YET
         case = there.make()["cached"]
-        assert (case.problem, is_passing(case), case.manifests) == (NOT_YET, True, [])
+        assert (case.outcome.problem, is_passing(case.outcome), case.manifests) == (NOT_YET, True, ())
 
     async def test_a_claim_for_one_node_is_refused_for_two_replicas_and_keeps_the_live_loop_at_one(
         self, opened: Open
@@ -132,7 +134,7 @@ class TestClaims:
         there.put("one", L4, created="04:00:00", rebalancing=AUTO, **CACHE)
         await there.settle()
         made = there.make()
-        problem = made["two"].problem
+        problem = made["two"].outcome.problem
         assert problem is not None
         assert (problem.reason, problem.permanent) == (ConditionReason.INVALID_SPEC, True)
         assert "ReadWriteOnce" in problem.message
@@ -142,7 +144,7 @@ class TestClaims:
             there.now += 60
             there.load(made["one"], 1.0)
         assert pools(made["one"]) == {(L4, "Active"): 1}
-        request = made["one"].request
+        request = made["one"].outcome.request
         assert request is not None
         assert (request.mounts_alone, request.replicas) == (True, 1)
 
@@ -221,7 +223,7 @@ class TestVolumesThatTurnOutToBeElsewhere:
         self, opened: Open
     ) -> None:
         there, claims = await self.begun(opened)
-        digest = there.make()["cached"].start_digest
+        digest = there.make()["cached"].outcome.deployment.identity.digests.start
         at, until = (to_rfc3339(there.now + seconds) for seconds in (-60, 3600))
         failed = {"tensorParallel": 1, "at": at, "until": until, "times": 1, "spec": digest}
         causes = {L40S: "VolumeElsewhere", H100: "EngineCrashed"}
@@ -234,7 +236,9 @@ class TestVolumesThatTurnOutToBeElsewhere:
         for known, kept in ((Claim("weights"), [H100, L40S]), (on(L4), [H100])):
             claims.known = (known,)
             case = there.make()["cached"]
-            assert sorted(each.gpu_type for each in case.failed) == kept
+            assert case.outcome.request is not None
+            standing = failed_of(case.outcome.request, case.outcome.deployment.placed.failed)
+            assert sorted(each.gpu_type for each in standing) == kept
             assert case.new_status is not None
             assert sorted(each["gpuType"] for each in case.new_status["failedMoves"]) == kept
 
@@ -318,8 +322,8 @@ class TestBadPlaces:
         assert pools(made["fine"]) == {(L40S, "Active"): 1}
         there.carry_out([case])
         again = there.make()["unlucky"]
-        assert again.decision is not None
-        assert (again.decision.departures, pools(again)) == ((), {(L4, "Active"): 1}), "it leaves the node once"
+        assert again.outcome.decision is not None
+        assert (again.outcome.decision.departures, pools(again)) == ((), {(L4, "Active"): 1}), "it leaves the node once"
 
     async def test_without_another_node_the_replica_goes_to_another_type(self, opened: Open) -> None:
         there = await self.crashed(opened, "DriverTooOld", l4=2, l40s=4)
@@ -368,7 +372,9 @@ class TestScaleFromZero:
             "asleep": {},
             "placed": {(L4, "Active"): 1},
         }
-        assert {name: case.awaits for name, case in made.items() if case.awaits} == {"waits": ("gpus",)}
+        assert {name: case.outcome.besides.awaits for name, case in made.items() if case.outcome.besides.awaits} == {
+            "waits": ("gpus",)
+        }
         assert made["waits"].new_status is not None
         assert made["waits"].new_status["pools"][0]["nodeSelector"] == {"pool": "gpus"}
         assert workloads(made["waits"]) == {"h100-sxm-80gb-tp1": 1}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from plimsoll.adapters.readings import Reading
 from plimsoll.api.v1alpha1 import RebalancingSpec
-from plimsoll.app.live.rebalancing import hints_of
+from plimsoll.decision.turns import hints_of
+from plimsoll.rebalance.signals.reading import Reading
 
 
 def test_days_before_that_are_not_known_are_said_with_the_reason() -> None:

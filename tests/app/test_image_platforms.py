@@ -10,7 +10,7 @@ import pytest
 from benchmarks.planning.passes import look_up
 from plimsoll.adapters.cluster import NODES, PODS
 from plimsoll.app.lookups.image_book import Found, ImageBook
-from plimsoll.app.plan.case import Case
+from plimsoll.app.plan.desired import Desired
 from plimsoll.domain.public_words import ConditionReason
 from testbed.broken_node import LAST_WORDS
 from testbed.fleet import gpu_node
@@ -50,7 +50,7 @@ class Place:
         made = Place(there, Images())
         for kind, architecture in zip((L4, L40S), architectures, strict=True):
             made.add(kind, architecture)
-        there.passes.images = cast("ImageBook", made.images)
+        there.passes.reader.images = cast("ImageBook", made.images)
         return made
 
     def add(self, kind: str, architecture: str) -> None:
@@ -66,13 +66,13 @@ class Place:
             changed = {**body, "metadata": head, "status": {**body["status"], **status}}
             self.there.store.observe(PODS, "MODIFIED", changed)
 
-    async def serving(self, found: Found, **spec: Any) -> Case:
+    async def serving(self, found: Found, **spec: Any) -> Desired:
         """Let a deployment with an own image serve, with this answer of the registry."""
         self.images.known[IMAGE] = found
         self.there.put("own", L4, L40S, **{**OWN, **spec})
         await self.there.settle()
         case = self.there.make()["own"]
-        assert case.around.ready_pods()
+        assert case.outcome.deployment.placed.around.ready_pods()
         self.images.asked.clear()
         return case
 
@@ -82,7 +82,7 @@ def place(opened: Open) -> Place:
     return Place.of(opened(), "arm64", "amd64")
 
 
-def noted(case: Case) -> dict[str, Any] | None:
+def noted(case: Desired) -> dict[str, Any] | None:
     assert case.new_status is not None
     return cast("dict[str, Any] | None", case.new_status.get("imagePlatforms"))
 
@@ -91,11 +91,11 @@ def assumed(why: str) -> dict[str, Any]:
     return {"reference": IMAGE, "platforms": ["linux/amd64"], "source": "Assumed", "unread": why}
 
 
-def templates(case: Case) -> list[Any]:
+def templates(case: Desired) -> list[Any]:
     return [each["spec"]["template"]["spec"] for each in case.manifests if each["kind"] == "Deployment"]
 
 
-def kept_off(case: Case) -> list[list[str]]:
+def kept_off(case: Desired) -> list[list[str]]:
     """The architectures that the pods' affinity leaves out, by pool."""
     found = []
     for spec in templates(case):
@@ -110,7 +110,7 @@ async def test_an_image_waits_for_its_index_and_goes_where_it_says_and_a_neighbo
     place.there.put("free", L4, L40S, namespace="other")
     await place.there.settle()
     made = place.there.make()
-    problem = made["own"].problem
+    problem = made["own"].outcome.problem
     assert problem is not None
     assert (problem.reason, problem.permanent) == (ConditionReason.READING_IMAGE, False)
     assert pools(made["free"]) == {(L4, "Active"): 1}
@@ -178,7 +178,7 @@ async def test_nodes_of_another_platform_alone_are_reason_enough_to_ask(opened: 
     place = Place.of(opened(), "arm64", "arm64")
     place.there.put("own", L4, L40S, **OWN)
     await place.there.settle()
-    assert place.there.make()["own"].problem is not None
+    assert place.there.make()["own"].outcome.problem is not None
     place.images.known[IMAGE] = ARM
     assert pools(place.there.make()["own"]) == {(L4, "Active"): 1}
 
@@ -210,7 +210,7 @@ async def test_what_was_assumed_before_stays_while_it_serves(opened: Open) -> No
     place.there.put("new", L4, L40S, engine={"image": OTHER})
     made = place.there.make()
     assert templates(made["own"]) == templates(before)
-    assert (made["new"].problem is not None, place.images.asked) == (True, [("ns", OTHER)])
+    assert (made["new"].outcome.problem is not None, place.images.asked) == (True, [("ns", OTHER)])
 
 
 async def test_a_pod_that_is_not_ready_for_a_moment_is_no_reason_to_ask(place: Place) -> None:
@@ -220,7 +220,7 @@ async def test_a_pod_that_is_not_ready_for_a_moment_is_no_reason_to_ask(place: P
     place.change_pods(conditions=[SCHEDULED, {"type": "Ready", "status": "False"}])
     place.there.put("free", L4, L40S, created="04:00:00")
     made = place.there.make()
-    assert not made["own"].around.ready_pods()
+    assert not made["own"].outcome.deployment.placed.around.ready_pods()
     assert (templates(made["own"]), place.images.asked) == (templates(before), [])
     assert pools(made["free"]) == {(L4, "Active"): 1}
 
@@ -229,7 +229,7 @@ async def test_another_image_waits_for_its_own_index_and_what_runs_stays_meanwhi
     await place.serving(ARM)
     place.there.change("own", engine={"image": OTHER})
     case = place.there.make()["own"]
-    assert (case.problem is not None, case.manifests) == (True, [])
+    assert (case.outcome.problem is not None, case.manifests) == (True, ())
     assert place.images.asked == [("ns", OTHER)]
     place.images.known[OTHER] = AMD
     case = place.there.make()["own"]
@@ -246,7 +246,7 @@ async def test_what_cannot_start_goes_where_a_later_answer_says(place: Place) ->
     engine = {"name": "engine", "restartCount": 3, "state": {"waiting": {}}, "lastState": {"terminated": ended}}
     place.change_pods(containerStatuses=[engine], conditions=[SCHEDULED])
     case = place.there.make()["own"]
-    assert (case.problem, pools(case), noted(case)) == (None, {(L40S, "Active"): 1}, assumed(WHY))
+    assert (case.outcome.problem, pools(case), noted(case)) == (None, {(L40S, "Active"): 1}, assumed(WHY))
     place.images.known[IMAGE] = ARM
     case = place.there.make()["own"]
     assert pools(case) == {(L4, "Active"): 1}
@@ -261,7 +261,7 @@ async def test_what_waits_for_a_place_reads_the_newest_answer_and_keeps_a_good_o
     assert noted(place.there.make()["own"]) == assumed(WHY)
     place.images.known.clear()
     case = place.there.make()["own"]
-    assert (case.problem, noted(case)) == (None, assumed(WHY)), "it does not wait again"
+    assert (case.outcome.problem, noted(case)) == (None, assumed(WHY)), "it does not wait again"
     place.images.known[IMAGE] = Found(why="away")
     assert noted(place.there.make()["own"]) == assumed("away")
     place.images.known[IMAGE] = ARM
@@ -296,7 +296,7 @@ async def test_an_admins_copy_of_the_releases_image_is_read_and_counts_for_all_p
     place: Place,
 ) -> None:
     settings = place.there.passes.settings
-    place.there.passes.settings = replace(settings, engine_image_nvidia="house.example/vllm")
+    place.there.passes.reader.settings = replace(settings, engine_image_nvidia="house.example/vllm")
     copy = "house.example/vllm:v0.32.0"
     place.images.known[copy] = AMD
     place.there.put("one", L4, L40S)

@@ -72,9 +72,9 @@ async def test_a_proposal_has_everything_that_a_decision_needs_and_the_api_takes
     assert read.summary == "1 on l40s-48gb x 1 -> 2 on l40s-48gb x 1"
     assert [(each.gpu_type, each.replicas) for each in (*read.from_, *read.to)] == [(L40S, 1), (L40S, 2)]
     assert read.to[0].settings is not None
-    assert case.decision is not None
-    assert case.decision.choice is not None
-    assert read.to[0].settings.max_num_seqs == case.decision.choice.settings.max_num_seqs
+    assert case.outcome.decision is not None
+    assert case.outcome.decision.choice is not None
+    assert read.to[0].settings.max_num_seqs == case.outcome.decision.choice.settings.max_num_seqs
     assert read.bill.before is not None
     assert read.bill.after is not None
     assert float(read.bill.after) == pytest.approx(2 * float(read.bill.before), abs=0.02)
@@ -113,7 +113,7 @@ async def test_without_the_kinds_there_is_the_sentence_in_the_status_and_nothing
     room = await under_pressure(opened)
     room.there.passes.inbox = Inbox(lambda: False)
     case = (await room.turn())["asks"]
-    assert (case.inbox, room.box.calls) == (None, [])
+    assert (case.outcome.deployment.people.pending, room.box.calls) == (None, [])
     assert live_part(case)["proposal"].startswith("Set spec.replicas to 2. ")
     assert "proposalId" not in live_part(case)
 
@@ -487,5 +487,5 @@ async def test_an_inbox_that_raises_leaves_the_plan_as_it_is(opened: Open, monke
     monkeypatch.setattr(Inbox, "outbox", fails)
     monkeypatch.setattr(Inbox, "of", fails)
     case = (await room.turn())["asks"]
-    assert (case.fault, pools(case)) == (None, {(L40S, "Active"): 1})
+    assert (case.outcome.is_faulty, pools(case)) == (False, {(L40S, "Active"): 1})
     assert live_part(case)["proposal"].startswith("Set spec.replicas to 2. ")

@@ -12,8 +12,10 @@ from prometheus_client import generate_latest
 
 from plimsoll.adapters.api_errors import ClusterRefused
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, PODS, RESOURCE_QUOTAS
-from plimsoll.app.faults import Step
-from plimsoll.app.plan import case, passes
+from plimsoll.app.plan import desired
+from plimsoll.app.reading import deployments
+from plimsoll.decision import observing
+from plimsoll.decision.course import Step
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.placement import transition
 from tests.support.bodies import Body, inference_deployment_body, pod_body
@@ -44,11 +46,11 @@ def poisoned(real: Callable[..., Any], name_of: Callable[..., str]) -> Callable[
 
 
 STEPS: dict[Step, tuple[Any, str, Callable[..., str]]] = {
-    Step.READ: (passes, "parse_inference_deployment", lambda body: str(body["metadata"]["name"])),
-    Step.OBSERVE: (passes, "observed_now", lambda request, *_: request.key.name),
-    Step.LISTEN: (passes, "failed_starts", lambda request, *_: request.key.name),
+    Step.READ: (deployments, "parse_inference_deployment", lambda body: str(body["metadata"]["name"])),
+    Step.OBSERVE: (observing, "observed_now", lambda request, *_: request.key.name),
+    Step.LISTEN: (observing, "failed_starts", lambda request, *_: request.key.name),
     Step.PLAN: (transition, "warnings_for", lambda request, *_: request.key.name),
-    Step.RENDER: (case, "service", lambda options: options.key.name),
+    Step.RENDER: (desired, "service", lambda options: options.key.name),
 }
 
 
@@ -123,7 +125,9 @@ async def test_a_refusal_is_in_the_status_in_the_servers_words_within_the_pass(d
     assert desk.recorder.reason(POISON, "Stalled") == "PodsNotCreated"
     assert "PodsNotCreated" in desk.recorder.notes
     assert desk.recorder.made() == [f"{HONEST}-h100-sxm-80gb-tp1"]
-    assert desk.passes.refusals.since_by_pool(f"uid-{POISON}", ["h100-sxm-80gb-tp1"]).keys() == {"h100-sxm-80gb-tp1"}
+    refusal = desk.passes.noticed.refusals.of(f"uid-{POISON}")
+    assert refusal is not None
+    assert refusal.since_by_pool(["h100-sxm-80gb-tp1"]).keys() == {"h100-sxm-80gb-tp1"}
 
     desk.recorder.before_apply = lambda *_: None
     desk.writers.backoff.succeeded(f"uid-{POISON}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plimsoll.app.plan.leaving_nodes import LeavingNodes
+from plimsoll.decision.leaving_nodes import LeavingNodes
 from plimsoll.domain.fleet import Fleet, IgnoredNode
 from plimsoll.domain.reasons import NodeReason
 from plimsoll.placement.replacements import REPLACEMENT_SECONDS

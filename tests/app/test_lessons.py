@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.app.reading.lessons import CommonLessons, Contribution, contribution, lessons, teaches_others
+from plimsoll.decision.lessons import CommonLessons, Contribution, contribution, lessons, teaches_others
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.observations import Correction, Observation, Seen, Witness
 from plimsoll.domain.outcomes import MemoryEstimate, Split
@@ -45,7 +45,8 @@ def corrections_from(
 ) -> tuple[Correction, ...]:
     """Return the honest deployment's corrections from others, each with its namespace, its name and its figures."""
     contributions = [
-        contribution(ObjectKey(where, name), spec, SPEC, map(report, said)) for where, name, said in others
+        contribution(ObjectKey(where, name), SPEC, map(report, said), teaches=teaches_others(spec))
+        for where, name, said in others
     ]
     return lessons((), CommonLessons(contributions).of(HONEST.key, HONEST.model.name))
 
@@ -151,7 +152,7 @@ def test_a_spec_of_any_shape_is_read(spec: Any) -> None:
 
 def test_what_was_seen_before_the_spec_changed_teaches_nobody_else() -> None:
     """The engines may have run with something that the user added and has removed since."""
-    changed = [contribution(ObjectKey("default", "sister"), PLAIN, "another digest", [report(TINY)])]
+    changed = [contribution(ObjectKey("default", "sister"), "another digest", [report(TINY)], teaches=True)]
     assert not list(CommonLessons(changed).of(HONEST.key, HONEST.model.name))
 
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from plimsoll.api.maintenance import Window
-from plimsoll.app.live.allowances import opening_of
+from plimsoll.app.reading.openings import opening_of
 from plimsoll.rebalance.state.allowance import Opening
 from tests.support.tables import every_case
 

@@ -23,7 +23,7 @@ async def office(tmp_path: Path) -> AsyncIterator[Office]:
     made = Office.open(tmp_path)
     await made.settle()
     yield made
-    await made.passes.models.close()
+    await made.passes.reader.models.close()
 
 
 def asked(office: Office, body: Mapping[str, Any]) -> Measured:
@@ -35,9 +35,9 @@ def asked(office: Office, body: Mapping[str, Any]) -> Measured:
 def missing(office: Office, body: Mapping[str, Any]) -> int:
     """How many replicas of the object find no place."""
     done = office.passes.make(overlaid(office.store.picture(), [body]), {}, office.now)
-    (case,) = [case for case in done.cases if case.key.name == body["metadata"]["name"]]
-    assert case.decision is not None
-    return case.decision.missing
+    (case,) = [case for case in done.desired if case.key.name == body["metadata"]["name"]]
+    assert case.outcome.decision is not None
+    return case.outcome.decision.missing
 
 
 def with_spec(body: Mapping[str, Any], **spec: Any) -> dict[str, Any]:

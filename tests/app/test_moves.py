@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from plimsoll.adapters.cluster import NODES
-from plimsoll.adapters.readings import Reading
-from plimsoll.app.plan.case import Case
-from plimsoll.app.plan.turn_memo import TurnMemo
+from plimsoll.app.plan.desired import Desired
+from plimsoll.decision.turn_memo import TurnMemo
 from plimsoll.placement.pools import PoolState
 from plimsoll.rebalance.diagnosis.diagnose import MISSED_SECONDS
 from plimsoll.rebalance.places.elsewhere import moment_of
 from plimsoll.rebalance.signals.metrics import PodSignals
+from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.rebalance.state.memory import Look, LoopMemory
 from testbed.fleet import gpu_node
 from tests.support.engine_loads import Serves, moments
@@ -34,17 +34,17 @@ def with_nodes(there: LivePasses, **gpus: int) -> None:
     there.store.replace(NODES, bodies)
 
 
-def serves(there: LivePasses, case: Case, load: Serves, **learned: object) -> None:
+def serves(there: LivePasses, case: Desired, load: Serves, **learned: object) -> None:
     """Let all pods have this load for long, until a moment at which the deployment may look for another place."""
     there.now = moment_of(case.key, there.now) + 5
-    pods = [pod.name for pod in case.around.ready_pods()]
+    pods = [pod.name for pod in case.outcome.deployment.placed.around.ready_pods()]
     held = replace(load, capacity=None)
     samples = tuple(held.sample(at) for at in moments(600, end=there.now - 1))
     there.passes.live.readings[case.key] = Reading({name: PodSignals(name, samples) for name in pods})
-    [active] = [pool.name for pool in case.pools if pool.state is PoolState.ACTIVE]
+    [active] = [pool.name for pool in case.outcome.deployment.placed.pools if pool.state is PoolState.ACTIVE]
     looks = tuple(Look(there.now - 15 * index, 1, load.rate) for index in range(40, 0, -1))
     memory = LoopMemory(pool=active, looks=looks, **learned)  # type: ignore[arg-type]
-    there.passes.turns = TurnMemo(there.passes.turns.memories | {case.uid: memory})
+    there.passes.memory.turns = TurnMemo(there.passes.memory.turns.memories | {case.uid: memory})
 
 
 async def settled(there: LivePasses) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from plimsoll.app.plan.case import Case
+from plimsoll.app.plan.desired import Desired
 from tests.support.live_passes import LivePasses
 
 LOAD: dict[str, Any] = {
@@ -16,7 +16,7 @@ LOAD: dict[str, Any] = {
 }
 
 
-def cache(case: Case) -> tuple[str, str | None, str]:
+def cache(case: Desired) -> tuple[str, str | None, str]:
     """The precision of the model's status and of the pool's, and the engine's argument."""
     status = case.new_status
     assert status is not None

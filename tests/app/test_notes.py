@@ -8,44 +8,45 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from plimsoll.app.plan.case import Case
-from plimsoll.app.reading.objects import Surroundings
+from plimsoll.app.plan.desired import Desired
 from plimsoll.app.write.executor import Note
 from plimsoll.app.write.notes import notes_of
-from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.public_words import ConditionReason, EventReason
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Decision
+from plimsoll.placement.pools import Decision, Pool
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, LoopDecision, Move, RemoveReplica, Retune
 from plimsoll.status.report import Problem
 from tests.support.bodies import inference_deployment_body
+from tests.support.outcomes import deployment_of, desired_of, outcome_of
 from tests.support.planning import H100, L4, fleet, node, pool, request, tenant
 
 if TYPE_CHECKING:
-    from plimsoll.app.live.rebalancing import Turn
+    from plimsoll.decision.turns import Turn
 
 PLACED = plan([tenant(request(replicas=2))], fleet(node("h", H100)))[0]
 BLOCKED = {"type": "Planned", "status": "False", "reason": "NoGpuFits", "message": "", "lastTransitionTime": "t"}
 
 
-def case_of(decision: Decision | None, *earlier: dict[str, str]) -> Case:
+def case_of(
+    decision: Decision | None,
+    *earlier: dict[str, str],
+    pools: tuple[Pool, ...] = (),
+    problem: Problem | None = None,
+    turn: Turn | None = None,
+) -> Desired:
     """An object with its decision, and the conditions of its status."""
     body = inference_deployment_body("chat") | {"status": {"conditions": list(earlier)}}
-    case = Case(body, ObjectKey("ns", "chat"), Surroundings({}, {}))
-    case.decision = decision
-    return case
+    given = deployment_of(body, pools=pools)
+    return desired_of(outcome_of(given, decision=decision, problem=problem, turn=turn), body)
 
 
 def test_an_object_without_a_decision_and_one_that_stays_as_it_is_have_no_events() -> None:
     assert notes_of(case_of(None)) == []
-    same = case_of(PLACED)
-    same.pools = (pool(H100, replicas=2),)
-    assert notes_of(same) == []
+    assert notes_of(case_of(PLACED, pools=(pool(H100, replicas=2),))) == []
 
 
 def test_a_new_pool_is_announced_with_its_price_and_an_old_one_with_its_end() -> None:
-    moved = case_of(PLACED)
-    moved.pools = (pool(L4),)
+    moved = case_of(PLACED, pools=(pool(L4),))
     price = PLACED.pools[0].choice
     assert price is not None
     assert notes_of(moved) == [
@@ -72,14 +73,13 @@ def test_a_placement_that_becomes_impossible_is_announced_once(what_is_wrong: di
     assert (note.reason, note.warning) == (EventReason.PLACEMENT_IMPOSSIBLE, True)
     assert note.message == message
     fine = BLOCKED | {"status": "True"}
-    assert notes_of(case_of(case.decision, fine)) == [note]
-    assert notes_of(case_of(case.decision, BLOCKED)) == []
+    assert notes_of(case_of(case.outcome.decision, fine)) == [note]
+    assert notes_of(case_of(case.outcome.decision, BLOCKED)) == []
 
 
 @pytest.mark.parametrize("permanent", [True, False])
 def test_only_a_problem_that_does_not_end_by_itself_is_an_event(permanent: bool) -> None:  # noqa: FBT001
-    case = case_of(PLACED)
-    case.problem = Problem(ConditionReason.INVALID_SPEC, "spec.model", permanent=permanent)
+    case = case_of(PLACED, problem=Problem(ConditionReason.INVALID_SPEC, "spec.model", permanent=permanent))
     said = [Note(ConditionReason.INVALID_SPEC, "spec.model", warning=True)]
     assert notes_of(case) == (said if permanent else [])
 
@@ -87,11 +87,10 @@ def test_only_a_problem_that_does_not_end_by_itself_is_an_event(permanent: bool)
 @pytest.mark.parametrize("change", [AddReplica, RemoveReplica, Retune, Move])
 def test_a_change_of_the_live_loop_is_an_event_of_its_own_with_its_sentence(change: type[AddReplica]) -> None:
     decision: LoopDecision = change(DecisionReason.SUSTAINED_QUEUE)
-    case = case_of(PLACED)
-    case.pools = (pool(H100, replicas=2),)
+    runs = (pool(H100, replicas=2),)
     standing = SimpleNamespace(last_change="03:00: one replica more")
-    case.turn = cast("Turn", SimpleNamespace(acted=True, decision=decision, standing=standing))
-    [note] = notes_of(case)
+    acted = cast("Turn", SimpleNamespace(acted=True, decision=decision, standing=standing))
+    [note] = notes_of(case_of(PLACED, pools=runs, turn=acted))
     assert (note.reason.value, note.message) == (f"Rebalanced{change.__name__}", "03:00: one replica more")
-    case.turn = cast("Turn", SimpleNamespace(acted=False, decision=decision, standing=standing))
-    assert notes_of(case) == []
+    offered = cast("Turn", SimpleNamespace(acted=False, decision=decision, standing=standing))
+    assert notes_of(case_of(PLACED, pools=runs, turn=offered)) == []

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
-from plimsoll.app.reading.objects import (
+from plimsoll.app.reading.gathering import surroundings_of
+from plimsoll.app.watch import pruning
+from plimsoll.app.watch.store import Body, Store
+from plimsoll.decision.surroundings import (
     Surroundings,
     held_back,
     is_updating,
     pool_views,
     read_pools,
-    surroundings_of,
     wanted_replicas,
 )
-from plimsoll.app.watch import pruning
-from plimsoll.app.watch.store import Body, Store
 from plimsoll.domain.engine_failures import OF_NODE, StartFailure
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import Split, Target

@@ -8,9 +8,17 @@ from typing import Any
 
 import pytest
 
-from plimsoll.app.reading.lessons import MOST_KEPT, CommonLessons, contribution, lessons, merged, remembered
-from plimsoll.app.reading.objects import Surroundings
-from plimsoll.app.reading.observations import capacities, failed_starts, observed_now
+from plimsoll.decision.lessons import (
+    MOST_KEPT,
+    CommonLessons,
+    contribution,
+    lessons,
+    merged,
+    remembered,
+    teaches_others,
+)
+from plimsoll.decision.observations import capacities, failed_starts, observed_now
+from plimsoll.decision.surroundings import Surroundings
 from plimsoll.domain.engine_failures import EngineFailure
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.observations import Correction, Seen, Witness
@@ -75,7 +83,9 @@ def common(*seen: Iterable[Seen], near: bool = True, spec: dict[str, Any] = PLAI
     """Return the corrections from other deployments, each with its observations: near, or each in another namespace."""
     where = WANTED.key.namespace
     keys = [ObjectKey(where if near else f"other-{index}", f"teacher-{index}") for index in range(len(seen))]
-    contributions = [contribution(key, spec, SPEC, each) for key, each in zip(keys, seen, strict=True)]
+    contributions = [
+        contribution(key, SPEC, each, teaches=teaches_others(spec)) for key, each in zip(keys, seen, strict=True)
+    ]
     return tuple(CommonLessons(contributions).of(WANTED.key, WANTED.model.name))
 
 

@@ -11,7 +11,6 @@ from functools import partial
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.app.plan.case import Case
 from plimsoll.app.plan.planning_time import (
     FREE_CHANGES,
     LONGEST_PAUSE_SECONDS,
@@ -20,7 +19,8 @@ from plimsoll.app.plan.planning_time import (
     UNWRITTEN_SECONDS,
     PlanningTime,
 )
-from plimsoll.app.reading.objects import Surroundings
+from plimsoll.decision.deployment import Deployment
+from plimsoll.decision.outcome import Outcome
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.placement.pools import Decision
@@ -28,6 +28,7 @@ from plimsoll.status.report import Problem
 from tests.app.test_rolled_back import status
 from tests.support.bodies import inference_deployment_body
 from tests.support.live_passes import L4, Open
+from tests.support.outcomes import deployment_of
 
 NOW = 1_795_300_000.0
 TIME = "2026-11-22T04:00:00Z"
@@ -53,7 +54,7 @@ class Desk:
     def __post_init__(self) -> None:
         self.time = PlanningTime(SECONDS, clock=lambda: self.spent, wall=lambda: self.spent)
 
-    def case(self, name: str) -> Case:
+    def case(self, name: str) -> Deployment:
         body = inference_deployment_body(name, uid=name)
         body["metadata"] |= {"namespace": name.partition("-")[0], "generation": self.generations.get(name, 1)}
         if name in self.written:
@@ -65,33 +66,35 @@ class Desk:
                 "lastTransitionTime": TIME,
             }
             body["status"] = {"observedGeneration": self.written[name], "conditions": [condition]}
-        return Case(body, ObjectKey(name.partition("-")[0], name), Surroundings({}, {}, ()))
+        return deployment_of(body, key=ObjectKey(name.partition("-")[0], name))
 
     def make(self, *, seconds: float = 1.0) -> list[str]:
         """One pass; returns who was planned, in turn."""
         cases = [self.case(name) for name in self.costs]
+        problems: dict[str, Problem] = {}
         self.time.begin(cases, self.now, lambda case: self.priorities.get(case.key.name, 0))
         for case in self.time.in_turn(cases):
-            if not self.time.has_to_wait(case, reading=True):
+            waits = self.time.waits(case, reading=True)
+            if waits is None:
                 self.time.spend(partial(self.take, self.reading), case)
-                if case.key.name in self.stuck:
-                    case.problem = Problem(ConditionReason.MODEL_SOURCE_UNAVAILABLE, "the Hub is down", permanent=False)
-        planned, queued = list[str](), {case.uid for case in self.time.in_turn([])}
+                waits = HUB_IS_DOWN if case.key.name in self.stuck else None
+            if waits is not None:
+                problems[case.key.name] = waits
+        planned, queued = list[str](), {case.identity.uid for case in self.time.in_turn([])}
         for case in cases:
-            if case.uid not in queued and self.costs_again:
+            if case.identity.uid not in queued and self.costs_again:
                 self.time.spend(partial(self.take, self.costs[case.key.name]), case)
         for case in self.time.queued():
-            if case.problem is not None or self.time.has_to_wait(case):
+            waits = problems.get(case.key.name) or self.time.waits(case)
+            if waits is not None:
+                problems[case.key.name] = waits
                 continue
-            is_done = (case.uid, case.generation) in self.done and not self.costs_again
+            version = case.identity.uid, case.identity.generation
+            is_done = version in self.done and not self.costs_again
             self.time.spend(partial(self.take, self.costs[case.key.name] * (not is_done)), case)
-            self.done.add((case.uid, case.generation))
-            case.decision = decision(case)
+            self.done.add(version)
             planned.append(case.key.name)
-        for case in cases:
-            if case.problem is None:
-                case.decision = decision(case)
-        self.time.end(cases)
+        self.time.end([outcome(case, problems.get(case.key.name)) for case in cases])
         self.now += seconds
         self.write()
         return planned
@@ -106,8 +109,11 @@ class Desk:
         self.written |= {name: decided[name] for name in unwritten[: self.writes]}
 
 
-def decision(case: Case) -> Decision:
-    return Decision.__new__(Decision) if case.decision is None else case.decision
+HUB_IS_DOWN = Problem(ConditionReason.MODEL_SOURCE_UNAVAILABLE, "the Hub is down", permanent=False)
+
+
+def outcome(case: Deployment, problem: Problem | None) -> Outcome:
+    return Outcome(case, problem=problem, decision=None if problem else Decision.__new__(Decision))
 
 
 COSTS = st.dictionaries(
@@ -276,12 +282,12 @@ async def test_who_waits_keeps_what_runs_and_is_planned_later(opened: Open) -> N
     seen = dict[str, set[str]]()
     for _ in range(6):
         cases = there.make()
-        waiting = {name for name, case in cases.items() if waits(case.problem)}
+        waiting = {name for name, case in cases.items() if waits(case.outcome.problem)}
         assert len(waiting) <= 4, "each pass plans one at least"
         for name in waiting:
-            assert cases[name].manifests == []
+            assert cases[name].manifests == ()
         if "runs" in waiting:
-            assert [pool.replicas for pool in cases["runs"].pools] == [2]
+            assert [pool.replicas for pool in cases["runs"].outcome.deployment.placed.pools] == [2]
         for name in cases.keys() - waiting:
             seen.setdefault(name, set()).add("planned")
         there.carry_out(list(cases.values()))

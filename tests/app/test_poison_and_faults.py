@@ -142,7 +142,7 @@ class World:
     def _ask_for_claims(self) -> None:
         """Let no process forget a claim between two passes: then none waits for it."""
         for tenant in TENANTS:
-            self.operator.passes.claims.look_up(tenant, [*map(Mounted, CLAIMS_OF_TENANTS)])
+            self.operator.passes.reader.claims.look_up(tenant, [*map(Mounted, CLAIMS_OF_TENANTS)])
 
     def _next_trouble(self) -> Trouble | None:
         return self.troubles.pop(0) if self.troubles else None

@@ -89,4 +89,4 @@ async def test_a_pass_shows_the_doubts_about_the_prices_in_force_and_forgets_tho
     office.passes.prices = cast("PriceList", SimpleNamespace(current={**thin, types[0]: bought}))
     office.make()
     assert doubts(office) == {}
-    await office.passes.models.close()
+    await office.passes.reader.models.close()

@@ -13,12 +13,14 @@ import pytest
 from benchmarks.planning.passes import look_up, new_passes
 from benchmarks.planning.pictures import carry_out
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, NODES, PODS, Kind
-from plimsoll.app.plan import passes as passes_module
+from plimsoll.app.reading import deployments as deployments_module
 from plimsoll.app.reading import reading_memo
-from plimsoll.app.reading.reading_memo import Kept, ReadingMemo
+from plimsoll.app.reading.reading_memo import ReadingMemo
 from plimsoll.app.watch import pruning
 from plimsoll.app.watch.prices import PriceList
 from plimsoll.app.watch.store import Body
+from plimsoll.decision import memory as memory_module
+from plimsoll.decision.kept import ChangedRequests, Kept
 from plimsoll.domain.gpus import Price
 from plimsoll.domain.observations import Correction
 from plimsoll.domain.queues import QUEUE_LABEL
@@ -35,20 +37,20 @@ async def office(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
     made = Office.open(tmp_path)
     made.count(monkeypatch, fleet_reading, "_read_node")
     made.count(monkeypatch, reading_memo, "read_pod")
-    made.count(monkeypatch, passes_module, "parse_inference_deployment")
-    made.count(monkeypatch, passes_module, "to_request")
+    made.count(monkeypatch, deployments_module, "parse_inference_deployment")
+    made.count(monkeypatch, deployments_module, "to_request")
     made.count(monkeypatch, reading_memo, "digests_of")
-    made.count(monkeypatch, passes_module, "figures_of")
+    made.count(monkeypatch, memory_module, "figures_of")
     made.count_estimates(monkeypatch)
     yield made
-    await made.passes.models.close()
+    await made.passes.reader.models.close()
 
 
 async def test_the_first_pass_reads_everything(office: Office) -> None:
     office.make()
     assert office.calls == {"read_node": MACHINES, "parse_inference_deployment": OBJECTS, "digests_of": OBJECTS}
     await look_up(office.passes)
-    carry_out(office.store, office.make().cases, 2)
+    carry_out(office.store, office.make().desired, 2)
     assert office.calls["to_request"] == OBJECTS
     assert office.calls["estimate"] > 0
     office.make()
@@ -59,19 +61,30 @@ async def test_an_unchanged_picture_is_not_read_again(office: Office) -> None:
     before = await office.settle()
     after = office.make()
     assert office.calls == {}
-    assert all(case.decision is not None and case.around.ready_pods() for case in after.cases)
-    assert [case.new_status for case in after.cases] == [case.new_status for case in before.cases]
-    assert all(one.request is other.request for one, other in zip(before.cases, after.cases, strict=True))
+    assert all(
+        case.outcome.decision is not None and case.outcome.deployment.placed.around.ready_pods()
+        for case in after.desired
+    )
+    assert [case.new_status for case in after.desired] == [case.new_status for case in before.desired]
+    assert all(
+        one.outcome.request is other.outcome.request for one, other in zip(before.desired, after.desired, strict=True)
+    )
 
 
 async def test_of_a_changed_object_only_its_own_is_read(office: Office) -> None:
     await office.settle()
     office.change(INFERENCE_DEPLOYMENTS, 2, _with_a_longer_context)
-    cases = office.make().cases
+    cases = office.make().desired
     own = {name: count for name, count in office.calls.items() if name != "estimate"}
     assert own == {"parse_inference_deployment": 1, "to_request": 1, "digests_of": 1}
     assert office.calls["estimate"] > 0
-    assert [case.request.shape.context_tokens for case in cases if case.request] == [4096, 4096, 9000, 4096, 4096]
+    assert [case.outcome.request.shape.context_tokens for case in cases if case.outcome.request] == [
+        4096,
+        4096,
+        9000,
+        4096,
+        4096,
+    ]
 
 
 def _with_a_longer_context(body: dict[str, Any]) -> None:
@@ -82,21 +95,25 @@ def _with_a_longer_context(body: dict[str, Any]) -> None:
 async def test_a_status_that_changes_makes_nobody_read_the_spec_again(office: Office) -> None:
     await office.settle()
     office.change(INFERENCE_DEPLOYMENTS, 2, lambda body: body["status"].update(replicas=7))
-    case = office.make().cases[2]
+    case = office.make().desired[2]
     assert office.calls == {}
-    assert case.record.status.replicas == 7
+    assert case.outcome.deployment.record.status.replicas == 7
     assert case.new_status is not None
     assert case.new_status["replicas"] == 1
 
 
 async def test_a_pod_that_changes_is_read_alone_and_leaves_the_fleet_as_it_was(office: Office) -> None:
     await office.settle()
-    fleet = office.passes.reading.fleet(office.store.picture(), office.passes.gpu_types, office.passes.prices.current)
+    fleet = office.passes.reader.memo.fleet(
+        office.store.picture(), office.passes.reader.gpu_types, office.passes.prices.current
+    )
     office.change(PODS, 0, _not_ready)
-    cases = office.make().cases
+    cases = office.make().desired
     assert office.calls == {"read_pod": 1, "figures_of": 1}
-    assert sum(len(case.around.ready_pods()) for case in cases) == OBJECTS - 1
-    again = office.passes.reading.fleet(office.store.picture(), office.passes.gpu_types, office.passes.prices.current)
+    assert sum(len(case.outcome.deployment.placed.around.ready_pods()) for case in cases) == OBJECTS - 1
+    again = office.passes.reader.memo.fleet(
+        office.store.picture(), office.passes.reader.gpu_types, office.passes.prices.current
+    )
     assert again is fleet
 
 
@@ -105,7 +122,7 @@ async def test_a_node_that_changes_is_read_alone_and_a_new_price_reads_all(offic
     office.change(NODES, 0, lambda body: body["spec"].update(unschedulable=True))
     office.make()
     assert office.calls["read_node"] == 1
-    memo, picture, types = office.passes.reading, office.store.picture(), office.passes.gpu_types
+    memo, picture, types = office.passes.reader.memo, office.store.picture(), office.passes.reader.gpu_types
     dearer = dict.fromkeys(gpu.name for gpu in types)
     assert memo.fleet(picture, types, dearer) == fleet_reading.read_fleet(
         picture.all(NODES), picture.all(PODS), types, dearer
@@ -120,9 +137,9 @@ async def test_pods_and_workloads_are_gathered_again_only_when_one_of_them_or_an
     office.change(NODES, 0, lambda body: body["spec"].update(unschedulable=True))
     office.make()
     assert office.calls.get("surroundings_of", 0) == 0
-    before = [case.around for case in office.make().cases]
+    before = [case.outcome.deployment.placed.around for case in office.make().desired]
     office.change(PODS, 0, _not_ready)
-    after = [case.around for case in office.make().cases]
+    after = [case.outcome.deployment.placed.around for case in office.make().desired]
     assert office.calls["surroundings_of"] == 1
     assert [one == other for one, other in zip(before, after, strict=True)].count(False) == 1
     office.change(DEPLOYMENTS, 0, lambda body: body["spec"].update(replicas=9))
@@ -141,15 +158,17 @@ async def test_a_node_that_changes_changes_the_fleet(office: Office) -> None:
     await office.settle()
     office.change(NODES, 0, lambda body: body["spec"].update(unschedulable=True))
     office.make()
-    seen = office.passes.reading.fleet(office.store.picture(), office.passes.gpu_types, office.passes.prices.current)
+    seen = office.passes.reader.memo.fleet(
+        office.store.picture(), office.passes.reader.gpu_types, office.passes.prices.current
+    )
     assert [each.name for each in seen.ignored] == ["n0000"]
 
 
 async def test_new_prices_are_read_at_once(office: Office) -> None:
     await office.settle()
-    dearer = {gpu.name: Price(Decimal(99), "test") for gpu in office.passes.gpu_types}
+    dearer = {gpu.name: Price(Decimal(99), "test") for gpu in office.passes.reader.gpu_types}
     office.passes.prices = cast("PriceList", SimpleNamespace(current=dearer))
-    choices = [case.decision.choice for case in office.make().cases if case.decision]
+    choices = [case.outcome.decision.choice for case in office.make().desired if case.outcome.decision]
     assert {choice.hourly_price for choice in choices if choice} == {Decimal(99)}
 
 
@@ -170,9 +189,9 @@ async def test_what_is_kept_gives_the_statuses_of_a_process_that_has_just_starte
         fresh = Office(new_passes(tmp_path / str(hour)), office.store, now=office.now)
         fresh.make()
         await look_up(fresh.passes)
-        told = [(case.new_status, case.manifests) for case in office.make().cases]
-        assert told == [(case.new_status, case.manifests) for case in fresh.make().cases]
-        await fresh.passes.models.close()
+        told = [(case.new_status, case.manifests) for case in office.make().desired]
+        assert told == [(case.new_status, case.manifests) for case in fresh.make().desired]
+        await fresh.passes.reader.models.close()
 
 
 def test_what_a_whole_pass_does_not_ask_for_is_forgotten() -> None:
@@ -186,14 +205,14 @@ def test_what_a_whole_pass_does_not_ask_for_is_forgotten() -> None:
 
 
 def test_a_request_stays_the_same_object_while_its_changes_are_equal() -> None:
-    memo, base, learned = ReadingMemo(), request(), cast("Correction", object())
-    first = memo.with_changes("u", base, corrections=(learned,))
+    memo, base, learned = ChangedRequests(), request(), cast("Correction", object())
+    first = memo.of("u", base, corrections=(learned,))
     memo.begin()
-    assert memo.with_changes("u", base, corrections=(learned,)) is first
-    assert memo.with_changes("u", base, corrections=()) is base
-    assert memo.with_changes("u", base, corrections=(learned, learned)).corrections == (learned, learned)
+    assert memo.of("u", base, corrections=(learned,)) is first
+    assert memo.of("u", base, corrections=()) is base
+    assert memo.of("u", base, corrections=(learned, learned)).corrections == (learned, learned)
     memo.begin()
-    assert memo.with_changes("u", request(context=1), corrections=(learned,)).shape.context_tokens == 1
+    assert memo.of("u", request(context=1), corrections=(learned,)).shape.context_tokens == 1
 
 
 def test_an_object_of_the_same_name_that_is_another_is_read_anew() -> None:
@@ -210,12 +229,12 @@ async def test_a_status_is_read_when_it_changes_and_by_no_pass(office: Office, m
     await office.settle()
     office.count(monkeypatch, pruning, "read")
     office.count(monkeypatch, reading, "read")
-    cases = office.make().cases
-    assert [len(case.record.pools) for case in cases] == [1] * OBJECTS
+    cases = office.make().desired
+    assert [len(case.outcome.deployment.record.pools) for case in cases] == [1] * OBJECTS
     assert office.calls == {}
     office.change(INFERENCE_DEPLOYMENTS, 2, lambda body: body["status"].update(replicas=7))
     assert office.calls == {"read": 1}
-    assert office.make().cases[2].record.status.replicas == 7
+    assert office.make().desired[2].outcome.deployment.record.status.replicas == 7
     assert office.calls == {}
 
 

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from plimsoll.adapters.readings import Reading
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, InferenceDeploymentStatus, PoolStatus, RebalancingMode
-from plimsoll.app.live.rebalancing import Running, Standing, Turn, load_of, policy_of, take_turn
-from plimsoll.app.reading.capacities import observed_capacities, reported_tokens, told_now
-from plimsoll.app.reading.objects import Surroundings
+from plimsoll.decision.capacities import observed_capacities, reported_tokens, told_now
+from plimsoll.decision.surroundings import Surroundings
+from plimsoll.decision.turns import Running, Standing, Turn, load_of, policy_of, take_turn
 from plimsoll.domain.outcomes import MemoryEstimate, Split, Target
 from plimsoll.domain.serving import ObservedCapacity
 from plimsoll.domain.times import to_rfc3339
@@ -20,6 +19,7 @@ from plimsoll.placement.hypothesis import WhatIf
 from plimsoll.placement.pools import Pool, PoolState
 from plimsoll.rebalance.inbox import AnsweredProposals, PendingProposals, Refusal
 from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals, SignalState
+from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Keep, Move, RemoveReplica, Retune, Wait
 from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
 from plimsoll.rebalance.state.memory import Learned, LoopMemory

@@ -33,11 +33,8 @@ def test_the_first_refusal_in_a_row_gives_the_time_and_the_latest_one_the_messag
 
 def test_a_refused_workload_concerns_its_pool_and_anything_else_all_pools(clock: list[float]) -> None:
     refusals, pools = Refusals(), ("h100", "l4")
-    assert refusals.since_by_pool("a", pools) == {}
-    refusals.note("a", "l4", FORBIDDEN)
-    assert refusals.since_by_pool("a", pools) == {"l4": clock[0]}
-    refusals.note("b", "", FORBIDDEN)
-    assert refusals.since_by_pool("b", pools) == dict.fromkeys(pools, clock[0])
+    assert refusals.note("a", "l4", FORBIDDEN).since_by_pool(pools) == {"l4": clock[0]}
+    assert refusals.note("b", "", FORBIDDEN).since_by_pool(pools) == dict.fromkeys(pools, clock[0])
 
 
 def test_the_sentence_quotes_the_server_up_to_800_characters() -> None:

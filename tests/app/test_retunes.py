@@ -9,15 +9,18 @@ from typing import Any
 import pytest
 
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
-from plimsoll.adapters.readings import Reading
-from plimsoll.app.plan.case import Case, running_of
-from plimsoll.app.plan.retunes import begin_retune, read_retune
+from plimsoll.app.plan.desired import Desired
 from plimsoll.app.write.notes import notes_of
+from plimsoll.decision.outcome import Ready
+from plimsoll.decision.planning import running_of
+from plimsoll.decision.retunes import retune_after, with_retune
 from plimsoll.domain.times import from_rfc3339, to_rfc3339
 from plimsoll.domain.workload import Manifest
 from plimsoll.placement.failed_moves import FIRST_PAUSE_SECONDS
 from plimsoll.placement.memo import Memo
+from plimsoll.placement.retune_clock import RetuneClock
 from plimsoll.rebalance.signals.metrics import PodSignals
+from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.render.inputs import INPUTS_ANNOTATION
 from tests.app.test_rolled_back import CRASHED, NO_IMAGE, planned, status, unready
 from tests.support.bodies import Body
@@ -38,25 +41,33 @@ def full(sequences: int) -> Serves:
     )
 
 
-def press(there: LivePasses, case: Case, sequences: int) -> None:
+def press(there: LivePasses, case: Desired, sequences: int) -> None:
     """Let all pods that serve run as many requests as they may."""
     samples = tuple(full(sequences).sample(at) for at in moments(600, end=there.now - 1))
-    pods = [pod.name for pod in case.around.ready_pods()]
+    pods = [pod.name for pod in case.outcome.deployment.placed.around.ready_pods()]
     there.passes.live.readings[case.key] = Reading({name: PodSignals(name, samples) for name in pods})
 
 
-def limit(case: Case) -> int:
+def limit(case: Desired) -> int:
     """The limit of the pool's engines, as the status has it."""
     [pool] = status(case)["pools"]
     return int(pool["maxSequences"])
 
 
-def rendered(case: Case) -> Manifest:
+def rendered(case: Desired) -> Manifest:
     [manifest] = [each for each in case.manifests if each["kind"] == "Deployment"]
     return manifest
 
 
-async def settled(there: LivePasses, **spec: Any) -> Case:
+def ready(case: Desired) -> Ready:
+    """The deployment as the live loop sees it."""
+    outcome = case.outcome
+    assert outcome.request is not None
+    assert outcome.standing is not None
+    return Ready(outcome.deployment, outcome.request, outcome.standing, outcome.observed)
+
+
+async def settled(there: LivePasses, **spec: Any) -> Desired:
     """Two replicas that serve, with few requests at the same time, as their cache holds few of full length."""
     wanted: dict[str, Any] = {
         "contextLength": 16_384,
@@ -70,7 +81,7 @@ async def settled(there: LivePasses, **spec: Any) -> Case:
     return there.make()[NAME]
 
 
-async def begun(there: LivePasses, **spec: Any) -> tuple[int, Case]:
+async def begun(there: LivePasses, **spec: Any) -> tuple[int, Desired]:
     """The pass in which the live loop gives the engines another limit, and the earlier limit."""
     before = await settled(there, **spec)
     press(there, before, limit(before))
@@ -79,7 +90,7 @@ async def begun(there: LivePasses, **spec: Any) -> tuple[int, Case]:
     return limit(before), case
 
 
-def roll(there: LivePasses, case: Case, *, new: int = 1, serving: int = 0, pod: Body | None = None) -> None:
+def roll(there: LivePasses, case: Desired, *, new: int = 1, serving: int = 0, pod: Body | None = None) -> None:
     """Write what was decided, and let Kubernetes start ``new`` pods with it, of which so many serve.
 
     A new pod that serves replaces an old one. ``pod`` is the status of those that do not.
@@ -114,14 +125,14 @@ def show(there: LivePasses, manifest: Mapping[str, Any], *, updated: int, existi
     there.store.observe(DEPLOYMENTS, "MODIFIED", {**manifest, "metadata": head, "status": shown})
 
 
-def later(there: LivePasses, seconds: float) -> Case:
+def later(there: LivePasses, seconds: float) -> Desired:
     """A pass so much later. Prometheus says nothing then."""
     there.now += seconds
     there.passes.live.readings.clear()
     return there.make()[NAME]
 
 
-def available(case: Case) -> dict[str, Any]:
+def available(case: Desired) -> dict[str, Any]:
     [found] = [each for each in status(case)["conditions"] if each["type"] == "Available"]
     return dict(found)
 
@@ -251,8 +262,8 @@ async def test_another_process_keeps_the_clock_and_makes_a_pass_when_it_is_over(
     for kind in (INFERENCE_DEPLOYMENTS, DEPLOYMENTS, PODS):
         again.store.replace(kind, list(there.store.all(kind)))
     again.now = there.now
-    await again.passes.models.close()
-    again.passes.models = there.passes.models
+    await again.passes.reader.models.close()
+    again.passes.reader.models = there.passes.reader.models
     assert limit(again.make()[NAME]) == limit(case)
     due = min(again.result().due_in_seconds)
     assert 0 < due <= 62
@@ -312,7 +323,7 @@ async def test_no_settings_are_changed_while_a_changed_spec_rolls_out(opened: Op
     there.change(NAME, engine={"image": "registry.example.com/vllm:next"})
     case = there.make()[NAME]
     assert (live_part(case)["decision"], "retune" in status(case)) == ("Wait", False)
-    held = there.passes.make(there.store.picture(), {case.uid: status(case)}, there.now).cases[0]
+    held = there.passes.make(there.store.picture(), {case.uid: status(case)}, there.now).desired[0]
     assert (live_part(held)["reason"], "retune" in status(held)) == ("MoveUnderWay", False), "it is being written"
     there.passes.live.readings.clear()
     roll(there, case, pod=CRASHED)
@@ -351,7 +362,9 @@ async def test_a_forged_change_of_settings_is_refused(opened: Open) -> None:
     written = {**body, "metadata": head, "status": {**body["status"], "retune": forged}}
     there.store.observe(INFERENCE_DEPLOYMENTS, "MODIFIED", written)
     found = later(there, 2 * EACH)
-    assert any("status.retune is ignored: maxSequences 0" in each for each in found.record.complaints)
+    assert any(
+        "status.retune is ignored: maxSequences 0" in each for each in found.outcome.deployment.record.complaints
+    )
     assert limit(found) == limit(case)
 
 
@@ -367,10 +380,10 @@ async def test_settings_that_cannot_be_taken_back_stay_and_the_deployment_may_mo
     known = {**body, "metadata": head, "status": {**body["status"], "tooSmall": [small]}}
     there.store.observe(INFERENCE_DEPLOYMENTS, "MODIFIED", known)
     fleet = there.snapshot().fleet
-    assert running_of(later(there, 10), None, fleet, Memo()).retuning
+    assert running_of(ready(later(there, 10)), None, None, fleet, Memo()).retuning
     late = later(there, EACH)
     assert (limit(late), "failedMoves" in status(late)) == (limit(case), False)
-    assert not running_of(late, None, fleet, Memo()).retuning
+    assert not running_of(ready(late), None, None, fleet, Memo()).retuning
     assert available(late)["message"].endswith("mend what is named here, or change the spec.")
 
 
@@ -380,21 +393,22 @@ async def test_a_change_of_any_setting_has_a_clock_with_the_settings_before(
 ) -> None:
     there = opened(l4=3)
     before, case = await begun(there)
-    assert case.decision is not None
-    [pool], [planned] = case.pools, case.decision.pools
+    decision, deployment = case.outcome.decision, case.outcome.deployment
+    assert decision is not None
+    [pool], [planned] = deployment.placed.pools, decision.pools
     assert planned.choice is not None
     assert pool.batched_tokens is not None
     settings = replace(
         planned.choice.settings, max_num_seqs=before + sequences, max_num_batched_tokens=pool.batched_tokens + step
     )
     changed = replace(planned, choice=replace(planned.choice, settings=settings))
-    case = replace(case, decision=replace(case.decision, pools=(changed,)), retune=None)
-    begin_retune(case, there.now)
+    decision = replace(decision, pools=(changed,))
+    retune, _ = retune_after(deployment, decision, case.outcome.turn, EACH, there.now)
     if not (sequences or step):
-        assert case.retune is None
+        assert retune is None
         return
-    assert case.retune is not None
-    [earlier] = case.retune.before
+    assert retune is not None
+    [earlier] = retune.before
     assert (earlier.sequences, earlier.batched_tokens) == (before, pool.batched_tokens)
 
 
@@ -416,10 +430,12 @@ async def test_a_clock_ends_in_a_pool_in_which_no_replica_is_wanted_any_more(ope
     roll(there, case, new=0)
     show(there, rendered(case), updated=0, existing=0)
     case = later(there, 1)
-    [pool] = case.pools
-    case.pools = (replace(pool, ready=0),)
-    read_retune(case, there.now)
-    assert case.retune is not None, "replicas are wanted, and none serves"
-    case.pools = (replace(pool, replicas=0, ready=0),)
-    read_retune(case, there.now)
-    assert case.retune is None
+    deployment = case.outcome.deployment
+    [pool] = deployment.placed.pools
+
+    def read(replicas: int) -> RetuneClock | None:
+        placed = replace(deployment.placed, pools=(replace(pool, replicas=replicas, ready=0),), retune=None)
+        return with_retune(placed, deployment.identity, deployment.record, None, there.now).retune
+
+    assert read(pool.replicas) is not None, "replicas are wanted, and none serves"
+    assert read(0) is None

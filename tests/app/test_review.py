@@ -167,15 +167,15 @@ async def office(tmp_path: Path) -> AsyncIterator[Office]:
     made = Office.open(tmp_path)
     await made.settle()
     yield made
-    await made.passes.models.close()
+    await made.passes.reader.models.close()
 
 
 def reviewed(office: Office, *bodies: Mapping[str, Any]) -> Review:
     """The review of these objects, which come from files."""
     picture = office.store.picture()
-    before = office.passes.make(picture, {}, office.now).cases
-    after = office.passes.make(overlaid(picture, bodies), {}, office.now).cases
-    fleet = office.passes.reading.fleet(picture, office.passes.gpu_types, {})
+    before = office.passes.make(picture, {}, office.now).desired
+    after = office.passes.make(overlaid(picture, bodies), {}, office.now).desired
+    fleet = office.passes.reader.memo.fleet(picture, office.passes.reader.gpu_types, {})
     return review_of(before, after, {key(each): "file" for each in bodies}, fleet)
 
 
@@ -222,7 +222,10 @@ def test_an_object_outside_the_files_is_shown_where_it_changes_whatever_the_caus
 def test_an_object_outside_the_files_that_loses_its_place_by_them_is_no_good_review(office: Office) -> None:
     """One GPU is left: the object of the files is older, so it gets it."""
     picture = office.store.picture()
-    held = {node.name: node.free for node in office.passes.reading.fleet(picture, office.passes.gpu_types, {}).nodes}
+    held = {
+        node.name: node.free
+        for node in office.passes.reader.memo.fleet(picture, office.passes.reader.gpu_types, {}).nodes
+    }
     for index, body in enumerate(office.store.all(NODES)):
         name, free = body["metadata"]["name"], 1 if index == 0 else 0
         taken = int(body["status"]["allocatable"].get("nvidia.com/gpu", 0)) - held[name]

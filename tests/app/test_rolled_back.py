@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
-from plimsoll.adapters.readings import Reading
-from plimsoll.app.plan.case import Case
+from plimsoll.app.plan.desired import Desired
 from plimsoll.app.write.notes import notes_of
 from plimsoll.domain.times import from_rfc3339
 from plimsoll.placement.failed_moves import FIRST_PAUSE_SECONDS
 from plimsoll.placement.move_clock import LEAST_SECONDS
 from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals
+from plimsoll.rebalance.signals.reading import Reading
 from tests.support.bodies import Body
 from tests.support.live_passes import AUTO, EASY, H100, L4, L40S, LivePasses, Open, live_part, pools
 
@@ -32,7 +32,7 @@ NO_IMAGE: Body = {
 MESSAGE = "0/2 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) didn't match Pod's node affinity/selector."
 
 
-async def begun(there: LivePasses, *kinds: str, **spec: Any) -> Case:
+async def begun(there: LivePasses, *kinds: str, **spec: Any) -> Desired:
     """A deployment whose engine got too little cache on an L4, and which the live loop moves elsewhere."""
     there.put("asks", *(kinds or (L4, L40S)), rebalancing=MOVES, **spec)
     await there.settle()
@@ -42,11 +42,11 @@ async def begun(there: LivePasses, *kinds: str, **spec: Any) -> Case:
     return case
 
 
-def carry_out(there: LivePasses, case: Case, kind: str = L40S, **status: Any) -> None:
+def carry_out(there: LivePasses, case: Desired, kind: str = L40S, **status: Any) -> None:
     """Let the cluster do what was decided, but let the pods of this GPU type not get ready."""
     there.carry_out([case])
-    assert case.decision is not None
-    kept = {pool.name for pool in case.decision.pools}
+    assert case.outcome.decision is not None
+    kept = {pool.name for pool in case.outcome.decision.pools}
     for what in (DEPLOYMENTS, PODS):
         for body in there.store.all(what):
             if body["metadata"]["labels"]["plimsoll.dev/pool"] not in kept:
@@ -63,11 +63,11 @@ def unready(there: LivePasses, body: Any, **status: Any) -> Body:
     return {**body, "metadata": head, "status": {"phase": "Running", "conditions": conditions, **status}}
 
 
-def outgrown(there: LivePasses) -> Case:
+def outgrown(there: LivePasses) -> Desired:
     """A pass in which the engine on the L4 reports too little cache again."""
     there.passes.live.readings.clear()
     case = there.make()["asks"]
-    [pod] = [pod.name for pod in case.around.ready_pods()]
+    [pod] = [pod.name for pod in case.outcome.deployment.placed.around.ready_pods()]
     samples = tuple(
         EngineSample(there.now - ago, 0.6, 0, 1, 0, 1000, there.now - ago, there.now - ago) for ago in (19.0, 10.0, 1.0)
     )
@@ -75,19 +75,19 @@ def outgrown(there: LivePasses) -> Case:
     return there.make()["asks"]
 
 
-def late(there: LivePasses, seconds: float = LEAST_SECONDS + 1) -> Case:
+def late(there: LivePasses, seconds: float = LEAST_SECONDS + 1) -> Desired:
     """A pass so much later. Prometheus says nothing then."""
     there.now += seconds
     there.passes.live.readings.clear()
     return there.make()["asks"]
 
 
-def status(case: Case) -> Body:
+def status(case: Desired) -> Body:
     assert case.new_status is not None
     return dict(case.new_status)
 
 
-def planned(case: Case) -> str:
+def planned(case: Desired) -> str:
     [message] = [each["message"] for each in status(case)["conditions"] if each["type"] == "Planned"]
     return str(message)
 
@@ -198,8 +198,8 @@ async def test_another_process_keeps_the_clock(opened: Open) -> None:
     again.passes.live.readings.clear()
     again.now = there.now
     again.result()
-    await again.passes.models.close()
-    again.passes.models = there.passes.models
+    await again.passes.reader.models.close()
+    again.passes.reader.models = there.passes.reader.models
     assert pools(again.make()["asks"]) == BEGUN
     due = min(again.result().due_in_seconds)
     assert 0 < due <= 62, "a pass is made when the time is over"
@@ -315,7 +315,7 @@ async def test_a_forged_clock_and_a_forged_failure_are_refused(opened: Open) -> 
     written = {**body, "metadata": head, "status": {**body["status"], **forged}}
     there.store.observe(INFERENCE_DEPLOYMENTS, "MODIFIED", written)
     case = late(there, 1)
-    assert len(case.record.complaints) == 2
+    assert len(case.outcome.deployment.record.complaints) == 2
     assert from_rfc3339(status(case)["move"]["dueAt"]) == int(there.now + LEAST_SECONDS), "it begins anew, once"
     assert "failedMoves" not in status(case)
 

@@ -10,9 +10,9 @@ import pytest
 from plimsoll.adapters.cluster import PODS, PRIORITY_CLASSES
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
 from plimsoll.api.v1alpha1.inbox import ProposalContent
-from plimsoll.app.live.rebalancing import Standing
-from plimsoll.app.plan import rooms as rooms_module
-from plimsoll.app.plan.rooms import KEPT_PASSES, MOST_SEARCHES, serving_floor
+from plimsoll.decision import rooms as rooms_module
+from plimsoll.decision.rooms import KEPT_PASSES, MOST_SEARCHES, serving_floor
+from plimsoll.decision.turns import Standing
 from plimsoll.facts.cluster.priority_reading import PREEMPTS
 from plimsoll.placement.answers import Answer
 from plimsoll.placement.hypothesis import Plan
@@ -194,7 +194,7 @@ async def test_a_search_that_fails_costs_nobody_a_decision(opened: Open, monkeyp
     monkeypatch.setattr(rooms_module, "room_for", broken)
     room = await full(opened)
     case = (await room.turn())["asks"]
-    assert (case.problem, live_part(case)["reason"]) == (None, "NoPlaceFound")
+    assert (case.outcome.problem, live_part(case)["reason"]) == (None, "NoPlaceFound")
 
 
 async def many(opened: Open) -> ProposalPasses:
@@ -246,11 +246,11 @@ async def test_answers_that_nobody_asks_for_are_forgotten(opened: Open) -> None:
     await room.turn()
     later(room)
     room.there.make()
-    assert room.there.passes.rooms._last  # noqa: SLF001 - what it keeps is what is tested
+    assert room.there.passes.memory.rooms._last  # noqa: SLF001 - what it keeps is what is tested
     room.there.load(room.there.make()["asks"], EASY)
     for _ in range(KEPT_PASSES + 2):
         room.there.make()
-    assert not room.there.passes.rooms._last  # noqa: SLF001 - as above
+    assert not room.there.passes.memory.rooms._last  # noqa: SLF001 - as above
 
 
 @pytest.mark.parametrize(

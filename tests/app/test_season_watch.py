@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from plimsoll.adapters.readings import PastReading
 from plimsoll.app.live.season_watch import (
     DAY_SECONDS,
     EVERY_SECONDS,
@@ -21,6 +20,7 @@ from plimsoll.domain.keys import ObjectKey
 from plimsoll.engines.metrics import EngineMetrics
 from plimsoll.engines.registry import engine_of
 from plimsoll.rebalance.signals.past import DAYS, STEP_SECONDS
+from plimsoll.rebalance.signals.reading import PastReading
 from plimsoll.rebalance.signals.season import LEAST_STARTUP_SECONDS, Season
 from plimsoll.rebalance.signals.trend import Point
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from plimsoll.app.plan.case import Case
-from plimsoll.app.reading.objects import wanted_replicas
+from plimsoll.app.plan.desired import Desired
+from plimsoll.decision.surroundings import wanted_replicas
 from tests.support.live_passes import AUTO, H100, L4, L40S, PRESSURE, SLACK, LivePasses, Open, live_part, pools
 
 TOTAL: dict[str, Any] = {"concurrency": None, "totalConcurrency": 24, "minReplicas": 3}
@@ -17,12 +17,12 @@ def put(there: LivePasses, name: str, *kinds: str, **spec: Any) -> None:
     there.put(name, *kinds, **load)
 
 
-def size(case: Case) -> tuple[int, int]:
+def size(case: Desired) -> tuple[int, int]:
     written = (case.new_status or {}).get("size") or {}
     return written["replicas"], written["concurrency"]
 
 
-def deployed(case: Case) -> int:
+def deployed(case: Desired) -> int:
     return sum(each["spec"]["replicas"] for each in case.manifests if each["kind"] == "Deployment")
 
 
@@ -39,7 +39,7 @@ async def test_the_chosen_size_is_rendered_reported_and_kept(opened: Open) -> No
     assert (case.new_status or {})["replicasSummary"] == "3/3"
     assert wanted_replicas(case.body) == 3
     assert (pools(cases["plain"]), (cases["plain"].new_status or {}).get("size")) == ({(L40S, "Active"): 2}, None)
-    assert there.make()["total"].decision == case.decision
+    assert there.make()["total"].outcome.decision == case.outcome.decision
 
 
 async def test_a_better_size_that_becomes_free_changes_nothing_until_the_spec_changes(opened: Open) -> None:
@@ -56,8 +56,8 @@ async def test_a_better_size_that_becomes_free_changes_nothing_until_the_spec_ch
     after = there.make()["total"]
     replicas, concurrency = size(after)
     assert replicas * concurrency >= 60
-    assert after.decision is not None
-    assert after.decision.request.replicas == replicas
+    assert after.outcome.decision is not None
+    assert after.outcome.decision.request.replicas == replicas
 
 
 async def test_the_live_loop_adds_replicas_and_never_goes_below_the_chosen_number(opened: Open) -> None:

@@ -172,7 +172,7 @@ async def test_a_deployment_that_grows_too_large_keeps_its_replicas_and_its_neig
     [stalled] = [each for each in grown["conditions"] if each["type"] == "Stalled"]
     assert (stalled["status"], stalled["reason"]) == ("True", "TooLarge")
     assert "8,192 members" in stalled["message"]
-    assert cases["grows"].manifests == []
+    assert cases["grows"].manifests == ()
     assert [pool["replicas"] for pool in grown["pools"]] == [2]
     assert grown["replicasSummary"] == "2/2"
     assert neighbour["replicasSummary"] == "1/1"

@@ -18,7 +18,10 @@ import pytest
 from plimsoll.adapters.metrics import Metrics
 from plimsoll.app import planner as planner_module
 from plimsoll.app.plan import passes as passes_module
+from plimsoll.app.plan import rendered as rendered_module
 from plimsoll.app.plan.snapshot import Snapshot
+from plimsoll.app.reading import deployments as deployments_module
+from plimsoll.decision import observing
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.proposals import Proposal
@@ -107,19 +110,27 @@ FAULTS: dict[str, Callable[..., str]] = {
     "manifests_of": lambda case, *_, **__: str(case.key.name),
 }
 
+MODULES = {
+    "parse_inference_deployment": deployments_module,
+    "observed_now": observing,
+    "failed_starts": observing,
+    "manifests_of": rendered_module,
+}
+
 
 @pytest.mark.parametrize("step", FAULTS)
 async def test_a_fault_of_one_object_leaves_its_neighbour_s_report(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    real = getattr(passes_module, step)
+    module = MODULES[step]
+    real = getattr(module, step)
 
     def call(*arguments: Any, **options: Any) -> Any:
         if FAULTS[step](*arguments) == CHAT.name:
             raise KeyError(step)
         return real(*arguments, **options)
 
-    monkeypatch.setattr(passes_module, step, call)
+    monkeypatch.setattr(module, step, call)
     await desk.settle("chat", "mail")
     broken, honest = latest(desk).reports[CHAT], latest(desk).reports[MAIL]
     assert broken.problem is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from plimsoll.app.plan.case import Case
+from plimsoll.app.plan.desired import Desired
 from tests.support.live_passes import AUTO, EASY, L4, Open
 
 POOLS: dict[str, Any] = {"contextLength": 8192, "concurrency": 32, "engine": {"runner": "Pooling"}}
@@ -12,7 +12,7 @@ GENERATES: dict[str, Any] = {}
 STEP_AND_REQUEST = 8192 + 2048
 
 
-def small(case: Case) -> list[dict[str, Any]]:
+def small(case: Desired) -> list[dict[str, Any]]:
     assert case.new_status is not None
     return [dict(entry) for entry in case.new_status.get("tooSmall") or ()]
 

@@ -8,8 +8,8 @@ import pytest
 from typing_extensions import override
 
 from plimsoll.app.health import Beats
-from plimsoll.app.live.rebalancing import take_turn
-from plimsoll.app.plan import passes as passes_module
+from plimsoll.decision import decide as decide_module
+from plimsoll.decision.turns import take_turn
 from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.placement import transition
 from plimsoll.placement.warnings import warnings_for
@@ -41,13 +41,16 @@ async def test_an_accepted_wish_is_what_is_rendered_counted_and_planned_from_the
     there.load(there.make()["asks"], PRESSURE)
     case = there.make()["asks"]
     assert case.report is not None
-    assert case.request is not None
-    assert (case.report.replicas, case.request.replicas) == (2, 2)
+    assert case.outcome.request is not None
+    assert (case.report.replicas, case.outcome.request.replicas) == (2, 2)
     [deployment] = [each for each in case.manifests if each["kind"] == "Deployment"]
     assert deployment["spec"]["replicas"] == 2
-    assert case.turn is not None
-    assert case.turn.proposal is not None
-    assert [share.replicas for share in (*case.turn.proposal.before, *case.turn.proposal.after)] == [1, 2]
+    assert case.outcome.turn is not None
+    assert case.outcome.turn.proposal is not None
+    assert [share.replicas for share in (*case.outcome.turn.proposal.before, *case.outcome.turn.proposal.after)] == [
+        1,
+        2,
+    ]
     there.carry_out([case])
     there.passes.live.readings.clear()
     after = there.make()["asks"]
@@ -86,12 +89,12 @@ async def test_a_number_that_others_decide_is_contested_by_nobody(
     await there.settle()
     for generation, replicas in enumerate((2, 1, 2), 2):
         there.change("asks", generation, replicas=replicas)
-        there.carry_out(there.result().cases)
+        there.carry_out(there.result().desired)
     there.load(there.make()["asks"], PRESSURE)
     case = there.make()["asks"]
     assert live_part(case)["reason"] == reason
-    assert case.turn is not None
-    assert any("spec.replicas was changed" in hint for hint in case.turn.hints) is (reason == "ScaleContested")
+    assert case.outcome.turn is not None
+    assert any("spec.replicas was changed" in hint for hint in case.outcome.turn.hints) is (reason == "ScaleContested")
 
 
 async def test_two_that_ask_for_the_last_gpu_do_not_both_get_it(opened: Open) -> None:
@@ -218,9 +221,9 @@ async def test_a_wish_that_cannot_be_planned_stays_with_its_object(
     monkeypatch.setattr(transition, "warnings_for", throw)
     cases = there.make()
     poison = cases["a-poison"]
-    assert poison.problem is not None
-    assert (poison.problem.reason, poison.decision, poison.manifests) == (reason, None, [])
-    assert poison.problem.permanent, "nothing comes of waiting"
+    assert poison.outcome.problem is not None
+    assert (poison.outcome.problem.reason, poison.outcome.decision, poison.manifests) == (reason, None, ())
+    assert poison.outcome.problem.permanent, "nothing comes of waiting"
     assert (pools(cases["b-honest"]), live_part(cases["b-honest"])["decision"]) == ({(L40S, "Active"): 2}, "AddReplica")
 
 
@@ -238,10 +241,10 @@ async def test_a_turn_that_raises_stays_with_its_object(opened: Open, monkeypatc
             raise ZeroDivisionError
         return real(*arguments, **options)
 
-    monkeypatch.setattr(passes_module, "take_turn", throw)
+    monkeypatch.setattr(decide_module, "take_turn", throw)
     cases = there.make()
-    assert cases["a-poison"].problem is not None
-    assert cases["a-poison"].problem.reason == "ListenFailed"
+    assert cases["a-poison"].outcome.problem is not None
+    assert cases["a-poison"].outcome.problem.reason == "ListenFailed"
     assert pools(cases["b-honest"]) == {(L40S, "Active"): 2}
 
 
@@ -257,7 +260,7 @@ async def test_without_a_reading_a_suspended_object_and_one_that_is_off_take_no_
             there.load(case, PRESSURE)
     there.change("suspended", suspend=True)
     cases = there.make()
-    assert {name for name, case in cases.items() if case.turn is not None} == {"asks"}
+    assert {name for name, case in cases.items() if case.outcome.turn is not None} == {"asks"}
     assert live_part(cases["asks"])["decision"] == "AddReplica"
 
 

@@ -74,15 +74,15 @@ async def office(tmp_path: Path) -> AsyncIterator[Office]:
     made = Office.open(tmp_path)
     await made.settle()
     yield made
-    await made.passes.models.close()
+    await made.passes.reader.models.close()
 
 
 def reviewed(office: Office, *texts: str) -> Review:
     passes, picture = office.passes, office.store.picture()
-    before = passes.make(picture, {}, office.now).cases
-    fleet = passes.reading.fleet(picture, passes.gpu_types, passes.prices.current)
-    other = on_other_nodes(picture, what_if_of(texts), fleet, passes.gpu_types)
-    return review_of(before, passes.make(other, {}, office.now).cases, {}, fleet)
+    before = passes.make(picture, {}, office.now).desired
+    fleet = passes.reader.memo.fleet(picture, passes.reader.gpu_types, passes.prices.current)
+    other = on_other_nodes(picture, what_if_of(texts), fleet, passes.reader.gpu_types)
+    return review_of(before, passes.make(other, {}, office.now).desired, {}, fleet)
 
 
 def places(office: Office) -> Mapping[str, str]:
@@ -90,8 +90,8 @@ def places(office: Office) -> Mapping[str, str]:
     picture = office.store.picture()
     return {
         case.key.name: pool.gpu_type
-        for case in office.passes.make(picture, {}, office.now).cases
-        for pool in case.pools
+        for case in office.passes.make(picture, {}, office.now).desired
+        for pool in case.outcome.deployment.placed.pools
     }
 
 
@@ -115,21 +115,21 @@ def test_a_pod_without_gpus_goes_with_its_node_and_another_stays(office: Office)
         body = {"metadata": head, "spec": {"nodeName": node, "containers": [container]}, "status": {}}
         office.store.observe(PODS, "ADDED", body)
     passes, picture = office.passes, office.store.picture()
-    fleet = passes.reading.fleet(picture, passes.gpu_types, {})
+    fleet = passes.reader.memo.fleet(picture, passes.reader.gpu_types, {})
     (gpu_type,) = {node.gpu.name for node in fleet.nodes if node.name == lost}
-    other = on_other_nodes(picture, (RemoveNodes(gpu_type),), fleet, passes.gpu_types)
+    other = on_other_nodes(picture, (RemoveNodes(gpu_type),), fleet, passes.reader.gpu_types)
     left = {body["metadata"]["name"] for body in other.all(PODS)}
     assert "goes" not in left
     assert "stays" in left
-    assert not passes.reading.fleet(other, passes.gpu_types, {}).of_type(gpu_type)
+    assert not passes.reader.memo.fleet(other, passes.reader.gpu_types, {}).of_type(gpu_type)
 
 
 @pytest.mark.parametrize("gpu_type", ["l4-24gb", "b200-sxm-180gb", "mi300x-192gb"])
 def test_more_nodes_are_there_whether_the_cluster_has_an_example_or_not(office: Office, gpu_type: str) -> None:
     passes, picture = office.passes, office.store.picture()
-    fleet = passes.reading.fleet(picture, passes.gpu_types, {})
-    other = on_other_nodes(picture, (AddNodes(2, gpu_type, 8),), fleet, passes.gpu_types)
-    larger = passes.reading.fleet(other, passes.gpu_types, {})
+    fleet = passes.reader.memo.fleet(picture, passes.reader.gpu_types, {})
+    other = on_other_nodes(picture, (AddNodes(2, gpu_type, 8),), fleet, passes.reader.gpu_types)
+    larger = passes.reader.memo.fleet(other, passes.reader.gpu_types, {})
     added = [node for node in larger.of_type(gpu_type) if node not in fleet.of_type(gpu_type)]
     assert [(node.allocatable, node.held) for node in added] == [(8, 0), (8, 0)]
     announced = [

@@ -9,21 +9,22 @@ from typing import Any
 import pytest
 
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
-from plimsoll.app.reading.objects import MOST_COMPLAINTS, Surroundings, read_pools, surroundings_of
-from plimsoll.app.reading.workload_trust import (
+from plimsoll.app.reading.gathering import MOST_COMPLAINTS, surroundings_of
+from plimsoll.app.watch import pruning
+from plimsoll.app.watch.store import Store
+from plimsoll.app.write.executor import is_ours
+from plimsoll.decision.surroundings import Surroundings, read_pools
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.outcomes import Split
+from plimsoll.render.names import DEPLOYMENT_LABEL, HASH_ANNOTATION, MANAGED_BY, POOL_ANNOTATION, POOL_LABEL
+from plimsoll.status.reading import Record, read
+from plimsoll.status.workload_trust import (
     controller_of,
     is_adoptable,
     is_of_namesake,
     record_doubt,
     target_of,
 )
-from plimsoll.app.watch import pruning
-from plimsoll.app.watch.store import Store
-from plimsoll.app.write.executor import is_ours
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.outcomes import Split
-from plimsoll.render.names import DEPLOYMENT_LABEL, HASH_ANNOTATION, MANAGED_BY, POOL_ANNOTATION, POOL_LABEL
-from plimsoll.status.reading import Record, read
 from tests.status.test_record_reading import ENTRY
 from tests.support.bodies import POOL, Body, inference_deployment_body, pod_body, service_manifest, workload_body
 from tests.support.tables import every_case

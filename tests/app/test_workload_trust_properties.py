@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plimsoll.app.reading.objects import read_pools
+from plimsoll.decision.surroundings import read_pools
 from plimsoll.render.names import DEPLOYMENT_LABEL, HASH_ANNOTATION, MANAGED_BY, POOL_ANNOTATION, POOL_LABEL
 from plimsoll.status.reading import Record
 from tests.app.test_workload_trust import around, changed

@@ -17,11 +17,11 @@ from typing_extensions import override
 
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, ClusterRefused, Kind
 from plimsoll.api.bounds import MOST_CHARACTERS
-from plimsoll.app.plan.case import Case
 from plimsoll.app.plan.planning_time import AFTER_OTHERS, QUEUED, PlanningTime
 from plimsoll.app.watch.store import Body, key_of
 from plimsoll.app.write import writers
 from plimsoll.app.write.writers import AT_ONCE_PER_NAMESPACE, LONGEST_REST_SECONDS, RESTS
+from plimsoll.decision.deployment import Deployment
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.render.names import POOL_ANNOTATION, POOL_LABEL
 from plimsoll.status.report import Problem
@@ -171,10 +171,8 @@ class Waiting(PlanningTime):
         self.name, self.problem = name, problem
 
     @override
-    def has_to_wait(self, case: Case, *, reading: bool = False) -> bool:
-        if case.key.name == self.name:
-            case.stand_still(self.problem)
-        return case.key.name == self.name
+    def waits(self, deployment: Deployment, *, reading: bool = False) -> Problem | None:
+        return self.problem if deployment.key.name == self.name else None
 
 
 @dataclass

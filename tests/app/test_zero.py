@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from plimsoll.adapters.cluster import PODS
-from plimsoll.adapters.readings import Reading
-from plimsoll.app.plan.case import Case
+from plimsoll.app.plan.desired import Desired
 from plimsoll.rebalance.signals.gateway import GatewayQueue
 from plimsoll.rebalance.signals.gateway_scrapes import queue_of
 from plimsoll.rebalance.signals.idle import Quiet
 from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals, SignalState
+from plimsoll.rebalance.signals.reading import Reading
 from tests.support.live_passes import L4, L40S, LivePasses, Open, live_part, pools
 
 IDLE_SECONDS = 600
@@ -34,7 +34,7 @@ def queue(there: LivePasses, waiting: float) -> GatewayQueue:
 
 def serve(
     there: LivePasses,
-    case: Case,
+    case: Desired,
     gateway: GatewayQueue | None = None,
     *,
     running: float = 0,
@@ -57,19 +57,19 @@ def serve(
         )
         for at in times
     )
-    pods = [pod.name for pod in case.around.ready_pods()]
+    pods = [pod.name for pod in case.outcome.deployment.placed.around.ready_pods()]
     quiet = Quiet(times[0], times[-1]) if shows_before and not running else None
     reading = Reading({pod: PodSignals(pod, samples) for pod in pods}, gateway=gateway, quiet_before=quiet)
     there.passes.live.readings[case.key] = reading
 
 
-def act(there: LivePasses, name: str, gateway: GatewayQueue | None = None, **served: Any) -> Case:
+def act(there: LivePasses, name: str, gateway: GatewayQueue | None = None, **served: Any) -> Desired:
     """One pass with these signals; the cluster does what it decides."""
     serve(there, there.make()[name], gateway, **served)
-    there.passes.turns = type(there.passes.turns)(there.passes.turns.memories)
+    there.passes.memory.turns = type(there.passes.memory.turns)(there.passes.memory.turns.memories)
     case = there.make()[name]
     there.carry_out([case])
-    gone = 0 if case.decision is None else sum(pool.replicas for pool in case.decision.pools)
+    gone = 0 if case.outcome.decision is None else sum(pool.replicas for pool in case.outcome.decision.pools)
     for pod in [
         each for each in there.store.all(PODS) if each["metadata"]["labels"]["plimsoll.dev/deployment"] == name
     ]:
@@ -88,12 +88,12 @@ async def asleep(opened: Open, rebalancing: dict[str, Any], *kinds: str, **gpus:
     return there
 
 
-def conditions(case: Case) -> dict[str, tuple[str, str]]:
+def conditions(case: Desired) -> dict[str, tuple[str, str]]:
     assert case.new_status is not None
     return {each["type"]: (each["status"], each["reason"]) for each in case.new_status["conditions"]}
 
 
-def message(case: Case, kind: str) -> str:
+def message(case: Desired, kind: str) -> str:
     assert case.new_status is not None
     return next(str(each["message"]) for each in case.new_status["conditions"] if each["type"] == kind)
 
@@ -127,9 +127,9 @@ async def test_another_leader_goes_to_zero_only_where_samples_show_the_time_befo
     await there.settle()
     first = act(there, "chat", queue(there, 0), shows_before=False)
     assert (live_part(first)["reason"], pools(first)) == ("WithinBand", {(L40S, "Active"): 1})
-    there.passes.turns.memories.clear()
+    there.passes.memory.turns.memories.clear()
     assert live_part(act(there, "chat", queue(there, 0), shows_before=False))["reason"] == "WithinBand"
-    there.passes.turns.memories.clear()
+    there.passes.memory.turns.memories.clear()
     assert live_part(act(there, "chat", queue(there, 0)))["reason"] == "NoRequests"
 
 

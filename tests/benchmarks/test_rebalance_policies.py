@@ -10,7 +10,7 @@ from benchmarks.rebalance.policies.registry import POLICIES
 from benchmarks.rebalance.policies.static import static
 from benchmarks.rebalance.values import Policy, View
 from plimsoll.api.v1alpha1 import RebalancingSpec
-from plimsoll.app.live.rebalancing import Standing, take_turn
+from plimsoll.decision.turns import Standing, take_turn
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason
 from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind
 from tests.benchmarks.rebalance_views import (

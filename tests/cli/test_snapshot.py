@@ -25,7 +25,7 @@ from tests.support.exported import FilledCluster, filled_office, live_review, sh
 async def cluster(tmp_path: Path) -> AsyncIterator[FilledCluster]:
     office = await filled_office(tmp_path)
     yield FilledCluster(office, office.now)
-    await office.passes.models.close()
+    await office.passes.reader.models.close()
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from plimsoll.app.reading.spec_digests import digests_of
 from plimsoll.cli.questions.asked import Asked
 from plimsoll.cli.questions.direct import direct_question
+from plimsoll.decision.spec_digests import digests_of
 from plimsoll.domain.observations import EngineKind, Observation, Seen, Witness
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.units import GIB

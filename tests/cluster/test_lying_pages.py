@@ -10,9 +10,9 @@ import pytest
 
 from plimsoll.adapters.prometheus import PrometheusSignals
 from plimsoll.adapters.prometheus_gateway import QUEUE_METRICS
-from plimsoll.adapters.readings import Reading
 from plimsoll.engines.registry import engine_of
 from plimsoll.rebalance.signals.metrics import SignalState
+from plimsoll.rebalance.signals.reading import Reading
 from testbed.binaries import ensure_binaries
 from testbed.prometheus import Prometheus
 from testbed.waiting import wait_until

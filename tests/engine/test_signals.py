@@ -13,8 +13,8 @@ import pytest
 
 from plimsoll.adapters.engine_series import pod_signals
 from plimsoll.adapters.pod_scrape import read_page
-from plimsoll.app.reading.capacities import told_now
 from plimsoll.cli.planning import Planned
+from plimsoll.decision.capacities import told_now
 from plimsoll.engines.vllm import metrics as names
 from plimsoll.rebalance.signals.load import LoadSummary
 from plimsoll.rebalance.signals.metrics import EngineSample, SignalState

@@ -14,14 +14,14 @@ import pytest
 import yaml
 
 from plimsoll.adapters.prometheus import PrometheusSignals
-from plimsoll.adapters.readings import Reading
-from plimsoll.app.live.rebalancing import Running, Standing, load_of, policy_of, take_turn
-from plimsoll.app.reading.objects import Surroundings
 from plimsoll.cli.planning import Planned
+from plimsoll.decision.surroundings import Surroundings
+from plimsoll.decision.turns import Running, Standing, load_of, policy_of, take_turn
 from plimsoll.engines.vllm import metrics as names
 from plimsoll.facts.cluster.pod_reading import PodFacts
 from plimsoll.rebalance.signals.load import LoadSummary
 from plimsoll.rebalance.signals.metrics import EngineSample
+from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.rebalance.state.decisions import AddReplica, LoopDecision
 from plimsoll.rebalance.state.history import ChangeHistory
 from plimsoll.status.reading import Record

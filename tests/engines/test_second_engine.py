@@ -111,7 +111,7 @@ async def test_the_live_loop_reads_the_engines_own_metrics() -> None:
 
 
 async def test_the_loop_asks_for_the_names_of_each_objects_engine(desk: Desk) -> None:
-    carry_out(desk.store, desk.passes.make(desk.store.picture(), {}, NOW).cases, version=5)
+    carry_out(desk.store, desk.passes.make(desk.store.picture(), {}, NOW).desired, version=5)
     desk.passes.make(desk.store.picture(), {}, NOW)
     wanted = {key.name: what.metrics for key, what in desk.passes.live.wanted.items()}
     assert wanted == {"usual": VLLM.metrics, "toy": METRICS}

@@ -34,7 +34,6 @@ from plimsoll.app.live import season_watch
 from plimsoll.app.live.sample_memory import WHOLE_SECONDS
 from plimsoll.app.live.signal_watch import HISTORY_SECONDS
 from plimsoll.app.plan.rendered import UNWRITTEN_SECONDS
-from plimsoll.app.reading.objects import PROMISE_SECONDS
 from plimsoll.app.settings import Settings
 from plimsoll.app.watch import prices
 from plimsoll.cli.answers.advice import MOST_TIMES
@@ -54,6 +53,7 @@ from plimsoll.console.views.load.live_use import STALE_SECONDS
 from plimsoll.console.views.operator_sign import SILENT_SECONDS
 from plimsoll.console.views.paging import PAGE_SIZE
 from plimsoll.console.web import LARGEST_FORM
+from plimsoll.decision.surroundings import PROMISE_SECONDS
 from plimsoll.domain.units import MIB
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.base import Feature

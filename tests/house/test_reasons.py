@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from plimsoll.app.faults import Step
+from plimsoll.decision.course import Step
 from plimsoll.domain.doubts import DoubtKind
 from plimsoll.domain.engine_failures import StartFailure
 from plimsoll.domain.proposals import ProposalReason

@@ -14,9 +14,8 @@ from rich.console import Console
 from plimsoll.adapters.cluster import DEPLOYMENTS
 from plimsoll.adapters.highs import fleetwide
 from plimsoll.app.exports.reduction import reduced
-from plimsoll.app.reading.observations import failed_starts
-from plimsoll.app.reading.workload_trust import record_doubt, target_of
 from plimsoll.cli.plans.tables import print_details
+from plimsoll.decision.observations import failed_starts
 from plimsoll.domain.engine_choice import EngineChoice, Speculation
 from plimsoll.domain.engine_options import CpuOffload, LoraSlots
 from plimsoll.domain.fleet import Fleet
@@ -46,6 +45,7 @@ from plimsoll.render.names import POOL_ANNOTATION
 from plimsoll.status.places import split_of
 from plimsoll.status.reading import read
 from plimsoll.status.report import Report
+from plimsoll.status.workload_trust import record_doubt, target_of
 from plimsoll.status.writing import document_of, new_status
 from tests.render.workloads import chosen_pool, container, options, rendered
 from tests.support.planning import H100, LLAMA_8B, fleet, gpu, model, node, placed, pool, request

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plimsoll.adapters.highs import fleetwide
-from plimsoll.app.reading.objects import Surroundings
-from plimsoll.app.reading.observations import failed_starts, observed_now
+from plimsoll.decision.observations import failed_starts, observed_now
+from plimsoll.decision.surroundings import Surroundings
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.observations import Observation, Seen, Witness
 from plimsoll.domain.outcomes import Option, Placed, Split

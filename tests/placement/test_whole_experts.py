@@ -8,7 +8,6 @@ from dataclasses import replace
 from rich.console import Console
 
 from plimsoll.adapters.highs import fleetwide
-from plimsoll.app.reading.workload_trust import target_of
 from plimsoll.cli.plans.tables import print_rejections
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.reasons import Reason
@@ -19,6 +18,7 @@ from plimsoll.placement.pools import Decision, Pool, Tenant
 from plimsoll.status.places import split_of
 from plimsoll.status.reading import read
 from plimsoll.status.report import Report
+from plimsoll.status.workload_trust import target_of
 from plimsoll.status.writing import document_of, new_status
 from tests.render.workloads import container, options, rendered
 from tests.support.planning import LLAMA_8B, fleet, gpu, model, node, pool, refusal, request, unplaceable

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from plimsoll.api.convert import to_request, to_workload_options
-from plimsoll.app.plan.case import images_of
 from plimsoll.app.settings import Settings
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.gpus import Vendor
@@ -68,8 +67,8 @@ def test_the_admins_images_come_from_the_environment() -> None:
             "PLIMSOLL_ENGINE_REGISTRY": "mirror.example",
         }
     )
-    assert images_of(settings) == EngineImages("house/cuda", "house/rocm", "mirror.example")
-    assert images_of(Settings.from_environment({})) == EngineImages()
+    assert settings.images == EngineImages("house/cuda", "house/rocm", "mirror.example")
+    assert Settings.from_environment({}).images == EngineImages()
 
 
 def test_each_vendors_pods_get_the_admins_image_for_it_and_a_users_image_wins() -> None:

@@ -8,11 +8,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
-from plimsoll.app.live.rebalancing import Standing
-from plimsoll.app.reading.capacities import observed_capacities, reported_tokens
-from plimsoll.app.reading.lessons import remembered
-from plimsoll.app.reading.objects import Surroundings, pool_views, read_pools, wanted_replicas
 from plimsoll.app.watch import pruning
+from plimsoll.decision.capacities import observed_capacities, reported_tokens
+from plimsoll.decision.lessons import remembered
+from plimsoll.decision.surroundings import Surroundings, pool_views, read_pools, wanted_replicas
+from plimsoll.decision.turns import Standing
 from plimsoll.placement import failed_moves
 from plimsoll.placement.move_clock import LONGEST_SECONDS, trusted
 from plimsoll.placement.rehoming import of_last_hour

@@ -28,6 +28,7 @@ from plimsoll.app.live.signal_watch import LiveSignals
 from plimsoll.app.lookups.model_book import ModelBook
 from plimsoll.app.plan.passes import Passes
 from plimsoll.app.planner import Planner
+from plimsoll.app.reading.deployments import DeploymentReader
 from plimsoll.app.settings import Settings
 from plimsoll.app.watch.contests import Contests
 from plimsoll.app.watch.prices import PriceList
@@ -115,15 +116,13 @@ class Desk:
         metrics, self.wake = Metrics(), asyncio.Event()
         self.faults = faults = Faults(metrics.fault)
         passes = Passes(
-            settings=Settings(),
-            models=self.book,
+            reader=DeploymentReader(Settings(), self.book, load_gpu_types()),
             live=LiveSignals(None, lambda: None),
             prices=cast("PriceList", SimpleNamespace(current={})),
-            gpu_types=load_gpu_types(),
             metrics=metrics,
             faults=faults,
         )
-        writers = Writers(cast("Executor", self.recorder), faults, passes.refusals, metrics, self.wake)
+        writers = Writers(cast("Executor", self.recorder), faults, passes.noticed.refusals, metrics, self.wake)
         self.passes, self.writers, self.metrics = passes, writers, metrics
         self.planner = Planner(self.store, passes, writers, metrics, wake=self.wake)
         self._version = 1

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, PODS
 from plimsoll.adapters.prometheus import PrometheusSignals
-from plimsoll.adapters.readings import Reading
 from plimsoll.app.watch.store import key_of
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals
+from plimsoll.rebalance.signals.reading import Reading
 from testbed.engine_pods import is_ready, played_engine
 from tests.support.api_in_memory import ApiInMemory
 from tests.support.operator_in_memory import OperatorInMemory

@@ -172,7 +172,7 @@ async def filled_office(folder: Path) -> Office:
     """
     made = Office.open(folder)
     made.now = float(int(made.now))
-    made.passes.settings = Settings(engine_registry=OPERATOR_ENVIRONMENT["PLIMSOLL_ENGINE_REGISTRY"])
+    made.passes.reader.settings = Settings(engine_registry=OPERATOR_ENVIRONMENT["PLIMSOLL_ENGINE_REGISTRY"])
     _add(made, PRIORITY_CLASSES, _named("acme-prod", value=100))
     made.change(INFERENCE_DEPLOYMENTS, 0, _fill_with_secrets)
     made.change(INFERENCE_DEPLOYMENTS, 1, _declare_total_load)

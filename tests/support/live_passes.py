@@ -11,16 +11,16 @@ from benchmarks.planning.passes import look_up, new_passes
 from benchmarks.planning.pictures import carry_out, new_store
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES
 from plimsoll.adapters.prometheus import PrometheusSignals
-from plimsoll.adapters.readings import Reading
-from plimsoll.app.plan.case import Case
+from plimsoll.app.plan.desired import Desired
 from plimsoll.app.plan.passes import Passes, PassResult
 from plimsoll.app.plan.snapshot import Snapshot
-from plimsoll.app.plan.turn_memo import TurnMemo
 from plimsoll.app.watch.store import Store
+from plimsoll.decision.turn_memo import TurnMemo
 from plimsoll.placement.demand import Demand
 from plimsoll.placement.pools import PoolState
 from plimsoll.placement.solvers import DEFAULT_SOLVER, Award, Stock
 from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals
+from plimsoll.rebalance.signals.reading import Reading
 from testbed.fleet import gpu_node
 from tests.support.bodies import Body, inference_deployment_body
 from tests.support.live_situations import enough_for
@@ -75,10 +75,10 @@ class LivePasses:
         changed = {**body, "metadata": head, "spec": {**body["spec"], **spec}}
         self.store.observe(INFERENCE_DEPLOYMENTS, "MODIFIED", changed)
 
-    def make(self) -> dict[str, Case]:
+    def make(self) -> dict[str, Desired]:
         """One pass; only its own calls of the solver are counted."""
         self.solved.clear()
-        return {case.key.name: case for case in self._pass().cases}
+        return {case.key.name: case for case in self._pass().desired}
 
     def result(self) -> PassResult:
         """Make one pass, and return everything that it gives."""
@@ -93,25 +93,25 @@ class LivePasses:
         self._pass()
         await look_up(self.passes)
         for _ in range(3):
-            self.carry_out(self._pass().cases)
+            self.carry_out(self._pass().desired)
 
-    def carry_out(self, cases: Sequence[Case]) -> None:
+    def carry_out(self, cases: Sequence[Desired]) -> None:
         """Let the cluster do what was decided."""
         self.version += 1
         carry_out(self.store, cases, self.version)
 
-    def load(self, case: Case, usage: float, *, capacity: int | None = None) -> None:
+    def load(self, case: Desired, usage: float, *, capacity: int | None = None) -> None:
         """Let every engine of an object report this use of its KV cache throughout the window."""
         held = _predicted_tokens(case) if capacity is None else capacity
-        pods = [pod.name for pod in case.around.ready_pods()]
+        pods = [pod.name for pod in case.outcome.deployment.placed.around.ready_pods()]
         samples = tuple(_sample(self.now - ago, usage, held) for ago in (19.0, 10.0, 1.0))
         self.passes.live.readings[case.key] = Reading({pod: PodSignals(pod, samples) for pod in pods})
 
-    def has_been_enough(self, case: Case, replicas: int = 1) -> None:
+    def has_been_enough(self, case: Desired, replicas: int = 1) -> None:
         """Let fewer replicas have been enough for as long as :data:`AUTO` asks for."""
-        [active] = [pool.name for pool in case.pools if pool.state is PoolState.ACTIVE]
+        [active] = [pool.name for pool in case.outcome.deployment.placed.pools if pool.state is PoolState.ACTIVE]
         seen = enough_for(replicas, AUTO_COOLDOWN, now=self.now)
-        self.passes.turns = TurnMemo(self.passes.turns.memories | {case.uid: replace(seen, pool=active)})
+        self.passes.memory.turns = TurnMemo(self.passes.memory.turns.memories | {case.uid: replace(seen, pool=active)})
 
     def _pass(self) -> PassResult:
         return self.passes.make(self.store.picture(), {}, self.now)
@@ -121,22 +121,22 @@ Open = Callable[..., LivePasses]
 """Opens passes over nodes: the number of GPUs by ``l4``, ``l40s`` and ``h100``."""
 
 
-def pools(case: Case) -> dict[tuple[str, str], int]:
+def pools(case: Desired) -> dict[tuple[str, str], int]:
     """Replicas by GPU type and state, as decided."""
-    assert case.decision is not None
-    return {(pool.gpu_type, pool.state.value): pool.replicas for pool in case.decision.pools}
+    assert case.outcome.decision is not None
+    return {(pool.gpu_type, pool.state.value): pool.replicas for pool in case.outcome.decision.pools}
 
 
-def live_part(case: Case) -> dict[str, Any]:
+def live_part(case: Desired) -> dict[str, Any]:
     """The live loop's part of the new status."""
     assert case.new_status is not None
     return dict(case.new_status.get("rebalancing") or {})
 
 
-def _predicted_tokens(case: Case) -> int:
-    assert case.decision is not None
-    assert case.decision.choice is not None
-    return case.decision.choice.estimate.kv_capacity_tokens
+def _predicted_tokens(case: Desired) -> int:
+    assert case.outcome.decision is not None
+    assert case.outcome.decision.choice is not None
+    return case.outcome.decision.choice.estimate.kv_capacity_tokens
 
 
 def _sample(at: float, usage: float, capacity: int) -> EngineSample:

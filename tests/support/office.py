@@ -52,7 +52,7 @@ class Office:
         await look_up(self.passes)
         for _ in range(3):
             self.version += 1
-            carry_out(self.store, self.make().cases, self.version)
+            carry_out(self.store, self.make().desired, self.version)
         return self.make()
 
     def change(self, kind: Kind, index: int, change: Callable[[dict[str, Any]], object]) -> None:

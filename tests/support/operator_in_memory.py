@@ -210,20 +210,20 @@ class OperatorInMemory:
         )
         executor = Executor(cluster, self.store)
         passes = self.passes = new_passes(self.cache)
-        self.prices = PriceList(cluster, PRICES, wake.set, passes.gpu_types)
-        passes.settings, passes.prices, passes.contests = self.settings, self.prices, executor.contests
+        self.prices = PriceList(cluster, PRICES, wake.set, passes.reader.gpu_types)
+        passes.reader.settings, passes.prices, passes.noticed.contests = self.settings, self.prices, executor.contests
         passes.inbox = Inbox(lambda: all(map(self.store.was_listed, INBOX)))
-        passes.claims = ClaimBook(client.get, wake.set, clock=self.api.clock.read)
-        passes.models = ModelBook(ModelSources(NoHub()), self._read_token, wake.set)
-        writers = Writers(executor, passes.faults, passes.refusals, passes.metrics, wake)
+        passes.reader.claims = ClaimBook(client.get, wake.set, clock=self.api.clock.read)
+        passes.reader.models = ModelBook(ModelSources(NoHub()), self._read_token, wake.set)
+        writers = Writers(executor, passes.faults, passes.noticed.refusals, passes.metrics, wake)
         writers.proposal_writer = ProposalWriter(cluster, self.store)
         self.planner = Planner(self.store, passes, writers, passes.metrics, wake=wake)
         self.relist = Relist(cluster, self.store, kept(self.settings), 60.0, asyncio.Event())
         await self.list_again()
         for namespace, model in self.warm:
-            passes.models.look_up(namespace, ModelSpec(name=model))
+            passes.reader.models.look_up(namespace, ModelSpec(name=model))
         for key in self.warm_claims:
-            passes.claims.look_up(key.namespace, (Mounted(key.name),))
+            passes.reader.claims.look_up(key.namespace, (Mounted(key.name),))
         await self._look_up()
 
     async def list_again(self) -> None:
@@ -275,14 +275,14 @@ class OperatorInMemory:
     async def close(self) -> None:
         """End the process."""
         await self.planner.writers.close()
-        await self.passes.models.close()
-        await self.passes.claims.close()
+        await self.passes.reader.models.close()
+        await self.passes.reader.claims.close()
         self.planner.close()
 
     async def _look_up(self) -> None:
         """Wait for the look-ups and answers that a pass began."""
-        self.passes.models.start_wanted()
-        self.passes.claims.start_wanted()
+        self.passes.reader.models.start_wanted()
+        self.passes.reader.claims.start_wanted()
         while tasks := asyncio.all_tasks() - {asyncio.current_task()}:
             await asyncio.gather(*tasks, return_exceptions=True)
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from plimsoll.adapters.api_errors import ClusterRefused
 from plimsoll.adapters.cluster import APPROVALS, PROPOSALS, Cluster, Kind
-from plimsoll.app.plan.case import Case
+from plimsoll.app.plan.desired import Desired
 from plimsoll.app.plan.inbox import Inbox
 from plimsoll.app.watch.store import Store, key_of
 from plimsoll.app.write.proposal_writer import ProposalWriter
@@ -73,7 +73,7 @@ class ProposalPasses:
         box = ProposalServer(there.store)
         return ProposalPasses(there, box, ProposalWriter(cast("Cluster", box), there.store))
 
-    async def turn(self) -> dict[str, Case]:
+    async def turn(self) -> dict[str, Desired]:
         """Make one pass, write its outbox, and let the cluster do what was decided."""
         cases = self.there.make()
         for case in cases.values():

@@ -1,4 +1,4 @@
-"""The operator's own law: each tick is one turn of its live loop, :func:`plimsoll.app.live.rebalancing.take_turn`.
+"""The operator's own law: each tick is one turn of its live loop, :func:`plimsoll.decision.turns.take_turn`.
 
 The policy gives the turn what the operator reads from a cluster: the spec, the pods, the samples and the plan. Every
 change has a place, because the benchmark's GPUs never run out. The operator looks every 5 s, with the API's default
@@ -18,11 +18,10 @@ from benchmarks.rebalance.policies.signals import serving
 from benchmarks.rebalance.step_seconds import costs_of
 from benchmarks.rebalance.values import EngineSpec, Order, PodView, Policy, Scenario, View
 from plimsoll.adapters.catalog import load_model_facts
-from plimsoll.adapters.readings import Reading
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
-from plimsoll.app.live.rebalancing import Running, Standing, Turn, take_turn
-from plimsoll.app.reading.objects import Surroundings
 from plimsoll.app.settings import Settings
+from plimsoll.decision.surroundings import Surroundings
+from plimsoll.decision.turns import Running, Standing, Turn, take_turn
 from plimsoll.domain.engine_choice import EngineChoice
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.latency import Slo
@@ -35,6 +34,7 @@ from plimsoll.placement.hypothesis import WhatIf
 from plimsoll.rebalance.law.capacity import ReplicaModel
 from plimsoll.rebalance.signals.metrics import PodSignals, SignalState
 from plimsoll.rebalance.signals.past import Past
+from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.rebalance.signals.season import LEAST_STARTUP_SECONDS, Season, season_of
 from plimsoll.rebalance.signals.trend import Point
 from plimsoll.rebalance.state.decisions import Retune

@@ -22,11 +22,11 @@ from prometheus_client.samples import Sample
 
 from plimsoll.adapters.bounded_session import LimitedAdapter, session_with, unreachable
 from plimsoll.adapters.engine_series import MOST_SERIES, Series, pod_signals
-from plimsoll.adapters.readings import Reading
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.workload import ENGINE_PORT
 from plimsoll.engines.metrics import EngineMetrics
 from plimsoll.rebalance.signals.metrics import PodSignals, SignalState
+from plimsoll.rebalance.signals.reading import Reading
 
 SCRAPE_SECONDS = 15.0
 """How often a pod is scraped: Prometheus' common interval, so that the same bounds on age hold."""

@@ -32,12 +32,12 @@ from plimsoll.adapters.prometheus_gateway import (
 from plimsoll.adapters.prometheus_past import Pods, pods_of, points_of, samples_by_pod, selector_of
 from plimsoll.adapters.prometheus_past import query_of as query_of_past
 from plimsoll.adapters.prometheus_places import LABEL_PAIRS, LabelPair, places_of
-from plimsoll.adapters.readings import PastReading, Reading
 from plimsoll.domain.errors import InvalidInput, SourceUnavailable
 from plimsoll.engines.metrics import EngineMetrics, count_of
 from plimsoll.engines.registry import engine_of
 from plimsoll.rebalance.signals.gateway import GatewayQueue
 from plimsoll.rebalance.signals.metrics import GpuActivity, PodSignals, SignalState
+from plimsoll.rebalance.signals.reading import PastReading, Reading
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
 """Largest reply that is read. 12 pods with 8 ranks, 25 series and 47 scrapes of some 30 bytes, which are the 700 s of a

@@ -9,36 +9,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from plimsoll.app.backoff import Backoff
+from plimsoll.decision.course import Step, error_words, fault_problem
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.status.report import Problem
-
-
-class Step(StrEnum):
-    """The steps of a pass that handle one object; the value is the reason in its conditions."""
-
-    READ = "ReadFailed"
-    OBSERVE = "ObserveFailed"
-    LISTEN = "ListenFailed"
-    PLAN = "PlanFailed"
-    RENDER = "RenderFailed"
-    WRITE = "WriteFailed"
-    EVENTS = "EventsFailed"
-
-
-_DOING = {
-    Step.READ: "Reading the spec",
-    Step.OBSERVE: "Reading what the engines report",
-    Step.LISTEN: "Deciding about the number of replicas",
-    Step.PLAN: "Planning its place",
-    Step.RENDER: "Rendering the objects",
-    Step.WRITE: "Writing the objects",
-    Step.EVENTS: "Recording events",
-}
-
-_QUOTED_CHARACTERS = 300
 
 logger = logging.getLogger("plimsoll.faults")
 
@@ -53,11 +28,7 @@ class Fault:
 
     def problem(self) -> Problem:
         """The problem that the object's conditions report."""
-        text = (
-            f"{_DOING[self.step]} failed: {self.error}. Nothing of this object is changed meanwhile; other objects are "
-            "not affected. It is tried again after a pause that grows, and at once when the spec changes."
-        )
-        return Problem(self.step, text, permanent=True)
+        return fault_problem(self.step, self.error)
 
 
 @dataclass(slots=True)
@@ -86,7 +57,7 @@ class Faults:
 
     def note(self, key: ObjectKey, uid: str, generation: int, step: Step, error: BaseException) -> Fault:
         """Remember an exception; the traceback goes into the log when it is new."""
-        fault = Fault(step, generation, f"{type(error).__name__}: {error}"[:_QUOTED_CHARACTERS])
+        fault = Fault(step, generation, error_words(error))
         is_new = self._by_uid.get(uid) != fault
         self._by_uid[uid] = fault
         pause = self.backoff.failed(uid)

@@ -98,12 +98,10 @@ class Planner:
         self.latest = done.snapshot
         ended = time.monotonic()
         self.not_before = ended + min(LONGEST_BREATH_SECONDS, SHARE_OF_WRITERS * (ended - began))
-        self.passes.models.start_wanted()
-        self.passes.claims.start_wanted()
-        self.passes.images.start_wanted()
+        self.passes.reader.start_wanted()
         self.beats.beat(LOOP, "writing")
         self.writers.answer(done.orphans)
-        await self.writers.carry_out(done.cases, now, self.news, begun)
+        await self.writers.carry_out(done.desired, now, self.news, begun)
         due = [*done.due_in_seconds, *self.writers.due_in_seconds(), RESTING_SECONDS]
         return max(0.5, min(due))
 

@@ -7,29 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from plimsoll.adapters.api_errors import ClusterRefused
-
-_QUOTED_CHARACTERS = 800
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """One refused write: ``what`` was requested, for which ``pool``, and ``since`` when (POSIX seconds).
-
-    ``pool`` is empty if something other than a workload was refused: then no workload of the object is made.
-    ``is_passing`` means that no person has to fix anything: the server answered "not now" during all tries of one
-    write.
-    """
-
-    what: str
-    pool: str
-    status: int
-    message: str
-    since: float
-    is_passing: bool = False
-
-    def sentence(self) -> str:
-        """For the status."""
-        return f"The API server refused to {self.what}: {self.message[:_QUOTED_CHARACTERS]}"
+from plimsoll.decision.deployment import Refusal
 
 
 @dataclass(slots=True)
@@ -41,13 +19,6 @@ class Refusals:
     def of(self, uid: str) -> Refusal | None:
         """The current refusal of an object, or None."""
         return self._by_uid.get(uid)
-
-    def since_by_pool(self, uid: str, pools: Iterable[str]) -> dict[str, float]:
-        """Since when an object's pools have been without a workload because of a refusal, POSIX seconds."""
-        refusal = self._by_uid.get(uid)
-        if refusal is None:
-            return {}
-        return {pool: refusal.since for pool in pools if refusal.pool in ("", pool)}
 
     def note(self, uid: str, pool: str, error: ClusterRefused) -> Refusal:
         """Remember a refusal. The time of the first one in a row is kept."""

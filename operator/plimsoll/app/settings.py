@@ -16,8 +16,9 @@ from plimsoll.adapters.prometheus_gateway import USUAL_METRICS, GatewayMetrics
 from plimsoll.adapters.prometheus_places import LABEL_PAIRS, LabelPair
 from plimsoll.app.election import lease_times as times
 from plimsoll.app.election.lease_times import LeaseTimes
+from plimsoll.decision.world import ClusterSettings
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.images import PUBLIC_REGISTRIES, REGISTRIES, registries_in
+from plimsoll.domain.images import PUBLIC_REGISTRIES, REGISTRIES, EngineImages, registries_in
 from plimsoll.placement.move_clock import LEAST_SECONDS
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -150,6 +151,21 @@ class Settings:
 
     move_seconds: float = LEAST_SECONDS
     """The least time that the new replicas of a move have until they must serve. Then the move is taken back."""
+
+    @property
+    def images(self) -> EngineImages:
+        """The engines' images."""
+        return EngineImages(self.engine_image_nvidia, self.engine_image_amd, self.engine_registry)
+
+    @property
+    def of_cluster(self) -> ClusterSettings:
+        """What decisions about all deployments depend on."""
+        return ClusterSettings(
+            learns_from_others=self.learn_from_others,
+            rebalancing_suspended=self.rebalancing_suspended,
+            moves_per_hour=self.rebalancing_moves_per_hour,
+            move_seconds=self.move_seconds,
+        )
 
     def digest(self) -> str:
         """Hex digits that differ if two processes would decide differently."""

@@ -42,9 +42,10 @@ from plimsoll.app.lookups.image_book import ImageBook
 from plimsoll.app.lookups.model_book import ModelBook
 from plimsoll.app.plan import planning_time
 from plimsoll.app.plan.inbox import Inbox
-from plimsoll.app.plan.passes import Passes
+from plimsoll.app.plan.passes import Noticed, Passes
 from plimsoll.app.plan.planning_time import PlanningTime
 from plimsoll.app.planner import Planner
+from plimsoll.app.reading.deployments import DeploymentReader
 from plimsoll.app.settings import Settings
 from plimsoll.app.watch import pruning
 from plimsoll.app.watch.fleet_file import nodes_from
@@ -207,8 +208,8 @@ class Shell:
         models = self._models(cluster, wake)
         self.planner = self._planner(cluster, metrics, wake, (prices, live, models))
         self.stack.push_async_callback(models.close)
-        self.stack.push_async_callback(self.planner.passes.claims.close)
-        self.stack.push_async_callback(self.planner.passes.images.close)
+        self.stack.push_async_callback(self.planner.passes.reader.claims.close)
+        self.stack.push_async_callback(self.planner.passes.reader.images.close)
         self.tasks = [
             asyncio.create_task(self._beat()),
             asyncio.create_task(_give_back_memory()),
@@ -296,24 +297,27 @@ class Shell:
         prices, live, models = sources
         executor = Executor(cluster, self.store)
         faults, news = Faults(metrics.fault), asyncio.Event()
+        reader = DeploymentReader(
+            self.settings,
+            models,
+            load_gpu_types(),
+            PodPolicy.from_json(self.settings.pod_policy or "{}"),
+            ClaimBook(cluster.get, wake.set),
+            ImageBook.asking(self.settings.image_registries, wake.set),
+        )
         passes = Passes(
-            settings=self.settings,
-            models=models,
+            reader=reader,
             live=live,
             prices=prices,
-            gpu_types=load_gpu_types(),
             metrics=metrics,
             faults=faults,
-            pod_policy=PodPolicy.from_json(self.settings.pod_policy or "{}"),
+            noticed=Noticed(contests=executor.contests),
             node_groups=self.node_groups,
-            claims=ClaimBook(cluster.get, wake.set),
-            images=ImageBook.asking(self.settings.image_registries, wake.set),
-            contests=executor.contests,
             beats=self.beats,
             inbox=Inbox(self._inbox_is_served) if self.settings.approvals else None,
             time=PlanningTime(planning_time.SECONDS, planning_time.RECORDED_SECONDS, is_hurried=news.is_set),
         )
-        writers = Writers(executor, faults, passes.refusals, metrics, wake, beats=self.beats)
+        writers = Writers(executor, faults, passes.noticed.refusals, metrics, wake, beats=self.beats)
         writers.proposal_writer = ProposalWriter(cluster, self.store) if self.settings.approvals else None
         return Planner(self.store, passes, writers, metrics, beats=self.beats, wake=wake, news=news)
 

@@ -1,6 +1,6 @@
 """The live loop of a simulated deployment: the same :func:`~plimsoll.rebalance.decide.decide` as in a cluster.
 
-In a cluster, ``app/live/rebalancing.py`` collects the situation from the API server and Prometheus. Here it comes from
+In a cluster, ``decision/turns.py`` collects the situation from the API server and Prometheus. Here it comes from
 the simulated replicas, and every change has a place.
 """
 

@@ -14,13 +14,12 @@ from typing import Any
 
 from plimsoll.api.convert import platforms_of, to_workload_options
 from plimsoll.api.parse import parse_inference_deployment
-from plimsoll.app.plan.case import Case, images_of
-from plimsoll.app.reading.objects import Surroundings
 from plimsoll.app.settings import Settings
 from plimsoll.app.watch.store import key_of
+from plimsoll.decision.spec_digests import digests_of
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.workload import WorkloadOptions
-from plimsoll.placement.pools import PlannedPool
+from plimsoll.placement.pools import Decision, PlannedPool
 from plimsoll.render.inputs import INPUTS_ANNOTATION, inputs_digest
 from plimsoll.render.names import POOL_LABEL
 from plimsoll.status.observations import recorded_platforms
@@ -43,27 +42,23 @@ def with_digests(real: Body, written: Body, salt: str) -> dict[str, Any]:
         written: the same object in the snapshot.
         salt: hides digests of earlier specs.
     """
-    before, after = _case(real), _case(written)
-    if before.spec_digest == after.spec_digest:
+    before, after = digests_of(real.get("spec")), digests_of(written.get("spec"))
+    if before.engine == after.engine:
         return dict(written)
 
     def other(digest: object) -> str:
         return sha256(f"{salt}{digest}".encode()).hexdigest()[:_DIGITS]
 
     def spec(digest: object) -> str:
-        return after.spec_digest if digest == before.spec_digest else other(digest)
+        return after.engine if digest == before.engine else other(digest)
 
     def size(digest: object) -> str:
-        return after.size_digest if digest == before.size_digest else other(digest)
+        return after.size if digest == before.size else other(digest)
 
     def start(digest: object) -> str:
-        return after.start_digest if digest == before.start_digest else other(digest)
+        return after.start if digest == before.start else other(digest)
 
     return {**written, "status": with_other_digests(written.get("status") or {}, spec, size, start)}
-
-
-def _case(body: Body) -> Case:
-    return Case(body, key_of(body), Surroundings({}, {}))
 
 
 class Inputs:
@@ -97,7 +92,7 @@ def _options(body: Body, settings: Settings) -> WorkloadOptions | None:
     """The inputs that a spec sets. The digest does not contain name and uid."""
     try:
         resource = parse_inference_deployment(body)
-        images = images_of(settings)
+        images = settings.images
         given = platforms_of(resource.spec.engine, images)
         platforms = recorded_platforms(record_of(body).status.image_platforms, given)
         annotated = settings.scrape_annotations
@@ -107,24 +102,23 @@ def _options(body: Body, settings: Settings) -> WorkloadOptions | None:
     return replace(options, key=key_of({"metadata": {"name": ""}}), uid="")
 
 
-def with_inputs(workload: Body, inputs: Inputs | None, case: Case | None) -> dict[str, Any]:
+def with_inputs(workload: Body, inputs: Inputs | None, decision: Decision | None) -> dict[str, Any]:
     """Return a Deployment of a snapshot with the digest of the inputs of its template. Without one it never restarts.
 
     Args:
         workload: the Deployment.
         inputs: those of its owner; None if there is no owner.
-        case: the decision about its owner.
+        decision: what was decided about its owner.
     """
     head = workload["metadata"]
     annotations = dict(head.get("annotations") or {})
     digest = annotations.pop(INPUTS_ANNOTATION, None)
     if digest is None:
         return dict(workload)
-    found = None if inputs is None else inputs.translated(digest, _pool(case, head["labels"].get(POOL_LABEL)))
+    found = None if inputs is None else inputs.translated(digest, _pool(decision, head["labels"].get(POOL_LABEL)))
     kept = annotations if found is None else {**annotations, INPUTS_ANNOTATION: found}
     return {**workload, "metadata": {**head, "annotations": kept}}
 
 
-def _pool(case: Case | None, pool: str | None) -> PlannedPool | None:
-    decision = None if case is None else case.decision
+def _pool(decision: Decision | None, pool: str | None) -> PlannedPool | None:
     return next((each for each in decision.pools if each.name == pool), None) if decision is not None else None

@@ -22,7 +22,6 @@ from plimsoll.app.exports.hashing import Hashing, marked, names_of
 from plimsoll.app.exports.reduction import KINDS, reduced
 from plimsoll.app.exports.stored_cluster import StoredCluster
 from plimsoll.app.exports.values import Body, Export
-from plimsoll.app.plan.case import Case
 from plimsoll.app.review.deciding import new_decider, node_pools_note, prices_note
 from plimsoll.app.review.looking import Look, look
 from plimsoll.app.review.operator_settings import operator_settings
@@ -33,6 +32,7 @@ from plimsoll.app.watch.store import key_of
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.images import NO_REGISTRIES, REGISTRIES
 from plimsoll.domain.keys import ObjectKey
+from plimsoll.placement.pools import Decision
 from plimsoll.render.names import DEPLOYMENT_LABEL
 
 _GONE = 404
@@ -159,8 +159,8 @@ async def _with_inputs(
     inputs = {key_of(real): Inputs(real, body, both) for real, body in owners}
     real = [_owner_of(body) for body in seen.bodies[DEPLOYMENTS]]
     needs_decision = any(key in inputs and not inputs[key].are_equal for key in real)
-    cases = await _cases(seen, means) if needs_decision else {}
-    return [with_inputs(body, inputs.get(key), cases.get(key)) for key, body in zip(real, written, strict=True)]
+    decisions = await _decisions(seen, means) if needs_decision else {}
+    return [with_inputs(body, inputs.get(key), decisions.get(key)) for key, body in zip(real, written, strict=True)]
 
 
 def _owner_of(workload: Body) -> ObjectKey:
@@ -168,14 +168,14 @@ def _owner_of(workload: Body) -> ObjectKey:
     return ObjectKey(str(head.get("namespace")), str((head.get("labels") or {}).get(DEPLOYMENT_LABEL)))
 
 
-async def _cases(seen: _Seen, means: Means) -> Mapping[ObjectKey, Case]:
+async def _decisions(seen: _Seen, means: Means) -> Mapping[ObjectKey, Decision | None]:
     """Return the operator's decisions on the cluster as it is."""
     needed = [{"apiVersion": kind.api_version, "kind": kind.kind, **body} for kind in (CONFIG_MAPS, NODE_POOLS)
               for body in seen.bodies[kind]]  # fmt: skip
     cluster = StoredCluster(Export(seen.at, __version__, environment_of(seen.settings), needed))
     decider, _ = await new_decider(cluster, seen.settings, means)
     try:
-        return {case.key: case for case in await decider.cases(seen.look.picture, seen.at)}
+        return {each.key: each.outcome.decision for each in await decider.desired(seen.look.picture, seen.at)}
     finally:
         await decider.close()
 

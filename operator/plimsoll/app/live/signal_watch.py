@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from plimsoll.adapters.pod_scrape import PodScrape
 from plimsoll.adapters.prometheus import PrometheusSignals
-from plimsoll.adapters.readings import PastReader, QueueReader, Reading, SignalReader
+from plimsoll.adapters.readings import PastReader, QueueReader, SignalReader
 from plimsoll.app.live.gpu_watch import GpuWatch
 from plimsoll.app.live.quiet_watch import IdleQuestion, IdleWanted, QuietWatch
 from plimsoll.app.live.sample_memory import Memory, Question, questions, remembered, signals_of
@@ -24,6 +24,7 @@ from plimsoll.engines.metrics import EngineMetrics
 from plimsoll.engines.registry import engine_of
 from plimsoll.rebalance.signals.gateway import GatewayQueue
 from plimsoll.rebalance.signals.metrics import PodSignals, SignalState
+from plimsoll.rebalance.signals.reading import Reading
 
 READING_DEADLINE_SECONDS = 10.0
 """The time limit of one reading, whatever the server does; twice the adapter's own timeout."""

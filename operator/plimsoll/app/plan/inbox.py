@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from plimsoll.adapters.kinds import APPROVALS, INFERENCE_DEPLOYMENTS, PROPOSALS
 from plimsoll.api.v1alpha1.inbox import PlacementApprovalSpec, ProposalContent, Verdict
-from plimsoll.app.live.rebalancing import Turn
 from plimsoll.app.watch.store import Body, Picture, key_of, uid_of
+from plimsoll.decision.turns import Turn
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.times import from_rfc3339, to_rfc3339

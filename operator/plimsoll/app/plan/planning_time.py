@@ -23,7 +23,8 @@ from functools import partial
 from heapq import heapify, heappop, heapreplace
 from typing import TypeVar
 
-from plimsoll.app.plan.case import Case
+from plimsoll.decision.deployment import Deployment
+from plimsoll.decision.outcome import Outcome
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.status.report import Problem
 
@@ -137,7 +138,7 @@ class PlanningTime:
     """When deployments without an answer had their turn, in POSIX seconds: their model is being read, for example."""
     _taken: dict[str, float] = field(default_factory=dict)
     _costs: dict[str, float] = field(default_factory=dict)
-    _queue: list[Case] = field(default_factory=list)
+    _queue: list[Deployment] = field(default_factory=list)
     _queued: set[str] = field(default_factory=set)
     _due: list[float] = field(default_factory=list)
     _unwritten: Counter[str] = field(default_factory=Counter)
@@ -151,19 +152,33 @@ class PlanningTime:
     _spent: float = 0.0
     _now: float = 0.0
 
-    def begin(self, cases: Sequence[Case], now: float, priority_of: Callable[[Case], int] = lambda _: 0) -> None:
+    def begin(
+        self, deployments: Sequence[Deployment], now: float, priority_of: Callable[[Deployment], int] = lambda _: 0
+    ) -> None:
         """Begin a pass. ``now`` is in POSIX seconds.
 
         A priority counts among the deployments of one namespace only: who may create them may name any PriorityClass.
         """
         faded = 0.5 ** (max(0.0, now - self._now) / HALF_LIFE_SECONDS)
         self._taken = {name: left for name, taken in self._taken.items() if (left := taken * faded) > CHEAP_SECONDS}
-        self._known = {case.uid: self._known[case.uid] for case in cases if case.uid in self._known}
-        self._tried = {case.uid: self._tried[case.uid] for case in cases if case.uid in self._tried}
+        self._known = {
+            deployment.identity.uid: self._known[deployment.identity.uid]
+            for deployment in deployments
+            if deployment.identity.uid in self._known
+        }
+        self._tried = {
+            deployment.identity.uid: self._tried[deployment.identity.uid]
+            for deployment in deployments
+            if deployment.identity.uid in self._tried
+        }
         self._costs, self._first, self._spent, self._now, self._due = {}, "", 0.0, now, []
-        self._queue = self._in_fair_order([case for case in cases if self._is_costly(case)], priority_of)
-        self._queued = {case.uid for case in self._queue}
-        self._unwritten = Counter(case.key.namespace for case in cases if self._waits_for_its_write(case))
+        self._queue = self._in_fair_order(
+            [deployment for deployment in deployments if self._is_costly(deployment)], priority_of
+        )
+        self._queued = {deployment.identity.uid for deployment in self._queue}
+        self._unwritten = Counter(
+            deployment.key.namespace for deployment in deployments if self._waits_for_its_write(deployment)
+        )
         self._written_late = frozenset(self._unwritten)
         self._may_make_way, self._made_way = not self._made_way, False
         self._has_newcomer = any(map(self._is_newcomer, self._queue))
@@ -172,74 +187,79 @@ class PlanningTime:
         """Whether the deployments of a namespace took less than one pass gives to all. May be called by any thread."""
         return self._taken.get(namespace, 0.0) < SECONDS
 
-    def in_turn(self, cases: Collection[Case]) -> Iterator[Case]:
+    def in_turn(self, deployments: Collection[Deployment]) -> Iterator[Deployment]:
         """Yield the deployments that cost nearly nothing, and then the others in fair order."""
-        yield from (case for case in cases if case.uid not in self._queued)
+        yield from (deployment for deployment in deployments if deployment.identity.uid not in self._queued)
         yield from self._queue
 
-    def queued(self) -> list[Case]:
+    def queued(self) -> list[Deployment]:
         """Return those that share the time of this pass, in fair order."""
-        return [case for case in self._queue if case.uid in self._queued]
+        return [deployment for deployment in self._queue if deployment.identity.uid in self._queued]
 
-    def has_to_wait(self, case: Case, *, reading: bool = False) -> bool:
-        """Whether a deployment waits for another pass. If so, it stands still in this one."""
-        if case.uid not in self._queued or case.fault is not None or math.isinf(self.seconds):
-            return False
-        known = self._known.get(case.uid)
-        if known is not None and known.generation != case.generation and known.due(self._now) > self._now:
-            self._wait(case, CHANGED_OFTEN, known.due(self._now))
-            return True
-        if reading and not self._is_answered(case):
-            if self._unwritten[case.key.namespace] >= MOST_UNWRITTEN:
-                self._wait(case, AFTER_OTHERS, self._now)
-                return True
-            self._unwritten[case.key.namespace] += 1
-        most = self._most(case)
-        self._first = self._first or case.uid  # it has its turn whatever it costs: every pass plans one at least
-        if case.uid == self._first:
-            return False
-        if self._spent < most * (READING_SHARE if reading else 1.0) and not self._makes_way(case):
-            return False
-        self._wait(case, AFTER_OTHERS if case.key.namespace in self._written_late else QUEUED, self._now)
-        return True
+    def waits(self, deployment: Deployment, *, reading: bool = False) -> Problem | None:
+        """Return why a deployment waits for another pass; None: it has its turn. Who waits stands still in this one."""
+        if deployment.identity.uid not in self._queued or deployment.is_faulty or math.isinf(self.seconds):
+            return None
+        uid, namespace = deployment.identity.uid, deployment.key.namespace
+        known = self._known.get(uid)
+        if (
+            known is not None
+            and known.generation != deployment.identity.generation
+            and known.due(self._now) > self._now
+        ):
+            return self._wait(uid, CHANGED_OFTEN, known.due(self._now))
+        if reading and not self._is_answered(deployment):
+            if self._unwritten[namespace] >= MOST_UNWRITTEN:
+                return self._wait(uid, AFTER_OTHERS, self._now)
+            self._unwritten[namespace] += 1
+        most = self._most(deployment)
+        self._first = self._first or uid  # it has its turn whatever it costs: every pass plans one at least
+        if uid == self._first:
+            return None
+        if self._spent < most * (READING_SHARE if reading else 1.0) and not self._makes_way(deployment):
+            return None
+        return self._wait(uid, AFTER_OTHERS if namespace in self._written_late else QUEUED, self._now)
 
-    def spend(self, work: Callable[[], T], *cases: Case) -> T:
+    def spend(self, work: Callable[[], T], *deployments: Deployment) -> T:
         """Do some work, return its result, and charge its seconds to deployments, to each an equal part.
 
         For those that share the time of this pass these are CPU seconds. For the others the wall clock suffices, which
         is no system call. Whoever seems to take long by it may have waited for another thread: nothing is charged to
         the namespace, and the queue of the next pass shows what it takes.
         """
-        clock = self.clock if any(case.uid in self._queued for case in cases) else self.wall
+        clock = self.clock if any(deployment.identity.uid in self._queued for deployment in deployments) else self.wall
         began = clock()
         try:
             return work()
         finally:
             seconds = clock() - began
-            for case in cases:
-                self._costs[case.uid] = self._costs.get(case.uid, 0.0) + seconds / len(cases)
-                if case.uid in self._queued:
-                    self._spent += seconds / len(cases)
+            for deployment in deployments:
+                self._costs[deployment.identity.uid] = self._costs.get(deployment.identity.uid, 0.0) + seconds / len(
+                    deployments
+                )
+                if deployment.identity.uid in self._queued:
+                    self._spent += seconds / len(deployments)
 
-    def end(self, cases: Collection[Case]) -> None:
+    def end(self, outcomes: Collection[Outcome]) -> None:
         """End a pass: remember what it has cost, and which specs are planned."""
-        for case in cases:
-            cost, known = self._costs.get(case.uid, 0.0), self._known.get(case.uid)
-            if case.uid in self._queued or cost <= CHEAP_SECONDS:
-                self._taken[case.key.namespace] = self._taken.get(case.key.namespace, 0.0) + cost
-            is_answered = case.decision is not None or (case.problem is not None and case.problem.permanent)
-            if case.uid not in self._queued:
+        for outcome in outcomes:
+            uid, namespace, generation = outcome.uid, outcome.key.namespace, outcome.generation
+            cost, known = self._costs.get(uid, 0.0), self._known.get(uid)
+            if uid in self._queued or cost <= CHEAP_SECONDS:
+                self._taken[namespace] = self._taken.get(namespace, 0.0) + cost
+            is_answered = outcome.decision is not None or (outcome.problem is not None and outcome.problem.permanent)
+            if uid not in self._queued:
                 if known is not None and known.cost <= CHEAP_SECONDS:
                     known.cost = cost
                 continue
             if not is_answered:
-                self._tried[case.uid] = self._now
+                self._tried[uid] = self._now
                 continue
-            self._tried.pop(case.uid, None)
+            self._tried.pop(uid, None)
             changes = 0.0 if known is None else known.changes_at(self._now)
-            has_changed = known is not None and known.generation != case.generation
+            has_changed = known is not None and known.generation != generation
             if known is None or has_changed:
-                self._known[case.uid] = _Known(case.generation, cost, self._now, changes + has_changed, self._now)
+                self._known[uid] = _Known(generation, cost, self._now, changes + has_changed, self._now)
             else:
                 known.cost, known.turn = cost, self._now
 
@@ -247,76 +267,95 @@ class PlanningTime:
         """Yield the seconds until a deployment that waits has its turn."""
         yield from (max(0.0, due - self._now) for due in self._due)
 
-    def _waits_for_its_write(self, case: Case) -> bool:
+    def _waits_for_its_write(self, deployment: Deployment) -> bool:
         """Whether this process has decided a deployment lately, and has not begun to write it."""
-        known = self._known.get(case.uid)
-        if known is None or known.generation != case.generation or _is_recorded(case):
+        known = self._known.get(deployment.identity.uid)
+        if known is None or known.generation != deployment.identity.generation or _is_recorded(deployment):
             return False
         return self._now - known.at < UNWRITTEN_SECONDS
 
-    def _makes_way(self, case: Case) -> bool:
+    def _makes_way(self, deployment: Deployment) -> bool:
         """Whether a deployment waits because a newcomer whose namespace took little time is there."""
-        if not self._may_make_way or self.took_little(case.key.namespace):
+        if not self._may_make_way or self.took_little(deployment.key.namespace):
             return False
         makes_way = self._has_newcomer or self.is_hurried()
         self._made_way |= makes_way
         return makes_way
 
-    def _is_newcomer(self, case: Case) -> bool:
+    def _is_newcomer(self, deployment: Deployment) -> bool:
         """Whether a deployment is new or has changed, may be planned now, and its namespace took little time lately."""
-        if self._is_answered(case) or case.uid in self._tried or not self.took_little(case.key.namespace):
+        if (
+            self._is_answered(deployment)
+            or deployment.identity.uid in self._tried
+            or not self.took_little(deployment.key.namespace)
+        ):
             return False
-        known = self._known.get(case.uid)
+        known = self._known.get(deployment.identity.uid)
         return known is None or known.due(self._now) <= self._now
 
-    def _most(self, case: Case) -> float:
-        if not self._is_answered(case):
+    def _most(self, deployment: Deployment) -> float:
+        if not self._is_answered(deployment):
             return self.seconds
-        return self.recorded_seconds if case.uid not in self._known else max(self.seconds, ANSWERED_SECONDS)
+        return (
+            self.recorded_seconds if deployment.identity.uid not in self._known else max(self.seconds, ANSWERED_SECONDS)
+        )
 
-    def _wait(self, case: Case, why: Problem, due: float) -> None:
-        case.stand_still(why)
-        self._queued.discard(case.uid)
+    def _wait(self, uid: str, why: Problem, due: float) -> Problem:
+        self._queued.discard(uid)
         self._due.append(due)
+        return why
 
-    def _is_costly(self, case: Case) -> bool:
-        known = self._known.get(case.uid)
-        return known is None or known.generation != case.generation or known.cost > CHEAP_SECONDS
+    def _is_costly(self, deployment: Deployment) -> bool:
+        known = self._known.get(deployment.identity.uid)
+        return known is None or known.generation != deployment.identity.generation or known.cost > CHEAP_SECONDS
 
-    def _in_fair_order(self, cases: Sequence[Case], priority_of: Callable[[Case], int]) -> list[Case]:
+    def _in_fair_order(
+        self, deployments: Sequence[Deployment], priority_of: Callable[[Deployment], int]
+    ) -> list[Deployment]:
         """Order by what each namespace took lately, those before in the order included; new and changed ones first."""
-        waiting: dict[str, list[Case]] = {}
-        for case in sorted(cases, key=partial(self._rank, priority_of), reverse=True):
-            waiting.setdefault(case.key.namespace, []).append(case)
+        waiting: dict[str, list[Deployment]] = {}
+        for deployment in sorted(deployments, key=partial(self._rank, priority_of), reverse=True):
+            waiting.setdefault(deployment.key.namespace, []).append(deployment)
         heap = [(self._taken.get(name, 0.0), name) for name in waiting]
         heapify(heap)
-        ordered = list[Case]()
+        ordered = list[Deployment]()
         while heap:
             taken, name = heap[0]
-            case = waiting[name].pop()
-            ordered.append(case)
+            deployment = waiting[name].pop()
+            ordered.append(deployment)
             if waiting[name]:
-                heapreplace(heap, (taken + max(CHEAP_SECONDS, self._last_cost(case)), name))
+                heapreplace(heap, (taken + max(CHEAP_SECONDS, self._last_cost(deployment)), name))
             else:
                 heappop(heap)
         return sorted(ordered, key=self._is_answered)
 
-    def _is_answered(self, case: Case) -> bool:
+    def _is_answered(self, deployment: Deployment) -> bool:
         """Whether this very spec was planned before, by this process or by an earlier one."""
-        known = self._known.get(case.uid)
-        return _is_recorded(case) if known is None else known.generation == case.generation
+        known = self._known.get(deployment.identity.uid)
+        return _is_recorded(deployment) if known is None else known.generation == deployment.identity.generation
 
-    def _rank(self, priority_of: Callable[[Case], int], case: Case) -> tuple[bool, float, int, float, str, str]:
-        born, known = str(case.body["metadata"].get("creationTimestamp")), self._known.get(case.uid)
-        if self._is_answered(case):
-            return True, 0.0 if known is None else known.turn, 0, 0.0, born, case.uid
-        return False, self._tried.get(case.uid, 0.0), -priority_of(case), self._last_cost(case), born, case.uid
+    def _rank(
+        self, priority_of: Callable[[Deployment], int], deployment: Deployment
+    ) -> tuple[bool, float, int, float, str, str]:
+        born, known = deployment.identity.created_at, self._known.get(deployment.identity.uid)
+        if self._is_answered(deployment):
+            return True, 0.0 if known is None else known.turn, 0, 0.0, born, deployment.identity.uid
+        return (
+            False,
+            self._tried.get(deployment.identity.uid, 0.0),
+            -priority_of(deployment),
+            self._last_cost(deployment),
+            born,
+            deployment.identity.uid,
+        )
 
-    def _last_cost(self, case: Case) -> float:
-        known = self._known.get(case.uid)
+    def _last_cost(self, deployment: Deployment) -> float:
+        known = self._known.get(deployment.identity.uid)
         return 0.0 if known is None else known.cost
 
 
-def _is_recorded(case: Case) -> bool:
+def _is_recorded(deployment: Deployment) -> bool:
     """Whether the status tells the decision about this very spec."""
-    return case.record.status.observed_generation == case.generation and bool(case.record.status.conditions)
+    return deployment.record.status.observed_generation == deployment.identity.generation and bool(
+        deployment.record.status.conditions
+    )

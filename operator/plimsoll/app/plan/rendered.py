@@ -6,35 +6,33 @@ While a deployment starts, its pods change in nearly every pass, and what they a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields
-from operator import attrgetter
+from dataclasses import dataclass, field
 from typing import Any
 
 from plimsoll.api.v1alpha1 import InferenceDeployment
-from plimsoll.app.plan.case import Case
-from plimsoll.app.reading.reading_memo import Kept
+from plimsoll.app.plan.desired import Desired, manifests_of
+from plimsoll.app.settings import Settings
 from plimsoll.app.watch.store import Body
+from plimsoll.decision.kept import Kept
+from plimsoll.decision.outcome import Outcome
+from plimsoll.decision.reports import report_of
 from plimsoll.domain.platforms import ImagePlatforms
+from plimsoll.domain.times import to_rfc3339
 from plimsoll.domain.workload import Manifest
 from plimsoll.placement.pools import PlannedPool
+from plimsoll.status.reading import Record
+from plimsoll.status.writing import document_of, new_status
 
 UNWRITTEN_SECONDS = 120.0
 """How long a status that is not written yet is good: the last of a thousand new objects waits so long for its turn."""
-
-_RENDERED = ("report", "manifests", "new_status")
-_NOT_RENDERED = ("body", "inbox", "outbox", "is_being_written")
-
-_what_is_rendered = attrgetter(*(each.name for each in fields(Case) if each.name not in (*_NOT_RENDERED, *_RENDERED)))
 
 
 @dataclass(frozen=True, slots=True)
 class _Last:
     """The last rendering for one version of an object, the facts it was made from, and until when it is good."""
 
-    body: Body
-    facts: tuple[Any, ...]
-    rendered: tuple[Any, ...]
+    facts: tuple[object, ...]
+    desired: Desired
     until: float
 
 
@@ -46,7 +44,7 @@ class _Made:
     pools: tuple[PlannedPool, ...] | None
     platforms: ImagePlatforms | None
     numbers: tuple[tuple[tuple[str, int], ...], ...]
-    manifests: list[Manifest]
+    manifests: tuple[Manifest, ...]
 
 
 @dataclass(slots=True)
@@ -60,40 +58,71 @@ class Rendered:
     _kept: Kept[_Last] = field(default_factory=Kept)
     _made: Kept[_Made] = field(default_factory=Kept)
     _now: float = 0.0
+    _settings: Settings = field(default_factory=Settings)
 
-    def begin(self, now: float) -> None:
+    def begin(self, now: float, settings: Settings) -> None:
         """Begin a pass. ``now`` is in POSIX seconds."""
         self._kept.begin()
         self._made.begin()
-        self._now = now
+        self._now, self._settings = now, settings
 
-    def manifests(self, case: Case, make: Callable[[Case], list[Manifest]]) -> list[Manifest]:
-        """Return the last manifests if spec, pools and the image's platforms are the same; else make them."""
-        pools, numbers = None if case.decision is None else case.decision.pools, (case.held_back, case.replacing)
-        platforms = None if case.decision is None else case.decision.request.platforms
-        known = self._made.get(case.uid)
-        same = known is not None and known.resource is case.resource and known.numbers == numbers
-        if known is None or not same or (known.pools, known.platforms) != (pools, platforms):
-            known = _Made(case.resource, pools, platforms, numbers, make(case))
-        return self._made.put(case.uid, known).manifests
+    def desired(self, body: Body, outcome: Outcome) -> Desired:
+        """Return what is to be written of a decision: the last rendering if everything that it was made from is equal.
 
-    def fill_in(self, case: Case) -> bool:
-        """Fill in the last rendering if the object and all facts about it are unchanged."""
-        known = self._kept.get(case.uid)
-        if known is None or known.body is not case.body or not self._now < known.until:
-            return False
-        if known.facts != _what_is_rendered(case):
-            return False
-        case.report, case.manifests, case.new_status = known.rendered
-        self._kept.put(case.uid, known)
-        return True
-
-    def keep(self, case: Case) -> None:
-        """Keep the rendering. If the object's status already equals it, the two equal statuses are kept once."""
-        status = case.body.get("status")
-        is_written = case.new_status == status
-        if is_written:
-            case.new_status = status
-        rendered = case.report, case.manifests, case.new_status
+        Args:
+            body: the object.
+            outcome: the decision about it.
+        """
+        facts, known = _facts(outcome), self._kept.get(outcome.uid)
+        if known is not None and known.desired.body is body and self._now < known.until and known.facts == facts:
+            desired = known.desired
+            if desired.outcome is not outcome:
+                desired = Desired(body, outcome, desired.report, desired.manifests, desired.new_status)
+                known = _Last(known.facts, desired, known.until)
+            self._kept.put(outcome.uid, known)
+            return desired
+        report = report_of(outcome, self._now)
+        manifests = self._manifests(outcome)
+        status = document_of(new_status(report, outcome.deployment.record, to_rfc3339(self._now)))
+        is_written = status == body.get("status")
+        desired = Desired(body, outcome, report, manifests, body.get("status") if is_written else status)
         until = math.inf if is_written else self._now + UNWRITTEN_SECONDS
-        self._kept.put(case.uid, _Last(case.body, _what_is_rendered(case), rendered, until))
+        self._kept.put(outcome.uid, _Last(facts, desired, until))
+        return desired
+
+    def problem_alone(self, body: Body, outcome: Outcome) -> Desired:
+        """Return what is to be written if the earlier status is of no use: the problem alone."""
+        report = report_of(outcome, self._now)
+        status = document_of(new_status(report, Record(), to_rfc3339(self._now)))
+        return Desired(body, outcome, report, new_status=status)
+
+    def _manifests(self, outcome: Outcome) -> tuple[Manifest, ...]:
+        """Return the last manifests if spec, pools and the image's platforms are the same; else make them."""
+        decision, resource = outcome.decision, outcome.deployment.asked.resource
+        pools = None if decision is None else decision.pools
+        platforms = None if decision is None else decision.request.platforms
+        numbers = (outcome.deployment.placed.held_back, outcome.besides.replacing)
+        known = self._made.get(outcome.uid)
+        same = known is not None and known.resource is resource and known.numbers == numbers
+        if known is None or not same or (known.pools, known.platforms) != (pools, platforms):
+            known = _Made(resource, pools, platforms, numbers, manifests_of(outcome, self._settings))
+        return self._made.put(outcome.uid, known).manifests
+
+
+def _facts(outcome: Outcome) -> tuple[Any, ...]:
+    """Return all that a rendering is made from, besides the object itself."""
+    deployment, writes = outcome.deployment, outcome.deployment.writes
+    return (
+        deployment.asked,
+        deployment.placed,
+        writes.refusal,
+        writes.contests,
+        outcome.observed,
+        outcome.request,
+        outcome.standing,
+        outcome.decision,
+        outcome.turn,
+        outcome.problem,
+        outcome.under_way,
+        outcome.besides,
+    )

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from plimsoll.app.plan.case import Case
+from plimsoll.app.plan.desired import Desired
+from plimsoll.decision.outcome import Outcome
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.proposals import Proposal
@@ -38,15 +39,16 @@ def _content(snapshot: Snapshot) -> tuple[object, ...]:
     return snapshot.fleet, snapshot.reports, snapshot.proposals
 
 
-def snapshot_of(cases: Iterable[Case], fleet: Fleet, at: float, record: FleetRecord) -> Snapshot:
-    """Return the snapshot of a pass whose cases are rendered. Later changes of the cases do not change it."""
-    cases = list(cases)
-    reports = {case.key: case.report for case in cases if case.report is not None}
-    return Snapshot(at, fleet, MappingProxyType(reports), tuple(_proposals(cases)), record)
+def snapshot_of(desired: Iterable[Desired], fleet: Fleet, at: float, record: FleetRecord) -> Snapshot:
+    """Return the snapshot of a pass."""
+    desired = list(desired)
+    reports = {each.key: each.report for each in desired if each.report is not None}
+    proposals = (pair for each in desired for pair in _proposals(each.outcome))
+    return Snapshot(at, fleet, MappingProxyType(reports), tuple(proposals), record)
 
 
-def _proposals(cases: Iterable[Case]) -> Iterator[tuple[ObjectKey, Proposal]]:
-    for case in cases:
-        yield from ((case.key, each) for each in case.proposals)
-        if case.turn is not None and case.turn.proposal is not None and not case.turn.acted:
-            yield case.key, case.turn.proposal
+def _proposals(outcome: Outcome) -> Iterator[tuple[ObjectKey, Proposal]]:
+    yield from ((outcome.key, each) for each in outcome.besides.proposals)
+    turn = outcome.turn
+    if turn is not None and turn.proposal is not None and not turn.acted:
+        yield outcome.key, turn.proposal

@@ -7,22 +7,23 @@ dropped, so that no more is kept than the picture holds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, NODES, PODS
 from plimsoll.adapters.kinds import RESOURCE_SLICES
 from plimsoll.api.v1alpha1 import InferenceDeployment
-from plimsoll.app.reading.objects import Surroundings, surroundings_of
-from plimsoll.app.reading.spec_digests import SpecDigests, digests_of
+from plimsoll.app.reading.gathering import surroundings_of
 from plimsoll.app.watch.store import Body, Picture, uid_of
+from plimsoll.decision.kept import Kept
+from plimsoll.decision.spec_digests import SpecDigests, digests_of
+from plimsoll.decision.surroundings import Surroundings
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.outcomes import MemoryEstimate
 from plimsoll.domain.platforms import ImagePlatforms
 from plimsoll.domain.queues import queue_labels
 from plimsoll.domain.serving import Request
@@ -30,31 +31,6 @@ from plimsoll.engines.failures import read_failure
 from plimsoll.facts.cluster.fleet_reading import Parts, read_fleet, read_node
 from plimsoll.facts.cluster.pod_reading import PodFacts, read_pod
 from plimsoll.facts.prices.repricing import OwnPrices, repriced
-from plimsoll.placement.pools import Pool
-
-T = TypeVar("T")
-
-
-@dataclass(slots=True)
-class Kept(Generic[T]):
-    """Values by key: those used in this pass and those of the pass before."""
-
-    now: dict[Hashable, T] = field(default_factory=dict)
-    before: dict[Hashable, T] = field(default_factory=dict)
-
-    def begin(self) -> None:
-        """Begin a new pass."""
-        self.now, self.before = {}, self.now
-
-    def get(self, key: Hashable) -> T | None:
-        """The latest value."""
-        known = self.now.get(key)
-        return self.before.get(key) if known is None else known
-
-    def put(self, key: Hashable, value: T) -> T:
-        """Keep a value until a whole pass does not use it."""
-        self.now[key] = value
-        return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,24 +61,6 @@ class _Converted:
     request: Request
 
 
-@dataclass(frozen=True, slots=True)
-class _Changed:
-    """A request with changed fields, and the request that it was made from."""
-
-    of: Request
-    request: Request
-
-
-@dataclass(frozen=True, slots=True)
-class _Estimated:
-    """The estimate of what runs, and what it was made from."""
-
-    request: Request
-    pools: tuple[Pool, ...]
-    fleet: Fleet
-    figures: MemoryEstimate | None
-
-
 @dataclass(slots=True)
 class ReadingMemo:
     """The parsed objects of one store. Not thread-safe: one pass is made at a time."""
@@ -115,12 +73,10 @@ class ReadingMemo:
     _objects: Kept[_ReadObject] = field(default_factory=Kept)
     _digests: Kept[tuple[object, SpecDigests]] = field(default_factory=Kept)
     _converted: Kept[_Converted] = field(default_factory=Kept)
-    _changed: Kept[_Changed] = field(default_factory=Kept)
-    _estimated: Kept[_Estimated] = field(default_factory=Kept)
 
     def begin(self) -> None:
         """Begin a pass: drop what the last pass did not use."""
-        for kept in (self._objects, self._digests, self._converted, self._changed, self._estimated):
+        for kept in (self._objects, self._digests, self._converted):
             kept.begin()
 
     def priced(self, types: Sequence[GpuType], prices: OwnPrices) -> tuple[GpuType, ...]:
@@ -201,34 +157,6 @@ class ReadingMemo:
         if known is None or not same or known.platforms != platforms:
             known = _Converted(resource, model, draft, platforms, convert())
         return self._converted.put(uid, known).request
-
-    def figures(
-        self,
-        uid: str,
-        request: Request,
-        pools: tuple[Pool, ...],
-        fleet: Fleet,
-        find: Callable[[], MemoryEstimate | None],
-    ) -> MemoryEstimate | None:
-        """The estimate of what runs, for this request and these pools."""
-        known = self._estimated.get(uid)
-        if known is None or not (known.request is request and known.fleet is fleet and known.pools == pools):
-            known = _Estimated(request, pools, fleet, find())
-        return self._estimated.put(uid, known).figures
-
-    def with_changes(self, uid: str, request: Request, **changes: Any) -> Request:
-        """The request with these values; the same Python object as in the last pass if nothing has changed."""
-        if _has(request, changes):
-            return request
-        key = uid, *changes
-        known = self._changed.get(key)
-        if known is None or known.of is not request or not _has(known.request, changes):
-            known = _Changed(request, replace(request, **changes))
-        return self._changed.put(key, known).request
-
-
-def _has(request: Request, values: Mapping[str, Any]) -> bool:
-    return all(getattr(request, name) == value for name, value in values.items())
 
 
 def _since_gates(before: PodFacts | None, seen: PodFacts, now: float) -> PodFacts:

@@ -12,7 +12,6 @@ from plimsoll.adapters.cluster import Cluster
 from plimsoll.adapters.hub import HubModels
 from plimsoll.adapters.metrics import Metrics
 from plimsoll.adapters.models import ModelSources
-from plimsoll.adapters.readings import Reading
 from plimsoll.adapters.secrets import SecretUnreadable, read_entry
 from plimsoll.api.pod_policy import PodPolicy
 from plimsoll.app.faults import Faults
@@ -20,8 +19,9 @@ from plimsoll.app.live.signal_watch import LiveSignals
 from plimsoll.app.lookups.claim_book import ClaimBook
 from plimsoll.app.lookups.image_book import ImageBook
 from plimsoll.app.lookups.model_book import ModelBook
-from plimsoll.app.plan.case import Case
+from plimsoll.app.plan.desired import Desired
 from plimsoll.app.plan.passes import Passes, PassResult
+from plimsoll.app.reading.deployments import DeploymentReader
 from plimsoll.app.review.values import Means
 from plimsoll.app.settings import Settings
 from plimsoll.app.watch.node_groups import NodeGroups, declared_in
@@ -30,6 +30,7 @@ from plimsoll.app.watch.store import Picture
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.public_words import RESOLVING
+from plimsoll.rebalance.signals.reading import Reading
 
 MODELS_SECONDS = 60.0
 """How long to wait for the configurations of models. A model without an answer counts as one that waits."""
@@ -50,9 +51,9 @@ class Decider:
     passes: Passes
     changed: asyncio.Event
 
-    async def cases(self, picture: Picture, now: float) -> Sequence[Case]:
+    async def desired(self, picture: Picture, now: float) -> Sequence[Desired]:
         """Return the decision on every object of a picture."""
-        return (await self.decided(picture, now)).cases
+        return (await self.decided(picture, now)).desired
 
     async def decided(self, picture: Picture, now: float) -> PassResult:
         """Return the decisions on a picture, and what they leave free."""
@@ -60,11 +61,9 @@ class Decider:
         while True:
             self.changed.clear()
             done = await asyncio.to_thread(self.passes.make, picture, {}, now)
-            if not any(_is_resolving(case) for case in done.cases) or time.monotonic() > end:
+            if not any(map(_is_resolving, done.desired)) or time.monotonic() > end:
                 return done
-            self.passes.models.start_wanted()
-            self.passes.claims.start_wanted()
-            self.passes.images.start_wanted()
+            self.passes.reader.start_wanted()
             try:
                 await asyncio.wait_for(self.changed.wait(), max(0.0, end - time.monotonic()))
             except TimeoutError:
@@ -72,13 +71,12 @@ class Decider:
 
     async def close(self) -> None:
         """End the look-ups of models, claims and images."""
-        await self.passes.models.close()
-        await self.passes.claims.close()
-        await self.passes.images.close()
+        await self.passes.reader.close()
 
 
-def _is_resolving(case: Case) -> bool:
-    return case.problem is not None and case.problem.reason in RESOLVING
+def _is_resolving(desired: Desired) -> bool:
+    problem = desired.outcome.problem
+    return problem is not None and problem.reason in RESOLVING
 
 
 async def new_decider(cluster: Cluster, settings: Settings, means: Means) -> tuple[Decider, tuple[str, ...]]:
@@ -96,18 +94,21 @@ async def new_decider(cluster: Cluster, settings: Settings, means: Means) -> tup
 
     metrics = Metrics()
     groups, about_groups = await _node_groups(cluster, settings)
+    reader = DeploymentReader(
+        settings,
+        ModelBook(ModelSources(hub=HubModels(means.cache)), read_token, changed.set),
+        load_gpu_types(),
+        PodPolicy.from_json(settings.pod_policy or "{}"),
+        ClaimBook(cluster.get, changed.set),
+        ImageBook.asking(settings.image_registries, changed.set),
+    )
     passes = Passes(
-        settings=settings,
-        models=ModelBook(ModelSources(hub=HubModels(means.cache)), read_token, changed.set),
+        reader=reader,
         live=NoReadings(None, lambda: None),
         prices=prices,
-        gpu_types=load_gpu_types(),
         metrics=metrics,
         faults=Faults(metrics.fault),
-        pod_policy=PodPolicy.from_json(settings.pod_policy or "{}"),
         node_groups=groups,
-        claims=ClaimBook(cluster.get, changed.set),
-        images=ImageBook.asking(settings.image_registries, changed.set),
     )
     return Decider(passes, changed), (*notes, *about_groups)
 

@@ -7,7 +7,6 @@ import time
 from collections.abc import Mapping
 
 from plimsoll.adapters.cluster import Cluster
-from plimsoll.app.plan.case import Case
 from plimsoll.app.plan.passes import PassResult
 from plimsoll.app.review.deciding import new_decider
 from plimsoll.app.review.looking import look
@@ -15,7 +14,6 @@ from plimsoll.app.review.operator_settings import operator_settings
 from plimsoll.app.review.overlay import applied, overlaid, stored
 from plimsoll.app.review.values import Means, Measured, Wish
 from plimsoll.domain.errors import InvalidInput, PlimsollError
-from plimsoll.domain.keys import ObjectKey
 from plimsoll.placement.capacity import capacity
 from plimsoll.placement.pools import PoolState, count
 
@@ -55,19 +53,15 @@ async def measure(
 
 def measured(done: PassResult, wish: Wish) -> Measured:
     """Return the answer from a pass with the object."""
-    case = _case(done, wish.key)
-    if case.problem is not None or case.request is None:
-        why = "It cannot be planned." if case.problem is None else case.problem.message
+    outcome = next(each.outcome for each in done.desired if each.key == wish.key)
+    if outcome.problem is not None or outcome.request is None:
+        why = "It cannot be planned." if outcome.problem is None else outcome.problem.message
         raise PlimsollError(f"{wish.where}: {why}")
-    closed = [each.place for each in case.left]
-    pools = () if case.decision is None else case.decision.pools
+    closed = [each.place for each in outcome.deployment.placed.left]
+    pools = () if outcome.decision is None else outcome.decision.pools
     return Measured(
         wish.key,
         count(pool for pool in pools if pool.state is PoolState.ACTIVE),
-        capacity(case.request, done.left.fleet, done.left.ledger, closed),
+        capacity(outcome.request, done.left.fleet, done.left.ledger, closed),
         done.left.fleet,
     )
-
-
-def _case(done: PassResult, key: ObjectKey) -> Case:
-    return next(case for case in done.cases if case.key == key)

@@ -8,7 +8,6 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from plimsoll.adapters.cluster import Cluster
-from plimsoll.app.plan.case import Case
 from plimsoll.app.review.admission import admitted, checked_here
 from plimsoll.app.review.changes import review_of
 from plimsoll.app.review.deciding import new_decider
@@ -17,6 +16,7 @@ from plimsoll.app.review.looking import look
 from plimsoll.app.review.operator_settings import operator_settings
 from plimsoll.app.review.overlay import on_other_nodes, overlaid
 from plimsoll.app.review.values import Means, Review, Wish
+from plimsoll.decision.outcome import Outcome
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.observations import Correction
 from plimsoll.render.learned_words import Source, learned_sentence, sources_of
@@ -50,13 +50,15 @@ async def review(
     accepted = await admitted(cluster, watched, seen, now) if means.dry_run else checked_here(watched, seen, now)
     decider, about_prices = await new_decider(cluster, settings, means)
     try:
-        before = tuple(await decider.cases(seen.picture, now))
+        before = tuple(await decider.desired(seen.picture, now))
         passes = decider.passes
-        fleet = passes.reading.fleet(seen.picture, passes.gpu_types, passes.prices.current)
+        fleet = passes.reader.memo.fleet(seen.picture, passes.reader.gpu_types, passes.prices.current)
         picture = (
-            on_other_nodes(seen.picture, means.what_if, fleet, passes.gpu_types) if means.what_if else seen.picture
+            on_other_nodes(seen.picture, means.what_if, fleet, passes.reader.gpu_types)
+            if means.what_if
+            else seen.picture
         )
-        after = tuple(await decider.cases(overlaid(picture, accepted.bodies.values()), now))
+        after = tuple(await decider.desired(overlaid(picture, accepted.bodies.values()), now))
     finally:
         await decider.close()
     places = {each.key: each.where for each in watched if each.key in accepted.bodies}
@@ -64,38 +66,44 @@ async def review(
     return replace(
         found,
         problems=(*problems, *accepted.problems),
-        notes=(*notes, *seen.notes, *about_prices, *accepted.notes, *taught_notes(after, places)),
+        notes=(
+            *notes,
+            *seen.notes,
+            *about_prices,
+            *accepted.notes,
+            *taught_notes([each.outcome for each in after], places),
+        ),
     )
 
 
-def taught_notes(cases: Sequence[Case], asked: Container[ObjectKey]) -> tuple[str, ...]:
+def taught_notes(outcomes: Sequence[Outcome], asked: Container[ObjectKey]) -> tuple[str, ...]:
     """Return one note for each place of an object in ``asked`` whose estimate has a correction."""
     return tuple(
-        f"{case.key.namespace}/{case.key.name}: {learned_sentence(each, _sources(case, each, cases))}"
-        for case in cases
-        if case.key in asked
-        for each in _used(case)
+        f"{outcome.key.namespace}/{outcome.key.name}: {learned_sentence(each, _sources(outcome, each, outcomes))}"
+        for outcome in outcomes
+        if outcome.key in asked
+        for each in _used(outcome)
     )
 
 
-def _used(case: Case) -> Iterator[Correction]:
+def _used(outcome: Outcome) -> Iterator[Correction]:
     """Yield the correction of each place that was decided; places on spot nodes share that of the card."""
-    if case.request is None or case.decision is None:
+    if outcome.request is None or outcome.decision is None:
         return
-    request = case.request
+    request = outcome.request
     # A narrow cache is the planner's choice, and makes another kind of engine.
     found = (
         request.with_cache_as(narrow=pool.choice.has_narrow_cache).correction_for(pool.gpu_type, pool.split)
-        for pool in case.decision.pools
+        for pool in outcome.decision.pools
         if pool.choice is not None
     )
     yield from dict.fromkeys(each for each in found if each is not None)
 
 
-def _sources(case: Case, correction: Correction, cases: Iterable[Case]) -> list[str]:
+def _sources(outcome: Outcome, correction: Correction, outcomes: Iterable[Outcome]) -> list[str]:
     taught = (
-        Source(f"{each.key.namespace}/{each.key.name}", seen.observation, is_own=each.key == case.key)
-        for each in cases
-        for seen in each.seen
+        Source(f"{each.key.namespace}/{each.key.name}", seen.observation, is_own=each.key == outcome.key)
+        for each in outcomes
+        for seen in each.observed.seen
     )
     return sources_of(correction, taught)

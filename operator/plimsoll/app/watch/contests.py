@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from plimsoll.domain.counting import counted
+from plimsoll.decision.deployment import Contest
 
 FIRST_PAUSE_SECONDS = 10.0
 LONGEST_PAUSE_SECONDS = 300.0
@@ -23,27 +23,6 @@ SAID_SECONDS = 30.0
 
 NAMED_FROM = 2
 """From this number of changes the status names who makes them: a single change may be a mistake."""
-
-
-@dataclass(frozen=True, slots=True)
-class Contest:
-    """Changes of one Deployment's number of replicas by others."""
-
-    workload: str
-    manager: str
-    count: int
-    wanted_by_them: int
-    last_at: float
-    answer_at: float
-
-    def sentence(self, ours: int) -> str:
-        """A sentence for the status."""
-        return (
-            f"{self.manager} set spec.replicas of Deployment {self.workload} to {self.wanted_by_them} "
-            f"({counted(self.count, 'time')} within 10 minutes); Plimsoll wants {ours} and sets it back with growing "
-            "pauses. Remove what scales this Deployment, e.g. a HorizontalPodAutoscaler; scale the InferenceDeployment "
-            "instead."
-        )
 
 
 @dataclass(slots=True)

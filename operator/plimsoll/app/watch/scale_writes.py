@@ -10,11 +10,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from plimsoll.decision.deployment import LEAST_CHANGES
+
 CONTEST_SECONDS = 3600.0
 """The time in which changes are counted, and after which a contest is over."""
-
-LEAST_CHANGES = 3
-"""Changes within that time that make a contest. One or two are a person's or a deployment tool's."""
 
 Spec = Mapping[str, Any]
 

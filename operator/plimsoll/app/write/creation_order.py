@@ -9,30 +9,30 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from plimsoll.app.plan.case import Case
+from plimsoll.app.plan.desired import Desired
 from plimsoll.app.watch.store import Body
 
 
-def largest_pods_first(cases: Sequence[Case]) -> list[Case]:
-    """Return the cases by the GPUs of their largest new pod, the largest first; objects without new pods are last.
+def largest_pods_first(desired: Sequence[Desired]) -> list[Desired]:
+    """Return the objects by the GPUs of their largest new pod, the largest first; objects without new pods are last.
 
-    Among cases of equal size the namespaces alternate, so that a namespace with many objects delays no other.
+    Among objects of equal size the namespaces alternate, so that a namespace with many objects delays no other.
     """
     seen: Counter[tuple[str, int]] = Counter()
-    ranked: list[tuple[int, int, int, Case]] = []
-    for position, case in enumerate(cases):
-        gpus = _gpus_of_largest_new_pod(case)
-        ranked.append((-gpus, seen[case.key.namespace, gpus], position, case))
-        seen[case.key.namespace, gpus] += 1
-    return [case for *_, case in sorted(ranked, key=lambda entry: entry[:3])]
+    ranked: list[tuple[int, int, int, Desired]] = []
+    for position, each in enumerate(desired):
+        gpus = _gpus_of_largest_new_pod(each)
+        ranked.append((-gpus, seen[each.key.namespace, gpus], position, each))
+        seen[each.key.namespace, gpus] += 1
+    return [each for *_, each in sorted(ranked, key=lambda entry: entry[:3])]
 
 
-def _gpus_of_largest_new_pod(case: Case) -> int:
+def _gpus_of_largest_new_pod(each: Desired) -> int:
     """The GPUs of the largest pod that this object's decision adds; 0 if it adds none."""
-    if case.decision is None or not case.manifests:
+    if each.outcome.decision is None or not each.manifests:
         return 0
-    pools = case.decision.pools
-    added = (pool.split.gpus for pool in pools if pool.replicas > _replicas(case.around.workloads.get(pool.name)))
+    pools = each.outcome.decision.pools
+    added = (pool.split.gpus for pool in pools if pool.replicas > _replicas(each.workloads.get(pool.name)))
     return max(added, default=0)
 
 

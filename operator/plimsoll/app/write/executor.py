@@ -21,7 +21,6 @@ from plimsoll.adapters.cluster import (
     Cluster,
     kind_of,
 )
-from plimsoll.app.reading.workload_trust import is_adoptable, record_doubt
 from plimsoll.app.watch.contests import Contests
 from plimsoll.app.watch.pruning import why_reduced
 from plimsoll.app.watch.store import Body, Store, key_of
@@ -31,6 +30,7 @@ from plimsoll.domain.times import to_rfc3339
 from plimsoll.domain.workload import Manifest
 from plimsoll.render.inputs import INPUTS_ANNOTATION, is_left_running
 from plimsoll.render.names import DEPLOYMENT_LABEL, HASH_ANNOTATION, MANAGED_BY, POOL_ANNOTATION, POOL_LABEL
+from plimsoll.status.workload_trust import is_adoptable, record_doubt
 
 REMOVED_SECONDS = 5.0
 """How long an object counts as deleted after the request, whatever the watch reports."""

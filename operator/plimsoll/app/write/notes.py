@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plimsoll.app.plan.case import Case
+from plimsoll.app.plan.desired import Desired
 from plimsoll.app.write.executor import Note
 from plimsoll.domain.counting import agreed, counted
 from plimsoll.domain.public_words import ConditionType, EventReason
@@ -12,26 +12,29 @@ from plimsoll.placement.failed_moves import FailedMove, settings_words, subject_
 from plimsoll.placement.pools import Decision, PlannedPool, PoolState
 
 
-def notes_of(case: Case) -> list[Note]:
+def notes_of(desired: Desired) -> list[Note]:
     """Events for what was decided in this pass: decisions, not heartbeats."""
-    if case.problem is not None:
-        return [Note(case.problem.reason, case.problem.message, warning=True)] if case.problem.permanent else []
-    decision = case.decision
+    outcome = desired.outcome
+    if outcome.problem is not None:
+        return (
+            [Note(outcome.problem.reason, outcome.problem.message, warning=True)] if outcome.problem.permanent else []
+        )
+    decision = outcome.decision
     if decision is None:
         return []
-    before = {pool.name: pool for pool in case.pools}
+    before = {pool.name: pool for pool in outcome.deployment.placed.pools}
     notes = [Note(EventReason.PLACEMENT_DECIDED, _opened(pool)) for pool in decision.pools if pool.name not in before]
     gone = (name for name in sorted(before) if not _has(decision, name))
     notes += [Note(EventReason.PLACEMENT_RETIRED, f"Pool {name} is gone.") for name in gone]
     if decision.missing or decision.change_blocked:
-        planned = case.record.condition(ConditionType.PLANNED)
+        planned = outcome.deployment.record.condition(ConditionType.PLANNED)
         if planned is None or planned.status != "False":
             notes.append(Note(EventReason.PLACEMENT_IMPOSSIBLE, _without_place(decision), warning=True))
-    failed = {} if case.report is None else {subject_of(each): each for each in case.report.failed_moves}
+    failed = {} if desired.report is None else {subject_of(each): each for each in desired.report.failed_moves}
     notes += [_rolled_back(failed.get(subject_of(each)), decision) for each in decision.rolled_back]
-    if case.turn is not None and case.turn.acted:
-        word = EventReason(f"Rebalanced{type(case.turn.decision).__name__}")
-        notes.append(Note(word, case.turn.standing.last_change or ""))
+    if outcome.turn is not None and outcome.turn.acted:
+        word = EventReason(f"Rebalanced{type(outcome.turn.decision).__name__}")
+        notes.append(Note(word, outcome.turn.standing.last_change or ""))
     return notes
 
 

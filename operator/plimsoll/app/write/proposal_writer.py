@@ -12,7 +12,7 @@ from typing import Any
 
 from plimsoll.adapters.cluster import APPROVALS, PROPOSALS, Cluster, ClusterRefused, Kind, NotLeading
 from plimsoll.app.backoff import Backoff
-from plimsoll.app.plan.case import Case
+from plimsoll.app.plan.desired import Desired
 from plimsoll.app.plan.inbox import Outbox
 from plimsoll.app.watch.store import Body, Store, key_of, uid_of
 from plimsoll.domain.workload import Manifest
@@ -33,9 +33,9 @@ class ProposalWriter:
     backoff: Backoff = field(default_factory=Backoff)
     _answering: asyncio.Task[None] | None = None
 
-    async def deliver(self, case: Case) -> None:
+    async def deliver(self, desired: Desired) -> None:
         """Write everything about one deployment that is due. Raises :class:`NotLeading` only."""
-        await self._deliver(case.outbox, case.uid, str(case.key))
+        await self._deliver(desired.outbox, desired.uid, str(desired.key))
 
     def answer(self, orphans: Outbox) -> None:
         """Begin to answer approvals that name no deployment, if the last such answers are written."""

@@ -19,15 +19,17 @@ from typing import Any
 from plimsoll.adapters.cluster import ClusterRefused, NotLeading
 from plimsoll.adapters.metrics import Metrics
 from plimsoll.app.backoff import Backoff
-from plimsoll.app.faults import Faults, Step
+from plimsoll.app.faults import Faults
 from plimsoll.app.health import Beats
-from plimsoll.app.plan.case import Case, is_passing
+from plimsoll.app.plan.desired import Desired
 from plimsoll.app.plan.inbox import Outbox
 from plimsoll.app.refusals import Refusals
 from plimsoll.app.write.creation_order import largest_pods_first
 from plimsoll.app.write.executor import Executor, NameTaken, Note
 from plimsoll.app.write.notes import notes_of
 from plimsoll.app.write.proposal_writer import ProposalWriter
+from plimsoll.decision.course import Step
+from plimsoll.decision.reports import is_passing
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.domain.times import to_rfc3339
@@ -88,7 +90,7 @@ class Writers:
     proposal_writer: ProposalWriter | None = None
     _running: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     _at_once: Counter[tuple[str, bool]] = field(default_factory=Counter)
-    _waiting: dict[tuple[str, bool], deque[tuple[Case, float]]] = field(default_factory=dict)
+    _waiting: dict[tuple[str, bool], deque[tuple[Desired, float]]] = field(default_factory=dict)
     _intended: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     _begun: Counter[str] = field(default_factory=Counter)
     _generations: dict[str, int] = field(default_factory=dict)
@@ -135,7 +137,7 @@ class Writers:
 
     async def carry_out(
         self,
-        cases: Sequence[Case],
+        desired: Sequence[Desired],
         now: float,
         news: asyncio.Event | None = None,
         begun: Mapping[str, int] | None = None,
@@ -146,22 +148,22 @@ class Writers:
         the next pass ends is written as that pass decided.
 
         Args:
-            cases: what the pass decided.
+            desired: what the pass decided.
             now: when the pass began, in POSIX seconds.
             news: ends the wait.
             begun: :meth:`begun` from when the pass began. A status that was begun since then is not written once more
                 with other times: the next pass decides.
         """
         self._waiting.clear()
-        for case in largest_pods_first(cases):
-            if case.uid in self._running:
-                self._left_over.add(case.uid)
-            elif begun is not None and self._begun[case.uid] != begun.get(case.uid, 0):
+        for each in largest_pods_first(desired):
+            if each.uid in self._running:
+                self._left_over.add(each.uid)
+            elif begun is not None and self._begun[each.uid] != begun.get(each.uid, 0):
                 self.wake.set()
-            elif self._at_once[lane_of(case)] < (1 if is_costly(case) else AT_ONCE_PER_NAMESPACE):
-                self._begin(case, now)
+            elif self._at_once[lane_of(each)] < (1 if is_costly(each) else AT_ONCE_PER_NAMESPACE):
+                self._begin(each, now)
             else:
-                self._waiting.setdefault(lane_of(case), deque()).append((case, now))
+                self._waiting.setdefault(lane_of(each), deque()).append((each, now))
         end = time.monotonic() + PATIENCE_SECONDS
         while self._running and (left := end - time.monotonic()) > 0 and not (news is not None and news.is_set()):
             await asyncio.wait(self.running(), timeout=min(left, LISTENING_SECONDS))
@@ -181,12 +183,12 @@ class Writers:
         if self.proposal_writer is not None:
             self.proposal_writer.answer(orphans)
 
-    def _begin(self, case: Case, now: float) -> None:
-        lane = lane_of(case)
-        task = asyncio.create_task(self._write(case, now))
-        self._running[case.uid] = task
+    def _begin(self, desired: Desired, now: float) -> None:
+        lane = lane_of(desired)
+        task = asyncio.create_task(self._write(desired, now))
+        self._running[desired.uid] = task
         self._at_once[lane] += 1
-        task.add_done_callback(partial(self._ended, case.uid, lane, time.monotonic()))
+        task.add_done_callback(partial(self._ended, desired.uid, lane, time.monotonic()))
 
     def _ended(self, uid: str, lane: tuple[str, bool], began: float, _: object) -> None:
         """Clean up after a write, and begin the next one of its lane, after a rest if it is that of large objects.
@@ -211,169 +213,174 @@ class Writers:
         if waiting:
             self._begin(*waiting.popleft())
 
-    def _progress(self, case: Case) -> None:
-        self.beats.go_on("planning", f"writing {case.key}")
+    def _progress(self, desired: Desired) -> None:
+        self.beats.go_on("planning", f"writing {desired.key}")
 
-    async def _write(self, case: Case, now: float) -> None:
+    async def _write(self, desired: Desired, now: float) -> None:
         """Write one object. Its exceptions do not reach other objects."""
         try:
-            await self._carry_out(case, now)
+            await self._carry_out(desired, now)
         except NotLeading:
-            logger.warning("%s: not written, this process does not hold the lease", case.key)
+            logger.warning("%s: not written, this process does not hold the lease", desired.key)
         except (ClusterRefused, SourceUnavailable) as error:
-            self._not_written(case, error)
+            self._not_written(desired, error)
         except Exception as error:  # noqa: BLE001 - any exception must stay with this object
-            self.faults.note(case.key, case.uid, case.generation, Step.WRITE, error)
+            self.faults.note(desired.key, desired.uid, desired.generation, Step.WRITE, error)
             self.wake.set()
-        self._progress(case)
+        self._progress(desired)
 
-    def _not_written(self, case: Case, error: Exception) -> None:
+    def _not_written(self, desired: Desired, error: Exception) -> None:
         if isinstance(error, ClusterRefused) and error.status == _GONE:
             return  # deleted meanwhile
         is_refused = isinstance(error, ClusterRefused) and not error.is_passing
-        pause = self.backoff.failed(case.uid, REFUSED_SECONDS if is_refused else UNREACHABLE_SECONDS)
+        pause = self.backoff.failed(desired.uid, REFUSED_SECONDS if is_refused else UNREACHABLE_SECONDS)
         self.metrics.write_failed()
-        logger.warning("%s: %s; again in %.0f s", case.key, error, pause)
+        logger.warning("%s: %s; again in %.0f s", desired.key, error, pause)
 
-    def _is_due(self, case: Case) -> bool:
+    def _is_due(self, desired: Desired) -> bool:
         """Whether there is something to write and no pause is running.
 
         A source that is down for a moment does not make the earlier status wrong, so this problem does not replace it.
         """
-        if case.report is None or case.new_status is None or is_passing(case) or self._ends_soon(case):
+        if (
+            desired.report is None
+            or desired.new_status is None
+            or is_passing(desired.outcome)
+            or self._ends_soon(desired)
+        ):
             return False
-        if self._generations.get(case.uid) != case.generation:
-            self._generations[case.uid] = case.generation
-            self.backoff.succeeded(case.uid)  # the refusal or failure was for another spec
-            self.refusals.ended(case.uid)
-        return self.backoff.is_due(case.uid)
+        if self._generations.get(desired.uid) != desired.generation:
+            self._generations[desired.uid] = desired.generation
+            self.backoff.succeeded(desired.uid)  # the refusal or failure was for another spec
+            self.refusals.ended(desired.uid)
+        return self.backoff.is_due(desired.uid)
 
-    def _ends_soon(self, case: Case) -> bool:
+    def _ends_soon(self, desired: Desired) -> bool:
         """Whether a wait has just begun that mostly ends before a status is due: a model is read, or a turn comes."""
-        problem, now = case.problem, time.monotonic()
+        problem, now = desired.outcome.problem, time.monotonic()
         if problem is None or not problem.reported_after_seconds:
-            self._waits.pop(case.uid, None)
+            self._waits.pop(desired.uid, None)
             return False
-        known, since = self._waits.get(case.uid, (None, now))
+        known, since = self._waits.get(desired.uid, (None, now))
         since = since if known == problem else now
-        self._waits[case.uid] = problem, since
+        self._waits[desired.uid] = problem, since
         return now - since < problem.reported_after_seconds
 
-    async def _carry_out(self, case: Case, now: float) -> None:
-        if not self._is_due(case):
+    async def _carry_out(self, desired: Desired, now: float) -> None:
+        if not self._is_due(desired):
             return
-        report, written = await self._status(case, now)
+        report, written = await self._status(desired, now)
         is_clear = report.decision is not None and not (report.suspended or report.problem or report.name_conflict)
-        is_done = not is_clear or await self._objects(case, report, now)
-        await self._deliver(case)
+        is_done = not is_clear or await self._objects(desired, report, now)
+        await self._deliver(desired)
         if not is_done:
             return
         if written and not report.name_conflict:
-            await self._events(case, notes_of(case))
-        self.backoff.succeeded(case.uid)
-        if case.fault is None:
-            self.faults.cleared(case.uid)
+            await self._events(desired, notes_of(desired))
+        self.backoff.succeeded(desired.uid)
+        if not desired.outcome.is_faulty:
+            self.faults.cleared(desired.uid)
 
-    async def _status(self, case: Case, now: float) -> tuple[Report, bool]:
+    async def _status(self, desired: Desired, now: float) -> tuple[Report, bool]:
         """Write the status. Return the report it was made from, and whether the status has changed.
 
         Raises:
             StatusRefused: the API server rejects it.
         """
-        assert case.report is not None  # noqa: S101 - checked by the caller
-        assert case.new_status is not None  # noqa: S101 - same
-        report, status = case.report, case.new_status
-        self._names_taken.discard(case.uid)
+        assert desired.report is not None  # noqa: S101 - checked by the caller
+        assert desired.new_status is not None  # noqa: S101 - same
+        report, status = desired.report, desired.new_status
+        self._names_taken.discard(desired.uid)
         try:
-            await self.executor.check_names(case.body, case.manifests)
+            await self.executor.check_names(desired.body, desired.manifests)
         except NameTaken as taken:
-            self._names_taken.add(case.uid)
+            self._names_taken.add(desired.uid)
             report = _blocked(report, taken)
-            status = document_of(new_status(report, case.record, to_rfc3339(now)))
-        self._progress(case)
-        self._intended[case.uid] = status
-        self._begun[case.uid] += 1
+            status = document_of(new_status(report, desired.outcome.deployment.record, to_rfc3339(now)))
+        self._progress(desired)
+        self._intended[desired.uid] = status
+        self._begun[desired.uid] += 1
         try:
-            written = await self.executor.write_status(case.body, status)
+            written = await self.executor.write_status(desired.body, status)
         except ClusterRefused as refusal:
             if _may_pass(refusal):
                 raise
             raise StatusRefused(str(refusal)) from refusal
         if not written:
-            self._begun[case.uid] -= 1
-        self._progress(case)
+            self._begun[desired.uid] -= 1
+        self._progress(desired)
         return report, written
 
-    async def _objects(self, case: Case, report: Report, now: float) -> bool:
+    async def _objects(self, desired: Desired, report: Report, now: float) -> bool:
         """Write the workloads. If the API server refuses one, its message goes into the status at once."""
         decision = report.decision
         assert decision is not None  # noqa: S101 - checked by the caller
         try:
-            await self._apply_objects(case, decision)
+            await self._apply_objects(desired, decision)
         except NameTaken as taken:
-            self._names_taken.add(case.uid)
-            logger.warning("%s: %s", case.key, taken)  # taken just now; the next pass reports it in the status
+            self._names_taken.add(desired.uid)
+            logger.warning("%s: %s", desired.key, taken)  # taken just now; the next pass reports it in the status
             return False
         except ClusterRefused as refusal:
             if refusal.status in (_GONE, _CONFLICT):
                 raise
-            await self._report_refused(case, report, refusal, now)
+            await self._report_refused(desired, report, refusal, now)
             return False
-        self.refusals.ended(case.uid)
+        self.refusals.ended(desired.uid)
         return True
 
-    async def _report_refused(self, case: Case, report: Report, error: ClusterRefused, now: float) -> None:
-        self._not_written(case, error)
-        refusal = self.refusals.note(case.uid, self._pools_at.get(case.uid, ""), error)
+    async def _report_refused(self, desired: Desired, report: Report, error: ClusterRefused, now: float) -> None:
+        self._not_written(desired, error)
+        refusal = self.refusals.note(desired.uid, self._pools_at.get(desired.uid, ""), error)
         refused = replace(report, refused=refusal.sentence(), refusal_passes=refusal.is_passing)
-        status = document_of(new_status(refused, case.record, to_rfc3339(now)))
-        self._intended[case.uid] = status
-        self._begun[case.uid] += 1
-        await self.executor.write_status({**case.body, "status": case.new_status}, status)
-        await self._events(case, [Note(ConditionReason.PODS_NOT_CREATED, refusal.sentence(), warning=True)])
+        status = document_of(new_status(refused, desired.outcome.deployment.record, to_rfc3339(now)))
+        self._intended[desired.uid] = status
+        self._begun[desired.uid] += 1
+        await self.executor.write_status({**desired.body, "status": desired.new_status}, status)
+        await self._events(desired, [Note(ConditionReason.PODS_NOT_CREATED, refusal.sentence(), warning=True)])
 
-    async def _apply_objects(self, case: Case, decision: Decision) -> None:
+    async def _apply_objects(self, desired: Desired, decision: Decision) -> None:
         """Make the workloads as decided. What ends pods comes first: a quota counts them until they have ended.
 
         The plan ends no pod that serves before its successor serves. A deletion that is refused stops no other write.
         """
         kept = {pool.name for pool in decision.pools}
         refused: ClusterRefused | None = None
-        for name, leaving in case.around.workloads.items():
+        for name, leaving in desired.workloads.items():
             if name not in kept:
                 try:
-                    await self.executor.remove(case.body, leaving)
+                    await self.executor.remove(desired.body, leaving)
                 except ClusterRefused as refusal:
                     refused = refusal
-                self._progress(case)
+                self._progress(desired)
         for pool in decision.pools:
-            live = case.around.workloads.get(pool.name)
+            live = desired.workloads.get(pool.name)
             if pool.choice is None and live is not None:
-                most = dict(case.held_back).get(pool.name, pool.replicas)
-                await self.executor.scale(case.body, live, min(most, pool.replicas))
-        for manifest in sorted(case.manifests, key=lambda manifest: not _ends_pods(case, manifest)):
-            self._pools_at[case.uid] = manifest["metadata"]["labels"].get(POOL_LABEL, "")
-            await self.executor.apply(case.body, manifest)
-            self._progress(case)
+                most = dict(desired.outcome.deployment.placed.held_back).get(pool.name, pool.replicas)
+                await self.executor.scale(desired.body, live, min(most, pool.replicas))
+        for manifest in sorted(desired.manifests, key=lambda manifest: not _ends_pods(desired, manifest)):
+            self._pools_at[desired.uid] = manifest["metadata"]["labels"].get(POOL_LABEL, "")
+            await self.executor.apply(desired.body, manifest)
+            self._progress(desired)
         if refused is not None:
             raise refused
 
-    async def _deliver(self, case: Case) -> None:
+    async def _deliver(self, desired: Desired) -> None:
         """Write proposals and answers. They come after the workloads, and their failure changes nothing else."""
         if self.proposal_writer is not None:
-            await self.proposal_writer.deliver(case)
-            self._progress(case)
+            await self.proposal_writer.deliver(desired)
+            self._progress(desired)
 
-    async def _events(self, case: Case, notes: Sequence[Note]) -> None:
+    async def _events(self, desired: Desired, notes: Sequence[Note]) -> None:
         """Record events. They are optional: a failure to record one stops nothing else."""
         try:
-            await self.executor.tell(case.body, notes)
+            await self.executor.tell(desired.body, notes)
         except (ClusterRefused, SourceUnavailable) as error:
-            logger.warning("%s: the event was not recorded: %s", case.key, error)
+            logger.warning("%s: the event was not recorded: %s", desired.key, error)
         except NotLeading:
             raise
         except Exception as error:  # noqa: BLE001 - same
-            self.faults.note(case.key, case.uid, case.generation, Step.EVENTS, error)
+            self.faults.note(desired.key, desired.uid, desired.generation, Step.EVENTS, error)
 
 
 class StatusRefused(Exception):
@@ -385,20 +392,20 @@ def _may_pass(refusal: ClusterRefused) -> bool:
     return refusal.is_passing or refusal.status in (_GONE, _CONFLICT)
 
 
-def is_costly(case: Case) -> bool:
+def is_costly(desired: Desired) -> bool:
     """Whether the status of an object that is too large will be written: half a CPU second of the API server."""
-    is_large = case.problem is not None and case.problem.reason == ConditionReason.TOO_LARGE
-    return is_large and case.new_status != case.body.get("status")
+    is_large = desired.outcome.problem is not None and desired.outcome.problem.reason == ConditionReason.TOO_LARGE
+    return is_large and desired.new_status != desired.body.get("status")
 
 
-def lane_of(case: Case) -> tuple[str, bool]:
+def lane_of(desired: Desired) -> tuple[str, bool]:
     """Return which objects share a limit of writes: those of a namespace, and apart from them all costly ones."""
-    return LARGE if is_costly(case) else (case.key.namespace, False)
+    return LARGE if is_costly(desired) else (desired.key.namespace, False)
 
 
-def _ends_pods(case: Case, manifest: Manifest) -> bool:
+def _ends_pods(desired: Desired, manifest: Manifest) -> bool:
     """Whether a manifest is that of a workload that has more replicas now."""
-    live = case.around.workloads.get(manifest["metadata"]["labels"].get(POOL_LABEL, "")) or {}
+    live = desired.workloads.get(manifest["metadata"]["labels"].get(POOL_LABEL, "")) or {}
     wanted = (manifest.get("spec") or {}).get("replicas")
     return wanted is not None and int((live.get("spec") or {}).get("replicas") or 0) > int(wanted)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from plimsoll.app.reading.lessons import CommonLessons, contribution, lessons, remembered
-from plimsoll.app.reading.spec_digests import digests_of
 from plimsoll.app.watch.store import key_of
 from plimsoll.cli.cluster.teachers import Lessons, Taught, Teachers
 from plimsoll.cli.later import inference_deployments
 from plimsoll.cli.reading.files import title
 from plimsoll.cli.reading.observation_files import all_observations
+from plimsoll.decision.lessons import CommonLessons, contribution, lessons, remembered, teaches_others
+from plimsoll.decision.spec_digests import digests_of
 from plimsoll.domain.observations import Correction, Seen
 from plimsoll.domain.serving import Request
 from plimsoll.memory.calibration import corrections
@@ -36,7 +36,7 @@ def lessons_of(teachers: Teachers) -> Lessons:
             key, digest = key_of(body), digests_of(body.get("spec")).engine
             seen = remembered(read(body.get("status")).observations, digest)
             taught += [Taught(str(key), each, key) for each in seen]
-            contributions.append(contribution(key, body.get("spec"), digest, seen))
+            contributions.append(contribution(key, digest, seen, teaches=teaches_others(body.get("spec"))))
         left_out += sum(map(_left_out, bodies))
         notes += [*refusals, *_count_note(bodies, teachers.namespace)]
     return Lessons(tuple(taught), (*notes, *_left_out_note(left_out)), tuple(contributions))

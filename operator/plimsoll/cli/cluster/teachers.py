@@ -15,7 +15,7 @@ from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.observations import EngineKind, Seen
 
 if TYPE_CHECKING:
-    from plimsoll.app.reading.lessons import Contribution  # it takes long to import
+    from plimsoll.decision.lessons import Contribution  # it takes long to import
 
 
 @dataclass(frozen=True, slots=True)

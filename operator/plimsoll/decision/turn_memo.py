@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from plimsoll.adapters.readings import Reading
-from plimsoll.app.live.rebalancing import Turn
-from plimsoll.app.plan.case import Case
-from plimsoll.rebalance.inbox import PendingProposals
+from plimsoll.decision.outcome import Ready
+from plimsoll.decision.turns import Turn
+from plimsoll.placement.pools import Decision
+from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.rebalance.state.memory import LoopMemory
 
 LONGEST_SECONDS = 10.0
@@ -21,9 +21,7 @@ LONGEST_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class _Last:
-    objects: tuple[object, ...]
-    load: tuple[object, ...]
-    pending: PendingProposals | None
+    asked: tuple[object, ...]
     at: float
     turn: Turn
 
@@ -41,25 +39,22 @@ class TurnMemo:
         self._last = {uid: last for uid, last in self._last.items() if uid in living}
         self.memories = {uid: memory for uid, memory in self.memories.items() if uid in living}
 
-    def recall(self, case: Case, reading: Reading, pending: PendingProposals | None, now: float) -> Turn | None:
+    def recall(self, ready: Ready, decision: Decision | None, reading: Reading, now: float) -> Turn | None:
         """Return the last turn if no sample and no answer has come since, and all else is unchanged."""
-        last = self._last.get(case.uid)
+        last = self._last.get(ready.deployment.identity.uid)
         if last is None or not 0 <= now - last.at < LONGEST_SECONDS or last.turn.acted:
             return None
-        same = last.objects == _objects(case) and last.load == _load(reading) and last.pending == pending
-        return last.turn if same else None
+        return last.turn if last.asked == _asked(ready, decision, reading) else None
 
-    def keep(self, case: Case, reading: Reading, pending: PendingProposals | None, turn: Turn, now: float) -> None:
-        """Keep a turn that was taken for a case as it is now."""
-        self.memories[case.uid] = turn.standing.memory
-        self._last[case.uid] = _Last(_objects(case), _load(reading), pending, now, turn)
+    def keep(self, ready: Ready, decision: Decision | None, reading: Reading, turn: Turn, now: float) -> None:
+        """Keep a turn that was taken for a deployment with this decision."""
+        uid = ready.deployment.identity.uid
+        self.memories[uid] = turn.standing.memory
+        self._last[uid] = _Last(_asked(ready, decision, reading), now, turn)
 
 
-def _objects(case: Case) -> tuple[object, ...]:
+def _asked(ready: Ready, decision: Decision | None, reading: Reading) -> tuple[object, ...]:
     """Return what a turn is taken of. Comparing is cheap: passes give back the same objects while nothing changes."""
-    return case.body, case.around, case.decision, case.request
-
-
-def _load(reading: Reading) -> tuple[object, ...]:
     newest = tuple(pod.samples[-1] for pod in reading.pods.values() if pod.samples)
-    return reading.state, reading.error, newest, reading.gateway
+    load = reading.state, reading.error, newest, reading.gateway
+    return ready.deployment, ready.request, decision, *load

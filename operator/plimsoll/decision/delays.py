@@ -1,47 +1,35 @@
-"""A move of one object: its clock in the status, why its new replicas do not serve yet, and what failed before."""
+"""Why the replicas of a pool do not serve: their engines' words, or a kubelet's, the API server's, the scheduler's."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from plimsoll.app.plan.case import Case
-from plimsoll.app.reading.objects import pool_views
+from plimsoll.decision.deployment import Refusal
+from plimsoll.decision.surroundings import Surroundings, pool_views
 from plimsoll.domain.kubelet_rejections import rejection_words
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.facts.cluster.pod_reading import PodFacts
 from plimsoll.facts.cluster.scheduler_words import chief_obstacle
-from plimsoll.placement.failed_moves import Delay, standing
-from plimsoll.placement.move_clock import trusted
+from plimsoll.placement.failed_moves import Delay
 from plimsoll.placement.pools import Pool
-from plimsoll.placement.roll_back import NOT_READY, is_late
+from plimsoll.placement.roll_back import NOT_READY
+from plimsoll.status.reading import Record
 
 LONGEST_WORDS = 600
 """The most characters of a pod's words that a status holds."""
 
 
-def read_move(case: Case, least_seconds: float, now: float) -> None:
-    """Read the move that is under way, and the places that failed before, into the case.
-
-    Args:
-        case: the object, with its pools.
-        least_seconds: the least time for a move.
-        now: POSIX seconds.
-    """
-    case.move_seconds = least_seconds
-    case.clock = trusted(case.record.move, case.start_digest, now)
-    case.failed = standing(case.record.failed_moves, case.start_digest, now)
-    case.overdue = case.clock is not None and case.clock.is_over(now)
-    if case.overdue:
-        case.pools = tuple(
-            replace(pool, delay=delay_of(case, pool, now)) if is_late(pool) else pool for pool in case.pools
-        )
-
-
-def delay_of(case: Case, pool: Pool, now: float) -> Delay:
+def delay_of(pool: Pool, around: Surroundings, record: Record, refusal: Refusal | None, now: float) -> Delay:
     """Return why a pool does not serve: its engines' words, or the API server's, or the scheduler's."""
-    pods = [pod for pod in case.around.pods.get(pool.name, ()) if not (pod.ready or pod.terminating)]
-    found = _failure(pods) or _rejection(case, pool, now) or _refusal(case, pool) or _without_node(pods) or NOT_READY
+    pods = [pod for pod in around.pods.get(pool.name, ()) if not (pod.ready or pod.terminating)]
+    found = (
+        _failure(pods)
+        or _rejection(pool, around, now)
+        or _refusal(pool, around, record, refusal)
+        or _without_node(pods)
+        or NOT_READY
+    )
     return replace(found, message=found.message[:LONGEST_WORDS])
 
 
@@ -52,19 +40,19 @@ def _failure(pods: Sequence[PodFacts]) -> Delay | None:
     return Delay(failed.failure.reason.value, failed.failure.message)
 
 
-def _rejection(case: Case, pool: Pool, now: float) -> Delay | None:
+def _rejection(pool: Pool, around: Surroundings, now: float) -> Delay | None:
     """Return the kubelet's words about pods that it rejects."""
-    rejected = case.around.rejecting(pool.name, pool.replicas, now, pool.target.avoids)
+    rejected = around.rejecting(pool.name, pool.replicas, now, pool.target.avoids)
     return Delay(ConditionReason.PODS_REJECTED.value, rejection_words(rejected)) if rejected else None
 
 
-def _refusal(case: Case, pool: Pool) -> Delay | None:
+def _refusal(pool: Pool, around: Surroundings, record: Record, refusal: Refusal | None) -> Delay | None:
     """Return the API server's words about pods that it refuses: a quota, a policy, a template that is invalid."""
     if pool.uncreated == 0 and not pool.refused:
         return None
-    views = pool_views(case.around, case.record, {})
+    views = pool_views(around, record, {})
     words = next((view.workload_error for view in views if view.name == pool.name), "")
-    words = words or ("" if case.refusal is None else case.refusal.sentence())
+    words = words or ("" if refusal is None else refusal.sentence())
     return Delay(ConditionReason.PODS_NOT_CREATED.value, words) if words else None
 
 

@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.app.plan.case import Case
-from plimsoll.app.plan.deadlines import PASSING_SECONDS, deadlines_of
-from plimsoll.app.reading.objects import Surroundings
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.decision.deadlines import PASSING_SECONDS, deadlines_of
+from plimsoll.decision.outcome import Besides, UnderWay
+from plimsoll.decision.surroundings import Surroundings
 from plimsoll.domain.kubelet_rejections import Rejection, tries_again_at
 from plimsoll.domain.outcomes import Split
 from plimsoll.facts.cluster.pod_reading import PodFacts
@@ -18,7 +17,7 @@ from plimsoll.placement.move_clock import MoveClock
 from plimsoll.placement.pools import Pool
 from plimsoll.placement.retune_clock import EarlierSettings, RetuneClock
 from plimsoll.render.left_out import Coming
-from tests.support.bodies import inference_deployment_body
+from tests.support.outcomes import deployment_of, outcome_of
 from tests.support.planning import H100, pool
 
 NOW = 1_800_000_000.0
@@ -27,8 +26,7 @@ GRACE = 60.0
 
 def deadlines(*pools: Pool, pods: tuple[PodFacts, ...] = (), rejections: tuple[Rejection, ...] = ()) -> list[float]:
     around = Surroundings({"h100-sxm-80gb-tp1": pods}, {}, rejections={"h100-sxm-80gb-tp1": rejections})
-    case = Case(inference_deployment_body("chat"), ObjectKey("ns", "chat"), around, pools=pools)
-    return list(deadlines_of(case, GRACE, NOW))
+    return list(deadlines_of(outcome_of(deployment_of(around=around, pools=pools)), GRACE, NOW))
 
 
 def test_an_object_whose_pods_all_have_a_node_waits_for_nothing() -> None:
@@ -43,20 +41,17 @@ def test_gpus_kept_for_refused_pods_are_looked_at_soon_until_the_promise_is_over
 
 
 def test_the_end_of_a_move_and_of_a_pause_are_looked_at_just_after_them() -> None:
-    case = Case(inference_deployment_body("chat"), ObjectKey("ns", "chat"), Surroundings({}, {}))
-    case.clock = MoveClock(("l4-24gb-tp1",), NOW - 10, NOW + 890, "s")
-    case.failed = (FailedMove("l4-24gb", Split(1), NOW - 10, NOW + 5000, 1, Delay("EngineCrashed"), "s"),)
-    end, again = deadlines_of(case, GRACE, NOW)
+    move = MoveClock(("l4-24gb-tp1",), NOW - 10, NOW + 890, "s")
+    failed = FailedMove("l4-24gb", Split(1), NOW - 10, NOW + 5000, 1, Delay("EngineCrashed"), "s")
+    end, again = deadlines_of(outcome_of(deployment_of(move=move, failed=(failed,))), GRACE, NOW)
     assert NOW + 890 < end == pytest.approx(NOW + 890, abs=1)
     assert NOW + 5000 < again == pytest.approx(NOW + 5000, abs=1)
 
 
 def test_the_end_of_a_change_of_settings_and_of_the_time_of_an_update_are_looked_at_just_after_them() -> None:
-    case = Case(inference_deployment_body("chat"), ObjectKey("ns", "chat"), Surroundings({}, {}))
-    case.retune = RetuneClock((EarlierSettings("l4-24gb-tp1", 8),), NOW - 10, 900.0, "s")
-    case.retune_due = NOW + 890
-    case.updates_due = (("l4-24gb-tp1", NOW + 50),)
-    end, late = deadlines_of(case, GRACE, NOW)
+    retune = RetuneClock((EarlierSettings("l4-24gb-tp1", 8),), NOW - 10, 900.0, "s")
+    changes = UnderWay(retune, NOW + 890, (("l4-24gb-tp1", NOW + 50),))
+    end, late = deadlines_of(outcome_of(under_way=changes), GRACE, NOW)
     assert NOW + 890 < end == pytest.approx(NOW + 890, abs=1)
     assert NOW + 50 < late == pytest.approx(NOW + 50, abs=1)
 
@@ -75,7 +70,6 @@ def test_pods_that_a_kubelet_rejects_are_looked_at_when_the_next_one_may_be_made
 
 
 def test_the_moment_at_which_a_new_node_is_not_waited_for_any_more_is_looked_at() -> None:
-    case = Case(inference_deployment_body("chat"), ObjectKey("ns", "chat"), Surroundings({}, {}))
-    case.coming = Coming("A node starts.", NOW + 60)
-    (end,) = deadlines_of(case, GRACE, NOW)
+    besides = Besides(coming=Coming("A node starts.", NOW + 60))
+    (end,) = deadlines_of(outcome_of(besides=besides), GRACE, NOW)
     assert NOW + 60 < end == pytest.approx(NOW + 60, abs=1)

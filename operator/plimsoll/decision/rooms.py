@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, ScaleOwner
-from plimsoll.app.live.rebalancing import Standing
-from plimsoll.app.plan.case import Case
-from plimsoll.app.plan.proposing import running_of
+from plimsoll.decision.outcome import Ready
+from plimsoll.decision.proposing import running_of
+from plimsoll.decision.turns import Standing
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.placement.answers import Answer
@@ -19,9 +17,6 @@ from plimsoll.placement.pools import Tenant
 from plimsoll.placement.proposing.making_room import Neighbours, room_for
 from plimsoll.placement.room import Room
 from plimsoll.placement.solvers import Stock
-
-logger = logging.getLogger("plimsoll.rooms")
-
 
 MOST_SEARCHES = 5
 """The most new searches in a pass. Who comes behind is searched for in one of the next passes, some seconds later."""
@@ -44,33 +39,22 @@ class _Known:
 class Rooms:
     """Finds room at others. Who is decided first in a pass is searched for first."""
 
-    _cases: Sequence[Case] = field(default=(), repr=False)
+    _planned: Callable[[], Iterable[Ready]] = field(default=tuple, repr=False)
     _neighbours: Neighbours | None = field(default=None, repr=False)
     _searches: int = 0
     _passes: int = 0
     _last: dict[ObjectKey, _Known] = field(default_factory=dict, repr=False)
 
-    def begin(self, cases: Sequence[Case]) -> None:
-        """Begin a pass. Nothing is computed before somebody asks."""
-        self._cases, self._neighbours, self._searches = cases, None, 0
+    def begin(self, planned: Callable[[], Iterable[Ready]]) -> None:
+        """Begin a pass. ``planned`` gives all deployments with a decision; nobody asks before somebody lacks room."""
+        self._planned, self._neighbours, self._searches = planned, None, 0
         self._passes += 1
         self._last = {key: known for key, known in self._last.items() if self._passes - known.used <= KEPT_PASSES}
 
-    def of(self, plan: Plan) -> Callable[[Answer], Room | None]:
-        """Return what looks for room in a plan."""
-        return partial(self._guarded, plan)
-
-    def _guarded(self, plan: Plan, lacking: Answer) -> Room | None:
-        try:
-            return self._found(plan, lacking)
-        except Exception:
-            key = lacking.tenant.request.key
-            logger.exception("%s: no look for room at others in this pass", key)  # it is advice: the decision stands
-            return None
-
-    def _found(self, plan: Plan, lacking: Answer) -> Room | None:
+    def room(self, plan: Plan, lacking: Answer) -> Room | None:
+        """Return the changes of others in a plan that make room for an answer that lacks some."""
         if self._neighbours is None:
-            self._neighbours = neighbours_of(self._cases, plan.left.fleet)
+            self._neighbours = neighbours_of(self._planned(), plan.left.fleet)
         key, tenant, rest = lacking.tenant.request.key, lacking.tenant, (self._neighbours, plan.left)
         known = self._last.get(key)
         if known is not None and known.lacking != tenant:
@@ -84,18 +68,17 @@ class Rooms:
         return known.room
 
 
-def neighbours_of(cases: Sequence[Case], fleet: Fleet) -> Neighbours:
+def neighbours_of(planned: Iterable[Ready], fleet: Fleet) -> Neighbours:
     """Return the replicas that may move or end for others. Those of a suspended deployment stay where they are."""
-    held = {case.key for case in cases if case.resource is None or case.resource.spec.suspend}
-    running = tuple(each for each in running_of(cases, fleet) if each.owner not in held)
-    return Neighbours(running, dict(_spare(case for case in cases if case.key not in held)))
+    free = [ready for ready in planned if ready.deployment.spec is not None and not ready.deployment.spec.suspend]
+    return Neighbours(tuple(running_of(free, fleet)), dict(_spare(free)))
 
 
-def _spare(cases: Iterable[Case]) -> Iterator[tuple[ObjectKey, int]]:
-    for case in cases:
-        if case.resource is not None and case.standing is not None:
-            floor = serving_floor(case.resource.spec, case.standing)
-            yield case.key, max(0, len(case.around.ready_pods()) - floor)
+def _spare(planned: Iterable[Ready]) -> Iterator[tuple[ObjectKey, int]]:
+    for ready in planned:
+        if ready.deployment.spec is not None:
+            floor = serving_floor(ready.deployment.spec, ready.standing)
+            yield ready.key, max(0, len(ready.deployment.placed.around.ready_pods()) - floor)
 
 
 def serving_floor(spec: InferenceDeploymentSpec, standing: Standing) -> int:

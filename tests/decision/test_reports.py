@@ -1,4 +1,4 @@
-"""What a case says of its object: which part of the spec bears on an engine's memory."""
+"""What a pass says of one deployment: its report, its objects, the signals that it wants, and the planner's view."""
 
 from __future__ import annotations
 
@@ -7,34 +7,29 @@ from typing import Any
 
 import pytest
 
+from plimsoll.api.v1alpha1 import InferenceDeployment
 from plimsoll.app.live.quiet_watch import IdleWanted
 from plimsoll.app.live.season_watch import DaysWanted
 from plimsoll.app.live.signal_watch import CAPACITY_WINDOW_SECONDS, HISTORY_SECONDS, STALE_MEMORY_SECONDS
-from plimsoll.app.plan.case import (
-    Case,
-    figures_of,
-    is_judged,
-    is_passing,
-    manifests_of,
-    report_of,
-    tenant_of,
-    wanted_signals,
-    with_sequences,
-)
-from plimsoll.app.reading.objects import Surroundings
-from plimsoll.app.refusals import Refusal
-from plimsoll.app.watch.contests import Contest
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.app.live.wanted import wanted_signals
+from plimsoll.app.plan.desired import manifests_of
+from plimsoll.decision.deployment import Contest, Refusal, Writes
+from plimsoll.decision.placed import placed_now
+from plimsoll.decision.planning import figures_of, tenant_of
+from plimsoll.decision.reports import is_passing, report_of
+from plimsoll.decision.surroundings import Surroundings
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.facts.cluster.pod_reading import PodFacts
 from plimsoll.placement.feasibility import sized
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Pool, PoolState, SeenAnswers
+from plimsoll.placement.pools import Decision, Pool, PoolState, SeenAnswers
+from plimsoll.status.reading import record_of
 from plimsoll.status.report import Problem
 from tests.api.manifests import deployment
 from tests.support.bodies import inference_deployment_body
+from tests.support.outcomes import NOTHING_RUNS, deployment_of, identity_of, outcome_of, ready_of
 from tests.support.planning import H100, L4, L40S, fleet, gpu, node, pool, request, tenant
 
 PLACED = plan([tenant(request(replicas=2))], fleet(node("h", H100)))[0]
@@ -43,7 +38,7 @@ PLACED = plan([tenant(request(replicas=2))], fleet(node("h", H100)))[0]
 def digest(**changed: Any) -> str:
     body = inference_deployment_body("chat")
     body["spec"] = {"model": {"name": "a/b"}, "contextLength": 4096, **changed}
-    return Case(body, ObjectKey("ns", "chat"), Surroundings({}, {})).spec_digest
+    return identity_of(body).digests.engine
 
 
 @pytest.mark.parametrize("changed", [{"replicas": 7}, {"suspend": True}, {"gpu": {"deny": ["t4-16gb"]}}], ids=str)
@@ -81,7 +76,7 @@ def said(problem: Problem, **status: Any) -> bool:
     """Whether a problem comes into a status that says something already."""
     body = inference_deployment_body("chat")
     body["status"] = {"conditions": [READY], **status}
-    return not is_passing(Case(body, ObjectKey("ns", "chat"), Surroundings({}, {}), problem=problem))
+    return not is_passing(outcome_of(deployment_of(body), problem=problem))
 
 
 @pytest.mark.parametrize("reason", [ConditionReason.TOKEN_SECRET_MISSING, ConditionReason.MODEL_SOURCE_UNAVAILABLE])
@@ -103,11 +98,8 @@ def test_what_somebody_must_mend_is_said_even_of_what_serves() -> None:
 
 def test_the_window_is_that_of_the_loop_and_a_short_one_where_the_loop_is_off_or_the_spec_is_unread() -> None:
     def window(mode: str | None, seconds: int = 300) -> int:
-        body = inference_deployment_body("chat")
-        case = Case(body, ObjectKey("ns", "chat"), Surroundings({}, {}))
-        if mode is not None:
-            case.resource = deployment(rebalancing={"mode": mode, "windowSeconds": seconds})
-        return wanted_signals(case).window_seconds
+        given = None if mode is None else deployment(rebalancing={"mode": mode, "windowSeconds": seconds})
+        return wanted_signals(deployment_of(resource=given)).window_seconds
 
     assert (window(None), window("Off")) == (CAPACITY_WINDOW_SECONDS, CAPACITY_WINDOW_SECONDS)
     assert (window("Recommend"), window("Auto")) == (HISTORY_SECONDS, HISTORY_SECONDS)
@@ -117,9 +109,7 @@ def test_the_window_is_that_of_the_loop_and_a_short_one_where_the_loop_is_off_or
 def test_signals_are_wanted_of_ready_pods_with_their_addresses() -> None:
     facts = PodFacts("a", bound=True, ready=True, ended=False, terminating=False, address="10.0.0.7")
     pods = (facts, replace(facts, name="b", address=""), replace(facts, name="c", ready=False))
-    case = Case(inference_deployment_body("chat"), ObjectKey("ns", "chat"), Surroundings({"p": pods}, {}))
-
-    wanted = wanted_signals(case)
+    wanted = wanted_signals(deployment_of(around=Surroundings({"p": pods}, {})))
 
     assert (wanted.pods, wanted.addresses) == (("a", "b"), {"a": "10.0.0.7"})
 
@@ -137,10 +127,9 @@ def test_the_days_before_are_wanted_where_a_start_up_was_seen(
     mode: str, startup: float | None, wanted: DaysWanted | None
 ) -> None:
     facts = PodFacts("a", bound=True, ready=True, ended=False, terminating=False, startup_seconds=startup)
-    case = Case(inference_deployment_body("chat"), ObjectKey("ns", "chat"), Surroundings({"h100-tp1": (facts,)}, {}))
-    case.resource = deployment(rebalancing={"mode": mode})
-    case.pools = (replace(pool(H100), name="h100-tp1"),)
-    assert wanted_signals(case).days == wanted
+    around, pools = Surroundings({"h100-tp1": (facts,)}, {}), (replace(pool(H100), name="h100-tp1"),)
+    given = deployment_of(around=around, resource=deployment(rebalancing={"mode": mode}), pools=pools)
+    assert wanted_signals(given).days == wanted
 
 
 @pytest.mark.parametrize(
@@ -155,22 +144,21 @@ def test_the_days_before_are_wanted_where_a_start_up_was_seen(
 def test_the_time_without_requests_is_wanted_where_the_last_replica_may_go(
     rebalancing: dict[str, Any], wanted: IdleWanted | None
 ) -> None:
-    case = Case(inference_deployment_body("chat"), ObjectKey("ns", "chat"), Surroundings({}, {}))
-    case.resource = deployment(rebalancing={"maxReplicas": 3, "wake": "Manual", **rebalancing})
-    case.pools = (replace(pool(H100), name="h100-tp1"),)
-    assert wanted_signals(case).idle == wanted
+    resource = deployment(rebalancing={"maxReplicas": 3, "wake": "Manual", **rebalancing})
+    given = deployment_of(resource=resource, pools=(replace(pool(H100), name="h100-tp1"),))
+    assert wanted_signals(given).idle == wanted
 
 
 @pytest.mark.parametrize(("declared", "shown"), [(3, 3), ("many", 0), (None, 0)])
 def test_an_object_that_cannot_be_read_shows_the_replicas_that_it_declares(declared: object, shown: int) -> None:
     body = inference_deployment_body("chat", spec={"replicas": declared})
-    assert report_of(Case(body, ObjectKey("ns", "chat"), Surroundings({}, {})), 0.0).replicas == shown
+    assert report_of(outcome_of(deployment_of(body)), 0.0).replicas == shown
 
 
 def running(
     *, pools: list[dict[str, Any]], observed: int = 1, concurrency: int = 8, says_number: bool = True
-) -> tuple[Case, tuple[Pool, ...]]:
-    """A deployment whose status says that its engines run 8 requests at the same time, or says nothing of it."""
+) -> tuple[str, tuple[Pool, ...]]:
+    """The digest and the pools of a deployment whose status says that its engines run 8 requests at the same time."""
     spec = {"model": {"name": "a/b"}, "contextLength": 4096, "concurrency": concurrency}
     engine = {
         "maxModelLen": 4096, "maxNumSeqs": 8, "maxNumBatchedTokens": 2048, "gpuMemoryUtilizationPercent": 92,
@@ -182,16 +170,17 @@ def running(
     }  # fmt: skip
     body = inference_deployment_body("chat", spec=spec)
     body["status"] = {"observedGeneration": observed, "placement": placement if says_number else None, "pools": pools}
-    case = Case(body, ObjectKey("ns", "chat"), Surroundings({}, {}))
-    case.pools = case.record.pools
-    return case, with_sequences(case)
+    identity = identity_of(body)
+    record, now, grace = record_of(body), 0.0, 10.0
+    placed = placed_now(identity, record, NOTHING_RUNS, wanted=1, concurrency=concurrency, now=now, grace_seconds=grace)
+    return identity.digests.engine, placed.pools
 
 
 def test_engines_of_an_earlier_release_keep_the_number_that_they_were_started_with() -> None:
-    case, [seen] = running(pools=[POOL])
-    assert (seen.max_sequences, seen.spec) == (8, case.spec_digest)
-    case, [scaled] = running(pools=[POOL], observed=0)
-    assert (scaled.max_sequences, scaled.spec) == (8, case.spec_digest)
+    digest_of_spec, [seen] = running(pools=[POOL])
+    assert (seen.max_sequences, seen.spec) == (8, digest_of_spec)
+    _, [scaled] = running(pools=[POOL], observed=0)
+    assert (scaled.max_sequences, scaled.spec) == (8, digest_of_spec)
 
 
 def test_a_load_that_changed_since_then_is_judged_anew() -> None:
@@ -221,48 +210,40 @@ def test_the_report_says_whether_the_loop_is_off_and_the_object_suspended(
     suspend: bool,  # noqa: FBT001 - a table's column
     shown: tuple[bool, bool],
 ) -> None:
-    case = Case(inference_deployment_body("chat"), ObjectKey("ns", "chat"), Surroundings({}, {}))
-    unread = report_of(case, 0.0)
+    unread = report_of(outcome_of(), 0.0)
     assert (unread.rebalancing_off, unread.suspended, unread.engine_version) == (False, False, "")
-    case.resource = deployment(rebalancing={"mode": mode, "maxReplicas": 3}, suspend=suspend)
-    report = report_of(case, 0.0)
+    resource = deployment(rebalancing={"mode": mode, "maxReplicas": 3}, suspend=suspend)
+    report = report_of(outcome_of(deployment_of(resource=resource)), 0.0)
     assert (report.rebalancing_off, report.suspended) == shown
-    assert report.engine_version == case.resource.spec.engine.version
+    assert report.engine_version == resource.spec.engine.version
 
 
 @pytest.mark.parametrize("passing", [True, False])
 def test_the_report_quotes_what_the_api_server_refused(passing: bool) -> None:  # noqa: FBT001
-    case = Case(inference_deployment_body("chat"), ObjectKey("ns", "chat"), Surroundings({}, {}))
-    assert (report_of(case, 0.0).refused, report_of(case, 0.0).refusal_passes) == ("", False)
-    case.refusal = Refusal("apply Deployment ns/chat", "", 403, "exceeded quota", 0.0, is_passing=passing)
-    report = report_of(case, 0.0)
+    report = report_of(outcome_of(), 0.0)
+    assert (report.refused, report.refusal_passes) == ("", False)
+    refusal = Refusal("apply Deployment ns/chat", "", 403, "exceeded quota", 0.0, is_passing=passing)
+    report = report_of(outcome_of(deployment_of(writes=Writes(refusal=refusal))), 0.0)
     assert "apply Deployment ns/chat: exceeded quota" in report.refused
     assert report.refusal_passes is passing
 
 
 def test_the_report_says_who_scales_a_deployment_and_what_was_decided_for_it() -> None:
-    case = Case(inference_deployment_body("chat"), ObjectKey("ns", "chat"), Surroundings({}, {}))
-    case.contests = ((PLACED.pools[0].name, Contest("ns/chat-h100", "hpa", 3, 9, 0.0, 0.0)),)
-    assert "Plimsoll wants 0 " in report_of(case, 0.0).contested
-    case.decision = PLACED
-    assert "hpa set spec.replicas of Deployment ns/chat-h100 to 9" in report_of(case, 0.0).contested
-    assert "Plimsoll wants 2 " in report_of(case, 0.0).contested
+    contests = ((PLACED.pools[0].name, Contest("ns/chat-h100", "hpa", 3, 9, 0.0, 0.0)),)
+    given = deployment_of(writes=Writes(contests=contests))
+    assert "Plimsoll wants 0 " in report_of(outcome_of(given), 0.0).contested
+    said = report_of(outcome_of(given, decision=PLACED), 0.0).contested
+    assert "hpa set spec.replicas of Deployment ns/chat-h100 to 9" in said
+    assert "Plimsoll wants 2 " in said
 
 
-def test_an_object_is_planned_only_with_a_spec_and_a_request_and_keeps_its_generation_and_pools() -> None:
-    body = inference_deployment_body("chat")
+def test_the_planner_sees_the_generation_the_pools_and_whether_the_object_is_suspended() -> None:
+    body, wanted = inference_deployment_body("chat"), request()
     body["metadata"]["generation"] = 7
-    case = Case(body, ObjectKey("ns", "chat"), Surroundings({}, {}), pools=(pool(H100),))
-    assert tenant_of(case) is None
-    case.resource = deployment(suspend=True)
-    assert tenant_of(case) is None
-    case.request = request()
-    tenant = tenant_of(case)
-    assert tenant is not None
-    assert (tenant.request, tenant.generation, tenant.pools) == (case.request, 7, case.pools)
+    given = deployment_of(body, resource=deployment(suspend=True), pools=(pool(H100),))
+    tenant = tenant_of(ready_of(given, wanted))
+    assert (tenant.request, tenant.generation, tenant.pools) == (wanted, 7, given.placed.pools)
     assert tenant.suspended
-    case.resource = None
-    assert tenant_of(case) is None
 
 
 @pytest.mark.parametrize(
@@ -277,16 +258,7 @@ def test_the_planner_knows_the_answers_that_the_status_keeps(learned: Any, known
     body = inference_deployment_body("chat")
     loop = {"decision": "Keep", "reason": "WithinBand", "message": "", "learned": {"pool": "p", **learned}}
     body["status"] = {"rebalancing": loop}
-    case = Case(body, ObjectKey("ns", "chat"), Surroundings({}, {}), resource=deployment(), request=request())
-    tenant = tenant_of(case)
-    assert tenant is not None
-    assert tenant.answers == known
-
-
-def test_a_body_without_a_generation_is_of_the_first() -> None:
-    body = inference_deployment_body("chat")
-    del body["metadata"]["generation"]
-    assert Case(body, ObjectKey("ns", "chat"), Surroundings({}, {})).generation == 1
+    assert tenant_of(ready_of(deployment_of(body, resource=deployment()), request())).answers == known
 
 
 def test_a_placement_is_of_this_spec_if_all_pools_that_stay_are() -> None:
@@ -294,7 +266,7 @@ def test_a_placement_is_of_this_spec_if_all_pools_that_stay_are() -> None:
     body["metadata"]["generation"] = 3
 
     def judged(*pools: Pool) -> bool:
-        return is_judged(Case(body, ObjectKey("ns", "chat"), Surroundings({}, {}), pools=pools))
+        return deployment_of(body, pools=pools).is_judged
 
     now, before = replace(pool(H100), generation=3), replace(pool(L4), generation=2)
     assert judged()
@@ -317,42 +289,26 @@ def test_there_is_no_estimate_for_a_gpu_that_the_fleet_has_lost() -> None:
     assert figures_of(request(), (pool(H100),), fleet(node("l", L40S)), Memo()) is None
 
 
-def test_an_object_with_a_problem_changes_nothing_until_it_is_solved() -> None:
-    case = Case(inference_deployment_body("chat"), ObjectKey("ns", "chat"), Surroundings({}, {}), pools=(pool(H100),))
-    case.resource, case.request, case.decision = deployment(), request(), PLACED
-    case.manifests = manifests_of(case)
-    assert case.manifests != []
-    problem = Problem(ConditionReason.INVALID_SPEC, "spec.model", permanent=True)
-    case.stand_still(problem)
-    assert case.problem == problem
-    assert tenant_of(case) is None
-    assert manifests_of(case) == []
-    assert case.manifests == []
-    assert case.pools == (pool(H100),)
-
-
 def test_the_objects_of_a_decision_are_a_service_a_budget_and_a_deployment_for_each_pool() -> None:
-    case = Case(inference_deployment_body("chat"), ObjectKey("ns", "chat"), Surroundings({}, {}))
-    assert manifests_of(case) == []
-    case.resource = deployment()
-    assert manifests_of(case) == []
-    case.decision = PLACED
-    assert [each["kind"] for each in manifests_of(case)] == ["Service", "PodDisruptionBudget", "Deployment"]
-    case.decision = replace(PLACED, pools=())
-    assert manifests_of(case) == []
-    case.decision, case.resource = PLACED, deployment(suspend=True)
-    assert manifests_of(case) == []
+    def kinds(resource: InferenceDeployment | None, decision: Decision | None) -> list[str]:
+        made = manifests_of(outcome_of(deployment_of(resource=resource), decision=decision))
+        return [each["kind"] for each in made]
+
+    assert kinds(None, None) == []
+    assert kinds(deployment(), None) == []
+    assert kinds(deployment(), PLACED) == ["Service", "PodDisruptionBudget", "Deployment"]
+    assert kinds(deployment(), replace(PLACED, pools=())) == []
+    assert kinds(deployment(suspend=True), PLACED) == []
 
 
-def test_signals_are_read_over_one_minute_where_the_loop_is_off_and_one_minute_longer_than_it_looks_back() -> None:
-    case = Case(inference_deployment_body("chat"), ObjectKey("ns", "chat"), Surroundings({}, {}))
-    case.resource = deployment(rebalancing={"mode": "Off"})
-    assert wanted_signals(case).window_seconds == 60
-    case.resource = deployment(rebalancing={"mode": "Recommend", "windowSeconds": 900})
-    assert wanted_signals(case).window_seconds == 960
+def test_signals_are_read_over_one_minute_if_the_loop_is_off_and_one_minute_longer_than_it_looks_back() -> None:
+    off = deployment(rebalancing={"mode": "Off"})
+    assert wanted_signals(deployment_of(resource=off)).window_seconds == 60
+    recommends = deployment(rebalancing={"mode": "Recommend", "windowSeconds": 900})
+    assert wanted_signals(deployment_of(resource=recommends)).window_seconds == 960
 
 
 def test_the_order_in_which_a_spec_is_written_does_not_bear_on_memory() -> None:
     body = inference_deployment_body("chat")
     body["spec"] = {"contextLength": 4096, "model": {"name": "a/b"}}
-    assert Case(body, ObjectKey("ns", "chat"), Surroundings({}, {})).spec_digest == digest()
+    assert identity_of(body).digests.engine == digest()

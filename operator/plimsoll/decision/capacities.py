@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from plimsoll.adapters.readings import Reading
-from plimsoll.app.reading.objects import Surroundings, is_updating
+from plimsoll.decision.surroundings import Surroundings, is_updating
 from plimsoll.domain.serving import ObservedCapacity, Request
 from plimsoll.placement.pools import Pool
+from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.status.places import split_of
 from plimsoll.status.reading import Record
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from plimsoll.app.reading.objects import Surroundings, is_updating
+from plimsoll.decision.surroundings import Surroundings, is_updating
 from plimsoll.domain.engine_failures import EngineFailure
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType

@@ -66,12 +66,19 @@ def teaches_others(spec: Mapping[str, Any] | None) -> bool:
     return not any(_member(spec or {}, path) for path in _CUSTOM_FIELDS)
 
 
-def contribution(key: ObjectKey, spec: Mapping[str, Any] | None, digest: str, seen: Iterable[Seen]) -> Contribution:
-    """Return the observations of a deployment that count for others: those with the spec that it has now."""
-    if not teaches_others(spec):
+def contribution(key: ObjectKey, spec: str, seen: Iterable[Seen], *, teaches: bool) -> Contribution:
+    """Return the observations of a deployment that count for others: those with the spec that it has now.
+
+    Args:
+        key: the deployment.
+        spec: the digest of its spec.
+        seen: the observations of its engines.
+        teaches: whether others can rely on them, see :func:`teaches_others`.
+    """
+    if not teaches:
         return Contribution(key, ())
     return Contribution(
-        key, tuple(each.observation for each in seen if each.spec == digest and not each.observation.kind.image)
+        key, tuple(each.observation for each in seen if each.spec == spec and not each.observation.kind.image)
     )
 
 

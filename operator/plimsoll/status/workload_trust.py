@@ -6,8 +6,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from plimsoll.adapters.cluster import DEPLOYMENTS
-from plimsoll.app.watch.store import Body
 from plimsoll.domain.names import KIND
 from plimsoll.domain.outcomes import Split, Target
 from plimsoll.placement.pools import pool_name
@@ -21,6 +19,9 @@ from plimsoll.render.names import (
     workload_name,
 )
 from plimsoll.status.places import drain_doubt, place_doubt, split_doubt, target_from
+from plimsoll.status.reading import Body
+
+_DEPLOYMENT = "Deployment"
 
 
 def is_adoptable(body: Body, name: str) -> bool:
@@ -35,7 +36,7 @@ def is_adoptable(body: Body, name: str) -> bool:
         return False
     if labels.get(MANAGED_BY) != FIELD_MANAGER or labels.get(DEPLOYMENT_LABEL) != name:
         return False
-    return body.get("kind") != DEPLOYMENTS.kind or not record_doubt(body, name)
+    return body.get("kind") != _DEPLOYMENT or not record_doubt(body, name)
 
 
 def workload_doubt(body: Body, owner: Body) -> str:

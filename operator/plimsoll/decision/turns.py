@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from plimsoll.adapters.readings import Reading
 from plimsoll.api.v1alpha1 import (
     InferenceDeploymentSpec,
     MovesMode,
@@ -14,9 +13,9 @@ from plimsoll.api.v1alpha1 import (
     ScaleOwner,
     WakeSignal,
 )
-from plimsoll.app.live.approving import Offered, approval_of, is_carried_out, is_change, offered_by
-from plimsoll.app.reading.objects import Surroundings
-from plimsoll.app.watch.scale_writes import LEAST_CHANGES
+from plimsoll.decision.approving import Offered, approval_of, is_carried_out, is_change, offered_by
+from plimsoll.decision.deployment import LEAST_CHANGES
+from plimsoll.decision.surroundings import Surroundings
 from plimsoll.domain.outcomes import MemoryEstimate
 from plimsoll.domain.proposals import Proposal
 from plimsoll.domain.times import to_rfc3339
@@ -29,6 +28,7 @@ from plimsoll.rebalance.inbox import AnsweredProposals, PendingProposals
 from plimsoll.rebalance.law.capacity import ReplicaModel
 from plimsoll.rebalance.signals.load import LoadSummary, summarize
 from plimsoll.rebalance.signals.metrics import SignalState
+from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.rebalance.state.allowance import Allowance
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, LoopDecision, RemoveReplica, Retune, Wait
 from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark

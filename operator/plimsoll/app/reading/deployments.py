@@ -1,0 +1,283 @@
+"""Reads each InferenceDeployment of a picture into a value: its object, and the facts that are looked up for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from plimsoll.api.claims import check_claims, mounted_volumes
+from plimsoll.api.convert import check_without_model, platforms_of, to_request
+from plimsoll.api.gpu_names import check_gpu_names
+from plimsoll.api.maintenance import windows_of
+from plimsoll.api.parse import parse_inference_deployment
+from plimsoll.api.pod_policy import PodPolicy, check_pod_policy
+from plimsoll.api.v1alpha1 import EngineSpec, InferenceDeployment
+from plimsoll.app.lookups.claim_book import ClaimBook
+from plimsoll.app.lookups.image_book import ImageBook, reading
+from plimsoll.app.lookups.model_book import ModelBook
+from plimsoll.app.reading.openings import opening_of
+from plimsoll.app.reading.reading_memo import ReadingMemo
+from plimsoll.app.settings import Settings
+from plimsoll.app.watch import pruning
+from plimsoll.app.watch.sizes import size_sentence
+from plimsoll.app.watch.store import Body, key_of, uid_of
+from plimsoll.decision.deployment import Asked, Deployment, Identity, People, Placed
+from plimsoll.decision.kept import ChangedRequests
+from plimsoll.decision.lessons import teaches_others
+from plimsoll.decision.placed import placed_now
+from plimsoll.decision.surroundings import wanted_replicas
+from plimsoll.domain.claims import Claim, rules_of
+from plimsoll.domain.errors import InvalidInput, NotPermitted, PlimsollError
+from plimsoll.domain.fleet import Fleet
+from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.node_rules import left_rule
+from plimsoll.domain.platforms import ImagePlatforms, PlatformSource, from_index, has_other_platforms
+from plimsoll.domain.priorities import NO_PRIORITY, Priority
+from plimsoll.domain.public_words import ConditionReason, ConditionType
+from plimsoll.domain.serving import Request
+from plimsoll.facts.cluster.priority_reading import PriorityClasses
+from plimsoll.facts.cluster.scheduler_words import OF_VOLUMES
+from plimsoll.placement.pools import PoolState
+from plimsoll.placement.sizes import with_size
+from plimsoll.status.observations import recorded_platforms
+from plimsoll.status.reading import Record
+from plimsoll.status.report import Problem
+
+
+@dataclass(slots=True)
+class DeploymentReader:
+    """Makes a :class:`Deployment` of each object. What it looks up comes from books, which fetch it in the background.
+
+    ``priorities`` are those of the picture that is being read.
+    """
+
+    settings: Settings
+    models: ModelBook
+    gpu_types: tuple[GpuType, ...]
+    pod_policy: PodPolicy = field(default_factory=PodPolicy)
+    claims: ClaimBook = field(default_factory=ClaimBook)
+    images: ImageBook = field(default_factory=ImageBook)
+    memo: ReadingMemo = field(default_factory=ReadingMemo)
+    priorities: PriorityClasses = field(default_factory=PriorityClasses)
+    gpu_names: frozenset[str] = field(init=False)
+    """GPU types that a spec may name: those of the catalogue, including their slices."""
+    _requests: ChangedRequests = field(default_factory=ChangedRequests)
+
+    def __post_init__(self) -> None:
+        self.gpu_names = frozenset(gpu.name for gpu in self.gpu_types)
+
+    def begin(self, priorities: PriorityClasses) -> None:
+        """Begin a pass over a picture with these PriorityClasses."""
+        self.priorities = priorities
+        self.memo.begin()
+        self._requests.begin()
+
+    def start_wanted(self) -> None:
+        """Begin to look up what the last pass has asked for in vain."""
+        self.models.start_wanted()
+        self.claims.start_wanted()
+        self.images.start_wanted()
+
+    async def close(self) -> None:
+        """End all look-ups."""
+        await self.models.close()
+        await self.claims.close()
+        await self.images.close()
+
+    def identity(self, body: Body) -> Identity:
+        """Return which object this is, and which version of its spec."""
+        head = body["metadata"]
+        born = str(head.get("creationTimestamp") or "")
+        return Identity(key_of(body), uid_of(body), int(head.get("generation") or 1), born, self.memo.digests(body))
+
+    def placed(self, body: Body, bare: Deployment, now: float) -> Placed:
+        """Return the pools of an object as they run. ``bare`` has its record, its pods and its refusal."""
+        return placed_now(
+            bare.identity,
+            bare.record,
+            bare.placed.around,
+            wanted=wanted_replicas(body),
+            concurrency=(body.get("spec") or {}).get("concurrency"),
+            now=now,
+            grace_seconds=self.settings.stranded_seconds,
+            refusal=bare.writes.refusal,
+        )
+
+    def with_spec(self, body: Body, bare: Deployment, fleet: Fleet, now: float) -> Deployment:
+        """Return an object with what it asks for, as far as that can be read now."""
+        reason = pruning.why_reduced(body)
+        if reason is not None:
+            problem = Problem(ConditionReason.TOO_LARGE, size_sentence(reason), permanent=True)
+            return replace(bare, asked=replace(bare.asked, problem=problem))
+        asked = self._asked(body, bare, fleet)
+        if asked.resource is None or asked.request is None:
+            return replace(bare, asked=asked)
+        opening = opening_of(windows_of(asked.resource.spec.rebalancing), now)
+        people = bare.people if opening == bare.people.opening else People(opening, bare.people.pending)
+        return replace(bare, asked=asked, people=people)
+
+    def _asked(self, body: Body, bare: Deployment, fleet: Fleet) -> Asked:
+        found, request, problem = _Found(), None, None
+        try:
+            answer = self._request(body, bare, fleet, found)
+        except NotPermitted as error:
+            answer = Problem(ConditionReason.NOT_PERMITTED, str(error), permanent=True)
+        except InvalidInput as error:
+            answer = Problem(ConditionReason.INVALID_SPEC, str(error), permanent=True)
+        except PlimsollError as error:
+            answer = Problem(ConditionReason.UNSUPPORTED_MODEL, str(error), permanent=True)
+        if isinstance(answer, Problem):
+            problem = answer
+        else:
+            request = answer
+        return Asked(
+            found.resource,
+            found.model,
+            request,
+            found.priority,
+            problem,
+            bare.asked.replicas,
+            teaches_others(body.get("spec")),
+        )
+
+    def _request(self, body: Body, bare: Deployment, fleet: Fleet, found: _Found) -> Request | Problem:
+        """Return what the planner is asked, or why nothing can be. ``found`` takes what was read on the way.
+
+        Raises:
+            PlimsollError: the object asks for something that is refused.
+        """
+        found.resource = resource = self.memo.resource(body, parse_inference_deployment)
+        spec, namespace = resource.spec, bare.key.namespace
+        check_without_model(spec)
+        check_pod_policy(spec, self.pod_policy, namespace)
+        check_gpu_names(spec, self.gpu_names)
+        priority = self._priority(resource)
+        if isinstance(priority, Problem):
+            return priority
+        found.priority = priority
+        model = self.models.look_up(namespace, spec.model)
+        draft = self.models.look_up_draft(namespace, spec)
+        if isinstance(model, Problem):
+            return model
+        found.model = model
+        if isinstance(draft, Problem):
+            return draft
+        claims = self.claims.look_up(namespace, mounted_volumes(spec), doubted=_waits_for_volumes(bare))
+        if isinstance(claims, Problem):
+            return claims
+        check_claims(spec, claims)
+        platforms = self._platforms(bare, spec.engine, fleet)
+        if isinstance(platforms, Problem):
+            return platforms
+        convert = partial(to_request, resource, model, draft=draft, platforms=platforms)
+        request = self.memo.converted(resource, model, draft, platforms, convert)
+        return self._restricted(bare, self._sized(bare, request), claims)
+
+    def _platforms(self, bare: Deployment, engine: EngineSpec, fleet: Fleet) -> ImagePlatforms | Problem:
+        """Return the platforms of the image. Its index is read only if the answer can matter.
+
+        What has served keeps the platforms that it was placed with, unless its pods cannot start now: it is the proof
+        for them, and another answer would start its engines again. What is there does not wait for an answer, unless
+        its image is another one now.
+        """
+        given, pools = platforms_of(engine, self.settings.images), bare.placed.pools
+        known = recorded_platforms(bare.record.status.image_platforms, given)
+        is_placed = bool(pools) and (known is not None or bare.is_judged)
+        is_proven = is_placed and any(pool.ready or (pool.served and not pool.failing) for pool in pools)
+        if not given.image or is_proven or not self.images.reads or not has_other_platforms(fleet):
+            return known or given
+        found = self.images.look_up(bare.key.namespace, given.image)
+        if found is None:
+            return reading(given.image) if known is None and not is_placed else known or given
+        if found.architectures:
+            return from_index(found.architectures, given.image)
+        if known is not None and known.source is PlatformSource.INDEX:
+            return known
+        return given.unread(found.why)
+
+    def _sized(self, bare: Deployment, request: Request) -> Request:
+        """Return the request with the size that was chosen earlier; unchanged if there is none.
+
+        The size counts for the spec that it was chosen for, while it is in use: without a pool a new one is chosen.
+        """
+        size = bare.record.status.size
+        if size is None or request.total is None or not bare.placed.pools:
+            return request
+        if size.spec != bare.identity.digests.size:
+            return request
+        known = with_size(request, size.replicas, size.concurrency)
+        return self._requests.of(
+            bare.identity.uid, request, shape=known.shape, replicas=known.replicas, total=None, is_sized=True
+        )
+
+    def _restricted(self, bare: Deployment, request: Request, claims: Sequence[Claim]) -> Request:
+        """Return the request with the nodes that its volumes and earlier failures rule out."""
+        alone, left = any(claim.is_for_one_node for claim in claims), _left_nodes(bare)
+        rules = (*rules_of(claims), *((left_rule(left),) if left else ()))
+        if not rules and not alone:
+            return request
+        node_rules = (*request.node_rules, *rules)
+        return self._requests.of(bare.identity.uid, request, node_rules=node_rules, mounts_alone=alone)
+
+    def declared_priority(self, body: Body) -> int:
+        """Return the priority that an unread object names; 0 if nothing usable is there."""
+        template = (body.get("spec") or {}).get("podTemplate")
+        name = template.get("priorityClassName") if isinstance(template, Mapping) else None
+        found = self.priorities.of(name if isinstance(name, str) else None)
+        return 0 if found is None else found.value
+
+    def _priority(self, resource: InferenceDeployment) -> Priority | Problem:
+        """Return the object's priority. The API server refuses pods of a class that does not exist."""
+        template = resource.spec.pod_template
+        name = template.priority_class_name if template else None
+        priority = self.priorities.of(name)
+        if priority is not None:
+            return priority
+        refusal = InvalidInput(
+            "spec.podTemplate.priorityClassName",
+            name,
+            "The cluster has no such PriorityClass: create it, or name another one.",
+        )
+        return Problem(ConditionReason.PRIORITY_CLASS_MISSING, str(refusal), permanent=False)
+
+
+@dataclass(slots=True)
+class _Found:
+    """What was read of one object before its request was complete, or before it was refused."""
+
+    resource: InferenceDeployment | None = None
+    model: ModelFacts | None = None
+    priority: Priority = NO_PRIORITY
+
+
+def declared_replicas(body: Body, record: Record) -> int:
+    """Return the replicas that an object declares, for the status of one without a request."""
+    if pruning.why_reduced(body) is not None:  # its spec is not there, and its replicas stay as they are
+        return sum(pool.replicas for pool in record.pools if pool.state is PoolState.ACTIVE)
+    spec, size = body.get("spec") or {}, record.status.size
+    declared = spec.get("replicas")
+    if "totalConcurrency" in spec:
+        declared = spec.get("minReplicas", 1) if size is None else size.replicas
+    return declared if isinstance(declared, int) else 0
+
+
+def _left_nodes(bare: Deployment) -> dict[str, str]:
+    """Return the nodes that the object's pods stay off, each with the cause in one word; empty if it is forgotten.
+
+    Pods that wait may go to nodes that were left more than an hour ago.
+    """
+    active = bare.placed.active
+    found = dict.fromkeys((name for pool in active if not pool.stranded for name in pool.target.avoids), "")
+    found |= {each.node: each.reason for each in bare.placed.left if each.node}
+    return found | {name: cause for pool in active for name, cause in pool.bad_nodes}
+
+
+def _waits_for_volumes(bare: Deployment) -> bool:
+    """Whether pods wait because of their volumes, or replicas have no place: what is known of its claims may be old."""
+    planned = bare.record.condition(ConditionType.PLANNED)
+    if planned is not None and planned.status == "False":
+        return True
+    pods = (pod for listed in bare.placed.around.pods.values() for pod in listed)
+    return any(not OF_VOLUMES.isdisjoint(pod.obstacles) for pod in pods)

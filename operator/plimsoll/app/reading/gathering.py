@@ -1,0 +1,126 @@
+"""The pods and workloads of every InferenceDeployment, gathered from the store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
+from plimsoll.app.watch.store import Body, Picture, key_of
+from plimsoll.decision.surroundings import Surroundings
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubelet_rejections import MOST_REMEMBERED, Rejection
+from plimsoll.engines.failures import read_failure
+from plimsoll.facts.cluster.pod_reading import PodFacts, read_pod
+from plimsoll.render.names import DEPLOYMENT_LABEL, POOL_LABEL, workload_name
+from plimsoll.status.workload_trust import controller_of, is_of_namesake, workload_doubt
+
+MOST_COMPLAINTS = 20
+"""The most complaints about one object's pods and workloads in one pass: ten thousand false pods must not fill the
+log."""
+
+ReadPod = Callable[[Body], PodFacts]
+
+
+@dataclass(slots=True)
+class _Gathering:
+    """The pods and workloads of one object, collected while the store is read."""
+
+    owner: Body
+    pods: dict[str, list[PodFacts]]
+    workloads: dict[str, Body]
+    complaints: list[str]
+    rejections: dict[str, list[Rejection]] = field(default_factory=dict)
+
+    def complain(self, complaint: str) -> None:
+        if len(self.complaints) < MOST_COMPLAINTS:
+            self.complaints.append(complaint)
+
+
+def _read_pod(body: Body) -> PodFacts:
+    return read_pod(body, read_failure)
+
+
+def surroundings_of(store: Picture, read: ReadPod = _read_pod) -> dict[ObjectKey, Surroundings]:
+    """Return the surroundings of every InferenceDeployment; each kind is read once."""
+    found = {key_of(body): _Gathering(body, {}, {}, []) for body in store.all(INFERENCE_DEPLOYMENTS)}
+    for body in store.all(DEPLOYMENTS):
+        labelled = _labelled_owner(body)
+        if labelled is not None and labelled[0] in found:
+            _guarded(DEPLOYMENTS.kind, body, found[labelled[0]], partial(_gather_workload, body, labelled[1]))
+    for body in store.all(PODS):
+        labelled = _labelled_owner(body)
+        if labelled is not None and labelled[0] in found:
+            _guarded(PODS.kind, body, found[labelled[0]], partial(_gather_pod, body, labelled[1], read=read))
+    return {
+        key: Surroundings(
+            {pool: tuple(pods) for pool, pods in each.pods.items()},
+            each.workloads,
+            tuple(each.complaints),
+            {pool: tuple(sorted(rejected)[-MOST_REMEMBERED:]) for pool, rejected in each.rejections.items()},
+        )
+        for key, each in found.items()
+    }
+
+
+def _guarded(kind: str, body: Body, into: _Gathering, gather: Callable[[_Gathering], None]) -> None:
+    """Add one object. An exception becomes a complaint and nothing else."""
+    try:
+        gather(into)
+    except Exception as error:  # noqa: BLE001 - anyone can write labels and records
+        into.complain(f"{kind} {key_of(body)} cannot be read: {type(error).__name__}: {error}")
+
+
+def _gather_workload(body: Body, pool: str, into: _Gathering) -> None:
+    if is_of_namesake(body, into.owner):
+        return  # its owner was deleted: Kubernetes removes it
+    doubt = workload_doubt(body, into.owner)
+    if doubt:
+        into.complain(f"Deployment {key_of(body)} is ignored: {doubt}")
+    else:
+        into.workloads[pool] = body
+
+
+def _gather_pod(body: Body, pool: str, into: _Gathering, read: ReadPod) -> None:
+    if not _was_made_by(body, workload_name(into.owner["metadata"]["name"], pool)):
+        into.complain(f"Pod {key_of(body)} is ignored: it has the labels of pool {pool} and not its ReplicaSet")
+        return
+    if _is_older(body, into.owner, into.workloads.get(pool)):
+        return
+    facts = read(body)
+    if not facts.holds_gpus:  # pods that cost nothing could be thousands, and each is asked for its metrics
+        into.complain(f"Pod {key_of(body)} is ignored: it has the labels of pool {pool} and asks for no GPU")
+    elif not facts.ended:
+        into.pods.setdefault(pool, []).append(facts)
+    elif facts.rejection is not None:
+        into.rejections.setdefault(pool, []).append(facts.rejection)
+
+
+def _labelled_owner(body: Body) -> tuple[ObjectKey, str] | None:
+    labels = body["metadata"].get("labels") or {}
+    if DEPLOYMENT_LABEL not in labels or POOL_LABEL not in labels:
+        return None
+    return ObjectKey(body["metadata"]["namespace"], labels[DEPLOYMENT_LABEL]), labels[POOL_LABEL]
+
+
+def _was_made_by(pod: Body, workload: str) -> bool:
+    """Whether a ReplicaSet of the Deployment made the pod."""
+    controller = controller_of(pod) or {}
+    return controller.get("kind") == "ReplicaSet" and str(controller.get("name")).startswith(f"{workload}-")
+
+
+def _is_older(pod: Body, owner: Body, workload: Body | None) -> bool:
+    """Whether a pod is left over from a deleted InferenceDeployment of the same name.
+
+    It is if it is older than the InferenceDeployment, unless its workload was adopted and is not newer than the pod.
+    RFC 3339 in UTC sorts as text.
+    """
+    owner_born, pod_born = _born(owner), _born(pod)
+    if not owner_born or not pod_born or pod_born >= owner_born:
+        return False
+    return workload is None or not _born(workload) or _born(workload) > pod_born
+
+
+def _born(body: Body) -> str:
+    return str(body["metadata"].get("creationTimestamp") or "")

@@ -1,0 +1,1 @@
+"""What becomes of every InferenceDeployment: ``decide(world, memory)`` takes values and returns values."""

@@ -1,0 +1,410 @@
+"""``decide(world, memory) -> outcomes``: what becomes of every InferenceDeployment, from values alone.
+
+1. Observe: what engines report becomes part of the requests, and the live loop's last target, too.
+2. Plan: the planner decides for all deployments on one stock, for the number of replicas that is decided so far.
+3. Listen: each deployment has its turn of the live loop. A change of its own is planned on what is left.
+4. Add what follows: pods that wait for new nodes, pods that start before a node goes, and advice.
+
+An exception of one deployment stays with it: it stands still, and all others go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TypeVar
+
+from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, RebalancingMode
+from plimsoll.decision.approving import is_change
+from plimsoll.decision.course import Course, Step
+from plimsoll.decision.deployment import Deployment
+from plimsoll.decision.lessons import CommonLessons
+from plimsoll.decision.memory import Memory
+from plimsoll.decision.observing import contribution_of, observe, ready_of
+from plimsoll.decision.outcome import NOTHING_BESIDES, Besides, Observed, Outcome, Outcomes, Ready
+from plimsoll.decision.planning import running_of, tenant_of
+from plimsoll.decision.reports import under_way
+from plimsoll.decision.turns import Turn, may_sleep, take_turn
+from plimsoll.decision.world import World
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.public_words import ConditionReason
+from plimsoll.placement.answers import Answer, answers, remembered_demand
+from plimsoll.placement.demand import Demand
+from plimsoll.placement.hypothesis import HypothesisFailed, Plan
+from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.plan import demands_of, stock_for
+from plimsoll.placement.pools import Decision
+from plimsoll.placement.remedies import Adviser
+from plimsoll.placement.replacements import OnLeavingNodes, replacements
+from plimsoll.placement.room import Room
+from plimsoll.placement.solvers import DEFAULT_SOLVER, Solver
+from plimsoll.placement.suggestions import Relatives, Suggester, no_relatives
+from plimsoll.placement.too_small import too_small
+from plimsoll.placement.waking_nodes import Waker
+from plimsoll.rebalance.decide import kind_of
+from plimsoll.rebalance.signals.metrics import SignalState
+from plimsoll.rebalance.signals.reading import Reading
+from plimsoll.rebalance.state.allowance import Allowance
+from plimsoll.rebalance.state.fleet_budget import COUNTED, FleetBudget
+from plimsoll.render.left_out import NewNodes, left_out_sentence
+from plimsoll.status.report import Problem
+
+T = TypeVar("T")
+
+
+def decide(
+    world: World,
+    memory: Memory,
+    course: Course | None = None,
+    *,
+    solver: Solver = DEFAULT_SOLVER,
+    relatives: Relatives = no_relatives,
+) -> Outcomes:
+    """Decide what becomes of every deployment of a world.
+
+    Args:
+        world: the cluster at one moment.
+        memory: what earlier passes leave. It changes.
+        course: measures the work, shares its time, and notes exceptions. None: nobody does.
+        solver: shares the free GPUs out.
+        relatives: finds other checkpoints of a model, for suggestions.
+    """
+    return _Pass(world, memory, course or Course(), solver, relatives).outcomes()
+
+
+@dataclass(slots=True)
+class _Pass:
+    """One pass. The dictionaries hold what its steps found, by deployment; who stands still is in ``problems``."""
+
+    world: World
+    memory: Memory
+    course: Course
+    solver: Solver
+    relatives: Relatives
+    problems: dict[ObjectKey, Problem] = field(default_factory=dict)
+    faulty: set[ObjectKey] = field(default_factory=set)
+    observed: dict[ObjectKey, Observed] = field(default_factory=dict)
+    ready: dict[ObjectKey, Ready] = field(default_factory=dict)
+    decisions: dict[ObjectKey, Decision] = field(default_factory=dict)
+    turns: dict[ObjectKey, Turn] = field(default_factory=dict)
+    besides: dict[ObjectKey, Besides] = field(default_factory=dict)
+
+    def outcomes(self) -> Outcomes:
+        """Make the steps, one after the other."""
+        world, memory = self.world, self.memory
+        memory.begin()
+        for deployment in world.deployments:
+            if deployment.asked.problem is not None:
+                self.problems[deployment.key] = deployment.asked.problem
+            if deployment.is_faulty:
+                self.faulty.add(deployment.key)
+        self._observe()
+        planned = self.course.planned(self._plan)
+        left = self._listen(planned)
+        self._wake(left.left.ledger)
+        self._propose(left)
+        self._advise(left.left.ledger)
+        self._replace(left.left.ledger)
+        self._look_for_nodes()
+        each = tuple(map(self._outcome, world.deployments))
+        return Outcomes(each, planned, left, tuple(memory.leaving.ends()))
+
+    def _observe(self) -> None:
+        world, memory = self.world, self.memory
+        for deployment in world.deployments:
+            reading = world.readings.get(deployment.key)
+            work = partial(observe, deployment, reading, world.fleet, memory.estimates)
+            found = self._guarded(Step.OBSERVE, deployment, work)
+            if found is not None:
+                self.observed[deployment.key] = found
+        taught = (contribution_of(each, self._observed(each)) for each in world.deployments)
+        common = CommonLessons(taught if world.settings.learns_from_others else ())
+        for deployment in world.deployments:
+            teach = partial(ready_of, deployment, self._observed(deployment), common, memory.requests)
+            found_ready = self._guarded(Step.LISTEN, deployment, teach)
+            if found_ready is not None:
+                self.ready[deployment.key] = found_ready
+
+    def _observed(self, deployment: Deployment) -> Observed:
+        return self.observed.get(deployment.key, _NOTHING_OBSERVED)
+
+    def _plan(self) -> Plan:
+        """Plan all deployments on one stock, each for the replicas that are decided so far."""
+        world, memo = self.world, self.memory.estimates
+        self._read_demands()
+        demands: list[Demand] = []
+        for demand in demands_of([tenant_of(each) for each in self.ready.values()], world.fleet, memo):
+            self.course.beat(f"reading demands, after {demand.request.key}")
+            demands.append(demand)
+        unplanned = [pool for each in world.deployments if each.key not in self.ready for pool in each.placed.pools]
+        stock = stock_for(demands, world.fleet, unplanned, world.quotas.remaining)
+        adviser = Adviser(world.fleet, world.catalog, memo, world.groups)
+        answered = self._watched(answers(demands, stock, adviser, self.solver))
+        plan = self.course.spend(partial(Plan.of, answered, stock, adviser, self.solver), *self.course.first())
+        self.decisions = dict(plan.decisions)
+        for key, decision in plan.decisions.items():
+            if decision.failure:
+                self._plan_failed(self.ready[key].deployment, decision)
+            elif self.ready[key].request.total is not None:
+                self.ready[key] = _of_size(self.ready[key], decision)
+        return plan
+
+    def _read_demands(self) -> None:
+        """Find the demands of new and changed objects, as long as there is time; the plan uses them again."""
+        for deployment in self.course.first():
+            found = self.ready.get(deployment.key)
+            if found is None or deployment.key in self.faulty:
+                continue
+            waits = self.course.waits(deployment)
+            if waits is not None:
+                self._stand_still(deployment.key, waits)
+                continue
+            self.course.beat(f"reading the demand of {deployment.key}")
+            work = partial(remembered_demand, tenant_of(found), self.world.fleet, self.memory.estimates)
+            self.course.spend(work, deployment)
+
+    def _watched(self, answered: Iterator[Answer]) -> Iterator[Answer]:
+        for answer in answered:
+            self.course.beat(f"planning, after {answer.tenant.request.key}")
+            yield answer
+
+    def _listen(self, plan: Plan) -> Plan:
+        """Give every deployment its turn, in the order of decisions. Return the plan with the changes of all turns."""
+        world, memory = self.world, self.memory
+        histories = ((each.key, each.record.history) for each in world.deployments)
+        budget = FleetBudget.of(world.settings.moves_per_hour, histories, world.at)
+        memory.turns.keep_only(each.identity.uid for each in world.deployments)
+        memory.rooms.begin(self._planned)
+        for key in plan.decisions:
+            found = self.ready.get(key)
+            if found is None:
+                continue
+            turn = self._guarded(Step.LISTEN, found.deployment, partial(self._turn, found, plan, budget))
+            if turn is None:
+                continue
+            self.turns[key], self.ready[key] = turn, replace(found, standing=turn.standing)
+            if turn.answer is not None:
+                self.decisions[key] = turn.answer.decision
+                self.ready[key] = replace(self.ready[key], request=turn.answer.tenant.request)
+                plan = plan.adopted(turn.answer)
+                if is_change(turn.decision) and kind_of(turn.decision) in COUNTED:
+                    budget = budget.with_one_more(key)
+        return plan
+
+    def _turn(self, found: Ready, plan: Plan, budget: FleetBudget) -> Turn | None:
+        """Return the turn of one deployment; None if it has none now, or if it cannot be planned with its change."""
+        deployment, memory, now = found.deployment, self.memory, self.world.at
+        spec, suspended = deployment.spec, self.world.settings.rebalancing_suspended
+        reading = self.world.readings.get(found.key)
+        if suspended and reading is None:
+            reading = Reading(state=SignalState.UNAVAILABLE)  # no status may show an older decision
+        if spec is None or reading is None or not self._has_turn(found, spec, suspended=suspended):
+            return None
+        decision = self.decisions.get(found.key)
+        fleet = plan.left.fleet
+        figures = memory.figures(found, fleet) if deployment.is_judged else None
+        known = memory.turns.recall(found, decision, reading, now)
+        if known is not None:
+            return known
+        remembered = memory.turns.memories.get(deployment.identity.uid)
+        try:
+            turn = take_turn(
+                spec,
+                found.standing if remembered is None else replace(found.standing, memory=remembered),
+                running_of(found, decision, figures, fleet, memory.estimates),
+                deployment.placed.around,
+                reading,
+                plan.what_if(found.key, partial(self._room, plan)),
+                now=now,
+                pending=deployment.people.pending,
+                allowance=Allowance(suspended, deployment.people.opening, budget.spent(found.key)),
+                contested=deployment.is_scaled_by_others,
+            )
+        except HypothesisFailed as failed:
+            self._plan_failed(deployment, failed.decision)
+            return None
+        memory.turns.keep(found, decision, reading, turn, now)
+        return turn
+
+    @staticmethod
+    def _has_turn(found: Ready, spec: InferenceDeploymentSpec, *, suspended: bool) -> bool:
+        """Whether the live loop is on, and there is something that it could be about."""
+        if spec.rebalancing.mode is RebalancingMode.OFF or spec.suspend:
+            return False
+        record, placed = found.deployment.record, found.deployment.placed
+        has_begun = record.status.rebalancing is not None or bool(placed.around.pods)
+        is_up = any(pool.replicas for pool in placed.pools) and has_begun
+        return suspended or _sleeps(found, spec) or is_up
+
+    def _room(self, plan: Plan, lacking: Answer) -> Room | None:
+        """Return what would make room at others. It is advice: the decision stands without it."""
+        try:
+            return self.memory.rooms.room(plan, lacking)
+        except Exception as error:  # noqa: BLE001 - see above
+            self.course.complain(f"{lacking.tenant.request.key}: no look for room at others in this pass", error)
+            return None
+
+    def _wake(self, ledger: Ledger) -> None:
+        """Let replicas without a place wait for new nodes, in the order of decisions, if an admin allows it."""
+        pools = [pool for each in self.world.deployments for pool in each.placed.active]
+        waker = Waker.of(self.world.groups, self.world.fleet, pools)
+        if waker.groups:
+            for deployment in self._in_order():
+                self._guarded(Step.PLAN, deployment, partial(self._wake_one, deployment, waker, ledger))
+
+    def _wake_one(self, deployment: Deployment, waker: Waker, ledger: Ledger) -> None:
+        decision, spec = self.decisions.get(deployment.key), deployment.spec
+        if decision is None or spec is None or spec.suspend:
+            return
+        quota, identity = ledger.quota.get(deployment.key.namespace, {}), deployment.identity
+        decision = waker.woken(decision, identity.generation, identity.digests.engine, quota)
+        labels = {pool.target.selector for pool in decision.pools}
+        awaits = tuple(group.name for group in waker.groups if not labels.isdisjoint(group.labels))
+        self.decisions[deployment.key] = decision
+        if awaits:
+            self._add(deployment.key, awaits=awaits)
+
+    def _propose(self, plan: Plan) -> None:
+        """Find the moves and endings of others that would make room for those without a place."""
+        if not any(decision.missing for decision in plan.decisions.values()):
+            return
+        try:
+            found = self.memory.proposer.proposals(self._planned(), plan)
+        except Exception as error:  # noqa: BLE001 - they are advice: the plan itself stands
+            self.course.complain("no proposals in this pass", error)
+            return
+        known = {each.key for each in self.world.deployments}
+        for key, proposals in found.items():
+            if proposals and key in known:
+                self._add(key, proposals=proposals)
+
+    def _advise(self, ledger: Ledger) -> None:
+        """Find what would make new placements cheaper, and the placements whose engines report too little."""
+        suggester = Suggester(self.world.fleet, ledger, self.memory.estimates, self.relatives)
+        for deployment in self.world.deployments:
+            self._guarded(Step.PLAN, deployment, partial(self._advise_one, deployment.key, suggester))
+
+    def _advise_one(self, key: ObjectKey, suggester: Suggester) -> None:
+        decision = self.decisions.get(key)
+        if decision is None:
+            return
+        self.decisions[key] = decision = suggester.advised(decision)
+        small = too_small(decision.request, self.world.fleet, self.memory.estimates)
+        if small:
+            self._add(key, too_small=small)
+
+    def _replace(self, ledger: Ledger) -> None:
+        """Let pods start before the nodes go on which others serve, in the order of decisions, while there is room."""
+        leaving = self.memory.leaving.look(self.world.fleet, self.world.at)
+        if not leaving:
+            return
+        for deployment in self._in_order():
+            on = self._on_leaving_nodes(deployment, leaving)
+            if on:
+                work = partial(self._replace_one, deployment, on, leaving, ledger)
+                ledger = self._guarded(Step.PLAN, deployment, work) or ledger
+
+    def _replace_one(
+        self, deployment: Deployment, on: dict[str, OnLeavingNodes], leaving: frozenset[str], ledger: Ledger
+    ) -> Ledger:
+        """Add the replacements of one deployment. Return what they leave."""
+        decision, fleet = self.decisions[deployment.key], self.world.fleet
+        replacing, ledger = replacements(decision.request, decision.pools, on, leaving, fleet, ledger)
+        pods = deployment.placed.around.ready_pods()
+        nodes = tuple(sorted({pod.node for pod in pods if pod.node in leaving}))
+        self._add(deployment.key, replacing=replacing, leaving=nodes if replacing else ())
+        return ledger
+
+    def _on_leaving_nodes(self, deployment: Deployment, leaving: frozenset[str]) -> dict[str, OnLeavingNodes]:
+        """Return the pods of a deployment that serve on nodes that go, by pool."""
+        decision, found = self.decisions.get(deployment.key), dict[str, OnLeavingNodes]()
+        for pool in () if decision is None else decision.pools:
+            pods = [pod for pod in deployment.placed.around.pods.get(pool.name, ()) if not pod.terminating]
+            serving = sum(pod.ready and pod.node in leaving for pod in pods)
+            if serving:
+                found[pool.name] = OnLeavingNodes(serving, max(0, len(pods) - pool.replicas))
+        return found
+
+    def _look_for_nodes(self) -> None:
+        """Say to those without a place which GPUs take no part, and which nodes may still come."""
+        left_out, new = left_out_sentence(self.world.fleet.ignored), NewNodes.of(self.world.fleet, self.world.at)
+        for key, decision in self.decisions.items():
+            if decision.waits_for_place:
+                self._add(key, left_out=left_out, coming=new.coming_to(decision))
+
+    def _planned(self) -> list[Ready]:
+        return [found for key, found in self.ready.items() if key in self.decisions]
+
+    def _in_order(self) -> Sequence[Deployment]:
+        """Return the deployments in the order of decisions."""
+        return sorted(
+            self.world.deployments,
+            key=lambda each: (-each.asked.priority.value, each.identity.created_at, each.key),
+        )
+
+    def _add(self, key: ObjectKey, **more: object) -> None:
+        self.besides[key] = replace(self.besides.get(key, NOTHING_BESIDES), **more)  # type: ignore[arg-type]
+
+    def _guarded(self, step: Step, deployment: Deployment, work: Callable[[], T]) -> T | None:
+        """Run one step for one deployment. An exception becomes the problem of that deployment."""
+        if deployment.key in self.faulty:
+            return None
+        self.course.beat(f"{step.name.lower()} {deployment.key}")
+        try:
+            return self.course.spend(work, deployment)
+        except Exception as error:  # noqa: BLE001 - any exception must stay with this deployment
+            self._set_aside(step, deployment, error)
+            return None
+
+    def _set_aside(self, step: Step, deployment: Deployment, error: BaseException) -> None:
+        self.faulty.add(deployment.key)
+        self._stand_still(deployment.key, self.course.failed(step, deployment, error))
+
+    def _plan_failed(self, deployment: Deployment, decision: Decision) -> None:
+        """Report a failed plan: the user can change an unsupported model; anything else is a defect of this object."""
+        if decision.is_refusal:
+            problem = Problem(ConditionReason.UNSUPPORTED_MODEL, decision.failure, permanent=True)
+            self._stand_still(deployment.key, problem)
+        else:
+            self._set_aside(Step.PLAN, deployment, RuntimeError(decision.failure))
+
+    def _stand_still(self, key: ObjectKey, problem: Problem) -> None:
+        """Change nothing of this deployment: its pools stay, and only the problem is reported."""
+        self.problems[key] = problem
+        self.ready.pop(key, None)
+        self.decisions.pop(key, None)
+        self.turns.pop(key, None)
+
+    def _outcome(self, deployment: Deployment) -> Outcome:
+        key = deployment.key
+        found, decision, turn = self.ready.get(key), self.decisions.get(key), self.turns.get(key)
+        return Outcome(
+            deployment,
+            self._observed(deployment),
+            None if found is None else found.request,
+            None if found is None else found.standing,
+            decision,
+            turn,
+            self.problems.get(key),
+            key in self.faulty,
+            under_way(deployment, decision, turn, self.world.settings.move_seconds, self.world.at),
+            self.besides.get(key, NOTHING_BESIDES),
+        )
+
+
+_NOTHING_OBSERVED = Observed()
+
+
+def _of_size(found: Ready, decision: Decision) -> Ready:
+    """Return a deployment with the size that the plan has chosen for the load of all its replicas together."""
+    size = decision.request.replicas
+    standing = replace(found.standing, base_replicas=size, target_replicas=size)
+    return replace(found, request=decision.request, standing=standing)
+
+
+def _sleeps(found: Ready, spec: InferenceDeploymentSpec) -> bool:
+    """Whether the live loop wants no replica, or wanted none until now: the status has to say that somebody woke it."""
+    entry = found.deployment.record.status.rebalancing
+    was_asleep = entry is not None and entry.target_replicas == 0
+    return may_sleep(spec.rebalancing) and (was_asleep or found.standing.target_replicas == 0)

@@ -1,0 +1,155 @@
+"""What a pass found out and decided about one InferenceDeployment, and about all of them together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from plimsoll.decision.deployment import Deployment
+from plimsoll.decision.turns import Standing, Turn
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.observations import Seen
+from plimsoll.domain.proposals import Proposal
+from plimsoll.domain.serving import ObservedCapacity, Request
+from plimsoll.placement.hypothesis import Plan
+from plimsoll.placement.pools import Decision
+from plimsoll.placement.replacements import Replacements
+from plimsoll.placement.retune_clock import RetuneClock
+from plimsoll.render.left_out import NOTHING_COMES, Coming
+from plimsoll.status.report import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What the engines of a deployment report about their memory.
+
+    Attributes:
+        seen: observations, now and earlier.
+        reported: KV tokens of one replica, by pool.
+        silent: the pools whose engines report their load, and not the size of their KV cache.
+    """
+
+    seen: tuple[Seen, ...] = ()
+    reported: Mapping[str, int] = field(default_factory=dict)
+    silent: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A deployment that can be planned: its request with what engines taught, and the state of its live loop."""
+
+    deployment: Deployment
+    request: Request
+    standing: Standing
+    observed: Observed
+
+    @property
+    def key(self) -> ObjectKey:
+        """Namespace and name."""
+        return self.deployment.identity.key
+
+
+@dataclass(frozen=True, slots=True)
+class Besides:
+    """What a pass does and says besides the decision.
+
+    Attributes:
+        too_small: the placements whose engines report less KV cache than the load needs there.
+        proposals: moves and endings of others that would make room.
+        replacing: the pods that start before a node goes, by pool.
+        leaving: the nodes that go soon and that replicas serve on.
+        awaits: the groups of nodes whose new nodes replicas wait for.
+        left_out: a sentence about GPUs that take no part.
+        coming: the new nodes that the deployment may still get.
+    """
+
+    too_small: tuple[ObservedCapacity, ...] = ()
+    proposals: tuple[Proposal, ...] = ()
+    replacing: Replacements = ()
+    leaving: tuple[str, ...] = ()
+    awaits: tuple[str, ...] = ()
+    left_out: str = ""
+    coming: Coming = NOTHING_COMES
+
+
+NOTHING_BESIDES = Besides()
+
+
+@dataclass(frozen=True, slots=True)
+class UnderWay:
+    """The changes that go on after a pass: of engines' settings, and of pods' templates.
+
+    Attributes:
+        retune: the clock of a change of settings.
+        retune_due: when the engines with these settings must serve, in POSIX seconds.
+        updates_due: when the oldest new replica of each pool must serve.
+        late_updates: the pools in which it should serve by now.
+        allowed_seconds: how long new replicas may take until they serve.
+    """
+
+    retune: RetuneClock | None = None
+    retune_due: float | None = None
+    updates_due: tuple[tuple[str, float], ...] = ()
+    late_updates: frozenset[str] = frozenset()
+    allowed_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The result of a pass for one deployment.
+
+    Attributes:
+        deployment: the deployment as it was.
+        observed: what its engines report.
+        request: what was planned for it; None: nothing was.
+        standing: the state of its live loop after its turn; None: it has none.
+        decision: its pools, the rejections of other places, and remedies; None: nothing is changed.
+        turn: the answer of its live loop; None: it had no turn.
+        problem: why it stands still.
+        is_faulty: whether the problem is an exception.
+        under_way: the changes that go on after this pass.
+        besides: what else is done and said.
+    """
+
+    deployment: Deployment
+    observed: Observed = field(default_factory=Observed)
+    request: Request | None = None
+    standing: Standing | None = None
+    decision: Decision | None = None
+    turn: Turn | None = None
+    problem: Problem | None = None
+    is_faulty: bool = False
+    under_way: UnderWay = field(default_factory=UnderWay)
+    besides: Besides = NOTHING_BESIDES
+
+    @property
+    def key(self) -> ObjectKey:
+        """Namespace and name of the deployment."""
+        return self.deployment.identity.key
+
+    @property
+    def uid(self) -> str:
+        """Kubernetes' identity of the deployment."""
+        return self.deployment.identity.uid
+
+    @property
+    def generation(self) -> int:
+        """The generation of the spec that was decided on."""
+        return self.deployment.identity.generation
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """The outcomes of a pass, in the order of the world's deployments.
+
+    Attributes:
+        each: one for each deployment.
+        planned: the plan before the live loop's changes.
+        left: the plan with these changes: its stock is what is free after all decisions.
+        until: moments at which something changes by time alone that is of no one deployment, in POSIX seconds.
+    """
+
+    each: tuple[Outcome, ...]
+    planned: Plan
+    left: Plan
+    until: tuple[float, ...] = ()

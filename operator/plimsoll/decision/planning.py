@@ -1,0 +1,114 @@
+"""One deployment as the planner and the live loop see it."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from plimsoll.decision.deployment import Deployment
+from plimsoll.decision.outcome import Ready
+from plimsoll.decision.surroundings import is_updating
+from plimsoll.decision.turns import Running
+from plimsoll.domain.errors import PlimsollError
+from plimsoll.domain.fleet import Fleet
+from plimsoll.domain.model import Task
+from plimsoll.domain.outcomes import MemoryEstimate
+from plimsoll.domain.serving import Request
+from plimsoll.engines.registry import engine_of
+from plimsoll.placement.failed_moves import FailedMove, settings_refused
+from plimsoll.placement.feasibility import sized
+from plimsoll.placement.memo import Memo
+from plimsoll.placement.other_steps import other_steps
+from plimsoll.placement.pools import Decision, Pool, PoolState, SeenAnswers, Tenant, as_it_runs
+from plimsoll.rebalance.law.modelling import model_of
+from plimsoll.rebalance.state.memory import Learned
+
+
+def tenant_of(ready: Ready) -> Tenant:
+    """Return the planner's view of a deployment."""
+    deployment, spec = ready.deployment, ready.deployment.spec
+    placed = deployment.placed
+    return Tenant(
+        ready.request,
+        deployment.identity.generation,
+        placed.pools,
+        spec is not None and spec.suspend,
+        left=placed.left,
+        spec=deployment.identity.digests.engine,
+        priority=deployment.asked.priority,
+        answers=_answers(deployment.record.learned),
+        overdue=placed.is_late,
+        failed=failed_of(ready.request, placed.failed),
+    )
+
+
+def failed_of(request: Request, failed: tuple[FailedMove, ...]) -> tuple[FailedMove, ...]:
+    """Return the places that failed and are still not tried: those of which the request knows no better."""
+    return tuple(each for each in failed if not request.knows_better(each.delay.reason))
+
+
+def _answers(learned: Learned | None) -> SeenAnswers | None:
+    """The answers as the live loop knows them and the status keeps them: small differences change nothing."""
+    if learned is None or learned.output_tokens is None:
+        return None
+    return SeenAnswers(learned.output_tokens, learned.pool, learned.slowness)
+
+
+def figures_of(request: Request, pools: tuple[Pool, ...], fleet: Fleet, memo: Memo) -> MemoryEstimate | None:
+    """Return the estimate on the first active pool's GPU, whether it fits there or not."""
+    active = next((pool for pool in pools if pool.state is PoolState.ACTIVE), None)
+    gpu = None if active is None else fleet.named(active.gpu_type)
+    if active is None or gpu is None:
+        return None
+    try:
+        return sized(as_it_runs(request, active), gpu, active.split, memo)[1]
+    except PlimsollError:
+        return None
+
+
+def running_of(
+    ready: Ready, decision: Decision | None, figures: MemoryEstimate | None, fleet: Fleet, memo: Memo
+) -> Running:
+    """Return the placement as it runs, for the live loop.
+
+    Args:
+        ready: the deployment.
+        decision: what the plan decided for it.
+        figures: those of :func:`figures_of`, if they are about this spec.
+        fleet: the nodes.
+        memo: estimates of earlier passes.
+    """
+    request, placed = ready.request, ready.deployment.placed
+    wanted = placed.active
+    active = next(iter(wanted), None)
+    gpu = None if active is None else fleet.named(active.gpu_type)
+    taken_back = decision is not None and bool(decision.rolled_back)
+    moving = taken_back or len(wanted) < len(placed.pools)
+    if active is None or gpu is None:
+        return Running(figures, moving=moving)
+    runs, engine = as_it_runs(request, active), engine_of(request.engine.name)
+    failed = failed_of(request, placed.failed)
+    is_refused = any(settings_refused(failed, pool.target.place) for pool in wanted)
+    tokens = ready.observed.reported.get(active.name) or (0 if figures is None else figures.kv_capacity_tokens)
+    return Running(
+        figures=figures,
+        model=model_of(runs, gpu, active.split, tokens),
+        most_sequences=None if is_refused else active.split.data_parallel * engine.most_sequences(runs, gpu),
+        steps=tuple if is_refused else partial(other_steps, request, runs, gpu, active.split, tokens, memo),
+        pool=active.name,
+        moving=moving,
+        retuning=any(pool.earlier is not None and not pool.overdue for pool in wanted),
+        rolling=_is_rolling(ready.deployment, active),
+        generates=request.model.task is Task.GENERATE,
+        mounts_alone=request.mounts_alone,
+    )
+
+
+def _is_rolling(deployment: Deployment, pool: Pool) -> bool:
+    """Whether engines of a pool are replaced by others with another template, or are about to be.
+
+    While an earlier decision is being written, its Deployment may be older than its status.
+    """
+    writes = deployment.writes
+    is_current = pool.generation == deployment.identity.generation
+    is_decided = is_current and not writes.is_under_way and writes.refusal is None
+    return not is_decided or is_updating(deployment.placed.around.workloads.get(pool.name))

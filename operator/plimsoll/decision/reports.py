@@ -1,0 +1,175 @@
+"""The report that a status is made from."""
+
+from __future__ import annotations
+
+from plimsoll.api.v1alpha1 import RebalancingMode
+from plimsoll.decision.deployment import Deployment
+from plimsoll.decision.outcome import Outcome, UnderWay
+from plimsoll.decision.planning import failed_of
+from plimsoll.decision.retunes import retune_after, updates_due
+from plimsoll.decision.surroundings import pool_views
+from plimsoll.decision.turns import Turn, may_sleep, policy_of
+from plimsoll.domain.public_words import RESOLVING, ConditionReason
+from plimsoll.domain.times import to_rfc3339
+from plimsoll.placement.failed_moves import FailedMove
+from plimsoll.placement.failed_moves import remembered as remembered_failures
+from plimsoll.placement.move_clock import MoveClock, continued, seconds_for_move
+from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState
+from plimsoll.placement.rehoming import remembered as remembered_places
+from plimsoll.status.decisions import DecisionNote, decision_of
+from plimsoll.status.decisions import remembered as remembered_decisions
+from plimsoll.status.report import Report
+
+
+def report_of(outcome: Outcome, now: float) -> Report:
+    """Return the data that the status is made of. ``now`` is in POSIX seconds."""
+    deployment, observed, besides = outcome.deployment, outcome.observed, outcome.besides
+    identity, record, placed, spec = deployment.identity, deployment.record, deployment.placed, deployment.spec
+    mode = spec.rebalancing.mode if spec else RebalancingMode.OFF
+    sized = spec is not None and spec.total_concurrency is not None
+    decision, refusal, under_way = outcome.decision, deployment.writes.refusal, outcome.under_way
+    return Report(
+        name=identity.key.name,
+        generation=identity.generation,
+        replicas=outcome.request.replicas if outcome.request else deployment.asked.replicas,
+        decision=decision,
+        too_small=besides.too_small,
+        replacing=sum(count for _, count in besides.replacing),
+        leaving=besides.leaving,
+        awaits=besides.awaits,
+        problem=outcome.problem,
+        model=deployment.asked.model,
+        engine_version=spec.engine.version if spec else "",
+        pools=pool_views(placed.around, record, observed.reported, observed.silent, now=now),
+        suspended=bool(spec and spec.suspend),
+        observations=observed.seen,
+        spec_digest=identity.digests.engine,
+        size_digest=identity.digests.size if sized else None,
+        rehomings=remembered_places(placed.left, decision.departures, now) if decision else (),
+        move=_move(outcome, now),
+        failed_moves=_failed_moves(outcome, now),
+        late=_late(outcome),
+        retune=under_way.retune,
+        retune_due=under_way.retune_due,
+        late_updates=under_way.late_updates,
+        decisions=_decisions(outcome, now),
+        proposals=besides.proposals,
+        rebalancing=None
+        if outcome.turn is None
+        else outcome.turn.report(record, mode, sized=sized, namespace=identity.key.namespace),
+        rebalancing_off=spec is not None and spec.rebalancing.mode is RebalancingMode.OFF,
+        contested=_contested(outcome),
+        namespace=identity.key.namespace,
+        refused="" if refusal is None else refusal.sentence(),
+        refusal_passes=refusal is not None and refusal.is_passing,
+        asleep=_asleep(outcome),
+        left_out=besides.left_out,
+        coming=besides.coming.sentence,
+    )
+
+
+def under_way(
+    deployment: Deployment, decision: Decision | None, turn: Turn | None, least_seconds: float, now: float
+) -> UnderWay:
+    """Return the changes that go on after a decision.
+
+    Args:
+        deployment: the deployment before it.
+        decision: what was decided; None: nothing.
+        turn: the turn of the live loop, if there was one.
+        least_seconds: the least time of a move.
+        now: POSIX seconds.
+    """
+    allowed = seconds_allowed(deployment, decision, least_seconds)
+    retune, due = retune_after(deployment, decision, turn, allowed, now)
+    updates = updates_due(deployment.placed, allowed)
+    late = frozenset(pool for pool, at in updates if now >= at)
+    return UnderWay(retune, due, updates, late, allowed)
+
+
+def seconds_allowed(deployment: Deployment, decision: Decision | None, least_seconds: float) -> float:
+    """Return how long new replicas of a decision may take until they serve."""
+    pools = () if decision is None else decision.pools
+    weights = (_weights_bytes(pool) for pool in pools if pool.state is PoolState.ACTIVE)
+    return seconds_for_move(longest_startup(deployment), max(weights, default=0), least_seconds)
+
+
+def longest_startup(deployment: Deployment) -> float | None:
+    """Return the longest start-up of a deployment's replicas that was ever seen, in seconds; None: none was."""
+    ready = deployment.placed.around.ready_pods()
+    seen = [pod.startup_seconds for pod in ready if pod.startup_seconds is not None]
+    learned = deployment.record.learned
+    if learned is not None and learned.startup_seconds is not None:
+        seen.append(learned.startup_seconds)
+    return max(seen, default=None)
+
+
+def is_passing(outcome: Outcome) -> bool:
+    """Whether a problem ends by itself and the status has something better: earlier conditions or a placement."""
+    status, problem = outcome.deployment.record.status, outcome.problem
+    if problem is None or problem.permanent or not status.conditions:
+        return False
+    placed = bool(status.pools) and status.observed_generation == outcome.generation
+    return placed or problem.reason in (*RESOLVING, ConditionReason.PLANNING_QUEUED)
+
+
+def _weights_bytes(pool: PlannedPool) -> int:
+    """The weights of one replica of a pool."""
+    return 0 if pool.choice is None else pool.choice.estimate.weights_bytes * pool.split.gpus
+
+
+def _retires(decision: Decision) -> bool:
+    return any(pool.state is PoolState.RETIRING for pool in decision.pools)
+
+
+def _move(outcome: Outcome, now: float) -> MoveClock | None:
+    """The clock of the move that is under way after this pass; None if no old pool serves on."""
+    decision, deployment = outcome.decision, outcome.deployment
+    if decision is None or not _retires(decision):
+        return None
+    pools = tuple(sorted(pool.name for pool in decision.pools if pool.state is PoolState.ACTIVE))
+    start = deployment.identity.digests.start
+    return continued(deployment.placed.move, pools, outcome.under_way.allowed_seconds, start, now)
+
+
+def _failed_moves(outcome: Outcome, now: float) -> tuple[FailedMove, ...]:
+    decision, deployment = outcome.decision, outcome.deployment
+    if decision is None:
+        return ()
+    recorded = failed_of(decision.request, deployment.record.failed_moves)
+    return remembered_failures(recorded, decision.rolled_back, deployment.identity.digests.start, now)
+
+
+def _late(outcome: Outcome) -> Pool | None:
+    """The new pool that does not serve although its time is over, and that no serving old pool may replace for good."""
+    placed, decision = outcome.deployment.placed, outcome.decision
+    serves_on = any(pool.state is PoolState.RETIRING and pool.ready > 0 for pool in placed.pools)
+    if decision is None or not (placed.is_late and serves_on and _retires(decision)):
+        return None
+    return next((pool for pool in placed.pools if pool.delay is not None), None)
+
+
+def _asleep(outcome: Outcome) -> str:
+    """Return why the live loop wants no replica, and what starts one; empty if the user wants none."""
+    spec, request = outcome.deployment.spec, outcome.request
+    if spec is None or request is None or request.replicas > 0 or not may_sleep(spec.rebalancing):
+        return ""
+    wakes = policy_of(spec).wakes
+    starts = "a request that waits at the gateway, or a change of spec.replicas" if wakes else "spec.replicas"
+    why = "spec.replicas is 0" if not spec.replicas else "No request has come for a while"
+    return f"{why}, so no replica runs. What starts one: {starts}."
+
+
+def _decisions(outcome: Outcome, now: float) -> tuple[DecisionNote, ...]:
+    deployment, decision = outcome.deployment, outcome.decision
+    earlier = tuple(map(decision_of, deployment.record.status.decisions or ()))
+    if decision is None:
+        return earlier
+    return remembered_decisions(earlier, deployment.key, deployment.placed.pools, decision, to_rfc3339(now))
+
+
+def _contested(outcome: Outcome) -> str:
+    """Sentences about others that scale the object's Deployments."""
+    planned = {} if outcome.decision is None else {pool.name: pool.replicas for pool in outcome.decision.pools}
+    contests = outcome.deployment.writes.contests
+    return " ".join(contest.sentence(planned.get(pool, 0)) for pool, contest in contests)

@@ -1,0 +1,184 @@
+"""What earlier passes leave saves time and changes no decision."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks.planning.passes import look_up
+from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES, PODS, Kind
+from plimsoll.app.plan import passes as passes_module
+from plimsoll.app.plan.desired import Desired
+from plimsoll.decision.course import Course
+from plimsoll.decision.decide import decide
+from plimsoll.decision.memory import Memory
+from plimsoll.decision.outcome import Outcome, Outcomes
+from plimsoll.decision.turn_memo import LONGEST_SECONDS
+from plimsoll.decision.world import World
+from tests.support.live_passes import AUTO, H100, L4, L40S, LivePasses
+from tests.support.tables import examples
+
+NAMES = ("chat", "mail", "asks")
+WISHES: tuple[dict[str, Any], ...] = (
+    {},
+    {"replicas": 3},
+    {"replicas": 0},
+    {"concurrency": 64},
+    {"contextLength": 16384},
+    {"gpu": {"allow": [H100]}},
+    {"suspend": True},
+    {"rebalancing": AUTO},
+    {"rebalancing": {"mode": "Off"}},
+)
+
+
+@dataclass
+class Compared:
+    """Decides each world of a pass with the memory of all passes before, and with an empty one."""
+
+    worlds: int = 0
+    decided: set[str] = field(default_factory=set)
+
+    def decide(self, world: World, memory: Memory, course: Course | None = None, **tools: Any) -> Outcomes:
+        """Both ways give the same."""
+        without = decide(world, memory.without_answers(), **tools)
+        found = decide(world, memory, course, **tools)
+        for warm, cold in zip(found.each, without.each, strict=True):
+            assert _said(warm) == _said(cold)
+        assert found.left.left.ledger == without.left.left.ledger
+        self.worlds += 1
+        self.decided |= {type(each.turn.decision).__name__ for each in found.each if each.turn is not None}
+        return found
+
+
+def _said(outcome: Outcome) -> tuple[object, ...]:
+    turn = outcome.turn
+    words = None if turn is None else (turn.decision, turn.proposal, turn.acted, turn.standing, turn.hints)
+    return outcome, words
+
+
+@dataclass
+class Events:
+    """A course of events in a small cluster."""
+
+    there: LivePasses
+    cases: dict[str, Desired] = field(default_factory=dict)
+    generation: int = 1
+
+    def make(self, seconds: float) -> None:
+        self.there.now += LONGEST_SECONDS + seconds
+        self.cases = self.there.make()
+
+    def wish(self, name: str, wish: dict[str, Any]) -> None:
+        self.generation += 1
+        self.there.change(name, self.generation, **wish)
+
+    def carry_out(self) -> None:
+        self.there.carry_out([case for case in self.cases.values() if case.new_status is not None])
+
+    def load(self, name: str, usage: float) -> None:
+        case = self.cases.get(name)
+        decision = None if case is None else case.outcome.decision
+        if case is not None and decision is not None and decision.choice is not None:
+            self.there.load(case, usage)
+
+    def change(self, kind: Kind, index: int, change: Callable[[dict[str, Any]], object]) -> None:
+        bodies = self.there.store.all(kind)
+        if not bodies:
+            return
+        self.there.version += 1
+        body = _copied(bodies[index % len(bodies)])
+        body["metadata"]["resourceVersion"] = str(self.there.version)
+        change(body)
+        self.there.store.observe(kind, "MODIFIED", body)
+
+    def drop(self, name: str) -> None:
+        """Delete a deployment, and make another one of its name."""
+        for body in self.there.store.all(INFERENCE_DEPLOYMENTS):
+            if body["metadata"]["name"] == name:
+                self.there.version += 1
+                version = str(self.there.version)
+                head = {**body["metadata"], "uid": f"uid-{name}-{version}", "resourceVersion": version}
+                self.there.store.observe(INFERENCE_DEPLOYMENTS, "DELETED", body)
+                self.there.store.observe(
+                    INFERENCE_DEPLOYMENTS, "ADDED", {**body, "metadata": {**head, "generation": 1}, "status": {}}
+                )
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _copied(entry) for key, entry in value.items()}
+    return [_copied(entry) for entry in value] if isinstance(value, list) else value
+
+
+EVENTS = st.one_of(
+    st.tuples(st.just("wish"), st.sampled_from(NAMES), st.sampled_from(WISHES)),
+    st.tuples(st.just("load"), st.sampled_from(NAMES), st.sampled_from([0.0, 0.6, 1.0])),
+    st.tuples(st.just("carry_out")),
+    st.tuples(st.just("pod"), st.integers(0, 9), st.booleans()),
+    st.tuples(st.just("node"), st.integers(0, 2), st.booleans()),
+    st.tuples(st.just("drop"), st.sampled_from(NAMES)),
+)
+
+
+def _play(course: Events, event: tuple[Any, ...]) -> None:
+    match event:
+        case ("wish", name, wish):
+            course.wish(name, wish)
+        case ("load", name, usage):
+            course.load(name, usage)
+        case ("carry_out",):
+            course.carry_out()
+        case ("pod", index, ready):
+            course.change(PODS, index, lambda body: _set_ready(body, is_ready=ready))
+        case ("node", index, cordoned):
+            course.change(NODES, index, lambda body: body["spec"].update(unschedulable=cordoned))
+        case ("drop", name):
+            course.drop(name)
+        case _:
+            raise AssertionError(event)
+
+
+def _set_ready(body: dict[str, Any], *, is_ready: bool) -> None:
+    for condition in body["status"]["conditions"]:
+        if condition["type"] == "Ready":
+            condition["status"] = "True" if is_ready else "False"
+
+
+async def _begun(cache: Path) -> Events:
+    there = LivePasses.open(cache, {L4: 3, L40S: 2, H100: 2})
+    for index, name in enumerate(NAMES):
+        there.put(name, L4, L40S, H100, created=f"03:00:0{index}", namespace=f"team-{index % 2}")
+    there.make()
+    await look_up(there.passes)
+    course = Events(there)
+    for _ in range(2):
+        course.make(1.0)
+        course.carry_out()
+    return course
+
+
+@settings(max_examples=examples(40))
+@given(events=st.lists(st.tuples(EVENTS, st.sampled_from([0.0, 30.0, 700.0])), max_size=8))
+def test_a_decision_with_a_warm_memory_is_that_with_an_empty_one(events: list[tuple[tuple[Any, ...], float]]) -> None:
+    compared = Compared()
+
+    async def run() -> None:
+        with TemporaryDirectory() as cache, pytest.MonkeyPatch.context() as patch:
+            patch.setattr(passes_module, "decide", compared.decide)
+            course = await _begun(Path(cache))
+            for event, seconds in events:
+                _play(course, event)
+                course.make(seconds)
+            await course.there.passes.reader.models.close()
+
+    asyncio.run(run())
+    assert compared.worlds == len(events) + 3
