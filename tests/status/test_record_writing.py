@@ -290,7 +290,7 @@ def test_conditions_keep_their_time_while_their_status_stays() -> None:
 
 @pytest.mark.parametrize(
     "rendered",
-    [{"mood": "good"}, {"pools": [{"zone": "a"}]}, {"url": 5}, {"replicas": "3"}],
+    [{"mood": "good"}, {"readyReplicas": 3}, {"pools": [{"zone": "a"}]}, {"url": 5}, {"replicas": "3"}],
     ids=str,
 )
 def test_what_the_api_does_not_have_cannot_be_written(

@@ -20,7 +20,7 @@ def new_status(report: Report, record: Record, now: str) -> InferenceDeploymentS
         ValidationError: the report renders a field or a value that the API does not have.
     """
     since = {each.type: Since(each.status, each.last_transition_time) for each in record.status.conditions or ()}
-    rendered = InferenceDeploymentStatus(**render(report, since, now))
+    rendered = InferenceDeploymentStatus.model_validate(render(report, since, now), by_name=True, by_alias=False)
     changed = {name: getattr(rendered, name) for name in rendered.model_fields_set}
     kept = shown_parts(record, InferenceDeploymentStatus.model_fields.keys() - changed.keys())
     return InferenceDeploymentStatus.model_construct(**kept, **changed)
