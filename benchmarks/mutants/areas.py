@@ -64,6 +64,8 @@ _LAWS = tuple(
 )
 """What must be true of any cluster: of the placement, and of the loop around it."""
 
+_DECIDED = ("tests/status/test_record_properties.py", *_LAWS)
+
 AREAS = {
     "placement": Area(("placement",), ("tests/placement", "tests/stories"), late=_LAWS),
     "rebalance": Area(
@@ -77,10 +79,10 @@ AREAS = {
     "memory": Area(
         ("memory", "engines/vllm/memory"), ("tests/memory",), late=("tests/engines", "tests/laws/test_memory.py")
     ),
-    "decision": Area(("decision", "status"), ("tests/decision", "tests/app", "tests/render"), late=_LAWS),
+    "decision": Area(("decision", "status"), ("tests/decision", "tests/status", "tests/app"), late=_DECIDED),
     "loop": Area(
         ("app",),
-        ("tests/app", "tests/render"),
+        ("tests/app",),
         left_out=frozenset(
             {
                 "executor", "fleet_file", "health", "leadership", "lease_times", "model_book",
@@ -92,7 +94,7 @@ AREAS = {
                 f"tests/app/test_{name}.py"
                 for name in (
                     "executor", "health", "leadership", "model_book", "model_book_hub", "prices", "relist", "shell",
-                    "store", "record_properties", "workload_trust_properties",
+                    "store", "workload_trust_properties",
                 )
             ),
             *_LAWS,

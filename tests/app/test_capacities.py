@@ -18,8 +18,8 @@ from plimsoll.status.rendering import HIDDEN_CACHE
 from plimsoll.status.report import Report
 from plimsoll.status.writing import document_of, new_status
 from tests.app.test_rebalancing import NOW, pods_of
-from tests.app.test_record_reading import ENTRY
 from tests.render.workloads import decision
+from tests.status.test_record_reading import ENTRY
 from tests.support.planning import request
 from tests.support.pooling import bge_m3, qwen3_embedding
 

@@ -25,7 +25,7 @@ from plimsoll.status.workload_trust import (
     record_doubt,
     target_of,
 )
-from tests.app.test_record_reading import ENTRY
+from tests.status.test_record_reading import ENTRY
 from tests.support.bodies import POOL, Body, inference_deployment_body, pod_body, service_manifest, workload_body
 from tests.support.tables import every_case
 

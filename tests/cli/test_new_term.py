@@ -19,8 +19,9 @@ from plimsoll.engines.registry import ENGINES
 from plimsoll.engines.vllm.engine import VLLM
 from plimsoll.placement.explain import estimate_sentence
 from plimsoll.placement.pools import Decision
-from plimsoll.status.rendering import status
+from plimsoll.status.reading import Record
 from plimsoll.status.report import Report
+from plimsoll.status.writing import document_of, new_status
 from tests.cli.test_estimate import Ran, one
 from tests.render.workloads import decision
 from tests.support.planning import H100, LLAMA_8B, model
@@ -122,7 +123,7 @@ def test_the_metrics_contain_it(toys: Decision) -> None:
 def test_the_status_counts_it_as_overhead_and_names_it_in_words(plain: MemoryEstimate, toys: Decision) -> None:
     """The CRD's schema of ``status.estimate`` is closed: another field would be dropped by the API server."""
     report = Report("llama", 3, 1, namespace="ml", decision=toys, model=model(), engine_version="0.32.0")
-    document = status(report, {}, "2026-01-01T00:10:00Z")
+    document = document_of(new_status(report, Record(), "2026-01-01T00:10:00Z"))
     written = document["estimate"]
     assert written["overheadBytes"] == plain.overhead_bytes + SIZE
     fields = ("weightsBytes", "kvCacheBytes", "activationsBytes", "cudaGraphsBytes", "overheadBytes")

@@ -11,7 +11,7 @@ from plimsoll.api.v1alpha1 import EstimateStatus, InferenceDeploymentStatus
 from plimsoll.cli.plans.tables import print_details, print_estimate
 from plimsoll.domain.units import GIB
 from plimsoll.status.reading import read, whole_status
-from tests.app.test_record_reading import ESTIMATE, GOOD
+from tests.status.test_record_reading import ESTIMATE, GOOD
 
 FULL = {
     **ESTIMATE,

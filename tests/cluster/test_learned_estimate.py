@@ -18,7 +18,8 @@ from plimsoll.domain.observations import EngineKind, Observation, Seen, Witness
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
-from plimsoll.status.rendering import observation_entry
+from plimsoll.status.observations import observation_entry
+from plimsoll.status.writing import document_of
 from testbed.control_plane import ControlPlane
 from tests.support.installed import GROUP, LLAMA_8B, View, inference_deployment, namespace_of, on_gpu
 from tests.support.reviewing import plan, run_here
@@ -44,7 +45,7 @@ def write_observation(view: View, name: str, of: EngineKind, missing: int, relea
     view.apply(name, replicas=0)
     seen = Observation(of, Witness.METRICS, PREDICTED, PREDICTED - missing, 8192, 256)
     digest = digests_of(view.get(name)["spec"]).engine
-    entry = {key: value for key, value in observation_entry(Seen(seen, digest)).items() if value is not None}
+    entry = document_of(observation_entry(Seen(seen, digest)))
     path = f"{GROUP}/namespaces/{view.namespace}/inferencedeployments/{name}/status"
     status = {"observations": [entry if release is None else {**entry, "release": release}]}
     view.control_plane.client.merge_patch(path, {"status": status})

@@ -15,6 +15,7 @@ from plimsoll.domain.reasons import Reason
 from plimsoll.domain.units import GIB
 from plimsoll.placement.explain import rejection_sentence
 from plimsoll.status.rejected import rejected
+from plimsoll.status.writing import document_of
 from tests.placement.test_explain import REJECTIONS
 from tests.support.console_pages import chat
 from tests.support.planning import H100, L4, fleet, node, placed, request
@@ -31,7 +32,7 @@ FAILS = {Reason.OBSERVED_TOO_SMALL, Reason.START_FAILED, Reason.TOO_FEW_STATES}
 
 def status_with(*rejections: Rejection) -> tuple[InferenceDeploymentStatus, dict[str, Any]]:
     body = chat()
-    body["status"]["rejections"] = list(rejected(rejections))
+    body["status"]["rejections"] = [document_of(each) for each in rejected(rejections)]
     return InferenceDeploymentStatus.model_validate(body["status"]), body
 
 

@@ -42,9 +42,9 @@ from plimsoll.placement.remedies import room_seen
 from plimsoll.placement.too_small import too_small
 from plimsoll.render.inputs import inputs_digest
 from plimsoll.render.names import POOL_ANNOTATION
+from plimsoll.status.places import split_of
 from plimsoll.status.reading import read
 from plimsoll.status.report import Report
-from plimsoll.status.values import split_of
 from plimsoll.status.workload_trust import record_doubt, target_of
 from plimsoll.status.writing import document_of, new_status
 from tests.render.workloads import chosen_pool, container, options, rendered

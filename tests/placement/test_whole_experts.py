@@ -15,9 +15,9 @@ from plimsoll.domain.serving import Overrides, Request
 from plimsoll.placement.candidates import splits_for
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision, Pool, Tenant
+from plimsoll.status.places import split_of
 from plimsoll.status.reading import read
 from plimsoll.status.report import Report
-from plimsoll.status.values import split_of
 from plimsoll.status.workload_trust import target_of
 from plimsoll.status.writing import document_of, new_status
 from tests.render.workloads import container, options, rendered

@@ -8,8 +8,8 @@ from plimsoll.decision.surroundings import Surroundings, is_updating
 from plimsoll.domain.serving import ObservedCapacity, Request
 from plimsoll.placement.pools import Pool
 from plimsoll.rebalance.signals.reading import Reading
+from plimsoll.status.places import split_of
 from plimsoll.status.reading import Record
-from plimsoll.status.values import split_of
 
 ENOUGH_SAMPLES = 2
 """Samples after which an engine that has named no size will not name one: it reports it from its start."""

@@ -16,10 +16,9 @@ from plimsoll.placement.failed_moves import remembered as remembered_failures
 from plimsoll.placement.move_clock import MoveClock, continued, seconds_for_move
 from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState
 from plimsoll.placement.rehoming import remembered as remembered_places
-from plimsoll.status.decisions import DecisionNote
+from plimsoll.status.decisions import DecisionNote, decision_of
 from plimsoll.status.decisions import remembered as remembered_decisions
 from plimsoll.status.report import Report
-from plimsoll.status.values import decision_of
 
 
 def report_of(outcome: Outcome, now: float) -> Report:

@@ -20,7 +20,7 @@ from plimsoll.domain.times import from_rfc3339
 from plimsoll.facts.cluster.pod_reading import PodFacts
 from plimsoll.facts.cluster.scheduler_words import Obstacle, chief_obstacle, may_go_elsewhere, obstacle_words
 from plimsoll.placement.pools import Pool, PoolState
-from plimsoll.status.doubts import MOST_REPLICAS
+from plimsoll.status.places import MOST_REPLICAS
 from plimsoll.status.reading import Body, Record, record_of
 from plimsoll.status.report import PoolView
 from plimsoll.status.workload_trust import drain_of, target_of

@@ -37,9 +37,9 @@ from plimsoll.rebalance.state.policy import Mode, RebalancePolicy
 from plimsoll.rebalance.state.situation import DeclaredNeed, PlacementState, Situation
 from plimsoll.rebalance.why import sentence
 from plimsoll.render.proposal_words import proposal_sentence
+from plimsoll.status.loop import answered_of
 from plimsoll.status.reading import Record
 from plimsoll.status.report import RebalancingReport
-from plimsoll.status.values import answered_of
 
 UNBOUNDED_REPLICAS = 1000
 """The upper limit if the user gives none, which only Recommend mode and an external scaler allow."""

@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 
 def to_rfc3339(posix_seconds: float) -> str:
     """Convert POSIX seconds to ``2026-01-02T03:04:05Z``."""
-    return datetime.fromtimestamp(int(posix_seconds), tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.fromtimestamp(int(posix_seconds), tz=UTC).isoformat().replace("+00:00", "Z")
 
 
 def from_rfc3339(text: str) -> float | None:
     """Convert back to POSIX seconds; None where the text is not a time."""
     try:
-        return datetime.fromisoformat(text).timestamp()
+        return datetime.fromisoformat(text).astimezone(UTC).timestamp()
     except (OverflowError, ValueError):
         return None

@@ -75,8 +75,8 @@ def _condition(kind: Kind, verdict: Verdict, before: Since | None, generation: i
     return {
         "type": kind.value,
         "status": verdict.status,
-        "observedGeneration": generation,
-        "lastTransitionTime": before.at if before is not None and before.status == verdict.status else now,
+        "observed_generation": generation,
+        "last_transition_time": before.at if before is not None and before.status == verdict.status else now,
         "reason": str(verdict.reason),
         "message": verdict.message,
     }

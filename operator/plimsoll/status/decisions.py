@@ -6,9 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 
+from plimsoll.api.bounds import MOST_CONCURRENCY
+from plimsoll.api.v1alpha1.status import DecisionStatus, SizeOptionStatus, SizeStatus
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.placement.explain import place_words
 from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState
+from plimsoll.placement.sizes import Size
+from plimsoll.status.forms import Form, entries, listed, number, unless
+from plimsoll.status.places import MOST_REPLICAS
 
 MOST_DECISIONS = 10
 """The most decisions that a status keeps: a few hundred bytes each, so that thousands of objects stay readable."""
@@ -42,6 +47,28 @@ class DecisionNote:
     replaced: str = ""
     solver: str = ""
     gap_permille: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenSize:
+    """The size that was chosen for the spec with the digest ``spec``, and the sizes that were compared."""
+
+    replicas: int
+    concurrency: int
+    spec: str
+    options: tuple[Size, ...] = ()
+
+
+DECISION = Form(DecisionNote, DecisionStatus, replaced=unless("replaced", ""), solver=unless("solver", ""))
+decision_of = DECISION.read
+
+SIZE = Form(
+    ChosenSize,
+    SizeStatus,
+    replicas=number("replicas", 1, MOST_REPLICAS),
+    concurrency=number("concurrency", 1, MOST_CONCURRENCY),
+    options=entries("options", Form(Size, SizeOptionStatus, places=listed("places"), missing=unless("missing", 0))),
+)
 
 
 def remembered(

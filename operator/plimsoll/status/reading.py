@@ -6,34 +6,17 @@ need no further check. Fields that a later release added are ignored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from types import NoneType
+from typing import Any, get_args, get_origin
 
 from pydantic import ValidationError
 
-from plimsoll.api.v1alpha1.base import LARGEST_BOUND, ApiModel
+from plimsoll import __version__
 from plimsoll.api.v1alpha1.status import (
     Condition,
-    DecisionStatus,
-    EstimateStatus,
-    FailedMoveStatus,
-    ImagePlatformsStatus,
     InferenceDeploymentStatus,
-    ModelStatus,
-    MoveStatus,
-    ObservationStatus,
-    PlacementStatus,
-    PoolStatus,
-    ProposalStatus,
-    RebalancingStatus,
-    RehomingStatus,
-    RejectionStatus,
-    RemedyStatus,
-    RetuneStatus,
-    SizeStatus,
-    SuggestionStatus,
-    TooSmallStatus,
 )
 from plimsoll.domain.observations import Seen
 from plimsoll.placement.failed_moves import FailedMove
@@ -41,25 +24,19 @@ from plimsoll.placement.move_clock import MoveClock
 from plimsoll.placement.pools import Pool
 from plimsoll.placement.rehoming import Rehoming
 from plimsoll.placement.retune_clock import RetuneClock
-from plimsoll.rebalance.state.history import ChangeHistory
+from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
 from plimsoll.rebalance.state.memory import Learned
-from plimsoll.status.doubts import doubt
-from plimsoll.status.values import (
-    failed_of,
-    history_of,
-    learned_of,
-    move_of,
-    pool_of,
-    rehoming_of,
-    retune_of,
-    seen_of,
-)
+from plimsoll.status.decisions import SIZE
+from plimsoll.status.forms import BEYOND, Form, Unusable, is_beyond
+from plimsoll.status.loop import REBALANCING
+from plimsoll.status.moves import FAILED_MOVE, MOVE, RETUNE
+from plimsoll.status.observations import SEEN
+from plimsoll.status.places import POOL, REHOMING, TOO_SMALL
 
 RECORD = "plimsoll.dev/record"
 """The key under which the store keeps the record, next to the status itself. It is never written anywhere."""
 
 Body = Mapping[str, Any]
-Entry = TypeVar("Entry", bound=ApiModel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,31 +88,41 @@ def read(raw: Any) -> Record:
         return Record()
     if not isinstance(raw, Mapping):
         return Record(complaints=("status is ignored: it is no mapping",))
-    reader = _Reader(raw, [])
-    parts = {name: read_part(reader) for name, read_part in _PARTS.items()}
-    placement: PlacementStatus | None = parts["placement"]
-    failed = tuple(each for entry in parts["failed_moves"] if (each := failed_of(entry)) is not None)
+    complaints: list[str] = []
+    parts = {name: part.read(raw, complaints) for name, part in _PARTS.items()}
+    values = {name: value for name, (_, value) in parts.items()}
+    loop, placement, failed = values["rebalancing"], parts["placement"][0], values["failed_moves"]
     return Record(
         raw,
-        InferenceDeploymentStatus.model_construct(**{name: parts[name] for name in _DECIDED_FROM}),
-        pools=tuple(map(pool_of, parts["pools"])),
-        rehomings=tuple(place for entry in parts["rehomings"] if (place := rehoming_of(entry)) is not None),
-        observations=tuple(seen for entry in parts["observations"] if (seen := seen_of(entry)) is not None),
-        move=move_of(parts["move"]),
-        retune=retune_of(parts["retune"]),
-        failed_moves=failed,
-        history=history_of(parts["rebalancing"], failed),
-        learned=learned_of(parts["rebalancing"]),
+        InferenceDeploymentStatus.model_construct(**{name: parts[name][0] for name in _DECIDED_FROM}),
+        **{name: values[name] for name in ("pools", "rehomings", "move", "retune", "failed_moves", "observations")},
+        history=_history(() if loop is None else loop.changes, failed),
+        learned=None if loop is None else loop.learned,
         max_sequences=None if placement is None else placement.engine.max_num_seqs,
-        complaints=tuple(reader.complaints),
-        lost_pools=isinstance(raw.get("pools"), list) and len(parts["pools"]) < len(raw["pools"]),
+        complaints=tuple(complaints),
+        lost_pools=isinstance(raw.get("pools"), list) and len(values["pools"]) < len(raw["pools"]),
     )
 
 
+def _history(changes: tuple[Mark, ...], failed: Iterable[FailedMove]) -> ChangeHistory:
+    """The past changes of the live loop.
+
+    A move is taken back also where the live loop has no turn. Such a change is added if it is newer than all others.
+    """
+    newest = max((mark.at for mark in changes), default=0.0)
+    taken_back = [Mark(each.at, ChangeKind.ROLL_BACK, each.delay.reason) for each in failed if each.at > newest]
+    return ChangeHistory((*changes, *sorted(taken_back, key=lambda mark: mark.at)))
+
+
 def shown_parts(record: Record, names: Iterable[str] = tuple(InferenceDeploymentStatus.model_fields)) -> dict[str, Any]:
-    """Return the usable parts of the status with these names (of the model's fields), read anew."""
-    reader = _Reader(record.raw, [])
-    return {name: _PARTS[name](reader) for name in names}
+    """Return the usable parts of the status with these names (of the model's fields).
+
+    Those that no decision is made from are read anew.
+    """
+    return {
+        name: getattr(record.status, name) if name in _DECIDED_FROM else _PARTS[name].read(record.raw, [])[0]
+        for name in names
+    }
 
 
 def whole_status(record: Record) -> InferenceDeploymentStatus:
@@ -143,95 +130,85 @@ def whole_status(record: Record) -> InferenceDeploymentStatus:
     return InferenceDeploymentStatus.model_construct(**shown_parts(record))
 
 
-@dataclass(frozen=True, slots=True)
-class _Reader:
-    """Reads one part after the other. Numbers and texts are shown, not used to decide: a wrong one is just left out."""
-
-    raw: Body
-    complaints: list[str]
-
-    def number(self, name: str) -> int | None:
-        value = self.raw.get(name)
-        return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-    def text(self, name: str) -> str | None:
-        value = self.raw.get(name)
-        return value if isinstance(value, str) else None
-
-    def part(self, name: str, model: type[Entry]) -> Entry | None:
-        if self.raw.get(name) is None:
-            return None
-        read = _read(self.raw[name], model)
-        if isinstance(read, str):
-            self.complaints.append(f"status.{name} is ignored: {read}")
-            return None
-        return read
-
-    def entries(self, name: str, model: type[Entry]) -> list[Entry]:
-        raw = self.raw.get(name)
-        if raw is not None and not isinstance(raw, list):
-            self.complaints.append(f"status.{name} is ignored: it is no list")
-            return []
-        kept: list[Entry] = []
-        for index, entry in enumerate(raw or ()):
-            read = _read(entry, model)
-            if not isinstance(read, str) and isinstance(read, PoolStatus) and _is_taken(read, kept):
-                read = "another entry has the same name"
-            if isinstance(read, str):
-                self.complaints.append(f"status.{name}[{index}] is ignored: {read}")
-            else:
-                kept.append(read)
-        return kept
-
-
-def _is_taken(pool: PoolStatus, kept: Iterable[ApiModel]) -> bool:
-    return any(isinstance(each, PoolStatus) and each.name == pool.name for each in kept)
-
-
-def _read(entry: Any, model: type[Entry]) -> Entry | str:
-    """The entry, or the reason why it is unusable; fields that a later release may have added are ignored."""
-    if not isinstance(entry, Mapping):
-        return "it is no mapping"
-    try:
-        read = model.model_validate(entry, strict=True, extra="ignore", by_alias=True, by_name=False)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        return f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
-    numbers = (value for value in vars(read).values() if isinstance(value, int))
-    if any(abs(number) > LARGEST_BOUND for number in numbers):
-        return f"a number is beyond {LARGEST_BOUND}"
-    return doubt(read) or read
-
-
-_PARTS: Mapping[str, Callable[[_Reader], Any]] = {
-    "conditions": lambda reader: reader.entries("conditions", Condition),
-    "observed_generation": lambda reader: reader.number("observedGeneration"),
-    "replicas": lambda reader: reader.number("replicas"),
-    "ready_replicas": lambda reader: reader.number("readyReplicas"),
-    "replicas_summary": lambda reader: reader.text("replicasSummary"),
-    "selector": lambda reader: reader.text("selector"),
-    "url": lambda reader: reader.text("url"),
-    "model": lambda reader: reader.part("model", ModelStatus),
-    "estimate": lambda reader: reader.part("estimate", EstimateStatus),
-    "placement": lambda reader: reader.part("placement", PlacementStatus),
-    "image_platforms": lambda reader: reader.part("imagePlatforms", ImagePlatformsStatus),
-    "size": lambda reader: reader.part("size", SizeStatus),
-    "pools": lambda reader: reader.entries("pools", PoolStatus),
-    "rejections": lambda reader: reader.entries("rejections", RejectionStatus),
-    "rejections_omitted": lambda reader: reader.number("rejectionsOmitted"),
-    "remedies": lambda reader: reader.entries("remedies", RemedyStatus),
-    "suggestions": lambda reader: reader.entries("suggestions", SuggestionStatus),
-    "too_small": lambda reader: reader.entries("tooSmall", TooSmallStatus),
-    "observations": lambda reader: reader.entries("observations", ObservationStatus),
-    "rehomings": lambda reader: reader.entries("rehomings", RehomingStatus),
-    "move": lambda reader: reader.part("move", MoveStatus),
-    "retune": lambda reader: reader.part("retune", RetuneStatus),
-    "failed_moves": lambda reader: reader.entries("failedMoves", FailedMoveStatus),
-    "proposals": lambda reader: reader.entries("proposals", ProposalStatus),
-    "decisions": lambda reader: reader.entries("decisions", DecisionStatus),
-    "rebalancing": lambda reader: reader.part("rebalancing", RebalancingStatus),
+_FORMS: Mapping[str, Form[Any]] = {
+    "size": SIZE,
+    "pools": POOL,
+    "too_small": TOO_SMALL,
+    "observations": SEEN,
+    "rehomings": REHOMING,
+    "move": MOVE,
+    "retune": RETUNE,
+    "failed_moves": FAILED_MOVE,
+    "rebalancing": REBALANCING,
 }
-"""How each field of the status is read, in the order of the complaints."""
+"""The parts that values are made of. All others are shown as they are. An observation of another release is shown only:
+that release predicted with another memory law."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A field of the status: its name in JSON, its type or that of its entries, and what makes values of them."""
+
+    name: str
+    kind: type[Any]
+    is_list: bool
+    form: Form[Any] | None
+
+    def read(self, status: Body, complaints: list[str]) -> tuple[Any, Any]:
+        """The field as it is shown, and the value or the values that decisions are made from.
+
+        Numbers and texts are shown, not used to decide: a wrong one is just left out.
+        """
+        raw = status.get(self.name)
+        if self.kind in (int, str):
+            return (raw if type(raw) is self.kind else None), None
+        if self.is_list and raw is not None and not isinstance(raw, list):
+            complaints.append(f"status.{self.name} is ignored: it is no list")
+            raw = None
+        if raw is None:
+            return ([], ()) if self.is_list else (None, None)
+        found: list[tuple[Any, Any]] = []
+        for index, each in enumerate(raw if self.is_list else (raw,)):
+            try:
+                found.append(self._entry(each, found))
+            except Unusable as error:
+                place = f"{self.name}[{index}]" if self.is_list else self.name
+                complaints.append(f"status.{place} is ignored: {error}")
+        if not self.is_list:
+            return found[0] if found else (None, None)
+        return [entry for entry, _ in found], tuple(value for _, value in found if value is not None)
+
+    def _entry(self, raw: Any, earlier: Iterable[tuple[Any, Any]]) -> tuple[Any, Any]:
+        """An entry after ``earlier`` ones, and its value. Fields that a later release may have added are ignored.
+
+        Raises:
+            Unusable: the reason why it is unusable.
+        """
+        if not isinstance(raw, Mapping):
+            raise Unusable("it is no mapping")
+        try:
+            entry = self.kind.model_validate(raw, strict=True, extra="ignore", by_alias=True, by_name=False)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            raise Unusable(f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}") from error
+        if is_beyond(entry):
+            raise Unusable(BEYOND)
+        is_foreign = self.form is SEEN and entry.release != __version__
+        value = None if self.form is None or is_foreign else self.form.read(entry)
+        if self.form is POOL and any(entry.name == other.name for other, _ in earlier):
+            raise Unusable("another entry has the same name")
+        return entry, value
+
+
+def _part(name: str) -> _Part:
+    described = InferenceDeploymentStatus.model_fields[name]
+    (kind,) = (each for each in get_args(described.annotation) if each is not NoneType)
+    is_list = get_origin(kind) is list
+    return _Part(described.alias or name, get_args(kind)[0] if is_list else kind, is_list, _FORMS.get(name))
+
+
+_PARTS: Mapping[str, _Part] = {name: _part(name) for name in InferenceDeploymentStatus.model_fields}
+"""The fields of the status in the order of the complaints."""
 
 _DECIDED_FROM = (
     "conditions",

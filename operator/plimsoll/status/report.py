@@ -173,4 +173,4 @@ class Report:
 
     def view(self, pool: str) -> PoolView:
         """The pods of one pool; an empty view if none exist yet."""
-        return next((view for view in self.pools if view.name == pool), PoolView(pool))
+        return next((view for view in self.pools if view.name == pool), None) or PoolView(pool)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from plimsoll.api.v1alpha1.status import InferenceDeploymentStatus
@@ -24,82 +25,60 @@ _WORDS = ("proposal", "proposalId", "lastChange", "rejected", "carriedOut", "hin
 
 def without_messages(status: Body) -> dict[str, Any]:
     """Return a status without the messages of conditions and of failed moves: they may quote logs."""
-    kept = {name: value for name, value in status.items() if name in _FIELDS}
-    if isinstance(status.get("conditions"), list):
-        kept["conditions"] = [
-            {**{name: each[name] for name in _CONDITION if name in each}, "message": ""}
-            for each in status["conditions"]
-        ]
-    if isinstance(status.get("failedMoves"), list):
-        kept["failedMoves"] = [_without(each, "message") for each in status["failedMoves"] if isinstance(each, Mapping)]
-    return kept
+    kept = _only(status, *_FIELDS)
+    kept = _changed(kept, ("conditions",), lambda each: {**_only(each, *_CONDITION), "message": ""})
+    return _changed(kept, ("failedMoves",), lambda each: _without(each, "message"))
 
 
 def without_sentences(status: Body) -> dict[str, Any]:
     """Return a status without any text that may name an object."""
-    found = _without(status, *_SENTENCES)
-    if isinstance(status.get("placement"), Mapping):
-        found["placement"] = _without(status["placement"], "warnings")
-    if isinstance(status.get("rebalancing"), Mapping):
-        found["rebalancing"] = {**_without(status["rebalancing"], *_WORDS), "message": ""}
-    return found
+    found = _changed(_without(status, *_SENTENCES), ("placement",), lambda part: _without(part, "warnings"))
+    return _changed(found, ("rebalancing",), lambda part: {**_without(part, *_WORDS), "message": ""})
 
 
 def with_other_image(status: Body, image: str) -> dict[str, Any]:
     """Return a status with another name of the image, and without the answer of its registry."""
-    noted = status.get("imagePlatforms")
-    found = {**_without(noted, "unread"), "reference": image} if isinstance(noted, Mapping) else None
-    return dict(status) if found is None else {**status, "imagePlatforms": found}
+    return _changed(status, ("imagePlatforms",), lambda part: {**_without(part, "unread"), "reference": image})
 
 
 def with_other_nodes(status: Body, name: Callable[[str], str]) -> dict[str, Any]:
     """Return a status with other names of nodes."""
-    found = dict(status)
-    if isinstance(status.get("placement"), Mapping):
-        found["placement"] = _avoiding(status["placement"], name)
-    if isinstance(status.get("pools"), list):
-        found["pools"] = [_avoiding(each, name) for each in status["pools"]]
-    if isinstance(status.get("rehomings"), list):
-        found["rehomings"] = [
-            {**each, "node": name(str(each["node"]))} if isinstance(each, Mapping) and each.get("node") else each
-            for each in status["rehomings"]
-        ]
-    return found
 
+    def renamed(part: Body) -> dict[str, Any]:
+        nodes, node = part.get("avoidedNodes"), part.get("node")
+        avoided = {"avoidedNodes": sorted(name(str(each)) for each in nodes)} if isinstance(nodes, list) else {}
+        return {**part, **avoided, **({"node": name(str(node))} if node else {})}
 
-def _avoiding(entry: Any, name: Callable[[str], str]) -> Any:
-    if not isinstance(entry, Mapping) or not isinstance(entry.get("avoidedNodes"), list):
-        return entry
-    return {**entry, "avoidedNodes": sorted(name(str(each)) for each in entry["avoidedNodes"])}
+    return _changed(status, ("placement", "pools", "rehomings"), renamed)
 
 
 def with_other_digests(status: Body, spec: Digest, size: Digest, start: Digest) -> dict[str, Any]:
-    """Return a status with other digests of the spec, and of the parts of it on which size and start depend."""
+    """Return a status with other digests of the spec, and of the parts of it on which size and start depend.
+
+    The digests of what templates were made from are left out of a change of settings, because they hold the spec.
+    """
+
+    def with_other(digest: Digest, part: Body) -> dict[str, Any]:
+        return {**part, "spec": digest(part["spec"])} if part.get("spec") is not None else dict(part)
+
+    found = _changed(status, ("pools", "tooSmall", "observations", "retune"), partial(with_other, spec))
+    found = _changed(found, ("failedMoves", "move"), partial(with_other, start))
+    found = _changed(found, ("size",), partial(with_other, size))
+    return _changed(found, ("retune",), lambda part: _changed(part, ("pools",), lambda each: _without(each, "inputs")))
+
+
+def _changed(status: Body, names: Iterable[str], change: Callable[[Body], dict[str, Any]]) -> dict[str, Any]:
+    """Return a status with a change of these parts, or of all entries of these lists. What is neither is left out."""
     found = dict(status)
-    for name in ("pools", "tooSmall", "observations"):
-        if isinstance(status.get(name), list):
-            found[name] = [_with_digest(each, spec) for each in status[name]]
-    if isinstance(status.get("failedMoves"), list):
-        found["failedMoves"] = [_with_digest(each, start) for each in status["failedMoves"]]
-    if isinstance(status.get("move"), Mapping):
-        found["move"] = _with_digest(status["move"], start)
-    if isinstance(status.get("retune"), Mapping):
-        found["retune"] = _with_digest(_without_inputs(status["retune"]), spec)
-    if isinstance(status.get("size"), Mapping):
-        found["size"] = _with_digest(status["size"], size)
+    for name in (each for each in names if each in status):
+        part = status[name]
+        several = [change(each) for each in part if isinstance(each, Mapping)] if isinstance(part, list) else None
+        found[name] = change(part) if isinstance(part, Mapping) else several
     return found
 
 
-def _with_digest(entry: Any, digest: Digest) -> Any:
-    is_given = isinstance(entry, Mapping) and entry.get("spec") is not None
-    return {**entry, "spec": digest(entry["spec"])} if is_given else entry
-
-
-def _without_inputs(retune: Body) -> dict[str, Any]:
-    """Return a change of settings without the digests of what templates were made from, which hold the spec."""
-    pools = retune.get("pools")
-    known = [_without(each, "inputs") for each in pools if isinstance(each, Mapping)] if isinstance(pools, list) else []
-    return {**retune, "pools": known}
+def _only(body: Body, *fields: str) -> dict[str, Any]:
+    return {name: value for name, value in body.items() if name in fields}
 
 
 def _without(body: Body, *fields: str) -> dict[str, Any]:

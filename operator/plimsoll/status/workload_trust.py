@@ -18,9 +18,8 @@ from plimsoll.render.names import (
     POOL_LABEL,
     workload_name,
 )
-from plimsoll.status.doubts import drain_doubt, place_doubt, split_doubt
+from plimsoll.status.places import drain_doubt, place_doubt, split_doubt, target_from
 from plimsoll.status.reading import Body
-from plimsoll.status.values import target_from
 
 _DEPLOYMENT = "Deployment"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from plimsoll.api.v1alpha1.status import InferenceDeploymentStatus
+from plimsoll.api.v1alpha1.status import InferenceDeploymentStatus, StatusModel
 from plimsoll.status.conditions import Since
 from plimsoll.status.reading import Record, shown_parts
 from plimsoll.status.rendering import status as render
@@ -20,15 +20,14 @@ def new_status(report: Report, record: Record, now: str) -> InferenceDeploymentS
         ValidationError: the report renders a field or a value that the API does not have.
     """
     since = {each.type: Since(each.status, each.last_transition_time) for each in record.status.conditions or ()}
-    document = render(report, since, now)
-    rendered = InferenceDeploymentStatus.model_validate(document, strict=True, by_alias=True, by_name=False)
+    rendered = InferenceDeploymentStatus.model_validate(render(report, since, now), by_name=True, by_alias=False)
     changed = {name: getattr(rendered, name) for name in rendered.model_fields_set}
     kept = shown_parts(record, InferenceDeploymentStatus.model_fields.keys() - changed.keys())
     return InferenceDeploymentStatus.model_construct(**kept, **changed)
 
 
-def document_of(status: InferenceDeploymentStatus) -> dict[str, Any]:
-    """The status as it is sent, without None and without empty lists: an absent field means the same.
+def document_of(status: StatusModel) -> dict[str, Any]:
+    """A status, or a part of one, as it is sent, without None and without empty lists: an absent field means the same.
 
     A list that its model requires is sent, although it is empty: without it the whole entry could not be read again.
     """

@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from plimsoll.api.v1alpha1.base import ApiModel, Bytes64
 
+Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+Digest = Annotated[str, Field(max_length=64)]
+PoolName = Annotated[str, Field(max_length=128)]
 
-class Condition(ApiModel):
+
+def optional(description: str, **more: Any) -> Any:
+    """A field that is left out where there is nothing to say."""
+    return Field(default=None, description=description, **more)
+
+
+def several(most: int, description: str) -> Any:
+    """A list that is left out where it is empty, and that is replaced as a whole."""
+    return optional(description, max_length=most, json_schema_extra={"x-kubernetes-list-type": "atomic"})
+
+
+class StatusModel(ApiModel, strict=True):
+    """A part of the status. No value is converted: what another type was meant by, nobody knows."""
+
+
+class Condition(StatusModel):
     """One condition, as Kubernetes' ``metav1.Condition``."""
 
     type: Annotated[str, Field(max_length=316)] = Field(description="Type of the condition, in CamelCase.")
     status: Annotated[str, Field(pattern=r"^(True|False|Unknown)$")] = Field(description="True, False or Unknown.")
-    observed_generation: int | None = Field(
-        default=None, ge=0, description="Generation of the spec that the condition is about."
-    )
-    last_transition_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})] = Field(
-        description="Time of the last change of the status."
-    )
+    observed_generation: int | None = optional("Generation of the spec that the condition is about.", ge=0)
+    last_transition_time: Time = Field(description="Time of the last change of the status.")
     reason: Annotated[str, Field(min_length=1, max_length=1024)] = Field(
         description="Reason, as one CamelCase word for programs."
     )
@@ -31,60 +45,51 @@ ENGINES = (
 )
 
 
-class ModelStatus(ApiModel):
+class ModelStatus(StatusModel):
     """Facts of the model."""
 
     architecture: str = Field(description="Architecture class of the configuration.")
     source: str = Field(description="Catalog, Hub or Inline.")
-    parameters: int | None = Field(
-        default=None, description="Number of parameters, if the checkpoint's metadata has it."
-    )
+    parameters: int | None = optional("Number of parameters, if the checkpoint's metadata has it.")
     precision: str = Field(description="Weight precision in use.")
     kv_precision: str = Field(description="KV-cache precision in use.")
 
 
-class EstimateStatus(ApiModel):
+class EstimateStatus(StatusModel):
     """VRAM of one GPU of one replica, term by term, in bytes."""
 
     gpu_type: str = Field(description="GPU type that the estimate is for.")
     tensor_parallel: int = Field(description="Tensor-parallel degree that the estimate is for.")
-    pipeline_parallel: int | None = Field(
-        default=None,
-        description="Pipeline stages, if there are several. The estimate is of the stage with the least room.",
+    pipeline_parallel: int | None = optional(
+        "Pipeline stages, if there are several. The estimate is of the stage with the least room."
     )
-    expert_parallel: bool | None = Field(default=None, description="Whole experts on each rank, if so.")
-    data_parallel: int | None = Field(default=None, description=ENGINES)
-    fit: Annotated[str, Field(pattern=r"^(Sure|Probable|No)$")] | None = Field(
-        default=None,
-        description="Sure: fits at the upper edge of the error band. Probable: inside the band, or with doubts.",
+    expert_parallel: bool | None = optional("Whole experts on each rank, if so.")
+    data_parallel: int | None = optional(ENGINES)
+    fit: Annotated[str, Field(pattern=r"^(Sure|Probable|No)$")] | None = optional(
+        "Sure: fits at the upper edge of the error band. Probable: inside the band, or with doubts."
     )
-    doubts: list[str] | None = Field(
-        default=None,
+    doubts: list[str] | None = optional(
+        "Why the fit is not called sure, however much room there is, e.g. GenericReading or NewerRelease.",
         max_length=16,
-        description="Why the fit is not called sure, however much room there is, e.g. GenericReading or NewerRelease.",
     )
     weights_bytes: Bytes64 = Field(description="Weights of one rank.")
     kv_cache_bytes: Bytes64 = Field(description="KV cache needed by the declared load.")
     activations_bytes: Bytes64 = Field(description="Peak of activations and sampler.")
     cuda_graphs_bytes: Bytes64 = Field(description="CUDA graphs.")
     overhead_bytes: Bytes64 = Field(description="Memory outside PyTorch and inside the engine's budget.")
-    adapters_bytes: Bytes64 | None = Field(default=None, description="LoRA slots.")
-    learned_bytes: int | None = Field(
-        default=None,
-        description="Correction learned from engines of the same kind; negative if they use less than all terms.",
+    adapters_bytes: Bytes64 | None = optional("LoRA slots.")
+    learned_bytes: int | None = optional(
+        "Correction learned from engines of the same kind; negative if they use less than all terms."
     )
-    learned_from: str | None = Field(
-        default=None,
-        description="Whose engines taught it: this deployment's, others' of its namespace, or how many namespaces'.",
+    learned_from: str | None = optional(
+        "Whose engines taught it: this deployment's, others' of its namespace, or how many namespaces'."
     )
-    host_bytes: Bytes64 | None = Field(default=None, description="Weights in host memory, read in every step.")
+    host_bytes: Bytes64 | None = optional("Weights in host memory, read in every step.")
     margin_bytes: Bytes64 = Field(description="Upper half of the error band: the need may be higher by this much.")
-    slack_bytes: Bytes64 | None = Field(
-        default=None, description="Lower half of the error band: the need may be lower by this much."
-    )
-    expected_bytes: Bytes64 | None = Field(default=None, description="Sum of the terms without the margin.")
+    slack_bytes: Bytes64 | None = optional("Lower half of the error band: the need may be lower by this much.")
+    expected_bytes: Bytes64 | None = optional("Sum of the terms without the margin.")
     computed_bytes: Bytes64 = Field(description="Sum of the terms with the margin. If this fits, the fit is sure.")
-    override_bytes: Bytes64 | None = Field(default=None, description="The admin's figure that replaces the sum.")
+    override_bytes: Bytes64 | None = optional("The admin's figure that replaces the sum.")
     budget_bytes: Bytes64 = Field(description="Memory that the engine may use: usable memory times utilization.")
     usable_bytes: Bytes64 = Field(description="The GPU's memory as the engine sees it.")
     outside_bytes: Bytes64 = Field(description="CUDA context and communication buffers, outside the budget.")
@@ -95,12 +100,12 @@ class EstimateStatus(ApiModel):
     kv_capacity_tokens: Bytes64 = Field(
         description="Tokens that fit into the whole budget, on all engines of a replica."
     )
-    kv_capacity_low_tokens: Bytes64 | None = Field(default=None, description="The same at the band's upper edge.")
-    kv_capacity_high_tokens: Bytes64 | None = Field(default=None, description="The same at the band's lower edge.")
+    kv_capacity_low_tokens: Bytes64 | None = optional("The same at the band's upper edge.")
+    kv_capacity_high_tokens: Bytes64 | None = optional("The same at the band's lower edge.")
     gib_per_gpu: str = Field(description="Need that the placement uses, in GiB, for the printer column.")
 
 
-class EngineSettingsStatus(ApiModel):
+class EngineSettingsStatus(StatusModel):
     """Engine flags decided with the placement."""
 
     max_model_len: int = Field(description="--max-model-len: longest request, in tokens.")
@@ -108,13 +113,13 @@ class EngineSettingsStatus(ApiModel):
     max_num_batched_tokens: int = Field(description="--max-num-batched-tokens: tokens per engine step.")
     gpu_memory_utilization_percent: int = Field(description="--gpu-memory-utilization, in percent.")
     dtype: str = Field(description="--dtype: type of weights and activations that are not quantized.")
-    quantization: str | None = Field(default=None, description="--quantization; empty where the checkpoint decides.")
+    quantization: str | None = optional("--quantization; empty where the checkpoint decides.")
     kv_cache_dtype: str = Field(description="--kv-cache-dtype: type of keys and values.")
     enforce_eager: bool = Field(description="--enforce-eager: no CUDA graphs.")
     version: str = Field(description="Release of the engine whose memory law was used.")
 
 
-class PerformanceStatus(ApiModel):
+class PerformanceStatus(StatusModel):
     """The speed of one replica at the declared load, by the performance model."""
 
     tpot_milliseconds: int = Field(description="Time between two tokens of an answer.")
@@ -122,14 +127,12 @@ class PerformanceStatus(ApiModel):
     tpot_high_milliseconds: int = Field(description="Upper edge of its error band.")
     ttft_milliseconds: int = Field(description="Median time to the first token, without waiting for a free slot.")
     output_tokens_per_second: int = Field(description="Tokens that one replica generates.")
-    usd_per_million_tokens: str | None = Field(
-        default=None, description="US dollars per million tokens, prompt and output, at full load."
-    )
+    usd_per_million_tokens: str | None = optional("US dollars per million tokens, prompt and output, at full load.")
     bound: str = Field(description="What takes most of the time: Memory, Compute, Communication or Host.")
     validated: bool = Field(description="Whether the model was tested against measurements on GPUs of this class.")
 
 
-class HostTermStatus(ApiModel):
+class HostTermStatus(StatusModel):
     """A part of the host memory of a pod."""
 
     name: str = Field(description="Name of the part, in camelCase.")
@@ -137,7 +140,7 @@ class HostTermStatus(ApiModel):
     detail: str = Field(description="How the bytes come about.")
 
 
-class HostStatus(ApiModel):
+class HostStatus(StatusModel):
     """Host memory and CPU of the pod of one replica."""
 
     cpu_millis: int = Field(description="CPU that the engine needs, in thousandths of a core.")
@@ -148,85 +151,71 @@ class HostStatus(ApiModel):
     terms: list[HostTermStatus] = Field(max_length=16, description="Parts of the memory.")
 
 
-class PlacementStatus(ApiModel):
+class PlacementStatus(StatusModel):
     """The decision."""
 
     gpu_type: str = Field(description="Chosen GPU type.")
     node_selector: dict[str, str] = Field(description="Label of the nodes of that type.")
-    node_labels: list[str] | None = Field(
-        default=None, description="All labels of these nodes as key=value, where they differ. One of them is enough."
+    node_labels: list[str] | None = optional(
+        "All labels of these nodes as key=value, where they differ. One of them is enough."
     )
-    capacity_type: str | None = Field(
-        default=None, description="OnDemand or Spot, if the pods run only on nodes of that capacity type."
-    )
-    avoided_nodes: list[str] | None = Field(
-        default=None, max_length=16, description="Nodes that the pods stay off, because they could not run there."
+    capacity_type: str | None = optional("OnDemand or Spot, if the pods run only on nodes of that capacity type.")
+    avoided_nodes: list[str] | None = optional(
+        "Nodes that the pods stay off, because they could not run there.", max_length=16
     )
     tensor_parallel: int = Field(description="GPUs that share one copy of the weights.")
     pipeline_parallel: int = Field(description="Pipeline stages of a replica.")
-    expert_parallel: bool | None = Field(default=None, description="Whole experts on each rank, if so.")
-    data_parallel: int | None = Field(default=None, description=ENGINES)
+    expert_parallel: bool | None = optional("Whole experts on each rank, if so.")
+    data_parallel: int | None = optional(ENGINES)
     gpus_per_replica: int = Field(description="GPUs of one replica.")
-    hourly_price_per_replica: str | None = Field(
-        default=None, description="US dollars per hour of one replica, if the price is known."
+    hourly_price_per_replica: str | None = optional("US dollars per hour of one replica, if the price is known.")
+    hourly_price: str | None = optional("US dollars per hour of all replicas.")
+    price_source: str | None = optional("Source of the price.")
+    max_num_seqs: int | None = optional(
+        "Requests that one replica serves at the same time, on all its engines: at least concurrency, and "
+        "as many more as its KV cache holds within the latency limit."
     )
-    hourly_price: str | None = Field(default=None, description="US dollars per hour of all replicas.")
-    price_source: str | None = Field(default=None, description="Source of the price.")
-    max_num_seqs: int | None = Field(
-        default=None,
-        description="Requests that one replica serves at the same time, on all its engines: at least concurrency, and "
-        "as many more as its KV cache holds within the latency limit.",
-    )
-    performance: PerformanceStatus | None = Field(default=None, description="The speed of one replica.")
-    host: HostStatus | None = Field(default=None, description="Host memory and CPU of one replica.")
-    warnings: list[str] | None = Field(default=None, max_length=16, description="Consequences of overrides.")
+    performance: PerformanceStatus | None = optional("The speed of one replica.")
+    host: HostStatus | None = optional("Host memory and CPU of one replica.")
+    warnings: list[str] | None = optional("Consequences of overrides.", max_length=16)
     engine: EngineSettingsStatus = Field(description="Engine flags decided with the placement.")
 
 
-class SizeOptionStatus(ApiModel):
+class SizeOptionStatus(StatusModel):
     """One size that was compared."""
 
     replicas: int = Field(description="Number of replicas.")
     concurrency: int = Field(description="Requests that one replica serves at the same time.")
-    places: list[Annotated[str, Field(max_length=128)]] | None = Field(
-        default=None, max_length=16, description="GPU types and splits."
-    )
-    hourly_price: str | None = Field(default=None, description="US dollars per hour of all replicas, if known.")
-    missing: int | None = Field(default=None, description="Replicas that would find no place.")
+    places: list[PoolName] | None = optional("GPU types and splits.", max_length=16)
+    hourly_price: str | None = optional("US dollars per hour of all replicas, if known.")
+    missing: int | None = optional("Replicas that would find no place.")
 
 
-class SizeStatus(ApiModel):
+class SizeStatus(StatusModel):
     """The size that was chosen for totalConcurrency. It stays until what the spec asks for changes."""
 
     replicas: int = Field(description="Chosen number of replicas.")
     concurrency: int = Field(description="Requests that one replica serves at the same time.")
-    spec: Annotated[str, Field(max_length=64)] = Field(description="Digest of the spec that it was chosen for.")
-    options: list[SizeOptionStatus] | None = Field(
-        default=None,
-        max_length=8,
-        description="Sizes that were compared.",
-        json_schema_extra={"x-kubernetes-list-type": "atomic"},
-    )
+    spec: Digest = Field(description="Digest of the spec that it was chosen for.")
+    options: list[SizeOptionStatus] | None = several(8, "Sizes that were compared.")
 
 
-class PoolStatus(ApiModel):
+class PoolStatus(StatusModel):
     """Replicas of one kind: a GPU type and a split. Normally one pool; two while a move or a spill-over lasts."""
 
     name: str = Field(description="Name of the pool; its Deployment is NAME-POOL.")
     gpu_type: str = Field(description="GPU type of the pool.")
     tensor_parallel: int = Field(description="GPUs that share one copy of the weights.")
-    pipeline_parallel: int | None = Field(default=None, description="Pipeline stages, if there are several.")
-    expert_parallel: bool | None = Field(default=None, description="Whole experts on each rank, if so.")
-    data_parallel: int | None = Field(default=None, description=ENGINES)
+    pipeline_parallel: int | None = optional("Pipeline stages, if there are several.")
+    expert_parallel: bool | None = optional("Whole experts on each rank, if so.")
+    data_parallel: int | None = optional(ENGINES)
     node_selector: dict[str, str] = Field(description="Label of the nodes of that type.")
-    node_labels: list[str] | None = Field(
-        default=None, description="All labels of these nodes as key=value, where they differ. One of them is enough."
+    node_labels: list[str] | None = optional(
+        "All labels of these nodes as key=value, where they differ. One of them is enough."
     )
-    capacity_type: str | None = Field(
-        default=None, description="OnDemand or Spot, if the pods run only on nodes of that capacity type."
-    )
-    avoided_nodes: list[str] | None = Field(
-        default=None, max_length=16, description="Nodes that the pods stay off, because they could not run there."
+    capacity_type: str | None = optional("OnDemand or Spot, if the pods run only on nodes of that capacity type.")
+    avoided_nodes: list[str] | None = optional(
+        "Nodes that the pods stay off, because they could not run there.", max_length=16
     )
     resource: str = Field(description="Extended resource of the GPUs.")
     state: Annotated[str, Field(pattern=r"^(Active|Retiring)$")] = Field(
@@ -234,34 +223,27 @@ class PoolStatus(ApiModel):
     )
     generation: int = Field(description="Generation of the spec that this pool was last planned for.")
     replicas: int = Field(description="Replicas that are wanted of this pool.")
-    batched_tokens: int | None = Field(
-        default=None, description="--max-num-batched-tokens of its engines: kept while the spec stays the same."
+    batched_tokens: int | None = optional(
+        "--max-num-batched-tokens of its engines: kept while the spec stays the same."
     )
-    max_sequences: int | None = Field(
-        default=None, description="--max-num-seqs of its engines: kept while the spec of an engine stays the same."
+    max_sequences: int | None = optional(
+        "--max-num-seqs of its engines: kept while the spec of an engine stays the same."
     )
-    spec: Annotated[str, Field(max_length=64)] | None = Field(
-        default=None, description="Digest of the spec that maxSequences was chosen for."
+    spec: Digest | None = optional("Digest of the spec that maxSequences was chosen for.")
+    drain_seconds: int | None = optional(
+        "Seconds in which running requests may finish when a pod ends: kept while the engines run."
     )
-    drain_seconds: int | None = Field(
-        default=None,
-        description="Seconds in which running requests may finish when a pod ends: kept while the engines run.",
-    )
-    kv_precision: Annotated[str, Field(pattern=r"^fp8$")] | None = Field(
-        default=None, description="fp8 if the planner chose it for the KV cache, as kvCache.allowFp8 permits."
+    kv_precision: Annotated[str, Field(pattern=r"^fp8$")] | None = optional(
+        "fp8 if the planner chose it for the KV cache, as kvCache.allowFp8 permits."
     )
     ready_replicas: int = Field(description="Replicas that serve.")
-    served: bool | None = Field(
-        default=None, description="Whether one of its engines has served with that generation of the spec."
-    )
-    kv_tokens_predicted: int | None = Field(default=None, description="KV tokens of one replica, as estimated.")
-    kv_tokens_reported: int | None = Field(default=None, description="KV tokens of one replica, as its engine reports.")
-    kv_tokens_note: str | None = Field(
-        default=None, description="Remark where the engines report no KV tokens, as text for people."
-    )
+    served: bool | None = optional("Whether one of its engines has served with that generation of the spec.")
+    kv_tokens_predicted: int | None = optional("KV tokens of one replica, as estimated.")
+    kv_tokens_reported: int | None = optional("KV tokens of one replica, as its engine reports.")
+    kv_tokens_note: str | None = optional("Remark where the engines report no KV tokens, as text for people.")
 
 
-class CandidateFiguresStatus(ApiModel):
+class CandidateFiguresStatus(StatusModel):
     """The figures that a candidate was judged by: VRAM of one GPU in bytes, and the price of one replica.
 
     A status has up to forty of them, so its fields have no bounds: checking these would take as long as reading them.
@@ -271,25 +253,19 @@ class CandidateFiguresStatus(ApiModel):
     weights_bytes: int = Field(description="Weights of one rank.")
     kv_cache_bytes: int = Field(description="KV cache needed by the declared load.")
     activations_bytes: int = Field(description="Peak of activations and sampler.")
-    slack_bytes: int | None = Field(
-        default=None, description="Lower half of the error band: the need may be lower by this much."
-    )
+    slack_bytes: int | None = optional("Lower half of the error band: the need may be lower by this much.")
     expected_bytes: int = Field(
         description="Sum of all terms without the margin. What exceeds the three terms above is CUDA graphs, overhead, "
         "adapters and the learned correction."
     )
     computed_bytes: int = Field(description="Sum of all terms with the margin. If this fits, the fit is sure.")
-    override_bytes: int | None = Field(default=None, description="The admin's figure that replaces the sum.")
+    override_bytes: int | None = optional("The admin's figure that replaces the sum.")
     budget_bytes: int = Field(description="Memory that the engine may use: usable memory times utilization.")
     usable_bytes: int = Field(description="The GPU's memory as the engine sees it.")
     kv_needed_tokens: int = Field(description="Tokens that the declared load needs, on all engines of a replica.")
     kv_capacity_tokens: int = Field(description="Tokens that fit into the whole budget, on all engines of a replica.")
-    hourly_price: str | None = Field(
-        default=None, description="US dollars per hour of one replica, if the price is known."
-    )
-    price_source: str | None = Field(
-        default=None, description="Source of the price. Only the first entry of a GPU type has it."
-    )
+    hourly_price: str | None = optional("US dollars per hour of one replica, if the price is known.")
+    price_source: str | None = optional("Source of the price. Only the first entry of a GPU type has it.")
 
     @property
     def overhead_bytes(self) -> int:
@@ -297,70 +273,66 @@ class CandidateFiguresStatus(ApiModel):
         return self.expected_bytes - self.weights_bytes - self.kv_cache_bytes - self.activations_bytes
 
 
-class RejectionStatus(ApiModel):
+class RejectionStatus(StatusModel):
     """A GPU type and split that was rejected."""
 
     gpu_type: str = Field(description="Rejected GPU type.")
     tensor_parallel: int = Field(description="Rejected tensor-parallel degree.")
-    pipeline_parallel: int | None = Field(default=None, description="Pipeline stages, if there are several.")
-    expert_parallel: bool | None = Field(default=None, description="Whole experts on each rank, if so.")
-    data_parallel: int | None = Field(default=None, description=ENGINES)
+    pipeline_parallel: int | None = optional("Pipeline stages, if there are several.")
+    expert_parallel: bool | None = optional("Whole experts on each rank, if so.")
+    data_parallel: int | None = optional(ENGINES)
     reason: str = Field(description="Reason, as one CamelCase word for programs.")
     message: str = Field(description="Reason with its figures, as text for people.")
-    figures: CandidateFiguresStatus | None = Field(
-        default=None, description="Figures of the candidate, unless it was ruled out before its memory was estimated."
+    figures: CandidateFiguresStatus | None = optional(
+        "Figures of the candidate, unless it was ruled out before its memory was estimated."
     )
 
 
-class RemedyStatus(ApiModel):
+class RemedyStatus(StatusModel):
     """A change that would make it fit."""
 
     kind: str = Field(description="Field to change, as one CamelCase word for programs.")
     message: str = Field(description="Change with its figure, as text for people.")
 
 
-class SuggestionStatus(ApiModel):
+class SuggestionStatus(StatusModel):
     """A change that would make the placement cheaper. It is never made by itself."""
 
     kind: str = Field(description="Change, as one CamelCase word for programs.")
     message: str = Field(description="Change with its saving, its effect on speed and its risk, as text for people.")
-    hourly_saving: str | None = Field(
-        default=None, description="US dollars per hour that all replicas together would cost less."
-    )
-    tpot_milliseconds: int | None = Field(default=None, description="Time between two tokens of an answer after it.")
+    hourly_saving: str | None = optional("US dollars per hour that all replicas together would cost less.")
+    tpot_milliseconds: int | None = optional("Time between two tokens of an answer after it.")
 
 
-class TooSmallStatus(ApiModel):
+class TooSmallStatus(StatusModel):
     """A placement whose engine got less KV cache than declared."""
 
     gpu_type: str = Field(description="GPU type of the engine.")
     tensor_parallel: int = Field(description="Tensor-parallel degree of the engine.")
-    pipeline_parallel: int | None = Field(default=None, description="Pipeline stages, if there were several.")
-    expert_parallel: bool | None = Field(default=None, description="Whole experts on each rank, if so.")
-    data_parallel: int | None = Field(default=None, description=ENGINES)
+    pipeline_parallel: int | None = optional("Pipeline stages, if there were several.")
+    expert_parallel: bool | None = optional("Whole experts on each rank, if so.")
+    data_parallel: int | None = optional(ENGINES)
     kv_tokens: Bytes64 = Field(description="KV tokens of one replica, as its engine reported.")
     spec: str = Field(
         description="Digest of the spec's fields that affect memory. The entry holds for this digest only."
     )
 
 
-class ObservationStatus(ApiModel):
+class ObservationStatus(StatusModel):
     """The memory that an engine reported at its start. Later estimates of engines of this kind use it."""
 
     model: str = Field(description="Model that the engine served.")
     precision: str = Field(description="Weight precision.")
     kv_precision: str = Field(description="KV-cache precision.")
     gpu_type: str = Field(description="GPU type.")
-    engine: str | None = Field(default=None, description="Name of the engine; empty for vllm.")
+    engine: str | None = optional("Name of the engine; empty for vllm.")
     engine_version: str = Field(description="Release of the engine.")
     tensor_parallel: int = Field(description="Tensor-parallel degree.")
-    pipeline_parallel: int | None = Field(default=None, description="Pipeline stages, if there are several.")
-    expert_parallel: bool | None = Field(default=None, description="Whole experts on each rank, if so.")
-    data_parallel: int | None = Field(default=None, description=ENGINES)
+    pipeline_parallel: int | None = optional("Pipeline stages, if there are several.")
+    expert_parallel: bool | None = optional("Whole experts on each rank, if so.")
+    data_parallel: int | None = optional(ENGINES)
     options: str = Field(description="Digest of the model's facts and of the engine options that change its memory.")
-    own_image: str | None = Field(
-        default=None, description="The user's own image, if it ran that: it teaches this deployment alone."
-    )
+    own_image: str | None = optional("The user's own image, if it ran that: it teaches this deployment alone.")
     batched_tokens: int = Field(description="--max-num-batched-tokens of the engine.")
     max_sequences: int = Field(description="--max-num-seqs of the engine.")
     witness: Annotated[str, Field(pattern=r"^(Metrics|StartLog|StartFailure|OutOfMemory)$")] = Field(
@@ -369,59 +341,49 @@ class ObservationStatus(ApiModel):
     predicted_kv_bytes: int = Field(
         description="KV cache of one GPU as predicted without corrections; negative if no memory is left."
     )
-    available_kv_bytes: int | None = Field(default=None, description="KV cache of one GPU, as the engine reported.")
+    available_kv_bytes: int | None = optional("KV cache of one GPU, as the engine reported.")
     spec: str = Field(description="Digest of the spec at that time. A failed start counts for this digest only.")
     release: str = Field(description="Release of the operator that made the prediction.")
 
 
-class RehomingStatus(ApiModel):
+class RehomingStatus(StatusModel):
     """A placement, or a single node, that replicas left because their pods could not run there."""
 
     gpu_type: str = Field(description="GPU type that was left.")
     tensor_parallel: int = Field(description="Tensor-parallel degree that was left.")
-    pipeline_parallel: int | None = Field(default=None, description="Pipeline stages, if there were several.")
-    expert_parallel: bool | None = Field(default=None, description="Whole experts on each rank, if so.")
-    data_parallel: int | None = Field(default=None, description=ENGINES)
-    at: Annotated[str, Field(json_schema_extra={"format": "date-time"})] = Field(
-        description="Time when replicas last left it. It is not used again within an hour."
-    )
+    pipeline_parallel: int | None = optional("Pipeline stages, if there were several.")
+    expert_parallel: bool | None = optional("Whole experts on each rank, if so.")
+    data_parallel: int | None = optional(ENGINES)
+    at: Time = Field(description="Time when replicas last left it. It is not used again within an hour.")
     reason: str = Field(default="", description="The obstacle of the scheduler, or the engine's failure, in one word.")
-    node: str | None = Field(
-        default=None, description="The node that was left, where others of the same GPU type are still used."
-    )
+    node: str | None = optional("The node that was left, where others of the same GPU type are still used.")
 
 
-class MoveStatus(ApiModel):
+class MoveStatus(StatusModel):
     """A move that is under way: new pools are to replace old ones."""
 
-    pools: list[Annotated[str, Field(max_length=128)]] = Field(max_length=64, description="New pools.")
-    began_at: Annotated[str, Field(json_schema_extra={"format": "date-time"})] = Field(
-        description="Time when the first new replicas were wanted."
-    )
-    due_at: Annotated[str, Field(json_schema_extra={"format": "date-time"})] = Field(
+    pools: list[PoolName] = Field(max_length=64, description="New pools.")
+    began_at: Time = Field(description="Time when the first new replicas were wanted.")
+    due_at: Time = Field(
         description="Time by which the new replicas must serve. After it the move is taken back, if the old pools are "
         "still valid for the spec."
     )
-    spec: Annotated[str, Field(max_length=64)] = Field(
+    spec: Digest = Field(
         description="Digest of the spec's fields on which a start depends. The times hold for this digest only."
     )
 
 
-class EarlierSettingsStatus(ApiModel):
+class EarlierSettingsStatus(StatusModel):
     """Settings of a pool's engines that served before the live loop changed them."""
 
-    name: Annotated[str, Field(max_length=128)] = Field(description="Pool.")
+    name: PoolName = Field(description="Pool.")
     max_sequences: int = Field(description="Most requests at the same time of one engine.")
-    batched_tokens: int | None = Field(default=None, description="Tokens of one step of an engine.")
-    drain_seconds: int | None = Field(
-        default=None, description="Seconds in which running requests may finish when a pod ends."
-    )
-    inputs: Annotated[str, Field(max_length=64)] | None = Field(
-        default=None, description="Digest of what the pod template was made from."
-    )
+    batched_tokens: int | None = optional("Tokens of one step of an engine.")
+    drain_seconds: int | None = optional("Seconds in which running requests may finish when a pod ends.")
+    inputs: Digest | None = optional("Digest of what the pod template was made from.")
 
 
-class RetuneStatus(ApiModel):
+class RetuneStatus(StatusModel):
     """A change of engine settings by the live loop that is under way: engines start again one after another."""
 
     pools: list[EarlierSettingsStatus] = Field(
@@ -429,186 +391,142 @@ class RetuneStatus(ApiModel):
         description="Settings that served before, by pool.",
         json_schema_extra={"x-kubernetes-list-type": "atomic"},
     )
-    began_at: Annotated[str, Field(json_schema_extra={"format": "date-time"})] = Field(
-        description="Time when the change was decided."
-    )
-    due_at: Annotated[str, Field(json_schema_extra={"format": "date-time"})] = Field(
+    began_at: Time = Field(description="Time when the change was decided.")
+    due_at: Time = Field(
         description="Time by which the next replica must serve with the new settings. After it the change is taken "
         "back, if the earlier settings are still valid for the spec."
     )
     replica_seconds: int = Field(description="Seconds that each replica may take.")
-    spec: Annotated[str, Field(max_length=64)] = Field(
+    spec: Digest = Field(
         description="Digest of the spec that the earlier settings were chosen for. The times hold for this digest only."
     )
 
 
-class FailedMoveStatus(ApiModel):
+class FailedMoveStatus(StatusModel):
     """A placement, or engine settings at a placement, whose replicas did not serve in time."""
 
     gpu_type: str = Field(description="GPU type of the failed replicas.")
     tensor_parallel: int = Field(description="Tensor-parallel degree of the failed replicas.")
-    pipeline_parallel: int | None = Field(default=None, description="Pipeline stages, if there were several.")
-    expert_parallel: bool | None = Field(default=None, description="Whole experts on each rank, if so.")
-    data_parallel: int | None = Field(default=None, description=ENGINES)
-    max_sequences: int | None = Field(
-        default=None,
-        description="Most requests at the same time of one engine, where a change of settings failed at the placement "
-        "where the replicas run. Absent where a move to the placement failed.",
+    pipeline_parallel: int | None = optional("Pipeline stages, if there were several.")
+    expert_parallel: bool | None = optional("Whole experts on each rank, if so.")
+    data_parallel: int | None = optional(ENGINES)
+    max_sequences: int | None = optional(
+        "Most requests at the same time of one engine, where a change of settings failed at the placement "
+        "where the replicas run. Absent where a move to the placement failed."
     )
-    batched_tokens: int | None = Field(
-        default=None, description="Most tokens of a step of one engine, where a change of settings failed."
-    )
-    at: Annotated[str, Field(json_schema_extra={"format": "date-time"})] = Field(
-        description="Time when the move or the change was taken back."
-    )
-    until: Annotated[str, Field(json_schema_extra={"format": "date-time"})] = Field(
+    batched_tokens: int | None = optional("Most tokens of a step of one engine, where a change of settings failed.")
+    at: Time = Field(description="Time when the move or the change was taken back.")
+    until: Time = Field(
         description="Time before which the placement is not chosen again, unless spec.overrides.gpuType asks for it, "
         "or before which the live loop changes no settings at this placement."
     )
     times: int = Field(description="Failures there so far. Each one doubles the pause.")
-    reason: Annotated[str, Field(max_length=128)] = Field(description="Reason, as one CamelCase word for programs.")
+    reason: PoolName = Field(description="Reason, as one CamelCase word for programs.")
     message: Annotated[str, Field(max_length=1024)] = Field(
         default="", description="Reason in the words of a pod or of the scheduler, as text for people."
     )
-    spec: Annotated[str, Field(max_length=64)] = Field(
+    spec: Digest = Field(
         description="Digest of the spec's fields on which a start depends. The entry holds for this digest only."
     )
 
 
-class ProposalStatus(ApiModel):
+class ProposalStatus(StatusModel):
     """A change of other deployments that would make room for this one. Nothing carries it out."""
 
     reason: str = Field(description="Reason, as one CamelCase word for programs.")
     message: str = Field(description="Change with its figures, as text for people.")
 
 
-class DecisionStatus(ApiModel):
+class DecisionStatus(StatusModel):
     """A decision about the pools of this object."""
 
     id: str = Field(description="Name of the decision.")
-    at: Annotated[str, Field(json_schema_extra={"format": "date-time"})] = Field(description="Time of the decision.")
+    at: Time = Field(description="Time of the decision.")
     placed: str = Field(default="", description="Replicas by GPU type and split from then on, as text for people.")
-    replaced: str | None = Field(default=None, description="The same before the decision, if there were any.")
-    solver: str | None = Field(default=None, description="What found the places; empty if nothing had to be placed.")
-    gap_permille: int | None = Field(
-        default=None,
-        description="Thousandths of the bill of that pass's new placements that a better plan might save at most.",
+    replaced: str | None = optional("The same before the decision, if there were any.")
+    solver: str | None = optional("What found the places; empty if nothing had to be placed.")
+    gap_permille: int | None = optional(
+        "Thousandths of the bill of that pass's new placements that a better plan might save at most."
     )
 
 
-class ChangeStatus(ApiModel):
+class ChangeStatus(StatusModel):
     """One change that the live loop made."""
 
-    at: Annotated[str, Field(json_schema_extra={"format": "date-time"})] = Field(description="Time of the change.")
+    at: Time = Field(description="Time of the change.")
     kind: str = Field(description="Add, Remove, Retune, Move or RollBack.")
-    reason: str | None = Field(default=None, description="Reason, as one CamelCase word for programs.")
-    replicas: int | None = Field(default=None, description="Replicas that were wanted from then on.")
+    reason: str | None = optional("Reason, as one CamelCase word for programs.")
+    replicas: int | None = optional("Replicas that were wanted from then on.")
 
 
-class LearnedElsewhereStatus(ApiModel):
+class LearnedElsewhereStatus(StatusModel):
     """Figures that were learned of a pool that the replicas left."""
 
     pool: str = Field(description="Pool that was left.")
     token_time_percent: int = Field(description="Measured time per token, in percent of the performance model's.")
 
 
-class LearnedStatus(ApiModel):
+class LearnedStatus(StatusModel):
     """Figures that the live loop learned of the replicas of one pool. Small differences are not written."""
 
     pool: str = Field(description="Pool whose replicas were measured.")
     token_time_percent: int = Field(description="Measured time per token, in percent of the performance model's.")
-    startup_seconds: int | None = Field(default=None, description="Longest start-up of a replica that was seen.")
-    most_work: int | None = Field(
-        default=None,
-        description="Prompt tokens and 4 x generated tokens a second of a replica at its limit.",
-    )
-    output_tokens: int | None = Field(default=None, description="Mean length of an answer in tokens.")
-    elsewhere: list[LearnedElsewhereStatus] | None = Field(
-        default=None,
-        max_length=8,
-        description="What was learned of the pools that were left last.",
-        json_schema_extra={"x-kubernetes-list-type": "atomic"},
-    )
+    startup_seconds: int | None = optional("Longest start-up of a replica that was seen.")
+    most_work: int | None = optional("Prompt tokens and 4 x generated tokens a second of a replica at its limit.")
+    output_tokens: int | None = optional("Mean length of an answer in tokens.")
+    elsewhere: list[LearnedElsewhereStatus] | None = several(8, "What was learned of the pools that were left last.")
 
 
-class RejectedProposalStatus(ApiModel):
+class RejectedProposalStatus(StatusModel):
     """A proposal that somebody rejected. It is not made again while the entry holds."""
 
     proposal: str = Field(description="Id of the proposal.")
     by: str = Field(description="User name of the person who rejected it.")
-    reason: str | None = Field(default=None, description="Reason, as text for people.")
-    until: Annotated[str, Field(json_schema_extra={"format": "date-time"})] = Field(
-        description="Time from which it may be proposed again."
-    )
+    reason: str | None = optional("Reason, as text for people.")
+    until: Time = Field(description="Time from which it may be proposed again.")
     generation: int = Field(description="Generation of the spec that the rejection is about.")
 
 
-class RebalancingStatus(ApiModel):
+class RebalancingStatus(StatusModel):
     """The live loop's decision and proposal. Live figures are in the metrics."""
 
     decision: str = Field(description="Keep, AddReplica, RemoveReplica, Retune, Move or Wait.")
     reason: str = Field(description="Reason, as one CamelCase word for programs.")
     message: str = Field(description="Reason, as text for people.")
-    hints: list[str] | None = Field(
-        default=None,
-        max_length=8,
-        description="What else people should know, e.g. a signal that cannot be read, as text for people.",
-        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    hints: list[str] | None = several(
+        8, "What else people should know, e.g. a signal that cannot be read, as text for people."
     )
-    diagnosis: str | None = Field(
-        default=None, description="What limits the replicas, or what else is wrong, as one CamelCase word."
+    diagnosis: str | None = optional("What limits the replicas, or what else is wrong, as one CamelCase word.")
+    proposal: str | None = optional("Proposed change: what an approval would do, or what others could do.")
+    proposal_id: str | None = optional("Id of the PlacementProposal that describes it and can be approved.")
+    base_replicas: int | None = optional("spec.replicas that the target started from.")
+    target_replicas: int | None = optional("Replicas that the live loop wants, within the bounds.")
+    changes: list[ChangeStatus] | None = optional(
+        "Changes within the last hour, and the ten last ones.", max_length=250
     )
-    proposal: str | None = Field(
-        default=None, description="Proposed change: what an approval would do, or what others could do."
+    last_change: str | None = optional("Last change, as text.")
+    learned: LearnedStatus | None = optional("What was learned of the replicas.")
+    approved: bool | None = optional("True if the target is from approved proposals, and the mode is Recommend.")
+    rejected: list[RejectedProposalStatus] | None = several(
+        8, "Rejected proposals. None of them is made again before its time."
     )
-    proposal_id: str | None = Field(
-        default=None, description="Id of the PlacementProposal that describes it and can be approved."
-    )
-    base_replicas: int | None = Field(default=None, description="spec.replicas that the target started from.")
-    target_replicas: int | None = Field(
-        default=None, description="Replicas that the live loop wants, within the bounds."
-    )
-    changes: list[ChangeStatus] | None = Field(
-        default=None, max_length=250, description="Changes within the last hour, and the ten last ones."
-    )
-    last_change: str | None = Field(default=None, description="Last change, as text.")
-    learned: LearnedStatus | None = Field(default=None, description="What was learned of the replicas.")
-    approved: bool | None = Field(
-        default=None, description="True if the target is from approved proposals, and the mode is Recommend."
-    )
-    rejected: list[RejectedProposalStatus] | None = Field(
-        default=None,
-        max_length=8,
-        description="Rejected proposals. None of them is made again before its time.",
-        json_schema_extra={"x-kubernetes-list-type": "atomic"},
-    )
-    carried_out: list[str] | None = Field(
-        default=None,
-        max_length=8,
-        description="Uids of the last PlacementApprovals that were carried out.",
-        json_schema_extra={"x-kubernetes-list-type": "atomic"},
-    )
+    carried_out: list[str] | None = several(8, "Uids of the last PlacementApprovals that were carried out.")
 
 
-class ImagePlatformsStatus(ApiModel):
+class ImagePlatformsStatus(StatusModel):
     """The platforms of an image that is not the release's own, where nobody declares them. What serves keeps them."""
 
     reference: str = Field(description="The image.")
-    platforms: list[Annotated[str, Field(pattern=r"^linux/[a-z0-9]{1,16}$")]] | None = Field(
-        default=None,
-        max_length=32,
-        description="Its platforms; empty where no node is ruled out.",
-        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    platforms: list[Annotated[str, Field(pattern=r"^linux/[a-z0-9]{1,16}$")]] | None = several(
+        32, "Its platforms; empty where no node is ruled out."
     )
     source: Annotated[str, Field(pattern="^(Index|Assumed)$")] = Field(
         description="Index, or Assumed where the index could not be read, or did not have to be."
     )
-    unread: str | None = Field(
-        default=None, description="Why the index could not be read. spec.engine.platforms names the platforms."
-    )
+    unread: str | None = optional("Why the index could not be read. spec.engine.platforms names the platforms.")
 
 
-class InferenceDeploymentStatus(ApiModel):
+class InferenceDeploymentStatus(StatusModel):
     """The operator's decision with its reasons, and what runs.
 
     It has no names of pods: pods come and go far more often than decisions do, and every change of a status is a write
@@ -616,96 +534,53 @@ class InferenceDeploymentStatus(ApiModel):
     that the fleet leaves out either: these belong to no deployment.
     """
 
-    conditions: list[Condition] | None = Field(
-        default=None,
+    conditions: list[Condition] | None = optional(
+        "Conditions. Ready is the summary. Reconciling and Stalled exist only while they are true.",
         max_length=16,
-        description="Conditions. Ready is the summary. Reconciling and Stalled exist only while they are true.",
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )
-    observed_generation: int | None = Field(
-        default=None, ge=0, description="Generation of the spec that this status is about."
+    observed_generation: int | None = optional("Generation of the spec that this status is about.", ge=0)
+    replicas: int | None = optional("Pods that exist.")
+    ready_replicas: int | None = optional("Pods that serve.")
+    replicas_summary: str | None = optional("Ready and desired replicas, for the printer column.")
+    selector: str | None = optional("Label selector of the pods, for the scale subresource.")
+    url: str | None = optional("Base URL of the OpenAI API, inside the cluster.")
+    model: ModelStatus | None = optional("Facts of the model.")
+    estimate: EstimateStatus | None = optional("VRAM of one GPU of one replica, term by term.")
+    placement: PlacementStatus | None = optional("Chosen GPUs, split and engine settings.")
+    image_platforms: ImagePlatformsStatus | None = optional(
+        "Platforms of an image that is not the release's own, where nobody declares them."
     )
-    replicas: int | None = Field(default=None, description="Pods that exist.")
-    ready_replicas: int | None = Field(default=None, description="Pods that serve.")
-    replicas_summary: str | None = Field(
-        default=None, description="Ready and desired replicas, for the printer column."
-    )
-    selector: str | None = Field(default=None, description="Label selector of the pods, for the scale subresource.")
-    url: str | None = Field(default=None, description="Base URL of the OpenAI API, inside the cluster.")
-    model: ModelStatus | None = Field(default=None, description="Facts of the model.")
-    estimate: EstimateStatus | None = Field(default=None, description="VRAM of one GPU of one replica, term by term.")
-    placement: PlacementStatus | None = Field(default=None, description="Chosen GPUs, split and engine settings.")
-    image_platforms: ImagePlatformsStatus | None = Field(
-        default=None, description="Platforms of an image that is not the release's own, where nobody declares them."
-    )
-    size: SizeStatus | None = Field(
-        default=None, description="Number of replicas and requests of one replica, chosen for totalConcurrency."
-    )
-    pools: list[PoolStatus] | None = Field(
-        default=None,
+    size: SizeStatus | None = optional("Number of replicas and requests of one replica, chosen for totalConcurrency.")
+    pools: list[PoolStatus] | None = optional(
+        "Replicas by kind: one pool, or two while a move or a spill-over lasts.",
         max_length=64,
-        description="Replicas by kind: one pool, or two while a move or a spill-over lasts.",
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
     )
-    rejections: list[RejectionStatus] | None = Field(
-        default=None,
-        max_length=40,
-        description="Rejected candidates with their reasons.",
-        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    rejections: list[RejectionStatus] | None = several(40, "Rejected candidates with their reasons.")
+    rejections_omitted: int | None = optional("Number of further rejections that the list does not hold.")
+    remedies: list[RemedyStatus] | None = several(10, "Changes that would make the deployment fit.")
+    suggestions: list[SuggestionStatus] | None = several(
+        3, "Changes that would have made the last placement cheaper when it was decided."
     )
-    rejections_omitted: int | None = Field(
-        default=None, description="Number of further rejections that the list does not hold."
+    too_small: list[TooSmallStatus] | None = several(
+        40, "Placements that proved too small. They are not used again until the spec changes."
     )
-    remedies: list[RemedyStatus] | None = Field(
-        default=None,
-        max_length=10,
-        description="Changes that would make the deployment fit.",
-        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    observations: list[ObservationStatus] | None = several(
+        40, "Memory that engines reported. It corrects all estimates of engines of the same kind."
     )
-    suggestions: list[SuggestionStatus] | None = Field(
-        default=None,
-        max_length=3,
-        description="Changes that would have made the last placement cheaper when it was decided.",
-        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    rehomings: list[RehomingStatus] | None = several(
+        20, "Placements and nodes that replicas left within the last hour because their pods could not run."
     )
-    too_small: list[TooSmallStatus] | None = Field(
-        default=None,
-        max_length=40,
-        description="Placements that proved too small. They are not used again until the spec changes.",
-        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    move: MoveStatus | None = optional("The move that is under way, if there is one.")
+    retune: RetuneStatus | None = optional(
+        "The change of engine settings by the live loop that is under way, if there is one."
     )
-    observations: list[ObservationStatus] | None = Field(
-        default=None,
-        max_length=40,
-        description="Memory that engines reported. It corrects all estimates of engines of the same kind.",
-        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    failed_moves: list[FailedMoveStatus] | None = several(
+        10, "Placements and engine settings that did not come up in time within the last seven days."
     )
-    rehomings: list[RehomingStatus] | None = Field(
-        default=None,
-        max_length=20,
-        description="Placements and nodes that replicas left within the last hour because their pods could not run.",
-        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    proposals: list[ProposalStatus] | None = several(
+        3, "Changes of other deployments that would make room for the missing replicas."
     )
-    move: MoveStatus | None = Field(default=None, description="The move that is under way, if there is one.")
-    retune: RetuneStatus | None = Field(
-        default=None, description="The change of engine settings by the live loop that is under way, if there is one."
-    )
-    failed_moves: list[FailedMoveStatus] | None = Field(
-        default=None,
-        max_length=10,
-        description="Placements and engine settings that did not come up in time within the last seven days.",
-        json_schema_extra={"x-kubernetes-list-type": "atomic"},
-    )
-    proposals: list[ProposalStatus] | None = Field(
-        default=None,
-        max_length=3,
-        description="Changes of other deployments that would make room for the missing replicas.",
-        json_schema_extra={"x-kubernetes-list-type": "atomic"},
-    )
-    decisions: list[DecisionStatus] | None = Field(
-        default=None,
-        max_length=10,
-        description="The last decisions, the newest first.",
-        json_schema_extra={"x-kubernetes-list-type": "atomic"},
-    )
-    rebalancing: RebalancingStatus | None = Field(default=None, description="The live loop's decision and proposal.")
+    decisions: list[DecisionStatus] | None = several(10, "The last decisions, the newest first.")
+    rebalancing: RebalancingStatus | None = optional("The live loop's decision and proposal.")

@@ -22,9 +22,9 @@ from plimsoll.domain.workload import WorkloadOptions
 from plimsoll.placement.pools import Decision, PlannedPool
 from plimsoll.render.inputs import INPUTS_ANNOTATION, inputs_digest
 from plimsoll.render.names import POOL_LABEL
+from plimsoll.status.observations import recorded_platforms
 from plimsoll.status.reading import record_of
 from plimsoll.status.sharing import with_other_digests
-from plimsoll.status.values import recorded_platforms
 
 Body = Mapping[str, Any]
 

@@ -56,9 +56,9 @@ from plimsoll.placement.fleet_record import record_of as fleet_record_of
 from plimsoll.placement.solvers import Solver, Stock
 from plimsoll.rebalance.figures import LiveFigures
 from plimsoll.rebalance.signals.reading import Reading
+from plimsoll.status.loop import answered_of
 from plimsoll.status.reading import record_of, with_status
 from plimsoll.status.report import Problem
-from plimsoll.status.values import answered_of
 
 T = TypeVar("T")
 

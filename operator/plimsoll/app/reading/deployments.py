@@ -41,9 +41,9 @@ from plimsoll.facts.cluster.priority_reading import PriorityClasses
 from plimsoll.facts.cluster.scheduler_words import OF_VOLUMES
 from plimsoll.placement.pools import PoolState
 from plimsoll.placement.sizes import with_size
+from plimsoll.status.observations import recorded_platforms
 from plimsoll.status.reading import Record
 from plimsoll.status.report import Problem
-from plimsoll.status.values import recorded_platforms
 
 
 @dataclass(slots=True)

@@ -20,8 +20,8 @@ from plimsoll.domain.units import GIB
 from plimsoll.placement.explain import place_words
 from plimsoll.placement.failed_moves import settings_words
 from plimsoll.rebalance.law.learning import CapacityReading, error_percent_text
+from plimsoll.status.places import split_of
 from plimsoll.status.reading import record_of, whole_status
-from plimsoll.status.values import split_of
 
 
 def print_story(console: Console, body: Mapping[str, Any]) -> None:

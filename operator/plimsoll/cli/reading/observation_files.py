@@ -14,8 +14,9 @@ from typing import Any, TypeGuard
 from plimsoll.cli.reading.files import read_text, title
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.observations import Observation, Seen
+from plimsoll.status.observations import observation_entry
 from plimsoll.status.reading import read
-from plimsoll.status.rendering import observation_entry
+from plimsoll.status.writing import document_of
 
 _KEY = "observations"
 _WRITE_ONE = "Name a file that `plimsoll learn --save` has written."
@@ -25,7 +26,7 @@ _MOST_BYTES = 1 << 50
 
 def entry_of(observation: Observation) -> dict[str, Any]:
     """Return an observation as data. Fields without a value are left out."""
-    entry = observation_entry(Seen(observation, ""))
+    entry = document_of(observation_entry(Seen(observation, "")))
     terms = {
         "predictedWeightsBytes": observation.predicted_weights_bytes,
         "weightsBytes": observation.weights_bytes,

@@ -11,8 +11,8 @@ from plimsoll.console.views.figures import Figures, figures_of_status
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.times import from_rfc3339
+from plimsoll.status.places import split_of
 from plimsoll.status.reading import read, whole_status
-from plimsoll.status.values import split_of
 
 Body = Mapping[str, Any]
 

@@ -20,7 +20,7 @@ from plimsoll.console.views.rows import Row
 from plimsoll.console.views.words import dollars, gib, signed_gib, split_words, times
 from plimsoll.domain.outcomes import Fit, Split
 from plimsoll.domain.reasons import Reason
-from plimsoll.status.values import split_of
+from plimsoll.status.places import split_of
 
 BAR_LENGTH = 230.0
 

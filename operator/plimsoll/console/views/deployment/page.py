@@ -27,8 +27,8 @@ from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.spot import card_name
 from plimsoll.engines.registry import ENGINES
 from plimsoll.rebalance.law.learning import CapacityReading, error_percent_text
+from plimsoll.status.places import split_of
 from plimsoll.status.reading import read, whole_status
-from plimsoll.status.values import split_of
 
 Body = Mapping[str, Any]
 

@@ -22,8 +22,8 @@ from plimsoll.placement.rehoming import Rehoming
 from plimsoll.placement.retune_clock import EarlierSettings, RetuneClock
 from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
 from plimsoll.rebalance.state.memory import Learned
+from plimsoll.status.places import split_of
 from plimsoll.status.reading import Record, read, record_of, whole_status, with_status
-from plimsoll.status.values import split_of
 from plimsoll.status.writing import document_of
 from tests.support.bodies import POOL, inference_deployment_body
 from tests.support.tables import every_case
@@ -298,6 +298,7 @@ def test_of_two_pools_of_one_name_the_first_counts() -> None:
 
 ENTRIES: list[tuple[str, Any, str]] = [
     ("rehomings", {**LEFT, "at": "soon"}, "at 'soon' is no time"),
+    ("rehomings", {**LEFT, "at": "9999-12-31T23:59:59-12:00"}, "at '9999-12-31T23:59:59-12:00' is no time"),
     ("rehomings", {**LEFT, "tensorParallel": -4}, f"tensorParallel -4 {NUMBER_OF_GPUS}"),
     ("failedMoves", {**FAILED, "at": "soon"}, "at 'soon' is no time"),
     ("failedMoves", {**FAILED, "until": ""}, "until '' is no time"),
@@ -315,8 +316,11 @@ ENTRIES: list[tuple[str, Any, str]] = [
     ("failedMoves", {**FAILED, "times": 100}, "times 100 is not between 1 and 99"),
     ("failedMoves", {**FAILED, "reason": "two words"}, "reason 'two words' is not one word"),
     ("failedMoves", {**FAILED, "tensorParallel": 0}, f"tensorParallel 0 {NUMBER_OF_GPUS}"),
+    ("failedMoves", {**FAILED, "batchedTokens": 0}, "batchedTokens 0 is less than 1"),
     ("failedMoves", {**FAILED, "maxSequences": 0}, "maxSequences 0 is not between 1 and 65536"),
     ("observations", {**SEEN, "predictedKvBytes": "x"}, f"predictedKvBytes: {INT}"),
+    ("observations", {**SEEN, "engineVersion": "newest"}, "engineVersion 'newest' is no release"),
+    ("observations", {**SEEN, "kvPrecision": "fp9"}, f"kvPrecision 'fp9' is none of {', '.join(KvPrecision)}"),
     ("observations", {**SEEN, "batchedTokens": 0}, "batchedTokens and maxSequences must be 1 at least"),
     ("observations", {**SEEN, "maxSequences": 0}, "batchedTokens and maxSequences must be 1 at least"),
     ("observations", {**SEEN, "tensorParallel": 0}, f"tensorParallel 0 {NUMBER_OF_GPUS}"),
@@ -339,6 +343,13 @@ def test_so_is_any_other_entry(name: str, entry: Any, why: str) -> None:
     assert fields(record) == GOOD
     assert record.complaints == (f"status.{name}[0] is ignored: {why}",)
     assert not record.lost_pools
+
+
+def test_an_observation_of_another_release_is_shown_and_teaches_nothing() -> None:
+    other = {**SEEN, "release": "0.0.1", "precision": "of that release"}
+    record = read({"observations": [other, SEEN]})
+    assert fields(record) == {"observations": [other, SEEN]}
+    assert (len(record.observations), record.complaints) == (1, ())
 
 
 def test_an_observation_of_the_smallest_step_is_used() -> None:

@@ -19,7 +19,7 @@ from plimsoll.placement.rehoming import of_last_hour
 from plimsoll.status.reading import read, record_of
 from plimsoll.status.report import Report
 from plimsoll.status.writing import document_of, new_status
-from tests.app.test_record_reading import (
+from tests.status.test_record_reading import (
     ENTRY,
     ESTIMATE,
     FAILED,

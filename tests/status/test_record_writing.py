@@ -24,12 +24,12 @@ from plimsoll.placement.speed import load_of
 from plimsoll.rebalance.state.history import ChangeKind, Mark
 from plimsoll.rebalance.state.memory import Learned
 from plimsoll.status import writing
+from plimsoll.status.loop import MAX_CHANGES
 from plimsoll.status.reading import Record, read, whole_status
-from plimsoll.status.rendering import MAX_CHANGES
 from plimsoll.status.report import PoolView, Problem, RebalancingReport, Report
 from plimsoll.status.writing import document_of, new_status
-from tests.app.test_record_reading import GOOD
 from tests.render.workloads import decision
+from tests.status.test_record_reading import GOOD
 from tests.support.planning import L4, model, request
 
 EARLIER, NOW = "2026-01-01T00:00:00Z", "2026-01-01T00:10:00Z"
@@ -290,7 +290,7 @@ def test_conditions_keep_their_time_while_their_status_stays() -> None:
 
 @pytest.mark.parametrize(
     "rendered",
-    [{"mood": "good"}, {"ready_replicas": 3}, {"pools": [{"zone": "a"}]}, {"url": 5}, {"replicas": "3"}],
+    [{"mood": "good"}, {"readyReplicas": 3}, {"pools": [{"zone": "a"}]}, {"url": 5}, {"replicas": "3"}],
     ids=str,
 )
 def test_what_the_api_does_not_have_cannot_be_written(

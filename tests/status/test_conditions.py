@@ -221,8 +221,8 @@ def test_what_is_known_becomes_conditions(about: Report, expected: dict[str, str
 def test_the_rules_of_kstatus_hold_whatever_is_known(about: Report) -> None:
     seen = shown(about)
     assert {"Ready", "Planned", "Placed", "Available"} <= seen.keys()
-    assert all(each["observedGeneration"] == 3 for each in seen.values())
-    assert all(each["lastTransitionTime"] == NOW for each in seen.values())
+    assert all(each["observed_generation"] == 3 for each in seen.values())
+    assert all(each["last_transition_time"] == NOW for each in seen.values())
     assert all(each["reason"].isalnum() for each in seen.values())
     assert all(seen[kind]["status"] == "True" for kind in ("Reconciling", "Stalled") if kind in seen)
     assert not {"Reconciling", "Stalled"} <= seen.keys()
@@ -233,7 +233,7 @@ def test_the_rules_of_kstatus_hold_whatever_is_known(about: Report) -> None:
 def test_a_transition_time_is_kept_while_the_status_stays() -> None:
     before = {"Ready": "False", "Planned": "True", "Available": "Unknown"}
     seen = shown(report(PLACED, view(1, 0)), **{kind: Since(status, EARLIER) for kind, status in before.items()})
-    assert {kind: each["lastTransitionTime"] for kind, each in seen.items()} == {
+    assert {kind: each["last_transition_time"] for kind, each in seen.items()} == {
         "Ready": EARLIER,
         "Planned": EARLIER,
         "Placed": NOW,

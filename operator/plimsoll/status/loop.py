@@ -1,0 +1,89 @@
+"""The live loop's decision, its changes, and what it learned, as a status keeps them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from plimsoll.api.v1alpha1.status import ChangeStatus, LearnedStatus, RebalancingStatus, RejectedProposalStatus
+from plimsoll.rebalance.inbox import AnsweredProposals, Refusal
+from plimsoll.rebalance.state.history import ChangeKind, Mark
+from plimsoll.rebalance.state.memory import MOST_WRONG, Learned
+from plimsoll.status.forms import (
+    Field,
+    Form,
+    Unusable,
+    entries,
+    listed,
+    number,
+    part,
+    time,
+    unless,
+    word,
+)
+from plimsoll.status.places import MOST_REPLICAS
+from plimsoll.status.report import RebalancingReport
+
+MAX_CHANGES = 250
+"""The most change times in a status. No hour may have more changes, so they suffice for the hourly budget."""
+
+
+def _percent(slowness: float) -> int:
+    return round(100 * slowness)
+
+
+def _slowness(percent: int) -> float:
+    """Return a slowness of the status, within what the live loop itself would learn."""
+    if percent <= 0:
+        raise Unusable(f"tokenTimePercent {percent} is no time")
+    return min(MOST_WRONG, max(1 / MOST_WRONG, percent / 100))
+
+
+def _figure(name: str, least: int) -> Field:
+    """A figure that is written as a whole number; None where it is not known."""
+    return Field(
+        name,
+        lambda value: None if value is None else round(value),
+        lambda value: None if value is None or value < least else float(value),
+    )
+
+
+def _others(found: list[Any] | None) -> tuple[tuple[str, float], ...]:
+    return tuple((each.pool, _slowness(each.token_time_percent)) for each in found or () if each.token_time_percent > 0)
+
+
+MARK = Form(Mark, ChangeStatus, at=time("at"), kind=word("kind", ChangeKind), reason=unless("reason", ""))
+
+LEARNED = Form(
+    Learned,
+    LearnedStatus,
+    slowness=Field("token_time_percent", _percent, _slowness),
+    startup_seconds=_figure("startup_seconds", 0),
+    most_work=_figure("most_work", 1),
+    output_tokens=_figure("output_tokens", 1),
+    others=Field(
+        "elsewhere",
+        lambda others: [{"pool": pool, "token_time_percent": _percent(slowness)} for pool, slowness in others],
+        _others,
+    ),
+)
+
+REFUSAL = Form(Refusal, RejectedProposalStatus, reason=unless("reason", ""), until=time("until"))
+
+ANSWERED = Form(AnsweredProposals, refusals=entries("rejected", REFUSAL), carried_out=listed("carried_out"))
+
+REBALANCING = Form(
+    RebalancingReport,
+    RebalancingStatus,
+    base_replicas=number("base_replicas", 0, MOST_REPLICAS),
+    target_replicas=number("target_replicas", 0, MOST_REPLICAS),
+    changes=entries("changes", MARK, most=MAX_CHANGES),
+    learned=part("learned", LEARNED),
+    approved=unless("approved", usual=False),
+    answered=ANSWERED,
+    hints=listed("hints"),
+)
+
+
+def answered_of(entry: RebalancingStatus | None) -> AnsweredProposals:
+    """People's answers to proposals; an entry whose time is none is left out."""
+    return AnsweredProposals() if entry is None else ANSWERED.read(entry)

@@ -1,0 +1,290 @@
+"""Every value of a status is read back as it was written, and no description forgets a field."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from plimsoll import __version__
+from plimsoll.api.bounds import MOST_CONCURRENCY
+from plimsoll.api.v1alpha1.base import LARGEST_BOUND
+from plimsoll.api.v1alpha1.status import PoolStatus, RehomingStatus, StatusModel
+from plimsoll.domain.gpus import CapacityType
+from plimsoll.domain.observations import EngineKind, Observation, Witness
+from plimsoll.domain.outcomes import Split, Target
+from plimsoll.domain.platforms import PlatformSource
+from plimsoll.domain.precision import KvPrecision, Precision
+from plimsoll.domain.versions import EngineVersion
+from plimsoll.placement.failed_moves import MOST_TIMES, Delay
+from plimsoll.placement.move_clock import LONGEST_SECONDS
+from plimsoll.placement.pools import Pool, PoolState, pool_name
+from plimsoll.placement.rehoming import MOST_AVOIDED, Rehoming
+from plimsoll.placement.retune_clock import EarlierSettings
+from plimsoll.placement.sizes import Size
+from plimsoll.rebalance.inbox import AnsweredProposals, Refusal
+from plimsoll.rebalance.state.history import ChangeKind, Mark
+from plimsoll.rebalance.state.memory import Learned
+from plimsoll.status import decisions, loop, moves, observations, places, rendering
+from plimsoll.status.forms import Field, Form, Unusable, number, word
+from plimsoll.status.loop import MAX_CHANGES
+from plimsoll.status.places import MOST_DRAIN_SECONDS, MOST_REPLICAS
+from plimsoll.status.writing import document_of
+from tests.support.tables import examples
+
+MODULES: tuple[ModuleType, ...] = (decisions, loop, moves, observations, places, rendering)
+FORMS: Mapping[str, Form[Any]] = {
+    name: each for module in MODULES for name, each in vars(module).items() if isinstance(each, Form) and each.entry
+}
+
+Drawn = dict[str, st.SearchStrategy[Any]]
+
+
+def several(one: st.SearchStrategy[Any], most: int = 3) -> st.SearchStrategy[tuple[Any, ...]]:
+    return st.lists(one, max_size=most).map(tuple)
+
+
+def optional(one: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.none() | one
+
+
+texts, some_text = st.text(max_size=64), st.text(min_size=1, max_size=64)
+flags = st.booleans()
+whole = st.integers(-LARGEST_BOUND, LARGEST_BOUND)
+counts = st.integers(0, LARGEST_BOUND)
+times = st.integers(0, 4_000_000_000).map(float)
+splits = st.builds(Split, *3 * (st.integers(1, 4),), expert_parallel=flags, context_parallel=st.just(1))
+replicas = st.integers(0, MOST_REPLICAS)
+sequences = st.integers(1, MOST_CONCURRENCY)
+steps = st.integers(1, LARGEST_BOUND)
+drains = st.integers(1, MOST_DRAIN_SECONDS)
+slowness = st.integers(34, 300).map(lambda percent: percent / 100)
+figures = optional(st.integers(1, LARGEST_BOUND).map(float))
+place: Drawn = {"gpu_type": texts, "split": splits}
+marks = {"at": times, "kind": st.sampled_from(ChangeKind), "reason": texts, "replicas": optional(whole)}
+labels = st.tuples(st.text(min_size=1, max_size=9).filter(lambda key: "=" not in key), some_text)
+earlier: Drawn = {
+    "pool": texts,
+    "sequences": sequences,
+    "batched_tokens": optional(steps),
+    "drain_seconds": optional(drains),
+    "inputs": texts,
+}
+learned: Drawn = {
+    "pool": texts,
+    "slowness": slowness,
+    "startup_seconds": figures,
+    "most_work": figures,
+    "output_tokens": figures,
+    "others": several(st.tuples(texts, slowness)),
+}
+refusal: Drawn = {"proposal": texts, "by": texts, "reason": texts, "until": times, "generation": whole}
+size: Drawn = {
+    "replicas": whole,
+    "concurrency": whole,
+    "places": several(texts),
+    "hourly_price": optional(texts),
+    "missing": whole,
+}
+targets = st.builds(
+    Target,
+    some_text,
+    splits,
+    labels,
+    st.just("nvidia.com/gpu"),
+    several(labels).map(lambda found: tuple(sorted(set(found)))),
+    optional(st.sampled_from(CapacityType)),
+    several(some_text, MOST_AVOIDED).map(lambda names: tuple(sorted(names))),
+).map(lambda each: replace(each, other_labels=()) if each.selector in each.other_labels else each)
+kinds = st.builds(
+    EngineKind,
+    texts,
+    st.sampled_from(Precision),
+    st.sampled_from(KvPrecision),
+    texts,
+    st.builds(EngineVersion, *3 * (st.integers(0, 99),)),
+    splits,
+    texts,
+    some_text,
+    texts,
+)
+
+VALUES: Mapping[str, Drawn] = {
+    "DECISION": {
+        **dict.fromkeys(("id", "at", "placed", "replaced", "solver"), texts),
+        "gap_permille": optional(whole),
+    },
+    "SIZE": {
+        "replicas": st.integers(1, MOST_REPLICAS),
+        "concurrency": sequences,
+        "spec": texts,
+        "options": several(st.builds(Size, **size)),
+    },
+    "MARK": marks,
+    "LEARNED": learned,
+    "REFUSAL": refusal,
+    "REBALANCING": {
+        **dict.fromkeys(("decision", "reason", "message"), texts),
+        **{name: optional(texts) for name in ("proposal", "last_change", "diagnosis", "proposal_id")},
+        "base_replicas": optional(replicas),
+        "target_replicas": optional(replicas),
+        "changes": several(st.builds(Mark, **marks), MAX_CHANGES // 50),
+        "learned": optional(st.builds(Learned, **learned)),
+        "approved": flags,
+        "answered": st.builds(AnsweredProposals, several(st.builds(Refusal, **refusal)), several(texts)),
+        "hints": several(texts),
+    },
+    "MOVE": {"pools": several(texts), "began": times, "due": st.integers(0, 86_400), "spec": texts},
+    "FAILED_MOVE": {
+        **place,
+        "at": times,
+        "until": st.integers(0, 3600),
+        "times": st.integers(1, MOST_TIMES),
+        "delay": st.builds(Delay, st.sampled_from(["EngineCrashed", "ImageNotFound"]), texts),
+        "spec": texts,
+        "sequences": optional(sequences),
+        "batched_tokens": optional(steps),
+    },
+    "EARLIER": earlier,
+    "RETUNE": {
+        "before": several(st.builds(EarlierSettings, **earlier)),
+        "began": times,
+        "each": st.integers(1, int(LONGEST_SECONDS)),
+        "spec": texts,
+    },
+    "SEEN": {
+        "observation": st.builds(Observation, kinds, st.sampled_from(Witness), whole, optional(whole), steps, steps),
+        "spec": texts,
+    },
+    "PLATFORMS": {
+        "architectures": several(st.sampled_from(["amd64", "arm64"])),
+        "source": st.sampled_from([PlatformSource.INDEX, PlatformSource.ASSUMED]),
+        "image": texts,
+        "why": texts,
+    },
+    "POOL": {
+        "target": targets,
+        "state": st.sampled_from(PoolState),
+        "generation": counts,
+        "replicas": replicas,
+        "served": flags,
+        "batched_tokens": optional(steps),
+        "max_sequences": optional(sequences),
+        "spec": texts,
+        "has_narrow_cache": flags,
+        "drain_seconds": optional(drains),
+    },
+    "REHOMING": {**place, "at": times, "reason": texts, "node": texts},
+    "TOO_SMALL": {**place, "kv_tokens": counts},
+    "SETTINGS": {
+        **dict.fromkeys(("max_model_len", "max_num_seqs", "max_num_batched_tokens"), whole),
+        "gpu_memory_utilization_percent": whole,
+        "dtype": texts,
+        "quantization": optional(texts),
+        "kv_cache_dtype": texts,
+        "enforce_eager": flags,
+    },
+}
+"""What can be drawn for each attribute. Ends of times are drawn as the seconds from their begin."""
+
+BESIDE: Mapping[str, dict[str, Any]] = {
+    "SEEN": {"release": __version__},
+    "POOL": {"ready_replicas": 1},
+    "RETUNE": {"due_at": "2026-01-01T00:00:00Z"},
+    "TOO_SMALL": {"spec": "digest"},
+    "SETTINGS": {"version": "0.32.0"},
+}
+OF_ANOTHER = {"POOL": {"name"}}
+"""Attributes that follow from the others."""
+
+
+def value_of(name: str, drawn: dict[str, Any]) -> Any:
+    if name == "POOL":
+        drawn["name"] = pool_name(drawn["target"].gpu_type, drawn["target"].split)
+    for begin, end in (("began", "due"), ("at", "until")):
+        if begin in drawn and end in drawn:
+            drawn[end] += drawn[begin]
+    return FORMS[name].kind(**drawn)
+
+
+def test_every_attribute_of_every_value_is_drawn() -> None:
+    assert VALUES.keys() == FORMS.keys()
+    for name, form in FORMS.items():
+        assert VALUES[name].keys() | OF_ANOTHER.get(name, set()) == set(form.attributes), name
+
+
+@pytest.mark.parametrize("name", sorted(FORMS))
+def test_what_is_written_is_read_back(name: str) -> None:
+    form = FORMS[name]
+
+    @given(st.fixed_dictionaries(VALUES[name]))
+    @settings(max_examples=examples(40), deadline=None)
+    def check(drawn: dict[str, Any]) -> None:
+        value = value_of(name, drawn)
+        assert form.entry is not None
+        entry = form.entry(**form.fields(value, **BESIDE.get(name, {})))
+        sent = json.loads(json.dumps(document_of(entry)))
+        read = form.read(form.entry.model_validate(sent, strict=True, by_alias=True, by_name=False))
+        assert (read, repr(read)) == (value, repr(value))
+
+    check()
+
+
+@dataclass(frozen=True, slots=True)
+class MoreThanRehoming(Rehoming):
+    """A value with a field that no description knows."""
+
+    zone: str = ""
+
+
+class MoreThanRehomingStatus(RehomingStatus):
+    """An entry with a field that no description knows."""
+
+    zone: str | None = None
+
+
+def refused() -> Iterator[tuple[type[Any], type[StatusModel], dict[str, Any]]]:
+    """Descriptions that forget something, or name what is not there."""
+    yield MoreThanRehoming, RehomingStatus, {}
+    yield Rehoming, MoreThanRehomingStatus, {}
+    yield Rehoming, RehomingStatus, {"unkept": ("node",)}
+    yield Rehoming, RehomingStatus, {"beside": ("zone",)}
+    yield Rehoming, RehomingStatus, {"zone": Field("zone")}
+    yield Rehoming, RehomingStatus, {"reason": Field("node")}
+
+
+@pytest.mark.parametrize(("kind", "entry", "more"), list(refused()))
+def test_a_description_that_forgets_a_field_is_an_error(
+    kind: type[Any], entry: type[StatusModel], more: dict[str, Any]
+) -> None:
+    with pytest.raises(TypeError):
+        Form(kind, entry, **{"split": places.SPLIT, **more})
+    Form(Rehoming, RehomingStatus, split=places.SPLIT)
+
+
+def test_what_is_not_kept_has_its_default() -> None:
+    target = Target("l4-24gb", Split(1), ("a", "b"), "nvidia.com/gpu")
+    pool = Pool("l4-24gb-tp1", target, PoolState.ACTIVE, 1, 2, ready=2, stuck=1)
+    read = places.POOL.read(PoolStatus(**places.POOL.fields(pool, ready_replicas=2)))
+    assert read == replace(pool, ready=0, stuck=0)
+
+
+@pytest.mark.parametrize(
+    ("field", "written", "why"),
+    [
+        (number("times", 1, 9), 10, "times 10 is not between 1 and 9"),
+        (number("base_replicas", 1), 0, "baseReplicas 0 is less than 1"),
+        (number("times", 1), 2**53 + 1, "a number is beyond 9007199254740992"),
+        (word("state", PoolState), "Gone", "state 'Gone' is none of Active, Retiring"),
+    ],
+)
+def test_a_field_out_of_bounds_is_named_as_it_is_written(field: Field, written: object, why: str) -> None:
+    assert field.to_attribute is not None
+    with pytest.raises(Unusable, match=why):
+        field.to_attribute(written)
