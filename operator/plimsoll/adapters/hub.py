@@ -7,7 +7,7 @@ import json
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
@@ -37,6 +37,9 @@ _LARGEST_METADATA_BYTES = MIB
 _MOST_VALUES = 200_000
 """Most values in a file, counted by commas and brackets: an empty list takes three bytes in the file and seventy in
 memory."""
+
+_MOST_FILES = 2_000
+"""Most files of a repository whose names are kept. Checkpoints of a trillion parameters have some 200."""
 
 _LOOK_UP_SECONDS = 30.0
 """Time limit for all answers of one look-up together, in addition to the limit for each answer."""
@@ -78,6 +81,14 @@ class _File:
 
     document: dict[str, object]
     is_fresh: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Metadata:
+    """The exact count of parameters, and the names of the files; None where the hub does not say."""
+
+    total: int | None = None
+    files: frozenset[str] | None = None
 
 
 class HubModels:
@@ -143,11 +154,17 @@ class HubModels:
             sidecar = self._file(asked, visit if file.is_fresh else None, _QUANTIZATION)
             if sidecar is not None:
                 config["quantization_config"] = _sidecar(sidecar.document)
-        count = self._parameters(asked, visit) if file.is_fresh else None
+        known = self._metadata(asked, visit) if file.is_fresh else _Metadata()
         read = partial(
-            read_model_facts, asked.name, config, revision=asked.revision, source=FactsSource.HUB, parameters=count
+            read_model_facts,
+            asked.name,
+            config,
+            revision=asked.revision,
+            source=FactsSource.HUB,
+            parameters=known.total,
         )
-        return self._with_tensors(asked, visit, read) if file.is_fresh and not _is_known(config) else read()
+        facts = self._with_tensors(asked, visit, read) if file.is_fresh and not _is_known(config) else read()
+        return replace(facts, files=known.files)
 
     def _with_tensors(self, asked: _Asked, visit: Visit, read: Callable[..., ModelFacts]) -> ModelFacts:
         """Read a model of an unknown class with the checkpoint's tensors; without them if they cannot be read."""
@@ -194,17 +211,32 @@ class HubModels:
         except HFValidationError as error:
             raise ModelNotFound(f"{asked} is no name of a model. Write it as on the hub, owner/name.") from error
 
-    def _parameters(self, asked: _Asked, visit: Visit) -> int | None:
-        """Return the exact count from the hub's metadata; None if it has none, which is no error."""
+    def _metadata(self, asked: _Asked, visit: Visit) -> _Metadata:
+        """Return what the hub's metadata say beside the files themselves. Without an answer, that is no error."""
         at = f"/revision/{quote(asked.revision, safe='')}" if asked.revision else ""
-        url = f"{self._session.endpoint}/api/models/{asked.name}{at}?expand=safetensors"
+        url = f"{self._session.endpoint}/api/models/{asked.name}{at}?expand=safetensors&expand=siblings"
         try:
             answer = visit.get(url, most=_LARGEST_METADATA_BYTES)
-            weights = json.loads(answer.body)["safetensors"]
-            total = weights["total"]
-        except (SourceUnavailable, KeyError, TypeError, ValueError, RecursionError):
-            return None
-        return total if isinstance(total, int) and total > 0 else None
+            document = json.loads(answer.body)
+        except (SourceUnavailable, ValueError, RecursionError):
+            return _Metadata()
+        return _Metadata(_total(document), _names(document)) if isinstance(document, dict) else _Metadata()
+
+
+def _total(document: dict[str, object]) -> int | None:
+    """Return the exact count of parameters; None if the hub has none."""
+    weights = document.get("safetensors")
+    total = weights.get("total") if isinstance(weights, dict) else None
+    return total if isinstance(total, int) and total > 0 else None
+
+
+def _names(document: dict[str, object]) -> frozenset[str] | None:
+    """Return the names of the files at the top of the repository; None if the hub lists none, or too many."""
+    listed = document.get("siblings")
+    if not isinstance(listed, list) or not listed or len(listed) > _MOST_FILES:
+        return None
+    names = [each.get("rfilename") if isinstance(each, dict) else None for each in listed]
+    return frozenset(each for each in names if isinstance(each, str) and "/" not in each)
 
 
 def _is_known(config: dict[str, object]) -> bool:

@@ -8,9 +8,11 @@ from plimsoll.domain.doubts import Doubt, DoubtKind
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.model import Evidence, Task
 from plimsoll.domain.outcomes import Split
+from plimsoll.domain.precision import Precision
 from plimsoll.domain.serving import Request
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
+from plimsoll.engines.vllm.capabilities import upcasts
 from plimsoll.engines.vllm.memory.evidence import pair_words, unseen
 from plimsoll.engines.vllm.memory.forward import residual_streams
 from plimsoll.engines.vllm.memory.kv_law import kv_law_for
@@ -39,6 +41,8 @@ def _of_the_place(request: Request, gpu: GpuType, split: Split) -> Iterator[Doub
     pairs = unseen(request.model, gpu, split, law)
     if pairs:
         yield Doubt(DoubtKind.NOT_MEASURED, (("pairs", _either([pair_words(pair) for pair in pairs])),))
+    if request.precision is Precision.FP32 or upcasts(request, gpu):
+        yield Doubt(DoubtKind.FLOAT32, (("title", "vLLM"),))
     if gpu.unified_memory:
         free = gpu.usable_bytes - shared_bytes(gpu)
         figures = (("free", f"{free / GIB:.0f}"), ("usable", f"{gpu.usable_bytes / GIB:.0f}"))
@@ -65,6 +69,8 @@ def _doubts(request: Request) -> Iterator[Doubt]:
         yield Doubt(
             DoubtKind.REMOTE_CODE, (("title", "vLLM"), ("release", str(release)), ("kind", kind), ("flag", FLAG))
         )
+    if request.engine.unconfirmed:
+        yield Doubt(DoubtKind.FILES_NOT_KNOWN, (("title", "vLLM"), ("options", ", ".join(request.engine.unconfirmed))))
     # The operator names such arguments of an InferenceDeployment in a warning, and learns from its engines.
     options = (*request.engine.unfollowed, *_of_states(request))
     if request.engine.own_defaults and options:
