@@ -14,7 +14,7 @@ from plimsoll.domain.engine_choice import EngineChoice
 from plimsoll.domain.model import Evidence, ModelFacts, Sharding, Task, Weight
 from plimsoll.domain.observations import Correction
 from plimsoll.domain.outcomes import Fit, Split
-from plimsoll.domain.precision import Precision
+from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.serving import Request
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
@@ -66,6 +66,11 @@ def commanded(*unfollowed: str) -> Request:
     return request(QWEN3, engine=EngineChoice(NEWEST_MEASURED, unfollowed=unfollowed, own_defaults=True))
 
 
+def unconfirmed(*options: str) -> Request:
+    """An engine that somebody starts with options that need files which are not known."""
+    return request(QWEN3, engine=EngineChoice(NEWEST_MEASURED, unconfirmed=options, own_defaults=True))
+
+
 DOUBTFUL = {
     DoubtKind.GENERIC_READING: (asked(generic()), asked(model())),
     DoubtKind.NEWER_RELEASE: (asked(release=V(9, 9, 9)), asked(release=V(0, 32, 7))),
@@ -76,6 +81,8 @@ DOUBTFUL = {
     DoubtKind.TRANSFORMERS_BACKEND: (asked(release=V(0, 8, 3)), asked(release=V(0, 8, 4))),
     DoubtKind.NOT_IN_RELEASE: (asked(GPT_OSS, V(0, 10)), asked(GPT_OSS, V(0, 10, 1))),
     DoubtKind.REMOTE_CODE: (asked("internlm/internlm2_5-7b-chat"), asked("zai-org/chatglm3-6b")),
+    DoubtKind.FLOAT32: (asked(precision=Precision.FP32, kv_precision=KvPrecision.BF16), asked()),
+    DoubtKind.FILES_NOT_KNOWN: (unconfirmed("--config-format mistral (needs params.json)"), unconfirmed()),
     DoubtKind.UNFOLLOWED_OPTIONS: (commanded("--moe-backend=triton"), commanded()),
 }
 

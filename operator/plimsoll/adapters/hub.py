@@ -38,8 +38,11 @@ _MOST_VALUES = 200_000
 """Most values in a file, counted by commas and brackets: an empty list takes three bytes in the file and seventy in
 memory."""
 
-_MOST_FILES = 2_000
-"""Most files of a repository whose names are kept. Checkpoints of a trillion parameters have some 200."""
+_TELLING = re.compile(
+    r"(?!model)[\w.-]{1,100}\.json|consolidated[\w.-]{0,80}\.safetensors|[\w.-]{1,80}\.model(\.v\w{1,8})?"
+)
+_MOST_TELLING = 64
+"""Names of files that an engine may look for besides the weights, and the most of a repository that are kept."""
 
 _LOOK_UP_SECONDS = 30.0
 """Time limit for all answers of one look-up together, in addition to the limit for each answer."""
@@ -231,12 +234,13 @@ def _total(document: dict[str, object]) -> int | None:
 
 
 def _names(document: dict[str, object]) -> frozenset[str] | None:
-    """Return the names of the files at the top of the repository; None if the hub lists none, or too many."""
+    """Return the telling names at the top of the repository; None if the hub lists no files, or too many such."""
     listed = document.get("siblings")
-    if not isinstance(listed, list) or not listed or len(listed) > _MOST_FILES:
+    if not isinstance(listed, list):
         return None
-    names = [each.get("rfilename") if isinstance(each, dict) else None for each in listed]
-    return frozenset(each for each in names if isinstance(each, str) and "/" not in each)
+    names = (each.get("rfilename") for each in listed if isinstance(each, dict))
+    found = frozenset(each for each in names if isinstance(each, str) and _TELLING.fullmatch(each))
+    return found if 0 < len(found) <= _MOST_TELLING else None
 
 
 def _is_known(config: dict[str, object]) -> bool:

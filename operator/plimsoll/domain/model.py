@@ -211,7 +211,8 @@ class ModelFacts:
     has it. ``host_bytes`` are embeddings that the engine keeps in host memory, of all tensor-parallel ranks together; a
     fingerprint of what a GPU holds does not read them. ``brings_configuration`` is the kind of a configuration
     (``model_type``, or the class of the model) whose reader the checkpoint brings as code of its own; None where it
-    brings none. ``files`` are the names of the files beside its configuration; None where they are not known.
+    brings none. ``files`` are names of files beside the weights, by which an engine tells formats; None where they
+    are not known.
     ``remarks`` are sentences for the reader about differences
     between the checkpoint and its configuration.
     """
