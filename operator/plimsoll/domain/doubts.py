@@ -32,7 +32,7 @@ class DoubtKind(StrEnum):
     REMOTE_CODE = "RemoteCode"
     """The engine may start only where it may run code of the model's repository."""
     FLOAT32 = "Float32"
-    """The engine computes in float32, with kernels that few use: they may need more than the card has."""
+    """The engine computes in float32, and its kernels may need more shared memory than the card has."""
     FILES_NOT_KNOWN = "FilesNotKnown"
     """The engine starts with an option only if the repository of the model has a file that is not known here."""
     UNFOLLOWED_OPTIONS = "UnfollowedOptions"

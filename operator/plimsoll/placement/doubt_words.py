@@ -49,7 +49,7 @@ _SENTENCES = {
         "engine of this kind has served."
     ),
     DoubtKind.FLOAT32: (
-        "{title} computes in float32 here. No measured start did so on this GPU, and kernels for wide heads may need "
+        "{title} computes in float32 here. No measured start did so on such a GPU, and kernels for wide heads may need "
         "more shared memory than it has: then the engine ends, however much GPU memory is free. The fit is never "
         "called sure until an engine of this kind has served."
     ),

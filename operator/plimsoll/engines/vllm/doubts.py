@@ -26,6 +26,11 @@ from plimsoll.engines.vllm.remote_code import FLAG, brought_kind
 _HYPER_CONNECTIONS = (("starts", 10), ("gib", "1.6"))
 """DeepSeek-V4 and GLM-5.3-Flash, 0.22 to 0.31 (``band.py``)."""
 
+_WIDE_KERNELS = ((8, 0), (9, 0), (10, 0), (10, 3))
+"""Capabilities with 160 KiB and more of shared memory for a block (CUDA C++ Programming Guide, technical
+specifications). Triton's attention of heads of 256 in float32 asks for 114 KiB (vllm-project/vllm#33846). A start in
+float32 was measured on an H100."""
+
 
 def doubts_of(request: Request, gpu: GpuType, split: Split) -> tuple[Doubt, ...]:
     """Return the doubts about an estimate; empty where an engine of the kind has served, which removes all of them."""
@@ -41,7 +46,7 @@ def _of_the_place(request: Request, gpu: GpuType, split: Split) -> Iterator[Doub
     pairs = unseen(request.model, gpu, split, law)
     if pairs:
         yield Doubt(DoubtKind.NOT_MEASURED, (("pairs", _either([pair_words(pair) for pair in pairs])),))
-    if request.precision is Precision.FP32 or upcasts(request, gpu):
+    if upcasts(request, gpu) or (request.precision is Precision.FP32 and gpu.compute_capability not in _WIDE_KERNELS):
         yield Doubt(DoubtKind.FLOAT32, (("title", "vLLM"),))
     if gpu.unified_memory:
         free = gpu.usable_bytes - shared_bytes(gpu)
