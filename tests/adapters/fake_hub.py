@@ -20,13 +20,17 @@ Shapes = Mapping[str, tuple[str, Sequence[int]]]
 
 @dataclass
 class FakeModel:
-    """Files by name and revision; ``tokens`` may read, None for everybody; ``total`` is the metadata count."""
+    """Files by name and revision; ``tokens`` may read, None for everybody; ``total`` is the metadata count.
+
+    ``is_listed`` is false on a hub whose metadata lists no files.
+    """
 
     files: dict[str, bytes]
     revisions: dict[str, str] = field(default_factory=lambda: {"main": COMMIT})
     tokens: tuple[str, ...] | None = None
     gated: bool = False
     total: int | None = None
+    is_listed: bool = True
 
 
 @dataclass
@@ -108,6 +112,8 @@ class FakeHub:
             _send(request, 401, X_Error_Code="RepoNotFound")
             return
         body: dict[str, Any] = {"_id": "1", "id": path.partition("/revision/")[0]}
+        if "expand=siblings" in request.path and model.is_listed:
+            body["siblings"] = [{"rfilename": name} for name in model.files]
         if model.total is not None:
             body["safetensors"] = {"parameters": {"BF16": model.total}, "total": model.total}
         _send(request, 200, json.dumps(body).encode())

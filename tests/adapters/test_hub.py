@@ -42,6 +42,25 @@ def test_a_hub_without_metadata_leaves_the_count_open(hub: FakeHub, models: HubM
     assert models.facts(NAME, None, None).parameters is None
 
 
+@pytest.mark.parametrize("is_listed", [True, False])
+def test_files_by_which_an_engine_tells_formats_are_known_where_the_hub_lists_them(
+    hub: FakeHub, models: HubModels, *, is_listed: bool
+) -> None:
+    hub.publish(NAME, CONFIG)
+    model = hub.models[NAME]
+    model.is_listed = is_listed
+    model.files |= dict.fromkeys(("params.json", "tekken.json", "original/params.json", "README.md"), b"{}")
+    model.files |= dict.fromkeys(("consolidated.safetensors", "model-00001-of-00002.safetensors"), b"")
+    known = {"config.json", "params.json", "tekken.json", "consolidated.safetensors"}
+    assert models.facts(NAME, None, None).files == (known if is_listed else None)
+
+
+def test_a_list_of_files_without_end_is_not_kept(hub: FakeHub, models: HubModels) -> None:
+    hub.publish(NAME, CONFIG)
+    hub.models[NAME].files |= dict.fromkeys((f"{number}.json" for number in range(100)), b"{}")
+    assert models.facts(NAME, None, None).files is None
+
+
 def test_a_known_model_is_not_asked_for_again(hub: FakeHub, models: HubModels) -> None:
     hub.publish(NAME, CONFIG)
     first = models.facts(NAME, None, None)

@@ -159,9 +159,25 @@ def test_what_no_law_covers_is_a_doubt_and_its_neighbour_is_listed_as_harmless(o
 
 
 def test_a_quantization_without_a_law_is_a_doubt_for_16_bits_alone(one: Any) -> None:
-    assert one(QWEN, "--quantization=torchao")["command"]["withoutLaw"] == ["--quantization=torchao"]
+    assert one(QWEN, "--quantization=humming")["command"]["withoutLaw"] == ["--quantization=humming"]
     own = one("Qwen/Qwen2.5-7B-Instruct-AWQ", "--quantization=awq_marlin", "--max-model-len=4096")
     assert (own["fit"], own["command"]["withoutLaw"]) == ("Sure", [])
+
+
+def test_a_format_whose_files_are_not_known_is_a_doubt(one: Any) -> None:
+    answer = one(QWEN, "--config-format=mistral")
+    assert answer["fit"] == "Probable"
+    assert [each["code"] for each in answer["doubts"]] == ["FilesNotKnown"]
+    assert one(QWEN, "--config-format=hf")["fit"] == "Sure"
+
+
+def test_a_type_that_the_engine_chooses_decides_the_bytes(one: Any) -> None:
+    """Gemma 3 starts in no 16-bit type of a T4: the engine takes float32, with twice the weights."""
+    short = ("google/gemma-3-1b-it", "--max-model-len=2048")
+    narrow, wide = one(*short), one(*short, kind="t4")
+    assert 1.9 < wide["terms"]["weightsBytes"] / narrow["terms"]["weightsBytes"] < 2.1
+    assert wide["fit"] == "Probable"
+    assert "Float32" in [each["code"] for each in wide["doubts"]]
 
 
 def test_a_tower_is_left_out_or_copied_as_the_command_says(one: Any) -> None:

@@ -59,7 +59,7 @@ def oracle(recording: Recording, questions: Sequence[Mapping[str, Any]]) -> list
 
 def start(name: str, config: Mapping[str, Any], card: Card, arguments: Sequence[str]) -> dict[str, Any]:
     """A question whether a server would start on a card: what is in ``config.json``, and what follows the model."""
-    return {"card": asdict(card), **asked(name, config, arguments=tuple(arguments))}
+    return {"card": card.as_json(), **asked(name, config, arguments=tuple(arguments))}
 
 
 def starts(recording: Recording, questions: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -67,7 +67,20 @@ def starts(recording: Recording, questions: Sequence[Mapping[str, Any]]) -> list
     return recording.answers(STARTS, [dict(question) for question in questions])
 
 
+def types(recording: Recording, questions: Sequence[Mapping[str, Any]]) -> list[str | None]:
+    """The type in which each start computes; None where the engine refuses it."""
+    return [answer.get("dtype") for answer in recording.answers(TYPES, [dict(question) for question in questions])]
+
+
 def _ask_starts(questions: Sequence[Any]) -> list[dict[str, Any]]:
+    return [_kept(row, _OF_STARTS) for row in _start_rows(questions)]
+
+
+def _ask_types(questions: Sequence[Any]) -> list[dict[str, Any]]:
+    return [_kept(row, ("dtype",)) for row in _start_rows(questions)]
+
+
+def _start_rows(questions: Sequence[Any]) -> list[dict[str, Any]]:
     """Put the questions of one card after the other: a process of the engine sees one card."""
     answers: dict[int, dict[str, Any]] = {}
     cards = {json.dumps(question["card"]): Card.from_text(json.dumps(question["card"])) for question in questions}
@@ -78,15 +91,15 @@ def _ask_starts(questions: Sequence[Any]) -> list[dict[str, Any]]:
             for each in asked_of_it:
                 del each["card"]
             placed = [_placed(each, Path(scratch) / str(number)) for number, each in enumerate(asked_of_it)]
-            answers |= dict(zip(mine, (_start(row) for row in ask(placed, card)), strict=True))
+            answers |= dict(zip(mine, ask(placed, card), strict=True))
     return [answers[number] for number in range(len(questions))]
 
 
-def _start(row: Mapping[str, Any]) -> dict[str, Any]:
+def _kept(row: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     """What lasts of a row: the folder of the question is another one each time."""
     if "error" in row:
         return {"error": _FOLDER.sub("", str(row["error"]))}
-    return {name: row[name] for name in _OF_STARTS}
+    return {name: row[name] for name in names}
 
 
 _OF_STARTS: Final = ("max_model_len", "max_num_batched_tokens", "whole_items", "largest_item")
@@ -153,3 +166,4 @@ PARSER: Final = Kind("parser", _ask_parser, lasting=_without_what_passes)
 KV_GROUPS: Final = Kind("kv_groups", _ask_kv_groups)
 ORACLE: Final = Kind("oracle", _ask_oracle)
 STARTS: Final = Kind("starts", _ask_starts)
+TYPES: Final = Kind("types", _ask_types)

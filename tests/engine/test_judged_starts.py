@@ -10,7 +10,8 @@ from testbed.judged_models import MODELS
 from testbed.verdict import read_arguments, refused
 from tests.engine.questions import start, starts
 from tests.engine.recording import Recording
-from tests.engine.test_starts import EVERY_MODEL_ON, card_of, published
+from tests.engine.rendered_starts import EVERY_MODEL_ON, card_of, published
+from tests.support.planning import gpu
 
 
 def commands(positions: int) -> Iterator[list[str]]:
@@ -27,7 +28,7 @@ def test_what_the_judge_refuses_the_engine_refuses_and_nothing_else(recording: R
     asked: list[tuple[str, list[str]]] = [
         (name, words) for name, model in known.items() for words in commands(model.max_context)
     ]
-    questions = [start(name, published()[name], card_of(EVERY_MODEL_ON), words) for name, words in asked]
+    questions = [start(name, published()[name], card_of(gpu(EVERY_MODEL_ON)), words) for name, words in asked]
     said = {}
     for (name, words), answer in zip(asked, starts(recording, questions), strict=True):
         said[name, *words] = _judged(name, words), answer.get("error")

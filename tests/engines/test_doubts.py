@@ -14,7 +14,7 @@ from plimsoll.domain.engine_choice import EngineChoice
 from plimsoll.domain.model import Evidence, ModelFacts, Sharding, Task, Weight
 from plimsoll.domain.observations import Correction
 from plimsoll.domain.outcomes import Fit, Split
-from plimsoll.domain.precision import Precision
+from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.serving import Request
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
@@ -66,6 +66,11 @@ def commanded(*unfollowed: str) -> Request:
     return request(QWEN3, engine=EngineChoice(NEWEST_MEASURED, unfollowed=unfollowed, own_defaults=True))
 
 
+def unconfirmed(*options: str) -> Request:
+    """An engine that somebody starts with options that need files which are not known."""
+    return request(QWEN3, engine=EngineChoice(NEWEST_MEASURED, unconfirmed=options, own_defaults=True))
+
+
 DOUBTFUL = {
     DoubtKind.GENERIC_READING: (asked(generic()), asked(model())),
     DoubtKind.NEWER_RELEASE: (asked(release=V(9, 9, 9)), asked(release=V(0, 32, 7))),
@@ -76,6 +81,7 @@ DOUBTFUL = {
     DoubtKind.TRANSFORMERS_BACKEND: (asked(release=V(0, 8, 3)), asked(release=V(0, 8, 4))),
     DoubtKind.NOT_IN_RELEASE: (asked(GPT_OSS, V(0, 10)), asked(GPT_OSS, V(0, 10, 1))),
     DoubtKind.REMOTE_CODE: (asked("internlm/internlm2_5-7b-chat"), asked("zai-org/chatglm3-6b")),
+    DoubtKind.FILES_NOT_KNOWN: (unconfirmed("--config-format mistral (needs params.json)"), unconfirmed()),
     DoubtKind.UNFOLLOWED_OPTIONS: (commanded("--moe-backend=triton"), commanded()),
 }
 
@@ -86,7 +92,17 @@ def test_the_same_options_of_a_deployment_are_a_warning_instead() -> None:
 
 
 def test_every_kind_is_looked_at() -> None:
-    assert set(DOUBTFUL) | {DoubtKind.SHARED_MEMORY} == set(DoubtKind)
+    assert set(DOUBTFUL) | {DoubtKind.SHARED_MEMORY, DoubtKind.FLOAT32} == set(DoubtKind)
+
+
+@every_case("card", ("t4-16gb", "l40s-48gb", "rtx-5090-32gb", "mi300x-192gb", "a100-sxm-80gb", H100, "b200-sxm-180gb"))
+def test_float32_is_a_doubt_where_kernels_may_lack_shared_memory(card: str) -> None:
+    def seen(precision: Precision) -> bool:
+        wanted = asked(precision=precision, kv_precision=KvPrecision.BF16)
+        return DoubtKind.FLOAT32 in [each.kind for each in doubts_of(wanted, gpu(card), Split(1))]
+
+    assert seen(Precision.FP32) is (card not in ("a100-sxm-80gb", H100, "b200-sxm-180gb"))
+    assert not seen(Precision.BF16)
 
 
 def test_a_gpu_that_shares_its_hosts_memory_is_never_sure_and_a_card_of_its_own_is() -> None:

@@ -6,10 +6,14 @@ Sources: ``_verify_quantization``, ``_verify_with_expert_parallelism`` and ``_FL
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from plimsoll.domain.errors import InvalidInput
+from plimsoll.domain.model import FactsSource
 from plimsoll.domain.versions import EngineVersion
+from plimsoll.engines.vllm.checkpoint_files import unconfirmed
 from plimsoll.engines.vllm.command_line import read_command
 from plimsoll.engines.vllm.misfits import misfit
 from tests.support.planning import model
@@ -34,6 +38,9 @@ REFUSED: dict[str, tuple[str, str, str]] = {
     "kernels of 16 bits": (FP8, "--dtype=float32", "--dtype"),
     "weights made of 8 bits": (DENSE, "--quantization=fp8 --dtype=float32", "--dtype"),
     "a cache of another format": (FP8, "--kv-cache-dtype=fp8_e5m2", "--kv-cache-dtype"),
+    "a checkpoint that is not quantized": (DENSE, "--quantization=awq", "--quantization"),
+    "another method for 16 bits": (DENSE, "-q gptq_marlin", "--quantization"),
+    "a method that has no file of its own": (DENSE, "--quantization=compressed-tensors", "--quantization"),
 }
 TAKEN: dict[str, tuple[str, str]] = {
     "experts": (EXPERTS, "--enable-expert-parallel"),
@@ -46,6 +53,7 @@ TAKEN: dict[str, tuple[str, str]] = {
     "the type of the kernels": (MXFP4, "--dtype=bfloat16"),
     "either type": (FP8, "--dtype=float16"),
     "32 bits of a plain checkpoint": (DENSE, "--dtype=float32"),
+    "numbers that are made while loading": (DENSE, "--quantization=mxfp8"),
     "8 bits of a plain checkpoint": (DENSE, "--quantization=fp8 --dtype=float16"),
     "another format of a plain checkpoint": (DENSE, "--kv-cache-dtype=fp8_e5m2"),
     "the usual format": (FP8, "--kv-cache-dtype=fp8"),
@@ -55,7 +63,7 @@ TAKEN: dict[str, tuple[str, str]] = {
 @every_case("case", REFUSED)
 def test_a_flag_that_does_not_fit_the_model_is_named(case: str) -> None:
     name, words, flag = REFUSED[case]
-    found = misfit(model(name), read_command(words.split(), {}, "here", RELEASE))
+    found = misfit(model(name), read_command(words.split(), {}, "here", RELEASE), RELEASE)
     assert found is not None
     assert found.flag == flag
     assert found.fix.endswith(".")
@@ -64,7 +72,73 @@ def test_a_flag_that_does_not_fit_the_model_is_named(case: str) -> None:
 @every_case("case", TAKEN)
 def test_its_neighbour_is_let_through(case: str) -> None:
     name, words = TAKEN[case]
-    assert misfit(model(name), read_command(words.split(), {}, "here", RELEASE)) is None
+    assert misfit(model(name), read_command(words.split(), {}, "here", RELEASE), RELEASE) is None
+
+
+WITH_FILES: dict[str, tuple[str, str]] = {
+    "Mistral's configuration": ("--config-format=mistral", "params.json"),
+    "Mistral's weights": ("--load-format=mistral", "consolidated-00001-of-00002.safetensors"),
+    "Mistral's tokenizer": ("--tokenizer-mode=mistral", "tekken.json"),
+    "Mistral's earlier tokenizer": ("--tokenizer-mode=mistral", "tokenizer.model.v3"),
+    "a method that describes itself": ("--quantization=awq", "quant_config.json"),
+    "an earlier method that does": ("--quantization=gptq", "quantize_config.json"),
+    "ModelOpt's": ("--quantization=modelopt", "hf_quant_config.json"),
+}
+"""A flag, and a file with which the engine starts."""
+
+
+@every_case("case", WITH_FILES)
+def test_a_flag_needs_its_files(case: str) -> None:
+    """Without them the engine ends; where nothing lists the files, that is a doubt and no more."""
+    words, name = WITH_FILES[case]
+    command = read_command(words.split(), {}, "here", RELEASE)
+    plain = replace(model(DENSE), source=FactsSource.HUB)
+    usual = frozenset({"config.json", "model-00001-of-00002.safetensors", "tokenizer.json"})
+    without, with_it, unknown = (replace(plain, files=files) for files in (usual, usual | {name}, None))
+    refused = misfit(without, command, RELEASE)
+    assert refused is not None
+    assert refused.flag == words.partition("=")[0]
+    assert "leave it out" in refused.fix
+    assert misfit(with_it, command, RELEASE) is None
+    assert misfit(unknown, command, RELEASE) is None
+    assert unconfirmed(without, command) == unconfirmed(with_it, command) == ()
+    (doubt,) = unconfirmed(unknown, command)
+    assert doubt.startswith(words.replace("=", " "))
+
+
+def test_a_tokenizer_of_another_repository_has_its_own_files() -> None:
+    command = read_command(["--tokenizer-mode=mistral", "--tokenizer=org/other"], {}, "here", RELEASE)
+    assert misfit(replace(model(DENSE), files=frozenset({"config.json"})), command, RELEASE) is None
+
+
+@pytest.mark.parametrize(
+    ("architecture", "first", "last"),
+    [
+        ("Gemma2ForCausalLM", "0.9.1", None),
+        ("Gemma3ForConditionalGeneration", "0.9.1", None),
+        ("Gemma3ForCausalLM", "0.10.2", None),
+        ("Gemma3TextModel", "0.10.2", None),
+        ("Glm4ForCausalLM", "0.9.1", None),
+        ("Plamo2ForCausalLM", "0.9.1", "0.26.0"),
+    ],
+)
+def test_float16_is_refused_by_the_releases_that_do(architecture: str, first: str, last: str | None) -> None:
+    """Read in the wheels of 0.8.5 to 0.33.0."""
+    facts = replace(model(DENSE), architecture=architecture)
+    releases = [
+        EngineVersion.of(each) for each in ("0.8.5", "0.9.0", "0.9.1", "0.10.1", "0.10.2", "0.26.0", "0.27.0", "0.33.0")
+    ]
+    refusing = [
+        str(each)
+        for each in releases
+        if misfit(facts, read_command(["--dtype=half"], {}, "here", each), each) is not None
+    ]
+    expected = [
+        str(each)
+        for each in releases
+        if EngineVersion.of(first) <= each and (last is None or each <= EngineVersion.of(last))
+    ]
+    assert refusing == expected
 
 
 @pytest.mark.parametrize(

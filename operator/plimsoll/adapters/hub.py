@@ -7,7 +7,7 @@ import json
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
@@ -37,6 +37,12 @@ _LARGEST_METADATA_BYTES = MIB
 _MOST_VALUES = 200_000
 """Most values in a file, counted by commas and brackets: an empty list takes three bytes in the file and seventy in
 memory."""
+
+_TELLING = re.compile(
+    r"(?!model)[\w.-]{1,100}\.json|consolidated[\w.-]{0,80}\.safetensors|[\w.-]{1,80}\.model(\.v\w{1,8})?"
+)
+_MOST_TELLING = 64
+"""Names of files that an engine may look for besides the weights, and the most of a repository that are kept."""
 
 _LOOK_UP_SECONDS = 30.0
 """Time limit for all answers of one look-up together, in addition to the limit for each answer."""
@@ -78,6 +84,14 @@ class _File:
 
     document: dict[str, object]
     is_fresh: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Metadata:
+    """The exact count of parameters, and the names of the files; None where the hub does not say."""
+
+    total: int | None = None
+    files: frozenset[str] | None = None
 
 
 class HubModels:
@@ -143,11 +157,17 @@ class HubModels:
             sidecar = self._file(asked, visit if file.is_fresh else None, _QUANTIZATION)
             if sidecar is not None:
                 config["quantization_config"] = _sidecar(sidecar.document)
-        count = self._parameters(asked, visit) if file.is_fresh else None
+        known = self._metadata(asked, visit) if file.is_fresh else _Metadata()
         read = partial(
-            read_model_facts, asked.name, config, revision=asked.revision, source=FactsSource.HUB, parameters=count
+            read_model_facts,
+            asked.name,
+            config,
+            revision=asked.revision,
+            source=FactsSource.HUB,
+            parameters=known.total,
         )
-        return self._with_tensors(asked, visit, read) if file.is_fresh and not _is_known(config) else read()
+        facts = self._with_tensors(asked, visit, read) if file.is_fresh and not _is_known(config) else read()
+        return replace(facts, files=known.files)
 
     def _with_tensors(self, asked: _Asked, visit: Visit, read: Callable[..., ModelFacts]) -> ModelFacts:
         """Read a model of an unknown class with the checkpoint's tensors; without them if they cannot be read."""
@@ -194,17 +214,33 @@ class HubModels:
         except HFValidationError as error:
             raise ModelNotFound(f"{asked} is no name of a model. Write it as on the hub, owner/name.") from error
 
-    def _parameters(self, asked: _Asked, visit: Visit) -> int | None:
-        """Return the exact count from the hub's metadata; None if it has none, which is no error."""
+    def _metadata(self, asked: _Asked, visit: Visit) -> _Metadata:
+        """Return what the hub's metadata say beside the files themselves. Without an answer, that is no error."""
         at = f"/revision/{quote(asked.revision, safe='')}" if asked.revision else ""
-        url = f"{self._session.endpoint}/api/models/{asked.name}{at}?expand=safetensors"
+        url = f"{self._session.endpoint}/api/models/{asked.name}{at}?expand=safetensors&expand=siblings"
         try:
             answer = visit.get(url, most=_LARGEST_METADATA_BYTES)
-            weights = json.loads(answer.body)["safetensors"]
-            total = weights["total"]
-        except (SourceUnavailable, KeyError, TypeError, ValueError, RecursionError):
-            return None
-        return total if isinstance(total, int) and total > 0 else None
+            document = json.loads(answer.body)
+        except (SourceUnavailable, ValueError, RecursionError):
+            return _Metadata()
+        return _Metadata(_total(document), _names(document)) if isinstance(document, dict) else _Metadata()
+
+
+def _total(document: dict[str, object]) -> int | None:
+    """Return the exact count of parameters; None if the hub has none."""
+    weights = document.get("safetensors")
+    total = weights.get("total") if isinstance(weights, dict) else None
+    return total if isinstance(total, int) and total > 0 else None
+
+
+def _names(document: dict[str, object]) -> frozenset[str] | None:
+    """Return the telling names at the top of the repository; None if the hub lists no files, or too many such."""
+    listed = document.get("siblings")
+    if not isinstance(listed, list):
+        return None
+    names = (each.get("rfilename") for each in listed if isinstance(each, dict))
+    found = frozenset(each for each in names if isinstance(each, str) and _TELLING.fullmatch(each))
+    return found if 0 < len(found) <= _MOST_TELLING else None
 
 
 def _is_known(config: dict[str, object]) -> bool:

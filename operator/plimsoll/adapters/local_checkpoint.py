@@ -46,6 +46,11 @@ def read_local_checkpoint(path: Path) -> tuple[dict[str, object], list[Tensor] |
     return config, _tensors(path)
 
 
+def names_in(folder: Path) -> frozenset[str]:
+    """Return the names of the files of a folder."""
+    return frozenset(each.name for each in folder.iterdir() if each.is_file())
+
+
 def _tensors(folder: Path) -> list[Tensor] | None:
     files = _files(folder)
     if not files or len(files) > MOST_FILES:

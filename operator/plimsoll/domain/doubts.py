@@ -31,6 +31,10 @@ class DoubtKind(StrEnum):
     """The release as published cannot load the model: only an image of the user's own can."""
     REMOTE_CODE = "RemoteCode"
     """The engine may start only where it may run code of the model's repository."""
+    FLOAT32 = "Float32"
+    """The engine computes in float32, and its kernels may need more shared memory than the card has."""
+    FILES_NOT_KNOWN = "FilesNotKnown"
+    """The engine starts with an option only if the repository of the model has a file that is not known here."""
     UNFOLLOWED_OPTIONS = "UnfollowedOptions"
     """The command of an engine has options that can change the memory and that no law covers."""
 

@@ -62,7 +62,7 @@ class EngineChoice:
     ``trusts_code`` means that it may run code of the model's repository. ``casts_type`` means that nobody names the
     16-bit type, so the engine may take another one on a GPU that lacks the checkpoint's. ``prefix_caching`` says
     whether prefixes are kept; None leaves it to the engine. ``plans_ahead`` is false where it may not plan a step while
-    another one runs.
+    another one runs. ``unconfirmed`` are options that need files of the model's repository, which are not known here.
     """
 
     version: EngineVersion
@@ -88,6 +88,7 @@ class EngineChoice:
     casts_type: bool = False
     prefix_caching: bool | None = None
     plans_ahead: bool = True
+    unconfirmed: tuple[str, ...] = ()
 
     @property
     def fills_host_memory(self) -> bool:

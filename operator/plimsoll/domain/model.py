@@ -211,7 +211,9 @@ class ModelFacts:
     has it. ``host_bytes`` are embeddings that the engine keeps in host memory, of all tensor-parallel ranks together; a
     fingerprint of what a GPU holds does not read them. ``brings_configuration`` is the kind of a configuration
     (``model_type``, or the class of the model) whose reader the checkpoint brings as code of its own; None where it
-    brings none. ``remarks`` are sentences for the reader about differences
+    brings none. ``files`` are names of files beside the weights, by which an engine tells formats; None where they
+    are not known.
+    ``remarks`` are sentences for the reader about differences
     between the checkpoint and its configuration.
     """
 
@@ -245,6 +247,7 @@ class ModelFacts:
     remarks: tuple[str, ...] = ()
     host_bytes: int = field(default=0, repr=False)
     brings_configuration: str | None = field(default=None, repr=False)
+    files: frozenset[str] | None = field(default=None, repr=False)
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -105,7 +105,8 @@ class StartCommandReader:
         read: what these arguments start, with the variables of the process, in a release. The third argument says where
             they stand, for messages. Raises InvalidInput where a value that matters cannot be read.
         example: a command for messages.
-        misfit: the first flag with which the engine does not start for this model; None without any.
+        unconfirmed: the flags with which the engine starts only with files of the model that are not known, in words.
+        misfit: the first flag with which a release does not start for this model; None without any.
     """
 
     arguments: Callable[[Sequence[str]], tuple[str, ...] | None]
@@ -113,7 +114,8 @@ class StartCommandReader:
     release_of: Callable[[str], ImageRelease | None]
     read: Callable[[Sequence[str], Mapping[str, str], str, EngineVersion], StartCommand]
     example: str
-    misfit: Callable[[ModelFacts, StartCommand], Misfit | None] = lambda *_: None
+    misfit: Callable[[ModelFacts, StartCommand, EngineVersion], Misfit | None] = lambda *_: None
+    unconfirmed: Callable[[ModelFacts, StartCommand], tuple[str, ...]] = lambda *_: ()
 
 
 def _not_ruled_out(_: Request, __: GpuType, ___: Split) -> bool:
@@ -141,7 +143,8 @@ class Engine:
         host: the host memory and CPU of the pod of one replica, term by term. They follow from the model, its precision
             and the engine's options, and never from the load.
         loaded: the part of a model that the engine loads.
-        missing_capability: what a GPU lacks, as numbers for a rejection; empty where the engine can run there.
+        missing_capability: what a GPU lacks for a request, as numbers for a rejection; empty where the engine can run
+            there.
         settings: the settings of one replica.
         lean_settings: settings that need less memory and are slower; the same settings where there are none.
         estimate: the VRAM of one rank: a list of terms, each with the lines behind it. Raises ValueError where the
@@ -200,7 +203,7 @@ class Engine:
     host_use: Callable[[Iterable[str]], HostUse]
     host: Callable[[Request, Vendor, Split], HostEstimate]
     loaded: Callable[[ModelFacts, EngineChoice], ModelFacts]
-    missing_capability: Callable[[ModelFacts, Precision, KvPrecision, GpuType], Numbers]
+    missing_capability: Callable[[Request, GpuType], Numbers]
     settings: Callable[[Request, GpuType, Split], EngineSettings]
     lean_settings: Callable[[Request, EngineSettings], EngineSettings]
     estimate: Callable[[Request, GpuType, Split, EngineSettings], MemoryEstimate]

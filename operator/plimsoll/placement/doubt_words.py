@@ -48,6 +48,15 @@ _SENTENCES = {
         "without {flag}. Read that code before you pass the flag. The fit is never called sure without it, until an "
         "engine of this kind has served."
     ),
+    DoubtKind.FLOAT32: (
+        "{title} computes in float32 here. No measured start did so on such a GPU, and kernels for wide heads may need "
+        "more shared memory than it has: then the engine ends, however much GPU memory is free. The fit is never "
+        "called sure until an engine of this kind has served."
+    ),
+    DoubtKind.FILES_NOT_KNOWN: (
+        "{title} ends unless the repository of the model has the files that these options ask for, and nothing here "
+        "says so: {options}. Leave them out, or ask about a folder that holds the checkpoint."
+    ),
     DoubtKind.UNFOLLOWED_OPTIONS: (
         "These options can change the memory, and the memory law does not include them: {options}. The fit is never "
         "called sure until an engine of this kind has served."

@@ -210,9 +210,7 @@ def wishes_refusal(request: Request, gpu_type: str, split: Split) -> Rejection |
 
 
 def _against_hardware(request: Request, candidate: Candidate) -> Rejection | None:
-    missing = engine_of(request.engine.name).missing_capability(
-        request.model, request.precision, request.kv_precision, candidate.gpu
-    )
+    missing = engine_of(request.engine.name).missing_capability(request, candidate.gpu)
     if missing:
         return _rejection(candidate, Reason.PRECISION_NOT_SUPPORTED, missing)
     made_for = request.engine.image_vendor

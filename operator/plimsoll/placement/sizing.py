@@ -27,9 +27,7 @@ class Sized:
 def size_on(request: Request, gpu: GpuType, split: Split) -> Sized | Rejection:
     """Return the estimate for one GPU type and split, or the reason why there is none."""
     request = engine_of(request.engine.name).served_on(request, gpu)
-    missing = engine_of(request.engine.name).missing_capability(
-        request.model, request.precision, request.kv_precision, gpu
-    )
+    missing = engine_of(request.engine.name).missing_capability(request, gpu)
     if missing:
         return Rejection(gpu.name, split, Reason.PRECISION_NOT_SUPPORTED, missing)
     if gpu.is_slice and split.gpus > 1:

@@ -21,15 +21,21 @@ class Card:
         name: its name; vLLM's defaults look at it.
         capability: its compute capability.
         memory_bytes: its memory; vLLM's default batch sizes look at it (70 GiB and more is a large GPU).
+        gfx: its target, e.g. ``gfx942``, if it is AMD's; its capability then follows from that. None for NVIDIA's.
     """
 
     name: str = "NVIDIA H100 80GB HBM3"
     capability: tuple[int, int] = (9, 0)
     memory_bytes: int = 80 * 2**30
+    gfx: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """The form of a recorded question. NVIDIA's cards have no target in it."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
     def as_text(self) -> str:
         """The form that travels into the engine's process."""
-        return json.dumps(asdict(self))
+        return json.dumps(self.as_json())
 
     @classmethod
     def from_text(cls, text: str) -> Self:

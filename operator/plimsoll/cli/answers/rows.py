@@ -11,6 +11,7 @@ from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.latency import Performance
 from plimsoll.domain.outcomes import Fit, Rejection
 from plimsoll.domain.serving import Request
+from plimsoll.engines.registry import engine_of
 from plimsoll.placement.feasibility import hourly_price
 from plimsoll.placement.preference import NO_PRICE, Preference, preference
 from plimsoll.placement.sizing import Sized
@@ -60,7 +61,8 @@ def _row(request: Request, types: Mapping[str, GpuType], answer: Sized | Rejecti
     if isinstance(answer, Rejection):
         return Row(types[answer.gpu_type], answer, None, None)
     gpu, split = answer.gpu, answer.split
-    speed = None if answer.figures.fit is Fit.NO else speed_of(request, gpu, split, answer.settings)
+    served = engine_of(request.engine.name).served_on(request, gpu)
+    speed = None if answer.figures.fit is Fit.NO else speed_of(served, gpu, split, answer.settings)
     return Row(gpu, answer, hourly_price(gpu, split), speed)
 
 

@@ -121,7 +121,7 @@ class _Question:
     def runs(self, request: Request) -> bool:
         """Whether the GPU has what the numbers of the request ask for."""
         engine = engine_of(request.engine.name)
-        return not engine.missing_capability(request.model, request.precision, request.kv_precision, self.gpu)
+        return not engine.missing_capability(request, self.gpu)
 
     def _splits(self, request: Request) -> list[Split]:
         named = splits_for(request) if self.split is None else (self.split,)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
-from plimsoll.adapters.local_checkpoint import read_local_checkpoint
+from plimsoll.adapters.local_checkpoint import names_in, read_local_checkpoint
 from plimsoll.cli.questions.sources import config_file, document_of, name_of
 from plimsoll.cli.reading.model_sources import resolved_facts
 from plimsoll.domain.errors import InvalidInput
@@ -34,4 +35,5 @@ def checkpoint_facts(folder: Path) -> ModelFacts:
     """Return the facts of a downloaded checkpoint: its configuration, and the tensors that its files really contain."""
     config, tensors = read_local_checkpoint(folder)
     name = name_of(folder / "config.json")
-    return read_model_facts(name, config, revision=None, source=FactsSource.INLINE, tensors=tensors)
+    facts = read_model_facts(name, config, revision=None, source=FactsSource.INLINE, tensors=tensors)
+    return replace(facts, files=names_in(folder))

@@ -65,9 +65,10 @@ def start_question(written: Written, asked: Asked, model: str | None) -> StartQu
         share=share,
         requests=asked.concurrency or 1,
     )
+    request = replace(request, engine=replace(request.engine, unconfirmed=reader().unconfirmed(facts, command)))
     _check_release(written, request.model, engine.release_refusal(request.model, request.precision, release))
     _check_release(written, request.model, engine.code_refusal(request.model, request.engine))
-    _check_model(written, command, request.model)
+    _check_model(written, command, request.model, release)
     _check_context(written, command, facts)
     _check_blocks(written, command, facts)
     _check_step(written, request, served_split(command.split, facts))
@@ -151,9 +152,9 @@ def _check_release(written: Written, model: ModelFacts, refusal: str | None) -> 
         raise InvalidInput(f"{written.where}: the model", model.name, refusal)
 
 
-def _check_model(written: Written, command: StartCommand, model: ModelFacts) -> None:
+def _check_model(written: Written, command: StartCommand, model: ModelFacts, release: EngineVersion) -> None:
     """Refuse flags with which the engine does not start for this model."""
-    found = reader().misfit(model, command)
+    found = reader().misfit(model, command, release)
     if found is not None:
         raise InvalidInput(f"{written.where}: {found.flag}", found.value, found.fix)
 

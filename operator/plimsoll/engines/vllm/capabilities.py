@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from plimsoll.domain.gpus import GpuType, Vendor
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.precision import TURBOQUANT, KvPrecision, Precision
+from plimsoll.domain.serving import Request
+from plimsoll.domain.versions import EngineVersion
 
 MIN_COMPUTE_CAPABILITY = (7, 5)
 """vLLM's images are built for 7.5 and up, so Volta is not supported (``docker/Dockerfile``)."""
@@ -65,9 +68,27 @@ _NVIDIA_ONLY = (Precision.NVFP4, Precision.BITSANDBYTES)
 """Precisions that ``supported_quantization`` of ``platforms/rocm.py`` does not list, or that have no kernels there."""
 
 
-_NO_FLOAT16 = re.compile(r"(Gemma2|Gemma3|Gemma3Text|Glm4)(For\w+|Model)")
-"""Classes that vLLM does not start in float16, because they overflow: ``_FLOAT16_NOT_SUPPORTED_MODELS`` of
-``config/model.py``, 0.9.2 to 0.33."""
+_FLOAT32_METHODS = ("compressed-tensors", "torchao")
+"""Methods of checkpoints that take activations in float32, besides bitsandbytes (0.32, 0.33)."""
+
+
+class _Overflow(NamedTuple):
+    """Classes that overflow in float16, the first release that does not start them in it, and that which does again."""
+
+    classes: re.Pattern[str]
+    since: EngineVersion
+    until: EngineVersion | None = None
+
+
+_OVERFLOWS = (
+    _Overflow(
+        re.compile(r"(Gemma2|Glm4)(For\w+|Model)|Gemma3(ForConditionalGeneration|Model)"), EngineVersion(0, 9, 1)
+    ),
+    _Overflow(re.compile(r"Gemma3(ForCausalLM|Text(For\w+|Model))"), EngineVersion(0, 10, 2)),
+    _Overflow(re.compile(r"Plamo2(For\w+|Model)"), EngineVersion(0, 9, 1), EngineVersion(0, 27)),
+)
+"""``_FLOAT16_NOT_SUPPORTED_MODELS`` of ``config/model.py`` (earlier ``config.py``) in the wheels of 0.8.5 to 0.33. It
+names kinds of configurations: ``gemma3`` is the class with a tower, ``gemma3_text`` the one without."""
 
 BF16_SINCE = (8, 0)
 """The first compute capability with bfloat16 (``check_if_supports_dtype`` of ``platforms/cuda.py``)."""
@@ -78,34 +99,54 @@ def lacks_bf16(gpu: GpuType) -> bool:
     return gpu.compute_capability is not None and gpu.compute_capability < BF16_SINCE
 
 
-def refuses_float16(model: ModelFacts) -> bool:
-    """Whether the engine does not start with the model in float16."""
-    return _NO_FLOAT16.fullmatch(model.architecture) is not None
+def refuses_float16(model: ModelFacts, release: EngineVersion) -> bool:
+    """Whether a release does not start with the model in float16."""
+    return any(
+        row.since <= release
+        and (row.until is None or release < row.until)
+        and row.classes.fullmatch(model.architecture) is not None
+        for row in _OVERFLOWS
+    )
 
 
-def missing_capability(
-    model: ModelFacts, precision: Precision, kv_precision: KvPrecision, gpu: GpuType
-) -> tuple[tuple[str, str], ...]:
+def upcasts(request: Request, gpu: GpuType) -> bool:
+    """Whether the engine chooses float32: nobody names a type, and the model starts in no 16-bit type of the GPU.
+
+    Source: ``_resolve_auto_dtype`` of vLLM's ``config/model.py``, 0.9.1 to 0.33. Most kernels for quantized weights
+    take no such activations, and the engine refuses to start (``get_supported_act_dtypes`` of each method).
+    """
+    checkpoint = request.model.checkpoint
+    takes_it = (
+        not request.precision.is_quantized
+        or request.precision is Precision.BITSANDBYTES
+        or (request.precision is checkpoint.precision and checkpoint.method in _FLOAT32_METHODS)
+    )
+    overflows = refuses_float16(request.model, request.engine.version)
+    return request.engine.casts_type and overflows and lacks_bf16(gpu) and takes_it
+
+
+def missing_capability(request: Request, gpu: GpuType) -> tuple[tuple[str, str], ...]:
     """Return what is needed and what the GPU has, as numbers for a rejection. Empty where the GPU can run it."""
-    if precision is Precision.FP16 and refuses_float16(model):
+    model, precision = request.model, request.precision
+    if precision is Precision.FP16 and refuses_float16(model, request.engine.version):
         return _numbers(f"{model.architecture}, which vLLM does not start in float16,", "precision bf16", "fp16")
     if gpu.vendor is Vendor.AMD:
-        return _missing_on_amd(precision, kv_precision, gpu.gfx or "unknown")
-    return _missing_on_nvidia(model, precision, kv_precision, gpu.compute_capability or (0, 0))
+        return _missing_on_amd(precision, request.kv_precision, gpu.gfx or "unknown")
+    return _missing_on_nvidia(request, gpu)
 
 
-def _missing_on_nvidia(
-    model: ModelFacts, precision: Precision, kv_precision: KvPrecision, have: tuple[int, int]
-) -> tuple[tuple[str, str], ...]:
-    checkpoint = model.checkpoint
+def _missing_on_nvidia(request: Request, gpu: GpuType) -> tuple[tuple[str, str], ...]:
+    model, precision, kv_precision = request.model, request.precision, request.kv_precision
+    checkpoint, have = model.checkpoint, gpu.compute_capability or (0, 0)
     needs = [("precision " + precision, max(MIN_COMPUTE_CAPABILITY, _NVIDIA_MINIMUM[precision]))]
     if checkpoint.precision is precision and checkpoint.min_capability is not None:
         needs.append((f"the checkpoint's {precision}", checkpoint.min_capability))
     if kv_precision in _KV_MINIMUM:
         needs.append(("kvCache.precision " + kv_precision, _KV_MINIMUM[kv_precision]))
-    if kv_precision is KvPrecision.BF16 and not precision.is_quantized:
+    if kv_precision is KvPrecision.BF16 and precision in (Precision.BF16, Precision.FP16):
         needs.append(("kvCache.precision bf16", BF16_SINCE))
-    if precision is not Precision.FP32 and refuses_float16(model):
+    is_wide = precision is Precision.FP32 or upcasts(request, gpu)
+    if not is_wide and refuses_float16(model, request.engine.version):
         needs.append((f"{model.architecture} in bfloat16 (vLLM does not start it in float16)", BF16_SINCE))
     for what, minimum in needs:
         if have < minimum:

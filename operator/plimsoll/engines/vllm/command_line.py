@@ -169,6 +169,7 @@ class _Command:
             spread=self._is_spread(fields),
             fits_context=self._fits_context(),
             cache_word=text_in(fields.get("kv_cache_dtype")),
+            formats=tuple(self._formats(fields)),
         )
 
     def _strays(self) -> tuple[list[str], list[int]]:
@@ -266,6 +267,14 @@ class _Command:
         for name in self._reading.settings:
             if _field(name) not in READ and not is_unfollowed_flag(name, fields.get(_field(name), "False")):
                 yield name
+
+    def _formats(self, fields: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+        """Yield the formats of files that are named. A tokenizer of another repository has its own files."""
+        for flag in ("--config-format", "--load-format", "--tokenizer-mode"):
+            value = text_in(fields.get(_field(flag)))
+            is_elsewhere = flag == "--tokenizer-mode" and fields.get("tokenizer") not in (None, fields.get("model"))
+            if value is not None and not is_elsewhere:
+                yield flag, value
 
     def _is_spread(self, fields: Mapping[str, str]) -> bool:
         """Whether further containers run parts of the same replica."""

@@ -8,9 +8,11 @@ from plimsoll.domain.doubts import Doubt, DoubtKind
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.model import Evidence, Task
 from plimsoll.domain.outcomes import Split
+from plimsoll.domain.precision import Precision
 from plimsoll.domain.serving import Request
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
+from plimsoll.engines.vllm.capabilities import upcasts
 from plimsoll.engines.vllm.memory.evidence import pair_words, unseen
 from plimsoll.engines.vllm.memory.forward import residual_streams
 from plimsoll.engines.vllm.memory.kv_law import kv_law_for
@@ -23,6 +25,11 @@ from plimsoll.engines.vllm.remote_code import FLAG, brought_kind
 
 _HYPER_CONNECTIONS = (("starts", 10), ("gib", "1.6"))
 """DeepSeek-V4 and GLM-5.3-Flash, 0.22 to 0.31 (``band.py``)."""
+
+_WIDE_KERNELS = ((8, 0), (9, 0), (10, 0), (10, 3))
+"""Capabilities with 160 KiB and more of shared memory for a block (CUDA C++ Programming Guide, technical
+specifications). Triton's attention of heads of 256 in float32 asks for 114 KiB (vllm-project/vllm#33846). A start in
+float32 was measured on an H100."""
 
 
 def doubts_of(request: Request, gpu: GpuType, split: Split) -> tuple[Doubt, ...]:
@@ -39,6 +46,8 @@ def _of_the_place(request: Request, gpu: GpuType, split: Split) -> Iterator[Doub
     pairs = unseen(request.model, gpu, split, law)
     if pairs:
         yield Doubt(DoubtKind.NOT_MEASURED, (("pairs", _either([pair_words(pair) for pair in pairs])),))
+    if upcasts(request, gpu) or (request.precision is Precision.FP32 and gpu.compute_capability not in _WIDE_KERNELS):
+        yield Doubt(DoubtKind.FLOAT32, (("title", "vLLM"),))
     if gpu.unified_memory:
         free = gpu.usable_bytes - shared_bytes(gpu)
         figures = (("free", f"{free / GIB:.0f}"), ("usable", f"{gpu.usable_bytes / GIB:.0f}"))
@@ -65,6 +74,8 @@ def _doubts(request: Request) -> Iterator[Doubt]:
         yield Doubt(
             DoubtKind.REMOTE_CODE, (("title", "vLLM"), ("release", str(release)), ("kind", kind), ("flag", FLAG))
         )
+    if request.engine.unconfirmed:
+        yield Doubt(DoubtKind.FILES_NOT_KNOWN, (("title", "vLLM"), ("options", ", ".join(request.engine.unconfirmed))))
     # The operator names such arguments of an InferenceDeployment in a warning, and learns from its engines.
     options = (*request.engine.unfollowed, *_of_states(request))
     if request.engine.own_defaults and options:

@@ -7,6 +7,7 @@ from plimsoll.domain.model import ModelFacts
 from plimsoll.engines.base import Engine, StartCommandReader, StartLogReader
 from plimsoll.engines.vllm.block_size import block_refusal, follows_block
 from plimsoll.engines.vllm.capabilities import missing_capability
+from plimsoll.engines.vllm.checkpoint_files import unconfirmed
 from plimsoll.engines.vllm.command_line import (
     EXAMPLE,
     is_server_image,
@@ -95,7 +96,7 @@ VLLM = Engine(
     misused_argument=misused_argument,
     start_logs=StartLogReader(read_start_log),
     start_commands=StartCommandReader(
-        server_arguments, is_server_image, release_of_image, read_command, EXAMPLE, misfit
+        server_arguments, is_server_image, release_of_image, read_command, EXAMPLE, misfit, unconfirmed
     ),
     default_utilization=default_utilization,
 )

@@ -7,8 +7,10 @@ from types import MappingProxyType
 
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.precision import Precision
+from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.start_commands import Misfit, StartCommand
 from plimsoll.engines.vllm.capabilities import refuses_float16
+from plimsoll.engines.vllm.checkpoint_files import wanted_files
 
 _FAMILIES: Mapping[str, str] = MappingProxyType(
     {
@@ -31,15 +33,15 @@ _WITHOUT_FP32 = frozenset({"awq", "gptq", "fp8", "mxfp4", "modelopt", "fbgemm_fp
 _E5M2 = "fp8_e5m2"
 
 
-def misfit(model: ModelFacts, command: StartCommand) -> Misfit | None:
-    """Return the first flag with which the engine does not start for this model, and what to write; None without any.
+def misfit(model: ModelFacts, command: StartCommand, release: EngineVersion) -> Misfit | None:
+    """Return the first flag with which a release does not start for this model, and what to write; None without any.
 
     Whatever is not known to be refused is let through.
     """
-    return next(_misfits(model, command), None)
+    return next(_misfits(model, command, release), None)
 
 
-def _misfits(model: ModelFacts, command: StartCommand) -> Iterator[Misfit]:
+def _misfits(model: ModelFacts, command: StartCommand, release: EngineVersion) -> Iterator[Misfit]:
     checkpoint, options = model.checkpoint, command.options
     family = _FAMILIES.get(checkpoint.method or "") if checkpoint.precision.is_quantized else None
     if command.split.expert_parallel and model.experts is None:
@@ -49,7 +51,11 @@ def _misfits(model: ModelFacts, command: StartCommand) -> Iterator[Misfit]:
     if family is not None and named is not None and named != family:
         fix = f"The checkpoint is quantized by {checkpoint.method}, and is read as that alone: leave it out."
         yield Misfit("--quantization", options.quantization, fix)
-    if options.precision is Precision.FP16 and refuses_float16(model):
+    for each in wanted_files(model, command):
+        if each.is_found(model) is False:
+            what = f"vLLM ends without {each.words}, which {model.name} does not have: leave it out."
+            yield Misfit(each.flag, each.value, what)
+    if options.precision is Precision.FP16 and refuses_float16(model, release):
         yield Misfit("--dtype", "float16", f"vLLM does not start {model.architecture} in float16: write bfloat16.")
     if options.precision is Precision.FP16 and family in _BF16_ALONE:
         yield Misfit("--dtype", "float16", f"Kernels for {checkpoint.method} compute in bfloat16 alone: leave it out.")

@@ -9,11 +9,11 @@ from typing import NamedTuple
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.model import ModelFacts, Task
 from plimsoll.domain.outcomes import EngineSettings, Split
-from plimsoll.domain.precision import TURBOQUANT, KvPrecision, Precision
+from plimsoll.domain.precision import TURBOQUANT, WIDE, KvPrecision, Precision
 from plimsoll.domain.serving import Request
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
-from plimsoll.engines.vllm.capabilities import lacks_bf16, refuses_float16
+from plimsoll.engines.vllm.capabilities import lacks_bf16, refuses_float16, upcasts
 from plimsoll.engines.vllm.memory.cuda_graphs import NO_GRAPHS, GraphKind, graph_kind, largest_capture
 from plimsoll.engines.vllm.memory.estimate import least_bytes
 from plimsoll.engines.vllm.memory.laws import law_for
@@ -123,7 +123,7 @@ def _any_load(
     adapters: bool,
     enforce_eager: bool,
 ) -> _AnyLoad:
-    law, dtype = law_for(version, model_runner), _dtype(model, precision, gpu)
+    law, dtype = law_for(version, model_runner), _dtype(model, precision, gpu, version)
     return _AnyLoad(
         dtype=_VLLM_DTYPES[dtype],
         quantization=_quantization(model, precision),
@@ -246,23 +246,34 @@ def _utilization_percent(request: Request, gpu: GpuType, split: Split, any_load:
 
 
 def served_on(request: Request, gpu: GpuType) -> Request:
-    """Return the request in float16 where nobody names a type and the GPU lacks bfloat16.
+    """Return the request in the type that the engine chooses where nobody names one.
 
-    Source: ``_resolve_auto_dtype`` of vLLM's ``config/model.py``, 0.9 to 0.33. Models that it does not start in float16
-    become float32 there, which no memory law covers.
+    A GPU without bfloat16 gets float16. A model that the release does not start in float16 gets bfloat16, or float32 on
+    such a GPU; its cache then has 32 bits, too. Source: ``_resolve_auto_dtype`` of vLLM's ``config/model.py``, 0.9 to
+    0.33. What it does to the parts of a quantized checkpoint that are not quantized is left to a doubt.
     """
-    engine = request.engine
-    casts = engine.casts_type and engine.version >= _CASTS_SINCE and lacks_bf16(gpu)
-    if not casts or request.precision is not Precision.BF16 or refuses_float16(request.model):
+    engine, model = request.engine, request.model
+    if not engine.casts_type or engine.version < _CASTS_SINCE or request.precision.is_quantized:
         return request
-    cache = KvPrecision.FP16 if request.kv_precision is KvPrecision.BF16 else request.kv_precision
-    return replace(request, precision=Precision.FP16, kv_precision=cache)
+    if upcasts(request, gpu):
+        return _in_type(request, Precision.FP32, KvPrecision.BF16)
+    if request.precision is Precision.BF16 and lacks_bf16(gpu):
+        return _in_type(request, Precision.FP16, KvPrecision.FP16)
+    if request.precision is Precision.FP16 and refuses_float16(model, engine.version):
+        return _in_type(request, Precision.BF16, KvPrecision.BF16)
+    return request
 
 
-def _dtype(model: ModelFacts, precision: Precision, gpu: GpuType) -> Precision:
+def _in_type(request: Request, precision: Precision, cache: KvPrecision) -> Request:
+    """Return the request in another type. A cache that is not quantized follows it."""
+    is_wide = request.kv_precision in WIDE
+    return replace(request, precision=precision, kv_precision=cache if is_wide else request.kv_precision)
+
+
+def _dtype(model: ModelFacts, precision: Precision, gpu: GpuType, release: EngineVersion) -> Precision:
     """Return the 16- or 32-bit type of everything that is not quantized. Cards before Ampere have no bf16."""
     dtype = _dtype_beside_quantized(model, precision)
-    if dtype is Precision.FP16 and precision.is_quantized and refuses_float16(model):
+    if dtype is Precision.FP16 and precision.is_quantized and refuses_float16(model, release):
         return Precision.BF16
     return Precision.FP16 if dtype is Precision.BF16 and lacks_bf16(gpu) else dtype
 
@@ -283,7 +294,8 @@ def _quantization(model: ModelFacts, precision: Precision) -> str | None:
 
 def _kv_cache_dtype(model: ModelFacts, precision: KvPrecision, gpu: GpuType, dtype: Precision) -> str:
     """Return ``auto`` where the engine would choose the same type. Without bf16, cache and weights are cast to fp16."""
-    wanted = KvPrecision.FP16 if precision is KvPrecision.BF16 and lacks_bf16(gpu) else precision
+    casts = precision is KvPrecision.BF16 and lacks_bf16(gpu) and dtype is not Precision.FP32
+    wanted = KvPrecision.FP16 if casts else precision
     automatic = model.checkpoint.kv_precision or _same_as(dtype)
     return "auto" if wanted is automatic else KV_DTYPES[wanted]
 

@@ -21,7 +21,7 @@ from testbed.engine.oracle.inside.caches import cache_rows
 from testbed.engine.oracle.inside.claimed_gpu import claim_gpu
 from testbed.engine.oracle.inside.config_classes import register_config_classes
 from testbed.engine.oracle.inside.host_memory import allow_host_tables
-from testbed.engine.oracle.inside.starts import start_row
+from testbed.engine.oracle.inside.starts import server_parser, start_row
 from testbed.engine.oracle.inside.weights import weight_row
 from testbed.engine.oracle.questions import Question
 
@@ -37,6 +37,8 @@ def main() -> None:
     _prepare()
     for line in sys.stdin:
         question = Question.from_json(json.loads(line))
+        if question.arguments is not None:
+            server_parser()  # here, so that every process that is forked has it
         for row in _answer_apart(question):
             answers.write(json.dumps(_about(question) | row) + "\n")
         answers.flush()

@@ -32,6 +32,9 @@ _PROPERTIES: Final = {
 }
 """The card in the terms of ``torch.cuda.get_device_properties``; the rest is an H100 SXM's (white paper, 2022)."""
 
+_PROPERTIES_OF_AMD: Final = {"gcnArchName": _CARD.gfx}
+"""By the target, vLLM's ROCm platform tells AMD's cards apart; it looks when it is imported."""
+
 _OPERATOR_SETS: Final = frozenset({"_C", "_flashkda_C", "_moe_C", "_vllm_fa2_C", "_vllm_fa3_C"})
 
 
@@ -42,17 +45,15 @@ def claim_gpu() -> None:
     platforms: Any = import_module("vllm.platforms")
     # The CPU build is recognized by "cpu" in its version, and Triton turned off.
     platforms.vllm_version_matches_substr = lambda _substring: False
-    platforms._current_platform = _platform()  # noqa: SLF001
     _answer_for_torch()
+    platforms._current_platform = _platform()  # noqa: SLF001
     _answer_for_kernels()
     _answer_for_triton()
 
 
 def _platform() -> Any:
-    cuda: Any = import_module("vllm.platforms.cuda")
     interface: Any = import_module("vllm.platforms.interface")
     answers: dict[str, Any] = {
-        "get_device_capability": interface.DeviceCapability(*_CARD.capability),
         "get_device_name": _CARD.name,
         "get_device_total_memory": _CARD.memory_bytes,
         "get_device_uuid": "GPU-0",
@@ -60,7 +61,12 @@ def _platform() -> Any:
         "num_compute_units": _PROPERTIES["multi_processor_count"],
         "is_integrated_gpu": False,
     }
-    return type("ClaimedGpu", (cuda.NonNvmlCudaPlatform,), {name: _always(value) for name, value in answers.items()})()
+    if _CARD.gfx is None:
+        base: Any = import_module("vllm.platforms.cuda").NonNvmlCudaPlatform
+        answers["get_device_capability"] = interface.DeviceCapability(*_CARD.capability)
+    else:
+        base = import_module("vllm.platforms.rocm").RocmPlatform
+    return type("ClaimedGpu", (base,), {name: _always(value) for name, value in answers.items()})()
 
 
 def _always(value: Any) -> Any:
@@ -74,7 +80,7 @@ def _always(value: Any) -> Any:
 def _answer_for_torch() -> None:
     torch: Any = import_module("torch")
     torch.cuda.get_device_capability = lambda _device=None: _CARD.capability
-    torch.cuda.get_device_properties = lambda _device=None: SimpleNamespace(**_PROPERTIES)
+    torch.cuda.get_device_properties = lambda _device=None: SimpleNamespace(**_PROPERTIES, **_PROPERTIES_OF_AMD)
     torch.cuda.current_device = torch.accelerator.current_device_index = lambda: 0
     torch.cuda.device_count = lambda: _DEVICES
     torch.cuda.current_stream = lambda _device=None: _Stream()

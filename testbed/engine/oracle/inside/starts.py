@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from importlib import import_module
 from typing import Any
 
 from testbed.engine.oracle.questions import Question
+
+
+@cache
+def server_parser() -> Any:
+    """Return the parser of ``vllm serve``. To import all that it needs takes longer than a start's checks."""
+    parser: Any = import_module("vllm.utils.argparse_utils").FlexibleArgumentParser(prog="vllm")
+    import_module("vllm.entrypoints.cli.serve").ServeSubcommand().subparser_init(parser.add_subparsers())
+    return parser
 
 
 def start_row(question: Question) -> dict[str, Any]:
@@ -16,10 +25,10 @@ def start_row(question: Question) -> dict[str, Any]:
     with the files of its processor at hand.
     """
     os.environ.pop("VLLM_ALLOW_LONG_MAX_MODEL_LEN", None)
-    parser: Any = import_module("vllm.utils.argparse_utils").FlexibleArgumentParser(prog="vllm")
-    import_module("vllm.entrypoints.cli.serve").ServeSubcommand().subparser_init(parser.add_subparsers())
     arguments: Any = import_module("vllm.engine.arg_utils").AsyncEngineArgs
-    parsed = parser.parse_args(["serve", question.folder, *(question.arguments or ()), "--skip-tokenizer-init"])
+    parsed = server_parser().parse_args(
+        ["serve", question.folder, *(question.arguments or ()), "--skip-tokenizer-init"]
+    )
     parsed.model = question.folder
     parsed.load_format = "dummy"
     usage: Any = import_module("vllm.usage.usage_lib").UsageContext.OPENAI_API_SERVER
@@ -30,6 +39,7 @@ def start_row(question: Question) -> dict[str, Any]:
         "max_model_len": config.model_config.max_model_len,
         "max_num_seqs": scheduler.max_num_seqs,
         "max_num_batched_tokens": scheduler.max_num_batched_tokens,
+        "dtype": str(config.model_config.dtype).removeprefix("torch."),
         "whole_items": scheduler.disable_chunked_mm_input,
         "largest_item": _largest_item(config),
     }
