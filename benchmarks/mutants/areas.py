@@ -77,9 +77,14 @@ AREAS = {
     "memory": Area(
         ("memory", "engines/vllm/memory"), ("tests/memory",), late=("tests/engines", "tests/laws/test_memory.py")
     ),
+    "decision": Area(
+        ("decision", "status"),
+        ("tests/decision", "tests/status", "tests/app"),
+        late=("tests/status/test_record_properties.py", *_LAWS),
+    ),
     "loop": Area(
-        ("app", "status"),
-        ("tests/app", "tests/status"),
+        ("app",),
+        ("tests/app",),
         left_out=frozenset(
             {
                 "executor", "fleet_file", "health", "leadership", "lease_times", "model_book",
@@ -94,7 +99,6 @@ AREAS = {
                     "store", "workload_trust_properties",
                 )
             ),
-            "tests/status/test_record_properties.py",
             *_LAWS,
         ),
     ),

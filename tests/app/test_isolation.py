@@ -12,9 +12,8 @@ from prometheus_client import generate_latest
 
 from plimsoll.adapters.api_errors import ClusterRefused
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, PODS, RESOURCE_QUOTAS
-from plimsoll.app.plan import desired
 from plimsoll.app.reading import deployments
-from plimsoll.decision import observing
+from plimsoll.decision import manifests, observing
 from plimsoll.decision.course import Step
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.placement import transition
@@ -50,7 +49,7 @@ STEPS: dict[Step, tuple[Any, str, Callable[..., str]]] = {
     Step.OBSERVE: (observing, "observed_now", lambda request, *_: request.key.name),
     Step.LISTEN: (observing, "failed_starts", lambda request, *_: request.key.name),
     Step.PLAN: (transition, "warnings_for", lambda request, *_: request.key.name),
-    Step.RENDER: (desired, "service", lambda options: options.key.name),
+    Step.RENDER: (manifests, "service", lambda options: options.key.name),
 }
 
 

@@ -13,8 +13,9 @@ from plimsoll.adapters.hub import HubModels
 from plimsoll.api.v1alpha1 import InferenceDeployment
 from plimsoll.cli import planning
 from plimsoll.cli.reading.files import MAX_YAML_BYTES
+from plimsoll.decision import decide as decide_module
+from plimsoll.decision.deployment import Deployment
 from plimsoll.domain.errors import SourceUnavailable
-from plimsoll.placement.pools import Tenant
 from plimsoll.status.report import Report
 from tests.cli.conftest import Run
 
@@ -206,24 +207,28 @@ def test_a_model_that_no_source_knows_is_asked_for_once(
     assert told.count("the Hub did not answer") == 3
 
 
-def _name(given: InferenceDeployment | Tenant | Report) -> str:
+def _name(given: InferenceDeployment | Deployment | Report) -> str:
     if isinstance(given, InferenceDeployment):
         return given.metadata.name
-    return given.request.key.name if isinstance(given, Tenant) else given.name
+    return given.key.name if isinstance(given, Deployment) else given.name
 
 
-@pytest.mark.parametrize("step", ["to_request", "plan", "new_status"])
+@pytest.mark.parametrize(
+    ("module", "step"),
+    [(planning, "to_request"), (decide_module, "observe"), (decide_module, "under_way"), (planning, "new_status")],
+    ids=["read", "observed", "rendered", "written"],
+)
 def test_an_accident_with_one_object_stays_with_it(
-    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, step: str
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, module: Any, step: str
 ) -> None:
-    whole = getattr(planning, step)
+    whole = getattr(module, step)
 
     def stumbles(given: Any, *others: Any, **more: Any) -> Any:
-        if "poison" in [_name(each) for each in (given if isinstance(given, list) else [given])]:
+        if _name(given) == "poison":
             raise ZeroDivisionError("by nothing")
         return whole(given, *others, **more)
 
-    monkeypatch.setattr(planning, step, stumbles)
+    monkeypatch.setattr(module, step, stumbles)
     for name in ("before", "poison", "zafter"):
         (folder / f"{name}.yaml").write_text(manifest(name))
     status, shown, told = run("plan", "-f", str(folder), "--fleet", FLEET, "-o", "json")

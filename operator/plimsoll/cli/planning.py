@@ -17,6 +17,17 @@ from plimsoll.api.v1alpha1 import InferenceDeployment, InferenceDeploymentStatus
 from plimsoll.cli.context import Models
 from plimsoll.cli.reading.documents import Sourced, UnusableDocument, check_located, parse_located
 from plimsoll.cli.reading.images import Images
+from plimsoll.decision.course import Course, Step, error_words
+from plimsoll.decision.decide import decide
+from plimsoll.decision.deployment import Asked as Wanted
+from plimsoll.decision.deployment import Deployment, Identity, Placed
+from plimsoll.decision.manifests import manifests_of
+from plimsoll.decision.memory import Memory
+from plimsoll.decision.outcome import Outcome as Decided
+from plimsoll.decision.reports import report_of
+from plimsoll.decision.spec_digests import SpecDigests
+from plimsoll.decision.surroundings import Surroundings
+from plimsoll.decision.world import World
 from plimsoll.domain.claims import KnownClaims, rules_of
 from plimsoll.domain.errors import InvalidInput, PlimsollError
 from plimsoll.domain.fleet import Fleet
@@ -27,15 +38,12 @@ from plimsoll.domain.priorities import NO_PRIORITY, Priority
 from plimsoll.domain.serving import Request
 from plimsoll.engines.registry import engine_of
 from plimsoll.facts.cluster.priority_reading import PriorityClasses
+from plimsoll.facts.cluster.quota_reading import NamespaceQuotas
 from plimsoll.placement.appraisal import Appraisal
 from plimsoll.placement.ledger import Quotas
-from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Decision, Tenant
-from plimsoll.placement.waking_nodes import Waker
-from plimsoll.render.left_out import left_out_sentence
-from plimsoll.render.objects import deployment, disruption_budget, service
+from plimsoll.placement.pools import Decision
 from plimsoll.status.reading import Record
-from plimsoll.status.report import Report
+from plimsoll.status.report import Problem, Report
 from plimsoll.status.writing import document_of, new_status
 
 T = TypeVar("T")
@@ -59,11 +67,16 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """One manifest and its decision. ``left_out`` names GPUs of the fleet that take no part."""
+    """One manifest and what a pass with nothing that runs decides about it."""
 
     resource: InferenceDeployment
-    decision: Decision
-    left_out: str = ""
+    decided: Decided
+
+    @property
+    def decision(self) -> Decision:
+        """Its pools, the rejections of other places, and remedies."""
+        assert self.decided.decision is not None  # noqa: S101 - what has none is a problem
+        return self.decided.decision
 
     @property
     def is_placed(self) -> bool:
@@ -117,23 +130,11 @@ class Planned:
 
     def objects(self) -> list[dict[str, Any]]:
         """The objects that the operator would apply."""
-        options = to_workload_options(self.resource, platforms=self.decision.request.platforms)
-        pools = [deployment(options, pool, pool.choice) for pool in self.decision.pools if pool.choice is not None]
-        return [service(options), disruption_budget(options), *pools] if pools else []
+        return [dict(manifest) for manifest in manifests_of(self.decided)]
 
     def report(self) -> Report:
         """The report that the operator would make its status from."""
-        return Report(
-            name=self.resource.metadata.name,
-            namespace=self.resource.metadata.namespace,
-            generation=self.resource.metadata.generation,
-            replicas=self.decision.request.replicas,
-            decision=self.decision,
-            model=self.decision.request.model,
-            engine_version=self.resource.spec.engine.version,
-            suspended=self.resource.spec.suspend,
-            left_out=self.left_out,
-        )
+        return replace(report_of(self.decided, 0.0), size_digest=None, decisions=())
 
 
 def appraisal_of(planned: Iterable[Planned]) -> Appraisal | None:
@@ -183,8 +184,8 @@ def plan_located(
     ask = partial(_asked, models=models, images=images, priorities=priorities, claims=claims)
     asked = [each for one in found if (each := _attempt(one.where, partial(ask, one), problems)) is not None]
     asked = [replace(each, request=teach(each.request)) for each in _without_namesakes(asked, problems)]
-    planned = _planned_or_reported(asked, _Stock(fleet, _or_shipped(catalog), groups, quotas), problems)
-    shown = [(entry, _attempt(where, partial(_shown, entry, show), problems)) for where, entry in planned]
+    planned = _planned(asked, _Stock(fleet, _or_shipped(catalog), groups, quotas), problems)
+    shown = [(entry, _attempt(where, partial(show, entry), problems)) for where, entry in planned]
     return [(entry, printed) for entry, printed in shown if printed is not None], problems
 
 
@@ -200,17 +201,6 @@ class _Stock:
 
 def _or_shipped(catalog: Sequence[GpuType] | None) -> Sequence[GpuType]:
     return load_gpu_types() if catalog is None else catalog
-
-
-def _unfailed(entry: Planned) -> Planned:
-    """Return the entry, unless planning it failed. Raises :class:`PlimsollError` with the reason."""
-    if entry.decision.failure:
-        raise PlimsollError(entry.decision.failure)
-    return entry
-
-
-def _shown(entry: Planned, show: Callable[[Planned], T]) -> T:
-    return show(_unfailed(entry))
 
 
 def _attempt(where: str, work: Callable[[], T], problems: list[str]) -> T | None:
@@ -273,40 +263,45 @@ def _without_namesakes(asked: Sequence[Asked], problems: list[str]) -> list[Aske
     return [each for each in asked if len(places[each.request.key]) == 1]
 
 
-def _planned_or_reported(asked: Sequence[Asked], stock: _Stock, problems: list[str]) -> list[tuple[str, Planned]]:
-    """Plan all objects. If that fails, leave out and report those that fail alone too, and plan the rest."""
-    try:
-        return _planned(asked, stock)
-    except Exception:  # noqa: BLE001 - reported below, for the object that it belongs to
-        alone = [_attempt(each.where, partial(_planned, [each], stock), problems) for each in asked]
-        return _planned([each for each, done in zip(asked, alone, strict=True) if done is not None], stock)
-
-
-def _planned(asked: Sequence[Asked], stock: _Stock) -> list[tuple[str, Planned]]:
-    """Plan the objects on one ledger, in their order."""
-    tenants = [
-        Tenant(
-            replace(each.request, created=f"{index:06d}"),
-            each.resource.metadata.generation,
-            suspended=each.resource.spec.suspend,
-            priority=each.priority,
-        )
-        for index, each in enumerate(asked)
-    ]
+def _planned(asked: Sequence[Asked], stock: _Stock, problems: list[str]) -> list[tuple[str, Planned]]:
+    """Plan the objects together, in their order, as if nothing of them ran. Those that cannot be planned are named."""
+    quotas = NamespaceQuotas(stock.quotas or {})
+    world = World(
+        0.0,
+        stock.fleet,
+        tuple(_deployment(each, index) for index, each in enumerate(asked)),
+        quotas=quotas,
+        catalog=tuple(stock.catalog),
+        groups=tuple(stock.groups),
+    )
     with collecting_later():
-        planned = plan(
-            tenants,
-            stock.fleet,
-            stock.catalog,
-            quotas=stock.quotas,
-            solver=fleetwide(),
-            relatives=other_checkpoints,
-            groups=stock.groups,
-        )
-    waker, quotas = Waker.of(stock.groups, stock.fleet, ()), stock.quotas or {}
-    decisions = {
-        decision.request.key: waker.woken(decision, 1, "", quotas.get(decision.request.key.namespace, {}))
-        for decision in planned
-    }
-    left_out = left_out_sentence(stock.fleet.ignored)
-    return [(each.where, Planned(each.resource, decisions[each.request.key], left_out)) for each in asked]
+        outcomes = decide(world, Memory(), _AtOnce(), solver=fleetwide(), relatives=other_checkpoints)
+    planned: list[tuple[str, Planned]] = []
+    for each, outcome in zip(asked, outcomes.each, strict=True):
+        if outcome.decision is not None:
+            planned.append((each.where, Planned(each.resource, outcome)))
+        else:
+            why = "It cannot be planned." if outcome.problem is None else outcome.problem.message
+            problems.append(f"{each.where}: {why}")
+    return planned
+
+
+_NO_DIGESTS = SpecDigests("", "", "")
+"""Digests compare specs of different passes, and here is one."""
+
+
+class _AtOnce(Course):
+    """A pass that nobody repeats: an exception is quoted."""
+
+    def failed(self, step: Step, deployment: Deployment, error: BaseException) -> Problem:  # noqa: ARG002 - said by the place
+        """Return a problem for the person who asks."""
+        return Problem(step, f"It cannot be planned ({error_words(error)}). Please report this.", permanent=True)
+
+
+def _deployment(asked: Asked, index: int) -> Deployment:
+    """Return an object that nothing runs of yet. Those that come first in the files are the oldest."""
+    head, created = asked.resource.metadata, f"{index:06d}"
+    request = replace(asked.request, created=created)
+    identity = Identity(request.key, head.uid, head.generation, created, _NO_DIGESTS)
+    wanted = Wanted(asked.resource, request.model, request, asked.priority, replicas=request.replicas)
+    return Deployment(identity, Record(), Placed(Surroundings({}, {})), wanted)

@@ -22,7 +22,7 @@ from plimsoll.decision.deployment import Deployment
 from plimsoll.decision.lessons import CommonLessons
 from plimsoll.decision.memory import Memory
 from plimsoll.decision.observing import contribution_of, observe, ready_of
-from plimsoll.decision.outcome import NOTHING_BESIDES, Besides, Observed, Outcome, Outcomes, Ready
+from plimsoll.decision.outcome import NOTHING_BESIDES, Besides, Observed, Outcome, Outcomes, Ready, UnderWay
 from plimsoll.decision.planning import running_of, tenant_of
 from plimsoll.decision.reports import under_way
 from plimsoll.decision.turns import Turn, may_sleep, take_turn
@@ -377,20 +377,29 @@ class _Pass:
         self.turns.pop(key, None)
 
     def _outcome(self, deployment: Deployment) -> Outcome:
-        key = deployment.key
-        found, decision, turn = self.ready.get(key), self.decisions.get(key), self.turns.get(key)
+        key, changes = deployment.key, self._under_way(deployment)
+        found = self.ready.get(key)
         return Outcome(
             deployment,
             self._observed(deployment),
             None if found is None else found.request,
             None if found is None else found.standing,
-            decision,
-            turn,
+            self.decisions.get(key),
+            self.turns.get(key),
             self.problems.get(key),
             key in self.faulty,
-            under_way(deployment, decision, turn, self.world.settings.move_seconds, self.world.at),
+            changes,
             self.besides.get(key, NOTHING_BESIDES),
         )
+
+    def _under_way(self, deployment: Deployment) -> UnderWay:
+        """Return the changes that go on after the decision. Those of a deployment with a fault are reported, too."""
+        decision, turn = self.decisions.get(deployment.key), self.turns.get(deployment.key)
+        try:
+            return under_way(deployment, decision, turn, self.world.settings.move_seconds, self.world.at)
+        except Exception as error:  # noqa: BLE001 - any exception must stay with this deployment
+            self._set_aside(Step.RENDER, deployment, error)
+            return UnderWay(deployment.placed.retune, deployment.placed.retune_due)
 
 
 _NOTHING_OBSERVED = Observed()

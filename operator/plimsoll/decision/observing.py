@@ -57,7 +57,7 @@ def ready_of(deployment: Deployment, found: Observed, common: CommonLessons, cha
         identity.uid,
         request,
         observed=observed_capacities(deployment.record, spec, placed.pools, placed.around, reported),
-        corrections=lessons(found.seen, common.of(deployment.key, request.model.name)),
+        corrections=lessons(found.seen, (*common.of(deployment.key, request.model.name), *request.corrections)),
         failed_starts=failed_starts(request, found.seen),
     )
     standing = Standing.read(

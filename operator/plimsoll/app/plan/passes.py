@@ -38,7 +38,7 @@ from plimsoll.app.watch.contests import Contests
 from plimsoll.app.watch.node_groups import NodeGroups
 from plimsoll.app.watch.prices import PriceList, PriceWatch
 from plimsoll.app.watch.scale_writes import ScaleWrites
-from plimsoll.app.watch.store import Body, Picture, uid_of
+from plimsoll.app.watch.store import Body, Picture, key_of, uid_of
 from plimsoll.decision.course import Course, Step
 from plimsoll.decision.deadlines import deadlines_of
 from plimsoll.decision.decide import decide
@@ -172,16 +172,15 @@ class Passes:
         around = memo.surroundings(picture, now)
         if self.inbox is not None:
             self.inbox.begin(picture)  # reads every object on its own: it does not fail
-        for body in picture.all(INFERENCE_DEPLOYMENTS):
-            if body["metadata"].get("deletionTimestamp"):
+        for stored in picture.all(INFERENCE_DEPLOYMENTS):
+            if stored["metadata"].get("deletionTimestamp"):
                 continue
-            written = intended.get(uid_of(body))
-            body = body if written is None else with_status(body, written)  # noqa: PLW2901 - the one that counts
-            identity = self.reader.identity(body)
-            seen.bodies[identity.uid] = body
-            is_under_way = written is not None
+            written = intended.get(uid_of(stored))
+            body = stored if written is None else with_status(stored, written)
+            uid, is_under_way = uid_of(body), written is not None
+            seen.bodies[uid] = body
             seen.deployments.append(
-                self._bare(body, around[identity.key], seen, now, course, is_under_way=is_under_way)
+                self._bare(body, around[key_of(body)], seen, now, course, is_under_way=is_under_way)
             )
         self.noticed.scale_writes.keep_only(seen.bodies)
         return seen
@@ -201,16 +200,16 @@ class Passes:
         if pruning.why_reduced(body) is None:
             self.noticed.scale_writes.look(identity.uid, identity.generation, body.get("spec") or {}, now)
         asked = Asked(replicas=declared_replicas(body, record))
-        bare = Deployment(identity, record, Placed(around), asked)
-        writes = self.noticed.writes(bare, is_under_way=is_under_way, now=now)
-        bare = Deployment(identity, record, bare.placed, asked, writes, self._people(bare, seen))
-        fault = self.faults.standing(identity.uid, identity.generation)
+        first = Deployment(identity, record, Placed(around), asked)
+        writes = self.noticed.writes(first, is_under_way=is_under_way, now=now)
+        bare = replace(first, writes=writes, people=self._people(first, seen))
         placed = course.guarded(Step.READ, bare, lambda: self.reader.placed(body, bare, now))
+        fault = self.faults.standing(identity.uid, identity.generation)
         if isinstance(placed, Problem):
             return replace(bare, asked=replace(asked, problem=placed), is_faulty=True)
         if fault is not None:
             return replace(bare, placed=placed, asked=replace(asked, problem=fault.problem()), is_faulty=True)
-        return Deployment(identity, record, placed, asked, writes, bare.people)
+        return replace(bare, placed=placed)
 
     def _people(self, bare: Deployment, seen: _Seen) -> People:
         if self.inbox is None:

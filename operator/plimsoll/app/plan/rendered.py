@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from plimsoll.api.v1alpha1 import InferenceDeployment
-from plimsoll.app.plan.desired import Desired, manifests_of
+from plimsoll.app.plan.desired import Desired
 from plimsoll.app.settings import Settings
+from plimsoll.app.watch.equal_parts import shared
 from plimsoll.app.watch.store import Body
 from plimsoll.decision.kept import Kept
+from plimsoll.decision.manifests import manifests_of
 from plimsoll.decision.outcome import Outcome
 from plimsoll.decision.reports import report_of
 from plimsoll.domain.platforms import ImagePlatforms
@@ -105,7 +107,9 @@ class Rendered:
         known = self._made.get(outcome.uid)
         same = known is not None and known.resource is resource and known.numbers == numbers
         if known is None or not same or (known.pools, known.platforms) != (pools, platforms):
-            known = _Made(resource, pools, platforms, numbers, manifests_of(outcome, self._settings))
+            annotated = self._settings.scrape_annotations
+            manifests = manifests_of(outcome, self._settings.images, scrape_annotations=annotated)
+            known = _Made(resource, pools, platforms, numbers, tuple(map(shared, manifests)))
         return self._made.put(outcome.uid, known).manifests
 
 

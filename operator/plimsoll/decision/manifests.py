@@ -1,0 +1,49 @@
+"""The objects of a decision: a Service, a PodDisruptionBudget, and a Deployment for each pool."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from plimsoll.api.convert import to_workload_options
+from plimsoll.decision.outcome import Outcome
+from plimsoll.domain.images import EngineImages
+from plimsoll.domain.workload import Manifest
+from plimsoll.placement.pools import PlannedPool, PoolState
+from plimsoll.render.objects import deployment, disruption_budget, service
+
+
+def manifests_of(
+    outcome: Outcome, images: EngineImages | None = None, *, scrape_annotations: bool = False
+) -> tuple[Manifest, ...]:
+    """Render the objects of a decision; none if there is no plan or the user has suspended the object.
+
+    The pools with the largest pods come first, because the scheduler binds pods in the order of their creation.
+
+    Args:
+        outcome: the decision.
+        images: the engines' images as the admin set them; None: those of the release.
+        scrape_annotations: whether pods ask Prometheus to scrape them.
+    """
+    decision, resource = outcome.decision, outcome.deployment.asked.resource
+    if decision is None or resource is None or resource.spec.suspend or not decision.pools:
+        return ()
+    platforms = decision.request.platforms
+    options = to_workload_options(resource, images, scrape_annotations=scrape_annotations, platforms=platforms)
+    held, more = dict(outcome.deployment.placed.held_back), dict(outcome.besides.replacing)
+    made = [_held(_replaced(pool, more), held) for pool in decision.pools]
+    ordered = sorted(made, key=lambda pool: -pool.split.gpus)
+    pools = [deployment(options, pool, pool.choice) for pool in ordered if pool.choice is not None]
+    keeps = sum(pool.replicas for pool in decision.pools if pool.state is PoolState.ACTIVE) if more else None
+    return service(options), disruption_budget(options, keeps), *pools
+
+
+def _replaced(pool: PlannedPool, more: Mapping[str, int]) -> PlannedPool:
+    """Return a pool with the pods that start before a node goes."""
+    return replace(pool, replicas=pool.replicas + more[pool.name]) if pool.name in more else pool
+
+
+def _held(pool: PlannedPool, held: Mapping[str, int]) -> PlannedPool:
+    """Return a pool with no more replicas than it may have while kubelets reject its pods."""
+    most = held.get(pool.name)
+    return pool if most is None or most >= pool.replicas else replace(pool, replicas=most)
