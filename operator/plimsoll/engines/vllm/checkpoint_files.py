@@ -2,7 +2,7 @@
 
 Sources: ``MistralConfigParser`` of ``transformers_utils/config.py``, ``_prepare_weights`` of
 ``model_loader/default_loader.py``, mistral-common's ``get_one_valid_tokenizer_file``, and ``get_quant_config`` of
-``model_loader/weight_utils.py`` with the ``get_config_filenames`` of each method, 0.32.
+``model_loader/weight_utils.py`` with the ``get_config_filenames`` of each method, 0.32 and 0.33.
 """
 
 from __future__ import annotations
