@@ -21,7 +21,7 @@ from pathlib import Path
 
 from remotezip import RemoteZip
 
-from plimsoll.domain.versions import EngineVersion
+from plimsoll.domain.engines.engine_choice import EngineVersion
 from plimsoll.engines.vllm.releases.table import RELEASES
 from scripts.law_sources import Wheel, usual_index, wheels_of
 from scripts.model_releases import block, both

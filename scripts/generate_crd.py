@@ -16,8 +16,8 @@ from typing import Any
 
 import yaml
 
-from plimsoll.api.inbox_schema import approval_crd, proposal_crd
-from plimsoll.api.schema import crd
+from plimsoll.api.crd.inbox_schema import approval_crd, proposal_crd
+from plimsoll.api.crd.schema import crd
 
 ROOT = Path(__file__).resolve().parent.parent
 PLAIN = ROOT / "crds" / "plimsoll.dev_inferencedeployments.yaml"

@@ -33,7 +33,7 @@ from urllib.parse import urljoin
 import requests
 from remotezip import RemoteZip
 
-from plimsoll.domain.versions import EngineVersion
+from plimsoll.domain.engines.engine_choice import EngineVersion
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "operator" / "plimsoll" / "engines" / "vllm" / "memory" / "sources.json"

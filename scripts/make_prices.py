@@ -25,8 +25,8 @@ from pathlib import Path
 
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.api.price_list import COLUMNS
-from plimsoll.domain.gpus import FEW_VOTERS, CapacityType, PriceBasis
-from plimsoll.facts.prices.order import is_better
+from plimsoll.domain.cluster.gpus import FEW_VOTERS, CapacityType, PriceBasis
+from plimsoll.facts.prices.remarks import is_better
 
 ROOT = Path(__file__).resolve().parent.parent
 PRICES = ROOT / "operator" / "plimsoll" / "catalog" / "prices.csv"

@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 from remotezip import RemoteZip
 
-from plimsoll.domain.versions import EngineVersion
-from plimsoll.engines.vllm.flag_table import table_for
+from plimsoll.domain.engines.engine_choice import EngineVersion
+from plimsoll.engines.vllm.flags.table import table_for
 from plimsoll.engines.vllm.releases.serve_options import SERVE_OPTIONS
 from plimsoll.engines.vllm.releases.table import RELEASES
 from scripts.law_sources import Wheel, usual_index, wheels_of

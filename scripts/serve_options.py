@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from plimsoll.domain.versions import EngineVersion
+from plimsoll.domain.engines.engine_choice import EngineVersion
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = ROOT / "operator" / "plimsoll" / "engines" / "vllm" / "releases" / "serve_options.py"

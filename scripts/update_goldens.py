@@ -24,12 +24,12 @@ import yaml
 from benchmarks.accuracy.kept import estimated_kinds, estimated_starts
 from plimsoll.cli.context import prices_from
 from plimsoll.cli.planning import Planned, plan_located
-from plimsoll.cli.plans.fleet_files import fleet_file
+from plimsoll.cli.plans.fleet_review import fleet_file
 from plimsoll.cli.plans.tables import size_words
 from plimsoll.cli.prices.price_files import priced_types
 from plimsoll.cli.reading.documents import read_manifests
-from plimsoll.cli.reading.node_group_files import groups_from
-from plimsoll.domain.fleet import Fleet
+from plimsoll.cli.reading.snapshot_files import groups_from
+from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.placement.explain import place_words
 from plimsoll.status.places import split_of
 from tests.placement.kept_plans import kept_plans

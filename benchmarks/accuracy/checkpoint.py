@@ -10,9 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from plimsoll.domain.model import ModelFacts, Weight
-from plimsoll.domain.precision import Precision
-from plimsoll.domain.storage import BITS_PER_BYTE, Storage
+from plimsoll.domain.models.model import ModelFacts, Weight
+from plimsoll.domain.models.precision import BITS_PER_BYTE, Precision, Storage
 from plimsoll.domain.units import ceil_div
 
 BYTES = {"F32": 4, "I32": 4, "BF16": 2, "F16": 2, "F8_E4M3": 1, "I8": 1, "U8": 1}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.accuracy.reading.gpus import UNNAMED
-from plimsoll.domain.gpus import GpuType, Vendor
+from plimsoll.domain.cluster.gpus import GpuType, Vendor
 
 _OF_CAPABILITY = (
     ((12, 0), "NVIDIA Blackwell, graphics"),

@@ -17,21 +17,27 @@ from benchmarks.accuracy.loading import DATA, LOGS, RUNS, Sources, load
 from benchmarks.accuracy.ours import Ours
 from benchmarks.accuracy.prediction import Prediction
 from plimsoll.adapters.catalog import catalogued_models, load_gpu_types, load_model_facts
-from plimsoll.domain.engine_choice import EngineChoice, Speculation
-from plimsoll.domain.engine_options import CpuOffload, LoraSlots, MediaUse, WeightStreaming
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.decisions.terms import Term
+from plimsoll.domain.engines.engine_choice import (
+    CpuOffload,
+    EngineChoice,
+    EngineVersion,
+    LoraSlots,
+    MediaUse,
+    Speculation,
+    WeightStreaming,
+)
 from plimsoll.domain.errors import InvalidInput, UnsupportedModel
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.model import Evidence, FactsSource, ModelFacts
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.serving import Request, ServingShape
-from plimsoll.domain.terms import Term
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.models.model import Evidence, FactsSource, ModelFacts
+from plimsoll.domain.models.precision import KvPrecision, Precision
+from plimsoll.domain.requests.serving import Request, ServingShape
 from plimsoll.domain.units import GIB
-from plimsoll.domain.versions import EngineVersion
-from plimsoll.engines.vllm.memory import kv_law
 from plimsoll.engines.vllm.memory.estimate import estimate
-from plimsoll.engines.vllm.memory.laws import CHANGES, OLDEST_VERSION
-from plimsoll.engines.vllm.memory.served import served_model
+from plimsoll.engines.vllm.memory.kv_cache import kv_law
+from plimsoll.engines.vllm.memory.laws.laws import CHANGES, OLDEST_VERSION
+from plimsoll.engines.vllm.memory.weights.loaded import served_model
 from plimsoll.engines.vllm.settings import engine_settings
 from plimsoll.facts.models.config_json import read_model_facts
 

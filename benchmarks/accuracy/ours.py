@@ -12,25 +12,22 @@ from typing import Any, Final
 from benchmarks.accuracy.prediction import Prediction, Verdict
 from benchmarks.accuracy.reading.speculation import DRAFT_MODEL, MTP, NGRAM
 from benchmarks.accuracy.setups import Setup
-from plimsoll.domain.engine_choice import EngineChoice, Speculation
-from plimsoll.domain.engine_options import CpuOffload, Residency
+from plimsoll.domain.cluster.gpus import GpuType
+from plimsoll.domain.decisions.outcomes import EngineSettings, Fit, MemoryEstimate, Split
+from plimsoll.domain.engines.engine_choice import CpuOffload, EngineChoice, Residency, Speculation
 from plimsoll.domain.errors import InvalidInput, UnsupportedModel
-from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.model import FactsSource, ModelFacts
-from plimsoll.domain.outcomes import EngineSettings, Fit, MemoryEstimate, Split
-from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.serving import Request, ServingShape
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.models.model import FactsSource, ModelFacts
+from plimsoll.domain.models.precision import KvPrecision, Precision
+from plimsoll.domain.requests.serving import Request, ServingShape
 from plimsoll.domain.units import GIB
-from plimsoll.engines.vllm.memory.allocator import loading_bytes
-from plimsoll.engines.vllm.memory.estimate import estimate, estimate_of_stage
-from plimsoll.engines.vllm.memory.laws import OLDEST_VERSION, law_for
-from plimsoll.engines.vllm.memory.least_step import least_step
-from plimsoll.engines.vllm.memory.served import COPIES_ENCODER_SINCE, served_model
-from plimsoll.engines.vllm.memory.shared_indexers import with_loaded_indexers
+from plimsoll.engines.vllm.memory.estimate import estimate, estimate_of_stage, least_step
+from plimsoll.engines.vllm.memory.laws.laws import OLDEST_VERSION, law_for
+from plimsoll.engines.vllm.memory.weights.allocator import loading_bytes
+from plimsoll.engines.vllm.memory.weights.loaded import COPIES_ENCODER_SINCE, served_model, with_loaded_indexers
 from plimsoll.engines.vllm.settings import KV_DTYPES
 from plimsoll.facts.models.config_json import read_model_facts
-from plimsoll.facts.models.eagle import as_engine_head
+from plimsoll.facts.models.drafts import as_engine_head
 from plimsoll.memory.weights import stage_weights, weights_bytes
 
 NAME: Final = "plimsoll"

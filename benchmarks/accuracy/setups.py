@@ -15,11 +15,10 @@ from benchmarks.accuracy.reading.configs import Found
 from benchmarks.accuracy.reading.gpus import FoundGpu, find_gpu
 from benchmarks.accuracy.reading.speculation import MTP, NGRAM, Drafting, drafting_of
 from benchmarks.accuracy.versions import is_exact, parse_version
-from plimsoll.domain.engine_options import ALL_MEDIA, LoraSlots, MediaUse
-from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.cluster.gpus import GpuType
+from plimsoll.domain.engines.engine_choice import ALL_MEDIA, EngineVersion, LoraSlots, MediaUse
 from plimsoll.domain.units import GIB
-from plimsoll.domain.versions import EngineVersion
-from plimsoll.engines.vllm.server_defaults import (
+from plimsoll.engines.vllm.releases.options import (
     SMALL_SEQUENCES,
     SMALL_STEP,
     default_sequences,

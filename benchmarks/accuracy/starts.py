@@ -11,9 +11,9 @@ from typing import Any, Final
 from benchmarks.accuracy.loading import DATA, Sources, load
 from benchmarks.accuracy.ours import Question, question_of
 from plimsoll.cli.changes.remedies import Remedy, all_remedies
-from plimsoll.domain.outcomes import Fit, MemoryEstimate
+from plimsoll.domain.decisions.outcomes import Fit, MemoryEstimate
 from plimsoll.domain.units import GIB
-from plimsoll.placement.sizing import Sized
+from plimsoll.placement.options.sizing import Sized
 
 REPORTS: Final = DATA / "public_starts.json"
 CONFIGS: Final = DATA / "start-configs"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from plimsoll.domain.versions import EngineVersion
+from plimsoll.domain.engines.engine_choice import EngineVersion
 
 _RELEASE = re.compile(r"(?<![\d.])v?(\d+)\.(\d+)(?![\dx])(?:\.(\d+))?")
 """``0.13.0rc2.dev112+g763963aa7``, ``~0.11``, ``>=0.21``, ``v0.9.x (2025-06)``; not ``0.2x``."""

@@ -13,10 +13,10 @@ from benchmarks.accuracy.loading import CONFIGS, MODELS
 from benchmarks.accuracy.reading.configs import ConfigShelf
 from benchmarks.latency.rows import DATA, Row
 from plimsoll.adapters.catalog import load_gpu_types, load_model_facts
-from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.model import FactsSource, ModelFacts
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import KvPrecision, Precision
+from plimsoll.domain.cluster.gpus import GpuType
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.models.model import FactsSource, ModelFacts
+from plimsoll.domain.models.precision import KvPrecision, Precision
 from plimsoll.facts.models.config_json import read_model_facts
 from plimsoll.performance.decode_time import DecodeFloor, decode_floor
 from plimsoll.performance.model import Load

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from math import exp, log
 from typing import Final
 
-from plimsoll.domain.speed import Efficiency
+from plimsoll.domain.cluster.gpus import Efficiency
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from math import exp
 from typing import Final
 
 from benchmarks.latency.cases import Case
-from plimsoll.domain.precision import Precision
-from plimsoll.domain.speed import Efficiency
-from plimsoll.performance.kernel_speed import speed_of
+from plimsoll.domain.cluster.gpus import Efficiency
+from plimsoll.domain.models.precision import Precision
+from plimsoll.performance.hardware_speed import speed_of
 from plimsoll.performance.model import (
     Load,
     context_tokens,

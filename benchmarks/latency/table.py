@@ -12,7 +12,7 @@ from benchmarks.latency.cases import Case
 from benchmarks.latency.folds import shape
 from benchmarks.latency.prediction import Prediction
 from benchmarks.latency.scoring import Order, covered, errors, order, ratios
-from plimsoll.performance.kernel_speed import speed_of
+from plimsoll.performance.hardware_speed import speed_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,9 @@ import numpy as np
 
 from benchmarks.latency.cases import Case
 from benchmarks.latency.prediction import prompts_per_step
-from plimsoll.domain.precision import Precision
-from plimsoll.domain.speed import Efficiency
-from plimsoll.performance.kernel_speed import peak_and_share, quantizes_activations, read_share, speed_of
+from plimsoll.domain.cluster.gpus import Efficiency
+from plimsoll.domain.models.precision import Precision
+from plimsoll.performance.hardware_speed import peak_and_share, quantizes_activations, read_share, speed_of
 from plimsoll.performance.model import (
     Load,
     context_tokens,

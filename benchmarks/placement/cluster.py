@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from benchmarks.placement.bound.instance import choice_of
-from plimsoll.domain.fleet import Fleet, GpuNode
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.serving import Request
-from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState, Tenant
+from plimsoll.domain.cluster.fleet import Fleet, GpuNode
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.requests.serving import Request
+from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, PoolState, Tenant
 
 
 @dataclass(slots=True)

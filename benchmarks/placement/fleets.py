@@ -11,8 +11,8 @@ from pathlib import Path
 from random import Random
 
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.domain.fleet import Fleet, GpuNode
-from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.cluster.fleet import Fleet, GpuNode
+from plimsoll.domain.cluster.gpus import GpuType
 
 OPENB = Path(__file__).with_name("data") / "openb-2023-fleet.json"
 

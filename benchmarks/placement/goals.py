@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plimsoll.domain.outcomes import Option
+from plimsoll.domain.decisions.outcomes import Option
 
 
 def misses_slo(option: Option) -> bool | None:

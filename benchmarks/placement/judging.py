@@ -10,7 +10,7 @@ from benchmarks.placement.bound.instance import choice_of, instance_of, replicas
 from benchmarks.placement.bound.optimum import Optimum, optimum
 from benchmarks.placement.bound.packing import divide_each_other, slot_rows
 from benchmarks.placement.goals import misses_slo
-from plimsoll.placement.demand import Demand
+from plimsoll.placement.demands.demand import Demand
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.solvers.protocol import Award, Solver, Stock
 

@@ -9,16 +9,15 @@ from itertools import islice
 from random import Random
 
 from plimsoll.adapters.catalog import load_model_facts
-from plimsoll.domain.engine_choice import EngineChoice
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.outcomes import Option
-from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.serving import GpuConstraints, Request, ServingShape
-from plimsoll.domain.versions import EngineVersion
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.decisions.outcomes import Option
+from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.models.model import ModelFacts
+from plimsoll.domain.models.precision import KvPrecision, Precision
+from plimsoll.domain.requests.serving import GpuConstraints, Request, ServingShape
 from plimsoll.placement.memo import Memo
-from plimsoll.placement.options import options
+from plimsoll.placement.options.verdicts import options
 
 MODELS: dict[str, int] = {
     "meta-llama/Llama-3.2-1B-Instruct": 3,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 
-from plimsoll.domain.gpus import GpuType, Price
+from plimsoll.domain.cluster.gpus import GpuType, Price
 from plimsoll.domain.units import GIB
 
 USD_PER_GIB = Decimal("0.03")

@@ -17,11 +17,11 @@ from benchmarks.placement.bound.instance import instance_of, replicas_of
 from benchmarks.placement.bound.optimum import optimum
 from benchmarks.placement.cluster import Cluster
 from benchmarks.placement.worlds import Place, World, world_of
-from plimsoll.domain.serving import Request
-from plimsoll.placement.demand import demand_of
+from plimsoll.domain.requests.serving import Request
+from plimsoll.placement.demands.demand import demand_of
+from plimsoll.placement.demands.pools import Tenant
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Tenant
 from plimsoll.placement.solvers.protocol import Solver
 
 LIVES = Path(__file__).with_name("data") / "openb-2023-lives.json"

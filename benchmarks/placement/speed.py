@@ -21,13 +21,13 @@ from benchmarks.placement.fleets import CATALOG
 from benchmarks.placement.kinds import request_for
 from benchmarks.placement.policies import all_solvers
 from benchmarks.placement.worlds import Place, arrivals, fleet_with_prices
-from plimsoll.adapters.later_collection import collecting_later
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.serving import Request, ServingShape
+from plimsoll.adapters.garbage import collecting_later
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.requests.serving import Request, ServingShape
+from plimsoll.placement.demands.pools import Decision, Tenant
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Decision, Tenant
 from plimsoll.placement.solvers.protocol import Solver
 
 WAITING = 300

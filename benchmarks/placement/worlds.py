@@ -13,13 +13,13 @@ from benchmarks.placement.bound.optimum import unplaced_at_least
 from benchmarks.placement.fleets import fleet_of
 from benchmarks.placement.kinds import kinds_of
 from benchmarks.placement.prices import PRICE_LISTS
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.serving import Request
-from plimsoll.placement.demand import Demand, demand_of
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.requests.serving import Request
+from plimsoll.placement.demands.demand import Demand, demand_of
+from plimsoll.placement.demands.pools import Tenant
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
-from plimsoll.placement.pools import Tenant
 from plimsoll.placement.solvers.protocol import Stock
 
 MEAN_EXTRA_REPLICAS = 1.5

@@ -25,12 +25,12 @@ from benchmarks.planning.worlds import (
     running,
     too_large,
 )
+from plimsoll.adapters.garbage import collecting_later
 from plimsoll.adapters.highs import fleetwide
-from plimsoll.adapters.later_collection import collecting_later
-from plimsoll.domain.fleet import Fleet
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.placement.demands.pools import Decision, Tenant
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Decision, Tenant
 
 SOLVER = fleetwide()
 """The operator's solver; it remembers its last pass, as in the operator."""

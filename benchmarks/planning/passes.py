@@ -17,9 +17,9 @@ from typing import cast
 
 from benchmarks.planning.pictures import carry_out, new_store
 from benchmarks.planning.worlds import CATALOG, NODES
-from plimsoll.adapters.hub import HubModels
+from plimsoll.adapters.hub.hub import HubModels
+from plimsoll.adapters.hub.models import ModelSources
 from plimsoll.adapters.metrics import Metrics
-from plimsoll.adapters.models import ModelSources
 from plimsoll.app.faults import Faults
 from plimsoll.app.live.signal_watch import LiveSignals
 from plimsoll.app.lookups.model_book import ModelBook

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from benchmarks.planning.worlds import MODELS, PRODUCTS
-from plimsoll.adapters.cluster import (
+from plimsoll.adapters.cluster.client import (
     APPROVALS,
     DEPLOYMENTS,
     DISRUPTION_BUDGETS,
@@ -20,14 +20,14 @@ from plimsoll.adapters.cluster import (
     SERVICES,
     Kind,
 )
-from plimsoll.adapters.kinds import RESOURCE_SLICES
+from plimsoll.adapters.cluster.kinds import RESOURCE_SLICES
 from plimsoll.app.plan.desired import Desired
 from plimsoll.app.shell import BOUNDS
 from plimsoll.app.watch import pruning
 from plimsoll.app.watch.store import Store, key_of
-from plimsoll.domain.workload import Manifest
-from plimsoll.facts.cluster.dra_devices import reduced_slice
-from plimsoll.placement.pools import PlannedPool
+from plimsoll.domain.requests.workload import Manifest
+from plimsoll.facts.cluster.other_devices import reduced_slice
+from plimsoll.placement.demands.pools import PlannedPool
 from plimsoll.render.names import DEPLOYMENT_LABEL, HASH_ANNOTATION, POOL_LABEL, workload_name
 from testbed.fleet import gpu_node
 

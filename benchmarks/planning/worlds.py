@@ -6,17 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from plimsoll.adapters.catalog import load_gpu_types, load_model_facts
-from plimsoll.domain.engine_choice import EngineChoice
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.serving import Request, ServingShape, TotalLoad
-from plimsoll.domain.versions import EngineVersion
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.models.model import ModelFacts
+from plimsoll.domain.models.precision import KvPrecision, Precision
+from plimsoll.domain.requests.serving import Request, ServingShape, TotalLoad
 from plimsoll.facts.cluster.fleet_reading import read_fleet
-from plimsoll.placement.eligibility import eligible_nodes
+from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, Tenant
 from plimsoll.placement.ledger import Ledger
-from plimsoll.placement.pools import Decision, PlannedPool, Pool, Tenant
+from plimsoll.placement.options.nodes import eligible_nodes
 from testbed.fleet import gpu_node
 
 NODES = 1250

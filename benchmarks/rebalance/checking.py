@@ -21,10 +21,10 @@ from benchmarks.latency.rows import Row, read_rows
 from benchmarks.latency.scoring import errors, ratios
 from benchmarks.rebalance.closed_loop import Load, mean_times
 from benchmarks.rebalance.values import EngineSpec
-from plimsoll.domain.speed import Efficiency
-from plimsoll.performance.kernel_speed import speed_of
+from plimsoll.domain.cluster.gpus import Efficiency
+from plimsoll.performance.hardware_speed import speed_of
 from plimsoll.performance.step_costs import costs_of
-from plimsoll.simulation.decoding import BLOCK_TOKENS
+from plimsoll.simulation.batch import BLOCK_TOKENS
 from plimsoll.simulation.engine import Engine
 from plimsoll.simulation.step_times import StepTimes
 

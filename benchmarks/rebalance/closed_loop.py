@@ -13,8 +13,7 @@ from statistics import fmean
 from typing import Final
 
 from plimsoll.simulation.engine import Engine
-from plimsoll.simulation.request import Request
-from plimsoll.simulation.values import Arrival
+from plimsoll.simulation.values import Arrival, Request
 
 SPREAD: Final = 0.1
 """Lengths are drawn evenly from so much below the mean to so much above it, so that users do not end in step."""

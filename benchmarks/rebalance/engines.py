@@ -8,15 +8,14 @@ from functools import cache
 from benchmarks.placement.fleets import CATALOG
 from benchmarks.placement.kinds import request_for
 from benchmarks.rebalance.values import EngineSpec
-from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.serving import Request, ServingShape
+from plimsoll.domain.cluster.gpus import GpuType
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.requests.serving import Request, ServingShape
 from plimsoll.engines.registry import engine_of
-from plimsoll.performance.cost import hourly_usd
-from plimsoll.performance.model import Load, performance
+from plimsoll.performance.model import Load, hourly_usd, performance
 from plimsoll.placement.memo import Memo
-from plimsoll.placement.other_steps import OtherStep, other_steps
-from plimsoll.placement.other_steps import with_step as with_fixed_step
+from plimsoll.placement.options.engine_limits import OtherStep, other_steps
+from plimsoll.placement.options.engine_limits import with_step as with_fixed_step
 
 CONTEXT_TOKENS = 32_768
 SEQUENCES = 256

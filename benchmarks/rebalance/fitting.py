@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from benchmarks.rebalance.values import EngineSpec
-from plimsoll.simulation.decoding import BLOCK_TOKENS
+from plimsoll.simulation.batch import BLOCK_TOKENS
 from plimsoll.simulation.values import Arrival
 
 

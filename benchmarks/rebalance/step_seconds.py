@@ -6,10 +6,10 @@ from functools import lru_cache
 
 from benchmarks.rebalance.values import EngineSpec
 from plimsoll.adapters.catalog import load_gpu_types, load_model_facts
-from plimsoll.api.precision import AUTO, cache_precision, weight_precision
-from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.outcomes import Split
+from plimsoll.api.conversion.precision import AUTO, cache_precision, weight_precision
+from plimsoll.domain.cluster.gpus import GpuType
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.models.model import ModelFacts
 from plimsoll.performance.step_costs import StepCosts, step_costs
 from plimsoll.simulation.step_times import StepTimes
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll.adapters.hub import HubModels
+from plimsoll.adapters.hub.hub import HubModels
 from tests.adapters.fake_hub import FakeHub, serve_hub
 
 

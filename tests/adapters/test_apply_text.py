@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.adapters.apply_text import apply_text
+from plimsoll.adapters.cluster.client import apply_text
 from tests.support.tables import every_case
 
 

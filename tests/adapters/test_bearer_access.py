@@ -11,9 +11,9 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from kubernetes.aio.config import incluster_config
 
-from plimsoll.adapters.api_errors import ClusterRefused
-from plimsoll.adapters.bearer_access import BearerAccess, server_of_pod
-from plimsoll.adapters.cluster import Cluster
+from plimsoll.adapters.cluster.api_errors import ClusterRefused
+from plimsoll.adapters.cluster.bearer_access import BearerAccess, server_of_pod
+from plimsoll.adapters.cluster.client import Cluster
 from plimsoll.domain.errors import SourceUnavailable
 
 NAMES = {"Bearer of-a": "a", "Bearer of-b": "b", "bearer of-the-console": "the console itself"}

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from plimsoll.adapters import catalog
-from plimsoll.domain.gpus import Interconnect, Vendor
-from plimsoll.domain.model import FactsSource
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import Precision
+from plimsoll.domain.cluster.gpus import Interconnect, Vendor
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.models.model import FactsSource
+from plimsoll.domain.models.precision import Precision
 from plimsoll.domain.units import GIB, MIB
-from plimsoll.facts.models.parameters import count_parameters
+from plimsoll.facts.models.refusals import count_parameters
 from plimsoll.memory.residency import resident_weights
 from tests.support.tables import every_case
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from plimsoll.adapters.circuit_breaker import (
+from plimsoll.adapters.hub.circuit_breaker import (
     FAILURES_TO_OPEN,
     FIRST_PAUSE_SECONDS,
     LONGEST_PAUSE_SECONDS,

@@ -11,11 +11,11 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from plimsoll.adapters import api_errors as patience
-from plimsoll.adapters.api_errors import NotLeading
-from plimsoll.adapters.bearer_access import BearerAccess
-from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, Cluster
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.adapters.cluster import api_errors as patience
+from plimsoll.adapters.cluster.api_errors import NotLeading
+from plimsoll.adapters.cluster.bearer_access import BearerAccess
+from plimsoll.adapters.cluster.client import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, Cluster
+from plimsoll.domain.kubernetes_names import ObjectKey
 
 KEY = ObjectKey("ns", "one")
 BODY = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "one", "namespace": "ns"}}

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from plimsoll.adapters import prometheus
-from plimsoll.adapters.dcgm import MEMORY, TENSOR_CORES, activity_of, query_of
-from plimsoll.adapters.prometheus import PrometheusSignals
-from plimsoll.adapters.prometheus_places import LABEL_PAIRS
+from plimsoll.adapters.prometheus import prometheus
+from plimsoll.adapters.prometheus.access import LABEL_PAIRS
+from plimsoll.adapters.prometheus.dcgm import MEMORY, TENSOR_CORES, activity_of, query_of
+from plimsoll.adapters.prometheus.prometheus import PrometheusSignals
 from plimsoll.rebalance.signals.metrics import GpuActivity
 from tests.adapters.fake_prometheus import Answer, Query, send_bytes, send_json, serving, success
 from tests.support.tables import every_case

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll.adapters import free_memory
-from plimsoll.adapters.free_memory import give_back_free_memory
+from plimsoll.adapters import garbage
+from plimsoll.adapters.garbage import give_back_free_memory
 
 HOLES = 2000
 HOLE_BYTES = 32 * 1024
@@ -16,9 +16,9 @@ HOLE_BYTES = 32 * 1024
 
 @pytest.fixture(autouse=True)
 def looked_up_anew() -> Iterator[None]:
-    free_memory._malloc_trim.cache_clear()  # noqa: SLF001 - another test may have replaced the C library
+    garbage._malloc_trim.cache_clear()  # noqa: SLF001 - another test may have replaced the C library
     yield
-    free_memory._malloc_trim.cache_clear()  # noqa: SLF001 - same
+    garbage._malloc_trim.cache_clear()  # noqa: SLF001 - same
 
 
 def resident_bytes() -> int:

@@ -10,7 +10,7 @@ import highspy
 import pytest
 
 from plimsoll.adapters.highs import Highs
-from plimsoll.placement.solvers.programme import Programme
+from plimsoll.placement.solvers.formulation import Programme
 
 TWO_OF_THREE = Programme([-5.0, -4.0, -3.0], [1, 1, 1], [(0.0, ((0, 1.0), (1, 1.0), (2, 1.0)), 2.0)])
 """Take at most two of three: the two that are worth most."""

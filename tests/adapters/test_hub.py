@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from plimsoll.adapters.circuit_breaker import FAILURES_TO_OPEN
-from plimsoll.adapters.hub import AccessRefused, HubModels
+from plimsoll.adapters.hub.circuit_breaker import FAILURES_TO_OPEN
+from plimsoll.adapters.hub.hub import AccessRefused, HubModels
 from plimsoll.domain.errors import InvalidInput, ModelNotFound, RateLimited, SourceUnavailable, UnsupportedModel
-from plimsoll.domain.model import FactsSource
-from plimsoll.domain.precision import KvPrecision, Precision
+from plimsoll.domain.models.model import FactsSource
+from plimsoll.domain.models.precision import KvPrecision, Precision
 from testbed.waiting import wait_until
 from tests.adapters.fake_hub import COMMIT, FakeHub
 

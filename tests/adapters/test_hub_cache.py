@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll.adapters.hub_cache import HubCache
+from plimsoll.adapters.hub.cache import HubCache
 
 QUESTION = ("https://hub", "org/name", "", "config.json", "default")
 

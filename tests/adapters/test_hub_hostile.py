@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
-from plimsoll.adapters import web_session
-from plimsoll.adapters.hub import _LOOK_UP_SECONDS, HubModels
-from plimsoll.adapters.web_session import MOST_HOPS
+from plimsoll.adapters.hub import web_session
+from plimsoll.adapters.hub.hub import _LOOK_UP_SECONDS, HubModels
+from plimsoll.adapters.hub.web_session import MOST_HOPS
 from plimsoll.domain.errors import InvalidInput, SourceUnavailable
-from plimsoll.domain.model import Evidence
+from plimsoll.domain.models.model import Evidence
 from plimsoll.domain.units import MIB
 from tests.adapters.hostile_hub import CHUNK, HostileHub, Request, serve_hostile_hub
 from tests.adapters.test_hub import CONFIG

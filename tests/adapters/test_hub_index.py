@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from plimsoll.adapters.hub_tensors import IndexScan
-from plimsoll.adapters.safetensors_headers import files_of
+from plimsoll.adapters.hub.checkpoints import files_of
+from plimsoll.adapters.hub.tensors import IndexScan
 from tests.support.tables import every_case
 
 NAMES = [f"weights/model-{number:05}-of-00031.safetensors" for number in range(31)]

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from plimsoll.adapters.hub import HubModels
+from plimsoll.adapters.hub.hub import HubModels
 from plimsoll.domain.errors import UnsupportedModel
-from plimsoll.domain.model import Evidence
+from plimsoll.domain.models.model import Evidence
 from tests.adapters.fake_hub import FakeHub, Shapes
 
 NAME = "org/tiny"

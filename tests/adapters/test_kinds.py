@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from plimsoll.adapters.kinds import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, NODES, SERVICES
+from plimsoll.adapters.cluster.kinds import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, NODES, SERVICES
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from plimsoll.adapters.later_collection import OBJECTS_PER_COLLECTION, collect_seldom, collecting_later, read_json
+from plimsoll.adapters.garbage import OBJECTS_PER_COLLECTION, collect_seldom, collecting_later, read_json
 
 
 @pytest.fixture(autouse=True)

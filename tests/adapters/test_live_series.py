@@ -7,8 +7,8 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from plimsoll.adapters.live_series import METRICS, LiveSeries
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.adapters.series import METRICS, LiveSeries
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.rebalance.figures import LiveFigures
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "rebalancing.md"

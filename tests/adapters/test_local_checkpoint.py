@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll.adapters.local_checkpoint import read_local_checkpoint
+from plimsoll.adapters.hub.checkpoints import read_local_checkpoint
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.facts.models.tensors import Tensor
 from tests.adapters.fake_hub import safetensors

@@ -13,7 +13,7 @@ import pytest
 from aiohttp.base_protocol import BaseProtocol
 from aiohttp.http_exceptions import LineTooLong
 
-from plimsoll.adapters.long_lines import long_lines
+from plimsoll.adapters.cluster.small_pages import long_lines
 
 LONG = b'{"object": "' + b"x" * 1_500_000 + b'"}'
 """As long as an object of Kubernetes may be, and ten times the reader's own limit."""

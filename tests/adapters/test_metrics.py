@@ -13,16 +13,15 @@ import pytest
 from prometheus_client import Gauge, generate_latest
 
 from plimsoll.adapters.metrics import Metrics
-from plimsoll.domain.gpus import CapacityType
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.outcomes import Rejection
-from plimsoll.domain.public_words import ConditionReason
-from plimsoll.domain.reasons import PriceDoubt, Reason
-from plimsoll.domain.terms import KV_CACHE, WEIGHTS, Term
+from plimsoll.domain.cluster.gpus import CapacityType
+from plimsoll.domain.decisions.outcomes import Rejection
+from plimsoll.domain.decisions.terms import KV_CACHE, WEIGHTS, Term
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.public_words import ConditionReason, PriceDoubt, Reason
 from plimsoll.facts.prices.remarks import PriceRemark
-from plimsoll.placement.appraisal import Appraisal
+from plimsoll.placement.costs import Appraisal
+from plimsoll.placement.demands.pools import Decision, PlannedPool, PoolState
 from plimsoll.placement.fleet_record import FleetRecord
-from plimsoll.placement.pools import Decision, PlannedPool, PoolState
 from plimsoll.status.report import PoolView, Problem, RebalancingReport, Report
 from tests.render.workloads import decision
 from tests.support.planning import H100, L4, LLAMA_70B_FP8, fleet, node, request

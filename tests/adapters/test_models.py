@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll.adapters.hub import HubModels
-from plimsoll.adapters.models import ModelSources
+from plimsoll.adapters.hub.hub import HubModels
+from plimsoll.adapters.hub.models import ModelSources
 from plimsoll.domain.errors import InvalidInput, ModelNotFound, SourceUnavailable
-from plimsoll.domain.model import FactsSource, ModelFacts
+from plimsoll.domain.models.model import FactsSource, ModelFacts
 from plimsoll.facts.models.config_json import read_model_facts
 
 KNOWN = "meta-llama/Llama-3.1-8B-Instruct"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from plimsoll.adapters.api_errors import IMPATIENT, ClusterRefused, Patience, patiently, retry_after_seconds
+from plimsoll.adapters.cluster.api_errors import IMPATIENT, ClusterRefused, Patience, patiently, retry_after_seconds
 from plimsoll.domain.errors import SourceUnavailable
 from tests.support.tables import every_case
 
@@ -17,7 +17,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     async def sleep(seconds: float) -> None:
         made.append(seconds)
 
-    monkeypatch.setattr("plimsoll.adapters.api_errors.asyncio.sleep", sleep)
+    monkeypatch.setattr("plimsoll.adapters.cluster.api_errors.asyncio.sleep", sleep)
     return made
 
 

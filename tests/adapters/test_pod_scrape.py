@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from plimsoll.adapters import engine_series, pod_scrape
-from plimsoll.adapters import pod_scrape as metrics_page
-from plimsoll.adapters.pod_scrape import OTHER_THREADS, QUICK_THREADS, PodScrape, read_page
+from plimsoll.adapters.prometheus import engine_series, pod_scrape
+from plimsoll.adapters.prometheus import pod_scrape as metrics_page
+from plimsoll.adapters.prometheus.pod_scrape import OTHER_THREADS, QUICK_THREADS, PodScrape, read_page
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.engines.registry import engine_of
 from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals, SignalState

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from plimsoll.adapters import prometheus
-from plimsoll.adapters.engine_series import MOST_RANKS, MOST_SCRAPES, MOST_SERIES, Series, pod_signals
-from plimsoll.adapters.prometheus import PrometheusSignals
-from plimsoll.adapters.prometheus_places import LABEL_PAIRS
+from plimsoll.adapters.prometheus import prometheus
+from plimsoll.adapters.prometheus.access import LABEL_PAIRS
+from plimsoll.adapters.prometheus.engine_series import MOST_RANKS, MOST_SCRAPES, MOST_SERIES, Series, pod_signals
+from plimsoll.adapters.prometheus.prometheus import PrometheusSignals
 from plimsoll.engines.registry import engine_of
 from plimsoll.engines.vllm.metrics import capacity_tokens
 from plimsoll.rebalance.signals.load import summarize

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from plimsoll.adapters.prometheus import PrometheusSignals
-from plimsoll.adapters.prometheus_access import LARGEST_FILE_BYTES, PrometheusAccess
-from plimsoll.adapters.prometheus_places import LABEL_PAIRS
+from plimsoll.adapters.prometheus.access import LABEL_PAIRS, LARGEST_FILE_BYTES, PrometheusAccess
+from plimsoll.adapters.prometheus.prometheus import PrometheusSignals
 from plimsoll.app.settings import Settings
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.engines.registry import engine_of

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from plimsoll.adapters.prometheus import PrometheusSignals
-from plimsoll.adapters.prometheus_gateway import QUEUE_METRICS, GatewayMetrics
+from plimsoll.adapters.prometheus.prometheus import PrometheusSignals
+from plimsoll.adapters.prometheus.questions import QUEUE_METRICS, GatewayMetrics
 from plimsoll.app.settings import Settings
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.rebalance.signals.gateway import GatewayQueue

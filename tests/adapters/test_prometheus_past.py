@@ -9,19 +9,18 @@ from typing import Any
 
 import pytest
 
-from plimsoll.adapters import prometheus
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.adapters.prometheus import PrometheusSignals
-from plimsoll.adapters.prometheus_past import LONGEST_PREFIX, Pods, pods_of, points_of, query_of
-from plimsoll.adapters.prometheus_places import LABEL_PAIRS
-from plimsoll.api.schema import MAX_NAME_LENGTH
-from plimsoll.domain.outcomes import Split
+from plimsoll.adapters.prometheus import prometheus
+from plimsoll.adapters.prometheus.access import LABEL_PAIRS
+from plimsoll.adapters.prometheus.prometheus import PrometheusSignals
+from plimsoll.adapters.prometheus.questions import LONGEST_PREFIX, Pods, past_points_of, pods_of, query_of
+from plimsoll.api.crd.schema import MAX_NAME_LENGTH
+from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.engines.metrics import EngineMetrics
 from plimsoll.engines.registry import engine_of
-from plimsoll.placement.pools import pool_name
-from plimsoll.rebalance.signals.past import STEP_SECONDS
+from plimsoll.placement.demands.pools import pool_name
+from plimsoll.rebalance.signals.forecast import STEP_SECONDS, Point
 from plimsoll.rebalance.signals.reading import PastReading
-from plimsoll.rebalance.signals.trend import Point
 from plimsoll.render.names import workload_name
 from tests.adapters.fake_prometheus import Answer, Query, matrix, send_bytes, send_json, serving
 from tests.support.tables import every_case
@@ -119,11 +118,11 @@ def test_an_engine_that_does_not_name_its_model_has_no_past() -> None:
     [None, "x", 5, {}, [], [None], [{}], [{"values": None}], [{"values": [None, [1], ["a", "b"], 5, [NOW, None]]}]],
 )
 def test_another_shape_has_no_points(odd: Any) -> None:
-    assert points_of(odd) == ()
+    assert past_points_of(odd) == ()
 
 
 def test_good_points_between_odd_ones_are_read() -> None:
-    assert points_of([None, {"values": ["x", *VALUES, [NOW, "many"]]}]) == POINTS
+    assert past_points_of([None, {"values": ["x", *VALUES, [NOW, "many"]]}]) == POINTS
 
 
 def test_a_failure_and_a_refusal_are_no_answer_and_no_series_is_an_empty_one() -> None:

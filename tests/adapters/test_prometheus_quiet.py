@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from plimsoll.adapters.prometheus import PrometheusSignals
-from plimsoll.adapters.prometheus_past import pods_of
+from plimsoll.adapters.prometheus.prometheus import PrometheusSignals
+from plimsoll.adapters.prometheus.questions import pods_of
 from plimsoll.engines.registry import engine_of
 from plimsoll.rebalance.signals.metrics import PodSignals
 from tests.adapters.fake_prometheus import Answer, Query, matrix, selected, send_bytes, send_json, serving

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from plimsoll.adapters import web_session
-from plimsoll.adapters.registries import ImageUnreadable, Registries
+from plimsoll.adapters.hub import web_session
+from plimsoll.adapters.hub.registries import ImageUnreadable, Registries
+from plimsoll.domain.engines.images import PUBLIC_REGISTRIES, ImageName, image_name, registries_in
 from plimsoll.domain.errors import InvalidInput, PlimsollError, RateLimited, SourceUnavailable
-from plimsoll.domain.images import PUBLIC_REGISTRIES, ImageName, image_name, registries_in
 from plimsoll.domain.units import MIB
 from tests.adapters.certificates import Authority
 from tests.adapters.hostile_hub import Request

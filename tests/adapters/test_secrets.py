@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from plimsoll.adapters.cluster import SECRETS, ClusterRefused, Kind
-from plimsoll.adapters.secrets import SecretMissing, SecretUnreadable, read_entry
+from plimsoll.adapters.cluster.client import SECRETS, ClusterRefused, Kind
+from plimsoll.adapters.cluster.secrets import SecretMissing, SecretUnreadable, read_entry
 from plimsoll.domain.errors import PlimsollError
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 
 HERE = ObjectKey("team-a", "hugging-face")
 

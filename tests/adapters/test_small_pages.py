@@ -11,8 +11,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from plimsoll.adapters import small_pages
-from plimsoll.adapters.small_pages import FEWER, FIRST_OBJECTS, PAGE_BYTES, SmallPages, SmallResponse
+from plimsoll.adapters.cluster import small_pages
+from plimsoll.adapters.cluster.small_pages import FEWER, FIRST_OBJECTS, PAGE_BYTES, SmallPages, SmallResponse
 
 Body = dict[str, Any]
 

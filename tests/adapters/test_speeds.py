@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.domain.gpus import GpuType, Interconnect
+from plimsoll.domain.cluster.gpus import GpuType, Interconnect
 from tests.support.tables import every_case
 
 TYPES = {card.name: card for card in load_gpu_types()}

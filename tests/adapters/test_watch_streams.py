@@ -19,8 +19,8 @@ from kopf._cogs.clients.watching import Bookmark, continuous_watch
 from kopf._cogs.structs.credentials import Vault
 from kopf._cogs.structs.references import Resource
 
-from plimsoll.adapters.kinds import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, NODES, Kind
-from plimsoll.adapters.watch_streams import Follower
+from plimsoll.adapters.cluster.kinds import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, NODES, Kind
+from plimsoll.adapters.cluster.watch_streams import Follower
 from plimsoll.app.operator import WatchSession, watch_session
 
 Body = dict[str, Any]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.api.convert import check_without_model
+from plimsoll.api.conversion.convert import check_without_model
 from plimsoll.domain.errors import InvalidInput
 from tests.api.manifests import deployment
 

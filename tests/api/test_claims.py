@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from plimsoll.api.claims import check_claims, mounted_volumes
+from plimsoll.api.conversion.claims import check_claims, mounted_volumes
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
-from plimsoll.domain.claims import Claim, Mounted
+from plimsoll.domain.cluster.node_rules import Claim, Mounted
 from plimsoll.domain.errors import InvalidInput
 from tests.support.tables import every_case
 

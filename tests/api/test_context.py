@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plimsoll.adapters.catalog import catalogued_models, load_model_facts
-from plimsoll.api.convert import to_request
+from plimsoll.api.conversion.convert import to_request
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.serving import Request
-from plimsoll.facts.models.context_length import names_context
+from plimsoll.domain.requests.serving import Request
 from plimsoll.facts.models.fields import Fields
-from plimsoll.placement.warnings import model_warnings
+from plimsoll.facts.models.positions import names_context
+from plimsoll.placement.places.warnings import model_warnings
 
 LLAMA_2 = "meta-llama/Llama-2-7b-hf"
 POSITIONS = 4096

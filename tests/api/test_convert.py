@@ -8,13 +8,11 @@ from typing import Any
 
 import pytest
 
-from plimsoll.api.convert import to_request, to_workload_options
+from plimsoll.api.conversion.convert import to_request, to_workload_options
 from plimsoll.api.parse import parse_inference_deployment
-from plimsoll.domain.engine_choice import EngineChoice
-from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.fleet import Toleration
-from plimsoll.domain.gpus import CapacityType
-from plimsoll.domain.host import (
+from plimsoll.domain.cluster.fleet import Toleration
+from plimsoll.domain.cluster.gpus import CapacityType
+from plimsoll.domain.cluster.host import (
     DEFAULT_CPU,
     DEFAULT_CPU_MILLIS,
     DEFAULT_MEMORY,
@@ -22,14 +20,15 @@ from plimsoll.domain.host import (
     USUAL_HOST,
     HostNeed,
 )
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.latency import Slo
-from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.serving import GpuConstraints, Overrides, ServingShape
+from plimsoll.domain.decisions.latency import Slo
+from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion
+from plimsoll.domain.errors import InvalidInput
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.models.model import ModelFacts
+from plimsoll.domain.models.precision import KvPrecision, Precision
+from plimsoll.domain.requests.serving import GpuConstraints, Overrides, ServingShape
+from plimsoll.domain.requests.workload import SecretKey
 from plimsoll.domain.units import GIB, parse_bytes, parse_quantity
-from plimsoll.domain.versions import EngineVersion
-from plimsoll.domain.workload import SecretKey
 from tests.api.manifests import deployment, manifest
 from tests.support.planning import LLAMA_70B_FP8, model
 from tests.support.tables import every_case

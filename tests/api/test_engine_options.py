@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from plimsoll.api.convert import to_request
-from plimsoll.domain.engine_options import CpuOffload, LoraSlots, WeightStreaming
+from plimsoll.api.conversion.convert import to_request
+from plimsoll.domain.engines.engine_choice import CpuOffload, LoraSlots, WeightStreaming
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.units import GIB, MIB
 from tests.api.manifests import deployment

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from plimsoll.api.convert import check_without_model, to_request
+from plimsoll.api.conversion.convert import check_without_model, to_request
+from plimsoll.domain.cluster.host import USUAL_HOST
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.host import USUAL_HOST
 from plimsoll.domain.units import GIB
 from tests.api.manifests import deployment
 from tests.support.planning import LLAMA_70B_FP8, model

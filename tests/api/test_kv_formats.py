@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from plimsoll.api.convert import to_request
+from plimsoll.api.conversion.convert import to_request
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.precision import TURBOQUANT, KvPrecision
+from plimsoll.domain.models.precision import TURBOQUANT, KvPrecision
 from tests.api.manifests import deployment
 from tests.support.planning import model
 from tests.support.tables import every_case

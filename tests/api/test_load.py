@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from plimsoll.api.convert import to_request
+from plimsoll.api.conversion.convert import to_request
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.serving import TotalLoad
+from plimsoll.domain.requests.serving import TotalLoad
 from tests.api.manifests import deployment
 from tests.support.planning import model
 from tests.support.tables import every_case

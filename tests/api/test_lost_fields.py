@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from plimsoll.api.convert import to_request
-from plimsoll.api.lost_fields import LAST_APPLIED, lost_fields
+from plimsoll.api.conversion.convert import to_request
+from plimsoll.api.crd.lost_fields import LAST_APPLIED, lost_fields
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.app.watch.pruning import inference_deployment
-from plimsoll.placement.warnings import model_warnings
+from plimsoll.placement.places.warnings import model_warnings
 from tests.api.manifests import manifest
 from tests.support.planning import model
 

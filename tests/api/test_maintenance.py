@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from plimsoll.api.maintenance import check_maintenance, windows_of
+from plimsoll.api.checks.maintenance import check_maintenance, windows_of
 from plimsoll.api.v1alpha1 import RebalancingSpec
 from plimsoll.domain.errors import InvalidInput
 from tests.support.tables import every_case

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from plimsoll.api.convert import to_request
-from plimsoll.domain.engine_options import MediaUse
+from plimsoll.api.conversion.convert import to_request
+from plimsoll.domain.engines.engine_choice import MediaUse
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.engines.vllm.unfollowed_flags import unfollowed_arguments
-from plimsoll.placement.warnings import model_warnings
+from plimsoll.engines.vllm.flags.extra_arguments import unfollowed_arguments
+from plimsoll.placement.places.warnings import model_warnings
 from tests.api.manifests import deployment
 from tests.support.model_configs import facts_of
 from tests.support.planning import model

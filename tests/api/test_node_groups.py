@@ -10,11 +10,11 @@ import pytest
 
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.api.node_groups import declared_groups
+from plimsoll.domain.cluster.fleet import Taint
+from plimsoll.domain.cluster.gpus import CapacityType, Price
+from plimsoll.domain.cluster.host import HostRoom
+from plimsoll.domain.cluster.node_groups import NodeGroup
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.fleet import Taint
-from plimsoll.domain.gpus import CapacityType, Price
-from plimsoll.domain.host import HostRoom
-from plimsoll.domain.node_groups import NodeGroup
 from plimsoll.domain.units import GIB
 
 TYPES = load_gpu_types()

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kubernetes import client
 
-from plimsoll.api.not_carried import is_refused, refused_fields
+from plimsoll.api.crd.not_carried import is_refused, refused_fields
+from plimsoll.api.crd.schema import Schema, crd, root_schema
 from plimsoll.api.parse import parse_inference_deployment
-from plimsoll.api.schema import Schema, crd, root_schema
 from plimsoll.domain.errors import InvalidInput
 from tests.support.broken_rules import copied, manifest_with
 

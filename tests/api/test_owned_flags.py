@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from plimsoll.domain.versions import EngineVersion
-from plimsoll.engines.vllm.flag_table import table_for
-from plimsoll.engines.vllm.owned_flags import OWNED_FLAGS
+from plimsoll.domain.engines.engine_choice import EngineVersion
+from plimsoll.engines.vllm.flags.extra_arguments import OWNED_FLAGS
+from plimsoll.engines.vllm.flags.table import table_for
 from tests.support.tables import every_case
 from tests.support.vllm_flags import owned_flag
 

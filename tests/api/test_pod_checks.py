@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.api.convert import check_without_model, to_workload_options
+from plimsoll.api.conversion.convert import check_without_model, to_workload_options
 from plimsoll.domain.errors import InvalidInput
 from tests.api.manifests import deployment
 from tests.api.poison import BEYOND_THE_CRD, DIGITS, POISON, refusal

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.api.pod_policy import PodPolicy, check_pod_policy
+from plimsoll.api.checks.pod_policy import PodPolicy, check_pod_policy
 from plimsoll.domain.errors import InvalidInput, NotPermitted
 from tests.api.manifests import deployment
 from tests.support.tables import every_case

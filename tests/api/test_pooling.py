@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from plimsoll.api.convert import to_request
+from plimsoll.api.conversion.convert import to_request
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.model import ModelFacts, Task
+from plimsoll.domain.models.model import ModelFacts, Task
 from tests.api.manifests import deployment
 from tests.support.pooling import bge_m3, qwen3_embedding
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from plimsoll.api.price_list import COLUMNS, PriceRows, read_price_list
-from plimsoll.domain.gpus import CapacityType, Market, PriceBasis
+from plimsoll.domain.cluster.gpus import CapacityType, Market, PriceBasis
 from tests.support.tables import every_case
 
 KNOWN = frozenset({"l4-24gb", "h100-sxm-80gb", "h100-pcie-80gb"})

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.api.convert import to_workload_options
+from plimsoll.api.conversion.convert import to_workload_options
 from plimsoll.api.parse import parse_inference_deployment
-from plimsoll.domain.queues import QUEUE_LABEL, QUEUE_PRIORITY_LABEL
+from plimsoll.domain.kubernetes_names import QUEUE_LABEL, QUEUE_PRIORITY_LABEL
 from tests.support.installed import inference_deployment
 
 ANYTHING = st.none() | st.text() | st.integers() | st.lists(st.text()) | st.dictionaries(st.text(), st.integers())

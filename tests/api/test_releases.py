@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.api.convert import to_request
+from plimsoll.api.conversion.convert import to_request
 from plimsoll.domain.errors import InvalidInput
 from tests.api.manifests import deployment
 from tests.support.planning import model

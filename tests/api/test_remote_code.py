@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from plimsoll.api.convert import to_request
+from plimsoll.api.conversion.convert import to_request
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.serving import Request
+from plimsoll.domain.requests.serving import Request
 from tests.support.planning import model
 
 XVERSE, LLAMA = "xverse/XVERSE-7B", "meta-llama/Llama-3.1-8B-Instruct"

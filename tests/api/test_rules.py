@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from plimsoll.api.cel.expressions import expression
-from plimsoll.api.cel.tokens import CelError
-from plimsoll.api.defaults import with_defaults
+from plimsoll.api.cel.values import CelError
+from plimsoll.api.crd.rules import check_rules, with_defaults
 from plimsoll.api.parse import parse_inference_deployment
-from plimsoll.api.rules import check_rules
 from plimsoll.domain.errors import InvalidInput
 from tests.support.broken_rules import NAMES, SPECS, broken_manifests, crd_rules
 from tests.support.tables import every_case

@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from plimsoll.api.convert import check_without_model, to_request, to_workload_options
-from plimsoll.api.speculation import draft_model
+from plimsoll.api.conversion.convert import check_without_model, to_request, to_workload_options
+from plimsoll.api.conversion.speculation import draft_model
 from plimsoll.api.v1alpha1 import SecretKeyRef
-from plimsoll.domain.engine_choice import Speculation
-from plimsoll.domain.engine_options import Drafting, DraftMethod
+from plimsoll.domain.engines.engine_choice import Drafting, DraftMethod, Speculation
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.model import LayerKind, ModelFacts
+from plimsoll.domain.models.model import LayerKind, ModelFacts
 from tests.api.manifests import deployment
 from tests.support.planning import model
 from tests.support.speculation import EAGLE3_HEAD, EAGLE_HEAD, facts_of

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from benchmarks.planning.passes import look_up, new_passes
-from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS
+from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS
 from plimsoll.api.v1alpha1 import RebalancingMode
 from plimsoll.app.plan.desired import Desired
 from plimsoll.app.settings import Settings
 from plimsoll.decision.turns import Standing, Turn
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.times import to_rfc3339
+from plimsoll.domain.units import to_rfc3339
 from plimsoll.rebalance.state.decisions import DecisionReason, Wait
 from plimsoll.rebalance.state.history import ChangeHistory
 from plimsoll.status.reading import RECORD, Record, read

@@ -6,12 +6,12 @@ from typing import Any, NoReturn, cast
 
 import pytest
 
-from plimsoll.adapters.cluster import Cluster, ClusterRefused
+from plimsoll.adapters.cluster.client import Cluster, ClusterRefused
 from plimsoll.app.review.admission import admitted, checked_here
 from plimsoll.app.review.looking import Look
 from plimsoll.app.review.values import Wish
 from plimsoll.app.watch.store import Picture
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 from tests.support.bodies import inference_deployment_body
 
 SPEC: dict[str, Any] = {"model": {"name": "meta-llama/Llama-3.1-8B-Instruct"}, "contextLength": 4096, "concurrency": 8}

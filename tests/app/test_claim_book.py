@@ -7,14 +7,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from plimsoll.adapters.cluster import ClusterRefused, Kind
-from plimsoll.adapters.kinds import CLAIMS, STORAGE_CLASSES, VOLUMES
+from plimsoll.adapters.cluster.client import ClusterRefused, Kind
+from plimsoll.adapters.cluster.kinds import CLAIMS, STORAGE_CLASSES, VOLUMES
 from plimsoll.app.lookups import claim_book
 from plimsoll.app.lookups.claim_book import BOUND_SECONDS, MOST_OF_NAMESPACE, UNBOUND_SECONDS, ClaimBook
-from plimsoll.domain.claims import Claim, Mounted
+from plimsoll.domain.cluster.node_rules import Claim, Mounted, Requirement
 from plimsoll.domain.errors import SourceUnavailable
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.node_rules import Requirement
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.status.report import Problem
 

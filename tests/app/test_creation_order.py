@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, NODES
+from plimsoll.adapters.cluster.client import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, NODES
 from plimsoll.app.write.creation_order import largest_pods_first
 from testbed.fleet import gpu_node
 from tests.support.bodies import Body, inference_deployment_body

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS
+from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS
 from tests.support.desk import Desk
 
 

@@ -10,14 +10,14 @@ from typing import Any, cast
 
 import pytest
 
-from plimsoll.adapters.api_errors import ClusterRefused
-from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, SERVICES, Cluster, Kind, kind_of
+from plimsoll.adapters.cluster.api_errors import ClusterRefused
+from plimsoll.adapters.cluster.client import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, SERVICES, Cluster, Kind, kind_of
 from plimsoll.api.bounds import MOST_MEMBERS
 from plimsoll.app.shell import BOUNDS
 from plimsoll.app.watch import pruning
 from plimsoll.app.watch.store import Store, key_of
 from plimsoll.app.write.executor import REMOVED_SECONDS, Executor, NameTaken, Note
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.public_words import EventReason
 from tests.support.bodies import Body, inference_deployment_body, service_manifest, workload_body
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, NODES, PODS, Cluster, ClusterRefused
-from plimsoll.adapters.kinds import SECRETS
-from plimsoll.api.convert import to_workload_options
-from plimsoll.api.lost_fields import LAST_APPLIED
+from plimsoll.adapters.cluster.client import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, NODES, PODS, Cluster, ClusterRefused
+from plimsoll.adapters.cluster.kinds import SECRETS
+from plimsoll.api.conversion.convert import to_workload_options
+from plimsoll.api.crd.lost_fields import LAST_APPLIED
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.api.v1alpha1 import EngineSpec, InferenceDeploymentSpec, ModelSpec, PodTemplateSpec, RebalancingSpec
 from plimsoll.api.v1alpha1.status import InferenceDeploymentStatus, RebalancingStatus
@@ -26,9 +26,9 @@ from plimsoll.app.exports.stored_cluster import StoredCluster
 from plimsoll.app.exports.values import Export
 from plimsoll.app.settings import Settings
 from plimsoll.decision.spec_digests import digests_of
+from plimsoll.domain.engines.images import from_index
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.platforms import from_index
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.engines.failures import read_failure
 from plimsoll.facts.cluster.scheduler_words import Obstacle, read_obstacles
 from plimsoll.render.inputs import inputs_digest

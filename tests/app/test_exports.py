@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, RESOURCE_QUOTAS
+from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, RESOURCE_QUOTAS
 from plimsoll.app.exports.exporting import export
 from plimsoll.app.exports.replaying import replay, replay_capacity
 from plimsoll.app.review.measuring import measure

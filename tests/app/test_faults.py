@@ -9,7 +9,7 @@ import pytest
 from plimsoll.app.backoff import FIRST_SECONDS
 from plimsoll.app.faults import Faults
 from plimsoll.decision.course import Step
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 
 CHAT = ObjectKey("ns", "chat")
 

@@ -11,18 +11,17 @@ import pytest
 
 from benchmarks.planning.passes import look_up
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES, PODS, RESOURCE_QUOTAS
+from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, NODES, PODS, RESOURCE_QUOTAS
 from plimsoll.app.lookups.claim_book import ClaimBook
 from plimsoll.app.plan.desired import Desired
 from plimsoll.app.watch.node_groups import declared_in
 from plimsoll.decision.planning import failed_of
 from plimsoll.decision.reports import is_passing
 from plimsoll.decision.surroundings import CERTAIN_SECONDS
-from plimsoll.domain.claims import Claim, Mounted
-from plimsoll.domain.node_rules import Requirement
+from plimsoll.domain.cluster.node_rules import Claim, Mounted, Requirement
 from plimsoll.domain.public_words import ConditionReason
-from plimsoll.domain.times import to_rfc3339
-from plimsoll.placement.replacements import REPLACEMENT_SECONDS
+from plimsoll.domain.units import to_rfc3339
+from plimsoll.placement.extra_pods import REPLACEMENT_SECONDS
 from plimsoll.status.report import Problem
 from testbed.broken_node import LAST_WORDS
 from testbed.fleet import gpu_node

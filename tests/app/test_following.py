@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import kopf
 
-from plimsoll.adapters.watch_streams import Follower
+from plimsoll.adapters.cluster.watch_streams import Follower
 from plimsoll.app.operator import WatchSession, build_registry, watch_session
 from plimsoll.app.settings import Settings
 from plimsoll.app.shell import Shell

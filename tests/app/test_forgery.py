@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS, RESOURCE_QUOTAS
+from plimsoll.adapters.cluster.client import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS, RESOURCE_QUOTAS
 from plimsoll.app.watch.store import key_of
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 from testbed.operator_process import USER
 from tests.support.api_in_memory import ApiInMemory, Clock
 from tests.support.bodies import Body

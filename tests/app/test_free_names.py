@@ -9,11 +9,11 @@ from typing import Any, cast
 
 import pytest
 
-from plimsoll.adapters.api_errors import ClusterRefused
-from plimsoll.adapters.cluster import DEPLOYMENTS, SERVICES, Cluster, Kind, Listing
+from plimsoll.adapters.cluster.api_errors import ClusterRefused
+from plimsoll.adapters.cluster.client import DEPLOYMENTS, SERVICES, Cluster, Kind, Listing
 from plimsoll.app.write.free_names import FEW, FREE_SECONDS, FreeNames
 from plimsoll.domain.errors import SourceUnavailable
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 
 MANY = 40
 

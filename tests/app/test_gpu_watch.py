@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from plimsoll.app.live.gpu_watch import PATIENCE_SECONDS, YOUNG_SECONDS, GpuWatch
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.rebalance.signals.metrics import GpuActivity
 
 NOW = 1_700_000_000.0

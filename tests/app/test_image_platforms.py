@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from benchmarks.planning.passes import look_up
-from plimsoll.adapters.cluster import NODES, PODS
+from plimsoll.adapters.cluster.client import NODES, PODS
 from plimsoll.app.lookups.image_book import Found, ImageBook
 from plimsoll.app.plan.desired import Desired
 from plimsoll.domain.public_words import ConditionReason

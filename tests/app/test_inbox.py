@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from plimsoll.adapters.cluster import APPROVALS, PROPOSALS, NotLeading
+from plimsoll.adapters.cluster.client import APPROVALS, PROPOSALS, NotLeading
 from plimsoll.api.v1alpha1.inbox import PlacementApprovalStatus, ProposalContent
 from plimsoll.app.plan.inbox import MOST_ORPHANS, Inbox
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.rebalance.inbox import GRACE_SECONDS, LIFE_SECONDS, MOST_ANSWERED
 from tests.support.live_passes import AUTO, EASY, L4, L40S, PRESSURE, Open, live_part, pools
 from tests.support.proposal_passes import ProposalPasses

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from prometheus_client import generate_latest
 
-from plimsoll.adapters.api_errors import ClusterRefused
-from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, PODS, RESOURCE_QUOTAS
+from plimsoll.adapters.cluster.api_errors import ClusterRefused
+from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, PODS, RESOURCE_QUOTAS
 from plimsoll.app.reading import deployments
 from plimsoll.decision import manifests, observing
 from plimsoll.decision.course import Step
 from plimsoll.domain.errors import SourceUnavailable
-from plimsoll.placement import transition
+from plimsoll.placement.transition import make_before_break
 from tests.support.bodies import Body, inference_deployment_body, pod_body
 from tests.support.desk import Desk
 from tests.support.eventually import eventually
@@ -48,7 +48,7 @@ STEPS: dict[Step, tuple[Any, str, Callable[..., str]]] = {
     Step.READ: (deployments, "parse_inference_deployment", lambda body: str(body["metadata"]["name"])),
     Step.OBSERVE: (observing, "observed_now", lambda request, *_: request.key.name),
     Step.LISTEN: (observing, "failed_starts", lambda request, *_: request.key.name),
-    Step.PLAN: (transition, "warnings_for", lambda request, *_: request.key.name),
+    Step.PLAN: (make_before_break, "warnings_for", lambda request, *_: request.key.name),
     Step.RENDER: (manifests, "service", lambda options: options.key.name),
 }
 

@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from plimsoll.adapters.api_errors import NotLeading
+from plimsoll.adapters.cluster.api_errors import NotLeading
 from plimsoll.app.election.leadership import logger, steady_seconds
 from plimsoll.app.election.lease_times import LONGEST_LEASE_SECONDS, USUAL, LeaseTimes
 from plimsoll.app.settings import Settings

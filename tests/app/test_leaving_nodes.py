@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from plimsoll.decision.leaving_nodes import LeavingNodes
-from plimsoll.domain.fleet import Fleet, IgnoredNode
-from plimsoll.domain.reasons import NodeReason
-from plimsoll.placement.replacements import REPLACEMENT_SECONDS
+from plimsoll.domain.cluster.fleet import Fleet, IgnoredNode
+from plimsoll.domain.public_words import NodeReason
+from plimsoll.placement.extra_pods import REPLACEMENT_SECONDS
 
 
 def cordoned(*names: str) -> Fleet:

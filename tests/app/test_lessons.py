@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plimsoll.decision.lessons import CommonLessons, Contribution, contribution, lessons, teaches_others
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.observations import Correction, Observation, Seen, Witness
-from plimsoll.domain.outcomes import MemoryEstimate, Split
-from plimsoll.domain.serving import Request
-from plimsoll.domain.teacher import OWN, Teacher
+from plimsoll.domain.decisions.observations import Correction, Observation, Seen, Witness
+from plimsoll.domain.decisions.outcomes import MemoryEstimate, Split
+from plimsoll.domain.decisions.terms import OWN, Teacher
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import GIB
 from plimsoll.memory.calibration import OTHERS_BANDS
-from plimsoll.placement.feasibility import sized
+from plimsoll.placement.options.feasibility import sized
 from plimsoll.render.learned_words import teacher_words
 from tests.support.planning import L4, gpu, request
 

@@ -12,19 +12,19 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
-from plimsoll.adapters.pod_scrape import PodScrape
-from plimsoll.adapters.prometheus import PrometheusSignals
+from plimsoll.adapters.prometheus.pod_scrape import PodScrape
+from plimsoll.adapters.prometheus.prometheus import PrometheusSignals
 from plimsoll.app.live import signal_watch as live
 from plimsoll.app.live.season_watch import DaysWanted
 from plimsoll.app.live.signal_watch import LiveSignals, Wanted, reader_of
 from plimsoll.app.settings import Settings
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.engines.metrics import EngineMetrics
+from plimsoll.rebalance.signals.forecast import Point
 from plimsoll.rebalance.signals.gateway import GatewayQueue
 from plimsoll.rebalance.signals.metrics import EngineSample, GpuActivity, PodSignals, SignalState
 from plimsoll.rebalance.signals.reading import PastReading, Reading
 from plimsoll.rebalance.signals.tracks import Line
-from plimsoll.rebalance.signals.trend import Point
 from tests.adapters.fake_engine import engine, page
 from tests.support.eventually import HANG_SECONDS, eventually
 

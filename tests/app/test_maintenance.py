@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from plimsoll.api.maintenance import Window
+from plimsoll.api.checks.maintenance import Window
 from plimsoll.app.reading.openings import opening_of
 from plimsoll.rebalance.state.allowance import Opening
 from tests.support.tables import every_case

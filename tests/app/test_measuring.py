@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, Cluster, Kind, Listing
+from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, Cluster, Kind, Listing
 from plimsoll.app.review.measuring import measure, measured
 from plimsoll.app.review.operator_settings import OPERATOR_SELECTOR
 from plimsoll.app.review.overlay import overlaid

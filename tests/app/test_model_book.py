@@ -10,9 +10,9 @@ from typing import Any, cast
 import pytest
 
 from plimsoll.adapters.catalog import load_model_facts
-from plimsoll.adapters.hub import AccessRefused
-from plimsoll.adapters.models import ModelSources
-from plimsoll.adapters.secrets import SecretMissing, SecretUnreadable
+from plimsoll.adapters.cluster.secrets import SecretMissing, SecretUnreadable
+from plimsoll.adapters.hub.hub import AccessRefused
+from plimsoll.adapters.hub.models import ModelSources
 from plimsoll.api.v1alpha1 import ModelSpec, SecretKeyRef
 from plimsoll.app.lookups import model_book
 from plimsoll.app.lookups.model_book import (
@@ -26,7 +26,7 @@ from plimsoll.app.lookups.model_book import (
     ModelBook,
 )
 from plimsoll.domain.errors import InvalidInput, ModelNotFound, SourceUnavailable, UnsupportedModel
-from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.models.model import ModelFacts
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.status.report import Problem
 from tests.api.manifests import deployment

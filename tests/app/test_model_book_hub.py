@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll.adapters.hub import HubModels
-from plimsoll.adapters.models import ModelSources
+from plimsoll.adapters.hub.hub import HubModels
+from plimsoll.adapters.hub.models import ModelSources
 from plimsoll.api.v1alpha1 import ModelSpec
 from plimsoll.app.lookups.model_book import ModelBook
-from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.models.model import ModelFacts
 from plimsoll.status.report import Problem
 from tests.adapters.hostile_hub import HostileHub, serve_hostile_hub
 from tests.adapters.test_hub import CONFIG

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.adapters.cluster import NODES
+from plimsoll.adapters.cluster.client import NODES
 from plimsoll.app.plan.desired import Desired
 from plimsoll.decision.turn_memo import TurnMemo
-from plimsoll.placement.pools import PoolState
+from plimsoll.placement.demands.pools import PoolState
 from plimsoll.rebalance.diagnosis.diagnose import MISSED_SECONDS
 from plimsoll.rebalance.places.elsewhere import moment_of
 from plimsoll.rebalance.signals.metrics import PodSignals

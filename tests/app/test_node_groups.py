@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from plimsoll.adapters.api_errors import GONE, ClusterRefused
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.adapters.cluster import Cluster, Kind, Listing
+from plimsoll.adapters.cluster.api_errors import GONE, ClusterRefused
+from plimsoll.adapters.cluster.client import Cluster, Kind, Listing
 from plimsoll.app.settings import Settings
 from plimsoll.app.watch.node_groups import NodeGroups, declared_in
 from plimsoll.domain.errors import InvalidInput

@@ -12,8 +12,8 @@ from plimsoll.app.plan.desired import Desired
 from plimsoll.app.write.executor import Note
 from plimsoll.app.write.notes import notes_of
 from plimsoll.domain.public_words import ConditionReason, EventReason
+from plimsoll.placement.demands.pools import Decision, Pool
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Decision, Pool
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, LoopDecision, Move, RemoveReplica, Retune
 from plimsoll.status.report import Problem
 from tests.support.bodies import inference_deployment_body

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
+from plimsoll.adapters.cluster.client import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
 from plimsoll.app.reading.gathering import surroundings_of
 from plimsoll.app.watch import pruning
 from plimsoll.app.watch.store import Body, Store
@@ -20,14 +20,13 @@ from plimsoll.decision.surroundings import (
     read_pools,
     wanted_replicas,
 )
-from plimsoll.domain.engine_failures import OF_NODE, StartFailure
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.outcomes import Split, Target
-from plimsoll.domain.queues import QUEUE_LABEL
+from plimsoll.domain.decisions.outcomes import Split, Target
+from plimsoll.domain.engines.failures import OF_NODE, StartFailure
+from plimsoll.domain.kubernetes_names import QUEUE_LABEL, ObjectKey
 from plimsoll.engines.failures import read_failure
 from plimsoll.facts.cluster.pod_reading import PodFacts, read_pod
-from plimsoll.placement.pools import Pool, PoolState
-from plimsoll.placement.rehoming import of_last_hour
+from plimsoll.placement.demands.pools import Pool, PoolState
+from plimsoll.placement.demands.rehoming import of_last_hour
 from plimsoll.render.names import DEPLOYMENT_LABEL, POOL_LABEL
 from plimsoll.status.reading import Record, read
 from testbed.broken_node import LAST_WORDS

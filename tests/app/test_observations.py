@@ -19,18 +19,18 @@ from plimsoll.decision.lessons import (
 )
 from plimsoll.decision.observations import capacities, failed_starts, observed_now
 from plimsoll.decision.surroundings import Surroundings
-from plimsoll.domain.engine_failures import EngineFailure
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.observations import Correction, Seen, Witness
-from plimsoll.domain.outcomes import Fit, Split
-from plimsoll.domain.serving import Request
+from plimsoll.domain.decisions.observations import Correction, Seen, Witness
+from plimsoll.domain.decisions.outcomes import Fit, Split
+from plimsoll.domain.engines.engine_choice import EngineVersion
+from plimsoll.domain.engines.failures import EngineFailure
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import GIB
-from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.failures import read_failure
-from plimsoll.engines.vllm.memory.rank_cache import rank_layout
+from plimsoll.engines.vllm.memory.kv_cache.rank_cache import rank_layout
 from plimsoll.facts.cluster.pod_reading import PodFacts
-from plimsoll.placement.feasibility import sized
-from plimsoll.placement.pools import Pool
+from plimsoll.placement.demands.pools import Pool
+from plimsoll.placement.options.feasibility import sized
 from plimsoll.status.reading import Record, read
 from plimsoll.status.report import Report
 from plimsoll.status.writing import document_of, new_status

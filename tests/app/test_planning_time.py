@@ -21,9 +21,9 @@ from plimsoll.app.plan.planning_time import (
 )
 from plimsoll.decision.deployment import Deployment
 from plimsoll.decision.outcome import Outcome
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.public_words import ConditionReason
-from plimsoll.placement.pools import Decision
+from plimsoll.placement.demands.pools import Decision
 from plimsoll.status.report import Problem
 from tests.app.test_rolled_back import status
 from tests.support.bodies import inference_deployment_body

@@ -22,8 +22,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from plimsoll.adapters.api_errors import ClusterRefused
-from plimsoll.adapters.cluster import (
+from plimsoll.adapters.cluster.api_errors import ClusterRefused
+from plimsoll.adapters.cluster.client import (
     APPROVALS,
     CONFIG_MAPS,
     DEPLOYMENTS,
@@ -34,11 +34,11 @@ from plimsoll.adapters.cluster import (
     PROPOSALS,
     SERVICES,
 )
-from plimsoll.adapters.kinds import CLAIMS, STORAGE_CLASSES, VOLUMES, Kind
+from plimsoll.adapters.cluster.kinds import CLAIMS, STORAGE_CLASSES, VOLUMES, Kind
 from plimsoll.app.watch.store import key_of, uid_of
-from plimsoll.domain.claims import Mounted
+from plimsoll.domain.cluster.node_rules import Mounted
 from plimsoll.domain.errors import PlimsollError, SourceUnavailable
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 from testbed.fleet import gpu_node, mixed_fleet
 from testbed.operator_process import NAMESPACE, USER
 from tests.support.api_in_memory import ApiInMemory, Clock

@@ -13,8 +13,8 @@ from typing import cast
 import pytest
 
 from plimsoll.app.watch.prices import PriceList, PriceWatch
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.gpus import CapacityType, Market, Price
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.cluster.gpus import CapacityType, Market, Price
 from plimsoll.facts.prices.remarks import OLDEST_DAYS
 from tests.support.office import Office
 from tests.support.planning import H100, L4, fleet, gpu, node

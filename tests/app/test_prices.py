@@ -12,11 +12,11 @@ from typing import Any, cast
 import pytest
 
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.adapters.cluster import Cluster, Kind
+from plimsoll.adapters.cluster.client import Cluster, Kind
 from plimsoll.api.prices import parse_prices
 from plimsoll.app.watch.prices import PriceList
-from plimsoll.domain.gpus import CapacityType, Price
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.cluster.gpus import CapacityType, Price
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.facts.prices.repricing import OwnPrices, repriced
 from tests.support.tables import every_case
 

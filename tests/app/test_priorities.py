@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.adapters.cluster import PRIORITY_CLASSES
+from plimsoll.adapters.cluster.client import PRIORITY_CLASSES
 from tests.support.desk import Desk
 
 HONEST = "honest"

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS, PRIORITY_CLASSES
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.adapters.cluster.client import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS, PRIORITY_CLASSES
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.facts.cluster.priority_reading import PREEMPTS
 from tests.support.bodies import POOL, inference_deployment_body, pod_body
 from tests.support.desk import Desk

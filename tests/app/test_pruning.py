@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from plimsoll.app.watch import pruning
 from plimsoll.app.watch.contests import REPLICAS_MANAGERS
-from plimsoll.domain.host import HostNeed
-from plimsoll.domain.queues import QUEUE_LABEL
+from plimsoll.domain.cluster.host import HostNeed
+from plimsoll.domain.kubernetes_names import QUEUE_LABEL
 from plimsoll.engines.failures import read_failure
 from plimsoll.facts.cluster.fleet_reading import gpus_held, held_resources
 from plimsoll.facts.cluster.host_reading import pod_need

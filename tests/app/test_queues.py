@@ -19,10 +19,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, NODES, PODS
+from plimsoll.adapters.cluster.client import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, NODES, PODS
 from plimsoll.app.watch.store import uid_of
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.queues import QUEUE_LABEL, QUEUE_PRIORITY_LABEL
+from plimsoll.domain.kubernetes_names import QUEUE_LABEL, QUEUE_PRIORITY_LABEL, ObjectKey
 from plimsoll.facts.cluster.host_reading import is_bound
 from testbed.fleet import gpu_node
 from testbed.operator_process import USER

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from plimsoll.app.live.quiet_watch import LONGEST_SECONDS, IdleQuestion, IdleWanted, QuietWatch
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.engines.metrics import EngineMetrics
 from plimsoll.engines.registry import engine_of
 from plimsoll.rebalance.signals.gateway import GatewayQueue

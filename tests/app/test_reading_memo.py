@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.planning.passes import look_up, new_passes
 from benchmarks.planning.pictures import carry_out
-from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, NODES, PODS, Kind
+from plimsoll.adapters.cluster.client import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, NODES, PODS, Kind
 from plimsoll.app.reading import deployments as deployments_module
 from plimsoll.app.reading import reading_memo
 from plimsoll.app.reading.reading_memo import ReadingMemo
@@ -21,10 +21,10 @@ from plimsoll.app.watch.prices import PriceList
 from plimsoll.app.watch.store import Body
 from plimsoll.decision import memory as memory_module
 from plimsoll.decision.kept import ChangedRequests, Kept
-from plimsoll.domain.gpus import Price
-from plimsoll.domain.observations import Correction
-from plimsoll.domain.queues import QUEUE_LABEL
-from plimsoll.domain.times import from_rfc3339
+from plimsoll.domain.cluster.gpus import Price
+from plimsoll.domain.decisions.observations import Correction
+from plimsoll.domain.kubernetes_names import QUEUE_LABEL
+from plimsoll.domain.units import from_rfc3339
 from plimsoll.facts.cluster import fleet_reading
 from plimsoll.status import reading
 from tests.support.bodies import pod_body

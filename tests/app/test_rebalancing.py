@@ -11,12 +11,12 @@ from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, InferenceDeploymentSt
 from plimsoll.decision.capacities import observed_capacities, reported_tokens, told_now
 from plimsoll.decision.surroundings import Surroundings
 from plimsoll.decision.turns import Running, Standing, Turn, load_of, policy_of, take_turn
-from plimsoll.domain.outcomes import MemoryEstimate, Split, Target
-from plimsoll.domain.serving import ObservedCapacity
-from plimsoll.domain.times import to_rfc3339
+from plimsoll.domain.decisions.outcomes import MemoryEstimate, Split, Target
+from plimsoll.domain.requests.serving import ObservedCapacity
+from plimsoll.domain.units import to_rfc3339
 from plimsoll.facts.cluster.pod_reading import PodFacts
-from plimsoll.placement.hypothesis import WhatIf
-from plimsoll.placement.pools import Pool, PoolState
+from plimsoll.placement.demands.pools import Pool, PoolState
+from plimsoll.placement.transition.hypothesis import WhatIf
 from plimsoll.rebalance.inbox import AnsweredProposals, PendingProposals, Refusal
 from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals, SignalState
 from plimsoll.rebalance.signals.reading import Reading

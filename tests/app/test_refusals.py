@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from plimsoll.adapters.api_errors import ClusterRefused
+from plimsoll.adapters.cluster.api_errors import ClusterRefused
 from plimsoll.app.refusals import Refusals
 
 FORBIDDEN = ClusterRefused("apply Deployment ns/chat", 403, "exceeded quota")

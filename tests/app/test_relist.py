@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, PODS, Cluster, ClusterRefused, Kind, Listing
+from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, PODS, Cluster, ClusterRefused, Kind, Listing
 from plimsoll.app.settings import Settings
 from plimsoll.app.shell import Shell
 from plimsoll.app.watch import pruning, relist

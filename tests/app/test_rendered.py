@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.planning.passes import look_up
 from benchmarks.planning.pictures import carry_out
-from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES, PODS, ClusterRefused
+from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, NODES, PODS, ClusterRefused
 from plimsoll.app.plan import rendered as rendered_module
 from plimsoll.app.plan.desired import Desired
 from plimsoll.app.plan.passes import PassResult

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
+from plimsoll.adapters.cluster.client import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
 from plimsoll.app.plan.desired import Desired
 from plimsoll.app.write.notes import notes_of
 from plimsoll.decision.outcome import Ready
 from plimsoll.decision.planning import running_of
 from plimsoll.decision.retunes import retune_after, with_retune
-from plimsoll.domain.times import from_rfc3339, to_rfc3339
-from plimsoll.domain.workload import Manifest
-from plimsoll.placement.failed_moves import FIRST_PAUSE_SECONDS
+from plimsoll.domain.requests.workload import Manifest
+from plimsoll.domain.units import from_rfc3339, to_rfc3339
+from plimsoll.placement.demands.clocks import RetuneClock
+from plimsoll.placement.demands.failed_moves import FIRST_PAUSE_SECONDS
 from plimsoll.placement.memo import Memo
-from plimsoll.placement.retune_clock import RetuneClock
 from plimsoll.rebalance.signals.metrics import PodSignals
 from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.render.inputs import INPUTS_ANNOTATION

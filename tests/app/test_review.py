@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from plimsoll.adapters.cluster import (
+from plimsoll.adapters.cluster.client import (
     INFERENCE_DEPLOYMENTS,
     NODES,
     PRIORITY_CLASSES,
@@ -21,8 +21,8 @@ from plimsoll.adapters.cluster import (
     Kind,
     Listing,
 )
-from plimsoll.adapters.kinds import RESOURCE_SLICES
-from plimsoll.api.lost_fields import LAST_APPLIED
+from plimsoll.adapters.cluster.kinds import RESOURCE_SLICES
+from plimsoll.api.crd.lost_fields import LAST_APPLIED
 from plimsoll.app.review.changes import review_of
 from plimsoll.app.review.looking import look
 from plimsoll.app.review.operator_settings import operator_settings
@@ -30,7 +30,7 @@ from plimsoll.app.review.overlay import applied, overlaid, stored
 from plimsoll.app.review.values import Review, Verdict
 from plimsoll.app.settings import Settings
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 from tests.support.bodies import Body, inference_deployment_body
 from tests.support.office import OBJECTS, Office
 

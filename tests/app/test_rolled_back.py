@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
+from plimsoll.adapters.cluster.client import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
 from plimsoll.app.plan.desired import Desired
 from plimsoll.app.write.notes import notes_of
-from plimsoll.domain.times import from_rfc3339
-from plimsoll.placement.failed_moves import FIRST_PAUSE_SECONDS
-from plimsoll.placement.move_clock import LEAST_SECONDS
+from plimsoll.domain.units import from_rfc3339
+from plimsoll.placement.demands.clocks import LEAST_SECONDS
+from plimsoll.placement.demands.failed_moves import FIRST_PAUSE_SECONDS
 from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals
 from plimsoll.rebalance.signals.reading import Reading
 from tests.support.bodies import Body

@@ -7,17 +7,16 @@ from typing import Any
 
 import pytest
 
-from plimsoll.adapters.cluster import PODS, PRIORITY_CLASSES
+from plimsoll.adapters.cluster.client import PODS, PRIORITY_CLASSES
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
 from plimsoll.api.v1alpha1.inbox import ProposalContent
 from plimsoll.decision import rooms as rooms_module
 from plimsoll.decision.rooms import KEPT_PASSES, MOST_SEARCHES, serving_floor
 from plimsoll.decision.turns import Standing
 from plimsoll.facts.cluster.priority_reading import PREEMPTS
-from plimsoll.placement.answers import Answer
-from plimsoll.placement.hypothesis import Plan
-from plimsoll.placement.proposing.making_room import Neighbours, room_for
-from plimsoll.placement.room import Room
+from plimsoll.placement.proposing.proposals import Neighbours, room_for
+from plimsoll.placement.transition.answers import Answer
+from plimsoll.placement.transition.hypothesis import Plan, Room
 from plimsoll.rebalance.state.history import ChangeHistory
 from tests.support.live_passes import AUTO, EASY, L40S, PRESSURE, Open, live_part, pools
 from tests.support.proposal_passes import ProposalPasses

@@ -16,13 +16,11 @@ from plimsoll.app.live.season_watch import (
     Outlook,
     SeasonWatch,
 )
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.engines.metrics import EngineMetrics
 from plimsoll.engines.registry import engine_of
-from plimsoll.rebalance.signals.past import DAYS, STEP_SECONDS
+from plimsoll.rebalance.signals.forecast import DAYS, LEAST_STARTUP_SECONDS, STEP_SECONDS, Point, Season
 from plimsoll.rebalance.signals.reading import PastReading
-from plimsoll.rebalance.signals.season import LEAST_STARTUP_SECONDS, Season
-from plimsoll.rebalance.signals.trend import Point
 
 NOW = 19_700 * DAY_SECONDS + 7 * 3600 + 3000.0
 KEY, OTHER = ObjectKey("ns", "llama"), ObjectKey("ns", "other")

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES, PODS, Cluster
+from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, NODES, PODS, Cluster
 from plimsoll.app import operator as operator_module
 from plimsoll.app import shell as module
 from plimsoll.app.election.leadership import LeaseHeld

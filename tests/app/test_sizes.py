@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS
+from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS
 from plimsoll.api.bounds import MOST_CHARACTERS, MOST_MEMBERS
 from plimsoll.app.shell import BOUNDS
 from plimsoll.app.watch import pruning
@@ -24,7 +24,7 @@ from plimsoll.app.watch.sizes import (
     size_sentence,
 )
 from plimsoll.app.watch.store import Bounds, Store
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.status.reading import record_of
 from tests.app.test_rolled_back import status
 from tests.support.bodies import inference_deployment_body

@@ -22,9 +22,9 @@ from plimsoll.app.plan import rendered as rendered_module
 from plimsoll.app.plan.snapshot import Snapshot
 from plimsoll.app.reading import deployments as deployments_module
 from plimsoll.decision import observing
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.proposals import Proposal
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.decisions.proposals import Proposal
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.status.report import Report
 from tests.support.desk import Desk
 from tests.support.planning import H100, fleet, node

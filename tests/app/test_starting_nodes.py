@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS
+from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS
 from plimsoll.app.exports.hashed_labels import HashedLabels
 from plimsoll.app.exports.pseudonyms import Pseudonyms
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.facts.cluster.startup_taints import is_startup_taint
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.facts.cluster.taints import is_startup_taint
 from plimsoll.render.left_out import NODE_STARTS_SECONDS
 from tests.support.api_in_memory import ApiInMemory, Clock
 from tests.support.bodies import Body

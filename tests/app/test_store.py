@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES, PODS, Kind
+from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, NODES, PODS, Kind
 from plimsoll.app.watch import pruning
 from plimsoll.app.watch.store import VANISH_GUARD, Store, is_stored, key_of, uid_of, version_of
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.status.reading import record_of, whole_status
 from tests.support.bodies import inference_deployment_body, node_body, pod_body
 

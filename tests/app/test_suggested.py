@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.placement import suggestions
+from plimsoll.placement.advice import suggestions
 from tests.support.live_passes import LivePasses, pools
 
 KINDS = ("l4-24gb", "l40s-48gb")

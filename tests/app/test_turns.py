@@ -11,8 +11,8 @@ from plimsoll.app.health import Beats
 from plimsoll.decision import decide as decide_module
 from plimsoll.decision.turns import take_turn
 from plimsoll.domain.errors import UnsupportedModel
-from plimsoll.placement import transition
-from plimsoll.placement.warnings import warnings_for
+from plimsoll.placement.places.warnings import warnings_for
+from plimsoll.placement.transition import make_before_break
 from tests.support.live_passes import AUTO, EASY, L4, L40S, PRESSURE, SLACK, Open, live_part, pools
 
 
@@ -218,7 +218,7 @@ async def test_a_wish_that_cannot_be_planned_stays_with_its_object(
             raise error
         return real(wanted, choice)
 
-    monkeypatch.setattr(transition, "warnings_for", throw)
+    monkeypatch.setattr(make_before_break, "warnings_for", throw)
     cases = there.make()
     poison = cases["a-poison"]
     assert poison.outcome.problem is not None

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES, PODS
+from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, NODES, PODS
 from plimsoll.app.review.changes import review_of
 from plimsoll.app.review.hypothetical import after_changes, with_fields
 from plimsoll.app.review.overlay import on_other_nodes
@@ -17,7 +17,7 @@ from plimsoll.app.review.values import AddNodes, RemoveNodes, Review, SetField, 
 from plimsoll.app.watch.store import key_of
 from plimsoll.cli.plans.what_if import what_if_notes, what_if_of
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.units import GIB, parse_quantity
 from plimsoll.facts.cluster.fleet_reading import read_fleet
 from testbed.fleet import gpu_node

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
+from plimsoll.adapters.cluster.client import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
 from plimsoll.app.reading.gathering import MOST_COMPLAINTS, surroundings_of
 from plimsoll.app.watch import pruning
 from plimsoll.app.watch.store import Store
 from plimsoll.app.write.executor import is_ours
 from plimsoll.decision.surroundings import Surroundings, read_pools
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.outcomes import Split
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.render.names import DEPLOYMENT_LABEL, HASH_ANNOTATION, MANAGED_BY, POOL_ANNOTATION, POOL_LABEL
 from plimsoll.status.reading import Record, read
 from plimsoll.status.workload_trust import (

@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
-from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, ClusterRefused, Kind
+from plimsoll.adapters.cluster.client import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, ClusterRefused, Kind
 from plimsoll.api.bounds import MOST_CHARACTERS
 from plimsoll.app.plan.planning_time import AFTER_OTHERS, QUEUED, PlanningTime
 from plimsoll.app.watch.store import Body, key_of
 from plimsoll.app.write import writers
 from plimsoll.app.write.writers import AT_ONCE_PER_NAMESPACE, LONGEST_REST_SECONDS, RESTS
 from plimsoll.decision.deployment import Deployment
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.render.names import POOL_ANNOTATION, POOL_LABEL
 from plimsoll.status.report import Problem
 from tests.support.api_in_memory import ApiInMemory, Clock

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.adapters.cluster import PODS
+from plimsoll.adapters.cluster.client import PODS
 from plimsoll.app.plan.desired import Desired
 from plimsoll.rebalance.signals.gateway import GatewayQueue
 from plimsoll.rebalance.signals.gateway_scrapes import queue_of

@@ -9,7 +9,7 @@ from benchmarks.accuracy.ours import Ours
 from benchmarks.accuracy.prediction import Prediction, Verdict
 from benchmarks.accuracy.reading.gpus import find_gpu
 from benchmarks.accuracy.setups import GPU_TYPE, Setup
-from plimsoll.domain.gpus import Vendor
+from plimsoll.domain.cluster.gpus import Vendor
 from tests.support.accuracy import setup
 from tests.support.planning import gpu
 from tests.support.tables import every_case

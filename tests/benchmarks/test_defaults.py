@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.domain.engine_options import LoraSlots, MediaUse
+from plimsoll.domain.engines.engine_choice import LoraSlots, MediaUse
 from tests.support.accuracy import case, setup
 
 

@@ -18,7 +18,7 @@ from benchmarks.latency.prediction import Prediction, bandwidth_floor, predict, 
 from benchmarks.latency.rows import ROWS, read_rows
 from benchmarks.latency.scoring import covered, errors, order, quantile, ratios
 from benchmarks.latency.vectors import NAMES, Stack
-from plimsoll.performance.kernel_speed import speed_of
+from plimsoll.performance.hardware_speed import speed_of
 
 HEADER, FIRST = ROWS.read_text(encoding="utf-8").splitlines()[:2]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from benchmarks.accuracy.loading import DATA, Sources, load
 from benchmarks.accuracy.ours import Ours
-from plimsoll.domain.engine_failures import StartFailure
-from plimsoll.engines.vllm.failures import find_failure
+from plimsoll.domain.engines.failures import StartFailure
+from plimsoll.engines.vllm.starts.failures import find_failure
 
 LARGEST_ERROR = 0.016
 """Of the KV tokens. The worst one is the first start of its kernels on the machine; the others are within 0.5 %."""

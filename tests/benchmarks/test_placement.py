@@ -26,14 +26,14 @@ from benchmarks.placement.policies import POLICIES, all_solvers
 from benchmarks.placement.replay import replayed
 from benchmarks.placement.speed import in_fresh_process
 from benchmarks.placement.worlds import ORDERS, Place, arrivals, largest, world_of
-from plimsoll.domain.fleet import GpuNode
-from plimsoll.domain.outcomes import Option, Placed
-from plimsoll.placement.demand import Demand, demand_of
+from plimsoll.domain.cluster.fleet import GpuNode
+from plimsoll.domain.decisions.outcomes import Option, Placed
+from plimsoll.placement.demands.demand import Demand, demand_of
+from plimsoll.placement.demands.pools import Decision, Tenant
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
-from plimsoll.placement.options import Options
+from plimsoll.placement.options.verdicts import Options
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Decision, Tenant
 from plimsoll.placement.solvers import SOLVERS, Award, Solver, Stock
 from tests.support.exhaustive_solver import cost, solve_exhaustively
 from tests.support.planning import H100, L4, L40S, LLAMA_70B_FP8, fleet, node, request, tenant

@@ -13,9 +13,7 @@ from benchmarks.rebalance.scenarios.known import situations
 from benchmarks.rebalance.scenarios.rhythm import DAY, DAYS, RUN_SECONDS
 from benchmarks.rebalance.scraping import STEP_SECONDS
 from benchmarks.rebalance.values import Scenario, View
-from plimsoll.rebalance.signals.past import Past
-from plimsoll.rebalance.signals.season import season_of
-from plimsoll.rebalance.signals.trend import Point
+from plimsoll.rebalance.signals.forecast import Past, Point, season_of
 
 SEED = 2001
 

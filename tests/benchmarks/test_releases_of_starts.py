@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchmarks.accuracy.cases import Outcome
 from benchmarks.accuracy.loading import Sources, load
 from benchmarks.accuracy.ours import facts_of
-from plimsoll.domain.versions import EngineVersion
+from plimsoll.domain.engines.engine_choice import EngineVersion
 from plimsoll.engines.vllm.releases.support import lacks
 
 

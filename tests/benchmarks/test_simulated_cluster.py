@@ -15,8 +15,7 @@ from benchmarks.rebalance.values import Change, PodView, Scenario, View
 from plimsoll.simulation.agenda import Agenda
 from plimsoll.simulation.gateway import choose
 from plimsoll.simulation.replica import Replica
-from plimsoll.simulation.request import Request
-from plimsoll.simulation.values import Arrival, Fate, Fault, FaultKind, Routing
+from plimsoll.simulation.values import Arrival, Fate, Fault, FaultKind, Request, Routing
 from tests.support.simulated import SPEC, Scripted, engine, outcome, poisson, scenario
 
 LONG = Arrival(100.0, 1000, 5000)

@@ -9,10 +9,9 @@ import pytest
 
 from benchmarks.rebalance.policies.signals import is_possible
 from benchmarks.rebalance.step_seconds import times_of
-from plimsoll.simulation.decoding import BLOCK_TOKENS
+from plimsoll.simulation.batch import BLOCK_TOKENS
 from plimsoll.simulation.engine import Engine
-from plimsoll.simulation.request import Request
-from plimsoll.simulation.values import Arrival, Sample
+from plimsoll.simulation.values import Arrival, Request, Sample
 from tests.benchmarks.rebalance_views import sample
 from tests.support.simulated import SPEC, engine, serve
 from tests.support.tables import every_case

@@ -9,17 +9,16 @@ import pytest
 
 from benchmarks.rebalance.step_seconds import step_times
 from plimsoll.adapters.catalog import load_gpu_types, load_model_facts
-from plimsoll.domain.latency import Performance
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import KvPrecision, Precision
+from plimsoll.domain.decisions.latency import Performance
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.models.precision import KvPrecision, Precision
 from plimsoll.performance.model import Load, performance
 from plimsoll.simulation import engine as engine_module
 from plimsoll.simulation.agenda import Agenda
-from plimsoll.simulation.decoding import BLOCK_TOKENS, Decoding, blocks_of
+from plimsoll.simulation.batch import BLOCK_TOKENS, Decoding, blocks_of
 from plimsoll.simulation.engine import Engine
-from plimsoll.simulation.request import Request
 from plimsoll.simulation.step_times import SIGNIFICANT_BITS, rounded
-from plimsoll.simulation.values import Arrival, Fate
+from plimsoll.simulation.values import Arrival, Fate, Request
 from tests.support.simulated import SPEC, engine, poisson, serve
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from benchmarks.accuracy.starts import DIES, REFUSED, SERVES, Report, counts, reports, table
-from plimsoll.domain.outcomes import Fit
+from plimsoll.domain.decisions.outcomes import Fit
 
 
 @lru_cache(maxsize=1)

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from plimsoll.adapters.prometheus_access import PrometheusAccess
-from plimsoll.adapters.prometheus_gateway import GatewayMetrics
+from plimsoll.adapters.prometheus.access import PrometheusAccess
+from plimsoll.adapters.prometheus.questions import GatewayMetrics
 from plimsoll.app.settings import Settings
-from plimsoll.domain.images import PUBLIC_REGISTRIES
+from plimsoll.domain.engines.images import PUBLIC_REGISTRIES
 from plimsoll.engines.registry import engine_of
 from plimsoll.render.names import POOL_LABEL
 from tests.support.alerting import DASHBOARD, RULES

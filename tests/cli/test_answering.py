@@ -8,8 +8,8 @@ from typing import Any, Self, cast
 import pytest
 from click.testing import CliRunner, Result
 
-from plimsoll.adapters.api_errors import ClusterRefused
-from plimsoll.adapters.cluster import Cluster, Kind, Listing
+from plimsoll.adapters.cluster.api_errors import ClusterRefused
+from plimsoll.adapters.cluster.client import Cluster, Kind, Listing
 from plimsoll.api.v1alpha1.inbox import PlacementApprovalSpec
 from plimsoll.cli.cluster import live
 from plimsoll.cli.main import cli

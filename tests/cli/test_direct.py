@@ -11,8 +11,8 @@ from plimsoll.adapters.catalog import catalogued_models
 from plimsoll.cli.questions.asked import Asked, Question
 from plimsoll.cli.questions.direct import direct_question
 from plimsoll.cli.questions.estimate import question_for
+from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.outcomes import Split
 from tests.support.tables import every_case
 
 MODEL = "Qwen/Qwen3-8B"

@@ -14,10 +14,10 @@ import yaml
 
 from plimsoll.cli import main as command_line
 from plimsoll.cli.answers.bars import BAR_CELLS, bar
-from plimsoll.cli.answers.verdict import verdict
-from plimsoll.cli.exits import EXIT_BAD_INPUT
+from plimsoll.cli.answers.sentences import verdict
+from plimsoll.cli.process import EXIT_BAD_INPUT
+from plimsoll.domain.decisions.outcomes import MemoryEstimate, Split
 from plimsoll.domain.errors import PlimsollError
-from plimsoll.domain.outcomes import MemoryEstimate, Split
 from plimsoll.domain.units import GIB
 from plimsoll.engines.vllm.memory.estimate import estimate
 from plimsoll.engines.vllm.settings import engine_settings

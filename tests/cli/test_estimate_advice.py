@@ -11,19 +11,18 @@ import pytest
 
 from plimsoll.cli.answers.advice import MOST_TIMES, Advice, advice, advice_sentence
 from plimsoll.cli.answers.rows import Row, rows_of
-from plimsoll.cli.changes.changes import LEAST_CONTEXT
-from plimsoll.cli.changes.flag_changes import fewer_features, other_engines
+from plimsoll.cli.changes.changes import LEAST_CONTEXT, fewer_features, other_engines
 from plimsoll.cli.changes.remedies import all_remedies
 from plimsoll.cli.later import manifest_question
 from plimsoll.cli.questions.asked import DEFAULT_CONCURRENCY, DEFAULT_CONTEXT, Asked, Question
 from plimsoll.cli.questions.direct import direct_question
 from plimsoll.cli.questions.types import answers
-from plimsoll.domain.gpus import RARE_IN_SERVERS
-from plimsoll.domain.outcomes import Rejection
+from plimsoll.domain.cluster.gpus import RARE_IN_SERVERS
+from plimsoll.domain.decisions.outcomes import Rejection
 from plimsoll.domain.units import GIB
-from plimsoll.placement.feasibility import hourly_price
-from plimsoll.placement.sizing import Sized
-from plimsoll.placement.speed import speed_of
+from plimsoll.placement.options.feasibility import hourly_price
+from plimsoll.placement.options.sizing import Sized
+from plimsoll.placement.options.speed import speed_of
 from tests.cli.test_estimate import Ran, manifest, one
 from tests.support.planning import H100, gpu
 from tests.support.tables import every_case

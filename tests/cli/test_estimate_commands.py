@@ -17,15 +17,13 @@ from plimsoll.cli import main as command_line
 from plimsoll.cli.questions.asked import Asked
 from plimsoll.cli.starts.start_question import start_question
 from plimsoll.cli.starts.written_commands import command_in
-from plimsoll.domain.engine_choice import EngineChoice, Speculation
-from plimsoll.domain.engine_options import CpuOffload, LoraSlots
+from plimsoll.domain.decisions.outcomes import EngineSettings, MemoryEstimate, Split
+from plimsoll.domain.engines.engine_choice import CpuOffload, EngineChoice, EngineVersion, LoraSlots, Speculation
 from plimsoll.domain.errors import PlimsollError
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.outcomes import EngineSettings, MemoryEstimate, Split
-from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.serving import Request, ServingShape
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.models.precision import KvPrecision, Precision
+from plimsoll.domain.requests.serving import Request, ServingShape
 from plimsoll.domain.units import GIB
-from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.memory.estimate import estimate
 from plimsoll.engines.vllm.settings import engine_settings
 from tests.support.planning import LLAMA_8B, gpu, model

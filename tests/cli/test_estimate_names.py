@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.cli.questions.gpu_names import meant_types
-from plimsoll.cli.questions.model_names import named
+from plimsoll.cli.questions.names import meant_types, named
 from plimsoll.domain.errors import InvalidInput
 from tests.cli.conftest import Run
 from tests.cli.test_estimate import Ran, one

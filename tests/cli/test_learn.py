@@ -13,9 +13,9 @@ import pytest
 
 from plimsoll import __version__
 from plimsoll.cli import main as command_line
-from plimsoll.cli.starts.start_files import MOST_BYTES, MOST_LINES
+from plimsoll.cli.starts.logged_start import MOST_BYTES, MOST_LINES
+from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.errors import PlimsollError
-from plimsoll.domain.outcomes import Split
 from plimsoll.domain.units import GIB, MIB
 from tests.support.start_logs import (
     MODEL,

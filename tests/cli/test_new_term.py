@@ -9,16 +9,16 @@ import pytest
 
 from plimsoll.adapters.metrics import Metrics
 from plimsoll.cli.answers.segments import segments
-from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.outcomes import EngineSettings, MemoryEstimate, Split
-from plimsoll.domain.serving import Request
-from plimsoll.domain.terms import Derivation, Line, Term, TermName
+from plimsoll.domain.cluster.gpus import GpuType
+from plimsoll.domain.decisions.outcomes import EngineSettings, MemoryEstimate, Split
+from plimsoll.domain.decisions.terms import Derivation, Line, Term, TermName
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import GIB, MIB
 from plimsoll.engines.registry import ENGINES
 from plimsoll.engines.vllm.engine import VLLM
+from plimsoll.placement.demands.pools import Decision
 from plimsoll.placement.explain import estimate_sentence
-from plimsoll.placement.pools import Decision
 from plimsoll.status.reading import Record
 from plimsoll.status.report import Report
 from plimsoll.status.writing import document_of, new_status

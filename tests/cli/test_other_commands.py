@@ -11,11 +11,11 @@ import plimsoll
 from plimsoll.adapters.catalog import catalogued_models, load_gpu_types
 from plimsoll.cli import main as command_line
 from plimsoll.cli.commands import explain
-from plimsoll.domain.observations import EngineKind, Observation, Seen, Witness
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import KvPrecision, Precision
+from plimsoll.domain.decisions.observations import EngineKind, Observation, Seen, Witness
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.engine_choice import EngineVersion
+from plimsoll.domain.models.precision import KvPrecision, Precision
 from plimsoll.domain.units import GIB
-from plimsoll.domain.versions import EngineVersion
 from plimsoll.status.reading import Record
 from plimsoll.status.report import PoolView, RebalancingReport, Report
 from plimsoll.status.writing import document_of, new_status

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from plimsoll.cli import main as command_line
-from plimsoll.cli.questions.other_sources import other_source
+from plimsoll.cli.questions.sources import other_source
 from plimsoll.domain.errors import InvalidInput
 
 GGUF = b"GGUF\x03\x00\x00\x00\x23\x01"

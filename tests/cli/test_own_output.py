@@ -79,7 +79,7 @@ def test_tables_are_as_wide_as_the_terminal_that_they_are_printed_on() -> None:
     ours, theirs = pty.openpty()
     try:
         os.set_blocking(ours, False)
-        program = "from plimsoll.cli.own_output import keep_stdout_to_ourselves as keep; keep();"
+        program = "from plimsoll.cli.process import keep_stdout_to_ourselves as keep; keep();"
         program += "import shutil, sys; from plimsoll.cli.screen import screen;"
         program += "print(sys.stdout.isatty(), screen().width, shutil.get_terminal_size().columns)"
         environment = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "TERM"}}

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from plimsoll.adapters import web_session
+from plimsoll.adapters.hub import web_session
 from testbed.fleet import gpu_node, mixed_fleet
 from tests.cli.conftest import Run
 from tests.support.broken_rules import broken_manifests

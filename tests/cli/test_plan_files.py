@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from plimsoll.adapters.hub import HubModels
+from plimsoll.adapters.hub.hub import HubModels
 from plimsoll.api.v1alpha1 import InferenceDeployment
 from plimsoll.cli import planning
 from plimsoll.cli.reading.files import MAX_YAML_BYTES

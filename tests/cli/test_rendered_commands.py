@@ -9,15 +9,15 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.api.convert import to_request, to_workload_options
+from plimsoll.api.conversion.convert import to_request, to_workload_options
 from plimsoll.cli.questions.asked import Asked
 from plimsoll.cli.questions.types import answers
 from plimsoll.cli.starts.command_files import written
 from plimsoll.cli.starts.pod_commands import pod_containers
 from plimsoll.cli.starts.start_question import StartQuestion, start_question
+from plimsoll.domain.decisions.outcomes import MemoryEstimate, Option, Split, Target
 from plimsoll.domain.errors import InvalidInput, UnsupportedModel
-from plimsoll.domain.outcomes import MemoryEstimate, Option, Split, Target
-from plimsoll.placement.sizing import Sized, size_on
+from plimsoll.placement.options.sizing import Sized, size_on
 from plimsoll.render.pods import pod_template
 from tests.api.manifests import deployment
 from tests.support.planning import gpu, model

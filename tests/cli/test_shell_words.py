@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plimsoll.cli.starts.shell_words import LONGEST_SCRIPT, commands_of
-from plimsoll.engines.start_commands import as_written, unresolved_in
+from plimsoll.cli.starts.written_commands import LONGEST_SCRIPT, commands_of
+from plimsoll.engines.starts import as_written, unresolved_in
 from tests.support.tables import examples
 from tests.support.work import counted_calls
 

@@ -12,20 +12,19 @@ from typing import Any
 import pytest
 import yaml
 
-from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, Cluster
+from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, Cluster
 from plimsoll.api.bounds import MOST_LEVELS
-from plimsoll.api.convert import check_without_model
-from plimsoll.api.defaults import with_defaults
-from plimsoll.api.not_carried import refused_fields
+from plimsoll.api.conversion.convert import check_without_model
+from plimsoll.api.crd.not_carried import refused_fields
+from plimsoll.api.crd.rules import check_rules, with_defaults
+from plimsoll.api.crd.schema import root_schema
 from plimsoll.api.parse import parse_inference_deployment
-from plimsoll.api.rules import check_rules
-from plimsoll.api.schema import root_schema
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
 from plimsoll.app.review.looking import look
 from plimsoll.app.settings import Settings
 from plimsoll.app.watch.pruning import inference_deployment, why_reduced
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.names import API_VERSION, KIND
+from plimsoll.domain.kubernetes_names import API_VERSION, KIND
 from testbed.api_client import ApiError, http_text
 from testbed.control_plane import ControlPlane
 from testbed.established import wait_until_established

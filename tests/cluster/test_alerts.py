@@ -15,8 +15,7 @@ import yaml
 
 from plimsoll.console.sources.prometheus_live import PrometheusLive
 from plimsoll.console.views.fleet.totals import GpuTotal
-from plimsoll.domain.public_words import ConditionReason
-from plimsoll.domain.reasons import NodeReason, PriceDoubt
+from plimsoll.domain.public_words import ConditionReason, NodeReason, PriceDoubt
 from testbed.binaries import ensure_binaries
 from testbed.played_past import PlayedPast
 from testbed.prometheus import Prometheus

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.adapters.prometheus import PrometheusSignals
+from plimsoll.adapters.prometheus.prometheus import PrometheusSignals
 from plimsoll.engines.registry import engine_of
 from plimsoll.rebalance.signals.look_back import quiet_before
 from plimsoll.rebalance.signals.metrics import PodSignals

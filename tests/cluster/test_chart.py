@@ -17,7 +17,7 @@ import yaml
 
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.app.watch.node_groups import declared_in
-from plimsoll.domain.names import API_VERSION, KIND
+from plimsoll.domain.kubernetes_names import API_VERSION, KIND
 from testbed.api_client import ApiError
 from testbed.control_plane import ControlPlane
 from testbed.established import wait_until_established

@@ -23,8 +23,8 @@ import pytest
 from aiohttp import ClientSession, TCPConnector, web
 from aiohttp.test_utils import TestServer, unused_port
 
-from plimsoll.adapters.bearer_access import BearerAccess
-from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, Cluster
+from plimsoll.adapters.cluster.bearer_access import BearerAccess
+from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, Cluster
 from plimsoll.console.guards import InCluster, guard
 from plimsoll.console.guards.people import People
 from plimsoll.console.guards.person import PERSON, Person

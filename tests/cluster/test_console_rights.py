@@ -13,7 +13,7 @@ import yaml
 
 from plimsoll.app.election.leadership import LAST_PASS_ANNOTATION
 from plimsoll.console.streams import COMMENT_SECONDS
-from plimsoll.domain.times import to_rfc3339
+from plimsoll.domain.units import to_rfc3339
 from testbed.audit import AuditLog
 from testbed.console_process import ConsoleProcess
 from testbed.control_plane import ControlPlane

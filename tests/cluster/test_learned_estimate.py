@@ -14,10 +14,10 @@ import pytest
 from plimsoll.cli.questions.asked import Asked
 from plimsoll.cli.questions.direct import direct_question
 from plimsoll.decision.spec_digests import digests_of
-from plimsoll.domain.observations import EngineKind, Observation, Seen, Witness
-from plimsoll.domain.outcomes import Split
+from plimsoll.domain.decisions.observations import EngineKind, Observation, Seen, Witness
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.engine_choice import EngineVersion
 from plimsoll.domain.units import GIB
-from plimsoll.domain.versions import EngineVersion
 from plimsoll.status.observations import observation_entry
 from plimsoll.status.writing import document_of
 from testbed.control_plane import ControlPlane

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from plimsoll.adapters.cluster import CONFIG_MAPS, INFERENCE_DEPLOYMENTS, NODES, Cluster, Listing
-from plimsoll.adapters.small_pages import FIRST_OBJECTS
+from plimsoll.adapters.cluster.client import CONFIG_MAPS, INFERENCE_DEPLOYMENTS, NODES, Cluster, Listing
+from plimsoll.adapters.cluster.small_pages import FIRST_OBJECTS
 from plimsoll.render.names import DEPLOYMENT_LABEL
 from testbed.control_plane import ControlPlane
 from testbed.fleet import gpu_node

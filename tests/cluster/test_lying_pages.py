@@ -8,8 +8,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from plimsoll.adapters.prometheus import PrometheusSignals
-from plimsoll.adapters.prometheus_gateway import QUEUE_METRICS
+from plimsoll.adapters.prometheus.prometheus import PrometheusSignals
+from plimsoll.adapters.prometheus.questions import QUEUE_METRICS
 from plimsoll.engines.registry import engine_of
 from plimsoll.rebalance.signals.metrics import SignalState
 from plimsoll.rebalance.signals.reading import Reading

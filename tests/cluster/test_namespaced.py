@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from plimsoll.api.schema import UNSEEN
+from plimsoll.api.crd.schema import UNSEEN
 from testbed.control_plane import ControlPlane
 from testbed.fleet import mixed_fleet
 from testbed.operator_process import OperatorProcess, install_rbac

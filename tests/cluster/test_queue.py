@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.domain.queues import QUEUE_LABEL, QUEUE_PRIORITY_LABEL
+from plimsoll.domain.kubernetes_names import QUEUE_LABEL, QUEUE_PRIORITY_LABEL
 from plimsoll.render.names import FIELD_MANAGER
 from testbed.audit import AuditLog
 from testbed.control_plane import ControlPlane

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from plimsoll.app.election.leadership import LAST_PASS_ANNOTATION
-from plimsoll.domain.times import from_rfc3339
+from plimsoll.domain.units import from_rfc3339
 from testbed.audit import AuditLog
 from testbed.control_plane import ControlPlane
 from testbed.fleet import mixed_fleet

@@ -9,8 +9,8 @@ import pytest
 from plimsoll.console.drawing.error_strip import EDGE, WIDTH, error_strip, reach_of
 from plimsoll.console.views.accuracy import Accuracy, Measure, accuracy_of
 from plimsoll.console.views.rows import Observed, PoolRow, ProvedTooSmall, Row, row_of
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.outcomes import Split
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.units import GIB
 
 ONE = Split(1)

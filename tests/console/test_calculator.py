@@ -15,7 +15,7 @@ import yaml
 from click.testing import CliRunner
 
 from plimsoll.adapters.catalog import load_model_facts
-from plimsoll.api.convert import to_request
+from plimsoll.api.conversion.convert import to_request
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.cli.main import cli
 from plimsoll.console.alone import document, page

@@ -10,8 +10,8 @@ from plimsoll.console.rendering import environment
 from plimsoll.console.views.deployment.candidates import Candidate, Candidates, candidates_of, sorted_candidates
 from plimsoll.console.views.figures import Figures
 from plimsoll.console.views.rows import row_of
-from plimsoll.domain.outcomes import Fit, Rejection, Split
-from plimsoll.domain.reasons import Reason
+from plimsoll.domain.decisions.outcomes import Fit, Rejection, Split
+from plimsoll.domain.public_words import Reason
 from plimsoll.domain.units import GIB
 from plimsoll.placement.explain import rejection_sentence
 from plimsoll.status.rejected import rejected

@@ -9,8 +9,8 @@ import pytest
 
 from plimsoll.console.views.deployment.candidates import ChosenToday, candidates_of, chosen_today
 from plimsoll.console.views.rows import row_of
-from plimsoll.domain.outcomes import Rejection, Split
-from plimsoll.domain.reasons import Reason
+from plimsoll.domain.decisions.outcomes import Rejection, Split
+from plimsoll.domain.public_words import Reason
 from tests.console.test_candidates import FIGURES, candidates_with, status_with
 from tests.support.console_pages import deployment_page
 from tests.support.planning import H100

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll.adapters.bearer_access import BearerAccess
+from plimsoll.adapters.cluster.bearer_access import BearerAccess
 from plimsoll.console.guards.refusals import Refusal
 from plimsoll.console.pages.what_if import what_if
 from plimsoll.console.settings import ConsoleSettings

@@ -6,10 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.console.drawing.bar import DISC_ARM, WIDTH_OF_NEED, WIDTH_OF_TERM, bar_of, in_use
+from plimsoll.console.drawing.bar import (
+    DISC_ARM,
+    STRIP_LENGTH,
+    WIDTH_OF_NEED,
+    WIDTH_OF_TERM,
+    Scale,
+    bar_of,
+    common_scale,
+    in_use,
+    strip_of,
+)
 from plimsoll.console.drawing.hulls import Held, hulls_of
-from plimsoll.console.drawing.scale import Scale, common_scale
-from plimsoll.console.drawing.strip import STRIP_LENGTH, strip_of
 from plimsoll.console.views.figures import Figures
 from plimsoll.domain.units import GIB
 from tests.console.test_states import figures, row

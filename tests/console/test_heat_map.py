@@ -6,8 +6,7 @@ import math
 
 import pytest
 
-from plimsoll.console.drawing.heat_map import BARS_HEIGHT, HEIGHT, key_of, strip_of
-from plimsoll.console.views.load.steps import LoadStep, step_of
+from plimsoll.console.drawing.heat_map import BARS_HEIGHT, HEIGHT, LoadStep, key_of, step_of, strip_of
 from tests.support.tables import every_case
 
 

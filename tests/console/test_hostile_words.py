@@ -14,9 +14,8 @@ from plimsoll.console.guards.refusals import Refusal
 from plimsoll.console.pages.routes import PAGES
 from plimsoll.console.settings import ConsoleSettings
 from plimsoll.console.sources.commands import Ran
-from plimsoll.console.views.gaps import Gap, GapKind
 from plimsoll.console.views.rows import row_of
-from plimsoll.console.views.world import World
+from plimsoll.console.views.world import Gap, GapKind, World
 from plimsoll.console.visit import Redirect, View
 from plimsoll.console.web import error_text
 from tests.support.console_pages import H100_NODE, Answering, Body, Saying, chat, chat_pod, opened, visit_of, world_of

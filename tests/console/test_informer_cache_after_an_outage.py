@@ -10,12 +10,12 @@ from typing import Any, cast
 
 import pytest
 
-from plimsoll.adapters.api_errors import ClusterRefused
-from plimsoll.adapters.cluster import Cluster
-from plimsoll.adapters.kinds import PODS
+from plimsoll.adapters.cluster.api_errors import ClusterRefused
+from plimsoll.adapters.cluster.client import Cluster
+from plimsoll.adapters.cluster.kinds import PODS
 from plimsoll.console.sources import informer_cache as module
 from plimsoll.console.sources.informer_cache import DOUBTS, InformerCache
-from plimsoll.console.views.gaps import GapKind
+from plimsoll.console.views.world import GapKind
 from plimsoll.domain.errors import SourceUnavailable
 
 POD = {"metadata": {"namespace": "ns", "name": "pod", "resourceVersion": "1"}}

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from plimsoll.adapters.cluster import Cluster
+from plimsoll.adapters.cluster.client import Cluster
 from plimsoll.console.pages.accuracy import accuracy
 from plimsoll.console.pages.deployments import deployments
 from plimsoll.console.pages.fleet import fleet
@@ -18,17 +18,15 @@ from plimsoll.console.settings import ConsoleSettings
 from plimsoll.console.sources.live import LiveSource
 from plimsoll.console.views.figures import Figures
 from plimsoll.console.views.fleet.totals import FleetTotals, GpuTotal
-from plimsoll.console.views.gaps import Gap, GapKind
-from plimsoll.console.views.load.past_use import Past, PodPast, Span
-from plimsoll.console.views.pods import PodRow
+from plimsoll.console.views.load.live_use import Past, PodPast, Span
 from plimsoll.console.views.rows import Live, PoolRow, Row
-from plimsoll.console.views.world import World
+from plimsoll.console.views.world import Gap, GapKind, PodRow, World
 from plimsoll.console.visit import Page, Tools, Visit
 from plimsoll.console.web import page_text
+from plimsoll.domain.cluster.fleet import Fleet, GpuNode
+from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.errors import SourceUnavailable
-from plimsoll.domain.fleet import Fleet, GpuNode
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.outcomes import Split
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.units import GIB
 from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals
 from tests.support.planning import gpu

@@ -9,13 +9,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from plimsoll.adapters.bounded_session import QueryRefused
+from plimsoll.adapters.prometheus.bounded_session import QueryRefused
 from plimsoll.console.sources.live import KEPT_SECONDS, MOST_PAST_READINGS, YOUNG_SECONDS, LiveSource, live_source
 from plimsoll.console.views.fleet.totals import FleetTotals, GpuTotal
-from plimsoll.console.views.load.live_use import STALE_SECONDS, EnginePod, LiveReading, LiveState, use_of
-from plimsoll.console.views.load.past_use import Past, Span
+from plimsoll.console.views.load.live_use import STALE_SECONDS, EnginePod, LiveReading, LiveState, Past, Span, use_of
 from plimsoll.domain.errors import InvalidInput, PlimsollError, SourceUnavailable
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals
 
 A, B = ObjectKey("chat", "a-0"), ObjectKey("team", "b-0")

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from plimsoll.console.views.load.live_use import EnginePod, LiveUse, PodLast, Sample, use_of
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.rebalance.signals.metrics import EngineSample
 
 NOW = 10_000.0

@@ -9,19 +9,18 @@ from typing import Any, cast
 import pytest
 from rich.console import Console
 
-from plimsoll.adapters.api_errors import ClusterRefused
-from plimsoll.adapters.cluster import Cluster
-from plimsoll.adapters.kinds import LEASES, Kind
+from plimsoll.adapters.cluster.api_errors import ClusterRefused
+from plimsoll.adapters.cluster.client import Cluster
+from plimsoll.adapters.cluster.kinds import LEASES, Kind
 from plimsoll.app.election.leadership import LAST_PASS_ANNOTATION
 from plimsoll.console.asked import settings_from
 from plimsoll.console.settings import OPERATOR
 from plimsoll.console.sources.heartbeat import PAUSE_SECONDS, REFUSED_SECONDS, Heartbeat
 from plimsoll.console.top.frame import picture
-from plimsoll.console.views.operator_sign import SILENT_SECONDS, OperatorSign, sign_of
-from plimsoll.console.views.world import World
+from plimsoll.console.views.world import SILENT_SECONDS, OperatorSign, World, sign_of
 from plimsoll.domain.errors import InvalidInput, SourceUnavailable
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.times import to_rfc3339
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.units import to_rfc3339
 from tests.support.console_pages import page_of
 from tests.support.proposals import NOW
 

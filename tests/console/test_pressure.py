@@ -7,15 +7,24 @@ from collections.abc import Mapping
 
 import pytest
 
-from plimsoll.console.views.load.live_use import EnginePod, LiveReading, LiveState, LiveUse, PodLast, Sample, uses_of
-from plimsoll.console.views.load.past_use import Past, PodPast
+from plimsoll.console.drawing.heat_map import LoadStep
+from plimsoll.console.views.load.live_use import (
+    EnginePod,
+    LiveReading,
+    LiveState,
+    LiveUse,
+    Past,
+    PodLast,
+    PodPast,
+    Sample,
+    uses_of,
+)
 from plimsoll.console.views.load.pressure import SPANS, PressureRow, asked_of, pressure_row, worst_first
-from plimsoll.console.views.load.steps import LoadStep
 from plimsoll.console.views.paging import PAGE_SIZE
-from plimsoll.console.views.pods import PodRow
 from plimsoll.console.views.rows import PoolRow, Row
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.outcomes import Split
+from plimsoll.console.views.world import PodRow
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.rebalance.signals.metrics import EngineSample
 from tests.support.work import counted_calls
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from plimsoll.console.views.prices import dollars_of
+from plimsoll.console.views.words import dollars_of
 from tests.support.tables import every_case
 
 

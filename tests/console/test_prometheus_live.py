@@ -10,9 +10,9 @@ import pytest
 
 from plimsoll.console.sources.prometheus_live import LONGEST_MATCHERS, MAX_BODY_BYTES, PrometheusLive, matchers_of
 from plimsoll.console.views.fleet.totals import FleetTotals, GpuTotal
-from plimsoll.console.views.load.past_use import Past, Span
+from plimsoll.console.views.load.live_use import Past, Span
 from plimsoll.domain.errors import SourceUnavailable
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.rebalance.signals.metrics import PodSignals
 from tests.adapters.fake_prometheus import FakePrometheus, Query, matrix, send_bytes, send_json, serving, success
 from tests.support.tables import every_case

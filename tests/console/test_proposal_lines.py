@@ -13,7 +13,7 @@ from plimsoll.console.views.proposals.content import content_of
 from plimsoll.console.views.proposals.lines import Line, lines_of
 from plimsoll.console.views.proposals.page import parts_of, proposal_of
 from plimsoll.console.views.proposals.spec_change import spec_change_of
-from plimsoll.domain.fleet import Fleet, GpuNode
+from plimsoll.domain.cluster.fleet import Fleet, GpuNode
 from tests.support.proposals import ID, NOW, place, proposal
 from tests.support.tables import every_case
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.adapters.api_errors import ClusterRefused
+from plimsoll.adapters.cluster.api_errors import ClusterRefused
 from plimsoll.api.v1alpha1.inbox import PlacementApprovalSpec
 from plimsoll.console.guards.refusals import Refusal
 from plimsoll.console.pages.deployment import deployment
@@ -17,7 +17,7 @@ from plimsoll.console.views.proposals.inbox import OUTDATED
 from plimsoll.console.views.rows import Live, Row
 from plimsoll.console.views.world import World
 from plimsoll.console.visit import Page, Redirect
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 from tests.support.proposals import (
     ID,
     NAME,

@@ -17,7 +17,7 @@ from plimsoll.console.views.deployment.page import questions_about
 from plimsoll.console.views.rows import row_of
 from plimsoll.console.views.simulator import form_of
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.reasons import Reason
+from plimsoll.domain.public_words import Reason
 from tests.console.test_candidates import rejection, status_with
 from tests.support.console_pages import chat, deployment_page
 

@@ -13,16 +13,15 @@ from typing import Any, cast
 
 import pytest
 
-from plimsoll.adapters.api_errors import ClusterRefused
-from plimsoll.adapters.cluster import Cluster, Listing
-from plimsoll.adapters.kinds import INFERENCE_DEPLOYMENTS, NODES, PODS, PROPOSALS, Kind
+from plimsoll.adapters.cluster.api_errors import ClusterRefused
+from plimsoll.adapters.cluster.client import Cluster, Listing
+from plimsoll.adapters.cluster.kinds import INFERENCE_DEPLOYMENTS, NODES, PODS, PROPOSALS, Kind
 from plimsoll.console.sources import informer_cache as module
 from plimsoll.console.sources.reader import Reader
 from plimsoll.console.views.frame import frame_of
-from plimsoll.console.views.gaps import GapKind
-from plimsoll.console.views.world import World
+from plimsoll.console.views.world import GapKind, World
 from plimsoll.domain.errors import SourceUnavailable
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 from tests.support.console_pages import H100_NODE, L4_NODE, Body, chat, chat_pod
 
 Scope = tuple[str, str | None]

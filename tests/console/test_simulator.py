@@ -13,8 +13,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from plimsoll.adapters.bearer_access import BearerAccess
-from plimsoll.cli.simulations.simulation_document import simulation_document
+from plimsoll.adapters.cluster.bearer_access import BearerAccess
+from plimsoll.cli.simulations.answers import simulation_document
 from plimsoll.cli.simulations.simulation_question import Simulated, simulation_run_of
 from plimsoll.console.drawing.timeline import HEIGHT, WIDTH, Axis, area, line, steps
 from plimsoll.console.pages.simulator import simulator
@@ -24,8 +24,8 @@ from plimsoll.console.views.simulator import answer_of, form_of
 from plimsoll.console.views.world import World
 from plimsoll.console.visit import Page, Tools, Visit
 from plimsoll.console.web import page_text
-from plimsoll.simulation.presets import PRESETS
 from plimsoll.simulation.simulate import simulate
+from plimsoll.simulation.workload import PRESETS
 
 MODEL, GPU = "meta-llama/Llama-3.1-8B-Instruct", "l4-24gb"
 ASKED = {"model": MODEL, "gpu": GPU, "rate": "1", "minutes": "15", "concurrency": "4", "context": "4096"}

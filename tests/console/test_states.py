@@ -11,11 +11,10 @@ from plimsoll.console.views.deployments import deployments_of
 from plimsoll.console.views.figures import Figures
 from plimsoll.console.views.proposals.inbox import OUTDATED, groups_of, inbox_of
 from plimsoll.console.views.rows import Live, Row, Word, row_of
-from plimsoll.console.views.states import Severity, is_over, state_of
-from plimsoll.console.views.summary import summary_of
+from plimsoll.console.views.states import Severity, is_over, state_of, summary_of
 from plimsoll.console.views.world import World
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.outcomes import Split
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.units import GIB
 from tests.support.console_pages import H100_NODE, chat, chat_pod, deployment_page, page_of, world_of
 from tests.support.proposals import ID, NAME, NOW, OTHER_ID, proposal

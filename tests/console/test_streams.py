@@ -12,14 +12,14 @@ import pytest
 from aiohttp import ClientResponse, web
 from aiohttp.test_utils import TestClient, TestServer
 
-from plimsoll.adapters.kinds import INFERENCE_DEPLOYMENTS
+from plimsoll.adapters.cluster.kinds import INFERENCE_DEPLOYMENTS
 from plimsoll.console import streams as module
 from plimsoll.console.guards.refusals import Refusal
 from plimsoll.console.guards.streams import Budget
 from plimsoll.console.sessions import Session
 from plimsoll.console.sources.reader import Listener, Reader
 from plimsoll.console.streams import OPEN, OpenStreams, stream
-from plimsoll.console.views.gaps import Gap, GapKind
+from plimsoll.console.views.world import Gap, GapKind
 
 
 @dataclass

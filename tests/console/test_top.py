@@ -12,10 +12,9 @@ from plimsoll.console.sources.live import LiveSource
 from plimsoll.console.sources.reader import Listener, Reader
 from plimsoll.console.top import watching
 from plimsoll.console.top.frame import BAR_CELLS, bar, picture
-from plimsoll.console.views.gaps import Gap, GapKind
 from plimsoll.console.views.load.live_use import LiveUse, Sample
-from plimsoll.console.views.world import World
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.console.views.world import Gap, GapKind, World
+from plimsoll.domain.kubernetes_names import ObjectKey
 from tests.console.test_states import ROWS, figures
 from tests.support.console_pages import chat, chat_pod, world_of
 from tests.support.proposals import NOW

@@ -11,16 +11,13 @@ from plimsoll.console.rendering import environment, rendered
 from plimsoll.console.views import words
 from plimsoll.console.views.fleet.page import NODES_AT_ONCE, fleet_of, strips_of
 from plimsoll.console.views.frame import frame_of, freshness_of
-from plimsoll.console.views.gaps import Gap, GapKind
-from plimsoll.console.views.names import is_name
-from plimsoll.console.views.paging import Part, part_of
-from plimsoll.console.views.pods import pod_of
+from plimsoll.console.views.paging import Part, is_name, part_of
 from plimsoll.console.views.proposals.inbox import counts_of
 from plimsoll.console.views.rows import row_of
 from plimsoll.console.views.words import split_words
-from plimsoll.console.views.world import World
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.outcomes import Split
+from plimsoll.console.views.world import Gap, GapKind, World, pod_of
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.units import GIB
 from testbed.fleet import gpu_node
 from tests.support.console_pages import H100_NODE, L4_NODE, chat, chat_pod, page_of, world_of

@@ -9,13 +9,12 @@ import pytest
 from plimsoll.decision.deadlines import PASSING_SECONDS, deadlines_of
 from plimsoll.decision.outcome import Besides, UnderWay
 from plimsoll.decision.surroundings import Surroundings
-from plimsoll.domain.kubelet_rejections import Rejection, tries_again_at
-from plimsoll.domain.outcomes import Split
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.failures import Rejection, tries_again_at
 from plimsoll.facts.cluster.pod_reading import PodFacts
-from plimsoll.placement.failed_moves import Delay, FailedMove
-from plimsoll.placement.move_clock import MoveClock
-from plimsoll.placement.pools import Pool
-from plimsoll.placement.retune_clock import EarlierSettings, RetuneClock
+from plimsoll.placement.demands.clocks import EarlierSettings, MoveClock, RetuneClock
+from plimsoll.placement.demands.failed_moves import Delay, FailedMove
+from plimsoll.placement.demands.pools import Pool
 from plimsoll.render.left_out import Coming
 from tests.support.outcomes import deployment_of, outcome_of
 from tests.support.planning import H100, pool

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.planning.passes import look_up
-from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES, PODS, Kind
+from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, NODES, PODS, Kind
 from plimsoll.app.plan import passes as passes_module
 from plimsoll.app.plan.desired import Desired
 from plimsoll.decision.course import Course

@@ -18,13 +18,13 @@ from plimsoll.decision.placed import placed_now
 from plimsoll.decision.planning import figures_of, tenant_of
 from plimsoll.decision.reports import is_passing, report_of
 from plimsoll.decision.surroundings import Surroundings
-from plimsoll.domain.outcomes import Split
+from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.facts.cluster.pod_reading import PodFacts
-from plimsoll.placement.feasibility import sized
+from plimsoll.placement.demands.pools import Decision, Pool, PoolState, SeenAnswers
 from plimsoll.placement.memo import Memo
+from plimsoll.placement.options.feasibility import sized
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Decision, Pool, PoolState, SeenAnswers
 from plimsoll.status.reading import record_of
 from plimsoll.status.report import Problem
 from tests.api.manifests import deployment

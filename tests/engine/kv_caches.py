@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from plimsoll.domain.caches import (
+from plimsoll.domain.models.caches import (
     AttentionCache,
     CacheSpec,
     CrossCache,

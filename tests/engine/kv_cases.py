@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import KvPrecision
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.models.precision import KvPrecision
 from plimsoll.domain.units import GIB
 from tests.engine.kv_caches import (
     INDEXER,

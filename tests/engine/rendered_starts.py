@@ -15,15 +15,15 @@ from itertools import groupby
 from typing import Any, Final
 
 from plimsoll.adapters.catalog import catalogued_models, load_gpu_types, load_model_facts
-from plimsoll.api.convert import to_request, to_workload_options
+from plimsoll.api.conversion.convert import to_request, to_workload_options
 from plimsoll.api.v1alpha1 import InferenceDeployment
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.cluster.gpus import GpuType
+from plimsoll.domain.decisions.outcomes import Placed
 from plimsoll.domain.errors import PlimsollError
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.outcomes import Placed
 from plimsoll.engines.registry import engine_of
 from plimsoll.placement.memo import Memo
-from plimsoll.placement.place import place
+from plimsoll.placement.places.place import place
 from testbed.engine.oracle.config_folder import engine_config
 from testbed.engine.oracle.questions import Card
 from tests.support.model_configs import CONFIGS, config_of

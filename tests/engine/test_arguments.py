@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from plimsoll.cli.planning import Planned
-from plimsoll.domain.engine_options import DraftMethod
-from plimsoll.domain.workload import ENGINE_PORT
-from plimsoll.engines.vllm import arguments
+from plimsoll.domain.engines.engine_choice import DraftMethod
+from plimsoll.domain.requests.workload import ENGINE_PORT
+from plimsoll.engines.vllm import launch as arguments
 from testbed.engine.arguments import Accepted, ParserAnswer, Refused
 from tests.engine.questions import MODEL, parse
 from tests.engine.recording import Recording

@@ -6,14 +6,14 @@ from typing import Final
 
 from plimsoll.adapters.catalog import load_model_facts
 from plimsoll.cli.starts.started import started_request
-from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.serving import Request
-from plimsoll.domain.versions import EngineVersion
+from plimsoll.domain.engines.engine_choice import EngineVersion
+from plimsoll.domain.models.model import ModelFacts
+from plimsoll.domain.requests.serving import Request
 from plimsoll.engines.registry import engine_of
 from plimsoll.engines.vllm.capabilities import missing_capability
-from plimsoll.engines.vllm.command_line import read_command
-from plimsoll.engines.vllm.misfits import misfit
+from plimsoll.engines.vllm.refusals import misfit
 from plimsoll.engines.vllm.settings import served_on
+from plimsoll.engines.vllm.starts.command_line import read_command
 from testbed.engine.environment import VLLM_VERSION
 from tests.engine.questions import start, types
 from tests.engine.recording import Recording

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from plimsoll.domain.units import GIB
-from plimsoll.engines.vllm.host_flags import SHORTEST, host_use
+from plimsoll.engines.vllm.host import SHORTEST, host_use
 from testbed.engine.arguments import Accepted
 from tests.engine.questions import MODEL, parse
 from tests.engine.recording import Recording

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from plimsoll.domain.caches import CacheSpec
 from plimsoll.domain.errors import UnsupportedModel
+from plimsoll.domain.models.caches import CacheSpec
 from plimsoll.engines.vllm.memory.kv_cache import KvLayout, kv_layout
 from plimsoll.memory.stages import CountedCaches, counted, stage_layers
 from testbed.engine.kv_capacity import KvAnswer, KvRefused

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from plimsoll.api.schema import crd
-from plimsoll.engines.vllm.owned_flags import OWNED_FLAGS
+from plimsoll.api.crd.schema import crd
+from plimsoll.engines.vllm.flags.extra_arguments import OWNED_FLAGS
 from testbed.engine.arguments import Accepted, Refused
 from tests.engine.questions import MODEL, parse
 from tests.engine.recording import Recording

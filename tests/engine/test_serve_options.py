@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from plimsoll.domain.versions import EngineVersion
-from plimsoll.engines.vllm.flag_checks import misused_argument
-from plimsoll.engines.vllm.flag_table import Option, table_for
+from plimsoll.domain.engines.engine_choice import EngineVersion
+from plimsoll.engines.vllm.flags.extra_arguments import misused_argument
+from plimsoll.engines.vllm.flags.table import Option, table_for
 from testbed.engine.arguments import Accepted, Refused
 from testbed.engine.environment import VLLM_VERSION
 from tests.engine.questions import MODEL, parse

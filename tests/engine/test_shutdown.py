@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plimsoll.engines.vllm.arguments import DRAIN_SECONDS
+from plimsoll.engines.vllm.launch import DRAIN_SECONDS
 from tests.engine.serving import LONG_ANSWER_TOKENS, Served
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from plimsoll.adapters.engine_series import pod_signals
-from plimsoll.adapters.pod_scrape import read_page
+from plimsoll.adapters.prometheus.engine_series import pod_signals
+from plimsoll.adapters.prometheus.pod_scrape import read_page
 from plimsoll.cli.planning import Planned
 from plimsoll.decision.capacities import told_now
 from plimsoll.engines.vllm import metrics as names

@@ -34,7 +34,7 @@ def test_nothing_has_changed(checkout: Path, capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize(
     "path",
     [
-        "operator/plimsoll/engines/vllm/arguments.py",
+        "operator/plimsoll/engines/vllm/launch.py",
         "operator/plimsoll/engines/vllm/memory/kv_cache/layout.py",
         "operator/plimsoll/render/pods.py",
         "testbed/engine/environment.py",

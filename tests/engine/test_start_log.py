@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.engines.vllm.start_log import read_start_log
+from plimsoll.engines.vllm.starts.start_log import read_start_log
 from testbed.engine.cpu_command import CPU_BLOCK_TOKENS
 from tests.engine.serving import KV_BLOCKS, Served
 

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from plimsoll.adapters.catalog import load_gpu_types, load_model_facts
-from plimsoll.engines.vllm.context import context_refusal
+from plimsoll.engines.vllm.refusals import context_refusal
 from testbed.engine.environment import VLLM_VERSION
 from tests.engine.questions import start, starts
 from tests.engine.recording import Recording

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from plimsoll.domain.engine_options import MediaUse
-from plimsoll.domain.outcomes import Split
-from plimsoll.engines.vllm.memory.served import COPIES_ENCODER_SINCE, served_model
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.engine_choice import MediaUse
+from plimsoll.engines.vllm.memory.weights.loaded import COPIES_ENCODER_SINCE, served_model
 from plimsoll.memory.weights import stage_weights
-from plimsoll.placement.divisibility import divides
+from plimsoll.placement.options.divisibility import divides
 from testbed.engine.oracle.config_folder import engine_config
 from tests.engine.questions import asked, oracle
 from tests.engine.recording import Recording

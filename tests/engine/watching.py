@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from plimsoll.adapters.prometheus import PrometheusSignals
+from plimsoll.adapters.prometheus.prometheus import PrometheusSignals
 from plimsoll.cli.planning import Planned
 from plimsoll.decision.surroundings import Surroundings
 from plimsoll.decision.turns import Running, Standing, load_of, policy_of, take_turn

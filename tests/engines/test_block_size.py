@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from plimsoll.engines.vllm.block_size import block_refusal, follows_block
+from plimsoll.engines.vllm.refusals import block_refusal, follows_block
 from tests.support.planning import model
 
 DENSE, LATENT, STATES, ROWS, PURE, WIDE = (

@@ -12,26 +12,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plimsoll.domain.engine_options import (
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.engine_choice import (
     CpuOffload,
     DraftMethod,
+    EngineVersion,
     LoraSlots,
     MediaUse,
     WeightStreaming,
 )
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import KvPrecision, Precision
+from plimsoll.domain.models.precision import KvPrecision, Precision
 from plimsoll.domain.units import GIB
-from plimsoll.domain.versions import EngineVersion
-from plimsoll.engines.start_commands import ImageRelease, StartCommand, unresolved
-from plimsoll.engines.start_options import NamedDrafting, StartOptions
-from plimsoll.engines.vllm.command_line import is_server_image, read_command, release_of_image, server_arguments
-from plimsoll.engines.vllm.flag_table import table_for, table_with_older_flags
+from plimsoll.engines.starts import ImageRelease, NamedDrafting, StartCommand, StartOptions, unresolved
+from plimsoll.engines.vllm.flags.table import table_for, table_with_older_flags
 from plimsoll.engines.vllm.releases.older_options import OLDER_OPTIONS
 from plimsoll.engines.vllm.settings import KV_DTYPES
-from plimsoll.engines.vllm.start_log import read_start_log
-from plimsoll.engines.vllm.start_options import READ
+from plimsoll.engines.vllm.starts.command_line import is_server_image, read_command, release_of_image, server_arguments
+from plimsoll.engines.vllm.starts.start_log import read_start_log
+from plimsoll.engines.vllm.starts.start_options import READ
 from tests.support.start_logs import figures_0_11_0, log_0_11_0
 from tests.support.tables import examples
 

@@ -9,20 +9,19 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.domain.doubts import DoubtKind
-from plimsoll.domain.engine_choice import EngineChoice
-from plimsoll.domain.model import Evidence, ModelFacts, Sharding, Task, Weight
-from plimsoll.domain.observations import Correction
-from plimsoll.domain.outcomes import Fit, Split
-from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.serving import Request
+from plimsoll.domain.decisions.observations import Correction
+from plimsoll.domain.decisions.outcomes import Fit, Split
+from plimsoll.domain.decisions.terms import DoubtKind
+from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion
+from plimsoll.domain.models.model import Evidence, ModelFacts, Sharding, Task, Weight
+from plimsoll.domain.models.precision import KvPrecision, Precision
+from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import GIB
-from plimsoll.domain.versions import EngineVersion
-from plimsoll.engines.vllm.doubts import doubts_of
+from plimsoll.engines.vllm.memory.doubts import doubts_of
 from plimsoll.engines.vllm.memory.estimate import estimate
-from plimsoll.engines.vllm.memory.laws import NEWEST_MEASURED, NEWEST_VERSION
+from plimsoll.engines.vllm.memory.laws.laws import NEWEST_MEASURED, NEWEST_VERSION
 from plimsoll.engines.vllm.settings import engine_settings
-from plimsoll.placement.doubt_words import doubt_sentence
+from plimsoll.placement.places.warnings import doubt_sentence
 from tests.support.planning import H100, gpu, model, request
 from tests.support.tables import every_case
 

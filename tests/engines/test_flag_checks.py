@@ -9,14 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.api.convert import check_without_model, to_request
+from plimsoll.api.conversion.convert import check_without_model, to_request
+from plimsoll.domain.engines.engine_choice import EngineVersion
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.versions import EngineVersion
-from plimsoll.engines.vllm.flag_checks import misused_argument
-from plimsoll.engines.vllm.flag_table import Given, table_for
-from plimsoll.engines.vllm.owned_flags import OWNED_FLAGS
+from plimsoll.engines.vllm.flags.extra_arguments import OWNED_FLAGS, misused_argument
+from plimsoll.engines.vllm.flags.table import Given, table_for
 from plimsoll.engines.vllm.releases.serve_options import SERVE_OPTIONS
-from plimsoll.placement.warnings import model_warnings
+from plimsoll.placement.places.warnings import model_warnings
 from tests.api.manifests import deployment
 from tests.support.planning import model
 from tests.support.tables import every_case

@@ -9,15 +9,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plimsoll.domain.engine_options import CpuOffload, HostUse, KvKeeper, Residency, WeightStreaming
-from plimsoll.domain.gpus import Vendor
-from plimsoll.domain.host import HostEstimate
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.serving import Request, fingerprint
+from plimsoll.domain.cluster.gpus import Vendor
+from plimsoll.domain.cluster.host import HostEstimate
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.engine_choice import (
+    CpuOffload,
+    EngineVersion,
+    HostUse,
+    KvKeeper,
+    Residency,
+    WeightStreaming,
+)
+from plimsoll.domain.requests.serving import Request, fingerprint
 from plimsoll.domain.units import GIB, MIB
-from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.host import LOADING_BYTES, RANK_BYTES, host
-from plimsoll.memory.pinned import host_weights, power_of_two
+from plimsoll.memory.residency import host_weights, power_of_two
 from tests.support.planning import LLAMA_8B, LLAMA_70B, LLAMA_70B_FP8, request
 from tests.support.tables import every_case, examples
 

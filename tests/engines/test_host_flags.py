@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from plimsoll.domain.engine_options import HostUse, KvKeeper
+from plimsoll.domain.engines.engine_choice import HostUse, KvKeeper
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.units import GIB
-from plimsoll.engines.vllm.host_flags import host_use
+from plimsoll.engines.vllm.host import host_use
 from tests.support.tables import every_case
 
 TRANSFER = {

@@ -10,12 +10,12 @@ from dataclasses import replace
 
 import pytest
 
+from plimsoll.domain.engines.engine_choice import EngineVersion
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.model import FactsSource
-from plimsoll.domain.versions import EngineVersion
+from plimsoll.domain.models.model import FactsSource
 from plimsoll.engines.vllm.checkpoint_files import unconfirmed
-from plimsoll.engines.vllm.command_line import read_command
-from plimsoll.engines.vllm.misfits import misfit
+from plimsoll.engines.vllm.refusals import misfit
+from plimsoll.engines.vllm.starts.command_line import read_command
 from tests.support.planning import model
 from tests.support.tables import every_case
 

@@ -7,18 +7,16 @@ from typing import Any
 
 import pytest
 
-from plimsoll.api.convert import to_request
+from plimsoll.api.conversion.convert import to_request
 from plimsoll.api.parse import parse_inference_deployment
-from plimsoll.domain.engine_choice import EngineChoice
-from plimsoll.domain.engine_options import CpuOffload
+from plimsoll.domain.decisions.outcomes import MemoryEstimate, Option, Split, Target
+from plimsoll.domain.engines.engine_choice import CpuOffload, EngineChoice, EngineVersion
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.outcomes import MemoryEstimate, Option, Split, Target
-from plimsoll.domain.serving import Request, fingerprint
+from plimsoll.domain.requests.serving import Request, fingerprint
 from plimsoll.domain.units import GIB
-from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.engine import VLLM
 from plimsoll.engines.vllm.launch import launch
-from plimsoll.engines.vllm.memory.runners import SWITCH
+from plimsoll.engines.vllm.memory.laws.runners import SWITCH
 from tests.render.workloads import options
 from tests.support.planning import H100, gpu, model
 from tests.support.tables import every_case

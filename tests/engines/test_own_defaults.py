@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from plimsoll.domain.engine_choice import EngineChoice
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import Precision
-from plimsoll.domain.serving import Request, ServingShape
-from plimsoll.domain.versions import EngineVersion
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion
+from plimsoll.domain.models.precision import Precision
+from plimsoll.domain.requests.serving import Request, ServingShape
 from plimsoll.engines.vllm.settings import engine_settings, may_fit, with_a_small_step
 from tests.support.planning import H100, L4, gpu, request
 from tests.support.pooling import bge_m3

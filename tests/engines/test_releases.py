@@ -6,13 +6,20 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.domain.caches import AttentionCache, CrossCache, LatentCache
-from plimsoll.domain.model import EncoderFacts, ExpertFacts, LayerKind, ModelFacts
-from plimsoll.domain.versions import EngineVersion
-from plimsoll.engines.vllm.releases.history import Gap, changes_of, gap
-from plimsoll.engines.vllm.releases.served import NEWEST_READ, _classes, class_gap, method_gap
+from plimsoll.domain.engines.engine_choice import EngineVersion
+from plimsoll.domain.models.caches import AttentionCache, CrossCache, LatentCache
+from plimsoll.domain.models.model import EncoderFacts, ExpertFacts, LayerKind, ModelFacts
+from plimsoll.engines.vllm.releases.support import (
+    NEWEST_READ,
+    Gap,
+    _classes,
+    changes_of,
+    class_gap,
+    gap,
+    may_load,
+    method_gap,
+)
 from plimsoll.engines.vllm.releases.table import RELEASES
-from plimsoll.engines.vllm.releases.transformers_backend import may_load
 from plimsoll.facts.models.architectures import ARCHITECTURES
 from plimsoll.facts.models.composites import COMPOSITES
 from tests.support.planning import model

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.domain.engine_choice import EngineChoice
-from plimsoll.domain.versions import EngineVersion
+from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion
 from plimsoll.engines.vllm.remote_code import brought_kind, code_refusal, trusts_code
 from tests.support.planning import model
 

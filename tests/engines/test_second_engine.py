@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from benchmarks.planning.pictures import carry_out
-from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS
-from plimsoll.adapters.prometheus import PrometheusSignals
-from plimsoll.api.convert import check_without_model
-from plimsoll.domain.engine_failures import StartFailure
+from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS
+from plimsoll.adapters.prometheus.prometheus import PrometheusSignals
+from plimsoll.api.conversion.convert import check_without_model
+from plimsoll.domain.cluster.gpus import Vendor
+from plimsoll.domain.decisions.observations import Observation, Seen, Witness
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.failures import StartFailure
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.gpus import Vendor
-from plimsoll.domain.observations import Observation, Seen, Witness
-from plimsoll.domain.outcomes import Split
 from plimsoll.domain.units import GIB
 from plimsoll.engines.failures import read_failure
 from plimsoll.engines.registry import ENGINES

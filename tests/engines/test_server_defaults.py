@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from plimsoll.domain.engines.engine_choice import EngineVersion
 from plimsoll.domain.units import GIB
-from plimsoll.domain.versions import EngineVersion
-from plimsoll.engines.vllm.server_defaults import default_sequences, default_step, default_utilization
+from plimsoll.engines.vllm.releases.options import default_sequences, default_step, default_utilization
 from tests.support.planning import gpu
 from tests.support.tables import every_case
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.reasons import Reason
-from plimsoll.engines.vllm.stages import serves_in_stages
-from plimsoll.placement.divisibility import replica_refusal
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.public_words import Reason
+from plimsoll.engines.vllm.refusals import serves_in_stages
+from plimsoll.placement.options.divisibility import replica_refusal
 from tests.support.planning import H100, model, request
 from tests.support.tables import every_case
 

@@ -6,17 +6,21 @@ from collections.abc import Iterable
 
 import pytest
 
-from plimsoll.domain.engine_failures import StartFailure
-from plimsoll.domain.engine_options import CpuOffload, DraftMethod, LoraSlots, MediaUse
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import KvPrecision, Precision
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.engine_choice import CpuOffload, DraftMethod, EngineVersion, LoraSlots, MediaUse
+from plimsoll.domain.engines.failures import StartFailure
+from plimsoll.domain.models.precision import KvPrecision, Precision
 from plimsoll.domain.units import GIB
-from plimsoll.domain.versions import EngineVersion
-from plimsoll.engines.start_logs import StartLog
-from plimsoll.engines.vllm.server_defaults import default_sequences, default_step, default_utilization
-from plimsoll.engines.vllm.start_fields import fields_of, integer_in, number_in, text_in
-from plimsoll.engines.vllm.start_log import read_start_log
-from plimsoll.engines.vllm.start_log_lines import LONGEST_LINE, MOST_CHARACTERS, MOST_LINES, lines_of_last_start
+from plimsoll.engines.starts import StartLog
+from plimsoll.engines.vllm.releases.options import default_sequences, default_step, default_utilization
+from plimsoll.engines.vllm.starts.start_fields import fields_of, integer_in, number_in, text_in
+from plimsoll.engines.vllm.starts.start_log import (
+    LONGEST_LINE,
+    MOST_CHARACTERS,
+    MOST_LINES,
+    lines_of_last_start,
+    read_start_log,
+)
 from tests.support.planning import gpu
 from tests.support.start_logs import (
     MODEL,

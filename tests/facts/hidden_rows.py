@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from plimsoll.domain.caches import AttentionCache, CacheSpec, IndexerCache, LatentCache, RowCache
 from plimsoll.domain.errors import PlimsollError
-from plimsoll.domain.model import FactsSource, ModelFacts
+from plimsoll.domain.models.caches import AttentionCache, CacheSpec, IndexerCache, LatentCache, RowCache
+from plimsoll.domain.models.model import FactsSource, ModelFacts
 from plimsoll.facts.models import model_class
 from plimsoll.facts.models.architectures import ARCHITECTURES
 from plimsoll.facts.models.composites import COMPOSITES
 from plimsoll.facts.models.config_json import read_model_facts
-from plimsoll.facts.models.parameters import count_parameters
+from plimsoll.facts.models.refusals import count_parameters
 
 _PUBLISHED = Path(__file__).parents[2] / "benchmarks" / "accuracy" / "data" / "model-configs"
 _BY_CLASS = ("engine_parameters", "engine_hybrids")

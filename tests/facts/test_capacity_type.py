@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.domain.gpus import CapacityType
-from plimsoll.facts.cluster.capacity_type import capacity_type
+from plimsoll.domain.cluster.gpus import CapacityType
+from plimsoll.facts.cluster.cloud_labels import capacity_type
 from plimsoll.facts.cluster.fleet_reading import read_fleet
 from tests.facts.nodes import nvidia_node
 from tests.support.tables import every_case

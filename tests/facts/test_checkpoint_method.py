@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from plimsoll.facts.models.checkpoint_method import quantization_method
+from plimsoll.facts.models.config_json import quantization_method
 from plimsoll.facts.models.fields import Fields
 from tests.support.planning import model
 from tests.support.tables import every_case

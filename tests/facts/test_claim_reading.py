@@ -7,9 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.domain.claims import Claim, Mounted
-from plimsoll.domain.node_rules import Requirement
-from plimsoll.domain.reasons import Reason
+from plimsoll.domain.cluster.node_rules import Claim, Mounted, Requirement
+from plimsoll.domain.public_words import Reason
 from plimsoll.facts.cluster.claim_reading import (
     class_name,
     class_terms,

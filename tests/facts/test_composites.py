@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from plimsoll.domain.caches import AttentionCache, CrossCache
+from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.errors import InvalidInput, UnsupportedModel
-from plimsoll.domain.model import Evidence, FactsSource, ModelFacts, Weight
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import Precision
+from plimsoll.domain.models.caches import AttentionCache, CrossCache
+from plimsoll.domain.models.model import Evidence, FactsSource, ModelFacts, Weight
+from plimsoll.domain.models.precision import Precision
 from plimsoll.facts.models.composites import COMPOSITES
 from plimsoll.facts.models.config_json import read_model_facts
-from plimsoll.facts.models.parameters import count_parameters
+from plimsoll.facts.models.refusals import count_parameters
 from plimsoll.memory.weights import rank_shape
 from tests.support.tables import every_case
 

@@ -11,13 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plimsoll.domain.caches import AttentionCache, CacheSpec, IndexerCache, LatentCache
 from plimsoll.domain.errors import InvalidInput, UnsupportedModel
-from plimsoll.domain.model import Evidence, FactsSource, ModelFacts, Sharding, Weight
-from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.storage import FP32
+from plimsoll.domain.models.caches import AttentionCache, CacheSpec, IndexerCache, LatentCache
+from plimsoll.domain.models.model import Evidence, FactsSource, ModelFacts, Sharding, Weight
+from plimsoll.domain.models.precision import FP32, KvPrecision, Precision
 from plimsoll.facts.models.config_json import read_model_facts
-from plimsoll.facts.models.parameters import count_parameters
+from plimsoll.facts.models.refusals import count_parameters
 from tests.support.tables import every_case, examples
 
 LLAMA: dict[str, Any] = {

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.app.watch import pruning
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.reasons import NodeReason
-from plimsoll.facts.cluster.dra_devices import DEVICES, DRA_RESOURCES, MOST_DEVICES, reduced_slice
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.public_words import NodeReason
 from plimsoll.facts.cluster.fleet_reading import read_fleet
+from plimsoll.facts.cluster.other_devices import DEVICES, DRA_RESOURCES, MOST_DEVICES, reduced_slice
 from tests.facts.nodes import Body, node, nvidia_node
 from tests.support.slices import cards, resource_slice
 

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from plimsoll.domain.engine_options import DraftMethod
-from plimsoll.domain.model import FactsSource, ModelFacts, Weight
-from plimsoll.domain.outcomes import Split
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.engine_choice import DraftMethod
+from plimsoll.domain.models.model import FactsSource, ModelFacts, Weight
 from plimsoll.facts.models.config_json import read_model_facts
-from plimsoll.facts.models.eagle import as_engine_head
+from plimsoll.facts.models.drafts import as_engine_head
 from plimsoll.memory.weights import rank_shape
 from tests.support.tables import every_case
 

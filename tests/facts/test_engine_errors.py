@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from plimsoll.domain.engine_failures import EngineFailure, StartFailure
+from plimsoll.domain.engines.failures import EngineFailure, StartFailure
 from plimsoll.engines.failures import read_failure
 from tests.support.tables import every_case
 from tests.support.work import measured_effort

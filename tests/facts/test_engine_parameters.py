@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.errors import PlimsollError
-from plimsoll.domain.model import Evidence, FactsSource, ModelFacts, Weight
-from plimsoll.domain.outcomes import Split
+from plimsoll.domain.models.model import Evidence, FactsSource, ModelFacts, Weight
 from plimsoll.facts.models import model_class
 from plimsoll.facts.models.architectures import ARCHITECTURES
 from plimsoll.facts.models.config_json import read_model_facts

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.domain.fleet import Fleet, GpuNode, IgnoredNode, Taint
-from plimsoll.domain.gpus import Price
-from plimsoll.domain.reasons import NodeReason
+from plimsoll.domain.cluster.fleet import Fleet, GpuNode, IgnoredNode, Taint
+from plimsoll.domain.cluster.gpus import Price
+from plimsoll.domain.public_words import NodeReason
 from plimsoll.domain.units import MIB
 from plimsoll.facts.cluster import cloud_labels, fleet_reading
 from plimsoll.facts.cluster.fleet_reading import gpus_held, holds_gpus, read_fleet

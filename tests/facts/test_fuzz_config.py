@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from plimsoll.domain.decisions.outcomes import MemoryEstimate, Split
 from plimsoll.domain.errors import InvalidInput, UnsupportedModel
-from plimsoll.domain.model import FactsSource, ModelFacts
-from plimsoll.domain.outcomes import MemoryEstimate, Split
+from plimsoll.domain.models.model import FactsSource, ModelFacts
 from plimsoll.facts.models.config_json import read_model_facts
-from plimsoll.placement.sizing import Sized, size_on
+from plimsoll.placement.options.sizing import Sized, size_on
 from tests.support.model_configs import config_of
 from tests.support.planning import H100, L4, T4, gpu, request
 from tests.support.tables import examples

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.app.watch.pruning import node as pruned
-from plimsoll.domain.reasons import NodeReason
+from plimsoll.domain.public_words import NodeReason
 from plimsoll.facts.cluster.fleet_reading import read_fleet
 from plimsoll.facts.cluster.gpu_count import (
     COUNTS,

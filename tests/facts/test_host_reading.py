@@ -6,7 +6,7 @@ from typing import Any
 
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.app.watch import pruning
-from plimsoll.domain.host import UNKNOWN_HOST, HostNeed, HostRoom
+from plimsoll.domain.cluster.host import UNKNOWN_HOST, HostNeed, HostRoom
 from plimsoll.domain.units import GIB
 from plimsoll.facts.cluster.fleet_reading import read_fleet
 from plimsoll.facts.cluster.host_reading import host_room, pod_need

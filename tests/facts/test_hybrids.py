@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from plimsoll.domain.caches import AttentionCache, LatentCache, StateCache, StatePart
+from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.errors import InvalidInput, UnsupportedModel
-from plimsoll.domain.model import Evidence, FactsSource, ModelFacts, Sharding, Weight
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.storage import FP32
+from plimsoll.domain.models.caches import AttentionCache, LatentCache, StateCache, StatePart
+from plimsoll.domain.models.model import Evidence, FactsSource, ModelFacts, Sharding, Weight
+from plimsoll.domain.models.precision import FP32
 from plimsoll.facts.models.config_json import read_model_facts
 from plimsoll.memory.weights import rank_shape
 from tests.support.tables import every_case

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.domain.kubelet_rejections import (
+from plimsoll.domain.engines.failures import (
     FIRST_PAUSE_SECONDS,
     FREE_REJECTIONS,
     LONGEST_PAUSE_SECONDS,

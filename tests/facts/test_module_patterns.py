@@ -9,10 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plimsoll.facts.models.quantization.expressions import TooComplexError
 from plimsoll.facts.models.quantization.module_list import module_list
 from plimsoll.facts.models.quantization.module_path import Module, module_of, parse_name
-from plimsoll.facts.models.quantization.patterns import OutsideSubsetError, regular_expression, wildcard
+from plimsoll.facts.models.quantization.patterns import (
+    OutsideSubsetError,
+    TooComplexError,
+    regular_expression,
+    wildcard,
+)
 from tests.support.tables import every_case, examples
 from tests.support.work import measured_effort
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.errors import InvalidInput, UnsupportedModel
-from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import Precision
+from plimsoll.domain.models.model import ModelFacts
+from plimsoll.domain.models.precision import Precision
 from plimsoll.memory.weights import stage_weights
 from tests.support.model_configs import config_of, facts_from
 from tests.support.tables import every_case

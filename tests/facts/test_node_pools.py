@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.domain.fleet import Taint
-from plimsoll.domain.node_groups import NodeGroup
-from plimsoll.facts.cluster.machines import MACHINES
+from plimsoll.domain.cluster.fleet import Taint
+from plimsoll.domain.cluster.node_groups import NodeGroup
+from plimsoll.facts.cluster.gpu_count import MACHINES
 from plimsoll.facts.cluster.node_pools import read_node_pools
 from tests.support.tables import every_case
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from plimsoll.domain.errors import UnsupportedModel
-from plimsoll.domain.model import FactsSource, ModelFacts, Sharding, Weight
+from plimsoll.domain.models.model import FactsSource, ModelFacts, Sharding, Weight
 from plimsoll.facts.models.config_json import read_model_facts
-from plimsoll.facts.models.parameters import count_parameters
+from plimsoll.facts.models.refusals import count_parameters
 from tests.support.tables import every_case
 
 PUBLISHED: list[dict[str, Any]] = json.loads((Path(__file__).parent / "data" / "parameter_totals.json").read_text())

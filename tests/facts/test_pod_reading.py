@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.domain.engine_failures import StartFailure
+from plimsoll.domain.engines.failures import StartFailure
 from plimsoll.engines.failures import read_failure
 from plimsoll.facts.cluster.pod_reading import PodFacts, read_pod
 

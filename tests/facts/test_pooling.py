@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.errors import UnsupportedModel
-from plimsoll.domain.model import FactsSource, ModelFacts, Task
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.storage import FP32
+from plimsoll.domain.models.model import FactsSource, ModelFacts, Task
+from plimsoll.domain.models.precision import FP32
 from plimsoll.facts.models.config_json import read_model_facts
 from plimsoll.memory.weights import rank_shape
 from tests.support.tables import every_case

@@ -10,10 +10,9 @@ from decimal import Decimal
 import pytest
 
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.domain.gpus import CapacityType, GpuType, Market, Price, PriceBasis
-from plimsoll.domain.reasons import PriceDoubt
-from plimsoll.facts.prices.order import is_better
-from plimsoll.facts.prices.remarks import OLDEST_DAYS, PriceRemark, remarks_on
+from plimsoll.domain.cluster.gpus import CapacityType, GpuType, Market, Price, PriceBasis
+from plimsoll.domain.public_words import PriceDoubt
+from plimsoll.facts.prices.remarks import OLDEST_DAYS, PriceRemark, is_better, remarks_on
 from plimsoll.facts.prices.repricing import repriced
 from tests.support.tables import every_case
 

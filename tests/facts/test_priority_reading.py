@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.domain.priorities import NO_PRIORITY, Priority
+from plimsoll.domain.cluster.priorities import NO_PRIORITY, Priority
 from plimsoll.facts.cluster.priority_reading import PREEMPTS, read_priority_classes
 
 

@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plimsoll.domain.errors import InvalidInput, UnsupportedModel
-from plimsoll.domain.model import CheckpointFacts, Sharding, Weight
-from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.storage import BF16, FP16, FP32, Storage
+from plimsoll.domain.models.model import CheckpointFacts, Sharding, Weight
+from plimsoll.domain.models.precision import BF16, FP16, FP32, KvPrecision, Precision, Storage
 from plimsoll.facts.models.fields import Fields
 from plimsoll.facts.models.quantization import ONLINE, StorageRule, storage_rule
 from tests.support.model_configs import config_of, facts_from

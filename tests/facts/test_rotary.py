@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.domain.model import FactsSource
+from plimsoll.domain.models.model import FactsSource
 from plimsoll.facts.models.config_json import read_model_facts
 from tests.support.model_configs import config_of, facts_of
 from tests.support.tables import every_case

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.errors import UnsupportedModel
-from plimsoll.domain.model import Evidence, FactsSource, ModelFacts, Sharding, Weight
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import Precision
+from plimsoll.domain.models.model import Evidence, FactsSource, ModelFacts, Sharding, Weight
+from plimsoll.domain.models.precision import Precision
 from plimsoll.facts.models.config_json import read_model_facts
-from plimsoll.facts.models.parameters import count_parameters
+from plimsoll.facts.models.refusals import count_parameters
 from plimsoll.facts.models.tensors import Tensor
-from plimsoll.facts.models.tensors.names import of_any_expert
+from plimsoll.facts.models.tensors.tensor import of_any_expert
 from plimsoll.memory.weights import rank_shape, stage_weights
 from tests.facts.checkpoints import CLASSES, ROWS, packed, row_of, tensors_of
 from tests.support.tables import every_case

@@ -13,7 +13,7 @@ from typing_extensions import override
 
 import plimsoll
 from plimsoll.app.settings import Settings
-from plimsoll.domain import names
+from plimsoll.domain import kubernetes_names
 
 CHART = Path(__file__).resolve().parents[2] / "charts" / "plimsoll"
 TEMPLATES = CHART / "templates"
@@ -185,16 +185,16 @@ def test_people_get_roles_that_aggregate_into_the_clusters_own() -> None:
         f"{aggregation}admin",
     }
     assert all(set(verbs) <= {"get", "list", "watch"} for verbs in rights(viewer["rules"]).values())
-    assert (names.GROUP, f"{names.PLURAL}/status") not in rights(editor["rules"])
+    assert (kubernetes_names.GROUP, f"{kubernetes_names.PLURAL}/status") not in rights(editor["rules"])
 
 
 def test_who_approves_reads_proposals_and_changes_nothing_else() -> None:
     _, _, approver = documents("aggregated-clusterroles.yaml")
     assert approver["metadata"]["labels"] is None, "it is part of no other role"
     assert rights(approver["rules"]) == {
-        (names.GROUP, names.PROPOSAL_PLURAL): ["get", "list", "watch"],
-        (names.GROUP, names.APPROVAL_PLURAL): ["get", "list", "watch", "create"],
-        (names.GROUP, names.PLURAL): ["approve"],
+        (kubernetes_names.GROUP, kubernetes_names.PROPOSAL_PLURAL): ["get", "list", "watch"],
+        (kubernetes_names.GROUP, kubernetes_names.APPROVAL_PLURAL): ["get", "list", "watch", "create"],
+        (kubernetes_names.GROUP, kubernetes_names.PLURAL): ["approve"],
     }
 
 
@@ -304,10 +304,13 @@ def test_the_chart_names_the_release_that_it_installs() -> None:
 
 def test_artifact_hub_learns_of_the_api() -> None:
     listed = yaml.safe_load(METADATA["annotations"]["artifacthub.io/crds"])
-    kinds = ((names.KIND, names.PLURAL), (names.PROPOSAL_KIND, names.PROPOSAL_PLURAL))
+    kinds = (
+        (kubernetes_names.KIND, kubernetes_names.PLURAL),
+        (kubernetes_names.PROPOSAL_KIND, kubernetes_names.PROPOSAL_PLURAL),
+    )
     assert [(each["kind"], each["version"], each["name"]) for each in listed] == [
-        (kind, names.VERSION, f"{plural}.{names.GROUP}")
-        for kind, plural in (*kinds, (names.APPROVAL_KIND, names.APPROVAL_PLURAL))
+        (kind, kubernetes_names.VERSION, f"{plural}.{kubernetes_names.GROUP}")
+        for kind, plural in (*kinds, (kubernetes_names.APPROVAL_KIND, kubernetes_names.APPROVAL_PLURAL))
     ]
     (example,) = yaml.safe_load(METADATA["annotations"]["artifacthub.io/crdsExamples"])
-    assert example["apiVersion"] == names.API_VERSION
+    assert example["apiVersion"] == kubernetes_names.API_VERSION

@@ -28,17 +28,17 @@ print(found)
 
 ESTIMATE = f"""
 import json
-from plimsoll.domain.gpus import GpuType, Interconnect, Vendor
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.model import FactsSource
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import KvPrecision
-from plimsoll.domain.engine_choice import EngineChoice
-from plimsoll.domain.serving import Request, ServingShape
+from plimsoll.domain.cluster.gpus import GpuType, Interconnect, Vendor
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.models.model import FactsSource
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.models.precision import KvPrecision
+from plimsoll.domain.engines.engine_choice import EngineChoice
+from plimsoll.domain.requests.serving import Request, ServingShape
 from plimsoll.domain.units import GIB
-from plimsoll.domain.versions import EngineVersion
+from plimsoll.domain.engines.engine_choice import EngineVersion
 from plimsoll.facts.models.config_json import read_model_facts
-from plimsoll.placement.sizing import size_on
+from plimsoll.placement.options.sizing import size_on
 
 with open({str(CONFIGS / "Qwen__Qwen3-8B.json")!r}) as file:
     model = read_model_facts("Qwen/Qwen3-8B", json.load(file), revision=None, source=FactsSource.INLINE)

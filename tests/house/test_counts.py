@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.domain.counting import agreed, counted, counted_of
+from plimsoll.domain.units import agreed, counted, counted_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "operator" / "plimsoll"
@@ -25,7 +25,7 @@ WRONG = re.compile(
 WRITERS = [
     PACKAGE / "app" / "write" / "notes.py",
     PACKAGE / "app" / "watch" / "contests.py",
-    PACKAGE / "domain" / "kubelet_rejections.py",
+    PACKAGE / "domain" / "engines" / "failures.py",
     PACKAGE / "placement" / "explain.py",
     PACKAGE / "rebalance" / "why.py",
     *sorted((PACKAGE / "render").glob("*.py")),

@@ -10,9 +10,9 @@ import pytest
 import yaml
 from pydantic import Field
 
-from plimsoll.api import schema
-from plimsoll.api.not_carried import is_refused
-from plimsoll.api.schema import crd
+from plimsoll.api.crd import schema
+from plimsoll.api.crd.not_carried import is_refused
+from plimsoll.api.crd.schema import crd
 from plimsoll.api.v1alpha1 import ApiModel, InferenceDeploymentSpec
 from scripts.generate_crd import BRACES, PLAIN, TEMPLATE, main, plain, template
 

@@ -25,10 +25,15 @@ import yaml
 from benchmarks.accuracy.predictors import PEERS
 from benchmarks.mutants.__main__ import GATE_SECONDS
 from plimsoll.adapters.catalog import catalogued_models, load_model_facts
-from plimsoll.adapters.cluster import WRITES_AT_ONCE, WRITES_AT_ONCE_PER_NAMESPACE
-from plimsoll.adapters.pod_scrape import LONGEST_PAUSE_SECONDS, MAX_PAGE_BYTES, SCRAPE_SECONDS, SCRAPE_TIMEOUT_SECONDS
-from plimsoll.adapters.prometheus import PAST_TIMEOUT_SECONDS, PODS_PER_QUERY
-from plimsoll.api.v1alpha1.maintenance import MOST_WINDOWS
+from plimsoll.adapters.cluster.client import WRITES_AT_ONCE, WRITES_AT_ONCE_PER_NAMESPACE
+from plimsoll.adapters.prometheus.pod_scrape import (
+    LONGEST_PAUSE_SECONDS,
+    MAX_PAGE_BYTES,
+    SCRAPE_SECONDS,
+    SCRAPE_TIMEOUT_SECONDS,
+)
+from plimsoll.adapters.prometheus.prometheus import PAST_TIMEOUT_SECONDS, PODS_PER_QUERY
+from plimsoll.api.v1alpha1.options import MOST_WINDOWS
 from plimsoll.api.v1alpha1.spec import InferenceDeploymentSpec
 from plimsoll.app.live import season_watch
 from plimsoll.app.live.sample_memory import WHOLE_SECONDS
@@ -38,43 +43,43 @@ from plimsoll.app.settings import Settings
 from plimsoll.app.watch import prices
 from plimsoll.cli.answers.advice import MOST_TIMES
 from plimsoll.cli.changes.changes import LEAST_CONTEXT
-from plimsoll.cli.exits import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED
 from plimsoll.cli.main import COMMANDS
-from plimsoll.cli.starts.start_files import MOST_BYTES, MOST_LINES
+from plimsoll.cli.process import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED
+from plimsoll.cli.starts.logged_start import MOST_BYTES, MOST_LINES
 from plimsoll.console.guards import streams
 from plimsoll.console.guards.door import TOKEN_BYTES
 from plimsoll.console.guards.people import IDLE_SECONDS
-from plimsoll.console.people_sessions import MOST_PEOPLE
+from plimsoll.console.sessions import MOST_PEOPLE
 from plimsoll.console.sources.commands import AT_ONCE, RUN_SECONDS
 from plimsoll.console.sources.informer_cache import WATCH_SECONDS
 from plimsoll.console.views.deployment.candidates import DEAR
 from plimsoll.console.views.fleet.page import NODES_AT_ONCE
 from plimsoll.console.views.load.live_use import STALE_SECONDS
-from plimsoll.console.views.operator_sign import SILENT_SECONDS
 from plimsoll.console.views.paging import PAGE_SIZE
+from plimsoll.console.views.world import SILENT_SECONDS
 from plimsoll.console.web import LARGEST_FORM
 from plimsoll.decision.surroundings import PROMISE_SECONDS
+from plimsoll.domain.engines.engine_choice import EngineVersion
 from plimsoll.domain.units import MIB
-from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.base import Feature
 from plimsoll.engines.registry import ENGINES
-from plimsoll.engines.vllm.features import SINCE
-from plimsoll.engines.vllm.memory.laws import NEWEST_VERSION, OLDEST_VERSION
-from plimsoll.engines.vllm.releases import served
+from plimsoll.engines.vllm.memory.laws.laws import NEWEST_VERSION, OLDEST_VERSION
+from plimsoll.engines.vllm.releases import support
+from plimsoll.engines.vllm.releases.options import SINCE
 from plimsoll.facts.prices.remarks import OLDEST_DAYS
-from plimsoll.placement import suggestions
-from plimsoll.placement.candidates import PIPELINE_STAGES, TENSOR_PARALLEL_DEGREES, splits_for
-from plimsoll.placement.draining import LEAST_SECONDS, MOST_SECONDS
-from plimsoll.placement.failed_moves import FIRST_PAUSE_SECONDS
+from plimsoll.placement.advice import suggestions
+from plimsoll.placement.advice.suggestions import MOST_SUGGESTIONS
+from plimsoll.placement.demands.draining import LEAST_SECONDS, MOST_SECONDS
+from plimsoll.placement.demands.failed_moves import FIRST_PAUSE_SECONDS
+from plimsoll.placement.demands.rehoming import REMEMBERED_SECONDS
+from plimsoll.placement.options.candidates import PIPELINE_STAGES, TENSOR_PARALLEL_DEGREES, splits_for
+from plimsoll.placement.options.total_load import MOST_SIZES
 from plimsoll.placement.proposing.proposals import MOST_WAITING
-from plimsoll.placement.rehoming import REMEMBERED_SECONDS
-from plimsoll.placement.sizes import MOST_SIZES
 from plimsoll.placement.solvers.fleetwide import MOST_CHOICES_OF_SIZES
-from plimsoll.placement.suggestions import MOST_SUGGESTIONS
 from plimsoll.rebalance.inbox import GRACE_SECONDS, LIFE_SECONDS, MOST_ANSWERED, MOST_PROPOSALS
-from plimsoll.rebalance.law.headroom import NEEDED_USE, needed_use
+from plimsoll.rebalance.law.capacity import NEEDED_USE, needed_use
 from plimsoll.rebalance.law.wishes import NEEDED_KV_USE, TOLERANCE
-from plimsoll.rebalance.places.cheaper import LEAST_SAVING
+from plimsoll.rebalance.places.better import LEAST_SAVING
 from plimsoll.rebalance.signals.load import LEAST_RECENT_SECONDS
 from plimsoll.rebalance.state.decisions import LoopDecision
 from plimsoll.rebalance.state.memory import FIRST_STARTUP_SECONDS
@@ -405,9 +410,9 @@ FROM_CODE: Mapping[str, tuple[Callable[[], str], ...]] = {
     "docs/memory-model.md": (
         lambda: f"read from: {minor(OLDEST_VERSION)} to {minor(NEWEST_VERSION)}.",
         lambda: (
-            f"which of {len(served._classes())} classes and {len(served._methods())} quantization methods"  # noqa: SLF001
+            f"which of {len(support._classes())} classes and {len(support._methods())} quantization methods"  # noqa: SLF001
         ),
-        lambda: f"all releases from {served._OLDEST_READ} to {served.NEWEST_READ}",  # noqa: SLF001
+        lambda: f"all releases from {support._OLDEST_READ} to {support.NEWEST_READ}",  # noqa: SLF001
     ),
     "docs/placement.md": (
         lambda: f"Tensor parallelism over {either(TENSOR_PARALLEL_DEGREES)} GPUs",

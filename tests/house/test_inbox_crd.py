@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from plimsoll.api.inbox_schema import STATE_LABEL, approval_crd, proposal_crd
+from plimsoll.api.crd.inbox_schema import STATE_LABEL, approval_crd, proposal_crd
 from plimsoll.api.v1alpha1.inbox import PlacementApprovalSpec, ProposalContent, ProposalState
-from plimsoll.domain import names
+from plimsoll.domain import kubernetes_names
 from plimsoll.rebalance.inbox import LIFE_SECONDS, Outcome, Standing
 from plimsoll.render import placement_proposals
 from scripts.generate_crd import PLAIN, TEMPLATES, files
@@ -84,8 +84,8 @@ def test_columns_point_at_fields_of_their_type(crd: dict[str, Any]) -> None:
 
 
 def test_short_names_and_words_agree_with_the_core() -> None:
-    assert proposal_crd()["spec"]["names"]["shortNames"] == [names.PROPOSAL_SHORT_NAME] == ["pprop"]
-    assert approval_crd()["spec"]["names"]["shortNames"] == [names.APPROVAL_SHORT_NAME] == ["pappr"]
+    assert proposal_crd()["spec"]["names"]["shortNames"] == [kubernetes_names.PROPOSAL_SHORT_NAME] == ["pprop"]
+    assert approval_crd()["spec"]["names"]["shortNames"] == [kubernetes_names.APPROVAL_SHORT_NAME] == ["pappr"]
     assert {each.value for each in ProposalState} == {each.value for each in Standing}
     assert STATE_LABEL == placement_proposals.STATE_LABEL
     states = root(approval_crd())["properties"]["status"]["properties"]["state"]["description"]

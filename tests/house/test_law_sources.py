@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.domain.versions import EngineVersion
-from plimsoll.engines.vllm.memory.laws import CHANGES, NEWEST_VERSION
+from plimsoll.domain.engines.engine_choice import EngineVersion
+from plimsoll.engines.vllm.memory.laws.laws import CHANGES, NEWEST_VERSION
 from scripts import law_sources
 from scripts.law_sources import SOURCES, Record, definitions, differences, digest_of
 

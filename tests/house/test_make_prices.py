@@ -11,7 +11,7 @@ import pytest
 
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.api.price_list import COLUMNS, read_price_list
-from plimsoll.domain.reasons import PriceDoubt
+from plimsoll.domain.public_words import PriceDoubt
 from plimsoll.facts.prices.remarks import remarks_on
 from scripts import make_prices
 from scripts.make_prices import HEAD, PRICES, Level, catalogue_order, clamped, rows_of, text_of

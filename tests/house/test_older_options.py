@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plimsoll.domain.versions import EngineVersion
+from plimsoll.domain.engines.engine_choice import EngineVersion
 from scripts.older_options import older_options, options_in
 
 ENGINE = """

@@ -8,11 +8,19 @@ from collections import Counter
 from pathlib import Path
 
 from plimsoll.decision.course import Step
-from plimsoll.domain.doubts import DoubtKind
-from plimsoll.domain.engine_failures import StartFailure
-from plimsoll.domain.proposals import ProposalReason
-from plimsoll.domain.public_words import ConditionReason, ConditionType, EventReason
-from plimsoll.domain.reasons import NodeReason, PriceDoubt, Reason, RemedyKind, SuggestionKind
+from plimsoll.domain.decisions.proposals import ProposalReason
+from plimsoll.domain.decisions.terms import DoubtKind
+from plimsoll.domain.engines.failures import StartFailure
+from plimsoll.domain.public_words import (
+    ConditionReason,
+    ConditionType,
+    EventReason,
+    NodeReason,
+    PriceDoubt,
+    Reason,
+    RemedyKind,
+    SuggestionKind,
+)
 from plimsoll.facts.cluster.scheduler_words import Obstacle
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Keep, Move, RemoveReplica, Retune, Wait
 

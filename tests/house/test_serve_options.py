@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from plimsoll.domain.versions import EngineVersion
-from plimsoll.engines.vllm.flag_table import Option, table_for
+from plimsoll.domain.engines.engine_choice import EngineVersion
+from plimsoll.engines.vllm.flags.table import Option, table_for
 from plimsoll.engines.vllm.releases.serve_options import SERVE_OPTIONS
 from scripts.serve_options import recorded_options, text_of
 from tests.support.tables import every_case

@@ -6,13 +6,13 @@ import random
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.serving import ObservedCapacity, Request
-from plimsoll.placement.failed_moves import Delay, FailedMove, remembered, standing
-from plimsoll.placement.move_clock import MoveClock, continued
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.requests.serving import ObservedCapacity, Request
+from plimsoll.placement.demands.clocks import MoveClock, continued
+from plimsoll.placement.demands.failed_moves import Delay, FailedMove, remembered, standing
+from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, PoolState, Tenant
+from plimsoll.placement.demands.roll_back import is_late
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState, Tenant
-from plimsoll.placement.roll_back import is_late
 
 CRASH = Delay("EngineCrashed", "no such file")
 MOVE_SECONDS = 900.0

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from plimsoll.domain.fleet import Fleet
-from plimsoll.placement.eligibility import eligible_nodes
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.placement.demands.pools import Decision
 from plimsoll.placement.ledger import Ledger
-from plimsoll.placement.pools import Decision
+from plimsoll.placement.options.nodes import eligible_nodes
 
 
 def is_within(decisions: tuple[Decision, ...], where: Fleet) -> bool:

@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.host import HostNeed
-from plimsoll.domain.serving import Request
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.cluster.host import HostNeed
+from plimsoll.domain.requests.serving import Request
 from plimsoll.facts.cluster.scheduler_words import chief_obstacle, may_go_elsewhere, read_obstacles
+from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, PoolState, Tenant, pool_name
+from plimsoll.placement.demands.rehoming import Rehoming, of_last_hour, remembered
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState, Tenant, pool_name
-from plimsoll.placement.rehoming import Rehoming, of_last_hour, remembered
 
 BINDS = "it binds"
 ANSWERS = (

@@ -8,11 +8,10 @@ from decimal import Decimal
 from hypothesis import strategies as st
 
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.domain.engine_choice import EngineChoice
-from plimsoll.domain.fleet import Fleet, GpuNode
-from plimsoll.domain.precision import TURBOQUANT, KvPrecision
-from plimsoll.domain.serving import GpuConstraints, Request, ServingShape
-from plimsoll.domain.versions import EngineVersion
+from plimsoll.domain.cluster.fleet import Fleet, GpuNode
+from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion
+from plimsoll.domain.models.precision import TURBOQUANT, KvPrecision
+from plimsoll.domain.requests.serving import GpuConstraints, Request, ServingShape
 from plimsoll.facts.models.pooling import as_pooling
 from tests.support.planning import H100, L4, L40S, LLAMA_8B, LLAMA_70B_FP8, MI300X, T4, fleet, gpu, model, node, request
 

@@ -9,14 +9,14 @@ from dataclasses import replace
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.proposals import Share
-from plimsoll.domain.serving import GpuConstraints, ObservedCapacity, Request
-from plimsoll.placement.hypothesis import Plan
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.decisions.proposals import Share
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.requests.serving import GpuConstraints, ObservedCapacity, Request
+from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, PoolState, Tenant
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState, Tenant
+from plimsoll.placement.transition.hypothesis import Plan
 from plimsoll.rebalance.decide import Decided, decide
 from plimsoll.rebalance.signals.load import LoadSummary
 from plimsoll.rebalance.signals.metrics import PodState, SignalState

@@ -11,24 +11,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.domain.fleet import Fleet, GpuNode, Taint, Toleration
-from plimsoll.domain.gpus import Price
-from plimsoll.domain.host import HostRoom
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.outcomes import Fit, Option, Placed, Remedy, Split
-from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.quotas import CPU_LIMITS, MEMORY_REQUESTS
-from plimsoll.domain.reasons import RemedyKind
-from plimsoll.domain.serving import GpuConstraints, ObservedCapacity, Overrides, Request
-from plimsoll.placement.first_fit import first_that_fits
+from plimsoll.domain.cluster.fleet import Fleet, GpuNode, Taint, Toleration
+from plimsoll.domain.cluster.gpus import Price
+from plimsoll.domain.cluster.host import HostRoom
+from plimsoll.domain.decisions.outcomes import Fit, Option, Placed, Remedy, Split
+from plimsoll.domain.kubernetes_names import CPU_LIMITS, MEMORY_REQUESTS, ObjectKey
+from plimsoll.domain.models.precision import KvPrecision, Precision
+from plimsoll.domain.public_words import RemedyKind
+from plimsoll.domain.requests.serving import GpuConstraints, ObservedCapacity, Overrides, Request
+from plimsoll.placement.advice.remedies import Adviser
+from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, PoolState, Tenant
+from plimsoll.placement.demands.rehoming import Rehoming
 from plimsoll.placement.ledger import Ledger, Quotas
 from plimsoll.placement.memo import Memo
-from plimsoll.placement.options import options
-from plimsoll.placement.place import pick
+from plimsoll.placement.options.verdicts import options
+from plimsoll.placement.places.first_fit import first_that_fits
+from plimsoll.placement.places.place import pick
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState, Tenant
-from plimsoll.placement.rehoming import Rehoming
-from plimsoll.placement.remedies import Adviser
 from tests.laws.strategies import KINDS, fleets, requests, shapes
 from tests.support.tables import examples
 

@@ -7,14 +7,14 @@ from dataclasses import fields, replace
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.model import Task
-from plimsoll.domain.outcomes import Fit, MemoryEstimate, Split
-from plimsoll.domain.serving import Overrides, Request
+from plimsoll.domain.cluster.gpus import GpuType
+from plimsoll.domain.decisions.outcomes import Fit, MemoryEstimate, Split
+from plimsoll.domain.models.model import Task
+from plimsoll.domain.requests.serving import Overrides, Request
 from plimsoll.engines.vllm.memory.estimate import estimate, least_bytes
 from plimsoll.engines.vllm.settings import engine_settings
 from plimsoll.memory.load import replica_tokens
-from plimsoll.placement.feasibility import may_fit, sized
+from plimsoll.placement.options.feasibility import may_fit, sized
 from tests.laws.strategies import any_gpu, pooling, requests
 from tests.support.tables import examples
 

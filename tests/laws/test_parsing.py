@@ -8,11 +8,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plimsoll.api.convert import check_without_model, to_request, to_workload_options
+from plimsoll.api.conversion.convert import check_without_model, to_request, to_workload_options
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.api.v1alpha1 import InferenceDeployment, InferenceDeploymentSpec
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.names import API_VERSION, KIND
+from plimsoll.domain.kubernetes_names import API_VERSION, KIND
 from tests.support.planning import model
 from tests.support.tables import examples
 

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plimsoll.adapters.highs import fleetwide
-from plimsoll.domain.fleet import Fleet, GpuNode
-from plimsoll.domain.serving import Request
+from plimsoll.domain.cluster.fleet import Fleet, GpuNode
+from plimsoll.domain.requests.serving import Request
+from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, PoolState, Tenant
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState, Tenant
 from tests.laws.room import is_within
 from tests.laws.strategies import fleets, nodes, requests
 from tests.support.tables import examples

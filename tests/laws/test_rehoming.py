@@ -7,9 +7,9 @@ import random
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from plimsoll.domain.serving import GpuConstraints
-from plimsoll.placement.pools import Decision, PoolState
-from plimsoll.placement.rehoming import MAX_REHOMINGS_PER_HOUR
+from plimsoll.domain.requests.serving import GpuConstraints
+from plimsoll.placement.demands.pools import Decision, PoolState
+from plimsoll.placement.demands.rehoming import MAX_REHOMINGS_PER_HOUR
 from tests.laws.scheduled_world import Life, World, hours_of
 from tests.support.planning import A100, H100, L4, L40S, fleet, node, request
 

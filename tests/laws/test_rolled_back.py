@@ -8,9 +8,9 @@ from collections import Counter
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from plimsoll.placement.failed_moves import standing
-from plimsoll.placement.move_clock import MOST_EXTENSIONS
-from plimsoll.placement.pools import Decision, PoolState, pool_name
+from plimsoll.placement.demands.clocks import MOST_EXTENSIONS
+from plimsoll.placement.demands.failed_moves import standing
+from plimsoll.placement.demands.pools import Decision, PoolState, pool_name
 from tests.laws.moving_world import MOVE_SECONDS, SPEC, Moving, MovingWorld
 from tests.support.planning import H100, L4, L40S, fleet, node, request
 

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from plimsoll.api.convert import check_without_model, to_request, to_workload_options
+from plimsoll.api.checks.pod_policy import PodPolicy, check_pod_policy
+from plimsoll.api.conversion.convert import check_without_model, to_request, to_workload_options
 from plimsoll.api.gpu_names import check_gpu_names
 from plimsoll.api.parse import parse_inference_deployment
-from plimsoll.api.pod_policy import PodPolicy, check_pod_policy
 from plimsoll.domain.errors import InvalidInput, PlimsollError
-from plimsoll.domain.model import FactsSource, ModelFacts
-from plimsoll.domain.workload import Manifest
+from plimsoll.domain.models.model import FactsSource, ModelFacts
+from plimsoll.domain.requests.workload import Manifest
 from plimsoll.facts.models.config_json import read_model_facts
 from plimsoll.render.objects import deployment, disruption_budget, service
 from tests.api.manifests import manifest

@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from plimsoll.domain.engine_choice import EngineChoice
-from plimsoll.domain.outcomes import EngineSettings, MemoryEstimate, Split
-from plimsoll.domain.precision import KvPrecision, Precision
+from plimsoll.domain.decisions.outcomes import EngineSettings, MemoryEstimate, Split
+from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion
+from plimsoll.domain.models.precision import KvPrecision, Precision
 from plimsoll.domain.units import GIB
-from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.memory.estimate import estimate
 from tests.support.planning import H100, gpu, model, request
 

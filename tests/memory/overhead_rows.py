@@ -13,9 +13,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from plimsoll.domain.caches import AttentionCache, CacheSpec, IndexerCache, LatentCache, StateCache, StateKind
-from plimsoll.domain.gpus import GpuType, Interconnect, Vendor
-from plimsoll.domain.model import (
+from plimsoll.domain.cluster.gpus import GpuType, Interconnect, Vendor
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.engine_choice import EngineVersion
+from plimsoll.domain.models.caches import AttentionCache, CacheSpec, IndexerCache, LatentCache, StateCache, StateKind
+from plimsoll.domain.models.model import (
     CheckpointFacts,
     EncoderFacts,
     ExpertFacts,
@@ -25,16 +27,14 @@ from plimsoll.domain.model import (
     Sharding,
     Weight,
 )
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import Precision
+from plimsoll.domain.models.precision import Precision
 from plimsoll.domain.units import GIB
-from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.memory.band import band_width
-from plimsoll.engines.vllm.memory.cuda_graphs import GraphMemory
-from plimsoll.engines.vllm.memory.engine_law import EngineLaw
-from plimsoll.engines.vllm.memory.laws import law_for
-from plimsoll.engines.vllm.memory.rocm_attention import ROCM_KERNELS, spilled_bytes
-from plimsoll.memory.band import Band
+from plimsoll.engines.vllm.memory.laws.engine_law import EngineLaw
+from plimsoll.engines.vllm.memory.laws.laws import law_for
+from plimsoll.engines.vllm.memory.laws.rocm_attention import ROCM_KERNELS, spilled_bytes
+from plimsoll.engines.vllm.memory.outside.cuda_graphs import GraphMemory
+from plimsoll.memory.calibration import Band
 from tests.memory.sums import activations_bytes, cuda_graphs_bytes, non_torch_bytes
 
 _DOCUMENT: dict[str, Any] = json.loads(

@@ -5,18 +5,18 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import Precision
-from plimsoll.engines.vllm.memory.activations import Activations, profiled_step
+from plimsoll.domain.cluster.gpus import GpuType
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.models.model import ModelFacts
+from plimsoll.domain.models.precision import Precision
 from plimsoll.engines.vllm.memory.band import band_width
-from plimsoll.engines.vllm.memory.cuda_graphs import NO_GRAPHS, GraphMemory, graph_kind
-from plimsoll.engines.vllm.memory.engine_law import EngineLaw
 from plimsoll.engines.vllm.memory.kv_cache import KvLayout
 from plimsoll.engines.vllm.memory.kv_cache.layout import NULL_BLOCKS
-from plimsoll.engines.vllm.memory.non_torch import non_torch_parts
-from plimsoll.memory.band import Band
+from plimsoll.engines.vllm.memory.laws.engine_law import EngineLaw
+from plimsoll.engines.vllm.memory.outside.cuda_graphs import NO_GRAPHS, GraphMemory, graph_kind
+from plimsoll.engines.vllm.memory.outside.non_torch import non_torch_parts
+from plimsoll.engines.vllm.memory.step.activations import Activations, profiled_step
+from plimsoll.memory.calibration import Band
 
 
 def activation_parts(

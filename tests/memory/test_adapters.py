@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from plimsoll.domain.engine_options import LoraSlots
-from plimsoll.domain.outcomes import Split
-from plimsoll.engines.vllm.memory.adapter_classes import adapters_refusal
-from plimsoll.engines.vllm.memory.adapters import adapters_bytes
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.engine_choice import LoraSlots
+from plimsoll.engines.vllm.memory.weights.adapters import adapters_bytes, adapters_refusal
 from tests.support.model_configs import facts_of
 from tests.support.planning import LLAMA_8B, model
 from tests.support.tables import every_case

@@ -8,19 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.domain.model import FactsSource, ModelFacts
-from plimsoll.domain.outcomes import Split
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.engine_choice import EngineVersion
+from plimsoll.domain.models.model import FactsSource, ModelFacts
 from plimsoll.domain.units import GIB, MIB
-from plimsoll.domain.versions import EngineVersion
-from plimsoll.engines.vllm.memory.allocator import (
+from plimsoll.engines.vllm.memory.laws.laws import law_for
+from plimsoll.engines.vllm.memory.weights.allocator import (
     ROCM_LIBRARY_BYTES,
     block_end_bytes,
     block_ends_bytes,
     loading_bytes,
     step_buffer_bytes,
 )
-from plimsoll.engines.vllm.memory.expert_layout import relaid_bytes
-from plimsoll.engines.vllm.memory.laws import law_for
+from plimsoll.engines.vllm.memory.weights.layout import relaid_bytes
 from plimsoll.facts.models.config_json import read_model_facts
 from plimsoll.facts.models.quantization.formats import FP8_TENSOR
 from plimsoll.memory.weights import weights_bytes

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from plimsoll.domain.doubts import DoubtKind
-from plimsoll.domain.outcomes import MemoryEstimate, Split
-from plimsoll.domain.versions import EngineVersion
+from plimsoll.domain.decisions.outcomes import MemoryEstimate, Split
+from plimsoll.domain.decisions.terms import DoubtKind
+from plimsoll.domain.engines.engine_choice import EngineVersion
 from plimsoll.engines.vllm.memory.estimate import estimate
 from plimsoll.engines.vllm.settings import engine_settings
 from tests.support.planning import H100, gpu, request

@@ -9,24 +9,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.domain.engine_options import LoraSlots, MediaUse
-from plimsoll.domain.observations import Correction, EngineKind, Observation, Witness
-from plimsoll.domain.outcomes import Fit, MemoryEstimate, Split
-from plimsoll.domain.serving import Request
-from plimsoll.domain.teacher import Teacher
+from plimsoll.domain.decisions.observations import Correction, EngineKind, Observation, Witness
+from plimsoll.domain.decisions.outcomes import Fit, MemoryEstimate, Split
+from plimsoll.domain.decisions.terms import Teacher
+from plimsoll.domain.engines.engine_choice import LoraSlots, MediaUse
+from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import GIB, MIB
 from plimsoll.engines.vllm.memory.estimate import estimate
 from plimsoll.engines.vllm.settings import engine_settings
-from plimsoll.memory.band import Band
 from plimsoll.memory.calibration import (
     RESIDUAL_BYTES,
     STEP_BYTES,
+    Band,
     believed,
     corrections,
     learned_band,
     representative,
 )
-from plimsoll.placement.feasibility import sized
+from plimsoll.placement.options.feasibility import sized
 from tests.support.planning import A100, H100, L4, gpu, request
 
 ONE = Split(1)

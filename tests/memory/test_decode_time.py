@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.domain.engine_options import CpuOffload, WeightStreaming
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import Precision
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.engine_choice import CpuOffload, WeightStreaming
+from plimsoll.domain.models.precision import Precision
 from plimsoll.domain.units import GIB
 from plimsoll.memory.residency import stage_layer_bytes
 from plimsoll.performance.decode_time import decode_floor

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.domain.engine_choice import Speculation
-from plimsoll.domain.model import FactsSource, ModelFacts
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.serving import Request
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.engine_choice import Speculation
+from plimsoll.domain.models.model import FactsSource, ModelFacts
+from plimsoll.domain.requests.serving import Request
 from plimsoll.engines.vllm.memory.estimate import estimate
 from plimsoll.engines.vllm.settings import engine_settings
 from plimsoll.facts.models.config_json import read_model_facts
-from plimsoll.facts.models.eagle import as_engine_head
+from plimsoll.facts.models.drafts import as_engine_head
 from plimsoll.memory.draft import draft_caches, draft_tokens, draft_weights
 from plimsoll.memory.stages import stage_caches
 from plimsoll.memory.weights import weights_bytes

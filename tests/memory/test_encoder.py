@@ -6,20 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.domain.engine_options import MediaUse
-from plimsoll.domain.model import EncoderFacts, FactsSource, ModelFacts, VideoFacts
-from plimsoll.domain.outcomes import Split
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.engine_choice import EngineVersion, MediaUse
+from plimsoll.domain.models.model import EncoderFacts, FactsSource, ModelFacts, VideoFacts
 from plimsoll.domain.units import GIB
-from plimsoll.domain.versions import EngineVersion
-from plimsoll.engines.vllm.memory.encoder import (
+from plimsoll.engines.vllm.memory.laws.laws import law_for
+from plimsoll.engines.vllm.memory.step.encoder import (
     Profiled,
     encoder_held_bytes,
     encoder_peak_bytes,
     profiled,
     tokens_in_one_step,
 )
-from plimsoll.engines.vllm.memory.laws import law_for
-from plimsoll.engines.vllm.memory.served import served_model
+from plimsoll.engines.vllm.memory.weights.loaded import served_model
 from plimsoll.engines.vllm.settings import engine_settings, with_a_small_step
 from plimsoll.facts.models.config_json import read_model_facts
 from tests.cli.test_plan_pooling import WHISPER

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
+from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.errors import UnsupportedModel
-from plimsoll.domain.model import FactsSource, ModelFacts
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import SCALED_BY_TOKEN, TURBOQUANT, KvPrecision
+from plimsoll.domain.models.model import FactsSource, ModelFacts
+from plimsoll.domain.models.precision import SCALED_BY_TOKEN, TURBOQUANT, KvPrecision
 from plimsoll.engines.vllm.memory.kv_cache import KvLayout, kv_layout
-from plimsoll.engines.vllm.memory.turboquant import turboquant_block, with_native_ends
+from plimsoll.engines.vllm.memory.kv_cache.turboquant import turboquant_block, with_native_ends
 from plimsoll.facts.models.config_json import read_model_facts
 from plimsoll.memory.stages import stage_caches
 from tests.memory.sums import blocks_in, max_concurrency

@@ -7,13 +7,12 @@ from statistics import median
 
 import pytest
 
-from plimsoll.domain.engine_choice import EngineChoice
-from plimsoll.domain.model import Evidence
-from plimsoll.domain.outcomes import Fit, MemoryEstimate, Split
-from plimsoll.domain.precision import Precision
-from plimsoll.domain.serving import Overrides
+from plimsoll.domain.decisions.outcomes import Fit, MemoryEstimate, Split
+from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion
+from plimsoll.domain.models.model import Evidence
+from plimsoll.domain.models.precision import Precision
+from plimsoll.domain.requests.serving import Overrides
 from plimsoll.domain.units import GIB, MIB
-from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.memory.estimate import estimate
 from plimsoll.engines.vllm.settings import engine_settings
 from plimsoll.facts.models.generic import WEIGHTS_ERROR

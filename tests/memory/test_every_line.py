@@ -12,13 +12,12 @@ from plimsoll.cli.answers.cache_words import cache_sentence
 from plimsoll.cli.questions.asked import Asked
 from plimsoll.cli.questions.direct import direct_question
 from plimsoll.cli.questions.types import answers
-from plimsoll.domain.cache_load import CacheLoad
-from plimsoll.domain.outcomes import MemoryEstimate
-from plimsoll.domain.serving import Request
-from plimsoll.domain.terms import KV_CACHE, Term
+from plimsoll.domain.decisions.outcomes import MemoryEstimate
+from plimsoll.domain.decisions.terms import KV_CACHE, CacheLoad, Term
+from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import GIB, MIB, ceil_div
-from plimsoll.engines.vllm.memory.rank_cache import rank_layout
-from plimsoll.placement.sizing import Sized
+from plimsoll.engines.vllm.memory.kv_cache.rank_cache import rank_layout
+from plimsoll.placement.options.sizing import Sized
 from tests.support.tables import every_case
 
 GPUS = ("h100-sxm-80gb", "b200-sxm-180gb", "a100-sxm-80gb", "mi300x-192gb", "rtx-4090-24gb")

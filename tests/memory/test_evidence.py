@@ -10,13 +10,12 @@ import pytest
 
 from benchmarks.accuracy.loading import DATA, LOGS, RUNS, Sources, load
 from benchmarks.accuracy.ours import facts_of
-from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.outcomes import Split
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.engine_choice import EngineVersion
+from plimsoll.domain.models.model import ModelFacts
 from plimsoll.domain.units import GIB
-from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.memory.band import band_width
-from plimsoll.engines.vllm.memory.cuda_graphs import GraphMemory
-from plimsoll.engines.vllm.memory.evidence import (
+from plimsoll.engines.vllm.memory.doubts import (
     CITED,
     MEASURED,
     Card,
@@ -27,9 +26,10 @@ from plimsoll.engines.vllm.memory.evidence import (
     region_of,
     unseen,
 )
-from plimsoll.engines.vllm.memory.laws import NEWEST_VERSION, law_for
-from plimsoll.engines.vllm.memory.non_torch import outside_bytes, shared_bytes
-from plimsoll.engines.vllm.memory.outside_budget import PREFILL_TOKEN_BYTES, outside_budget
+from plimsoll.engines.vllm.memory.laws.laws import NEWEST_VERSION, law_for
+from plimsoll.engines.vllm.memory.outside.cuda_graphs import GraphMemory
+from plimsoll.engines.vllm.memory.outside.non_torch import outside_bytes, shared_bytes
+from plimsoll.engines.vllm.memory.outside.outside_budget import PREFILL_TOKEN_BYTES, outside_budget
 from tests.support.planning import H100, L4, L40S, gpu, model
 
 

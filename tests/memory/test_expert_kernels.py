@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import Precision
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.engine_choice import EngineVersion
+from plimsoll.domain.models.model import ModelFacts
+from plimsoll.domain.models.precision import Precision
 from plimsoll.domain.units import GIB
-from plimsoll.domain.versions import EngineVersion
-from plimsoll.engines.vllm.memory.expert_kernels import Kernel, kernel_of
-from plimsoll.engines.vllm.memory.expert_scratch import Scratch, expert_scratch
-from plimsoll.engines.vllm.memory.laws import law_for
+from plimsoll.engines.vllm.memory.laws.expert_kernels import Kernel, kernel_of
+from plimsoll.engines.vllm.memory.laws.laws import law_for
+from plimsoll.engines.vllm.memory.step.expert_scratch import Scratch, expert_scratch
 from tests.support.model_configs import config_of, facts_from, facts_of
 from tests.support.planning import gpu
 from tests.support.tables import every_case

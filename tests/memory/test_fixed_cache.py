@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plimsoll.domain.outcomes import Fit, MemoryEstimate, Split
-from plimsoll.domain.serving import Request
+from plimsoll.domain.decisions.outcomes import Fit, MemoryEstimate, Split
+from plimsoll.domain.engines.engine_choice import EngineVersion
+from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import GIB
-from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.memory.estimate import estimate
 from plimsoll.engines.vllm.settings import engine_settings
 from tests.support.planning import H100, gpu, request

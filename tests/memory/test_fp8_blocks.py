@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from plimsoll.domain.outcomes import Split
+from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.units import GIB
-from plimsoll.engines.vllm.memory.fp8_blocks import fp8_block_bytes
+from plimsoll.engines.vllm.memory.weights.layout import fp8_block_bytes
 from plimsoll.memory.weights import stage_tensors
 from tests.support.model_configs import facts_of
 from tests.support.planning import A100, H100, L4, gpu

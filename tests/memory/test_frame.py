@@ -6,13 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.domain.engine_choice import Speculation
-from plimsoll.domain.engine_options import CpuOffload, LoraSlots
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.serving import Request, ServingShape
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.engine_choice import CpuOffload, EngineVersion, LoraSlots, Speculation
+from plimsoll.domain.models.precision import KvPrecision, Precision
+from plimsoll.domain.requests.serving import Request, ServingShape
 from plimsoll.domain.units import GIB
-from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.memory.frame import Frame, frame_of
 from tests.support.planning import ENGINE, H100, L4, LLAMA_8B, gpu, model, request
 from tests.support.tables import every_case

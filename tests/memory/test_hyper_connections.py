@@ -7,18 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll.domain.engine_choice import EngineChoice, Speculation
-from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.model import FactsSource, ModelFacts
-from plimsoll.domain.outcomes import EngineSettings, Split
-from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.serving import Request, ServingShape
+from plimsoll.domain.cluster.gpus import GpuType
+from plimsoll.domain.decisions.outcomes import EngineSettings, Split
+from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion, Speculation
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.models.model import FactsSource, ModelFacts
+from plimsoll.domain.models.precision import KvPrecision, Precision
+from plimsoll.domain.requests.serving import Request, ServingShape
 from plimsoll.domain.units import GIB
-from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.memory.estimate import estimate
-from plimsoll.engines.vllm.memory.forward import hidden_copies, padded_heads_width, residual_streams
-from plimsoll.engines.vllm.memory.laws import law_for
+from plimsoll.engines.vllm.memory.laws.laws import law_for
+from plimsoll.engines.vllm.memory.step.forward import hidden_copies, padded_heads_width, residual_streams
 from plimsoll.facts.models.config_json import read_model_facts
 from tests.memory.sums import activations_bytes, cuda_graphs_bytes
 from tests.support.model_configs import facts_of

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from plimsoll.domain.decisions.outcomes import Fit, Split
 from plimsoll.domain.errors import UnsupportedModel
-from plimsoll.domain.outcomes import Fit, Split
-from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.serving import Overrides, Request, ServingShape
+from plimsoll.domain.models.precision import KvPrecision, Precision
+from plimsoll.domain.requests.serving import Overrides, Request, ServingShape
 from plimsoll.domain.units import GIB
 from plimsoll.memory.inverse import (
     MOST_SEQUENCES,
@@ -21,7 +21,7 @@ from plimsoll.memory.inverse import (
     most_sequences,
     widest_kv_precision,
 )
-from plimsoll.placement.sizing import fit_of
+from plimsoll.placement.options.sizing import fit_of
 from tests.support.model_configs import facts_of
 from tests.support.planning import A100, H100, L4, L40S, LLAMA_8B, LLAMA_70B_FP8, T4, gpu, model, request
 

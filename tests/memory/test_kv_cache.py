@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from plimsoll.domain.caches import AttentionCache, CacheSpec, CrossCache, IndexerCache, LatentCache
+from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.errors import UnsupportedModel
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import KvPrecision
-from plimsoll.domain.serving import ServingShape
+from plimsoll.domain.models.caches import AttentionCache, CacheSpec, CrossCache, IndexerCache, LatentCache
+from plimsoll.domain.models.precision import KvPrecision
+from plimsoll.domain.requests.serving import ServingShape
 from plimsoll.domain.units import GIB, MIB
 from plimsoll.engines.vllm.memory.kv_cache import KvLayout, kv_layout
 from plimsoll.engines.vllm.memory.kv_cache.blocks import BLOCK_TOKENS

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from plimsoll.domain.caches import (
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.errors import UnsupportedModel
+from plimsoll.domain.models.caches import (
     AttentionCache,
     CacheSpec,
     IndexerCache,
@@ -13,9 +15,7 @@ from plimsoll.domain.caches import (
     StateKind,
     StatePart,
 )
-from plimsoll.domain.errors import UnsupportedModel
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import KvPrecision
+from plimsoll.domain.models.precision import KvPrecision
 from plimsoll.domain.units import GIB
 from plimsoll.engines.vllm.memory.kv_cache import KvLayout, kv_layout
 from tests.memory.sums import max_concurrency

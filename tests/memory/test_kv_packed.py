@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll.domain.caches import CacheSpec, RowCache
-from plimsoll.domain.model import FactsSource, ModelFacts
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import SCALED_BY_TOKEN, TURBOQUANT, KvPrecision
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.engine_choice import EngineVersion
+from plimsoll.domain.models.caches import CacheSpec, RowCache
+from plimsoll.domain.models.model import FactsSource, ModelFacts
+from plimsoll.domain.models.precision import SCALED_BY_TOKEN, TURBOQUANT, KvPrecision
 from plimsoll.domain.units import GIB
-from plimsoll.domain.versions import EngineVersion
-from plimsoll.engines.vllm.memory.forward import sparse_workspace_bytes
 from plimsoll.engines.vllm.memory.kv_cache import KvLayout, Packing, kv_layout
-from plimsoll.engines.vllm.memory.kv_law import kv_law_for
+from plimsoll.engines.vllm.memory.kv_cache.kv_law import kv_law_for
+from plimsoll.engines.vllm.memory.step.forward import sparse_workspace_bytes
 from plimsoll.facts.models.config_json import read_model_facts
 from plimsoll.memory.stages import counted, other_caches, stage_caches
 

@@ -6,13 +6,13 @@ from functools import partial
 
 import pytest
 
-from plimsoll.domain.caches import AttentionCache, CacheSpec, LatentCache, StateCache, StateKind, StatePart
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import KvPrecision
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.engine_choice import EngineVersion
+from plimsoll.domain.models.caches import AttentionCache, CacheSpec, LatentCache, StateCache, StateKind, StatePart
+from plimsoll.domain.models.precision import KvPrecision
 from plimsoll.domain.units import GIB
-from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.memory.kv_cache import KvLayout, kv_layout
-from plimsoll.engines.vllm.memory.kv_law import kv_law_for
+from plimsoll.engines.vllm.memory.kv_cache.kv_law import kv_law_for
 from tests.memory.sums import max_concurrency
 from tests.support.tables import every_case
 

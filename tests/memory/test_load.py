@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import KvPrecision
-from plimsoll.domain.serving import ServingShape
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.models.precision import KvPrecision
+from plimsoll.domain.requests.serving import ServingShape
 from plimsoll.engines.vllm.memory.kv_cache import kv_layout
 from plimsoll.memory.load import AtOnce, needed_blocks, needed_tokens, replica_tokens
 from plimsoll.memory.stages import stage_caches

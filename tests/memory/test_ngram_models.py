@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from plimsoll.domain.caches import RingCache, StateCache
+from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.model import FactsSource, ModelFacts
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.reasons import Reason
+from plimsoll.domain.models.caches import RingCache, StateCache
+from plimsoll.domain.models.model import FactsSource, ModelFacts
+from plimsoll.domain.public_words import Reason
 from plimsoll.domain.units import GIB
-from plimsoll.engines.vllm.memory.allocator import step_buffer_bytes
-from plimsoll.engines.vllm.memory.forward import residual_streams
+from plimsoll.engines.vllm.memory.step.forward import residual_streams
+from plimsoll.engines.vllm.memory.weights.allocator import step_buffer_bytes
 from plimsoll.facts.models.config_json import read_model_facts
 from plimsoll.memory.weights import stage_weights
-from plimsoll.placement.divisibility import split_refusal
+from plimsoll.placement.options.divisibility import split_refusal
 from tests.support.tables import every_case
 
 DATA: dict[str, Any] = json.loads((Path(__file__).parent / "data" / "ngram_models.json").read_text())

@@ -7,10 +7,10 @@ from statistics import median
 
 import pytest
 
+from plimsoll.domain.engines.engine_choice import EngineVersion
 from plimsoll.domain.units import GIB
-from plimsoll.domain.versions import EngineVersion
-from plimsoll.engines.vllm.memory.laws import law_for
-from plimsoll.engines.vllm.memory.rocm_attention import spills_attention
+from plimsoll.engines.vllm.memory.laws.laws import law_for
+from plimsoll.engines.vllm.memory.laws.rocm_attention import spills_attention
 from tests.memory.overhead_rows import ROWS, Row
 from tests.memory.sums import cuda_graphs_bytes, width_bytes
 from tests.support.tables import every_case

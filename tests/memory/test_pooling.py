@@ -8,23 +8,22 @@ from dataclasses import replace
 import pytest
 
 from plimsoll.cli.answers.cache_words import cache_sentence
-from plimsoll.domain.engine_choice import EngineChoice
-from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.outcomes import Fit, MemoryEstimate, Split
-from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.serving import Request, ServingShape
-from plimsoll.domain.terms import ACTIVATIONS, KV_CACHE
+from plimsoll.domain.decisions.outcomes import Fit, MemoryEstimate, Split
+from plimsoll.domain.decisions.terms import ACTIVATIONS, KV_CACHE
+from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion
+from plimsoll.domain.models.model import ModelFacts
+from plimsoll.domain.models.precision import KvPrecision, Precision
+from plimsoll.domain.requests.serving import Request, ServingShape
 from plimsoll.domain.units import GIB
-from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.memory.estimate import estimate, least_bytes
 from plimsoll.engines.vllm.memory.kv_cache import kv_layout
-from plimsoll.engines.vllm.memory.pooler import pooler_bytes
+from plimsoll.engines.vllm.memory.step.sampler import pooler_bytes
 from plimsoll.engines.vllm.settings import engine_settings
 from plimsoll.facts.models.pooling import as_pooling
 from plimsoll.memory.load import AtOnce, blocks_at_once, needed_blocks
 from plimsoll.memory.stages import stage_caches
-from plimsoll.placement.speed import speed_of
-from plimsoll.rebalance.law.modelling import model_of
+from plimsoll.placement.options.speed import speed_of
+from plimsoll.rebalance.law.capacity import model_of
 from tests.support.planning import H100, L4, gpu, model, request
 from tests.support.pooling import bge_m3, qwen3_embedding
 

@@ -11,28 +11,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.api.convert import to_request
-from plimsoll.domain.engine_choice import EngineChoice, Speculation
-from plimsoll.domain.engine_options import DraftMethod
+from plimsoll.api.conversion.convert import to_request
+from plimsoll.domain.cluster.gpus import GpuType
+from plimsoll.domain.decisions.outcomes import Fit, Split
+from plimsoll.domain.engines.engine_choice import DraftMethod, EngineChoice, EngineVersion, Speculation
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.model import ModelFacts, Task
-from plimsoll.domain.outcomes import Fit, Split
-from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.serving import Request
+from plimsoll.domain.models.model import ModelFacts, Task
+from plimsoll.domain.models.precision import KvPrecision, Precision
+from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import MIB
-from plimsoll.domain.versions import EngineVersion
-from plimsoll.engines.vllm.context import draft_refusal
-from plimsoll.engines.vllm.memory.engine_law import GUMBEL_SAMPLER
 from plimsoll.engines.vllm.memory.kv_cache import KvLayout
-from plimsoll.engines.vllm.memory.laws import law_for
-from plimsoll.engines.vllm.memory.libraries import multiprocessors
-from plimsoll.engines.vllm.memory.outside_budget import outside_budget
-from plimsoll.engines.vllm.memory.rank_cache import rank_layout
-from plimsoll.engines.vllm.memory.sampler import sampling
-from plimsoll.engines.vllm.server_defaults import default_sequences, default_step
+from plimsoll.engines.vllm.memory.kv_cache.rank_cache import rank_layout
+from plimsoll.engines.vllm.memory.laws.engine_law import GUMBEL_SAMPLER
+from plimsoll.engines.vllm.memory.laws.laws import law_for
+from plimsoll.engines.vllm.memory.outside.outside_budget import outside_budget
+from plimsoll.engines.vllm.memory.step.libraries import multiprocessors
+from plimsoll.engines.vllm.memory.step.sampler import sampling
+from plimsoll.engines.vllm.refusals import draft_refusal
+from plimsoll.engines.vllm.releases.options import default_sequences, default_step
 from plimsoll.engines.vllm.settings import engine_settings, most_sequences
-from plimsoll.placement.feasibility import sized
+from plimsoll.placement.options.feasibility import sized
 from tests.api.manifests import deployment
 from tests.memory.sums import activation_parts
 from tests.support.model_configs import facts_from, facts_of

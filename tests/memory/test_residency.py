@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.domain.engine_options import CpuOffload, MediaUse, WeightStreaming
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import Precision
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.engine_choice import CpuOffload, MediaUse, WeightStreaming
+from plimsoll.domain.models.precision import Precision
 from plimsoll.domain.units import GIB
 from plimsoll.engines.vllm.memory.estimate import estimate
-from plimsoll.engines.vllm.memory.served import served_model
+from plimsoll.engines.vllm.memory.weights.loaded import served_model
 from plimsoll.engines.vllm.settings import engine_settings
 from plimsoll.memory.residency import Resident, resident_weights, stage_layer_bytes
 from plimsoll.memory.weights import stage_weights, weight_format

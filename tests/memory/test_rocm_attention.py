@@ -6,10 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.domain.caches import AttentionCache, LatentCache
-from plimsoll.domain.model import LayerKind, ModelFacts
-from plimsoll.domain.versions import EngineVersion
-from plimsoll.engines.vllm.memory.rocm_attention import SPILL_BYTES, chosen_attention, spilled_bytes, spills_attention
+from plimsoll.domain.engines.engine_choice import EngineVersion
+from plimsoll.domain.models.caches import AttentionCache, LatentCache
+from plimsoll.domain.models.model import LayerKind, ModelFacts
+from plimsoll.engines.vllm.memory.laws.rocm_attention import (
+    SPILL_BYTES,
+    chosen_attention,
+    spilled_bytes,
+    spills_attention,
+)
 from tests.support.planning import gpu, model
 from tests.support.tables import every_case
 

@@ -10,22 +10,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.domain.engine_options import MediaUse
-from plimsoll.domain.gpus import GpuType, Interconnect, Vendor
-from plimsoll.domain.model import Evidence, ModelFacts
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import Precision
+from plimsoll.domain.cluster.gpus import GpuType, Interconnect, Vendor
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.engine_choice import EngineVersion, MediaUse
+from plimsoll.domain.models.model import Evidence, ModelFacts
+from plimsoll.domain.models.precision import Precision
 from plimsoll.domain.units import GIB, MIB
-from plimsoll.domain.versions import EngineVersion
-from plimsoll.engines.vllm.memory.cuda_graphs import GraphMemory, captured_sizes
-from plimsoll.engines.vllm.memory.engine_law import EngineLaw
-from plimsoll.engines.vllm.memory.kv_law import CHANGES as KV_CHANGES
-from plimsoll.engines.vllm.memory.kv_law import kv_law_for
-from plimsoll.engines.vllm.memory.laws import CHANGES, OLDEST_VERSION, law_for
-from plimsoll.engines.vllm.memory.libraries import workspace_bytes
-from plimsoll.engines.vllm.memory.non_torch import outside_bytes
-from plimsoll.engines.vllm.memory.outside_budget import outside_budget
-from plimsoll.engines.vllm.memory.served import served_model
+from plimsoll.engines.vllm.memory.kv_cache.kv_law import CHANGES as KV_CHANGES
+from plimsoll.engines.vllm.memory.kv_cache.kv_law import kv_law_for
+from plimsoll.engines.vllm.memory.laws.engine_law import EngineLaw
+from plimsoll.engines.vllm.memory.laws.laws import CHANGES, OLDEST_VERSION, law_for
+from plimsoll.engines.vllm.memory.outside.cuda_graphs import GraphMemory, captured_sizes
+from plimsoll.engines.vllm.memory.outside.non_torch import outside_bytes
+from plimsoll.engines.vllm.memory.outside.outside_budget import outside_budget
+from plimsoll.engines.vllm.memory.step.libraries import workspace_bytes
+from plimsoll.engines.vllm.memory.weights.loaded import served_model
 from plimsoll.facts.models.generic import WEIGHTS_ERROR
 from tests.memory.overhead_rows import ROWS
 from tests.memory.sums import activations_bytes, band, cuda_graphs_bytes, non_torch_bytes, width_bytes

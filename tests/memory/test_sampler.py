@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.domain.gpus import GpuType, Interconnect, Vendor
+from plimsoll.domain.cluster.gpus import GpuType, Interconnect, Vendor
 from plimsoll.domain.units import GIB, KIB, MIB
-from plimsoll.engines.vllm.memory.engine_law import (
+from plimsoll.engines.vllm.memory.laws.engine_law import (
     COPYING_SAMPLER,
     FUSED_SAMPLER,
     GUMBEL_SAMPLER,
     NATIVE_SAMPLER,
     SamplerLaw,
 )
-from plimsoll.engines.vllm.memory.libraries import multiprocessors, workspace_bytes
-from plimsoll.engines.vllm.memory.sampler import Sampling, sampling
+from plimsoll.engines.vllm.memory.step.libraries import multiprocessors, workspace_bytes
+from plimsoll.engines.vllm.memory.step.sampler import Sampling, sampling
 from tests.memory.overhead_rows import ROWS, Row
 from tests.support.tables import every_case
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from plimsoll.domain.caches import IndexerCache
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import KvPrecision
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.engine_choice import EngineVersion
+from plimsoll.domain.models.caches import IndexerCache
+from plimsoll.domain.models.precision import KvPrecision
 from plimsoll.domain.units import GIB
-from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.memory.kv_cache import kv_layout
-from plimsoll.engines.vllm.memory.shared_indexers import with_loaded_indexers
+from plimsoll.engines.vllm.memory.weights.loaded import with_loaded_indexers
 from plimsoll.memory.stages import stage_caches
 from plimsoll.memory.weights import weights_bytes
 from tests.support.model_configs import facts_of

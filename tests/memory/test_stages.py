@@ -6,13 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.domain.caches import AttentionCache
-from plimsoll.domain.engine_choice import EngineChoice
-from plimsoll.domain.model import CheckpointFacts, FactsSource, LayerKind, ModelFacts
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import Precision
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion
+from plimsoll.domain.models.caches import AttentionCache
+from plimsoll.domain.models.model import CheckpointFacts, FactsSource, LayerKind, ModelFacts
+from plimsoll.domain.models.precision import Precision
 from plimsoll.domain.units import GIB
-from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.memory.estimate import estimate, estimate_of_stage
 from plimsoll.engines.vllm.settings import engine_settings
 from plimsoll.memory.stages import other_caches, stage_caches, stage_layers

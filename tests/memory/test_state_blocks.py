@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from plimsoll.domain.outcomes import Split
-from plimsoll.placement.feasibility import sized
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.placement.options.feasibility import sized
 from tests.support.planning import gpu, request
 
 

@@ -6,19 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.domain.caches import AttentionCache
-from plimsoll.domain.engine_choice import Speculation
+from plimsoll.domain.decisions.outcomes import MemoryEstimate, Split
+from plimsoll.domain.decisions.terms import CACHE_SCRATCH
+from plimsoll.domain.engines.engine_choice import Speculation
 from plimsoll.domain.errors import UnsupportedModel
-from plimsoll.domain.outcomes import MemoryEstimate, Split
-from plimsoll.domain.precision import TURBOQUANT, KvPrecision
-from plimsoll.domain.serving import Request
-from plimsoll.domain.terms import CACHE_SCRATCH
+from plimsoll.domain.models.caches import AttentionCache
+from plimsoll.domain.models.precision import TURBOQUANT, KvPrecision
+from plimsoll.domain.requests.serving import Request
 from plimsoll.engines.vllm.memory.estimate import estimate
-from plimsoll.engines.vllm.memory.turboquant import scratch_bytes, turboquant_block, with_native_ends
+from plimsoll.engines.vllm.memory.kv_cache.turboquant import scratch_bytes, turboquant_block, with_native_ends
 from plimsoll.engines.vllm.settings import engine_settings
 from plimsoll.memory.cache_bytes import RankFormat, token_bytes, turboquant_bytes
 from plimsoll.memory.stages import stage_caches
-from plimsoll.placement.speed import speed_of
+from plimsoll.placement.options.speed import speed_of
 from tests.support.model_configs import facts_of
 from tests.support.planning import H100, gpu, request
 from tests.support.tables import every_case

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll.domain.model import FactsSource
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import Precision
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.models.model import FactsSource
+from plimsoll.domain.models.precision import Precision
 from plimsoll.domain.units import GIB
 from plimsoll.facts.models.config_json import read_model_facts
 from plimsoll.memory.weights import stage_weights, weights_bytes

@@ -10,17 +10,16 @@ import pytest
 from click.testing import CliRunner
 
 from plimsoll.cli.main import cli
-from plimsoll.domain.outcomes import Fit, MemoryEstimate, Split
-from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.serving import ServingShape
-from plimsoll.domain.storage import Storage
+from plimsoll.domain.decisions.outcomes import Fit, MemoryEstimate, Split
+from plimsoll.domain.engines.engine_choice import EngineVersion
+from plimsoll.domain.models.precision import KvPrecision, Precision, Storage
+from plimsoll.domain.requests.serving import ServingShape
 from plimsoll.domain.units import GIB, MIB
-from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.memory.estimate import estimate
 from plimsoll.engines.vllm.settings import engine_settings
 from plimsoll.memory.weights import weights_bytes
 from plimsoll.performance.decode_time import decode_floor
-from plimsoll.placement.sizing import Sized, size_on
+from plimsoll.placement.options.sizing import Sized, size_on
 from tests.support.model_configs import facts_of
 from tests.support.planning import H100, LLAMA_8B, LLAMA_70B, gpu, model, request
 

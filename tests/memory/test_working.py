@@ -10,18 +10,23 @@ from typing import Any
 import pytest
 
 from plimsoll.cli.answers.steps import Step, steps
-from plimsoll.domain.engine_choice import Speculation
-from plimsoll.domain.engine_options import CpuOffload, LoraSlots, MediaUse, WeightStreaming
-from plimsoll.domain.observations import Correction
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import Precision
-from plimsoll.domain.serving import Request, ServingShape
+from plimsoll.domain.decisions.observations import Correction
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.engine_choice import (
+    CpuOffload,
+    EngineVersion,
+    LoraSlots,
+    MediaUse,
+    Speculation,
+    WeightStreaming,
+)
+from plimsoll.domain.models.precision import Precision
+from plimsoll.domain.requests.serving import Request, ServingShape
 from plimsoll.domain.units import GIB, MIB
-from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.memory.estimate import estimate
-from plimsoll.engines.vllm.memory.served import served_model
+from plimsoll.engines.vllm.memory.weights.loaded import served_model
 from plimsoll.engines.vllm.settings import engine_settings
-from plimsoll.placement.sizing import Sized
+from plimsoll.placement.options.sizing import Sized
 from tests.support.model_configs import facts_of
 from tests.support.planning import H100, gpu, request
 from tests.support.tables import every_case

@@ -22,4 +22,4 @@ print(len(names))
 def test_every_module_is_imported_without_any_distribution() -> None:
     ran = with_modules(IMPORT_ALL, frozenset(sys.stdlib_module_names - OUTSIDE_THE_CORE))
     assert ran.status == 0, ran.err
-    assert int(ran.out) >= 9
+    assert int(ran.out) >= 6

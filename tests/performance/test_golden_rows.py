@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import KvPrecision, Precision
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.models.precision import KvPrecision, Precision
 from plimsoll.performance.model import Load, performance
 from tests.support.planning import gpu, model
 from tests.support.tables import every_case

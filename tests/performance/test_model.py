@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.domain.caches import AttentionCache, CacheSpec
-from plimsoll.domain.engine_options import CpuOffload
-from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.latency import Bound, Performance
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import KvPrecision, Precision
+from plimsoll.domain.cluster.gpus import GpuType
+from plimsoll.domain.decisions.latency import Bound, Performance
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.engine_choice import CpuOffload
+from plimsoll.domain.models.caches import AttentionCache, CacheSpec
+from plimsoll.domain.models.precision import KvPrecision, Precision
 from plimsoll.domain.units import GIB
 from plimsoll.performance.decode_time import decode_floor
 from plimsoll.performance.model import Load, performance

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.latency import Performance
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import KvPrecision
+from plimsoll.domain.cluster.gpus import GpuType
+from plimsoll.domain.decisions.latency import Performance
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.models.precision import KvPrecision
 from plimsoll.performance.decode_time import decode_floor
 from plimsoll.performance.model import Load, performance
 from tests.support.model_configs import facts_of

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import KvPrecision, Precision
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.models.precision import KvPrecision, Precision
 from plimsoll.performance.model import Load, performance
 from tests.support.model_configs import facts_of
 from tests.support.planning import H100, gpu

@@ -6,14 +6,20 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.speed import Links
-from plimsoll.performance.cache_work import CacheWork, cache_work
-from plimsoll.performance.collectives import all_reduce, all_to_all, interpolated
-from plimsoll.performance.kernel_speed import product_rate, quantizes_activations, read_share, speed_of
+from plimsoll.domain.cluster.gpus import Links
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.models.precision import KvPrecision, Precision
+from plimsoll.performance.hardware_speed import (
+    all_reduce,
+    all_to_all,
+    interpolated,
+    product_rate,
+    quantizes_activations,
+    read_share,
+    speed_of,
+)
 from plimsoll.performance.step_costs import step_costs
-from plimsoll.performance.step_work import step_work
+from plimsoll.performance.step_work import CacheWork, cache_work, step_work
 from tests.support.model_configs import facts_of
 from tests.support.planning import A100, H100, LLAMA_8B, LLAMA_70B, MI300X, gpu, model
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.domain.outcomes import Split
+from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.engines.vllm.memory.estimate import estimate
 from plimsoll.engines.vllm.settings import engine_settings
-from plimsoll.placement.place import place
+from plimsoll.placement.places.place import place
 from plimsoll.placement.plan import plan
 from tests.support.planning import H100, L40S, LLAMA_70B_FP8, fleet, gpu, node, request, tenant
 from tests.support.work import counted_calls

@@ -8,17 +8,17 @@ from dataclasses import replace
 import pytest
 
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.outcomes import EngineSettings, MemoryEstimate, Split
-from plimsoll.domain.reasons import RemedyKind
-from plimsoll.domain.serving import Request
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.cluster.gpus import GpuType
+from plimsoll.domain.decisions.outcomes import EngineSettings, MemoryEstimate, Split
+from plimsoll.domain.public_words import RemedyKind
+from plimsoll.domain.requests.serving import Request
 from plimsoll.engines.registry import ENGINES
 from plimsoll.engines.vllm.engine import VLLM
 from plimsoll.engines.vllm.memory.estimate import estimate
+from plimsoll.placement.demands.pools import Decision, Tenant
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Decision, Tenant
 from tests.support.planning import A100, H100, L4, L40S, LLAMA_70B_FP8, MI300X, fleet, gpu, node, pool, request, tenant
 
 CATALOG = load_gpu_types()

@@ -7,11 +7,10 @@ from decimal import Decimal
 
 import pytest
 
-from plimsoll.domain.gpus import Price
-from plimsoll.domain.latency import Bound, Performance, Slo
-from plimsoll.domain.outcomes import Split
-from plimsoll.performance.cost import cost
-from plimsoll.performance.model import Load
+from plimsoll.domain.cluster.gpus import Price
+from plimsoll.domain.decisions.latency import Bound, Performance, Slo
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.performance.model import Load, cost
 from plimsoll.performance.slo import INTERACTIVE, SloFigure, SloMiss, slo_misses
 
 FOUND = Performance(

@@ -14,19 +14,19 @@ from random import Random
 from typing import Any
 
 from plimsoll.adapters import highs
-from plimsoll.domain.fleet import Fleet, GpuNode
-from plimsoll.domain.gpus import CapacityType
-from plimsoll.domain.host import HostRoom
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.latency import Slo
-from plimsoll.domain.node_groups import NodeGroup
-from plimsoll.domain.priorities import Priority
-from plimsoll.domain.serving import GpuConstraints, Request, TotalLoad
-from plimsoll.domain.spot import card_name, spot_type
+from plimsoll.domain.cluster.fleet import Fleet, GpuNode
+from plimsoll.domain.cluster.gpus import CapacityType
+from plimsoll.domain.cluster.host import HostRoom
+from plimsoll.domain.cluster.node_groups import NodeGroup
+from plimsoll.domain.cluster.priorities import Priority
+from plimsoll.domain.cluster.spot import card_name, spot_type
+from plimsoll.domain.decisions.latency import Slo
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.requests.serving import GpuConstraints, Request, TotalLoad
 from plimsoll.domain.units import GIB
+from plimsoll.placement.demands.pools import Decision, Pool, PoolState, Tenant
 from plimsoll.placement.explain import place_words, rejection_sentence, remedy_sentence, suggestion_sentence
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Decision, Pool, PoolState, Tenant
 from plimsoll.placement.solvers import DEFAULT_SOLVER
 from tests.support.planning import (
     A100,

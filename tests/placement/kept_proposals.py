@@ -14,16 +14,16 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from plimsoll.domain.fleet import Fleet, GpuNode
-from plimsoll.domain.host import HostNeed, HostRoom
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.outcomes import Option, Split, Target
-from plimsoll.domain.proposals import Proposal, Share
-from plimsoll.domain.serving import GpuConstraints, Overrides, Request
+from plimsoll.domain.cluster.fleet import Fleet, GpuNode
+from plimsoll.domain.cluster.host import HostNeed, HostRoom
+from plimsoll.domain.decisions.outcomes import Option, Split, Target
+from plimsoll.domain.decisions.proposals import Proposal, Share
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.requests.serving import GpuConstraints, Overrides, Request
 from plimsoll.domain.units import GIB
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
-from plimsoll.placement.options import options
+from plimsoll.placement.options.verdicts import options
 from plimsoll.placement.proposing.defragmentation import defragmentation
 from plimsoll.placement.proposing.preemption import Spare, Waiting, preemption
 from plimsoll.placement.proposing.running import Running

@@ -9,14 +9,14 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.domain.fleet import Fleet, GpuNode
-from plimsoll.domain.host import HostNeed
-from plimsoll.domain.node_rules import left_rule
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.reasons import Reason
+from plimsoll.domain.cluster.fleet import Fleet, GpuNode
+from plimsoll.domain.cluster.host import HostNeed
+from plimsoll.domain.cluster.node_rules import left_rule
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.public_words import Reason
+from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, PoolState
+from plimsoll.placement.demands.rehoming import MAX_REHOMINGS_PER_HOUR, Departure, Rehoming, remembered
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState
-from plimsoll.placement.rehoming import MAX_REHOMINGS_PER_HOUR, Departure, Rehoming, remembered
 from tests.support.planning import H100, L4, L40S, fleet, node, pool, request, tenant
 
 ONE = Split(1)

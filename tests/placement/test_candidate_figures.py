@@ -7,19 +7,19 @@ from dataclasses import replace
 from decimal import Decimal
 
 from plimsoll.adapters.highs import fleetwide
-from plimsoll.domain.engine_options import CpuOffload
-from plimsoll.domain.fleet import Fleet, GpuNode
-from plimsoll.domain.host import HostRoom
-from plimsoll.domain.latency import Slo
-from plimsoll.domain.outcomes import Fit, Rejection, Split
-from plimsoll.domain.reasons import Reason
-from plimsoll.domain.serving import GpuConstraints, ObservedCapacity, Overrides, Request
+from plimsoll.domain.cluster.fleet import Fleet, GpuNode
+from plimsoll.domain.cluster.host import HostRoom
+from plimsoll.domain.decisions.latency import Slo
+from plimsoll.domain.decisions.outcomes import Fit, Rejection, Split
+from plimsoll.domain.engines.engine_choice import CpuOffload
+from plimsoll.domain.public_words import Reason
+from plimsoll.domain.requests.serving import GpuConstraints, ObservedCapacity, Overrides, Request
 from plimsoll.domain.units import GIB
-from plimsoll.placement.failed_moves import Delay, RollBack, without_failed
-from plimsoll.placement.feasibility import hourly_price, sized
+from plimsoll.placement.demands.failed_moves import Delay, RollBack, without_failed
 from plimsoll.placement.ledger import Ledger
-from plimsoll.placement.options import options
-from plimsoll.placement.place import alternatives_to, less_preferred, place
+from plimsoll.placement.options.feasibility import hourly_price, sized
+from plimsoll.placement.options.verdicts import options
+from plimsoll.placement.places.place import alternatives_to, less_preferred, place
 from plimsoll.placement.plan import plan
 from tests.support.planning import (
     A100,

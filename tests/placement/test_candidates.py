@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.domain.caches import CacheSpec, StateCache
-from plimsoll.domain.model import LayerKind
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.serving import Overrides
-from plimsoll.placement.candidates import TENSOR_PARALLEL_DEGREES, candidates, splits_for
-from plimsoll.placement.divisibility import split_refusal
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.models.caches import CacheSpec, StateCache
+from plimsoll.domain.models.model import LayerKind
+from plimsoll.domain.requests.serving import Overrides
+from plimsoll.placement.options.candidates import TENSOR_PARALLEL_DEGREES, candidates, splits_for
+from plimsoll.placement.options.divisibility import split_refusal
 from tests.support.model_configs import facts_of
 from tests.support.planning import H100, L4, LLAMA_8B, fleet, model, node, request
 

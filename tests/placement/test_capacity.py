@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.cluster.host import HostRoom
+from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.host import HostRoom
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.reasons import Reason
-from plimsoll.domain.serving import Request, TotalLoad
-from plimsoll.placement.capacity import Capacity, capacity
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.public_words import Reason
+from plimsoll.domain.requests.serving import Request, TotalLoad
 from plimsoll.placement.ledger import Ledger, Quotas
+from plimsoll.placement.places.capacity import Capacity, capacity
 from plimsoll.placement.plan import plan
 from plimsoll.placement.solvers.greedy import solve_greedily
 from plimsoll.render.capacity_words import next_sentence, total_sentence

@@ -11,35 +11,32 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from plimsoll.adapters.cluster import DEPLOYMENTS
+from plimsoll.adapters.cluster.client import DEPLOYMENTS
 from plimsoll.adapters.highs import fleetwide
 from plimsoll.app.exports.reduction import reduced
 from plimsoll.cli.plans.tables import print_details
 from plimsoll.decision.observations import failed_starts
-from plimsoll.domain.engine_choice import EngineChoice, Speculation
-from plimsoll.domain.engine_options import CpuOffload, LoraSlots
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.host import HostRoom
-from plimsoll.domain.observations import Observation, Seen, Witness
-from plimsoll.domain.outcomes import Fit, Option, Placed, Rejection, Split
-from plimsoll.domain.reasons import Reason
-from plimsoll.domain.serving import ObservedCapacity, Overrides, Request, ServingShape
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.cluster.host import HostRoom
+from plimsoll.domain.decisions.observations import Observation, Seen, Witness
+from plimsoll.domain.decisions.outcomes import Fit, Option, Placed, Rejection, Split
+from plimsoll.domain.engines.engine_choice import CpuOffload, EngineChoice, EngineVersion, LoraSlots, Speculation
+from plimsoll.domain.public_words import Reason
+from plimsoll.domain.requests.serving import ObservedCapacity, Overrides, Request, ServingShape
 from plimsoll.domain.units import GIB
-from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.registry import engine_of
 from plimsoll.memory.load import needed_tokens, replica_tokens
 from plimsoll.memory.weights import weights_bytes
-from plimsoll.placement.candidates import candidate_on, splits_for
+from plimsoll.placement.advice.remedies import room_seen
+from plimsoll.placement.demands.pools import Decision, Pool, PoolState, Tenant, pool_name
 from plimsoll.placement.explain import place_words, rejection_sentence
-from plimsoll.placement.feasibility import judge, may_fit, sized
 from plimsoll.placement.ledger import Ledger
-from plimsoll.placement.more_requests import STEPS, with_more_requests
-from plimsoll.placement.place import place
+from plimsoll.placement.options.candidates import candidate_on, splits_for
+from plimsoll.placement.options.engine_limits import STEPS, with_more_requests
+from plimsoll.placement.options.feasibility import judge, may_fit, sized, too_small
+from plimsoll.placement.options.verdicts import rank
+from plimsoll.placement.places.place import place
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Decision, Pool, PoolState, Tenant, pool_name
-from plimsoll.placement.preference import rank
-from plimsoll.placement.remedies import room_seen
-from plimsoll.placement.too_small import too_small
 from plimsoll.render.inputs import inputs_digest
 from plimsoll.render.names import POOL_ANNOTATION
 from plimsoll.status.places import split_of

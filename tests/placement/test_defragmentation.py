@@ -9,12 +9,12 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.proposals import Proposal, ProposalReason
-from plimsoll.domain.serving import Request
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.decisions.proposals import Proposal, ProposalReason
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.requests.serving import Request
+from plimsoll.placement.costs import LEAST_SECONDS, move_charge
 from plimsoll.placement.ledger import Ledger
-from plimsoll.placement.move_charge import LEAST_SECONDS, move_charge
 from plimsoll.placement.proposing.defragmentation import defragmentation
 from plimsoll.placement.proposing.preemption import Waiting
 from plimsoll.placement.proposing.running import Running

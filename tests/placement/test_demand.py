@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from plimsoll.domain.host import NO_HOST_NEED
-from plimsoll.domain.observations import Correction
-from plimsoll.domain.outcomes import Option, Split
-from plimsoll.domain.reasons import Reason
-from plimsoll.domain.serving import ObservedCapacity, Overrides
+from plimsoll.domain.cluster.host import NO_HOST_NEED
+from plimsoll.domain.decisions.observations import Correction
+from plimsoll.domain.decisions.outcomes import Option, Split
+from plimsoll.domain.public_words import Reason
+from plimsoll.domain.requests.serving import ObservedCapacity, Overrides
 from plimsoll.domain.units import GIB
-from plimsoll.placement.demand import Demand, Move, demand_of
+from plimsoll.placement.demands.demand import Demand, Move, demand_of
+from plimsoll.placement.demands.pools import Pool, PoolState, Tenant
+from plimsoll.placement.demands.rehoming import Rehoming
+from plimsoll.placement.ledger import use_of
 from plimsoll.placement.memo import Memo
-from plimsoll.placement.options import NO_OPTIONS
-from plimsoll.placement.pools import Pool, PoolState, Tenant
-from plimsoll.placement.quota import use_of
-from plimsoll.placement.rehoming import Rehoming
+from plimsoll.placement.options.verdicts import NO_OPTIONS
 from tests.support.planning import A100, H100, L4, L40S, fleet, node, pool, request, tenant
 
 FLEET = fleet(node("h", H100, 8), node("l", L40S, 8), node("l4", L4, 8))

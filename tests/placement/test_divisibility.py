@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.domain.model import ExpertFacts, ModelFacts, Sharding
-from plimsoll.domain.outcomes import Rejection, Split
-from plimsoll.domain.precision import Precision
-from plimsoll.domain.reasons import Reason
-from plimsoll.placement.divisibility import split_refusal
+from plimsoll.domain.decisions.outcomes import Rejection, Split
+from plimsoll.domain.models.model import ExpertFacts, ModelFacts, Sharding
+from plimsoll.domain.models.precision import Precision
+from plimsoll.domain.public_words import Reason
+from plimsoll.placement.options.divisibility import split_refusal
 from tests.support.planning import H100, LLAMA_70B, model
 
 FP8_EXPERTS = "Qwen/Qwen3-235B-A22B-FP8"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from plimsoll.domain.engine_choice import Speculation
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.reasons import Reason
-from plimsoll.domain.serving import Request
-from plimsoll.placement.divisibility import replica_refusal
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.engine_choice import Speculation
+from plimsoll.domain.public_words import Reason
+from plimsoll.domain.requests.serving import Request
 from plimsoll.placement.explain import rejection_sentence
+from plimsoll.placement.options.divisibility import replica_refusal
 from tests.support.planning import ENGINE, H100, chosen, fleet, model, node, placed, request
 
 SMALL = "Qwen/Qwen2.5-0.5B-Instruct"

@@ -7,15 +7,21 @@ from typing import Any
 
 import pytest
 
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.outcomes import Option
-from plimsoll.domain.serving import GpuConstraints, Request, ServingShape
-from plimsoll.domain.workload import PRE_STOP_SECONDS
-from plimsoll.placement import draining
-from plimsoll.placement.draining import LEAST_SECONDS, LONGEST_OVER_MEAN, MOST_SECONDS, STEP_SECONDS, drain_seconds
+from plimsoll.domain.decisions.outcomes import Option
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.requests.serving import GpuConstraints, Request, ServingShape
+from plimsoll.domain.requests.workload import PRE_STOP_SECONDS
+from plimsoll.placement.demands import draining
+from plimsoll.placement.demands.draining import (
+    LEAST_SECONDS,
+    LONGEST_OVER_MEAN,
+    MOST_SECONDS,
+    STEP_SECONDS,
+    drain_seconds,
+)
+from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, PoolState, SeenAnswers, Tenant
+from plimsoll.placement.options.speed import speed_of
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState, SeenAnswers, Tenant
-from plimsoll.placement.speed import speed_of
 from plimsoll.rebalance.remedies.retune import with_sequences
 from plimsoll.render.pods import STOP_RESERVE_SECONDS
 from tests.support.planning import H100, L4, L40S, LLAMA_70B_FP8, fleet, node, pool, request

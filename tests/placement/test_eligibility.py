@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from plimsoll.domain.fleet import Fleet, GpuNode, Taint, Toleration
-from plimsoll.domain.host import HostRoom
-from plimsoll.placement.eligibility import eligible_nodes, most_gpus
+from plimsoll.domain.cluster.fleet import Fleet, GpuNode, Taint, Toleration
+from plimsoll.domain.cluster.host import HostRoom
+from plimsoll.placement.options.nodes import eligible_nodes, most_gpus
 from tests.support.planning import H100, L4, fleet, node, request
 from tests.support.tables import every_case
 

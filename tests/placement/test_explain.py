@@ -7,9 +7,9 @@ from decimal import Decimal
 
 import pytest
 
-from plimsoll.domain.observations import Correction
-from plimsoll.domain.outcomes import Rejection, Remedy, Split, Suggestion
-from plimsoll.domain.reasons import Reason, RemedyKind, SuggestionKind
+from plimsoll.domain.decisions.observations import Correction
+from plimsoll.domain.decisions.outcomes import Rejection, Remedy, Split, Suggestion
+from plimsoll.domain.public_words import Reason, RemedyKind, SuggestionKind
 from plimsoll.domain.units import GIB
 from plimsoll.placement.explain import estimate_sentence, rejection_sentence, remedy_sentence, suggestion_sentence
 from tests.support.planning import H100, fleet, node, placed, request

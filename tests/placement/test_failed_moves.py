@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.domain.outcomes import Option, Rejection, Split
-from plimsoll.domain.reasons import Reason
-from plimsoll.placement.failed_moves import (
+from plimsoll.domain.decisions.outcomes import Option, Rejection, Split
+from plimsoll.domain.public_words import Reason
+from plimsoll.placement.demands.failed_moves import (
     FIRST_PAUSE_SECONDS,
     FORGOTTEN_SECONDS,
     LONGEST_PAUSE_SECONDS,
@@ -22,7 +22,7 @@ from plimsoll.placement.failed_moves import (
     standing,
     without_failed,
 )
-from plimsoll.placement.options import options
+from plimsoll.placement.options.verdicts import options
 from tests.support.planning import H100, L4, L40S, fleet, node, request
 
 NOW = 1_800_000_000.0

@@ -8,20 +8,18 @@ from itertools import count, takewhile
 
 import pytest
 
-from plimsoll.domain.claims import Claim, rules_of
-from plimsoll.domain.engine_choice import EngineChoice
-from plimsoll.domain.fleet import Fleet, Taint, Toleration
-from plimsoll.domain.gpus import Vendor
-from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.node_rules import Requirement, left_rule
-from plimsoll.domain.outcomes import Fit, Option, Rejection, Split
-from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.reasons import MAY_PASS, Reason
-from plimsoll.domain.serving import GpuConstraints, ObservedCapacity, Overrides, Request
+from plimsoll.domain.cluster.fleet import Fleet, Taint, Toleration
+from plimsoll.domain.cluster.gpus import Vendor
+from plimsoll.domain.cluster.node_rules import Claim, Requirement, left_rule, rules_of
+from plimsoll.domain.decisions.outcomes import Fit, Option, Rejection, Split
+from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion
+from plimsoll.domain.models.model import ModelFacts
+from plimsoll.domain.models.precision import KvPrecision, Precision
+from plimsoll.domain.public_words import MAY_PASS, Reason
+from plimsoll.domain.requests.serving import GpuConstraints, ObservedCapacity, Overrides, Request
 from plimsoll.domain.units import GIB
-from plimsoll.domain.versions import EngineVersion
-from plimsoll.placement.candidates import candidate_on
-from plimsoll.placement.feasibility import judge
+from plimsoll.placement.options.candidates import candidate_on
+from plimsoll.placement.options.feasibility import judge
 from tests.support.planning import (
     H100,
     L4,

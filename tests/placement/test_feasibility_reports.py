@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from plimsoll.domain.outcomes import Option, Rejection, Split
-from plimsoll.domain.reasons import Reason
-from plimsoll.domain.serving import ObservedCapacity
-from plimsoll.placement.candidates import candidate_on
-from plimsoll.placement.feasibility import judge
+from plimsoll.domain.decisions.outcomes import Option, Rejection, Split
+from plimsoll.domain.public_words import Reason
+from plimsoll.domain.requests.serving import ObservedCapacity
+from plimsoll.placement.options.candidates import candidate_on
+from plimsoll.placement.options.feasibility import judge
 from tests.support.planning import H100, fleet, node, placed, request
 
 FLEET = fleet(node("h", H100))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from decimal import Decimal
 
+from plimsoll.placement.demands.pools import Tenant
 from plimsoll.placement.fleet_record import FleetRecord, record_of
-from plimsoll.placement.hypothesis import Plan
-from plimsoll.placement.pools import Tenant
+from plimsoll.placement.transition.hypothesis import Plan
 from tests.support.planning import H100, L40S, fleet, gpu, node, pool, request, tenant
 from tests.support.world_plans import planned
 

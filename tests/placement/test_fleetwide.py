@@ -11,22 +11,22 @@ from decimal import Decimal
 import pytest
 
 from plimsoll.adapters import highs
-from plimsoll.domain.fleet import Fleet, GpuNode
-from plimsoll.domain.gpus import CapacityType
-from plimsoll.domain.host import HostRoom
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.reasons import Reason
-from plimsoll.domain.serving import GpuConstraints, Overrides
-from plimsoll.domain.spot import spot_type
+from plimsoll.domain.cluster.fleet import Fleet, GpuNode
+from plimsoll.domain.cluster.gpus import CapacityType
+from plimsoll.domain.cluster.host import HostRoom
+from plimsoll.domain.cluster.spot import spot_type
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.public_words import Reason
+from plimsoll.domain.requests.serving import GpuConstraints, Overrides
 from plimsoll.domain.units import GIB
-from plimsoll.placement.appraisal import Appraisal
-from plimsoll.placement.eligibility import eligible_nodes
+from plimsoll.placement.costs import Appraisal
+from plimsoll.placement.demands.pools import Decision, PoolState, Tenant
 from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.options.nodes import eligible_nodes
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Decision, PoolState, Tenant
 from plimsoll.placement.solvers import SOLVERS, Fleetwide, Solver
 from plimsoll.placement.solvers.fleetwide import MOST_REMEMBERED
-from plimsoll.placement.solvers.programme import Programme, Solution
+from plimsoll.placement.solvers.formulation import Programme, Solution
 from tests.support.exhaustive_solver import solve_exhaustively
 from tests.support.planning import A100, H100, L4, L40S, LLAMA_70B_FP8, fleet, gpu, node, pool, request, tenant
 from tests.support.tables import every_case

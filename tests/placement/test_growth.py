@@ -8,19 +8,19 @@ from dataclasses import replace
 from decimal import Decimal
 
 from plimsoll.adapters import highs
-from plimsoll.domain.fleet import Fleet, GpuNode, Taint, Toleration
-from plimsoll.domain.gpus import CapacityType
-from plimsoll.domain.host import HostRoom
-from plimsoll.domain.node_groups import NodeGroup
-from plimsoll.domain.outcomes import Remedy
-from plimsoll.domain.reasons import RemedyKind
-from plimsoll.domain.serving import GpuConstraints, Request
-from plimsoll.domain.spot import spot_type
-from plimsoll.placement.growth import MOST_NAMED
+from plimsoll.domain.cluster.fleet import Fleet, GpuNode, Taint, Toleration
+from plimsoll.domain.cluster.gpus import CapacityType
+from plimsoll.domain.cluster.host import HostRoom
+from plimsoll.domain.cluster.node_groups import NodeGroup
+from plimsoll.domain.cluster.spot import spot_type
+from plimsoll.domain.decisions.outcomes import Remedy
+from plimsoll.domain.public_words import RemedyKind
+from plimsoll.domain.requests.serving import GpuConstraints, Request
+from plimsoll.placement.advice.growth import MOST_NAMED
+from plimsoll.placement.demands.pools import Decision
 from plimsoll.placement.ledger import Quotas
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Decision
 from tests.support.planning import A100, H100, L4, L40S, LLAMA_70B_FP8, fleet, gpu, node, request, tenant
 from tests.support.tables import every_case
 

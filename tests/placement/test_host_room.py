@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from plimsoll.adapters.highs import fleetwide
-from plimsoll.domain.engine_options import CpuOffload
-from plimsoll.domain.fleet import GpuNode
-from plimsoll.domain.host import UNKNOWN_HOST, HostNeed, HostRoom
-from plimsoll.domain.outcomes import Option, Rejection, Split
-from plimsoll.domain.reasons import Reason, RemedyKind
-from plimsoll.domain.serving import GpuConstraints, Overrides, Request
+from plimsoll.domain.cluster.fleet import GpuNode
+from plimsoll.domain.cluster.host import UNKNOWN_HOST, HostNeed, HostRoom
+from plimsoll.domain.decisions.outcomes import Option, Rejection, Split
+from plimsoll.domain.engines.engine_choice import CpuOffload
+from plimsoll.domain.public_words import Reason, RemedyKind
+from plimsoll.domain.requests.serving import GpuConstraints, Overrides, Request
 from plimsoll.domain.units import GIB
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
-from plimsoll.placement.options import options
+from plimsoll.placement.options.verdicts import options
 from plimsoll.placement.plan import plan
 from plimsoll.placement.solvers import DEFAULT_SOLVER
 from plimsoll.status.conditions import conditions

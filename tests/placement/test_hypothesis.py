@@ -7,19 +7,18 @@ from dataclasses import replace
 
 import pytest
 
+from plimsoll.domain.cluster.host import HostNeed, HostRoom
+from plimsoll.domain.decisions.outcomes import Unplaceable
 from plimsoll.domain.errors import UnsupportedModel
-from plimsoll.domain.host import HostNeed, HostRoom
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.outcomes import Unplaceable
-from plimsoll.domain.reasons import Reason
-from plimsoll.domain.serving import GpuConstraints
-from plimsoll.placement import transition
-from plimsoll.placement.demand import Demand
-from plimsoll.placement.hypothesis import HypothesisFailed, Plan
-from plimsoll.placement.ledger import Ledger
-from plimsoll.placement.pools import Decision, Pool, PoolState, Tenant
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.public_words import Reason
+from plimsoll.domain.requests.serving import GpuConstraints
+from plimsoll.placement.demands.demand import Demand
+from plimsoll.placement.demands.pools import Decision, Pool, PoolState, Tenant
+from plimsoll.placement.ledger import Ledger, taken_between
 from plimsoll.placement.solvers import Award, Stock
-from plimsoll.placement.taken import taken_between
+from plimsoll.placement.transition import make_before_break
+from plimsoll.placement.transition.hypothesis import HypothesisFailed, Plan
 from tests.support.exhaustive_solver import solve_exhaustively
 from tests.support.planning import H100, L40S, fleet, node, pool, refusals, request, tenant
 from tests.support.world_plans import planned
@@ -106,7 +105,7 @@ def test_an_error_is_raised_with_a_decision_that_changes_nothing(
     def throw(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(transition, "warnings_for", throw)
+    monkeypatch.setattr(make_before_break, "warnings_for", throw)
     with pytest.raises(HypothesisFailed) as raised:
         plan.ask(with_replicas(plan, 2))
     decision = raised.value.decision

@@ -9,21 +9,20 @@ import pytest
 
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.adapters.highs import fleetwide
-from plimsoll.domain.fleet import Fleet, GpuNode, IgnoredNode, Taint
-from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.host import HostRoom
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.node_groups import NodeGroup
-from plimsoll.domain.reasons import NodeReason
-from plimsoll.placement.demand import Demand
-from plimsoll.placement.last_pass import LastPass
+from plimsoll.domain.cluster.fleet import Fleet, GpuNode, IgnoredNode, Taint
+from plimsoll.domain.cluster.gpus import GpuType
+from plimsoll.domain.cluster.host import HostRoom
+from plimsoll.domain.cluster.node_groups import NodeGroup
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.public_words import NodeReason
+from plimsoll.placement.advice.remedies import Adviser
+from plimsoll.placement.demands.demand import Demand
+from plimsoll.placement.demands.pools import Decision, Pool, Tenant
 from plimsoll.placement.ledger import Quotas
-from plimsoll.placement.memo import Memo
+from plimsoll.placement.memo import LastPass, Memo
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Decision, Pool, Tenant
-from plimsoll.placement.remedies import Adviser
 from plimsoll.placement.solvers import Award, Stock
-from plimsoll.placement.transition import decision_of
+from plimsoll.placement.transition.make_before_break import decision_of
 from tests.support.planning import H100, L4, L40S, LLAMA_70B_FP8, fleet, node, pool, request, tenant
 from tests.support.tables import every_case
 
@@ -119,7 +118,7 @@ def test_a_deployment_that_waits_is_explained_again_only_if_something_changed(mo
         explained.append(award.demand.request.key)
         return decision_of(award, where, adviser)
 
-    monkeypatch.setattr("plimsoll.placement.answers.decision_of", counted)
+    monkeypatch.setattr("plimsoll.placement.transition.answers.decision_of", counted)
     group = NodeGroup("spare", next(gpu for gpu in SOLD if gpu.name == H100), "nvidia.com/gpu", 8)
     passes: list[tuple[Fleet, tuple[GpuType, ...], tuple[NodeGroup, ...], bool]] = [
         (full, (), (), True),
@@ -148,7 +147,7 @@ def test_a_new_deployment_that_waits_is_explained_again_only_if_its_room_changes
         explained.append(award.demand.request.key)
         return decision_of(award, where, adviser)
 
-    monkeypatch.setattr("plimsoll.placement.answers.decision_of", counted)
+    monkeypatch.setattr("plimsoll.placement.transition.answers.decision_of", counted)
     for placed, is_new in ((0, True), (1, False), (2, False), (3, True), (1, True)):
         explained.clear()
         asking, there = [*small[:placed], WAITING], read_anew(where)
@@ -185,7 +184,7 @@ def test_a_deployment_that_cannot_be_planned_is_tried_again_and_its_neighbour_is
         raise RuntimeError("broken")
 
     with monkeypatch.context() as patched:
-        patched.setattr("plimsoll.placement.answers.decision_of", broken)
+        patched.setattr("plimsoll.placement.transition.answers.decision_of", broken)
         assert [each.failure for each in plan(TENANTS[:1], where, memo=memo)] == ["RuntimeError: broken"]
     assert plan(TENANTS, where, memo=memo) == plan(TENANTS, where, memo=Memo())
 

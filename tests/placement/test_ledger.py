@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from plimsoll.domain.host import HostNeed, HostRoom
+from plimsoll.domain.cluster.host import HostNeed, HostRoom
 from plimsoll.domain.units import GIB
 from plimsoll.placement.ledger import Ledger
 from tests.support.planning import H100, fleet, node

@@ -12,20 +12,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plimsoll.domain.host import HostNeed, HostRoom
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.priorities import Priority
-from plimsoll.domain.proposals import Proposal, ProposalReason
-from plimsoll.domain.serving import GpuConstraints, Overrides
-from plimsoll.placement.answers import Answer
-from plimsoll.placement.hypothesis import Plan
-from plimsoll.placement.move_charge import LEAST_SECONDS
-from plimsoll.placement.pools import PoolState, Tenant
-from plimsoll.placement.proposing import making_room
-from plimsoll.placement.proposing.making_room import Neighbours, room_for
+from plimsoll.domain.cluster.host import HostNeed, HostRoom
+from plimsoll.domain.cluster.priorities import Priority
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.decisions.proposals import Proposal, ProposalReason
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.requests.serving import GpuConstraints, Overrides
+from plimsoll.placement.costs import LEAST_SECONDS
+from plimsoll.placement.demands.pools import PoolState, Tenant
+from plimsoll.placement.proposing import proposals
+from plimsoll.placement.proposing.proposals import Neighbours, room_for
 from plimsoll.placement.proposing.running import Running
-from plimsoll.placement.room import Room
+from plimsoll.placement.transition.answers import Answer
+from plimsoll.placement.transition.hypothesis import Plan, Room
 from tests.support.planning import H100, fleet, node, pool, request, tenant
 from tests.support.tables import examples
 from tests.support.world_plans import planned
@@ -150,9 +149,9 @@ def test_a_node_that_lacks_memory_for_the_moved_replica_is_no_way_out() -> None:
 def test_a_proposal_that_makes_no_room_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
     plan, running = two_of_low()
     real = room(plan, running, low=1).proposal
-    monkeypatch.setattr(making_room, "proposals_for", lambda *_: (real,))
+    monkeypatch.setattr(proposals, "proposals_for", lambda *_: (real,))
     assert found(plan, running, low=1) is not None
-    monkeypatch.setattr(making_room, "proposals_for", lambda *_: (_elsewhere(real), _gone(real)))
+    monkeypatch.setattr(proposals, "proposals_for", lambda *_: (_elsewhere(real), _gone(real)))
     assert found(plan, running, low=1) is None
 
 

@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.domain.fleet import GpuNode
-from plimsoll.domain.outcomes import Split
-from plimsoll.placement.hypothesis import Plan
-from plimsoll.placement.market import Market
-from plimsoll.placement.pools import Decision, Place, Tenant
+from plimsoll.domain.cluster.fleet import GpuNode
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.placement.demands.pools import Decision, Place, Tenant
+from plimsoll.placement.transition.hypothesis import Market, Plan
 from tests.support.planning import A100, H100, L4, L40S, fleet, gpu, node, pool, request, tenant
 from tests.support.world_plans import planned
 

@@ -7,17 +7,17 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from plimsoll.domain.fleet import Fleet, GpuNode, Taint
-from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.host import HostRoom
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.serving import GpuConstraints, Overrides, Request
-from plimsoll.placement.feasibility import sized
+from plimsoll.domain.cluster.fleet import Fleet, GpuNode, Taint
+from plimsoll.domain.cluster.gpus import GpuType
+from plimsoll.domain.cluster.host import HostRoom
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.requests.serving import GpuConstraints, Overrides, Request
+from plimsoll.placement.demands.rehoming import Rehoming
 from plimsoll.placement.ledger import Quotas
 from plimsoll.placement.memo import Answer, Memo
+from plimsoll.placement.options.feasibility import sized
 from plimsoll.placement.plan import plan
-from plimsoll.placement.rehoming import Rehoming
 from tests.support.planning import H100, L4, L40S, LLAMA_70B_FP8, MI300X, fleet, gpu, node, request, tenant
 from tests.support.tables import every_case
 

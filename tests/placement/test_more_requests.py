@@ -8,22 +8,21 @@ from typing import Any
 
 import pytest
 
-from plimsoll.domain.engine_choice import EngineChoice, Speculation
-from plimsoll.domain.latency import Slo
-from plimsoll.domain.observations import Correction
-from plimsoll.domain.outcomes import Fit, Option, Split
-from plimsoll.domain.serving import Overrides, Request, ServingShape
+from plimsoll.domain.decisions.latency import Slo
+from plimsoll.domain.decisions.observations import Correction
+from plimsoll.domain.decisions.outcomes import Fit, Option, Split
+from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion, Speculation
+from plimsoll.domain.requests.serving import Overrides, Request, ServingShape
 from plimsoll.domain.units import GIB, MIB
-from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.registry import engine_of
-from plimsoll.placement.candidates import candidates
-from plimsoll.placement.demand import demand_of
-from plimsoll.placement.feasibility import judge
+from plimsoll.placement.demands.demand import demand_of
+from plimsoll.placement.demands.pools import Tenant
 from plimsoll.placement.memo import Memo
-from plimsoll.placement.more_requests import STEPS, with_more_requests
+from plimsoll.placement.options.candidates import candidates
+from plimsoll.placement.options.engine_limits import STEPS, with_more_requests
+from plimsoll.placement.options.feasibility import judge
+from plimsoll.placement.options.speed import speed_of
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Tenant
-from plimsoll.placement.speed import speed_of
 from tests.support.planning import A100, H100, L4, L40S, LLAMA_8B, LLAMA_70B_FP8, MI300X, fleet, node, pool, request
 from tests.support.tables import every_case
 

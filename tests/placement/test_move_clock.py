@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.placement.move_clock import (
+from plimsoll.placement.demands.clocks import (
     DOWNLOAD_BYTES_PER_SECOND,
     LEAST_SECONDS,
     LONGEST_SECONDS,

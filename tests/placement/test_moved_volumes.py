@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from plimsoll.domain.claims import Claim, rules_of
-from plimsoll.domain.node_rules import NodeRule, Requirement
-from plimsoll.domain.outcomes import Split
-from plimsoll.placement.failed_moves import Delay
+from plimsoll.domain.cluster.node_rules import Claim, NodeRule, Requirement, rules_of
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.placement.demands.failed_moves import Delay
+from plimsoll.placement.demands.pools import Decision, Pool, PoolState, Tenant
+from plimsoll.placement.demands.rehoming import Departure, Rehoming
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Decision, Pool, PoolState, Tenant
-from plimsoll.placement.rehoming import Departure, Rehoming
 from tests.support.planning import H100, L4, L40S, fleet, node, pool, request, tenant
 from tests.support.tables import every_case
 

@@ -12,19 +12,19 @@ from hypothesis import strategies as st
 from plimsoll.adapters.highs import fleetwide
 from plimsoll.decision.observations import failed_starts, observed_now
 from plimsoll.decision.surroundings import Surroundings
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.observations import Observation, Seen, Witness
-from plimsoll.domain.outcomes import Option, Placed, Split
-from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.reasons import Reason, SuggestionKind
-from plimsoll.domain.serving import Request
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.decisions.observations import Observation, Seen, Witness
+from plimsoll.domain.decisions.outcomes import Option, Placed, Split
+from plimsoll.domain.models.precision import KvPrecision, Precision
+from plimsoll.domain.public_words import Reason, SuggestionKind
+from plimsoll.domain.requests.serving import Request
 from plimsoll.engines.failures import read_failure
 from plimsoll.facts.cluster.pod_reading import PodFacts
-from plimsoll.placement.first_fit import first_that_fits
+from plimsoll.placement.demands.pools import Decision, Pool, Tenant
 from plimsoll.placement.ledger import Ledger
-from plimsoll.placement.place import place
+from plimsoll.placement.places.first_fit import first_that_fits
+from plimsoll.placement.places.place import place
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Decision, Pool, Tenant
 from tests.support.planning import (
     A100,
     H100,

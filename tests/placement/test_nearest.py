@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from plimsoll.domain.outcomes import Rejection, Split
-from plimsoll.domain.reasons import MAY_PASS, WISHED, Numbers, Reason
+from plimsoll.domain.decisions.outcomes import Rejection, Split
+from plimsoll.domain.public_words import MAY_PASS, WISHED, Numbers, Reason
 from plimsoll.domain.units import GIB
 from plimsoll.placement.explain import nearest_sentence, place_words
 from tests.support.planning import A100, H100, L4

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from plimsoll.domain.host import HostRoom
-from plimsoll.domain.outcomes import Rejection, Remedy, Split
-from plimsoll.domain.reasons import Numbers, Reason, RemedyKind
-from plimsoll.domain.serving import Request
+from plimsoll.domain.cluster.host import HostRoom
+from plimsoll.domain.decisions.outcomes import Rejection, Remedy, Split
+from plimsoll.domain.public_words import Numbers, Reason, RemedyKind
+from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import GIB
+from plimsoll.placement.advice.other_remedies import other_remedies
 from plimsoll.placement.ledger import Ledger
-from plimsoll.placement.other_remedies import other_remedies
-from plimsoll.placement.place import place
+from plimsoll.placement.places.place import place
 from tests.support.planning import H100, LLAMA_70B_FP8, fleet, node, request
 
 GPU = "nvidia.com/gpu"

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from plimsoll.adapters.catalog import load_model_facts
-from plimsoll.domain.observations import Correction
-from plimsoll.domain.outcomes import Fit, Split
-from plimsoll.domain.serving import Request
+from plimsoll.domain.decisions.observations import Correction
+from plimsoll.domain.decisions.outcomes import Fit, Split
+from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import GIB
 from plimsoll.engines.registry import engine_of
 from plimsoll.placement.memo import Memo
-from plimsoll.placement.other_steps import STEPS, other_steps, with_step
+from plimsoll.placement.options.engine_limits import STEP_SIZES, other_steps, with_step
 from tests.support.planning import ENGINE, H100, L40S, gpu, request
 
 ONE = Split(1)
@@ -34,7 +34,7 @@ def fit(wanted: Request, kind: str, tokens: int) -> Fit:
 
 def test_all_steps_but_the_present_one_are_known_with_the_cache_that_they_leave() -> None:
     found = others(request())
-    assert tuple(found) == STEPS[:-1]
+    assert tuple(found) == STEP_SIZES[:-1]
     caches = [*found.values(), KV_TOKENS]
     assert caches == sorted(caches, reverse=True)
     assert caches[0] > KV_TOKENS, "a smaller step leaves more to the cache"
@@ -54,10 +54,10 @@ def test_a_step_that_does_not_fit_for_sure_is_none_of_them() -> None:
     kind, seen = request().engine_kind(H100, ONE), set[int]()
     for taken in range(40 * GIB, 60 * GIB, GIB // 8):
         wanted = request(corrections=(Correction(kind, rest_bytes=taken),))
-        fits = [tokens for tokens in STEPS if fit(wanted, H100, tokens) is Fit.SURE]
+        fits = [tokens for tokens in STEP_SIZES if fit(wanted, H100, tokens) is Fit.SURE]
         assert set(others(wanted, runs=512)) == set(fits) - {512}
         seen.add(len(fits))
-    assert {0, len(STEPS)} < seen, "there are amounts with which only some of the steps fit"
+    assert {0, len(STEP_SIZES)} < seen, "there are amounts with which only some of the steps fit"
 
 
 def test_a_step_that_the_user_has_written_stays() -> None:
@@ -97,7 +97,7 @@ def test_engines_that_may_need_their_step_get_no_smaller_one(name: str) -> None:
 def test_the_second_question_is_answered_from_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     memo, wanted = Memo(), request()
     first = other_steps(wanted, wanted, gpu(H100), ONE, KV_TOKENS, memo)
-    monkeypatch.setattr("plimsoll.placement.other_steps.engine_of", None)
+    monkeypatch.setattr("plimsoll.placement.options.engine_limits.engine_of", None)
     assert other_steps(wanted, wanted, gpu(H100), ONE, KV_TOKENS, memo) == first
     with pytest.raises(TypeError):
         other_steps(wanted, wanted, gpu(L40S), ONE, KV_TOKENS, memo)

@@ -7,14 +7,14 @@ from decimal import Decimal
 
 import pytest
 
-from plimsoll.domain.fleet import Taint, Toleration
-from plimsoll.domain.outcomes import Rejection, Split
-from plimsoll.domain.reasons import Reason
-from plimsoll.domain.serving import GpuConstraints, Overrides
+from plimsoll.domain.cluster.fleet import Taint, Toleration
+from plimsoll.domain.decisions.outcomes import Rejection, Split
+from plimsoll.domain.public_words import Reason
+from plimsoll.domain.requests.serving import GpuConstraints, Overrides
 from plimsoll.domain.units import GIB
 from plimsoll.placement.ledger import Ledger
-from plimsoll.placement.place import alternatives_to
-from plimsoll.placement.sizing import size_on
+from plimsoll.placement.options.sizing import size_on
+from plimsoll.placement.places.place import alternatives_to
 from tests.support.planning import (
     A100,
     H100,

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from plimsoll.domain.fleet import GpuNode
-from plimsoll.domain.observations import Correction
-from plimsoll.domain.outcomes import Placed, Split, Unplaceable
-from plimsoll.domain.reasons import Reason, RemedyKind
-from plimsoll.domain.serving import GpuConstraints, ObservedCapacity, Overrides, Request, ServingShape
+from plimsoll.domain.cluster.fleet import GpuNode
+from plimsoll.domain.decisions.observations import Correction
+from plimsoll.domain.decisions.outcomes import Placed, Split, Unplaceable
+from plimsoll.domain.public_words import Reason, RemedyKind
+from plimsoll.domain.requests.serving import GpuConstraints, ObservedCapacity, Overrides, Request, ServingShape
 from plimsoll.domain.units import GIB
-from plimsoll.placement.place import place
+from plimsoll.placement.advice.remedies import only_waits
+from plimsoll.placement.demands.pools import Decision, PoolState, Tenant
+from plimsoll.placement.places.place import place
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Decision, PoolState, Tenant
-from plimsoll.placement.remedies import only_waits
 from tests.support.planning import (
     A100,
     H100,

@@ -7,15 +7,17 @@ from typing import Any
 
 import pytest
 
+from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.errors import UnsupportedModel
-from plimsoll.domain.fleet import Fleet
-from plimsoll.placement import demand, options, transition
-from plimsoll.placement.eligibility import eligible_nodes
-from plimsoll.placement.feasibility import judge, judge_all
-from plimsoll.placement.place import pick
+from plimsoll.placement.demands import demand
+from plimsoll.placement.demands.pools import Decision, Tenant
+from plimsoll.placement.options import verdicts
+from plimsoll.placement.options.feasibility import judge, judge_all
+from plimsoll.placement.options.nodes import eligible_nodes
+from plimsoll.placement.places.place import pick
 from plimsoll.placement.plan import plan as plan_with
-from plimsoll.placement.pools import Decision, Tenant
 from plimsoll.placement.solvers import Fleetwide
+from plimsoll.placement.transition import make_before_break
 from tests.support.planning import H100, L40S, fleet, node, pool, request, tenant
 
 POISON = "poison"
@@ -45,7 +47,7 @@ def poisoned(monkeypatch: pytest.MonkeyPatch, error: Exception) -> Exception:
         return throw
 
     monkeypatch.setattr(demand, "judge", throwing(judge))
-    monkeypatch.setattr(options, "judge_all", throwing(judge_all))
+    monkeypatch.setattr(verdicts, "judge_all", throwing(judge_all))
     return error
 
 
@@ -79,7 +81,7 @@ def test_gpus_that_it_took_before_it_failed_are_given_back(monkeypatch: pytest.M
             raise ZeroDivisionError
         return ()
 
-    monkeypatch.setattr(transition, "warnings_for", late)
+    monkeypatch.setattr(make_before_break, "warnings_for", late)
     bad, good = request(name=POISON, created="1"), request(name="honest", created="2")
     failed, honest = plan([tenant(bad), tenant(good)], fleet(node("l", L40S, 1)))
     assert (failed.pools, failed.failure) == ((), "ZeroDivisionError: ")
@@ -92,7 +94,7 @@ def test_an_error_while_promises_are_kept_costs_nobody_else_the_plan(monkeypatch
             raise KeyError(kind)
         return eligible_nodes(wanted, where, kind)
 
-    monkeypatch.setattr("plimsoll.placement.promises.eligible_nodes", throw)
+    monkeypatch.setattr("plimsoll.placement.demands.promises.eligible_nodes", throw)
     decisions = decide()
     assert sum(each.replicas for each in decisions["honest"].pools) == 2
 
@@ -119,7 +121,7 @@ def test_those_after_it_do_not_get_what_those_before_it_took(monkeypatch: pytest
             raise ZeroDivisionError
         return ()
 
-    monkeypatch.setattr(transition, "warnings_for", late)
+    monkeypatch.setattr(make_before_break, "warnings_for", late)
     names = ("first", POISON, "last", "very-last")
     wanted = [request(name=name, created=str(number)) for number, name in enumerate(names)]
     decisions = plan([tenant(each) for each in wanted], fleet(node("l", L40S, 2)))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from plimsoll.domain.serving import ServingShape
+from plimsoll.domain.requests.serving import ServingShape
+from plimsoll.placement.demands.pools import Decision, PoolState
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Decision, PoolState
 from tests.support.planning import H100, L4, L40S, fleet, node, pool, request, tenant
 
 DECIDED_ONLY = {"bound": 0, "ready": 0, "exists": False}

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.outcomes import EngineSettings, Split
-from plimsoll.domain.precision import Precision
+from plimsoll.domain.decisions.outcomes import EngineSettings, Split
+from plimsoll.domain.models.model import ModelFacts
+from plimsoll.domain.models.precision import Precision
 from plimsoll.engines.vllm.settings import engine_settings, with_a_small_step
 from plimsoll.facts.models.pooling import as_pooling
 from tests.support.planning import L4, gpu, request

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from plimsoll.domain.engine_choice import EngineChoice
-from plimsoll.domain.gpus import GpuType, Interconnect, Vendor
-from plimsoll.domain.model import CheckpointFacts, FactsSource, ModelFacts
-from plimsoll.domain.precision import KvPrecision, Precision
+from plimsoll.domain.cluster.gpus import GpuType, Interconnect, Vendor
+from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion
+from plimsoll.domain.models.model import CheckpointFacts, FactsSource, ModelFacts
+from plimsoll.domain.models.precision import KvPrecision, Precision
 from plimsoll.domain.units import GIB
-from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.capabilities import missing_capability, upcasts
 from plimsoll.engines.vllm.settings import served_on
 from tests.support.planning import request

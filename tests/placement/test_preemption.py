@@ -10,15 +10,15 @@ from decimal import Decimal
 
 import pytest
 
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.host import HostNeed, HostRoom
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.outcomes import Option, Split, Target
-from plimsoll.domain.proposals import Proposal, ProposalReason
-from plimsoll.domain.serving import GpuConstraints, Overrides, Request
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.cluster.host import HostNeed, HostRoom
+from plimsoll.domain.decisions.outcomes import Option, Split, Target
+from plimsoll.domain.decisions.proposals import Proposal, ProposalReason
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.requests.serving import GpuConstraints, Overrides, Request
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
-from plimsoll.placement.options import options
+from plimsoll.placement.options.verdicts import options
 from plimsoll.placement.proposing.preemption import Waiting, preemption
 from plimsoll.placement.proposing.running import Running
 from tests.support.planning import A100, H100, fleet, gpu, node, request

@@ -10,11 +10,11 @@ from dataclasses import replace
 import pytest
 
 from plimsoll.adapters import highs
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.priorities import Priority
-from plimsoll.domain.serving import GpuConstraints, Overrides
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.cluster.priorities import Priority
+from plimsoll.domain.requests.serving import GpuConstraints, Overrides
+from plimsoll.placement.demands.pools import Decision, PoolState, Tenant
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Decision, PoolState, Tenant
 from plimsoll.placement.solvers import Fleetwide, Solver
 from plimsoll.placement.solvers.greedy import solve_greedily
 from tests.support.planning import A100, H100, L4, L40S, fleet, node, pool, request, tenant

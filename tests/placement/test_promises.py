@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.serving import Overrides
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.requests.serving import Overrides
 from plimsoll.domain.units import GIB
+from plimsoll.placement.demands.pools import Decision, Pool, PoolState, Tenant
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Decision, Pool, PoolState, Tenant
 from tests.support.planning import H100, L40S, fleet, node, pool, request, tenant
 
 NO_PODS: dict[str, Any] = {"bound": 0, "ready": 0, "uncreated": 1}

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from plimsoll.domain.host import HostNeed
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.reasons import Reason, RemedyKind
+from plimsoll.domain.cluster.host import HostNeed
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.public_words import Reason, RemedyKind
 from plimsoll.domain.units import GIB
+from plimsoll.placement.demands.pools import Decision, Pool, PoolState, Tenant
+from plimsoll.placement.ledger import room_in
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Decision, Pool, PoolState, Tenant
-from plimsoll.placement.quota import room_in
 from plimsoll.status.conditions import conditions
 from plimsoll.status.report import PoolView, Report
 from tests.support.planning import H100, L40S, LLAMA_70B_FP8, MI300X, fleet, node, pool, request, tenant

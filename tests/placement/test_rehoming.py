@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from plimsoll.domain.fleet import Taint
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.reasons import Reason
-from plimsoll.domain.serving import Overrides
-from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Decision, Pool, PoolState
-from plimsoll.placement.rehoming import (
+from plimsoll.domain.cluster.fleet import Taint
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.public_words import Reason
+from plimsoll.domain.requests.serving import Overrides
+from plimsoll.placement.demands.pools import Decision, Pool, PoolState
+from plimsoll.placement.demands.rehoming import (
     MAX_REHOMINGS_PER_HOUR,
     MOST_REMEMBERED,
     REMEMBERED_SECONDS,
@@ -21,6 +20,7 @@ from plimsoll.placement.rehoming import (
     of_last_hour,
     remembered,
 )
+from plimsoll.placement.plan import plan
 from tests.support.planning import A100, H100, L4, L40S, fleet, node, pool, request, tenant
 
 NOW = 1_800_000_000.0

@@ -9,16 +9,16 @@ from decimal import Decimal
 import pytest
 
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.gpus import GpuType, Market
-from plimsoll.domain.outcomes import Fit, Placed, Remedy
-from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.reasons import RemedyKind
-from plimsoll.domain.serving import GpuConstraints, Overrides, Request, ServingShape
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.cluster.gpus import GpuType, Market
+from plimsoll.domain.decisions.outcomes import Fit, Placed, Remedy
+from plimsoll.domain.models.precision import KvPrecision, Precision
+from plimsoll.domain.public_words import RemedyKind
+from plimsoll.domain.requests.serving import GpuConstraints, Overrides, Request, ServingShape
+from plimsoll.placement.advice.remedies import Adviser
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
-from plimsoll.placement.place import place
-from plimsoll.placement.remedies import Adviser
+from plimsoll.placement.places.place import place
 from tests.support.planning import H100, L4, LLAMA_70B, LLAMA_70B_FP8, T4, fleet, gpu, node, request
 
 TWO = fleet(node("h", H100, 2))

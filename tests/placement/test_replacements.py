@@ -8,14 +8,14 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.domain.fleet import Fleet, Taint
-from plimsoll.domain.reasons import NodeReason
-from plimsoll.facts.cluster.disruption import DISRUPTION_TAINTS, leaving_nodes
+from plimsoll.domain.cluster.fleet import Fleet, Taint
+from plimsoll.domain.public_words import NodeReason
 from plimsoll.facts.cluster.fleet_reading import read_fleet
+from plimsoll.facts.cluster.taints import DISRUPTION_TAINTS, leaving_nodes
+from plimsoll.placement.demands.pools import PoolState
+from plimsoll.placement.extra_pods import OnLeavingNodes, Replacements, replacements
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import PoolState
-from plimsoll.placement.replacements import OnLeavingNodes, Replacements, replacements
 from testbed.fleet import gpu_node
 from tests.support.planning import H100, L4, fleet, gpu, node, pool, request, tenant
 from tests.support.tables import every_case

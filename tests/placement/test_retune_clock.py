@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from plimsoll.placement.move_clock import LONGEST_SECONDS
-from plimsoll.placement.retune_clock import EarlierSettings, RetuneClock, trusted
+from plimsoll.placement.demands.clocks import LONGEST_SECONDS, EarlierSettings, RetuneClock, trusted_retune
 
 NOW = 1_800_000_000.0
 A, B = EarlierSettings("a", 8), EarlierSettings("b", 16)
@@ -26,13 +25,13 @@ def test_replicas_that_get_ready_again_and_again_do_not_make_it_last_for_ever() 
 
 
 def test_a_clock_of_another_spec_and_no_clock_are_none() -> None:
-    assert trusted(CLOCK, "t", NOW) is trusted(None, "s", NOW) is None
-    assert trusted(CLOCK, "s", NOW) == CLOCK
+    assert trusted_retune(CLOCK, "t", NOW) is trusted_retune(None, "s", NOW) is None
+    assert trusted_retune(CLOCK, "s", NOW) == CLOCK
 
 
 def test_times_that_cannot_be_are_cut() -> None:
     ahead = replace(CLOCK, began=NOW + 10**9, each=10.0**9)
-    assert trusted(ahead, "s", NOW) == replace(CLOCK, began=NOW, each=LONGEST_SECONDS)
+    assert trusted_retune(ahead, "s", NOW) == replace(CLOCK, began=NOW, each=LONGEST_SECONDS)
 
 
 def test_pools_that_came_up_leave_it_and_the_last_one_ends_it() -> None:

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from plimsoll.domain.fleet import GpuNode
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.reasons import Reason
-from plimsoll.domain.serving import GpuConstraints, ObservedCapacity, Overrides, Request
-from plimsoll.placement.failed_moves import Delay, FailedMove, RollBack
+from plimsoll.domain.cluster.fleet import GpuNode
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.public_words import Reason
+from plimsoll.domain.requests.serving import GpuConstraints, ObservedCapacity, Overrides, Request
+from plimsoll.placement.demands.clocks import EarlierSettings
+from plimsoll.placement.demands.failed_moves import Delay, FailedMove, RollBack
+from plimsoll.placement.demands.pools import Decision, Pool, PoolState, Tenant
+from plimsoll.placement.demands.roll_back import NOT_READY
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Decision, Pool, PoolState, Tenant
-from plimsoll.placement.retune_clock import EarlierSettings
-from plimsoll.placement.roll_back import NOT_READY
 from tests.support.planning import A100, H100, L4, L40S, fleet, node, pool, request, tenant
 from tests.support.tables import every_case
 

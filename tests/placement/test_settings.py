@@ -6,12 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.domain.engine_choice import EngineChoice, Speculation
-from plimsoll.domain.engine_options import Drafting, DraftMethod, LoraSlots
-from plimsoll.domain.outcomes import EngineSettings, Split
-from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.serving import Request
-from plimsoll.domain.versions import EngineVersion
+from plimsoll.domain.decisions.outcomes import EngineSettings, Split
+from plimsoll.domain.engines.engine_choice import (
+    Drafting,
+    DraftMethod,
+    EngineChoice,
+    EngineVersion,
+    LoraSlots,
+    Speculation,
+)
+from plimsoll.domain.models.precision import KvPrecision, Precision
+from plimsoll.domain.requests.serving import Request
 from plimsoll.engines.vllm.settings import engine_settings
 from tests.support.planning import A100, H100, L4, LLAMA_8B, MI300X, T4, gpu, model, request
 from tests.support.tables import every_case

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from plimsoll.domain.fleet import Fleet, GpuNode
-from plimsoll.domain.outcomes import Split, Target
-from plimsoll.domain.serving import Overrides
-from plimsoll.placement.candidates import candidates
+from plimsoll.domain.cluster.fleet import Fleet, GpuNode
+from plimsoll.domain.decisions.outcomes import Split, Target
+from plimsoll.domain.requests.serving import Overrides
+from plimsoll.placement.demands.pools import Decision, Pool
 from plimsoll.placement.memo import Memo
+from plimsoll.placement.options.candidates import candidates
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Decision, Pool
 from plimsoll.placement.solvers import SOLVERS
 from tests.support.planning import A100, H100, L40S, fleet, node, pool, request, tenant
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from plimsoll.domain.fleet import Taint, Toleration
-from plimsoll.domain.gpus import Vendor
-from plimsoll.domain.host import HostRoom
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.serving import GpuConstraints, Overrides, Request, ServingShape
-from plimsoll.placement.candidates import candidates
-from plimsoll.placement.feasibility import judge
+from plimsoll.domain.cluster.fleet import Taint, Toleration
+from plimsoll.domain.cluster.gpus import Vendor
+from plimsoll.domain.cluster.host import HostRoom
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.models.precision import KvPrecision, Precision
+from plimsoll.domain.requests.serving import GpuConstraints, Overrides, Request, ServingShape
+from plimsoll.placement.advice.remedies import room_seen
 from plimsoll.placement.ledger import Ledger
-from plimsoll.placement.options import options
-from plimsoll.placement.remedies import room_seen
+from plimsoll.placement.options.candidates import candidates
+from plimsoll.placement.options.feasibility import judge
+from plimsoll.placement.options.verdicts import options
 from tests.support.planning import ENGINE, H100, L4, LLAMA_70B_FP8, MI300X, T4, fleet, node, request
 from tests.support.tables import every_case
 

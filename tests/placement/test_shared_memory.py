@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from plimsoll.domain.host import HostRoom
-from plimsoll.domain.outcomes import Fit, Option, Placed, Split, Unplaceable
-from plimsoll.domain.reasons import Reason
-from plimsoll.domain.serving import Request
+from plimsoll.domain.cluster.host import HostRoom
+from plimsoll.domain.decisions.outcomes import Fit, Option, Placed, Split, Unplaceable
+from plimsoll.domain.public_words import Reason
+from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import GIB
-from plimsoll.placement.place import place
+from plimsoll.placement.places.place import place
 from tests.support.planning import H100, fleet, node, request
 
 GB10 = "gb10-128gb"

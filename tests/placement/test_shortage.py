@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.domain.fleet import GpuNode
-from plimsoll.domain.host import UNKNOWN_HOST, HostRoom
-from plimsoll.domain.reasons import Numbers, Reason
+from plimsoll.domain.cluster.fleet import GpuNode
+from plimsoll.domain.cluster.host import UNKNOWN_HOST, HostRoom
+from plimsoll.domain.public_words import Numbers, Reason
 from plimsoll.domain.units import GIB
 from plimsoll.placement.ledger import Ledger
-from plimsoll.placement.shortage import shortage
+from plimsoll.placement.places.place import shortage
 from tests.support.planning import H100, fleet, node, placed, request
 from tests.support.tables import every_case
 

@@ -8,22 +8,21 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.domain.claims import Claim, rules_of
-from plimsoll.domain.fleet import Fleet, GpuNode
-from plimsoll.domain.node_groups import NodeGroup
-from plimsoll.domain.node_rules import NodeRule, Requirement
-from plimsoll.domain.reasons import Reason, RemedyKind
-from plimsoll.domain.serving import Request
-from plimsoll.placement.demand import demand_of
-from plimsoll.placement.eligibility import eligible_nodes, ruled_out
+from plimsoll.domain.cluster.fleet import Fleet, GpuNode
+from plimsoll.domain.cluster.node_groups import NodeGroup
+from plimsoll.domain.cluster.node_rules import Claim, NodeRule, Requirement, rules_of
+from plimsoll.domain.public_words import Reason, RemedyKind
+from plimsoll.domain.requests.serving import Request
+from plimsoll.placement.advice.growth import growable
+from plimsoll.placement.demands.demand import demand_of
+from plimsoll.placement.demands.pools import Decision, Pool, PoolState
 from plimsoll.placement.explain import remedy_sentence
-from plimsoll.placement.growth import growable
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
+from plimsoll.placement.options.nodes import eligible_nodes, ruled_out
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Decision, Pool, PoolState
 from plimsoll.placement.solvers import Award
-from plimsoll.placement.transition import rooms_for_surge
+from plimsoll.placement.transition.make_before_break import rooms_for_surge
 from tests.support.planning import (
     A100,
     H100,

@@ -8,20 +8,19 @@ from typing import Any
 
 import pytest
 
-from plimsoll.domain.engine_choice import EngineChoice
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.latency import Slo
-from plimsoll.domain.reasons import RemedyKind
-from plimsoll.domain.serving import GpuConstraints, Request, ServingShape, TotalLoad
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.decisions.latency import Slo
+from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion
+from plimsoll.domain.public_words import RemedyKind
+from plimsoll.domain.requests.serving import GpuConstraints, Request, ServingShape, TotalLoad
 from plimsoll.domain.units import ceil_div
-from plimsoll.domain.versions import EngineVersion
-from plimsoll.placement.demand import demand_of
-from plimsoll.placement.eligibility import eligible_nodes
+from plimsoll.placement.demands.demand import demand_of
+from plimsoll.placement.demands.pools import Decision, PoolState, Tenant
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
+from plimsoll.placement.options.nodes import eligible_nodes
+from plimsoll.placement.options.total_load import MOST_SIZES, sizes_of, with_size
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Decision, PoolState, Tenant
-from plimsoll.placement.sizes import MOST_SIZES, sizes_of, with_size
 from plimsoll.placement.solvers import DEFAULT_SOLVER, Solver, Stock
 from plimsoll.placement.solvers.greedy import solve_greedily
 from plimsoll.placement.solvers.sizes import Score, score_of

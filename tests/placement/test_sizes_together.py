@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from plimsoll.adapters import highs
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.serving import GpuConstraints, Request, TotalLoad
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.requests.serving import GpuConstraints, Request, TotalLoad
+from plimsoll.placement.demands.pools import Decision, Tenant
+from plimsoll.placement.options.total_load import with_size
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Decision, Tenant
-from plimsoll.placement.sizes import with_size
 from plimsoll.placement.solvers import SOLVERS, Fleetwide, Solver, fleetwide
 from tests.support.every_size import best_goals, goals_of
 from tests.support.planning import A100, H100, L4, L40S, fleet, gpu, node, pool, request, tenant

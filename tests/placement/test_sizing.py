@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.domain.outcomes import Fit, Rejection, Split
-from plimsoll.domain.precision import KvPrecision
-from plimsoll.domain.reasons import Reason
+from plimsoll.domain.decisions.outcomes import Fit, Rejection, Split
+from plimsoll.domain.models.precision import KvPrecision
+from plimsoll.domain.public_words import Reason
 from plimsoll.domain.units import GIB
 from plimsoll.engines.vllm.memory.estimate import estimate
 from plimsoll.engines.vllm.settings import engine_settings, with_a_small_step
-from plimsoll.placement.candidates import splits_for
-from plimsoll.placement.sizing import Sized, best_on, fit_of, size_on
+from plimsoll.placement.options.candidates import splits_for
+from plimsoll.placement.options.sizing import Sized, best_on, fit_of, size_on
 from tests.support.model_configs import facts_of
 from tests.support.planning import H100, L4, LLAMA_70B, LLAMA_70B_FP8, T4, gpu, request
 

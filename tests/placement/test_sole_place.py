@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import random
 
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.serving import GpuConstraints
-from plimsoll.placement.demand import Demand, demand_of
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.requests.serving import GpuConstraints
+from plimsoll.placement.demands.demand import Demand, demand_of
+from plimsoll.placement.demands.pools import Pool
+from plimsoll.placement.demands.rehoming import Rehoming
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
-from plimsoll.placement.pools import Pool
-from plimsoll.placement.rehoming import Rehoming
-from plimsoll.placement.solvers.sole_place import sole_place
+from plimsoll.placement.solvers.sizes import sole_place
 from plimsoll.placement.solvers.turn import Turn
 from tests.support.planning import A100, H100, L4, L40S, LLAMA_70B_FP8, fleet, gpu, node, pool, request, tenant
 from tests.support.tables import every_case

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from plimsoll.adapters import highs
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.serving import GpuConstraints
-from plimsoll.placement.demand import Demand
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.requests.serving import GpuConstraints
+from plimsoll.placement.demands.demand import Demand
+from plimsoll.placement.demands.pools import Decision, PoolState, Tenant
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Decision, PoolState, Tenant
 from plimsoll.placement.solvers import SOLVERS, Award, Solver, Stock
 from tests.support.exhaustive_solver import solve_exhaustively
 from tests.support.planning import H100, L40S, fleet, node, pool, request, tenant

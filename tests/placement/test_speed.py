@@ -7,16 +7,16 @@ from dataclasses import replace
 import pytest
 
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.domain.latency import Slo
-from plimsoll.domain.outcomes import Option, Placed, Rejection
-from plimsoll.domain.reasons import Reason, RemedyKind
-from plimsoll.domain.serving import ServingShape
-from plimsoll.domain.versions import EngineVersion
+from plimsoll.domain.decisions.latency import Slo
+from plimsoll.domain.decisions.outcomes import Option, Placed, Rejection
+from plimsoll.domain.engines.engine_choice import EngineVersion
+from plimsoll.domain.public_words import Reason, RemedyKind
+from plimsoll.domain.requests.serving import ServingShape
 from plimsoll.performance.slo import INTERACTIVE
-from plimsoll.placement.options import options
-from plimsoll.placement.place import place
+from plimsoll.placement.options.speed import load_of, missed
+from plimsoll.placement.options.verdicts import options
+from plimsoll.placement.places.place import place
 from plimsoll.placement.plan import plan
-from plimsoll.placement.speed import load_of, missed
 from tests.support.planning import (
     A100,
     H100,

@@ -7,15 +7,15 @@ from decimal import Decimal
 
 import pytest
 
-from plimsoll.domain.fleet import Fleet, GpuNode
-from plimsoll.domain.gpus import CapacityType, GpuType, Price
-from plimsoll.domain.observations import EngineKind
-from plimsoll.domain.outcomes import Option, Split
-from plimsoll.domain.reasons import Reason
-from plimsoll.domain.serving import GpuConstraints, Overrides
-from plimsoll.domain.spot import capacity_of, card_name, on_spot, spot_type
+from plimsoll.domain.cluster.fleet import Fleet, GpuNode
+from plimsoll.domain.cluster.gpus import CapacityType, GpuType, Price
+from plimsoll.domain.cluster.spot import capacity_of, card_name, on_spot, spot_type
+from plimsoll.domain.decisions.observations import EngineKind
+from plimsoll.domain.decisions.outcomes import Option, Split
+from plimsoll.domain.public_words import Reason
+from plimsoll.domain.requests.serving import GpuConstraints, Overrides
+from plimsoll.placement.demands.pools import Decision, Pool
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Decision, Pool
 from tests.support.planning import A100, H100, fleet, gpu, node, placed, pool, refusals, request, tenant, unplaceable
 
 H100_SPOT = "h100-sxm-80gb-spot"

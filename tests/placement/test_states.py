@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.domain.outcomes import Fit, MemoryEstimate, Option
-from plimsoll.domain.reasons import Reason, RemedyKind
-from plimsoll.domain.serving import Request
-from plimsoll.placement.candidates import Candidate
+from plimsoll.domain.decisions.outcomes import Fit, MemoryEstimate, Option
+from plimsoll.domain.public_words import Reason, RemedyKind
+from plimsoll.domain.requests.serving import Request
 from plimsoll.placement.explain import rejection_sentence, remedy_sentence
-from plimsoll.placement.feasibility import judge
+from plimsoll.placement.options.candidates import Candidate
+from plimsoll.placement.options.feasibility import judge
 from plimsoll.placement.plan import plan
 from tests.support.planning import ENGINE, fleet, node, request, tenant
 

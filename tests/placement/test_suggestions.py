@@ -10,19 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plimsoll.adapters.catalog import other_checkpoints
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.model import FactsSource, ModelFacts
-from plimsoll.domain.outcomes import Placed, Suggestion
-from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.reasons import SuggestionKind
-from plimsoll.domain.serving import Overrides, Request, ServingShape
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.decisions.outcomes import Placed, Suggestion
+from plimsoll.domain.models.model import FactsSource, ModelFacts
+from plimsoll.domain.models.precision import KvPrecision, Precision
+from plimsoll.domain.public_words import SuggestionKind
+from plimsoll.domain.requests.serving import Overrides, Request, ServingShape
 from plimsoll.domain.units import GIB
-from plimsoll.placement import suggestions
-from plimsoll.placement.place import place
+from plimsoll.placement.advice import suggestions
+from plimsoll.placement.advice.suggestions import LEAST_SAVING, MOST_SUGGESTIONS
+from plimsoll.placement.demands.pools import Decision, Tenant
+from plimsoll.placement.options.speed import load_of
+from plimsoll.placement.places.place import place
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Decision, Tenant
-from plimsoll.placement.speed import load_of
-from plimsoll.placement.suggestions import LEAST_SAVING, MOST_SUGGESTIONS
 from tests.support.planning import A100, H100, L4, L40S, LLAMA_8B, fleet, gpu, model, node, pool, request
 
 NARROW, EXPECTED, OTHER = (

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import KvPrecision
-from plimsoll.domain.serving import ObservedCapacity, Request
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.models.precision import KvPrecision
+from plimsoll.domain.requests.serving import ObservedCapacity, Request
 from plimsoll.facts.models.pooling import as_pooling
-from plimsoll.placement.too_small import too_small
+from plimsoll.placement.options.feasibility import too_small
 from tests.support.planning import H100, L4, fleet, node, request
 from tests.support.pooling import qwen3_embedding
 

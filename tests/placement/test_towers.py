@@ -9,21 +9,20 @@ from typing import Any
 
 import pytest
 
-from plimsoll.domain.engine_options import MediaUse
-from plimsoll.domain.model import FactsSource, ModelFacts
-from plimsoll.domain.outcomes import Option, Placed, Rejection, Split
-from plimsoll.domain.reasons import Reason
-from plimsoll.domain.serving import Overrides, Request
-from plimsoll.domain.versions import EngineVersion
+from plimsoll.domain.decisions.outcomes import Option, Placed, Rejection, Split
+from plimsoll.domain.engines.engine_choice import EngineVersion, MediaUse
+from plimsoll.domain.models.model import FactsSource, ModelFacts
+from plimsoll.domain.public_words import Reason
+from plimsoll.domain.requests.serving import Overrides, Request
 from plimsoll.engines.registry import engine_of
 from plimsoll.facts.models.config_json import read_model_facts
-from plimsoll.placement.candidates import candidate_on
-from plimsoll.placement.divisibility import divides, replica_refusal, split_refusal
 from plimsoll.placement.explain import rejection_sentence
-from plimsoll.placement.feasibility import judge, may_fit
-from plimsoll.placement.first_fit import first_that_fits
 from plimsoll.placement.ledger import Ledger
-from plimsoll.placement.place import place
+from plimsoll.placement.options.candidates import candidate_on
+from plimsoll.placement.options.divisibility import divides, replica_refusal, split_refusal
+from plimsoll.placement.options.feasibility import judge, may_fit
+from plimsoll.placement.places.first_fit import first_that_fits
+from plimsoll.placement.places.place import place
 from tests.support.model_configs import config_of
 from tests.support.planning import ENGINE, H100, L4, fleet, node, request
 from tests.support.tables import every_case

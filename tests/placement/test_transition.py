@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.domain.fleet import GpuNode
-from plimsoll.domain.observations import Correction
-from plimsoll.domain.outcomes import Split, Target
-from plimsoll.domain.serving import GpuConstraints, ObservedCapacity
+from plimsoll.domain.cluster.fleet import GpuNode
+from plimsoll.domain.decisions.observations import Correction
+from plimsoll.domain.decisions.outcomes import Split, Target
+from plimsoll.domain.requests.serving import GpuConstraints, ObservedCapacity
 from plimsoll.domain.units import GIB
+from plimsoll.placement.demands.pools import Decision, Pool, PoolState, Tenant, pool_name
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Decision, Pool, PoolState, Tenant, pool_name
 from tests.support.planning import A100, ENGINE, H100, L4, L40S, fleet, gpu, node, pool, request, tenant
 
 NOT_L40S = GpuConstraints(deny=(L40S,))

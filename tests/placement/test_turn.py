@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.reasons import Reason
-from plimsoll.domain.serving import GpuConstraints
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.public_words import Reason
+from plimsoll.domain.requests.serving import GpuConstraints
+from plimsoll.placement.demands.pools import Decision, PoolState
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Decision, PoolState
 from tests.support.planning import A100, H100, L4, L40S, fleet, node, pool, request, tenant
 
 A40, L40 = "a40-48gb", "l40-48gb"

@@ -9,11 +9,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.node_groups import NodeGroup
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.cluster.node_groups import NodeGroup
+from plimsoll.placement.demands.pools import Decision
+from plimsoll.placement.extra_pods import Waker
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Decision
-from plimsoll.placement.waking_nodes import Waker
 from tests.support.planning import H100, L4, L40S, fleet, gpu, node, pool, request, tenant
 
 LABEL = ("pool", "gpus")

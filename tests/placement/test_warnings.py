@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from plimsoll.domain.model import Evidence, ModelFacts
-from plimsoll.domain.outcomes import Fit, Option, Split
-from plimsoll.domain.serving import ObservedCapacity, Overrides, Request
+from plimsoll.domain.decisions.outcomes import Fit, Option, Split
+from plimsoll.domain.models.model import Evidence, ModelFacts
+from plimsoll.domain.requests.serving import ObservedCapacity, Overrides, Request
 from plimsoll.domain.units import GIB
-from plimsoll.placement.warnings import choice_warnings, model_warnings, warnings_for
+from plimsoll.placement.places.warnings import choice_warnings, model_warnings, warnings_for
 from tests.support.planning import H100, L4, fleet, node, placed, request
 
 

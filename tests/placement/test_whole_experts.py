@@ -9,12 +9,12 @@ from rich.console import Console
 
 from plimsoll.adapters.highs import fleetwide
 from plimsoll.cli.plans.tables import print_rejections
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.reasons import Reason
-from plimsoll.domain.serving import Overrides, Request
-from plimsoll.placement.candidates import splits_for
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.public_words import Reason
+from plimsoll.domain.requests.serving import Overrides, Request
+from plimsoll.placement.demands.pools import Decision, Pool, Tenant
+from plimsoll.placement.options.candidates import splits_for
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Decision, Pool, Tenant
 from plimsoll.status.places import split_of
 from plimsoll.status.reading import read
 from plimsoll.status.report import Report

@@ -14,14 +14,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from plimsoll.domain.latency import Slo
+from plimsoll.domain.decisions.latency import Slo
 from plimsoll.rebalance.decide import Decided, decide, kind_of
 from plimsoll.rebalance.law.capacity import ReplicaModel, capacity_of
+from plimsoll.rebalance.signals.forecast import STEP_SECONDS, Past, Point, Season, expected_within, season_of, step_of
 from plimsoll.rebalance.signals.load import LoadSummary
 from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals
-from plimsoll.rebalance.signals.past import STEP_SECONDS, Past, step_of
-from plimsoll.rebalance.signals.season import Season, expected_within, season_of
-from plimsoll.rebalance.signals.trend import Point
 from plimsoll.rebalance.state.decisions import Keep, Wait
 from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
 from plimsoll.rebalance.state.memory import LoopMemory

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plimsoll.domain.latency import Slo
+from plimsoll.domain.decisions.latency import Slo
 from plimsoll.rebalance.law.capacity import Limit, ReplicaModel, capacity_of, times_of
 from plimsoll.rebalance.signals.traffic import Lengths
 from tests.support.engine_loads import replica_model

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from plimsoll.domain.fleet import GpuNode
-from plimsoll.domain.latency import Slo
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.serving import GpuConstraints
-from plimsoll.placement.hypothesis import WhatIf
-from plimsoll.placement.rehoming import Rehoming
+from plimsoll.domain.cluster.fleet import GpuNode
+from plimsoll.domain.decisions.latency import Slo
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.requests.serving import GpuConstraints
+from plimsoll.placement.demands.rehoming import Rehoming
+from plimsoll.placement.transition.hypothesis import WhatIf
 from plimsoll.rebalance.decide import decide
 from plimsoll.rebalance.diagnosis.diagnose import DiagnosisKind
 from plimsoll.rebalance.places.elsewhere import SLOW_MOVE_SECONDS

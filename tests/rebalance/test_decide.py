@@ -11,7 +11,7 @@ from plimsoll.rebalance.decide import Decided, decide, kind_of
 from plimsoll.rebalance.diagnosis.diagnose import DiagnosisKind
 from plimsoll.rebalance.signals.load import LoadSummary
 from plimsoll.rebalance.signals.metrics import PodState, SignalState
-from plimsoll.rebalance.state.allowance import Allowance, Opening
+from plimsoll.rebalance.state.allowance import Allowance, Opening, Scope, Spent
 from plimsoll.rebalance.state.decisions import (
     AddReplica,
     DecisionReason,
@@ -22,7 +22,6 @@ from plimsoll.rebalance.state.decisions import (
     Retune,
     Wait,
 )
-from plimsoll.rebalance.state.fleet_budget import Scope, Spent
 from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
 from plimsoll.rebalance.state.memory import LoopMemory
 from plimsoll.rebalance.state.policy import Mode

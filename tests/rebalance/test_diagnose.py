@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.domain.latency import Slo
+from plimsoll.domain.decisions.latency import Slo
 from plimsoll.rebalance.diagnosis.diagnose import Diagnosis, DiagnosisKind, diagnose
 from plimsoll.rebalance.diagnosis.judging import judged
 from plimsoll.rebalance.law.capacity import ReplicaModel

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.domain.latency import Slo
+from plimsoll.domain.decisions.latency import Slo
 from plimsoll.rebalance.diagnosis.diagnose import Diagnosis, DiagnosisKind, diagnose
 from plimsoll.rebalance.diagnosis.judging import judged
 from plimsoll.rebalance.signals.metrics import GpuActivity, gpu_numbers

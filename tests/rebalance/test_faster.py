@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from plimsoll.domain.latency import Slo
-from plimsoll.domain.serving import GpuConstraints
-from plimsoll.placement.pools import Tenant
+from plimsoll.domain.decisions.latency import Slo
+from plimsoll.domain.requests.serving import GpuConstraints
+from plimsoll.placement.demands.pools import Tenant
 from plimsoll.rebalance.decide import decide
 from plimsoll.rebalance.diagnosis.diagnose import MISSED_SECONDS, DiagnosisKind
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Keep, Move, Wait

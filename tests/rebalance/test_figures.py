@@ -7,8 +7,8 @@ from dataclasses import replace
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily
 
-from plimsoll.adapters.live_series import LiveSeries
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.adapters.series import LiveSeries
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.rebalance.decide import decide
 from plimsoll.rebalance.figures import LiveFigures, live_figures
 from plimsoll.rebalance.signals.load import LoadSummary

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.rebalance.state.fleet_budget import FleetBudget, Scope, Spent, counted
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.rebalance.state.allowance import FleetBudget, Scope, Spent, counted
 from plimsoll.rebalance.state.history import HOUR_SECONDS, ChangeHistory, ChangeKind, Mark
 
 NOW = 1_700_000_000.0

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from plimsoll.rebalance.decide import Decided, decide, kind_of
 from plimsoll.rebalance.diagnosis.diagnose import DiagnosisKind
 from plimsoll.rebalance.figures import live_figures
-from plimsoll.rebalance.signals.past import step_of
-from plimsoll.rebalance.signals.season import Season
+from plimsoll.rebalance.signals.forecast import Season, step_of
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, RemoveReplica, Retune
 from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
 from plimsoll.rebalance.state.situation import Situation

@@ -7,15 +7,14 @@ from typing import Any
 
 import pytest
 
-from plimsoll.domain.reasons import Numbers
-from plimsoll.domain.times import to_rfc3339
+from plimsoll.domain.public_words import Numbers
+from plimsoll.domain.units import to_rfc3339
 from plimsoll.rebalance.guard import cooldown_seconds, held_back, under_way
+from plimsoll.rebalance.signals.forecast import STEP_SECONDS
 from plimsoll.rebalance.signals.load import LoadSummary
 from plimsoll.rebalance.signals.metrics import SignalState
-from plimsoll.rebalance.signals.past import STEP_SECONDS
-from plimsoll.rebalance.state.allowance import Allowance, Opening
+from plimsoll.rebalance.state.allowance import Allowance, Opening, Scope, Spent
 from plimsoll.rebalance.state.decisions import AddReplica, Change, DecisionReason, Move, RemoveReplica, Retune, Wait
-from plimsoll.rebalance.state.fleet_budget import Scope, Spent
 from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
 from plimsoll.rebalance.state.memory import LoopMemory
 from plimsoll.rebalance.state.policy import Mode, RebalancePolicy

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from plimsoll.rebalance.law.headroom import LONGEST_SECONDS, needed_use, spare_use
+from plimsoll.rebalance.law.capacity import LONGEST_SECONDS, needed_use, spare_use
 
 
 def test_the_documented_parts() -> None:

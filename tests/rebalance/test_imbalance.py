@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from plimsoll.rebalance.diagnosis.diagnose import Diagnosis, DiagnosisKind, diagnose
-from plimsoll.rebalance.diagnosis.imbalance import FULL_RANK, ROOM_ELSEWHERE, uneven_ranks
+from plimsoll.rebalance.diagnosis.engine_troubles import FULL_RANK, ROOM_ELSEWHERE, uneven_ranks
 from plimsoll.rebalance.diagnosis.judging import judged
 from plimsoll.rebalance.signals.load import LoadSummary
 from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals

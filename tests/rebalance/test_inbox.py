@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from plimsoll.domain.gpus import CapacityType
-from plimsoll.domain.reasons import Numbers
-from plimsoll.placement.pools import Decision, PoolState, as_it_is
+from plimsoll.domain.cluster.gpus import CapacityType
+from plimsoll.domain.public_words import Numbers
+from plimsoll.placement.demands.pools import Decision, PoolState, as_it_is
 from plimsoll.rebalance.inbox import (
     GRACE_SECONDS,
     LIFE_SECONDS,

@@ -9,12 +9,10 @@ import pytest
 from plimsoll.rebalance.diagnosis.judging import Judged, judged
 from plimsoll.rebalance.law.capacity import times_of
 from plimsoll.rebalance.law.wishes import Need, Wish
+from plimsoll.rebalance.signals.forecast import LEAST_STARTUP_SECONDS, Point, Season, step_of
 from plimsoll.rebalance.signals.load import LoadSummary
 from plimsoll.rebalance.signals.metrics import PodState, SignalState
-from plimsoll.rebalance.signals.past import step_of
-from plimsoll.rebalance.signals.season import LEAST_STARTUP_SECONDS, Season
 from plimsoll.rebalance.signals.traffic import Lengths
-from plimsoll.rebalance.signals.trend import Point
 from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
 from plimsoll.rebalance.state.memory import Look, LoopMemory
 from tests.support.engine_loads import NOW, replica_model

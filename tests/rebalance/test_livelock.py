@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from plimsoll.rebalance.diagnosis.diagnose import Diagnosis, DiagnosisKind, diagnose
+from plimsoll.rebalance.diagnosis.engine_troubles import FULL_CACHE, page_livelock
 from plimsoll.rebalance.diagnosis.judging import judged
-from plimsoll.rebalance.diagnosis.livelock import FULL_CACHE, page_livelock
 from plimsoll.rebalance.signals.traffic import PodLoad
 from plimsoll.rebalance.state.decisions import DecisionReason, Keep
 from plimsoll.rebalance.why import sentence

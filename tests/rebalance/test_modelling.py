@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from plimsoll.domain.decisions.latency import Slo
+from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.errors import UnsupportedModel
-from plimsoll.domain.latency import Slo
-from plimsoll.domain.outcomes import Split
 from plimsoll.performance.slo import INTERACTIVE
-from plimsoll.rebalance.law import modelling
-from plimsoll.rebalance.law.modelling import model_of
+from plimsoll.rebalance.law import capacity
+from plimsoll.rebalance.law.capacity import model_of
 from tests.support.planning import ENGINE, H100, L4, gpu, request
 
 
@@ -51,5 +51,5 @@ def test_what_the_performance_model_does_not_cover_has_no_model(
         raise error
 
     assert model_of(request(), gpu(H100), Split(1), 1000) is not None
-    monkeypatch.setattr(modelling, "step_costs", refuse)
+    monkeypatch.setattr(capacity, "step_costs", refuse)
     assert model_of(request(), gpu(H100), Split(1), 1000) is None

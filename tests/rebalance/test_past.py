@@ -7,8 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.rebalance.signals.past import DAY_STEPS, DAYS, KEPT_STEPS, STEP_SECONDS, Past, step_of
-from plimsoll.rebalance.signals.trend import Point
+from plimsoll.rebalance.signals.forecast import DAY_STEPS, DAYS, KEPT_STEPS, STEP_SECONDS, Past, Point, step_of
 from tests.support.tables import every_case
 
 NOW = 1_700_000_100.0

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.serving import ObservedCapacity
-from plimsoll.placement.hypothesis import WhatIf
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.requests.serving import ObservedCapacity
+from plimsoll.placement.transition.hypothesis import WhatIf
 from plimsoll.rebalance.decide import Decided, decide
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Move, RemoveReplica, Wait
 from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark

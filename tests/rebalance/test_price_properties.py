@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.serving import Request
-from plimsoll.placement.pools import Pool, Tenant
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.requests.serving import Request
+from plimsoll.placement.demands.pools import Pool, Tenant
 from plimsoll.rebalance.decide import decide
 from plimsoll.rebalance.places.sites import model_at
 from plimsoll.rebalance.state.decisions import DecisionReason, Move

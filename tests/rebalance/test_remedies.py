@@ -7,15 +7,14 @@ from typing import Any
 
 import pytest
 
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.proposals import Proposal
-from plimsoll.domain.serving import ObservedCapacity
-from plimsoll.placement.answers import Answer
-from plimsoll.placement.hypothesis import WhatIf
-from plimsoll.placement.pools import Tenant
-from plimsoll.rebalance.asking import shares_of
-from plimsoll.rebalance.decide import Decided, decide
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.decisions.proposals import Proposal
+from plimsoll.domain.requests.serving import ObservedCapacity
+from plimsoll.placement.demands.pools import Tenant
+from plimsoll.placement.transition.answers import Answer
+from plimsoll.placement.transition.hypothesis import WhatIf
+from plimsoll.rebalance.decide import Decided, decide, shares_of
 from plimsoll.rebalance.remedies import REMEDIES, Remedy
 from plimsoll.rebalance.signals.load import LoadSummary
 from plimsoll.rebalance.signals.metrics import PodState, SignalState

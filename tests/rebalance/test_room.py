@@ -8,13 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.outcomes import Split, Target
-from plimsoll.domain.proposals import Change, Proposal, ProposalReason, Share
-from plimsoll.placement.answers import Answer
-from plimsoll.placement.hypothesis import WhatIf
-from plimsoll.placement.pools import Decision, as_it_is
-from plimsoll.placement.room import Room
+from plimsoll.domain.decisions.outcomes import Split, Target
+from plimsoll.domain.decisions.proposals import Change, Proposal, ProposalReason, Share
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.placement.demands.pools import Decision, as_it_is
+from plimsoll.placement.transition.answers import Answer
+from plimsoll.placement.transition.hypothesis import Room, WhatIf
 from plimsoll.rebalance.decide import Decided, decide
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Wait
 from plimsoll.rebalance.state.memory import FIRST_STARTUP_SECONDS, LoopMemory

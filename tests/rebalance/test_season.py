@@ -10,17 +10,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plimsoll.rebalance.signals.past import DAY_STEPS, DAYS, STEP_SECONDS, Past, step_of
-from plimsoll.rebalance.signals.season import (
+from plimsoll.rebalance.signals.forecast import (
+    DAY_STEPS,
+    DAYS,
     KNOWN_SHARE,
     MOST_SCALE,
+    STEP_SECONDS,
     Expected,
+    Past,
+    Point,
     Season,
     expected_within,
     scale_of,
     season_of,
+    step_of,
 )
-from plimsoll.rebalance.signals.trend import Point
 from tests.support.tables import examples
 
 DAY = 86_400.0

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.latency import Slo
-from plimsoll.domain.outcomes import Split
-from plimsoll.placement.hypothesis import WhatIf
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.decisions.latency import Slo
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.placement.demands.pools import Tenant
 from plimsoll.placement.memo import Memo
-from plimsoll.placement.other_steps import other_steps, with_step
-from plimsoll.placement.pools import Tenant
+from plimsoll.placement.options.engine_limits import other_steps, with_step
+from plimsoll.placement.transition.hypothesis import WhatIf
 from plimsoll.rebalance.decide import decide, kind_of
 from plimsoll.rebalance.guard import ONE_STEP_SECONDS, may_change_step
-from plimsoll.rebalance.law.modelling import model_of
+from plimsoll.rebalance.law.capacity import model_of
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, LoopDecision, Retune, Wait
 from plimsoll.rebalance.state.history import STEP_AGAIN_SECONDS, STEP_REASONS, ChangeHistory, ChangeKind, Mark
 from plimsoll.rebalance.state.memory import LoopMemory

@@ -6,12 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.domain.latency import Slo
-from plimsoll.domain.outcomes import Split
-from plimsoll.placement.other_steps import STEPS, OtherStep
-from plimsoll.rebalance.law.capacity import Limit, ReplicaModel, capacity_of, decode_seconds, times_of
-from plimsoll.rebalance.law.modelling import model_of
-from plimsoll.rebalance.law.step_size import (
+from plimsoll.domain.decisions.latency import Slo
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.placement.options.engine_limits import STEP_SIZES, OtherStep
+from plimsoll.rebalance.law.capacity import Limit, ReplicaModel, capacity_of, decode_seconds, model_of, times_of
+from plimsoll.rebalance.law.tuning import (
     LEAST_STEP_GAIN,
     NEARLY_ALL,
     is_prefill_bound,
@@ -36,7 +35,7 @@ def replica(kind: str, step: int, slo: Slo, kv_tokens: int = KV_TOKENS) -> Repli
 
 
 def steps(kv_tokens: int = 400_000) -> tuple[OtherStep, ...]:
-    return tuple(OtherStep(tokens, kv_tokens) for tokens in STEPS)
+    return tuple(OtherStep(tokens, kv_tokens) for tokens in STEP_SIZES)
 
 
 def seen(lengths: Lengths, token_seconds: float, running: float = 4.0) -> Traffic:
@@ -62,9 +61,9 @@ def test_of_steps_that_carry_nearly_the_same_the_nearest_is_taken() -> None:
     """A larger one would only take memory from the KV cache."""
     found = larger_step(SMALL_STEP, PROMPTS, seen(PROMPTS, 0.2), steps())
     assert found is not None
-    best = max(capacity_of(replace(SMALL_STEP, batched_tokens=each), PROMPTS).per_second for each in STEPS)
+    best = max(capacity_of(replace(SMALL_STEP, batched_tokens=each), PROMPTS).per_second for each in STEP_SIZES)
     assert found.per_second >= NEARLY_ALL * best
-    nearer = [each for each in STEPS if 1024 < each < found.tokens]
+    nearer = [each for each in STEP_SIZES if 1024 < each < found.tokens]
     assert all(
         capacity_of(replace(SMALL_STEP, batched_tokens=each), PROMPTS).per_second < NEARLY_ALL * best for each in nearer
     )

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from plimsoll.rebalance.signals.trend import FEWEST_POINTS, LEAST_SECONDS, Point, rise_within
+from plimsoll.rebalance.signals.forecast import FEWEST_POINTS, LEAST_SECONDS, Point, rise_within
 from tests.support.tables import every_case
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from plimsoll.placement.more_requests import STEPS
+from plimsoll.placement.options.engine_limits import STEPS
 from plimsoll.rebalance.law.capacity import Limit, capacity_of
 from plimsoll.rebalance.law.tuning import LEAST_GAIN, after_retune
 from plimsoll.rebalance.signals.traffic import Lengths

@@ -7,8 +7,8 @@ import pytest
 
 from plimsoll.rebalance import why
 from plimsoll.rebalance.law.capacity import Limit
+from plimsoll.rebalance.state.allowance import Scope
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Keep, Move, Retune, Wait
-from plimsoll.rebalance.state.fleet_budget import Scope
 from plimsoll.rebalance.why import sentence
 
 

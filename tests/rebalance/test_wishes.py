@@ -20,7 +20,7 @@ from plimsoll.rebalance.law.wishes import (
     wish_of,
     with_forecast,
 )
-from plimsoll.rebalance.signals.season import Expected
+from plimsoll.rebalance.signals.forecast import Expected
 from tests.support.engine_loads import KV_TOKENS, NOW, Serves, moments, pod, replica_model, summary, traffic
 from tests.support.tables import examples
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.placement.hypothesis import WhatIf
+from plimsoll.placement.transition.hypothesis import WhatIf
 from plimsoll.rebalance.decide import Decided, decide
 from plimsoll.rebalance.signals.gateway import GatewayQueue, with_queue
 from plimsoll.rebalance.signals.gateway_scrapes import queue_of

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from plimsoll.api.convert import to_request, to_workload_options
+from plimsoll.api.conversion.convert import to_request, to_workload_options
 from plimsoll.app.settings import Settings
+from plimsoll.domain.cluster.gpus import Vendor
+from plimsoll.domain.engines.images import EngineImages, vendor_of
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.gpus import Vendor
-from plimsoll.domain.images import EngineImages, vendor_of
-from plimsoll.domain.reasons import Reason
+from plimsoll.domain.public_words import Reason
 from plimsoll.engines.vllm.engine import VLLM
 from plimsoll.placement.explain import rejection_sentence
 from plimsoll.placement.plan import plan

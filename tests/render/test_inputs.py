@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.domain.workload import Manifest, PodOptions, SecretKey
+from plimsoll.domain.requests.workload import Manifest, PodOptions, SecretKey
 from plimsoll.render.inputs import INPUTS_ANNOTATION, RENDERING, RENDERING_ANNOTATION, is_left_running
 from plimsoll.render.objects import deployment
 from tests.render.workloads import decision, options

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from plimsoll.domain.observations import EngineKind, Observation, Witness
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import KvPrecision, Precision
+from plimsoll.domain.decisions.observations import EngineKind, Observation, Witness
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.engine_choice import EngineVersion
+from plimsoll.domain.models.precision import KvPrecision, Precision
 from plimsoll.domain.units import GIB
-from plimsoll.domain.versions import EngineVersion
 from plimsoll.memory.calibration import corrections
 from plimsoll.render.learned_words import Source, correction_words, learned_sentence, sources_of
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from plimsoll.domain.fleet import GpuNode, IgnoredNode, Labels, Taint, Toleration
-from plimsoll.domain.reasons import NodeReason
-from plimsoll.domain.serving import GpuConstraints, Overrides
-from plimsoll.facts.cluster.startup_taints import STARTUP_PREFIX
+from plimsoll.domain.cluster.fleet import GpuNode, IgnoredNode, Labels, Taint, Toleration
+from plimsoll.domain.public_words import NodeReason
+from plimsoll.domain.requests.serving import GpuConstraints, Overrides
+from plimsoll.facts.cluster.taints import STARTUP_PREFIX
 from plimsoll.placement.plan import plan
 from plimsoll.render.left_out import NODE_STARTS_SECONDS, Coming, NewNodes, left_out_sentence
 from plimsoll.status.conditions import conditions

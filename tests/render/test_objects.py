@@ -8,15 +8,13 @@ from typing import Any
 
 import pytest
 
-from plimsoll.domain.engine_choice import EngineChoice
-from plimsoll.domain.engine_options import CpuOffload, HostUse
-from plimsoll.domain.gpus import CapacityType
-from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.serving import GpuConstraints, Overrides
-from plimsoll.domain.spot import SPOT_LABELS, spot_type
+from plimsoll.domain.cluster.gpus import CapacityType
+from plimsoll.domain.cluster.spot import SPOT_LABELS, spot_type
+from plimsoll.domain.engines.engine_choice import CpuOffload, EngineChoice, EngineVersion, HostUse
+from plimsoll.domain.models.precision import KvPrecision, Precision
+from plimsoll.domain.requests.serving import GpuConstraints, Overrides
+from plimsoll.domain.requests.workload import PodOptions, SecretKey
 from plimsoll.domain.units import GIB
-from plimsoll.domain.versions import EngineVersion
-from plimsoll.domain.workload import PodOptions, SecretKey
 from plimsoll.render.inputs import INPUTS_ANNOTATION, inputs_digest
 from plimsoll.render.names import HASH_ANNOTATION, POOL_ANNOTATION
 from plimsoll.render.objects import deployment, digest, disruption_budget, service

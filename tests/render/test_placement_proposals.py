@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from plimsoll.api.v1alpha1.inbox import ProposalContent
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.serving import GpuConstraints, Overrides
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.requests.serving import GpuConstraints, Overrides
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, LoopDecision, Move, RemoveReplica
 from plimsoll.render.placement_proposals import LONGEST_STARTUP, Found, Owner, placement_proposal
 from tests.render.workloads import decision

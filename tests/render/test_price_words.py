@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from plimsoll.domain.gpus import CapacityType
-from plimsoll.domain.reasons import Numbers, PriceDoubt
+from plimsoll.domain.cluster.gpus import CapacityType
+from plimsoll.domain.public_words import Numbers, PriceDoubt
 from plimsoll.facts.prices.remarks import PriceRemark
 from plimsoll.render.price_words import remark_sentence, remark_summaries
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.proposals import Change, Proposal, ProposalReason, Share
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.decisions.proposals import Change, Proposal, ProposalReason, Share
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.render.proposal_words import MOST_CHANGES, proposal_sentence
 from tests.support.planning import H100, pool
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from plimsoll.domain.engine_choice import Speculation
-from plimsoll.engines.vllm.arguments import engine_arguments
-from plimsoll.facts.models.eagle import as_engine_head
+from plimsoll.domain.engines.engine_choice import Speculation
+from plimsoll.engines.vllm.launch import engine_arguments
+from plimsoll.facts.models.drafts import as_engine_head
 from tests.render.workloads import chosen_pool, options
 from tests.support.planning import ENGINE, model, request
 from tests.support.speculation import EAGLE3_HEAD, EAGLE_HEAD, facts_of

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.outcomes import Option
-from plimsoll.domain.serving import Request
-from plimsoll.domain.workload import Manifest, WorkloadOptions
+from plimsoll.domain.decisions.outcomes import Option
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.requests.serving import Request
+from plimsoll.domain.requests.workload import Manifest, WorkloadOptions
+from plimsoll.placement.demands.pools import Decision, PlannedPool, Tenant
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Decision, PlannedPool, Tenant
 from plimsoll.render.objects import deployment
 from tests.support.planning import H100, LLAMA_8B, fleet, node, request
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from plimsoll.simulation.request import Request
-from plimsoll.simulation.values import Arrival
+from plimsoll.simulation.values import Arrival, Request
 from tests.support.simulated import engine
 
 

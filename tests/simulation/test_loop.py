@@ -6,18 +6,17 @@ from dataclasses import replace
 
 import pytest
 
+from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.model import Task
-from plimsoll.domain.outcomes import Split
+from plimsoll.domain.models.model import Task
 from plimsoll.rebalance.decide import Decided, decide
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Retune
 from plimsoll.rebalance.state.policy import Mode
 from plimsoll.rebalance.state.situation import Situation
 from plimsoll.rebalance.why import sentence
-from plimsoll.simulation.kind import kind_of_replica
 from plimsoll.simulation.loop import open_room
 from plimsoll.simulation.result import Happening
-from plimsoll.simulation.run import MOST_REPLICAS
+from plimsoll.simulation.run import MOST_REPLICAS, kind_of_replica
 from plimsoll.simulation.simulate import simulate
 from plimsoll.simulation.workload import Workload
 from tests.support.simulation_runs import HEAVY, LIGHT, kind, policy, simulation_run

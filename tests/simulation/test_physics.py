@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.simulation.decoding import BLOCK_TOKENS, blocks_of
-from plimsoll.simulation.kind import Kind, Limits
+from plimsoll.simulation.batch import BLOCK_TOKENS, blocks_of
 from plimsoll.simulation.result import Happening, SimulationResult
+from plimsoll.simulation.run import Kind, Limits
 from plimsoll.simulation.simulate import simulate
 from plimsoll.simulation.workload import Workload, arrivals
 from tests.support.simulation_runs import HEAVY, LIGHT, kind, policy, simulation_run, with_limits

@@ -8,8 +8,7 @@ from statistics import fmean, pstdev
 import pytest
 
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.simulation.presets import PRESETS, preset
-from plimsoll.simulation.workload import MOST_REQUESTS, Workload, arrivals
+from plimsoll.simulation.workload import MOST_REQUESTS, PRESETS, Workload, arrivals, preset
 from tests.support.tables import every_case
 
 STEADY = Workload(5.0, 1000, 200, minutes=30)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from plimsoll.domain.engine_failures import EngineFailure, StartFailure
-from plimsoll.domain.outcomes import Rejection, Split
-from plimsoll.domain.public_words import ConditionReason
-from plimsoll.domain.reasons import Reason
-from plimsoll.placement.failed_moves import Delay, FailedMove
-from plimsoll.placement.pools import Decision, PlannedPool, PoolState
-from plimsoll.placement.retune_clock import EarlierSettings, RetuneClock
+from plimsoll.domain.decisions.outcomes import Rejection, Split
+from plimsoll.domain.engines.failures import EngineFailure, StartFailure
+from plimsoll.domain.public_words import ConditionReason, Reason
+from plimsoll.placement.demands.clocks import EarlierSettings, RetuneClock
+from plimsoll.placement.demands.failed_moves import Delay, FailedMove
+from plimsoll.placement.demands.pools import Decision, PlannedPool, PoolState
 from plimsoll.status.conditions import Since, conditions
 from plimsoll.status.report import PoolView, Problem, Report
 from tests.render.workloads import decision

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.placement.appraisal import Appraisal
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.placement.costs import Appraisal
+from plimsoll.placement.demands.pools import Decision, Pool
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Decision, Pool
 from plimsoll.status.decisions import MOST_DECISIONS, DecisionNote, remembered
 from tests.support.planning import H100, L40S, fleet, node, pool, request, tenant
 

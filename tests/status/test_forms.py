@@ -16,18 +16,17 @@ from plimsoll import __version__
 from plimsoll.api.bounds import MOST_CONCURRENCY
 from plimsoll.api.v1alpha1.base import LARGEST_BOUND
 from plimsoll.api.v1alpha1.status import PoolStatus, RehomingStatus, StatusModel
-from plimsoll.domain.gpus import CapacityType
-from plimsoll.domain.observations import EngineKind, Observation, Witness
-from plimsoll.domain.outcomes import Split, Target
-from plimsoll.domain.platforms import PlatformSource
-from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.versions import EngineVersion
-from plimsoll.placement.failed_moves import MOST_TIMES, Delay
-from plimsoll.placement.move_clock import LONGEST_SECONDS
-from plimsoll.placement.pools import Pool, PoolState, pool_name
-from plimsoll.placement.rehoming import MOST_AVOIDED, Rehoming
-from plimsoll.placement.retune_clock import EarlierSettings
-from plimsoll.placement.sizes import Size
+from plimsoll.domain.cluster.gpus import CapacityType
+from plimsoll.domain.decisions.observations import EngineKind, Observation, Witness
+from plimsoll.domain.decisions.outcomes import Split, Target
+from plimsoll.domain.engines.engine_choice import EngineVersion
+from plimsoll.domain.engines.images import PlatformSource
+from plimsoll.domain.models.precision import KvPrecision, Precision
+from plimsoll.placement.demands.clocks import LONGEST_SECONDS, EarlierSettings
+from plimsoll.placement.demands.failed_moves import MOST_TIMES, Delay
+from plimsoll.placement.demands.pools import Pool, PoolState, pool_name
+from plimsoll.placement.demands.rehoming import MOST_AVOIDED, Rehoming
+from plimsoll.placement.options.total_load import Size
 from plimsoll.rebalance.inbox import AnsweredProposals, Refusal
 from plimsoll.rebalance.state.history import ChangeKind, Mark
 from plimsoll.rebalance.state.memory import Learned

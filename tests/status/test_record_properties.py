@@ -13,9 +13,9 @@ from plimsoll.decision.capacities import observed_capacities, reported_tokens
 from plimsoll.decision.lessons import remembered
 from plimsoll.decision.surroundings import Surroundings, pool_views, read_pools, wanted_replicas
 from plimsoll.decision.turns import Standing
-from plimsoll.placement import failed_moves
-from plimsoll.placement.move_clock import LONGEST_SECONDS, trusted
-from plimsoll.placement.rehoming import of_last_hour
+from plimsoll.placement.demands import failed_moves
+from plimsoll.placement.demands.clocks import LONGEST_SECONDS, trusted
+from plimsoll.placement.demands.rehoming import of_last_hour
 from plimsoll.status.reading import read, record_of
 from plimsoll.status.report import Report
 from plimsoll.status.writing import document_of, new_status

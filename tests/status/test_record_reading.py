@@ -9,17 +9,15 @@ import pytest
 
 from plimsoll import __version__
 from plimsoll.app.watch import pruning
-from plimsoll.domain.engine_choice import DEFAULT_ENGINE
-from plimsoll.domain.gpus import CapacityType
-from plimsoll.domain.observations import EngineKind, Observation, Seen, Witness
-from plimsoll.domain.outcomes import Split, Target
-from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.versions import EngineVersion
-from plimsoll.placement.failed_moves import Delay, FailedMove
-from plimsoll.placement.move_clock import MoveClock
-from plimsoll.placement.pools import Pool, PoolState
-from plimsoll.placement.rehoming import Rehoming
-from plimsoll.placement.retune_clock import EarlierSettings, RetuneClock
+from plimsoll.domain.cluster.gpus import CapacityType
+from plimsoll.domain.decisions.observations import EngineKind, Observation, Seen, Witness
+from plimsoll.domain.decisions.outcomes import Split, Target
+from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE, EngineVersion
+from plimsoll.domain.models.precision import KvPrecision, Precision
+from plimsoll.placement.demands.clocks import EarlierSettings, MoveClock, RetuneClock
+from plimsoll.placement.demands.failed_moves import Delay, FailedMove
+from plimsoll.placement.demands.pools import Pool, PoolState
+from plimsoll.placement.demands.rehoming import Rehoming
 from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
 from plimsoll.rebalance.state.memory import Learned
 from plimsoll.status.places import split_of

@@ -10,17 +10,15 @@ from pydantic import ValidationError
 
 from plimsoll import __version__
 from plimsoll.api.v1alpha1 import InferenceDeploymentStatus
-from plimsoll.domain.observations import EngineKind, Observation, Seen, Witness
-from plimsoll.domain.outcomes import Remedy, Split
-from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.public_words import ConditionReason
-from plimsoll.domain.reasons import RemedyKind
-from plimsoll.domain.serving import ObservedCapacity
-from plimsoll.domain.times import to_rfc3339
-from plimsoll.domain.units import GIB
-from plimsoll.domain.versions import EngineVersion
-from plimsoll.performance.cost import cost
-from plimsoll.placement.speed import load_of
+from plimsoll.domain.decisions.observations import EngineKind, Observation, Seen, Witness
+from plimsoll.domain.decisions.outcomes import Remedy, Split
+from plimsoll.domain.engines.engine_choice import EngineVersion
+from plimsoll.domain.models.precision import KvPrecision, Precision
+from plimsoll.domain.public_words import ConditionReason, RemedyKind
+from plimsoll.domain.requests.serving import ObservedCapacity
+from plimsoll.domain.units import GIB, to_rfc3339
+from plimsoll.performance.model import cost
+from plimsoll.placement.options.speed import load_of
 from plimsoll.rebalance.state.history import ChangeKind, Mark
 from plimsoll.rebalance.state.memory import Learned
 from plimsoll.status import writing

@@ -10,13 +10,12 @@ from typing import Any
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.api.v1alpha1 import InferenceDeploymentStatus
 from plimsoll.api.v1alpha1.status import CandidateFiguresStatus
-from plimsoll.domain.engine_choice import EngineChoice
-from plimsoll.domain.outcomes import Split
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion
 from plimsoll.domain.public_words import ConditionReason
-from plimsoll.domain.serving import Overrides
+from plimsoll.domain.requests.serving import Overrides
 from plimsoll.domain.units import GIB
-from plimsoll.domain.versions import EngineVersion
-from plimsoll.placement.rehoming import Rehoming
+from plimsoll.placement.demands.rehoming import Rehoming
 from plimsoll.rebalance.state.history import ChangeKind, Mark
 from plimsoll.rebalance.state.memory import Learned
 from plimsoll.status.reading import read

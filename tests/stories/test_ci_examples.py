@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from plimsoll.cli.commands.plan import command
-from plimsoll.cli.exits import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED
+from plimsoll.cli.process import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "examples" / "ci"

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from plimsoll.adapters.api_errors import ClusterRefused
-from plimsoll.adapters.cluster import (
+from plimsoll.adapters.cluster.api_errors import ClusterRefused
+from plimsoll.adapters.cluster.client import (
     APPROVALS,
     DEPLOYMENTS,
     EVENTS,
@@ -26,8 +26,8 @@ from plimsoll.adapters.cluster import (
     kind_of,
 )
 from plimsoll.app.watch.store import key_of, uid_of
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.times import to_rfc3339
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.units import to_rfc3339
 from plimsoll.facts.cluster.host_reading import is_bound, pod_need
 from testbed.audit import AuditEvent
 from testbed.operator_process import USER

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from plimsoll.api.not_carried import is_refused
-from plimsoll.api.schema import Schema, root_schema
+from plimsoll.api.crd.not_carried import is_refused
+from plimsoll.api.crd.schema import Schema, root_schema
 
 _MINIMAL: dict[str, Any] = {
     "model": {"name": "meta-llama/Llama-3.1-8B-Instruct"},

@@ -9,16 +9,15 @@ from functools import cache
 from typing import Any, cast
 
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.adapters.cluster import Cluster, Kind, Listing
+from plimsoll.adapters.cluster.client import Cluster, Kind, Listing
 from plimsoll.console.pages.routes import PAGES
 from plimsoll.console.settings import ConsoleSettings
 from plimsoll.console.sources.commands import Commands, Ran
-from plimsoll.console.views.pods import pod_of
 from plimsoll.console.views.rows import row_of
-from plimsoll.console.views.world import World
+from plimsoll.console.views.world import World, pod_of
 from plimsoll.console.visit import Page, Redirect, Tools, View, Visit
 from plimsoll.console.web import page_text
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.facts.cluster.fleet_reading import read_fleet
 from plimsoll.render.names import DEPLOYMENT_LABEL, POOL_LABEL
 from testbed.fleet import gpu_node

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.adapters.cluster import (
+from plimsoll.adapters.cluster.client import (
     DEPLOYMENTS,
     DISRUPTION_BUDGETS,
     INFERENCE_DEPLOYMENTS,
@@ -19,10 +19,10 @@ from plimsoll.adapters.cluster import (
     RESOURCE_QUOTAS,
     SERVICES,
 )
-from plimsoll.adapters.hub import HubModels
-from plimsoll.adapters.kinds import RESOURCE_SLICES
+from plimsoll.adapters.cluster.kinds import RESOURCE_SLICES
+from plimsoll.adapters.hub.hub import HubModels
+from plimsoll.adapters.hub.models import ModelSources
 from plimsoll.adapters.metrics import Metrics
-from plimsoll.adapters.models import ModelSources
 from plimsoll.app.faults import Faults
 from plimsoll.app.live.signal_watch import LiveSignals
 from plimsoll.app.lookups.model_book import ModelBook

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
-from plimsoll.domain.outcomes import Split
+from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.performance.slo import INTERACTIVE
-from plimsoll.rebalance.law.capacity import ReplicaModel
-from plimsoll.rebalance.law.modelling import model_of
+from plimsoll.rebalance.law.capacity import ReplicaModel, model_of
 from plimsoll.rebalance.signals.load import LoadSummary, summarize
 from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals
 from plimsoll.rebalance.signals.tracks import Track

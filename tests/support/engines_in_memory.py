@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, PODS
-from plimsoll.adapters.prometheus import PrometheusSignals
+from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, PODS
+from plimsoll.adapters.prometheus.prometheus import PrometheusSignals
 from plimsoll.app.watch.store import key_of
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals
 from plimsoll.rebalance.signals.reading import Reading
 from testbed.engine_pods import is_ready, played_engine

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import cache
 
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.outcomes import Option
-from plimsoll.placement.demand import demand_of
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.decisions.outcomes import Option
+from plimsoll.placement.demands.demand import demand_of
+from plimsoll.placement.demands.pools import Decision, PoolState, Tenant
 from plimsoll.placement.memo import Memo
-from plimsoll.placement.pools import Decision, PoolState, Tenant
 
 Free = tuple[int, ...]
 """The free GPUs of each node of the fleet."""

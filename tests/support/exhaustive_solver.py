@@ -8,9 +8,9 @@ from decimal import Decimal
 from functools import partial
 from operator import eq
 
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.outcomes import Option
-from plimsoll.placement.demand import Demand
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.decisions.outcomes import Option
+from plimsoll.placement.demands.demand import Demand
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.solvers.protocol import Award, Stock
 from plimsoll.placement.solvers.turn import Turn

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from plimsoll.adapters.cluster import (
+from plimsoll.adapters.cluster.client import (
     CONFIG_MAPS,
     DEPLOYMENTS,
     INFERENCE_DEPLOYMENTS,
@@ -22,8 +22,8 @@ from plimsoll.adapters.cluster import (
     Kind,
     Listing,
 )
-from plimsoll.adapters.kinds import NODE_POOLS, RESOURCE_SLICES
-from plimsoll.api.lost_fields import LAST_APPLIED
+from plimsoll.adapters.cluster.kinds import NODE_POOLS, RESOURCE_SLICES
+from plimsoll.api.crd.lost_fields import LAST_APPLIED
 from plimsoll.app.exports.document import read_export, text_of
 from plimsoll.app.exports.exporting import export
 from plimsoll.app.exports.objects import objects_of
@@ -34,9 +34,9 @@ from plimsoll.app.review.overlay import stored
 from plimsoll.app.review.reviewing import review
 from plimsoll.app.review.values import Means, Review, WhatIf, Wish
 from plimsoll.app.settings import Settings
-from plimsoll.cli.plans.review_documents import document
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.workload import Manifest
+from plimsoll.cli.plans.review import document
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.requests.workload import Manifest
 from plimsoll.status.reading import RECORD
 from tests.support.office import Office
 from tests.support.slices import resource_slice

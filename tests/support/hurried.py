@@ -51,7 +51,7 @@ _SHORT: Mapping[Wait, tuple[str, str, float]] = MappingProxyType(
         Wait.SERVICE: ("plimsoll.rebalance.diagnosis.judging", "SETTLED_SECONDS", 15.0),
         Wait.REST: ("plimsoll.app.planner", "RESTING_SECONDS", 3.0),
         Wait.FIGURE: ("plimsoll.console.views.load.live_use", "STALE_SECONDS", 12.0),
-        Wait.NEIGHBOUR: ("plimsoll.adapters.circuit_breaker", "FIRST_PAUSE_SECONDS", 3.0),
+        Wait.NEIGHBOUR: ("plimsoll.adapters.hub.circuit_breaker", "FIRST_PAUSE_SECONDS", 3.0),
         Wait.HEARTBEAT: ("plimsoll.console.sources.heartbeat", "PAUSE_SECONDS", 2.0),
     }
 )

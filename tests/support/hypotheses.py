@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
 
-from plimsoll.domain.outcomes import Option, Rejection, Split
-from plimsoll.domain.reasons import Reason
-from plimsoll.placement.answers import Answer
-from plimsoll.placement.hypothesis import WhatIf
+from plimsoll.domain.decisions.outcomes import Option, Rejection, Split
+from plimsoll.domain.public_words import Reason
+from plimsoll.placement.demands.pools import Decision, Tenant, as_it_is
 from plimsoll.placement.ledger import Ledger
-from plimsoll.placement.pools import Decision, Tenant, as_it_is
+from plimsoll.placement.transition.answers import Answer
+from plimsoll.placement.transition.hypothesis import WhatIf
 from tests.support.planning import H100, L4, L40S, fleet, node, placed, pool, request, tenant
 
 _NOTHING = Ledger({})

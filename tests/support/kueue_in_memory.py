@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from plimsoll.adapters.api_errors import ClusterRefused
-from plimsoll.adapters.cluster import PODS
+from plimsoll.adapters.cluster.api_errors import ClusterRefused
+from plimsoll.adapters.cluster.client import PODS
 from plimsoll.app.watch.store import key_of
-from plimsoll.domain.queues import QUEUE_LABEL, QUEUE_LABELS
+from plimsoll.domain.kubernetes_names import QUEUE_LABEL, QUEUE_LABELS
 from plimsoll.facts.cluster.host_reading import is_bound
 from tests.support.bodies import Body
 

@@ -14,12 +14,12 @@ from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass, field
 from typing import Any
 
-from plimsoll.adapters.api_errors import ClusterRefused, NotLeading
+from plimsoll.adapters.cluster.api_errors import ClusterRefused, NotLeading
 from plimsoll.app.election.leadership import Candidate, Elector, LeaseHeld
 from plimsoll.app.election.lease_times import USUAL, LeaseTimes
 from plimsoll.domain.errors import SourceUnavailable
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.workload import Manifest
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.requests.workload import Manifest
 
 KEY = ObjectKey("plimsoll-system", "plimsoll")
 TRAVEL_SECONDS = 0.05

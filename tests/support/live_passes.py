@@ -9,15 +9,15 @@ from typing import Any
 
 from benchmarks.planning.passes import look_up, new_passes
 from benchmarks.planning.pictures import carry_out, new_store
-from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES
-from plimsoll.adapters.prometheus import PrometheusSignals
+from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, NODES
+from plimsoll.adapters.prometheus.prometheus import PrometheusSignals
 from plimsoll.app.plan.desired import Desired
 from plimsoll.app.plan.passes import Passes, PassResult
 from plimsoll.app.plan.snapshot import Snapshot
 from plimsoll.app.watch.store import Store
 from plimsoll.decision.turn_memo import TurnMemo
-from plimsoll.placement.demand import Demand
-from plimsoll.placement.pools import PoolState
+from plimsoll.placement.demands.demand import Demand
+from plimsoll.placement.demands.pools import PoolState
 from plimsoll.placement.solvers import DEFAULT_SOLVER, Award, Stock
 from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals
 from plimsoll.rebalance.signals.reading import Reading

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from plimsoll.domain.model import FactsSource, ModelFacts
+from plimsoll.domain.models.model import FactsSource, ModelFacts
 from plimsoll.facts.models.config_json import read_model_facts
 
 CONFIGS = Path(__file__).resolve().parents[2] / "benchmarks" / "accuracy" / "data" / "model-configs"

@@ -13,7 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from plimsoll.adapters.cluster import DEEPEST_JSON
+from plimsoll.adapters.cluster.client import DEEPEST_JSON
 from testbed.api_client import ApiError
 from testbed.kwok_config import CRASH_ANNOTATION
 from testbed.operator_process import OperatorProcess

@@ -13,12 +13,12 @@ import pytest
 
 from benchmarks.planning.passes import look_up, new_passes
 from benchmarks.planning.pictures import carry_out, new_store
-from plimsoll.adapters.cluster import Kind
+from plimsoll.adapters.cluster.client import Kind
 from plimsoll.app.plan.passes import Passes, PassResult
 from plimsoll.app.watch.store import Store
-from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.outcomes import EngineSettings, MemoryEstimate, Split
-from plimsoll.domain.serving import Request
+from plimsoll.domain.cluster.gpus import GpuType
+from plimsoll.domain.decisions.outcomes import EngineSettings, MemoryEstimate, Split
+from plimsoll.domain.requests.serving import Request
 from plimsoll.engines.registry import ENGINES
 from plimsoll.engines.vllm.engine import VLLM
 

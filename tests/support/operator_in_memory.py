@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from benchmarks.planning.passes import new_passes
-from plimsoll.adapters.api_errors import ClusterRefused
-from plimsoll.adapters.cluster import (
+from plimsoll.adapters.cluster.api_errors import ClusterRefused
+from plimsoll.adapters.cluster.client import (
     PRIORITY_CLASSES,
     RESOURCE_QUOTAS,
     Cluster,
     Kind,
     Listing,
 )
-from plimsoll.adapters.kinds import RESOURCE_SLICES
-from plimsoll.adapters.models import ModelSources
-from plimsoll.adapters.secrets import read_entry
+from plimsoll.adapters.cluster.kinds import RESOURCE_SLICES
+from plimsoll.adapters.cluster.secrets import read_entry
+from plimsoll.adapters.hub.models import ModelSources
 from plimsoll.api.v1alpha1 import ModelSpec
 from plimsoll.app.lookups.claim_book import ClaimBook
 from plimsoll.app.lookups.model_book import ModelBook
@@ -36,10 +36,10 @@ from plimsoll.app.watch.store import Store
 from plimsoll.app.write.executor import Executor
 from plimsoll.app.write.proposal_writer import ProposalWriter
 from plimsoll.app.write.writers import Writers
-from plimsoll.domain.claims import Mounted
+from plimsoll.domain.cluster.node_rules import Mounted
 from plimsoll.domain.errors import ModelNotFound, PlimsollError, SourceUnavailable
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.models.model import ModelFacts
 from plimsoll.render.names import FIELD_MANAGER, MANAGED_BY
 from testbed.operator_process import NAMESPACE, USER
 from tests.support.api_in_memory import ApiInMemory
@@ -88,7 +88,7 @@ class Client:
         pages: int | None = None,
         keep: Callable[[Body], Body] = lambda body: body,
     ) -> Listing:
-        """List as :meth:`plimsoll.adapters.cluster.Cluster.list` does, on one page."""
+        """List as :meth:`plimsoll.adapters.cluster.client.Cluster.list` does, on one page."""
         assert pages in (None, 1)
         found = [
             keep({name: body[name] for name in ("apiVersion", "kind", "metadata")} if metadata_only else body)

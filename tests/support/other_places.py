@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from plimsoll.domain.fleet import Fleet, GpuNode
-from plimsoll.domain.latency import Slo
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.serving import Request
-from plimsoll.placement.hypothesis import Plan, WhatIf
-from plimsoll.placement.pools import Tenant, pool_name
+from plimsoll.domain.cluster.fleet import Fleet, GpuNode
+from plimsoll.domain.decisions.latency import Slo
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.requests.serving import Request
+from plimsoll.placement.demands.pools import Tenant, pool_name
+from plimsoll.placement.transition.hypothesis import Plan, WhatIf
 from plimsoll.rebalance.decide import Decided
-from plimsoll.rebalance.law.modelling import model_of
+from plimsoll.rebalance.law.capacity import model_of
 from plimsoll.rebalance.places.elsewhere import moment_of
 from plimsoll.rebalance.state.memory import Look, LoopMemory
 from plimsoll.rebalance.state.situation import DeclaredNeed, Situation

@@ -11,7 +11,7 @@ from typing import Any
 
 from plimsoll.app.write import executor
 from plimsoll.cli.main import main
-from plimsoll.domain.workload import Manifest
+from plimsoll.domain.requests.workload import Manifest
 from plimsoll.render import inputs, objects
 
 BEFORE_DIGESTS = "before-digests"

@@ -13,8 +13,8 @@ from plimsoll.decision.outcome import Observed, Outcome, Ready
 from plimsoll.decision.spec_digests import digests_of
 from plimsoll.decision.surroundings import Surroundings
 from plimsoll.decision.turns import Standing
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.serving import Request
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.requests.serving import Request
 from plimsoll.rebalance.state.history import ChangeHistory
 from plimsoll.status.reading import record_of
 from tests.support.bodies import inference_deployment_body

@@ -7,20 +7,19 @@ from decimal import Decimal
 from typing import Any
 
 from plimsoll.adapters.catalog import load_gpu_types, load_model_facts
-from plimsoll.domain.engine_choice import EngineChoice
-from plimsoll.domain.fleet import Fleet, GpuNode, Taint
-from plimsoll.domain.gpus import GpuType, Price, Vendor
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.node_rules import NodeRule
-from plimsoll.domain.outcomes import Option, Outcome, Placed, Rejection, Split, Target, Unplaceable
-from plimsoll.domain.platforms import declared
-from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.reasons import Reason
-from plimsoll.domain.serving import Request, ServingShape
-from plimsoll.domain.versions import EngineVersion
-from plimsoll.placement.place import place
-from plimsoll.placement.pools import Pool, PoolState, Tenant, pool_name
+from plimsoll.domain.cluster.fleet import Fleet, GpuNode, Taint
+from plimsoll.domain.cluster.gpus import GpuType, Price, Vendor
+from plimsoll.domain.cluster.node_rules import NodeRule
+from plimsoll.domain.decisions.outcomes import Option, Outcome, Placed, Rejection, Split, Target, Unplaceable
+from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion
+from plimsoll.domain.engines.images import declared
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.models.model import ModelFacts
+from plimsoll.domain.models.precision import KvPrecision, Precision
+from plimsoll.domain.public_words import Reason
+from plimsoll.domain.requests.serving import Request, ServingShape
+from plimsoll.placement.demands.pools import Pool, PoolState, Tenant, pool_name
+from plimsoll.placement.places.place import place
 
 LLAMA_8B = "meta-llama/Llama-3.1-8B-Instruct"
 LLAMA_70B = "meta-llama/Llama-3.3-70B-Instruct"

@@ -11,15 +11,14 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from plimsoll.adapters.metrics import Metrics
-from plimsoll.domain.fleet import IgnoredNode
-from plimsoll.domain.gpus import CapacityType
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.outcomes import Rejection
-from plimsoll.domain.public_words import ConditionReason
-from plimsoll.domain.reasons import NodeReason, PriceDoubt, Reason
+from plimsoll.domain.cluster.fleet import IgnoredNode
+from plimsoll.domain.cluster.gpus import CapacityType
+from plimsoll.domain.decisions.outcomes import Rejection
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.public_words import ConditionReason, NodeReason, PriceDoubt, Reason
 from plimsoll.engines.vllm import metrics as vllm
 from plimsoll.facts.prices.remarks import PriceRemark
-from plimsoll.placement.appraisal import Appraisal
+from plimsoll.placement.costs import Appraisal
 from plimsoll.placement.fleet_record import FleetRecord
 from plimsoll.rebalance.figures import LiveFigures
 from plimsoll.status.report import PoolView, Problem, RebalancingReport, Report

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from plimsoll.adapters.api_errors import ClusterRefused
-from plimsoll.adapters.cluster import APPROVALS, PROPOSALS, Cluster, Kind
+from plimsoll.adapters.cluster.api_errors import ClusterRefused
+from plimsoll.adapters.cluster.client import APPROVALS, PROPOSALS, Cluster, Kind
 from plimsoll.app.plan.desired import Desired
 from plimsoll.app.plan.inbox import Inbox
 from plimsoll.app.watch.store import Store, key_of
 from plimsoll.app.write.proposal_writer import ProposalWriter
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.times import to_rfc3339
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.units import to_rfc3339
 from tests.support.bodies import Body
 from tests.support.live_passes import LivePasses
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import Any, cast
 
-from plimsoll.adapters.api_errors import ClusterRefused
-from plimsoll.adapters.cluster import Cluster, Kind, Listing
+from plimsoll.adapters.cluster.api_errors import ClusterRefused
+from plimsoll.adapters.cluster.client import Cluster, Kind, Listing
 from plimsoll.console.settings import ConsoleSettings
 from plimsoll.console.views.world import World
 from plimsoll.console.visit import Tools, Visit
 from plimsoll.console.web import page_text
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.times import from_rfc3339
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.units import from_rfc3339
 
 ID, OTHER_ID = "4f0c8a1d92be", "91b27c03aa54"
 NAME = f"chat-{ID}"

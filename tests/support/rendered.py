@@ -11,10 +11,10 @@ from typing import Any, Final
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.cli.context import prices_from
 from plimsoll.cli.planning import Planned, plan_located
-from plimsoll.cli.plans.fleet_files import fleet_file
+from plimsoll.cli.plans.fleet_review import fleet_file
 from plimsoll.cli.reading.documents import Located, read_manifests
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.outcomes import Option
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.decisions.outcomes import Option
 from plimsoll.facts.cluster.fleet_reading import read_fleet
 from testbed.engine.tiny_model import TINY_CONFIG
 from testbed.fleet import gpu_node

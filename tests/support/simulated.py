@@ -10,8 +10,7 @@ from benchmarks.rebalance.running import run
 from benchmarks.rebalance.step_seconds import times_of
 from benchmarks.rebalance.values import EngineSpec, Outcome, Policy, Scenario, View
 from plimsoll.simulation.engine import Engine
-from plimsoll.simulation.request import Request
-from plimsoll.simulation.values import Arrival
+from plimsoll.simulation.values import Arrival, Request
 
 SPEC = EngineSpec("meta-llama/Llama-3.1-8B-Instruct", "h100-sxm-80gb", 1, 400_000, 256, 8192, hourly_price=6.88)
 """An 8B model on one H100: a prompt of 1,000 tokens takes about 30 ms, a token about 8 ms."""

@@ -9,11 +9,10 @@ from functools import cache
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.cli.questions.asked import Asked
 from plimsoll.cli.questions.direct import direct_question
-from plimsoll.domain.outcomes import Split
-from plimsoll.placement.sizing import Sized, size_on
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.placement.options.sizing import Sized, size_on
 from plimsoll.rebalance.state.policy import Mode, RebalancePolicy
-from plimsoll.simulation.kind import Kind, Limits, kind_of_replica
-from plimsoll.simulation.run import SimulationRun
+from plimsoll.simulation.run import Kind, Limits, SimulationRun, kind_of_replica
 from plimsoll.simulation.workload import Workload
 
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"

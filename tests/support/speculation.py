@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from plimsoll.domain.model import FactsSource, ModelFacts
+from plimsoll.domain.models.model import FactsSource, ModelFacts
 from plimsoll.facts.models.config_json import read_model_facts
 
 EAGLE_HEAD: Final[dict[str, Any]] = {

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from plimsoll.domain.terms import ACTIVATIONS, ADAPTERS, CUDA_GRAPHS, KV_CACHE, LEARNED, OVERHEAD, WEIGHTS, Term
+from plimsoll.domain.decisions.terms import (
+    ACTIVATIONS,
+    ADAPTERS,
+    CUDA_GRAPHS,
+    KV_CACHE,
+    LEARNED,
+    OVERHEAD,
+    WEIGHTS,
+    Term,
+)
 
 _NAMES = {name.key: name for name in (WEIGHTS, ADAPTERS, KV_CACHE, ACTIVATIONS, CUDA_GRAPHS, OVERHEAD, LEARNED)}
 

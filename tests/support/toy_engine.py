@@ -5,17 +5,15 @@ It holds the weights and one KV cache for every request at full length. It measu
 
 from __future__ import annotations
 
-from plimsoll.domain.engine_choice import EngineChoice
-from plimsoll.domain.engine_failures import EngineFailure, StartFailure
-from plimsoll.domain.engine_options import NO_HOST_USE
-from plimsoll.domain.gpus import GpuType, Vendor
-from plimsoll.domain.host import USUAL_HOST
-from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.outcomes import EngineSettings, MemoryEstimate, Option, Split
-from plimsoll.domain.serving import Request
-from plimsoll.domain.terms import KV_CACHE, WEIGHTS, Derivation, Term
-from plimsoll.domain.versions import EngineVersion
-from plimsoll.domain.workload import ENGINE_PORT, WorkloadOptions
+from plimsoll.domain.cluster.gpus import GpuType, Vendor
+from plimsoll.domain.cluster.host import USUAL_HOST
+from plimsoll.domain.decisions.outcomes import EngineSettings, MemoryEstimate, Option, Split
+from plimsoll.domain.decisions.terms import KV_CACHE, WEIGHTS, Derivation, Term
+from plimsoll.domain.engines.engine_choice import NO_HOST_USE, EngineChoice, EngineVersion
+from plimsoll.domain.engines.failures import EngineFailure, StartFailure
+from plimsoll.domain.models.model import ModelFacts
+from plimsoll.domain.requests.serving import Request
+from plimsoll.domain.requests.workload import ENGINE_PORT, WorkloadOptions
 from plimsoll.engines.base import Engine, Launch, Probe
 from plimsoll.engines.flags import OwnedFlag
 from plimsoll.engines.metrics import EngineMetrics

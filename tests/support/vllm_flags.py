@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from plimsoll.engines import flags
 from plimsoll.engines.flags import OwnedFlag
-from plimsoll.engines.vllm.owned_flags import OWNED_FLAGS
+from plimsoll.engines.vllm.flags.extra_arguments import OWNED_FLAGS
 
 
 def owned_flag(argument: str) -> OwnedFlag | None:

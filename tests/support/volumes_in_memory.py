@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from plimsoll.adapters.kinds import CLAIMS, PODS, STORAGE_CLASSES, VOLUMES
+from plimsoll.adapters.cluster.kinds import CLAIMS, PODS, STORAGE_CLASSES, VOLUMES
 from plimsoll.app.watch.store import key_of
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 from tests.support.bodies import Body
 from tests.support.volumes import ZONE, volume
 

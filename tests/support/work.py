@@ -11,7 +11,7 @@ from functools import cache
 from types import FrameType
 from typing import Any
 
-from plimsoll.adapters.later_collection import collecting_later
+from plimsoll.adapters.garbage import collecting_later
 
 _UNIT_STEPS = 50_000
 

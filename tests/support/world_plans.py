@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from plimsoll.domain.fleet import Fleet
-from plimsoll.placement.answers import answers
-from plimsoll.placement.hypothesis import Plan
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.placement.advice.remedies import Adviser
+from plimsoll.placement.demands.pools import Tenant
 from plimsoll.placement.ledger import Quotas
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.plan import demands_of, stock_for
-from plimsoll.placement.pools import Tenant
-from plimsoll.placement.remedies import Adviser
 from plimsoll.placement.solvers import DEFAULT_SOLVER, Solver
+from plimsoll.placement.transition.answers import answers
+from plimsoll.placement.transition.hypothesis import Plan
 
 
 def planned(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from plimsoll.adapters.engine_series import Series, pod_signals
+from plimsoll.adapters.prometheus.engine_series import Series, pod_signals
 from plimsoll.engines.vllm.metrics import METRICS
 from plimsoll.rebalance.signals.load import summarize
 from plimsoll.rebalance.signals.traffic import Traffic

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.domain.gpus import GpuType, Interconnect, Vendor
+from plimsoll.domain.cluster.gpus import GpuType, Interconnect, Vendor
 from plimsoll.domain.units import GIB
 
 UNNAMED = "unnamed"

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from benchmarks.placement.goals import misses_slo
-from plimsoll.domain.outcomes import Fit, Option
-from plimsoll.placement.demand import Demand
-from plimsoll.placement.options import Options
+from plimsoll.domain.decisions.outcomes import Fit, Option
+from plimsoll.placement.demands.demand import Demand
+from plimsoll.placement.options.verdicts import Options
 from plimsoll.placement.solvers.protocol import Stock
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from benchmarks.placement.policies.shelf import Shelf, ledgers
-from plimsoll.domain.outcomes import Option, Placed
-from plimsoll.placement.demand import Demand
+from plimsoll.domain.decisions.outcomes import Option, Placed
+from plimsoll.placement.demands.demand import Demand
 from plimsoll.placement.solvers.protocol import Award, Stock
 
 

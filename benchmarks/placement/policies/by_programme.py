@@ -17,9 +17,9 @@ from benchmarks.placement.bound.instance import (
 from benchmarks.placement.bound.optimum import optimum
 from benchmarks.placement.policies.awarding import Given, awards
 from benchmarks.placement.policies.shelf import Shelf
-from plimsoll.domain.outcomes import Option
-from plimsoll.placement.demand import Demand
-from plimsoll.placement.preference import rank
+from plimsoll.domain.decisions.outcomes import Option
+from plimsoll.placement.demands.demand import Demand
+from plimsoll.placement.options.verdicts import rank
 from plimsoll.placement.solvers.protocol import Award, Stock
 
 Wish = tuple[int, Option]

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from benchmarks.placement.bound.instance import by_table, choice_of, options_of
 from benchmarks.placement.policies.awarding import Given, awards
 from benchmarks.placement.policies.shelf import Shelf
-from plimsoll.domain.outcomes import Option
-from plimsoll.placement.demand import Demand
-from plimsoll.placement.preference import rank
+from plimsoll.domain.decisions.outcomes import Option
+from plimsoll.placement.demands.demand import Demand
+from plimsoll.placement.options.verdicts import rank
 from plimsoll.placement.solvers.protocol import Award, Stock
 
 Spot = tuple[Option, int, int]

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
 
-from plimsoll.domain.fleet import GpuNode
+from plimsoll.domain.cluster.fleet import GpuNode
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.solvers.protocol import Stock
 

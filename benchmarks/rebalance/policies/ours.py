@@ -22,26 +22,22 @@ from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
 from plimsoll.app.settings import Settings
 from plimsoll.decision.surroundings import Surroundings
 from plimsoll.decision.turns import Running, Standing, Turn, take_turn
-from plimsoll.domain.engine_choice import EngineChoice
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.latency import Slo
-from plimsoll.domain.outcomes import EngineSettings, MemoryEstimate, Option, Split, Target
-from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.serving import Request, ServingShape
-from plimsoll.domain.versions import EngineVersion
+from plimsoll.domain.decisions.latency import Slo
+from plimsoll.domain.decisions.outcomes import EngineSettings, MemoryEstimate, Option, Split, Target
+from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.models.precision import KvPrecision, Precision
+from plimsoll.domain.requests.serving import Request, ServingShape
 from plimsoll.facts.cluster.pod_reading import PodFacts
-from plimsoll.placement.hypothesis import WhatIf
+from plimsoll.placement.transition.hypothesis import WhatIf
 from plimsoll.rebalance.law.capacity import ReplicaModel
+from plimsoll.rebalance.signals.forecast import LEAST_STARTUP_SECONDS, Past, Point, Season, season_of
 from plimsoll.rebalance.signals.metrics import PodSignals, SignalState
-from plimsoll.rebalance.signals.past import Past
 from plimsoll.rebalance.signals.reading import Reading
-from plimsoll.rebalance.signals.season import LEAST_STARTUP_SECONDS, Season, season_of
-from plimsoll.rebalance.signals.trend import Point
 from plimsoll.rebalance.state.decisions import Retune
 from plimsoll.rebalance.state.history import ChangeHistory
 from plimsoll.rebalance.state.memory import LoopMemory
-from plimsoll.simulation.loop import open_room
-from plimsoll.simulation.scrapes import engine_sample
+from plimsoll.simulation.loop import engine_sample, open_room
 
 MODEL = "Qwen/Qwen3-32B"
 """A request needs a model. The live loop reads nothing of it."""

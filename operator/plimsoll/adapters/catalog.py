@@ -14,8 +14,8 @@ from typing import Any
 
 from plimsoll.adapters.speeds import slice_speed, speed_of
 from plimsoll.api.price_list import read_price_list
-from plimsoll.domain.gpus import GpuType, Interconnect, MigSlice, Price, Vendor
-from plimsoll.domain.model import FactsSource, ModelFacts
+from plimsoll.domain.cluster.gpus import GpuType, Interconnect, MigSlice, Price, Vendor
+from plimsoll.domain.models.model import FactsSource, ModelFacts
 from plimsoll.domain.units import MIB
 
 _FORMAT = re.compile(

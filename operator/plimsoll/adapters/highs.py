@@ -8,7 +8,7 @@ from time import monotonic
 from typing import Any
 
 from plimsoll.placement.solvers import Fleetwide
-from plimsoll.placement.solvers.programme import Programme, Solution
+from plimsoll.placement.solvers.formulation import Programme, Solution
 
 RELATIVE_GAP = 1e-3
 """A plan within a thousandth of the proven bound is good enough: prices are not known better."""

@@ -11,10 +11,9 @@ from typing import Concatenate, ParamSpec
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, Metric, start_http_server
 
 from plimsoll import __version__
-from plimsoll.adapters.live_series import Figures, LiveSeries
-from plimsoll.adapters.object_series import ObjectSeries
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.adapters.series import Figures, LiveSeries, ObjectSeries
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.facts.prices.remarks import PriceRemark
 from plimsoll.placement.fleet_record import FleetRecord
 from plimsoll.status.report import Report

@@ -10,7 +10,7 @@ from functools import cache
 from pkgutil import get_data
 from typing import Any
 
-from plimsoll.domain.speed import Curve, Efficiency, GpuSpeed, Links, Peaks, Trust
+from plimsoll.domain.cluster.gpus import Curve, Efficiency, GpuSpeed, Links, Peaks, Trust
 
 _MICROSECONDS = 1_000_000
 

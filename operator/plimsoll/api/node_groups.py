@@ -12,12 +12,12 @@ from pydantic import Field, ValidationError
 from plimsoll.api.gpu_names import did_you_mean
 from plimsoll.api.v1alpha1 import CapacityTypeChoice
 from plimsoll.api.v1alpha1.base import ApiModel, GpuTypeName
+from plimsoll.domain.cluster.fleet import Taint
+from plimsoll.domain.cluster.gpus import GpuType, Price, Vendor
+from plimsoll.domain.cluster.host import HostRoom
+from plimsoll.domain.cluster.node_groups import NodeGroup
+from plimsoll.domain.cluster.spot import spot_type
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.fleet import Taint
-from plimsoll.domain.gpus import GpuType, Price, Vendor
-from plimsoll.domain.host import HostRoom
-from plimsoll.domain.node_groups import NodeGroup
-from plimsoll.domain.spot import spot_type
 from plimsoll.domain.units import parse_quantity
 from plimsoll.facts.cluster.gpu_labels import AMD_RESOURCE, NVIDIA_RESOURCE
 

@@ -9,12 +9,12 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from plimsoll.api.not_carried import is_refused
-from plimsoll.api.schema import Schema, root_schema
+from plimsoll.api.crd.not_carried import is_refused
+from plimsoll.api.crd.schema import Schema, root_schema
 from plimsoll.api.v1alpha1 import InferenceDeployment
 from plimsoll.api.v1alpha1.base import NO_BUCKETS
 from plimsoll.domain.errors import InvalidInput, shortened
-from plimsoll.domain.names import API_VERSION, KIND
+from plimsoll.domain.kubernetes_names import API_VERSION, KIND
 from plimsoll.facts.models.hub_address import read_hub_address
 
 _LONGEST_PART = 80

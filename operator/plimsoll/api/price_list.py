@@ -13,8 +13,8 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from plimsoll.api.gpu_names import did_you_mean
+from plimsoll.domain.cluster.gpus import CapacityType, Market, Price, PriceBasis
 from plimsoll.domain.errors import shortened
-from plimsoll.domain.gpus import CapacityType, Market, Price, PriceBasis
 
 T = TypeVar("T")
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from plimsoll.api.gpu_names import did_you_mean
 from plimsoll.api.price_list import dollars, read_price_list
+from plimsoll.domain.cluster.gpus import GpuType, Price
 from plimsoll.domain.errors import shortened
-from plimsoll.domain.gpus import GpuType, Price
 from plimsoll.facts.prices.repricing import OwnPrices
 
 LIST_KEY = "prices.csv"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from plimsoll.app.backoff import Backoff
 from plimsoll.decision.course import Step, error_words, fault_problem
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.status.report import Problem
 
 logger = logging.getLogger("plimsoll.faults")

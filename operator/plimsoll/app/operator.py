@@ -14,9 +14,9 @@ from typing import Any
 import aiohttp
 import kopf
 
-from plimsoll.adapters.cluster import DEEPEST_JSON, Kind
-from plimsoll.adapters.later_collection import collect_seldom
-from plimsoll.adapters.watch_streams import Follower, NoObjects, WatchStreams
+from plimsoll.adapters.cluster.client import DEEPEST_JSON, Kind
+from plimsoll.adapters.cluster.watch_streams import Follower, NoObjects, WatchStreams
+from plimsoll.adapters.garbage import collect_seldom
 from plimsoll.app.settings import Settings
 from plimsoll.app.shell import Shell, watched
 

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS
+from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS
 from plimsoll.adapters.metrics import Metrics
 from plimsoll.app.health import Beats, PassRecord
 from plimsoll.app.plan.passes import Passes

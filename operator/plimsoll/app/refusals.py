@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from plimsoll.adapters.api_errors import ClusterRefused
+from plimsoll.adapters.cluster.api_errors import ClusterRefused
 from plimsoll.decision.deployment import Refusal
 
 

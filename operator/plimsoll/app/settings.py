@@ -11,15 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from plimsoll.adapters.prometheus_access import NO_PROOF, PrometheusAccess
-from plimsoll.adapters.prometheus_gateway import USUAL_METRICS, GatewayMetrics
-from plimsoll.adapters.prometheus_places import LABEL_PAIRS, LabelPair
+from plimsoll.adapters.prometheus.access import LABEL_PAIRS, NO_PROOF, LabelPair, PrometheusAccess
+from plimsoll.adapters.prometheus.questions import USUAL_METRICS, GatewayMetrics
 from plimsoll.app.election import lease_times as times
 from plimsoll.app.election.lease_times import LeaseTimes
 from plimsoll.decision.world import ClusterSettings
+from plimsoll.domain.engines.images import PUBLIC_REGISTRIES, REGISTRIES, EngineImages, registries_in
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.images import PUBLIC_REGISTRIES, REGISTRIES, EngineImages, registries_in
-from plimsoll.placement.move_clock import LEAST_SECONDS
+from plimsoll.placement.demands.clocks import LEAST_SECONDS
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
@@ -113,7 +112,7 @@ class Settings:
     replaces the catalogue's prices."""
 
     pod_policy: str = ""
-    """JSON with the pod options that are allowed; see ``plimsoll.api.pod_policy``. Empty: its defaults."""
+    """JSON with the pod options that are allowed; see ``plimsoll.api.checks.pod_policy``. Empty: its defaults."""
 
     engine_image_nvidia: str = ""
     """Image of engines on NVIDIA GPUs; without a tag it gets the release's own tag. Empty: vLLM's own image."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from plimsoll import __version__
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.adapters.cluster import (
+from plimsoll.adapters.cluster.client import (
     APPROVALS,
     DEPLOYMENTS,
     DISRUPTION_BUDGETS,
@@ -25,14 +25,14 @@ from plimsoll.adapters.cluster import (
     Cluster,
     Kind,
 )
-from plimsoll.adapters.free_memory import give_back_free_memory
-from plimsoll.adapters.hub import HubModels
-from plimsoll.adapters.kinds import RESOURCE_SLICES
+from plimsoll.adapters.cluster.kinds import RESOURCE_SLICES
+from plimsoll.adapters.cluster.secrets import read_entry
+from plimsoll.adapters.garbage import give_back_free_memory
+from plimsoll.adapters.hub.hub import HubModels
+from plimsoll.adapters.hub.models import ModelSources
 from plimsoll.adapters.metrics import Metrics
-from plimsoll.adapters.models import ModelSources
-from plimsoll.adapters.pod_scrape import PodScrape
-from plimsoll.adapters.secrets import read_entry
-from plimsoll.api.pod_policy import PodPolicy
+from plimsoll.adapters.prometheus.pod_scrape import PodScrape
+from plimsoll.api.checks.pod_policy import PodPolicy
 from plimsoll.app.election.leadership import Candidate, Elector, LeaseHeld
 from plimsoll.app.faults import Faults
 from plimsoll.app.health import Beats, HealthServer, Verdict
@@ -57,8 +57,8 @@ from plimsoll.app.watch.store import Body, Bounds, HistoryLost, Store, key_of
 from plimsoll.app.write.executor import Executor
 from plimsoll.app.write.proposal_writer import ProposalWriter
 from plimsoll.app.write.writers import Writers
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.facts.cluster.dra_devices import reduced_slice
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.facts.cluster.other_devices import reduced_slice
 from plimsoll.render.names import DEPLOYMENT_LABEL, FIELD_MANAGER, MANAGED_BY
 
 OWNED_SELECTOR = f"{MANAGED_BY}={FIELD_MANAGER}"

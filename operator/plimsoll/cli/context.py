@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from plimsoll.api.speculation import draft_model
+from plimsoll.api.conversion.speculation import draft_model
 from plimsoll.api.v1alpha1 import InferenceDeployment, ModelSpec
-from plimsoll.cli.cluster.cluster_access import ClusterAccess
+from plimsoll.cli.cluster.options import ClusterAccess
 from plimsoll.cli.later import inference_deployment
 from plimsoll.cli.prices.price_files import read_prices
 from plimsoll.cli.reading.model_sources import resolved_facts
 from plimsoll.domain.errors import InvalidInput, PlimsollError
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.models.model import ModelFacts
 from plimsoll.facts.prices.repricing import OwnPrices
 
 Body = dict[str, Any]

@@ -12,24 +12,23 @@ from typing import TYPE_CHECKING, Any
 
 from plimsoll.cli.cluster.answering import Answer
 from plimsoll.cli.questions.asked import Asked, Question
-from plimsoll.domain.engine_choice import Speculation
-from plimsoll.domain.engine_options import SpeculationMethod
+from plimsoll.domain.cluster.gpus import GpuType
+from plimsoll.domain.decisions.observations import Correction, Observation
+from plimsoll.domain.engines.engine_choice import Speculation, SpeculationMethod
 from plimsoll.domain.errors import PlimsollError
-from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.observations import Correction, Observation
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.models.model import ModelFacts
 from plimsoll.facts.prices.repricing import OwnPrices
 
 if TYPE_CHECKING:
-    from plimsoll.adapters.hub import HubModels
-    from plimsoll.adapters.registries import Registries
+    from plimsoll.adapters.hub.hub import HubModels
+    from plimsoll.adapters.hub.registries import Registries
     from plimsoll.app.exports.values import Export
     from plimsoll.app.review.values import Means, Measured, Review, Wish
-    from plimsoll.cli.cluster.cluster_access import ClusterAccess
+    from plimsoll.cli.cluster.options import ClusterAccess
     from plimsoll.cli.cluster.teachers import Lessons, Teachers
     from plimsoll.cli.starts.written_commands import Written
-    from plimsoll.domain.serving import Request
+    from plimsoll.domain.requests.serving import Request
 
 
 Body = dict[str, Any]
@@ -124,8 +123,8 @@ def inference_deployment(key: ObjectKey, kubeconfig: str | None, context: str | 
 def inference_deployments(namespace: str | None, access: ClusterAccess) -> tuple[Sequence[Body], tuple[str, ...]]:
     """All InferenceDeployments that the user may read, and notes on refusals. Raises :class:`MissingExtra`."""
     with _from_extra("operator", "Asking a cluster"):
-        from plimsoll.cli.cluster import live_observations
-    return live_observations.inference_deployments(namespace, access)
+        from plimsoll.cli.cluster import live
+    return live.inference_deployments(namespace, access)
 
 
 def lessons_of(teachers: Teachers) -> Lessons:
@@ -166,14 +165,14 @@ def answer_proposal(answer: Answer, kubeconfig: str | None, context: str | None)
 def hub_models(cache: Path) -> HubModels:
     """The hub, with its earlier answers in a folder. Raises :class:`MissingExtra`."""
     with _from_extra("hub", "Asking the Hub for a model", _WITHOUT_HUB):
-        from plimsoll.adapters.hub import HubModels
+        from plimsoll.adapters.hub.hub import HubModels
     return HubModels(cache)
 
 
 def registries(allowed: Sequence[str]) -> Registries:
     """The registries of images. Raises :class:`MissingExtra`."""
     with _from_extra("hub", "Asking a registry for the platforms of an image"):
-        from plimsoll.adapters.registries import Registries
+        from plimsoll.adapters.hub.registries import Registries
     return Registries(allowed)
 
 
@@ -195,16 +194,16 @@ def known_question(
 
 def speculation_of(method: SpeculationMethod, tokens: int, model: ModelFacts, draft: ModelFacts | None) -> Speculation:
     """Return speculative decoding after the checks of the API, which import pydantic."""
-    from plimsoll.api import speculation
+    from plimsoll.api.conversion import speculation
 
     return speculation.speculation_of(method, tokens, model, draft)
 
 
 def model_facts(source: str, revision: str | None, field: str) -> ModelFacts:
     """Return the facts of a model that the catalogue may not have. Files may be YAML."""
-    from plimsoll.cli.questions import model_facts
+    from plimsoll.cli.questions import sources
 
-    return model_facts.model_facts(source, revision, field)
+    return sources.model_facts(source, revision, field)
 
 
 def command_of_file(name: str) -> Written | Body:

@@ -11,8 +11,7 @@ from importlib import import_module
 import click
 
 from plimsoll import __version__
-from plimsoll.cli.exits import EXIT_BAD_INPUT
-from plimsoll.cli.own_output import keep_stdout_to_ourselves
+from plimsoll.cli.process import EXIT_BAD_INPUT, keep_stdout_to_ourselves
 from plimsoll.domain.errors import PlimsollError
 
 COMMANDS = (

@@ -8,15 +8,15 @@ from functools import partial
 from typing import Any, TypeVar
 
 from plimsoll.adapters.catalog import load_gpu_types, other_checkpoints
+from plimsoll.adapters.garbage import collecting_later
 from plimsoll.adapters.highs import fleetwide
-from plimsoll.adapters.later_collection import collecting_later
-from plimsoll.api.claims import check_claims, mounted_volumes
-from plimsoll.api.convert import check_without_model, to_request, to_workload_options
+from plimsoll.api.conversion.claims import check_claims, mounted_volumes
+from plimsoll.api.conversion.convert import check_without_model, to_request, to_workload_options
 from plimsoll.api.gpu_names import check_gpu_names
 from plimsoll.api.v1alpha1 import InferenceDeployment, InferenceDeploymentStatus
 from plimsoll.cli.context import Models
 from plimsoll.cli.reading.documents import Sourced, UnusableDocument, check_located, parse_located
-from plimsoll.cli.reading.images import Images
+from plimsoll.cli.reading.model_sources import Images
 from plimsoll.decision.course import Course, Step, error_words
 from plimsoll.decision.decide import decide
 from plimsoll.decision.deployment import Asked as Wanted
@@ -28,20 +28,20 @@ from plimsoll.decision.reports import report_of
 from plimsoll.decision.spec_digests import SpecDigests
 from plimsoll.decision.surroundings import Surroundings
 from plimsoll.decision.world import World
-from plimsoll.domain.claims import KnownClaims, rules_of
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.cluster.gpus import GpuType
+from plimsoll.domain.cluster.node_groups import NodeGroup
+from plimsoll.domain.cluster.node_rules import KnownClaims, rules_of
+from plimsoll.domain.cluster.priorities import NO_PRIORITY, Priority
 from plimsoll.domain.errors import InvalidInput, PlimsollError
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.node_groups import NodeGroup
-from plimsoll.domain.priorities import NO_PRIORITY, Priority
-from plimsoll.domain.serving import Request
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.requests.serving import Request
 from plimsoll.engines.registry import engine_of
 from plimsoll.facts.cluster.priority_reading import PriorityClasses
 from plimsoll.facts.cluster.quota_reading import NamespaceQuotas
-from plimsoll.placement.appraisal import Appraisal
+from plimsoll.placement.costs import Appraisal
+from plimsoll.placement.demands.pools import Decision
 from plimsoll.placement.ledger import Quotas
-from plimsoll.placement.pools import Decision
 from plimsoll.status.reading import Record
 from plimsoll.status.report import Problem, Report
 from plimsoll.status.writing import document_of, new_status

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plimsoll.domain.outcomes import Split
+from plimsoll.domain.decisions.outcomes import Split
 
 
 def split_words(split: Split) -> str:

@@ -10,12 +10,12 @@ from urllib.parse import urlsplit
 
 import click
 
-from plimsoll.cli.cluster.cluster_access import ClusterAccess
+from plimsoll.cli.cluster.options import ClusterAccess
 from plimsoll.cli.later import MissingExtra, default_namespace
 from plimsoll.console.settings import OPERATOR, ConsoleSettings
-from plimsoll.console.views.names import is_name
+from plimsoll.console.views.paging import is_name
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 
 
 def with_shared_options(command: Any) -> Any:

@@ -14,11 +14,11 @@ from typing import Any
 
 from aiohttp import web
 
-from plimsoll.adapters.bearer_access import server_of_pod
+from plimsoll.adapters.cluster.bearer_access import server_of_pod
 from plimsoll.console.guards import InCluster, runner
 from plimsoll.console.guards.person import AUTHORIZATION
-from plimsoll.console.people_sessions import PeopleSessions
 from plimsoll.console.serving import until_stopped
+from plimsoll.console.sessions import PeopleSessions
 from plimsoll.console.settings import ConsoleSettings
 from plimsoll.console.web import make_app
 from plimsoll.domain.errors import InvalidInput

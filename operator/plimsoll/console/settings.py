@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 
 OPERATOR = ObjectKey("plimsoll-system", "plimsoll")
 """The Lease of an operator that was installed as the README says."""

@@ -10,10 +10,10 @@ from typing import Any
 
 from aiohttp import web
 
-from plimsoll.adapters.kinds import INFERENCE_DEPLOYMENTS
+from plimsoll.adapters.cluster.kinds import INFERENCE_DEPLOYMENTS
 from plimsoll.console.guards.streams import Budget
 from plimsoll.console.sessions import Session, Sessions
-from plimsoll.console.views.gaps import GapKind
+from plimsoll.console.views.world import GapKind
 
 COMMENT_SECONDS = 15.0
 """A comment at least so often: a proxy would close a silent connection."""

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from plimsoll.adapters.bearer_access import BearerAccess
-from plimsoll.adapters.cluster import Cluster
+from plimsoll.adapters.cluster.bearer_access import BearerAccess
+from plimsoll.adapters.cluster.client import Cluster
 from plimsoll.console.settings import ConsoleSettings
 from plimsoll.console.sources.commands import Commands
 from plimsoll.console.sources.live import LiveSource

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeGuard, get_args
 
-from plimsoll.domain.proposals import Proposal
-from plimsoll.placement.hypothesis import WhatIf
-from plimsoll.placement.pools import Decision
+from plimsoll.domain.decisions.proposals import Proposal
+from plimsoll.placement.demands.pools import Decision
+from plimsoll.placement.transition.hypothesis import WhatIf
 from plimsoll.rebalance.decide import Decided
 from plimsoll.rebalance.inbox import AnsweredProposals, PendingProposals, Vote, proposal_id
 from plimsoll.rebalance.state.decisions import Change, LoopDecision

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from plimsoll.decision.surroundings import Surroundings, is_updating
-from plimsoll.domain.serving import ObservedCapacity, Request
-from plimsoll.placement.pools import Pool
+from plimsoll.domain.requests.serving import ObservedCapacity, Request
+from plimsoll.placement.demands.pools import Pool
 from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.status.places import split_of
 from plimsoll.status.reading import Record

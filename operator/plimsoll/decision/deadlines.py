@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from plimsoll.decision.outcome import Outcome
 from plimsoll.decision.planning import failed_of
 from plimsoll.decision.surroundings import CERTAIN_SECONDS, ENDING_SECONDS, Surroundings
-from plimsoll.domain.kubelet_rejections import ACCEPTED_SECONDS, tries_again_at
+from plimsoll.domain.engines.failures import ACCEPTED_SECONDS, tries_again_at
 from plimsoll.facts.cluster.pod_reading import PodFacts
 
 PASSING_SECONDS = 5.0

@@ -27,26 +27,23 @@ from plimsoll.decision.planning import running_of, tenant_of
 from plimsoll.decision.reports import under_way
 from plimsoll.decision.turns import Turn, may_sleep, take_turn
 from plimsoll.decision.world import World
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.public_words import ConditionReason
-from plimsoll.placement.answers import Answer, answers, remembered_demand
-from plimsoll.placement.demand import Demand
-from plimsoll.placement.hypothesis import HypothesisFailed, Plan
+from plimsoll.placement.advice.remedies import Adviser
+from plimsoll.placement.advice.suggestions import Relatives, Suggester, no_relatives
+from plimsoll.placement.demands.demand import Demand
+from plimsoll.placement.demands.pools import Decision
+from plimsoll.placement.extra_pods import OnLeavingNodes, Waker, replacements
 from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.options.feasibility import too_small
 from plimsoll.placement.plan import demands_of, stock_for
-from plimsoll.placement.pools import Decision
-from plimsoll.placement.remedies import Adviser
-from plimsoll.placement.replacements import OnLeavingNodes, replacements
-from plimsoll.placement.room import Room
 from plimsoll.placement.solvers import DEFAULT_SOLVER, Solver
-from plimsoll.placement.suggestions import Relatives, Suggester, no_relatives
-from plimsoll.placement.too_small import too_small
-from plimsoll.placement.waking_nodes import Waker
+from plimsoll.placement.transition.answers import Answer, answers, remembered_demand
+from plimsoll.placement.transition.hypothesis import HypothesisFailed, Plan, Room
 from plimsoll.rebalance.decide import kind_of
 from plimsoll.rebalance.signals.metrics import SignalState
 from plimsoll.rebalance.signals.reading import Reading
-from plimsoll.rebalance.state.allowance import Allowance
-from plimsoll.rebalance.state.fleet_budget import COUNTED, FleetBudget
+from plimsoll.rebalance.state.allowance import COUNTED, Allowance, FleetBudget
 from plimsoll.render.left_out import NewNodes, left_out_sentence
 from plimsoll.status.report import Problem
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from plimsoll.decision.deployment import Refusal
 from plimsoll.decision.surroundings import Surroundings, pool_views
-from plimsoll.domain.kubelet_rejections import rejection_words
+from plimsoll.domain.engines.failures import rejection_words
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.facts.cluster.pod_reading import PodFacts
 from plimsoll.facts.cluster.scheduler_words import chief_obstacle
-from plimsoll.placement.failed_moves import Delay
-from plimsoll.placement.pools import Pool
-from plimsoll.placement.roll_back import NOT_READY
+from plimsoll.placement.demands.failed_moves import Delay
+from plimsoll.placement.demands.pools import Pool
+from plimsoll.placement.demands.roll_back import NOT_READY
 from plimsoll.status.reading import Record
 
 LONGEST_WORDS = 600

@@ -8,16 +8,15 @@ from dataclasses import dataclass, field
 from plimsoll.api.v1alpha1 import InferenceDeployment, InferenceDeploymentSpec, RebalancingMode, ScaleOwner
 from plimsoll.decision.spec_digests import SpecDigests
 from plimsoll.decision.surroundings import Surroundings
-from plimsoll.domain.counting import counted
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.priorities import NO_PRIORITY, Priority
-from plimsoll.domain.serving import Request
-from plimsoll.placement.failed_moves import FailedMove
-from plimsoll.placement.move_clock import MoveClock
-from plimsoll.placement.pools import Pool, PoolState
-from plimsoll.placement.rehoming import Rehoming
-from plimsoll.placement.retune_clock import RetuneClock
+from plimsoll.domain.cluster.priorities import NO_PRIORITY, Priority
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.models.model import ModelFacts
+from plimsoll.domain.requests.serving import Request
+from plimsoll.domain.units import counted
+from plimsoll.placement.demands.clocks import MoveClock, RetuneClock
+from plimsoll.placement.demands.failed_moves import FailedMove
+from plimsoll.placement.demands.pools import Pool, PoolState
+from plimsoll.placement.demands.rehoming import Rehoming
 from plimsoll.rebalance.inbox import PendingProposals
 from plimsoll.rebalance.state.allowance import Opening
 from plimsoll.render.placement_proposals import Owner

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
-from plimsoll.domain.serving import Request
+from plimsoll.domain.requests.serving import Request
 
 T = TypeVar("T")
 

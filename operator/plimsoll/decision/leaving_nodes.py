@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from plimsoll.domain.fleet import Fleet
-from plimsoll.facts.cluster.disruption import leaving_nodes
-from plimsoll.placement.replacements import REPLACEMENT_SECONDS
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.facts.cluster.taints import leaving_nodes
+from plimsoll.placement.extra_pods import REPLACEMENT_SECONDS
 
 
 @dataclass(slots=True)

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.observations import Correction, EngineKind, Observation, Seen, Witness
-from plimsoll.domain.teacher import Teacher
+from plimsoll.domain.decisions.observations import Correction, EngineKind, Observation, Seen, Witness
+from plimsoll.domain.decisions.terms import Teacher
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.memory.calibration import corrections, representative
 
 MOST_KEPT = 40

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from plimsoll.api.convert import to_workload_options
+from plimsoll.api.conversion.convert import to_workload_options
 from plimsoll.decision.outcome import Outcome
-from plimsoll.domain.images import EngineImages
-from plimsoll.domain.workload import Manifest
-from plimsoll.placement.pools import PlannedPool, PoolState
+from plimsoll.domain.engines.images import EngineImages
+from plimsoll.domain.requests.workload import Manifest
+from plimsoll.placement.demands.pools import PlannedPool, PoolState
 from plimsoll.render.objects import deployment, disruption_budget, service
 
 

@@ -11,11 +11,11 @@ from plimsoll.decision.planning import figures_of
 from plimsoll.decision.proposing import Proposer
 from plimsoll.decision.rooms import Rooms
 from plimsoll.decision.turn_memo import TurnMemo
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.outcomes import MemoryEstimate
-from plimsoll.domain.serving import Request
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.decisions.outcomes import MemoryEstimate
+from plimsoll.domain.requests.serving import Request
+from plimsoll.placement.demands.pools import Pool
 from plimsoll.placement.memo import Memo
-from plimsoll.placement.pools import Pool
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,16 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from plimsoll.decision.surroundings import Surroundings, is_updating
-from plimsoll.domain.engine_failures import EngineFailure
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.observations import Observation, Seen, Witness
-from plimsoll.domain.outcomes import EngineSettings, MemoryEstimate, Split
-from plimsoll.domain.serving import Request
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.cluster.gpus import GpuType
+from plimsoll.domain.decisions.observations import Observation, Seen, Witness
+from plimsoll.domain.decisions.outcomes import EngineSettings, MemoryEstimate, Split
+from plimsoll.domain.engines.failures import EngineFailure
+from plimsoll.domain.requests.serving import Request
 from plimsoll.engines.registry import engine_of
-from plimsoll.placement.feasibility import sized
+from plimsoll.placement.demands.pools import Pool, as_it_runs
 from plimsoll.placement.memo import Memo
-from plimsoll.placement.pools import Pool, as_it_runs
+from plimsoll.placement.options.feasibility import sized
 
 LEAST_WEIGHTS_PERCENT = 90
 """The least share of the estimated weights, which are counted exactly, that an engine must hold. An engine that reports

@@ -9,8 +9,8 @@ from plimsoll.decision.lessons import CommonLessons, Contribution, contribution,
 from plimsoll.decision.observations import capacities, failed_starts, observed_now
 from plimsoll.decision.outcome import Observed, Ready
 from plimsoll.decision.turns import Standing
+from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.errors import PlimsollError
-from plimsoll.domain.fleet import Fleet
 from plimsoll.placement.memo import Memo
 from plimsoll.rebalance.signals.reading import Reading
 

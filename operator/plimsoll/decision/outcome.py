@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 from plimsoll.decision.deployment import Deployment
 from plimsoll.decision.turns import Standing, Turn
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.observations import Seen
-from plimsoll.domain.proposals import Proposal
-from plimsoll.domain.serving import ObservedCapacity, Request
-from plimsoll.placement.hypothesis import Plan
-from plimsoll.placement.pools import Decision
-from plimsoll.placement.replacements import Replacements
-from plimsoll.placement.retune_clock import RetuneClock
+from plimsoll.domain.decisions.observations import Seen
+from plimsoll.domain.decisions.proposals import Proposal
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.requests.serving import ObservedCapacity, Request
+from plimsoll.placement.demands.clocks import RetuneClock
+from plimsoll.placement.demands.pools import Decision
+from plimsoll.placement.extra_pods import Replacements
+from plimsoll.placement.transition.hypothesis import Plan
 from plimsoll.render.left_out import NOTHING_COMES, Coming
 from plimsoll.status.report import Problem
 

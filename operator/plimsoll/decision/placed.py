@@ -9,11 +9,11 @@ from plimsoll.decision.delays import delay_of
 from plimsoll.decision.deployment import Identity, Placed, Refusal
 from plimsoll.decision.retunes import with_retune
 from plimsoll.decision.surroundings import Surroundings, held_back, read_pools
-from plimsoll.placement.failed_moves import standing
-from plimsoll.placement.move_clock import trusted
-from plimsoll.placement.pools import Pool
-from plimsoll.placement.rehoming import of_last_hour
-from plimsoll.placement.roll_back import is_late
+from plimsoll.placement.demands.clocks import trusted
+from plimsoll.placement.demands.failed_moves import standing
+from plimsoll.placement.demands.pools import Pool
+from plimsoll.placement.demands.rehoming import of_last_hour
+from plimsoll.placement.demands.roll_back import is_late
 from plimsoll.status.reading import Record
 
 

@@ -8,18 +8,18 @@ from plimsoll.decision.deployment import Deployment
 from plimsoll.decision.outcome import Ready
 from plimsoll.decision.surroundings import is_updating
 from plimsoll.decision.turns import Running
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.decisions.outcomes import MemoryEstimate
 from plimsoll.domain.errors import PlimsollError
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.model import Task
-from plimsoll.domain.outcomes import MemoryEstimate
-from plimsoll.domain.serving import Request
+from plimsoll.domain.models.model import Task
+from plimsoll.domain.requests.serving import Request
 from plimsoll.engines.registry import engine_of
-from plimsoll.placement.failed_moves import FailedMove, settings_refused
-from plimsoll.placement.feasibility import sized
+from plimsoll.placement.demands.failed_moves import FailedMove, settings_refused
+from plimsoll.placement.demands.pools import Decision, Pool, PoolState, SeenAnswers, Tenant, as_it_runs
 from plimsoll.placement.memo import Memo
-from plimsoll.placement.other_steps import other_steps
-from plimsoll.placement.pools import Decision, Pool, PoolState, SeenAnswers, Tenant, as_it_runs
-from plimsoll.rebalance.law.modelling import model_of
+from plimsoll.placement.options.engine_limits import other_steps
+from plimsoll.placement.options.feasibility import sized
+from plimsoll.rebalance.law.capacity import model_of
 from plimsoll.rebalance.state.memory import Learned
 
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from plimsoll.decision.outcome import Ready
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.proposals import Proposal
-from plimsoll.placement.feasibility import hourly_price
-from plimsoll.placement.host import need_of_pool
-from plimsoll.placement.hypothesis import Plan
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.decisions.proposals import Proposal
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.placement.options.feasibility import hourly_price
+from plimsoll.placement.options.nodes import need_of_pool
 from plimsoll.placement.proposing.proposals import proposals
 from plimsoll.placement.proposing.running import Running
+from plimsoll.placement.transition.hypothesis import Plan
 
 Found = Mapping[ObjectKey, tuple[Proposal, ...]]
 

@@ -10,12 +10,12 @@ from plimsoll.decision.retunes import retune_after, updates_due
 from plimsoll.decision.surroundings import pool_views
 from plimsoll.decision.turns import Turn, may_sleep, policy_of
 from plimsoll.domain.public_words import RESOLVING, ConditionReason
-from plimsoll.domain.times import to_rfc3339
-from plimsoll.placement.failed_moves import FailedMove
-from plimsoll.placement.failed_moves import remembered as remembered_failures
-from plimsoll.placement.move_clock import MoveClock, continued, seconds_for_move
-from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState
-from plimsoll.placement.rehoming import remembered as remembered_places
+from plimsoll.domain.units import to_rfc3339
+from plimsoll.placement.demands.clocks import MoveClock, continued, seconds_for_move
+from plimsoll.placement.demands.failed_moves import FailedMove
+from plimsoll.placement.demands.failed_moves import remembered as remembered_failures
+from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, PoolState
+from plimsoll.placement.demands.rehoming import remembered as remembered_places
 from plimsoll.status.decisions import DecisionNote, decision_of
 from plimsoll.status.decisions import remembered as remembered_decisions
 from plimsoll.status.report import Report

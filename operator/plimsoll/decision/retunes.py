@@ -14,8 +14,8 @@ from plimsoll.decision.delays import delay_of
 from plimsoll.decision.deployment import Deployment, Identity, Placed, Refusal
 from plimsoll.decision.surroundings import Surroundings, is_updating
 from plimsoll.decision.turns import Turn
-from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState, pool_name
-from plimsoll.placement.retune_clock import EarlierSettings, RetuneClock, trusted
+from plimsoll.placement.demands.clocks import EarlierSettings, RetuneClock, trusted_retune
+from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, PoolState, pool_name
 from plimsoll.rebalance.state.decisions import Retune
 from plimsoll.render.inputs import INPUTS_ANNOTATION
 from plimsoll.status.reading import Record
@@ -23,7 +23,7 @@ from plimsoll.status.reading import Record
 
 def with_retune(placed: Placed, identity: Identity, record: Record, refusal: Refusal | None, now: float) -> Placed:
     """Return what is placed with the change of settings that is under way. ``now`` is in POSIX seconds."""
-    clock = trusted(record.retune, identity.digests.engine, now)
+    clock = trusted_retune(record.retune, identity.digests.engine, now)
     if clock is None:
         return placed
     changed = [pool for pool in placed.pools if _is_open(pool, placed.around, clock.of(pool.name))]

@@ -9,14 +9,13 @@ from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, ScaleOwner
 from plimsoll.decision.outcome import Ready
 from plimsoll.decision.proposing import running_of
 from plimsoll.decision.turns import Standing
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.placement.answers import Answer
-from plimsoll.placement.hypothesis import Plan
-from plimsoll.placement.pools import Tenant
-from plimsoll.placement.proposing.making_room import Neighbours, room_for
-from plimsoll.placement.room import Room
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.placement.demands.pools import Tenant
+from plimsoll.placement.proposing.proposals import Neighbours, room_for
 from plimsoll.placement.solvers import Stock
+from plimsoll.placement.transition.answers import Answer
+from plimsoll.placement.transition.hypothesis import Plan, Room
 
 MOST_SEARCHES = 5
 """The most new searches in a pass. Who comes behind is searched for in one of the next passes, some seconds later."""

@@ -7,19 +7,19 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from plimsoll.api.v1alpha1 import PoolStatus, RebalancingMode, ScaleOwner
-from plimsoll.domain.engine_failures import OF_NODE
-from plimsoll.domain.kubelet_rejections import (
+from plimsoll.domain.engines.failures import (
     ACCEPTED_SECONDS,
+    OF_NODE,
     Rejection,
     is_rejecting,
     last_of,
     rejection_words,
     tries_again_at,
 )
-from plimsoll.domain.times import from_rfc3339
+from plimsoll.domain.units import from_rfc3339
 from plimsoll.facts.cluster.pod_reading import PodFacts
 from plimsoll.facts.cluster.scheduler_words import Obstacle, chief_obstacle, may_go_elsewhere, obstacle_words
-from plimsoll.placement.pools import Pool, PoolState
+from plimsoll.placement.demands.pools import Pool, PoolState
 from plimsoll.status.places import MOST_REPLICAS
 from plimsoll.status.reading import Body, Record, record_of
 from plimsoll.status.report import PoolView

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from plimsoll.decision.outcome import Ready
 from plimsoll.decision.turns import Turn
-from plimsoll.placement.pools import Decision
+from plimsoll.placement.demands.pools import Decision
 from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.rebalance.state.memory import LoopMemory
 

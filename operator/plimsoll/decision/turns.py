@@ -16,12 +16,12 @@ from plimsoll.api.v1alpha1 import (
 from plimsoll.decision.approving import Offered, approval_of, is_carried_out, is_change, offered_by
 from plimsoll.decision.deployment import LEAST_CHANGES
 from plimsoll.decision.surroundings import Surroundings
-from plimsoll.domain.outcomes import MemoryEstimate
-from plimsoll.domain.proposals import Proposal
-from plimsoll.domain.times import to_rfc3339
-from plimsoll.placement.answers import Answer
-from plimsoll.placement.hypothesis import WhatIf
-from plimsoll.placement.other_steps import OtherStep
+from plimsoll.domain.decisions.outcomes import MemoryEstimate
+from plimsoll.domain.decisions.proposals import Proposal
+from plimsoll.domain.units import to_rfc3339
+from plimsoll.placement.options.engine_limits import OtherStep
+from plimsoll.placement.transition.answers import Answer
+from plimsoll.placement.transition.hypothesis import WhatIf
 from plimsoll.rebalance.decide import Decided, decide, kind_of
 from plimsoll.rebalance.figures import LiveFigures, live_figures
 from plimsoll.rebalance.inbox import AnsweredProposals, PendingProposals

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from plimsoll.decision.deployment import Deployment
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.node_groups import NodeGroup
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.cluster.gpus import GpuType
+from plimsoll.domain.cluster.node_groups import NodeGroup
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.facts.cluster.quota_reading import NamespaceQuotas
-from plimsoll.placement.move_clock import LEAST_SECONDS
+from plimsoll.placement.demands.clocks import LEAST_SECONDS
 from plimsoll.rebalance.signals.reading import Reading
 
 

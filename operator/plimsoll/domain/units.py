@@ -1,4 +1,4 @@
-"""Byte counts, quantities and money: parsers and formatters for their usual notations.
+"""Bytes, quantities, money, times and numbers with nouns: parsers and formatters for their usual notations.
 
 Byte counts are plain ``int`` in the whole core; every name that holds one ends in ``_bytes``. Prices are
 :class:`decimal.Decimal` US dollars per hour, so that no float ever reaches the API.
@@ -7,6 +7,7 @@ Byte counts are plain ``int`` in the whole core; every name that holds one ends 
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 
 KIB = 1024
@@ -70,3 +71,35 @@ def exact_price(price: Decimal | None) -> str:
 def ceil_div(dividend: int, divisor: int) -> int:
     """Divide two integers and round up."""
     return -(-dividend // divisor)
+
+
+def agreed(number: int | str, one: str, many: str) -> str:
+    """Return the words for this number: those for one thing, or those for several and for none."""
+    return one if str(number) == "1" else many
+
+
+def counted(number: int | str, noun: str) -> str:
+    """Return a number and its noun. ``noun`` is that of one thing, and its plural ends with an s."""
+    return f"{number} {agreed(number, noun, f'{noun}s')}"
+
+
+def counted_of(part: int | str, whole: int | str, noun: str, one: str, many: str) -> str:
+    """Return a part of several things and what they do: ``1 of 3 replicas serves``, ``0 of 1 replica serves``.
+
+    The noun follows the whole and the verb the part, but for none of one thing. ``one`` and ``many`` are the verb.
+    """
+    verb = one if "1" in (str(part), str(whole)) else many
+    return f"{part} of {counted(whole, noun)} {verb}"
+
+
+def to_rfc3339(posix_seconds: float) -> str:
+    """Convert POSIX seconds to ``2026-01-02T03:04:05Z``."""
+    return datetime.fromtimestamp(int(posix_seconds), tz=UTC).isoformat().replace("+00:00", "Z")
+
+
+def from_rfc3339(text: str) -> float | None:
+    """Convert back to POSIX seconds; None where the text is not a time."""
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC).timestamp()
+    except (OverflowError, ValueError):
+        return None

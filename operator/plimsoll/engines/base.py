@@ -6,22 +6,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from plimsoll.domain.engine_choice import EngineChoice, Speculation
-from plimsoll.domain.engine_failures import EngineFailure
-from plimsoll.domain.engine_options import HostUse, Residency
-from plimsoll.domain.gpus import GpuType, Vendor
-from plimsoll.domain.host import HostEstimate
-from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.outcomes import EngineSettings, MemoryEstimate, Option, Split
-from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.reasons import Numbers
-from plimsoll.domain.serving import Request
-from plimsoll.domain.versions import EngineVersion
-from plimsoll.domain.workload import WorkloadOptions
+from plimsoll.domain.cluster.gpus import GpuType, Vendor
+from plimsoll.domain.cluster.host import HostEstimate
+from plimsoll.domain.decisions.outcomes import EngineSettings, MemoryEstimate, Option, Split
+from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion, HostUse, Residency, Speculation
+from plimsoll.domain.engines.failures import EngineFailure
+from plimsoll.domain.models.model import ModelFacts
+from plimsoll.domain.models.precision import KvPrecision, Precision
+from plimsoll.domain.public_words import Numbers
+from plimsoll.domain.requests.serving import Request
+from plimsoll.domain.requests.workload import WorkloadOptions
 from plimsoll.engines.flags import Misuse, OwnedFlag
 from plimsoll.engines.metrics import EngineMetrics
-from plimsoll.engines.start_commands import ImageRelease, Misfit, StartCommand
-from plimsoll.engines.start_logs import StartLog
+from plimsoll.engines.starts import ImageRelease, Misfit, StartCommand, StartLog
 
 
 class Feature(StrEnum):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from plimsoll.domain.engine_failures import MESSAGE_LIMIT, EngineFailure, StartFailure
+from plimsoll.domain.engines.failures import MESSAGE_LIMIT, EngineFailure, StartFailure
 from plimsoll.engines.registry import ENGINES
 
 LONGEST_MESSAGE = 4_096

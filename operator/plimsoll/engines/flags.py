@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from plimsoll.domain.versions import EngineVersion
+from plimsoll.domain.engines.engine_choice import EngineVersion
 
 
 @dataclass(frozen=True, slots=True)

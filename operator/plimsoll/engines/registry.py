@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plimsoll.domain.engine_choice import DEFAULT_ENGINE
+from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE
 from plimsoll.engines.base import Engine
 from plimsoll.engines.vllm.engine import VLLM
 

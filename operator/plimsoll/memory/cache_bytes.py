@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from plimsoll.domain.caches import (
+from plimsoll.domain.errors import UnsupportedModel
+from plimsoll.domain.models.caches import (
     AttentionCache,
     CrossCache,
     IndexerCache,
@@ -15,8 +16,7 @@ from plimsoll.domain.caches import (
     StateCache,
     StatePart,
 )
-from plimsoll.domain.errors import UnsupportedModel
-from plimsoll.domain.precision import SCALED_BY_TOKEN, TURBOQUANT, KvPrecision
+from plimsoll.domain.models.precision import SCALED_BY_TOKEN, TURBOQUANT, KvPrecision
 from plimsoll.domain.units import ceil_div
 
 DS_MLA_TOKEN_BYTES = {KvPrecision.FP8: 656, KvPrecision.NVFP4: 352}

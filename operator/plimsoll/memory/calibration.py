@@ -1,14 +1,25 @@
-"""Learning from observed starts: corrected terms for engines of the same kind, and a new band."""
+"""Learning from observed starts: corrected terms for engines of the same kind, and a new band.
+
+The error band of an estimate.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import groupby
+from typing import NamedTuple
 
-from plimsoll.domain.observations import Correction, EngineKind, Observation
+from plimsoll.domain.decisions.observations import Correction, EngineKind, Observation
 from plimsoll.domain.units import MIB
-from plimsoll.memory.band import Band
+
+
+class Band(NamedTuple):
+    """Signed bytes around the estimate: from ``low_bytes`` (negative) to ``high_bytes`` (positive)."""
+
+    low_bytes: int
+    high_bytes: int
+
 
 RESIDUAL_BYTES = 150 * MIB
 """The uncertainty after a measured start. An engine keeps the same reserve when it recommends a cache size for the

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from plimsoll.domain.caches import CacheSpec
-from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import Precision
-from plimsoll.domain.serving import Request
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.models.caches import CacheSpec
+from plimsoll.domain.models.model import ModelFacts
+from plimsoll.domain.models.precision import Precision
+from plimsoll.domain.requests.serving import Request
 from plimsoll.memory.kernels import stored_bytes
 from plimsoll.memory.stages import CountedCaches, counted
 from plimsoll.memory.weights import layer_bytes, rank_shape, weight_format, weights_bytes
@@ -18,7 +18,7 @@ def draft_weights(request: Request, split: Split) -> int:
     """Return the bytes of a draft on one rank of the last stage.
 
     A draft model runs with the target's tensor parallelism (vLLM's default). The facts of an EAGLE head contain only
-    the head's own weights (:mod:`plimsoll.facts.models.eagle`). The model's own predictor consists of extra layers,
+    the head's own weights (:mod:`plimsoll.facts.models.drafts`). The model's own predictor consists of extra layers,
     which share embeddings and output projection with the model (``_maybe_share_embeddings`` of
     ``v1/spec_decode/llm_base_proposer.py``).
     """

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from plimsoll.domain.cluster.gpus import GpuType
+from plimsoll.domain.decisions.outcomes import Fit, Split
 from plimsoll.domain.errors import UnsupportedModel
-from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.outcomes import Fit, Split
-from plimsoll.domain.precision import KvPrecision
-from plimsoll.domain.serving import Request
+from plimsoll.domain.models.precision import KvPrecision
+from plimsoll.domain.requests.serving import Request
 
 FitOf = Callable[[Request, GpuType, Split], Fit]
 """Returns how well a request fits a GPU and a split, with the settings that it would get."""

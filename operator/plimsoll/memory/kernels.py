@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from plimsoll.domain.model import Sharding, Weight
-from plimsoll.domain.precision import Precision
-from plimsoll.domain.storage import Storage
+from plimsoll.domain.models.model import Sharding, Weight
+from plimsoll.domain.models.precision import Precision, Storage
 from plimsoll.domain.units import ceil_div
 
 MXFP4_WIDTH_STEP = 128

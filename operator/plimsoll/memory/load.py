@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.serving import ServingShape
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.requests.serving import ServingShape
 from plimsoll.domain.units import ceil_div
 
 

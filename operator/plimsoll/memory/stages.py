@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import lru_cache
 
-from plimsoll.domain.caches import CacheSpec
-from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.outcomes import Split
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.models.caches import CacheSpec
+from plimsoll.domain.models.model import ModelFacts
 
 CountedCaches = tuple[tuple[CacheSpec, int], ...]
 """Caches with the number of layers that have each, in the order of their first layer."""

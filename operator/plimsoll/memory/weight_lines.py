@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from plimsoll.domain.model import ModelFacts, Sharding, Weight
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import Precision
-from plimsoll.domain.storage import Storage
-from plimsoll.domain.terms import Line
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.decisions.terms import Line
+from plimsoll.domain.models.model import ModelFacts, Sharding, Weight
+from plimsoll.domain.models.precision import Precision, Storage
 from plimsoll.memory.kernels import ABSORBED, absorbed_bytes, kernel_shape
 from plimsoll.memory.weights import (
     StageTensors,

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from plimsoll.domain.model import LayerKind, ModelFacts, Sharding, Tables, Weight
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import Precision
-from plimsoll.domain.storage import PLAIN, Storage
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.models.model import LayerKind, ModelFacts, Sharding, Tables, Weight
+from plimsoll.domain.models.precision import PLAIN, Precision, Storage
 from plimsoll.domain.units import ceil_div
 from plimsoll.facts.models.quantization import TYPICAL
 from plimsoll.memory.kernels import ABSORBED, absorbed_bytes, stored_bytes, stored_parts
@@ -212,7 +211,7 @@ def _rank_bytes(weight: Weight, storage: Storage, split: Split) -> int:
 def rank_shape(weight: Weight, split: Split) -> tuple[int, int, int]:
     """Return matrices, rows and columns of ``weight`` on the fullest rank of one stage.
 
-    Sharding rules: :class:`~plimsoll.domain.model.Sharding`.
+    Sharding rules: :class:`~plimsoll.domain.models.model.Sharding`.
     """
     degree, outputs, inputs = split.tensor_parallel, weight.outputs, weight.inputs
     if _is_undividable(weight, degree):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from plimsoll.domain.engine_options import CpuOffload, Residency, WeightStreaming
-from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.model import ModelFacts, Sharding, Weight
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import Precision
+from plimsoll.domain.cluster.gpus import GpuType
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.engine_choice import CpuOffload, Residency, WeightStreaming
+from plimsoll.domain.models.model import ModelFacts, Sharding, Weight
+from plimsoll.domain.models.precision import Precision
 from plimsoll.memory.kernels import stored_bytes
 from plimsoll.memory.residency import resident_weights, stage_layer_bytes
 from plimsoll.memory.weights import idle_expert_bytes, rank_shape, weight_format
@@ -42,8 +42,8 @@ def decode_floor(
 
     A token reads the layers (without the experts that it does not use) and the output projection. It reads only one row
     of an embedding table, and the tower has run before. Streaming copies whole layers with all experts, and reads them
-    again on the GPU. Bandwidths are the peaks of the datasheets (:class:`~plimsoll.domain.gpus.GpuType`), so the result
-    is a lower bound.
+    again on the GPU. Bandwidths are the peaks of the datasheets (:class:`~plimsoll.domain.cluster.gpus.GpuType`), so
+    the result is a lower bound.
     """
     on_gpu = in_host = 0
     for stage in range(split.pipeline_parallel):

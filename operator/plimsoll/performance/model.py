@@ -1,16 +1,20 @@
-"""Time to the first token, time per token and throughput of one replica under a load, with the bound and a band."""
+"""Time to the first token, time per token and throughput of one replica under a load, with the bound and a band.
+
+The cost of serving: dollars per hour of a replica, and dollars per million tokens at a load.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 
-from plimsoll.domain.engine_options import Residency
-from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.latency import Bound, Performance
-from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.performance.kernel_speed import speed_of
+from plimsoll.domain.cluster.gpus import GpuType, Price
+from plimsoll.domain.decisions.latency import Bound, Performance
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.engine_choice import Residency
+from plimsoll.domain.models.model import ModelFacts
+from plimsoll.domain.models.precision import KvPrecision, Precision
+from plimsoll.performance.hardware_speed import speed_of
 from plimsoll.performance.step_costs import Seconds, StepCosts, step_costs
 
 USUAL_ROUNDS = 10.0
@@ -187,3 +191,37 @@ def _check(load: Load, batched_tokens: int) -> None:
     ):
         if value < 1:
             raise ValueError(f"{name}: {value} is below 1; write 1 or more")
+
+
+_MILLION = 1_000_000
+_SECONDS_PER_HOUR = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """US dollars for one replica that always has its load.
+
+    ``usd_per_million_tokens`` counts prompt and output tokens together. ``usd_per_million_output_tokens`` puts the
+    whole price on the output.
+    """
+
+    usd_per_hour: Decimal
+    usd_per_million_tokens: float
+    usd_per_million_output_tokens: float
+
+
+def hourly_usd(price: Price, split: Split) -> Decimal:
+    """Return US dollars an hour for all GPUs of one replica."""
+    return price.usd_per_hour * split.gpus
+
+
+def cost(price: Price, split: Split, load: Load, found: Performance) -> Cost:
+    """Return what serving the load costs, for the throughput that was found."""
+    hourly = hourly_usd(price, split)
+    output_per_hour = found.output_tokens_per_second * _SECONDS_PER_HOUR
+    all_per_hour = output_per_hour * (load.prompt_tokens + load.output_tokens) / load.output_tokens
+    return Cost(
+        usd_per_hour=hourly,
+        usd_per_million_tokens=float(hourly) * _MILLION / all_per_hour,
+        usd_per_million_output_tokens=float(hourly) * _MILLION / output_per_hour,
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from plimsoll.domain.latency import Performance, Slo
+from plimsoll.domain.decisions.latency import Performance, Slo
 
 INTERACTIVE = Slo(ttft_seconds=5.0, tpot_seconds=0.1)
 """The default where a deployment declares none: a person reads along.

@@ -6,16 +6,23 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
-from plimsoll.domain.engine_options import Residency
+from plimsoll.domain.cluster.gpus import GpuSpeed, GpuType
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.engine_choice import Residency
 from plimsoll.domain.errors import UnsupportedModel
-from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.model import ModelFacts, Task
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.speed import GpuSpeed
-from plimsoll.performance.collectives import Channel, all_reduce, all_to_all
+from plimsoll.domain.models.model import ModelFacts, Task
+from plimsoll.domain.models.precision import KvPrecision, Precision
 from plimsoll.performance.decode_time import DecodeFloor, decode_floor
-from plimsoll.performance.kernel_speed import bandwidth, product_rate, quantizes_activations, read_share, speed_of
+from plimsoll.performance.hardware_speed import (
+    Channel,
+    all_reduce,
+    all_to_all,
+    bandwidth,
+    product_rate,
+    quantizes_activations,
+    read_share,
+    speed_of,
+)
 from plimsoll.performance.step_work import MatrixWork, StepWork, step_work
 
 SMOOTHNESS = 3

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 
-from plimsoll.domain.counting import agreed, counted, counted_of
-from plimsoll.domain.outcomes import MemoryEstimate, Rejection, Remedy, Split, Suggestion
-from plimsoll.domain.platforms import PlatformSource
-from plimsoll.domain.quotas import OF_CPU, OF_MEMORY
-from plimsoll.domain.reasons import MAY_PASS, WISHED, Reason, RemedyKind, SuggestionKind
-from plimsoll.domain.terms import LEARNED
-from plimsoll.domain.units import GIB, ceil_div, format_gib, format_price
+from plimsoll.domain.decisions.outcomes import MemoryEstimate, Rejection, Remedy, Split, Suggestion
+from plimsoll.domain.decisions.terms import LEARNED
+from plimsoll.domain.engines.images import PlatformSource
+from plimsoll.domain.kubernetes_names import OF_CPU, OF_MEMORY
+from plimsoll.domain.public_words import MAY_PASS, WISHED, Reason, RemedyKind, SuggestionKind
+from plimsoll.domain.units import GIB, agreed, ceil_div, counted, counted_of, format_gib, format_price
 
 Figures = dict[str, int | str]
 

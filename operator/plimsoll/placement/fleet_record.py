@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.outcomes import Split
-from plimsoll.placement.appraisal import Appraisal
-from plimsoll.placement.feasibility import hourly_price
-from plimsoll.placement.hypothesis import Plan
-from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState, Tenant
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.placement.costs import Appraisal
+from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, PoolState, Tenant
+from plimsoll.placement.options.feasibility import hourly_price
+from plimsoll.placement.transition.hypothesis import Plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,21 @@
-"""The ledger of free GPUs. Queries never change it; :meth:`Ledger.take` returns a new ledger."""
+"""The ledger of free GPUs, and what one replica or one award takes from it and from its namespace's quotas.
+
+Queries never change a ledger; :meth:`Ledger.take` returns a new one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from plimsoll.domain.fleet import Fleet, GpuNode
-from plimsoll.domain.host import NO_HOST_NEED, UNKNOWN_HOST, HostNeed, HostRoom
+from plimsoll.domain.cluster.fleet import Fleet, GpuNode
+from plimsoll.domain.cluster.host import NO_HOST_NEED, UNKNOWN_HOST, HostNeed, HostRoom
+from plimsoll.domain.decisions.outcomes import Option
+from plimsoll.domain.kubernetes_names import CPU_LIMITS, CPU_REQUESTS, MEMORY_LIMITS, MEMORY_REQUESTS
+from plimsoll.domain.requests.serving import Request
+from plimsoll.placement.options.candidates import Candidate
+from plimsoll.placement.options.nodes import host_need
 
 Answer = TypeVar("Answer")
 
@@ -15,7 +23,8 @@ Quotas = Mapping[str, Mapping[str, int]]
 """Amounts that a namespace may still take, by namespace and resource. A missing entry means no limit. An amount is
 negative where a limit was lowered below what is taken, or where pods that were promised go beyond it.
 
-GPUs are counted by the name of their resource. :mod:`plimsoll.domain.quotas` has the names and units of CPU and memory.
+GPUs are counted by the name of their resource. :mod:`plimsoll.domain.kubernetes_names` has the names and units of CPU
+and memory.
 """
 
 
@@ -129,3 +138,129 @@ class Ledger:
         by_gpus = self.free[node.account] // gpus
         host = self.hosts.get(node.name) if by_gpus else None
         return by_gpus if host is None else host.takes(need, by_gpus)
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The difference between two ledgers.
+
+    ``gpus`` are counted per account of a node. ``hosts`` are the other resources of each node, by the node's name.
+    ``quota`` holds amounts by namespace and resource. Nodes and namespaces without a difference are left out.
+    """
+
+    gpus: Mapping[str, int]
+    hosts: Mapping[str, HostRoom]
+    quota: Quotas
+
+    def given_back_to(self, ledger: Ledger) -> Ledger:
+        """Return the ledger with these resources added. The ledger itself is not changed."""
+        return self._applied(ledger, 1)
+
+    def taken_from(self, ledger: Ledger) -> Ledger:
+        """Return the ledger without these resources. The ledger itself is not changed."""
+        return self._applied(ledger, -1)
+
+    def _applied(self, ledger: Ledger, sign: int) -> Ledger:
+        free, hosts = dict(ledger.free), dict(ledger.hosts)
+        for account, gpus in self.gpus.items():
+            free[account] += sign * gpus
+        for name, room in self.hosts.items():
+            hosts[name] = hosts[name].less(
+                *(-sign * (each or 0) for each in (room.cpu_millis, room.memory_bytes, room.pods))
+            )
+        quota = {namespace: dict(limits) for namespace, limits in ledger.quota.items()}
+        for namespace, limits in self.quota.items():
+            for resource, amount in limits.items():
+                quota[namespace][resource] += sign * amount
+        return Ledger(free, hosts, quota)
+
+
+def taken_between(before: Ledger, left: Ledger, nodes: Iterable[GpuNode] | None = None) -> Taken | None:
+    """Return what was taken from ``before`` so that ``left`` remained; None where nothing was taken.
+
+    ``nodes`` are those that resources may have been taken from; by default, all nodes of the ledgers.
+    """
+    if left is before:
+        return None
+    accounts, names = (before.free, before.hosts) if nodes is None else _known(before, tuple(nodes))
+    return Taken(
+        {each: before.free[each] - left.free[each] for each in accounts if before.free[each] != left.free[each]},
+        {
+            name: before.hosts[name].less(now.cpu_millis or 0, now.memory_bytes or 0, now.pods or 0)
+            for name in names
+            if (now := left.hosts[name]) is not before.hosts[name]
+        },
+        _quota_taken(before.quota, left.quota),
+    )
+
+
+def _known(ledger: Ledger, nodes: tuple[GpuNode, ...]) -> tuple[Iterable[str], Iterable[str]]:
+    """Return the nodes' accounts of GPUs, and the names of those with other resources in the ledger."""
+    return [node.account for node in nodes], {node.name: None for node in nodes if node.name in ledger.hosts}
+
+
+def _quota_taken(before: Quotas, left: Quotas) -> Quotas:
+    return {
+        namespace: {resource: amount - left[namespace][resource] for resource, amount in limits.items()}
+        for namespace, limits in before.items()
+        if left[namespace] is not limits
+    }
+
+
+QuotaUse = tuple[tuple[str, int], ...]
+"""The amount that one pod takes of each resource that a quota may limit."""
+
+
+def use_of(request: Request, resource: str, gpus: int, need: HostNeed) -> QuotaUse:
+    """Return the amounts that a quota counts for the pod of one replica.
+
+    A pod without a limit of its own counts with its request. A LimitRange may give it a limit, which is never below
+    the request. Without a LimitRange the API server refuses the pod, whatever the quota leaves.
+    """
+    cpu, memory = request.cpu_limit_millis, request.memory_limit_bytes
+    return (
+        (resource, gpus),
+        (CPU_REQUESTS, need.cpu_millis),
+        (MEMORY_REQUESTS, need.memory_bytes),
+        (CPU_LIMITS, need.cpu_millis if cpu is None else cpu),
+        (MEMORY_LIMITS, need.memory_bytes if memory is None else memory),
+    )
+
+
+def use_at(request: Request, place: Option | Candidate) -> QuotaUse:
+    """Return the amounts that a quota counts for the pod of one replica at a place."""
+    return use_of(request, place.target.resource, place.split.gpus, host_need(request, place))
+
+
+def quota_room(request: Request, place: Option | Candidate, ledger: Ledger) -> int | None:
+    """Return the number of replicas that the namespace's quotas admit at a place. None: they do not limit it."""
+    left = ledger.quota.get(request.key.namespace)
+    return room_in(left, use_at(request, place)) if left else None
+
+
+def room_in(left: Mapping[str, int], use: QuotaUse) -> int | None:
+    """Return how often this use fits into what is left. None: nothing that it takes is limited."""
+    found = min((left[name] // amount for name, amount in use if amount > 0 and name in left), default=None)
+    return None if found is None else max(0, found)
+
+
+def short_in(left: Mapping[str, int], use: QuotaUse) -> QuotaUse:
+    """Return the resources of which less is left than one pod takes, each with the amount that the pod takes."""
+    return tuple((name, amount) for name, amount in use if left.get(name, amount) < amount)
+
+
+def given_back(ledger: Ledger, namespace: str, use: QuotaUse, replicas: int) -> Ledger:
+    """Return the ledger after so many pods that the namespace's quotas count have ended."""
+    left = ledger.quota.get(namespace)
+    if not left:
+        return ledger
+    back = {name: left[name] + amount * replicas for name, amount in use if name in left}
+    return replace(ledger, quota={**ledger.quota, namespace: {**left, **back}})
+
+
+def charged(ledger: Ledger, namespace: str, use: QuotaUse, replicas: int) -> Ledger:
+    """Return the ledger after so many replicas took their part of the namespace's quotas."""
+    if namespace in ledger.quota:
+        for name, amount in use:
+            ledger = ledger.charge(namespace, name, amount * replicas)
+    return ledger

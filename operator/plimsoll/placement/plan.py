@@ -14,18 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.node_groups import NodeGroup
-from plimsoll.placement.answers import answers, remembered_demand
-from plimsoll.placement.demand import Demand
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.cluster.gpus import GpuType
+from plimsoll.domain.cluster.node_groups import NodeGroup
+from plimsoll.placement.advice.remedies import Adviser
+from plimsoll.placement.advice.suggestions import Relatives, Suggester, no_relatives
+from plimsoll.placement.demands.demand import Demand
+from plimsoll.placement.demands.pools import Decision, Pool, Tenant
+from plimsoll.placement.demands.promises import keep, promise_of_unplanned, promises_to
 from plimsoll.placement.ledger import Ledger, Quotas
 from plimsoll.placement.memo import Memo
-from plimsoll.placement.pools import Decision, Pool, Tenant
-from plimsoll.placement.promises import keep, promise_of_unplanned, promises_to
-from plimsoll.placement.remedies import Adviser
 from plimsoll.placement.solvers import DEFAULT_SOLVER, Solver, Stock
-from plimsoll.placement.suggestions import Relatives, Suggester, no_relatives
+from plimsoll.placement.transition.answers import answers, remembered_demand
 
 
 def plan(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from plimsoll.domain.reasons import Numbers
-from plimsoll.domain.times import to_rfc3339
-from plimsoll.rebalance.signals.past import STEP_SECONDS
+from plimsoll.domain.public_words import Numbers
+from plimsoll.domain.units import to_rfc3339
+from plimsoll.rebalance.signals.forecast import STEP_SECONDS
 from plimsoll.rebalance.state.decisions import AddReplica, Change, DecisionReason, Move, RemoveReplica, Retune, Wait
 from plimsoll.rebalance.state.history import HOUR_SECONDS, STEP_AGAIN_SECONDS, STEP_REASONS, ChangeKind
 from plimsoll.rebalance.state.situation import Situation

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 
-from plimsoll.placement.pools import Decision, PlannedPool, PoolState
+from plimsoll.placement.demands.pools import Decision, PlannedPool, PoolState
 from plimsoll.rebalance.state.decisions import Change, Retune
 
 LIFE_SECONDS = 24 * 3600.0

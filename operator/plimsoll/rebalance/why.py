@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from plimsoll.domain.counting import agreed, counted, counted_of
-from plimsoll.domain.units import format_gib
+from plimsoll.domain.units import agreed, counted, counted_of, format_gib
 from plimsoll.rebalance.law.capacity import Limit
+from plimsoll.rebalance.state.allowance import Scope
 from plimsoll.rebalance.state.decisions import DecisionReason, LoopDecision
-from plimsoll.rebalance.state.fleet_budget import Scope
 
 _KNOWN = "{known_are} known"
 

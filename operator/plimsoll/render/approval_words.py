@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.names import PROPOSAL_PLURAL
-from plimsoll.domain.times import to_rfc3339
+from plimsoll.domain.kubernetes_names import PROPOSAL_PLURAL, ObjectKey
+from plimsoll.domain.units import to_rfc3339
 from plimsoll.rebalance.inbox import Outcome, Vote
 
 

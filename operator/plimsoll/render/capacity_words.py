@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from plimsoll.domain.units import format_price
-from plimsoll.placement.capacity import Capacity, Room
 from plimsoll.placement.explain import nearest_sentence, place_words, rejection_sentence
+from plimsoll.placement.places.capacity import Capacity, Room
 
 
 def total_sentence(found: Capacity) -> str:

@@ -12,12 +12,12 @@ from dataclasses import fields, is_dataclass
 from itertools import chain
 from typing import Any
 
-from plimsoll.domain.engine_choice import DEFAULT_ENGINE
-from plimsoll.domain.gpus import Vendor
-from plimsoll.domain.names import GROUP
-from plimsoll.domain.node_rules import ARCHITECTURE_LABEL, OS_LABEL, USUAL_ARCHITECTURES
-from plimsoll.domain.outcomes import Option, Split
-from plimsoll.domain.workload import DEFAULT_REQUESTS, Manifest, WorkloadOptions
+from plimsoll.domain.cluster.gpus import Vendor
+from plimsoll.domain.cluster.node_rules import ARCHITECTURE_LABEL, OS_LABEL, USUAL_ARCHITECTURES
+from plimsoll.domain.decisions.outcomes import Option, Split
+from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE
+from plimsoll.domain.kubernetes_names import GROUP
+from plimsoll.domain.requests.workload import DEFAULT_REQUESTS, Manifest, WorkloadOptions
 from plimsoll.engines.registry import engine_of
 
 RENDERING = 5

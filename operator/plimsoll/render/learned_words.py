@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from plimsoll.domain.counting import counted
-from plimsoll.domain.observations import Correction, Observation
-from plimsoll.domain.teacher import Teacher
-from plimsoll.domain.units import GIB
+from plimsoll.domain.decisions.observations import Correction, Observation
+from plimsoll.domain.decisions.terms import Teacher
+from plimsoll.domain.units import GIB, counted
 from plimsoll.placement.explain import place_words
 
 _LEAST_SHOWN = GIB // 200

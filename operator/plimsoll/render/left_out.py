@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from plimsoll.domain.fleet import Fleet, GpuNode, IgnoredNode, untolerated
-from plimsoll.domain.reasons import NodeReason, Reason
-from plimsoll.facts.cluster.dra_devices import dra_advice
-from plimsoll.facts.cluster.startup_taints import is_startup_taint
-from plimsoll.placement.eligibility import tolerations_of
-from plimsoll.placement.pools import Decision
+from plimsoll.domain.cluster.fleet import Fleet, GpuNode, IgnoredNode, untolerated
+from plimsoll.domain.public_words import NodeReason, Reason
+from plimsoll.facts.cluster.other_devices import dra_advice
+from plimsoll.facts.cluster.taints import is_startup_taint
+from plimsoll.placement.demands.pools import Decision
+from plimsoll.placement.options.nodes import tolerations_of
 
 _ADVICE: Mapping[NodeReason, str] = {
     NodeReason.NO_PRODUCT_LABEL: "run GPU Feature Discovery there, or label them plimsoll.dev/gpu-type",

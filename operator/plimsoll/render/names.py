@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from plimsoll.domain.gpus import CapacityType
-from plimsoll.domain.names import API_VERSION, GROUP, KIND
-from plimsoll.domain.outcomes import Split, Target
-from plimsoll.domain.workload import ENGINE_PORT, Manifest, WorkloadOptions
+from plimsoll.domain.cluster.gpus import CapacityType
+from plimsoll.domain.decisions.outcomes import Split, Target
+from plimsoll.domain.kubernetes_names import API_VERSION, GROUP, KIND
+from plimsoll.domain.requests.workload import ENGINE_PORT, Manifest, WorkloadOptions
 
 FIELD_MANAGER = "plimsoll"
 """Server-side apply: the owner of every field that we write."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 
-from plimsoll.domain.outcomes import Option
-from plimsoll.domain.workload import ENGINE_PORT, Manifest, WorkloadOptions
-from plimsoll.placement.pools import PlannedPool
+from plimsoll.domain.decisions.outcomes import Option
+from plimsoll.domain.requests.workload import ENGINE_PORT, Manifest, WorkloadOptions
+from plimsoll.placement.demands.pools import PlannedPool
 from plimsoll.render.inputs import INPUTS_ANNOTATION, RENDERING, RENDERING_ANNOTATION, inputs_digest
 from plimsoll.render.names import (
     DEPLOYMENT_LABEL,

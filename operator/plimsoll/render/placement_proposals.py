@@ -8,18 +8,16 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.names import API_VERSION, GROUP, KIND, PROPOSAL_KIND
-from plimsoll.domain.outcomes import Rejection, Split
-from plimsoll.domain.proposals import Change as OthersChange
-from plimsoll.domain.proposals import Proposal
-from plimsoll.domain.times import to_rfc3339
-from plimsoll.domain.units import format_price
-from plimsoll.domain.workload import Manifest
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.decisions.outcomes import Rejection, Split
+from plimsoll.domain.decisions.proposals import Change as OthersChange
+from plimsoll.domain.decisions.proposals import Proposal
+from plimsoll.domain.kubernetes_names import API_VERSION, GROUP, KIND, PROPOSAL_KIND, ObjectKey
+from plimsoll.domain.requests.workload import Manifest
+from plimsoll.domain.units import format_price, to_rfc3339
+from plimsoll.placement.demands.pools import Decision, PlannedPool
 from plimsoll.placement.explain import place_words
-from plimsoll.placement.feasibility import hourly_price
-from plimsoll.placement.pools import Decision, PlannedPool
+from plimsoll.placement.options.feasibility import hourly_price
 from plimsoll.rebalance.inbox import LIFE_SECONDS, Standing, targets
 from plimsoll.rebalance.state.decisions import LoopDecision, RemoveReplica
 from plimsoll.rebalance.why import sentence

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from plimsoll.domain.gpus import CapacityType
-from plimsoll.domain.host import HostEstimate
-from plimsoll.domain.node_rules import NAME_FIELD, NOT_WINDOWS, other_architectures
-from plimsoll.domain.outcomes import Option, Target
-from plimsoll.domain.spot import SPOT_LABELS
-from plimsoll.domain.units import GIB, MIB, ceil_div, parse_quantity
-from plimsoll.domain.workload import (
+from plimsoll.domain.cluster.gpus import CapacityType
+from plimsoll.domain.cluster.host import HostEstimate
+from plimsoll.domain.cluster.node_rules import NAME_FIELD, NOT_WINDOWS, other_architectures
+from plimsoll.domain.cluster.spot import SPOT_LABELS
+from plimsoll.domain.decisions.outcomes import Option, Target
+from plimsoll.domain.requests.workload import (
     CACHE_PATH,
     ENGINE_PORT,
     PRE_STOP_SECONDS,
@@ -19,6 +18,7 @@ from plimsoll.domain.workload import (
     PodOptions,
     WorkloadOptions,
 )
+from plimsoll.domain.units import GIB, MIB, ceil_div, parse_quantity
 from plimsoll.engines.base import Engine, Launch, Probe
 from plimsoll.engines.registry import engine_of
 from plimsoll.render.names import CONTAINER, POOL_LABEL, pool_labels

@@ -7,10 +7,9 @@ from decimal import Decimal
 from itertools import groupby
 from types import MappingProxyType
 
-from plimsoll.domain.counting import counted
-from plimsoll.domain.gpus import CapacityType
-from plimsoll.domain.reasons import PriceDoubt
-from plimsoll.domain.units import format_price
+from plimsoll.domain.cluster.gpus import CapacityType
+from plimsoll.domain.public_words import PriceDoubt
+from plimsoll.domain.units import counted, format_price
 from plimsoll.facts.prices.remarks import PriceRemark
 
 _NAMED = 6

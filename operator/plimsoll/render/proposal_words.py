@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from decimal import Decimal
 
-from plimsoll.domain.counting import counted
-from plimsoll.domain.proposals import Change, Proposal, ProposalReason, Share
-from plimsoll.domain.units import format_price
+from plimsoll.domain.decisions.proposals import Change, Proposal, ProposalReason, Share
+from plimsoll.domain.units import counted, format_price
 from plimsoll.placement.explain import place_words
 
 MOST_CHANGES = 8

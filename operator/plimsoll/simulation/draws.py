@@ -3,6 +3,10 @@
 The core imports no ``random``, so that nothing of it depends on a hidden state. Requests that come evenly would need
 less room than real ones, which come in bunches. So the simulator draws, with SplitMix64 (Steele, Lea and Flood, "Fast
 Splittable Pseudorandom Number Generators", OOPSLA 2014): number ``n`` of a seed is a hash of both.
+
+Chance as a value that is given: the core throws no dice of its own.
+
+``random.Random`` is one, and :class:`~plimsoll.simulation.draws.Draws` is another one that needs nothing of Python's.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import cos, log, pi, sqrt
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 T = TypeVar("T")
 
@@ -39,7 +43,7 @@ def seed_for(seed: int, purpose: str) -> int:
 
 @dataclass(slots=True)
 class Draws:
-    """A :class:`~plimsoll.simulation.chance.Chance` that counts its draws from a seed."""
+    """A :class:`~plimsoll.simulation.draws.Chance` that counts its draws from a seed."""
 
     seed: int
     _count: int = field(default=0, init=False)
@@ -69,3 +73,16 @@ class Draws:
     def normal(self) -> float:
         """Return a number around 0 with a standard deviation of 1 (Box and Muller, 1958)."""
         return sqrt(2 * self.gap()) * cos(2 * pi * self.unit())
+
+
+class Chance(Protocol):
+    """Draws that are made by chance, or look as if they were."""
+
+    def uniform(self, least: float, most: float, /) -> float:
+        """Return a number between two others, evenly."""
+
+    def choice(self, among: Sequence[T], /) -> T:
+        """Return one of a sequence. Raises IndexError when it is empty."""
+
+    def sample(self, among: Sequence[T], count: int, /) -> list[T]:
+        """Return so many different ones of a sequence."""

@@ -12,11 +12,9 @@ from collections import deque
 from dataclasses import dataclass, replace
 from typing import Final
 
-from plimsoll.simulation.decoding import BLOCK_TOKENS, Decoding, blocks_of
-from plimsoll.simulation.prompts import Chunks, Prompts
-from plimsoll.simulation.request import Request
+from plimsoll.simulation.batch import BLOCK_TOKENS, Chunks, Decoding, Prompts, blocks_of
 from plimsoll.simulation.step_times import StepTimes
-from plimsoll.simulation.values import EngineLimits, Fate, Obstacle, Sample
+from plimsoll.simulation.values import EngineLimits, Fate, Obstacle, Request, Sample
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from plimsoll.simulation.agenda import Agenda
-from plimsoll.simulation.chance import Chance
+from plimsoll.simulation.draws import Chance
 from plimsoll.simulation.engine import Engine
 from plimsoll.simulation.replica import Replica, Stage
 from plimsoll.simulation.step_times import StepTimes

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from plimsoll.simulation.agenda import Agenda
-from plimsoll.simulation.chance import Chance
+from plimsoll.simulation.draws import Chance
 from plimsoll.simulation.replica import Replica
-from plimsoll.simulation.request import Request
-from plimsoll.simulation.values import Arrival, Fate, Routing
+from plimsoll.simulation.values import Arrival, Fate, Request, Routing
 
 
 @dataclass(slots=True)

@@ -8,8 +8,7 @@ from enum import Enum, auto
 
 from plimsoll.simulation.agenda import Agenda
 from plimsoll.simulation.engine import Engine
-from plimsoll.simulation.request import Request
-from plimsoll.simulation.values import Fate
+from plimsoll.simulation.values import Fate, Request
 
 
 class Stage(Enum):

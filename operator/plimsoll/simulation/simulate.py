@@ -13,17 +13,13 @@ from plimsoll.simulation.agenda import Agenda
 from plimsoll.simulation.draws import Draws, seed_for
 from plimsoll.simulation.fleet import Fleet
 from plimsoll.simulation.gateway import Gateway
-from plimsoll.simulation.kind import Limits
-from plimsoll.simulation.log import Log
-from plimsoll.simulation.loop import Loop
+from plimsoll.simulation.loop import Loop, Scrapes
 from plimsoll.simulation.replica import Replica
-from plimsoll.simulation.result import Happening, Moment, SimulationResult
-from plimsoll.simulation.run import SimulationRun
-from plimsoll.simulation.scrapes import Scrapes
+from plimsoll.simulation.result import Happening, Moment, SimulationResult, summary_of
+from plimsoll.simulation.run import Limits, SimulationRun
 from plimsoll.simulation.step_times import StepTimes
-from plimsoll.simulation.summary import summary_of
 from plimsoll.simulation.values import Fault, Routing
-from plimsoll.simulation.watching import Watching
+from plimsoll.simulation.watching import Log, Watching
 from plimsoll.simulation.workload import arrivals
 
 MOST_ACTIONS: Final = 400_000

@@ -9,13 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from plimsoll.domain.counting import agreed, counted, counted_of
-from plimsoll.domain.outcomes import Rejection
+from plimsoll.domain.decisions.outcomes import Rejection
+from plimsoll.domain.public_words import NODE_LACKS, PublicWord, Reason
 from plimsoll.domain.public_words import ConditionReason as Why
 from plimsoll.domain.public_words import ConditionType as Kind
-from plimsoll.domain.public_words import PublicWord
-from plimsoll.domain.reasons import NODE_LACKS, Reason
-from plimsoll.domain.times import to_rfc3339
+from plimsoll.domain.units import agreed, counted, counted_of, to_rfc3339
+from plimsoll.placement.advice.remedies import only_waits
+from plimsoll.placement.demands.failed_moves import Delay, settings_words
+from plimsoll.placement.demands.pools import Decision, Pool, PoolState, pool_name
+from plimsoll.placement.demands.rehoming import MAX_REHOMINGS_PER_HOUR
 from plimsoll.placement.explain import (
     estimate_sentence,
     nearest_sentence,
@@ -23,10 +25,6 @@ from plimsoll.placement.explain import (
     rejection_sentence,
     remedy_sentence,
 )
-from plimsoll.placement.failed_moves import Delay, settings_words
-from plimsoll.placement.pools import Decision, Pool, PoolState, pool_name
-from plimsoll.placement.rehoming import MAX_REHOMINGS_PER_HOUR
-from plimsoll.placement.remedies import only_waits
 from plimsoll.status.report import PoolView, Report
 
 CRASH_RESTARTS = 1

@@ -8,10 +8,10 @@ from hashlib import sha256
 
 from plimsoll.api.bounds import MOST_CONCURRENCY
 from plimsoll.api.v1alpha1.status import DecisionStatus, SizeOptionStatus, SizeStatus
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, PoolState
 from plimsoll.placement.explain import place_words
-from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState
-from plimsoll.placement.sizes import Size
+from plimsoll.placement.options.total_load import Size
 from plimsoll.status.forms import Form, entries, listed, number, unless
 from plimsoll.status.places import MOST_REPLICAS
 

@@ -19,7 +19,7 @@ from pydantic.alias_generators import to_camel
 
 from plimsoll.api.v1alpha1.base import LARGEST_BOUND
 from plimsoll.api.v1alpha1.status import StatusModel
-from plimsoll.domain.times import from_rfc3339, to_rfc3339
+from plimsoll.domain.units import from_rfc3339, to_rfc3339
 
 Value = TypeVar("Value")
 Fields = dict[str, Any]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from plimsoll.api.v1alpha1.status import EarlierSettingsStatus, FailedMoveStatus, MoveStatus, RetuneStatus
-from plimsoll.domain.times import to_rfc3339
-from plimsoll.placement.failed_moves import MOST_TIMES, Delay, FailedMove, pause_seconds
-from plimsoll.placement.move_clock import LONGEST_SECONDS, MOST_EXTENSIONS, MoveClock
-from plimsoll.placement.retune_clock import EarlierSettings, RetuneClock
+from plimsoll.domain.units import to_rfc3339
+from plimsoll.placement.demands.clocks import LONGEST_SECONDS, MOST_EXTENSIONS, EarlierSettings, MoveClock, RetuneClock
+from plimsoll.placement.demands.failed_moves import MOST_TIMES, Delay, FailedMove, pause_seconds
 from plimsoll.status.forms import Field, Form, all_entries, listed, number, time, unless
 from plimsoll.status.places import SETTINGS, SPLIT
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from plimsoll import __version__
 from plimsoll.api.v1alpha1.status import ImagePlatformsStatus, ObservationStatus
-from plimsoll.domain.engine_choice import DEFAULT_ENGINE
-from plimsoll.domain.observations import EngineKind, Observation, Seen, Witness
-from plimsoll.domain.platforms import LINUX, ImagePlatforms, PlatformSource
-from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.versions import EngineVersion
+from plimsoll.domain.decisions.observations import EngineKind, Observation, Seen, Witness
+from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE, EngineVersion
+from plimsoll.domain.engines.images import LINUX, ImagePlatforms, PlatformSource
+from plimsoll.domain.models.precision import KvPrecision, Precision
 from plimsoll.status.forms import Field, Form, Unusable, unless, word
 from plimsoll.status.places import SPLIT
 

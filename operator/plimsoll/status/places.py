@@ -18,12 +18,12 @@ from plimsoll.api.v1alpha1.status import (
     RejectionStatus,
     TooSmallStatus,
 )
-from plimsoll.domain.outcomes import Split, Target
-from plimsoll.domain.precision import KvPrecision
-from plimsoll.domain.serving import ObservedCapacity
+from plimsoll.domain.decisions.outcomes import Split, Target
+from plimsoll.domain.models.precision import KvPrecision
+from plimsoll.domain.requests.serving import ObservedCapacity
 from plimsoll.facts.cluster.gpu_labels import is_gpu_resource
-from plimsoll.placement.pools import Pool, PoolState, pool_name
-from plimsoll.placement.rehoming import MOST_AVOIDED, Rehoming
+from plimsoll.placement.demands.pools import Pool, PoolState, pool_name
+from plimsoll.placement.demands.rehoming import MOST_AVOIDED, Rehoming
 from plimsoll.render.names import CAPACITY_WORDS
 from plimsoll.status.forms import Field, Fields, Form, Spread, Unusable, number, time, unless, word
 

@@ -18,12 +18,11 @@ from plimsoll.api.v1alpha1.status import (
     Condition,
     InferenceDeploymentStatus,
 )
-from plimsoll.domain.observations import Seen
-from plimsoll.placement.failed_moves import FailedMove
-from plimsoll.placement.move_clock import MoveClock
-from plimsoll.placement.pools import Pool
-from plimsoll.placement.rehoming import Rehoming
-from plimsoll.placement.retune_clock import RetuneClock
+from plimsoll.domain.decisions.observations import Seen
+from plimsoll.placement.demands.clocks import MoveClock, RetuneClock
+from plimsoll.placement.demands.failed_moves import FailedMove
+from plimsoll.placement.demands.pools import Pool
+from plimsoll.placement.demands.rehoming import Rehoming
 from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
 from plimsoll.rebalance.state.memory import Learned
 from plimsoll.status.decisions import SIZE

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from plimsoll.api.v1alpha1.status import CandidateFiguresStatus, RejectionStatus
-from plimsoll.domain.outcomes import CandidateFigures, Rejection
-from plimsoll.domain.terms import ACTIVATIONS, KV_CACHE, WEIGHTS
+from plimsoll.domain.decisions.outcomes import CandidateFigures, Rejection
+from plimsoll.domain.decisions.terms import ACTIVATIONS, KV_CACHE, WEIGHTS
 from plimsoll.domain.units import format_price
 from plimsoll.placement.explain import rejection_sentence
 from plimsoll.status.forms import is_beyond

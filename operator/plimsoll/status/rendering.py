@@ -6,16 +6,15 @@ from collections.abc import Mapping
 
 from plimsoll import __version__
 from plimsoll.api.v1alpha1.status import EngineSettingsStatus
-from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.outcomes import EngineSettings, MemoryEstimate, Option, Suggestion
-from plimsoll.domain.precision import KvPrecision
-from plimsoll.domain.terms import ACTIVATIONS, ADAPTERS, CUDA_GRAPHS, KV_CACHE, LEARNED, OVERHEAD, WEIGHTS
-from plimsoll.domain.times import to_rfc3339
-from plimsoll.domain.units import GIB, format_price
-from plimsoll.performance.cost import cost
+from plimsoll.domain.decisions.outcomes import EngineSettings, MemoryEstimate, Option, Suggestion
+from plimsoll.domain.decisions.terms import ACTIVATIONS, ADAPTERS, CUDA_GRAPHS, KV_CACHE, LEARNED, OVERHEAD, WEIGHTS
+from plimsoll.domain.models.model import ModelFacts
+from plimsoll.domain.models.precision import KvPrecision
+from plimsoll.domain.units import GIB, format_price, to_rfc3339
+from plimsoll.performance.model import cost
+from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, PoolState
 from plimsoll.placement.explain import remedy_sentence, suggestion_sentence
-from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState
-from plimsoll.placement.speed import load_of
+from plimsoll.placement.options.speed import load_of
 from plimsoll.render.learned_words import teacher_words
 from plimsoll.render.names import pod_selector, service_url
 from plimsoll.render.proposal_words import proposal_sentence

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from plimsoll.domain.engine_failures import EngineFailure
-from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.observations import Seen
-from plimsoll.domain.proposals import Proposal
+from plimsoll.domain.decisions.observations import Seen
+from plimsoll.domain.decisions.proposals import Proposal
+from plimsoll.domain.engines.failures import EngineFailure
+from plimsoll.domain.models.model import ModelFacts
 from plimsoll.domain.public_words import PublicWord
-from plimsoll.domain.serving import ObservedCapacity
-from plimsoll.placement.failed_moves import FailedMove
-from plimsoll.placement.move_clock import MoveClock
-from plimsoll.placement.pools import Decision, PlannedPool, Pool
-from plimsoll.placement.rehoming import Rehoming
-from plimsoll.placement.retune_clock import RetuneClock
+from plimsoll.domain.requests.serving import ObservedCapacity
+from plimsoll.placement.demands.clocks import MoveClock, RetuneClock
+from plimsoll.placement.demands.failed_moves import FailedMove
+from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool
+from plimsoll.placement.demands.rehoming import Rehoming
 from plimsoll.rebalance.inbox import AnsweredProposals
 from plimsoll.rebalance.state.history import Mark
 from plimsoll.rebalance.state.memory import Learned

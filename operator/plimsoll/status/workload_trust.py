@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from plimsoll.domain.names import KIND
-from plimsoll.domain.outcomes import Split, Target
-from plimsoll.placement.pools import pool_name
+from plimsoll.domain.decisions.outcomes import Split, Target
+from plimsoll.domain.kubernetes_names import KIND
+from plimsoll.placement.demands.pools import pool_name
 from plimsoll.render.names import (
     DEPLOYMENT_LABEL,
     FIELD_MANAGER,

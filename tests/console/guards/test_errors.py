@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from plimsoll.adapters.api_errors import ClusterRefused
+from plimsoll.adapters.cluster.api_errors import ClusterRefused
 from plimsoll.console.guards import InCluster
 from plimsoll.console.guards.errors import explained, plain_page
 from plimsoll.console.guards.refusals import Refusal

@@ -6,8 +6,19 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from plimsoll.api.cel.tokens import CelError, Token, TokenKind, tokens
-from plimsoll.api.cel.values import METHODS, OPERATORS, field, has, members, size, truth
+from plimsoll.api.cel.values import (
+    METHODS,
+    OPERATORS,
+    CelError,
+    Token,
+    TokenKind,
+    field,
+    has,
+    members,
+    size,
+    tokens,
+    truth,
+)
 
 Scope = Mapping[str, Any]
 Expression = Callable[[Scope], Any]

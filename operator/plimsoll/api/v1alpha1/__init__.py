@@ -7,8 +7,13 @@ needed. Money and quantities are strings, byte counts and tokens integers; there
 from __future__ import annotations
 
 from plimsoll.api.v1alpha1.base import ApiModel, rule
-from plimsoll.api.v1alpha1.maintenance import MaintenanceWindowSpec
-from plimsoll.api.v1alpha1.multimodal import EncoderParallelism, MultimodalSpec
+from plimsoll.api.v1alpha1.options import (
+    DraftModelSpec,
+    EncoderParallelism,
+    MaintenanceWindowSpec,
+    MultimodalSpec,
+    SpeculationSpec,
+)
 from plimsoll.api.v1alpha1.pods import ModelCacheSpec, PodTemplateSpec, Toleration
 from plimsoll.api.v1alpha1.resource import InferenceDeployment, ObjectMeta
 from plimsoll.api.v1alpha1.spec import (
@@ -32,7 +37,6 @@ from plimsoll.api.v1alpha1.spec import (
     Sizing,
     WakeSignal,
 )
-from plimsoll.api.v1alpha1.speculation import DraftModelSpec, SpeculationSpec
 from plimsoll.api.v1alpha1.status import (
     ChangeStatus,
     Condition,
@@ -53,7 +57,7 @@ from plimsoll.api.v1alpha1.status import (
     SuggestionStatus,
     TooSmallStatus,
 )
-from plimsoll.domain.engine_options import SpeculationMethod
+from plimsoll.domain.engines.engine_choice import SpeculationMethod
 
 __all__ = [
     "ApiModel",

@@ -8,7 +8,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from plimsoll.api.v1alpha1.spec import InferenceDeploymentSpec
-from plimsoll.domain.queues import queue_labels
+from plimsoll.domain.kubernetes_names import queue_labels
 
 
 class ObjectMeta(BaseModel):

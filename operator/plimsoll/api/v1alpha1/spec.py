@@ -27,12 +27,10 @@ from plimsoll.api.v1alpha1.base import (
     no_addresses,
     rule,
 )
-from plimsoll.api.v1alpha1.maintenance import MOST_WINDOWS, MaintenanceWindowSpec
-from plimsoll.api.v1alpha1.multimodal import MultimodalSpec
+from plimsoll.api.v1alpha1.options import MOST_WINDOWS, MaintenanceWindowSpec, MultimodalSpec, SpeculationSpec
 from plimsoll.api.v1alpha1.pods import PodTemplateSpec
-from plimsoll.api.v1alpha1.speculation import SpeculationSpec
 from plimsoll.api.v1alpha1.values import LONGEST_QUANTITY, DataKey, DnsSubdomain, FreeForm
-from plimsoll.domain.engine_choice import DEFAULT_ENGINE
+from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE
 from plimsoll.engines.base import Engine
 from plimsoll.engines.flags import every_spelling
 from plimsoll.engines.registry import ENGINES

@@ -200,7 +200,7 @@ SOURCES = tuple(field.alias or name for name, field in Volume.model_fields.items
 """Every source of a volume, as users write it."""
 
 _TYPED_SOURCES = SOURCES[: SOURCES.index("secret") + 1]
-"""Those that a CEL rule can see. The others are compared in Python alone (:mod:`plimsoll.api.volume_checks`)."""
+"""Those that a CEL rule can see. The others are compared in Python alone (:mod:`plimsoll.api.checks.pod_checks`)."""
 
 Volume.cel_rules = (
     rule(

@@ -16,14 +16,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from plimsoll.adapters.api_errors import ClusterRefused, NotLeading
-from plimsoll.adapters.kinds import LEASES
+from plimsoll.adapters.cluster.api_errors import ClusterRefused, NotLeading
+from plimsoll.adapters.cluster.kinds import LEASES
 from plimsoll.app.election.lease_times import LONGEST_LEASE_SECONDS, USUAL, LeaseTimes
 from plimsoll.domain.errors import PlimsollError, SourceUnavailable
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.names import GROUP
-from plimsoll.domain.times import to_rfc3339
-from plimsoll.domain.workload import Manifest
+from plimsoll.domain.kubernetes_names import GROUP, ObjectKey
+from plimsoll.domain.requests.workload import Manifest
+from plimsoll.domain.units import to_rfc3339
 
 VERSION_ANNOTATION = f"{GROUP}/version"
 SETTINGS_ANNOTATION = f"{GROUP}/settings"

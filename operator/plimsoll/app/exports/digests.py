@@ -12,14 +12,14 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
-from plimsoll.api.convert import platforms_of, to_workload_options
+from plimsoll.api.conversion.convert import platforms_of, to_workload_options
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.app.settings import Settings
 from plimsoll.app.watch.store import key_of
 from plimsoll.decision.spec_digests import digests_of
 from plimsoll.domain.errors import PlimsollError
-from plimsoll.domain.workload import WorkloadOptions
-from plimsoll.placement.pools import Decision, PlannedPool
+from plimsoll.domain.requests.workload import WorkloadOptions
+from plimsoll.placement.demands.pools import Decision, PlannedPool
 from plimsoll.render.inputs import INPUTS_ANNOTATION, inputs_digest
 from plimsoll.render.names import POOL_LABEL
 from plimsoll.status.observations import recorded_platforms

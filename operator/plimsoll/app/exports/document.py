@@ -6,11 +6,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from plimsoll.adapters.kinds import KINDS
+from plimsoll.adapters.cluster.kinds import KINDS
 from plimsoll.app.exports.values import Export
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.names import SNAPSHOT_KIND as KIND
-from plimsoll.domain.times import from_rfc3339, to_rfc3339
+from plimsoll.domain.kubernetes_names import SNAPSHOT_KIND as KIND
+from plimsoll.domain.units import from_rfc3339, to_rfc3339
 from plimsoll.facts.cluster.host_reading import REQUESTS
 
 FORMAT = 1

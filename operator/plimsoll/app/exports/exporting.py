@@ -12,11 +12,18 @@ from typing import Any
 
 from plimsoll import __version__
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.adapters.cluster import CONFIG_MAPS, DEPLOYMENTS, INFERENCE_DEPLOYMENTS, Cluster, ClusterRefused, Kind
-from plimsoll.adapters.kinds import NODE_POOLS
-from plimsoll.api.convert import check_without_model
+from plimsoll.adapters.cluster.client import (
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    INFERENCE_DEPLOYMENTS,
+    Cluster,
+    ClusterRefused,
+    Kind,
+)
+from plimsoll.adapters.cluster.kinds import NODE_POOLS
+from plimsoll.api.checks.pod_policy import PodPolicy, check_pod_policy
+from plimsoll.api.conversion.convert import check_without_model
 from plimsoll.api.parse import parse_inference_deployment
-from plimsoll.api.pod_policy import PodPolicy, check_pod_policy
 from plimsoll.app.exports.digests import Inputs, with_digests, with_inputs
 from plimsoll.app.exports.hashing import Hashing, marked, names_of
 from plimsoll.app.exports.reduction import KINDS, reduced
@@ -29,10 +36,10 @@ from plimsoll.app.review.values import Means
 from plimsoll.app.settings import Settings
 from plimsoll.app.watch.node_groups import declared_in
 from plimsoll.app.watch.store import key_of
+from plimsoll.domain.engines.images import NO_REGISTRIES, REGISTRIES
 from plimsoll.domain.errors import PlimsollError
-from plimsoll.domain.images import NO_REGISTRIES, REGISTRIES
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.placement.pools import Decision
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.placement.demands.pools import Decision
 from plimsoll.render.names import DEPLOYMENT_LABEL
 
 _GONE = 404

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from plimsoll.app.exports.pseudonyms import Pseudonyms
-from plimsoll.domain.spot import SPOT_LABELS
+from plimsoll.domain.cluster.spot import SPOT_LABELS
 from plimsoll.facts.cluster.cloud_labels import AWS_LABELS, GKE_ACCELERATOR, GPU_TYPE_LABEL
-from plimsoll.facts.cluster.disruption import DISRUPTION_TAINTS
 from plimsoll.facts.cluster.gpu_count import COUNTS, INSTANCE_TYPE, SHARING
 from plimsoll.facts.cluster.node_pools import POOL_LABEL as NODE_POOL
-from plimsoll.facts.cluster.startup_taints import STARTUP_PREFIX, is_startup_taint
+from plimsoll.facts.cluster.taints import DISRUPTION_TAINTS, STARTUP_PREFIX, is_startup_taint
 
 Body = Mapping[str, Any]
 

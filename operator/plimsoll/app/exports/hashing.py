@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from plimsoll.adapters.kinds import (
+from plimsoll.adapters.cluster.kinds import (
     DEPLOYMENTS,
     INFERENCE_DEPLOYMENTS,
     NODE_POOLS,
@@ -17,11 +17,11 @@ from plimsoll.adapters.kinds import (
     RESOURCE_SLICES,
     Kind,
 )
-from plimsoll.api.lost_fields import LAST_APPLIED
+from plimsoll.api.crd.lost_fields import LAST_APPLIED
 from plimsoll.app.exports.hashed_labels import HashedLabels
 from plimsoll.app.exports.pseudonyms import Pseudonyms
 from plimsoll.app.exports.specs import LEFT_OUT
-from plimsoll.domain.images import vendor_of
+from plimsoll.domain.engines.images import vendor_of
 from plimsoll.facts.cluster.pod_reading import SCHEDULED
 from plimsoll.facts.cluster.scheduler_words import Obstacle, read_obstacles
 from plimsoll.render.names import DEPLOYMENT_LABEL, POOL_LABEL, workload_name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from plimsoll.app.exports.values import Export
 from plimsoll.app.review.values import Wish
-from plimsoll.domain.names import KIND
+from plimsoll.domain.kubernetes_names import KIND
 
 SNAPSHOT = "the snapshot"
 """The place of an object that is in no file of the user."""

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from plimsoll.adapters.kinds import (
+from plimsoll.adapters.cluster.kinds import (
     CONFIG_MAPS,
     DEPLOYMENTS,
     INFERENCE_DEPLOYMENTS,
@@ -18,15 +18,14 @@ from plimsoll.adapters.kinds import (
     RESOURCE_SLICES,
     Kind,
 )
-from plimsoll.api.lost_fields import LAST_APPLIED
+from plimsoll.api.crd.lost_fields import LAST_APPLIED
 from plimsoll.app.exports.specs import skeleton, without_secrets
-from plimsoll.domain.engine_failures import StartFailure
+from plimsoll.domain.engines.failures import StartFailure
 from plimsoll.engines.failures import read_failure
-from plimsoll.facts.cluster.dra_devices import DEVICES
 from plimsoll.facts.cluster.gpu_count import HAMI_REGISTRATION, only_counted
 from plimsoll.facts.cluster.gpu_labels import is_gpu_resource
 from plimsoll.facts.cluster.host_reading import REQUESTS
-from plimsoll.facts.cluster.other_devices import is_other_device
+from plimsoll.facts.cluster.other_devices import DEVICES, is_other_device
 from plimsoll.facts.cluster.pod_reading import READY, SCHEDULED
 from plimsoll.facts.cluster.priority_reading import PREEMPTS
 from plimsoll.render.inputs import INPUTS_ANNOTATION

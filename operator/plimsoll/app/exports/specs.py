@@ -13,9 +13,8 @@ from typing import Any
 
 from plimsoll.api.bounds import DEFAULT_ENGINE_VERSION, ENGINE_VERSION
 from plimsoll.api.v1alpha1.volumes import SOURCES
-from plimsoll.domain.engine_choice import DEFAULT_ENGINE
+from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE, EngineVersion
 from plimsoll.domain.errors import PlimsollError
-from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.registry import ENGINES
 
 Body = Mapping[str, Any]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
-from plimsoll.adapters.api_errors import FORBIDDEN
-from plimsoll.adapters.cluster import DEPLOYMENTS, SECRETS, Cluster, ClusterRefused, Kind, Listing
+from plimsoll.adapters.cluster.api_errors import FORBIDDEN
+from plimsoll.adapters.cluster.client import DEPLOYMENTS, SECRETS, Cluster, ClusterRefused, Kind, Listing
 from plimsoll.app.exports.values import Export
 from plimsoll.app.review.operator_settings import OPERATOR_SELECTOR
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.workload import Manifest
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.requests.workload import Manifest
 
 
 class StoredCluster(Cluster):

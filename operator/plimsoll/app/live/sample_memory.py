@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from plimsoll.adapters.impossible_numbers import settled
+from plimsoll.adapters.prometheus.readings import settled
 from plimsoll.rebalance.signals.load import CLOCK_TOLERANCE_SECONDS
 from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals
 

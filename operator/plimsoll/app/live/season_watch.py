@@ -9,12 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from plimsoll.adapters.readings import PastReader
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.adapters.prometheus.readings import PastReader
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.engines.metrics import EngineMetrics
-from plimsoll.rebalance.signals.past import KEPT_STEPS, STEP_SECONDS, Past
-from plimsoll.rebalance.signals.season import FEWEST_DAYS, LEAST_STARTUP_SECONDS, Season, days_known, season_of
-from plimsoll.rebalance.signals.trend import Point
+from plimsoll.rebalance.signals.forecast import (
+    FEWEST_DAYS,
+    KEPT_STEPS,
+    LEAST_STARTUP_SECONDS,
+    STEP_SECONDS,
+    Past,
+    Point,
+    Season,
+    days_known,
+    season_of,
+)
 
 EVERY_SECONDS = 600.0
 """How often what is new is read: two steps."""

@@ -11,15 +11,15 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
-from plimsoll.adapters.pod_scrape import PodScrape
-from plimsoll.adapters.prometheus import PrometheusSignals
-from plimsoll.adapters.readings import PastReader, QueueReader, SignalReader
+from plimsoll.adapters.prometheus.pod_scrape import PodScrape
+from plimsoll.adapters.prometheus.prometheus import PrometheusSignals
+from plimsoll.adapters.prometheus.readings import PastReader, QueueReader, SignalReader
 from plimsoll.app.live.gpu_watch import GpuWatch
 from plimsoll.app.live.quiet_watch import IdleQuestion, IdleWanted, QuietWatch
 from plimsoll.app.live.sample_memory import Memory, Question, questions, remembered, signals_of
 from plimsoll.app.live.season_watch import DaysWanted, SeasonWatch
 from plimsoll.app.settings import Settings
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.engines.metrics import EngineMetrics
 from plimsoll.engines.registry import engine_of
 from plimsoll.rebalance.signals.gateway import GatewayQueue

@@ -13,15 +13,15 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from plimsoll.adapters.cluster import ClusterRefused, Kind
-from plimsoll.adapters.kinds import CLAIMS, STORAGE_CLASSES, VOLUMES
+from plimsoll.adapters.cluster.client import ClusterRefused, Kind
+from plimsoll.adapters.cluster.kinds import CLAIMS, STORAGE_CLASSES, VOLUMES
 from plimsoll.app.lookups.lanes import Lane
 from plimsoll.app.lookups.look_ups import LookUp, LookUps
-from plimsoll.domain.claims import Claim, Mounted
+from plimsoll.domain.cluster.node_rules import Claim, Mounted
 from plimsoll.domain.errors import PlimsollError
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.public_words import ConditionReason
-from plimsoll.domain.workload import Manifest
+from plimsoll.domain.requests.workload import Manifest
 from plimsoll.facts.cluster.claim_reading import class_name, read_claim, volume_name
 from plimsoll.status.report import Problem
 

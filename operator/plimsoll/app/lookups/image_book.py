@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, Self
 
-from plimsoll.adapters.registries import Registries
+from plimsoll.adapters.hub.registries import Registries
 from plimsoll.app.backoff import MOST_DOUBLINGS
 from plimsoll.app.lookups.lanes import Lane
 from plimsoll.app.lookups.look_ups import LookUp, LookUps
@@ -55,7 +55,7 @@ logger = logging.getLogger("plimsoll.images")
 
 
 class Registry(Protocol):
-    """Where images are read, for example :class:`~plimsoll.adapters.registries.Registries`."""
+    """Where images are read, for example :class:`~plimsoll.adapters.hub.registries.Registries`."""
 
     def refusal(self, reference: str) -> str:
         """Return why the registry of an image is not asked; empty where it may be."""

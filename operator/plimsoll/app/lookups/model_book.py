@@ -14,16 +14,16 @@ from hashlib import sha256
 from typing import Any
 from weakref import ref
 
-from plimsoll.adapters.hub import AccessRefused
-from plimsoll.adapters.models import ModelSources
-from plimsoll.adapters.secrets import SecretMissing, SecretUnreadable
-from plimsoll.api.speculation import DRAFT_FIELD, draft_model
+from plimsoll.adapters.cluster.secrets import SecretMissing, SecretUnreadable
+from plimsoll.adapters.hub.hub import AccessRefused
+from plimsoll.adapters.hub.models import ModelSources
+from plimsoll.api.conversion.speculation import DRAFT_FIELD, draft_model
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, ModelSpec
 from plimsoll.app.backoff import MOST_DOUBLINGS
 from plimsoll.app.lookups.lanes import Lane
 from plimsoll.app.lookups.look_ups import LookUp, LookUps
 from plimsoll.domain.errors import InvalidInput, ModelNotFound, PlimsollError, SourceUnavailable, UnsupportedModel
-from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.models.model import ModelFacts
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.status.report import Problem
 
@@ -61,7 +61,7 @@ FORGOTTEN_AFTER_SECONDS = 3600.0
 logger = logging.getLogger("plimsoll.models")
 
 ReadToken = Callable[[str, str, str], Awaitable[str]]
-"""Reads a Secret's entry: namespace, name, key. Raises as :func:`plimsoll.adapters.secrets.read_entry` does."""
+"""Reads a Secret's entry: namespace, name, key. Raises as :func:`plimsoll.adapters.cluster.secrets.read_entry` does."""
 
 _REASONS: tuple[tuple[type[PlimsollError], ConditionReason, bool, float | None], ...] = (
     (SecretMissing, ConditionReason.TOKEN_SECRET_MISSING, False, SECRET_RETRY_SECONDS),

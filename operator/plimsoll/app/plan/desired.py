@@ -9,8 +9,8 @@ from typing import Any
 from plimsoll.app.plan.inbox import Outbox
 from plimsoll.app.watch.store import Body
 from plimsoll.decision.outcome import Outcome
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.workload import Manifest
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.requests.workload import Manifest
 from plimsoll.status.report import Report
 
 

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from plimsoll.adapters.kinds import APPROVALS, INFERENCE_DEPLOYMENTS, PROPOSALS
+from plimsoll.adapters.cluster.kinds import APPROVALS, INFERENCE_DEPLOYMENTS, PROPOSALS
 from plimsoll.api.v1alpha1.inbox import PlacementApprovalSpec, ProposalContent, Verdict
 from plimsoll.app.watch.store import Body, Picture, key_of, uid_of
 from plimsoll.decision.turns import Turn
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.times import from_rfc3339, to_rfc3339
-from plimsoll.domain.workload import Manifest
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.requests.workload import Manifest
+from plimsoll.domain.units import from_rfc3339, to_rfc3339
 from plimsoll.rebalance.inbox import AnsweredProposals, Board, Outcome, PendingProposals, Posted, Vote, board_of
 from plimsoll.rebalance.state.history import ChangeKind
 from plimsoll.render.approval_words import orphan_sentence, outcome_sentence

@@ -17,9 +17,9 @@ from time import monotonic
 from typing import Any, TypeVar
 
 from plimsoll.adapters.catalog import other_checkpoints
-from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, PRIORITY_CLASSES, RESOURCE_QUOTAS
+from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, PRIORITY_CLASSES, RESOURCE_QUOTAS
+from plimsoll.adapters.garbage import collecting_later
 from plimsoll.adapters.highs import fleetwide
-from plimsoll.adapters.later_collection import collecting_later
 from plimsoll.adapters.metrics import Metrics
 from plimsoll.app.faults import Faults
 from plimsoll.app.health import Beats
@@ -48,8 +48,8 @@ from plimsoll.decision.memory import Memory
 from plimsoll.decision.outcome import Outcome, Outcomes
 from plimsoll.decision.surroundings import Surroundings
 from plimsoll.decision.world import World
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.facts.cluster.priority_reading import read_priority_classes
 from plimsoll.facts.cluster.quota_reading import read_quotas
 from plimsoll.placement.fleet_record import record_of as fleet_record_of

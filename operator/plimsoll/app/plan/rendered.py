@@ -18,10 +18,10 @@ from plimsoll.decision.kept import Kept
 from plimsoll.decision.manifests import manifests_of
 from plimsoll.decision.outcome import Outcome
 from plimsoll.decision.reports import report_of
-from plimsoll.domain.platforms import ImagePlatforms
-from plimsoll.domain.times import to_rfc3339
-from plimsoll.domain.workload import Manifest
-from plimsoll.placement.pools import PlannedPool
+from plimsoll.domain.engines.images import ImagePlatforms
+from plimsoll.domain.requests.workload import Manifest
+from plimsoll.domain.units import to_rfc3339
+from plimsoll.placement.demands.pools import PlannedPool
 from plimsoll.status.reading import Record
 from plimsoll.status.writing import document_of, new_status
 

@@ -8,9 +8,9 @@ from types import MappingProxyType
 
 from plimsoll.app.plan.desired import Desired
 from plimsoll.decision.outcome import Outcome
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.proposals import Proposal
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.decisions.proposals import Proposal
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.placement.fleet_record import FleetRecord
 from plimsoll.status.report import Report
 

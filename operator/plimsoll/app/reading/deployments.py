@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from plimsoll.api.claims import check_claims, mounted_volumes
-from plimsoll.api.convert import check_without_model, platforms_of, to_request
+from plimsoll.api.checks.maintenance import windows_of
+from plimsoll.api.checks.pod_policy import PodPolicy, check_pod_policy
+from plimsoll.api.conversion.claims import check_claims, mounted_volumes
+from plimsoll.api.conversion.convert import check_without_model, platforms_of, to_request
 from plimsoll.api.gpu_names import check_gpu_names
-from plimsoll.api.maintenance import windows_of
 from plimsoll.api.parse import parse_inference_deployment
-from plimsoll.api.pod_policy import PodPolicy, check_pod_policy
 from plimsoll.api.v1alpha1 import EngineSpec, InferenceDeployment
 from plimsoll.app.lookups.claim_book import ClaimBook
 from plimsoll.app.lookups.image_book import ImageBook, reading
@@ -27,20 +27,19 @@ from plimsoll.decision.kept import ChangedRequests
 from plimsoll.decision.lessons import teaches_others
 from plimsoll.decision.placed import placed_now
 from plimsoll.decision.surroundings import wanted_replicas
-from plimsoll.domain.claims import Claim, rules_of
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.cluster.gpus import GpuType
+from plimsoll.domain.cluster.node_rules import Claim, left_rule, rules_of
+from plimsoll.domain.cluster.priorities import NO_PRIORITY, Priority
+from plimsoll.domain.engines.images import ImagePlatforms, PlatformSource, from_index, has_other_platforms
 from plimsoll.domain.errors import InvalidInput, NotPermitted, PlimsollError
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.node_rules import left_rule
-from plimsoll.domain.platforms import ImagePlatforms, PlatformSource, from_index, has_other_platforms
-from plimsoll.domain.priorities import NO_PRIORITY, Priority
+from plimsoll.domain.models.model import ModelFacts
 from plimsoll.domain.public_words import ConditionReason, ConditionType
-from plimsoll.domain.serving import Request
+from plimsoll.domain.requests.serving import Request
 from plimsoll.facts.cluster.priority_reading import PriorityClasses
 from plimsoll.facts.cluster.scheduler_words import OF_VOLUMES
-from plimsoll.placement.pools import PoolState
-from plimsoll.placement.sizes import with_size
+from plimsoll.placement.demands.pools import PoolState
+from plimsoll.placement.options.total_load import with_size
 from plimsoll.status.observations import recorded_platforms
 from plimsoll.status.reading import Record
 from plimsoll.status.report import Problem

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
+from plimsoll.adapters.cluster.client import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
 from plimsoll.app.watch.store import Body, Picture, key_of
 from plimsoll.decision.surroundings import Surroundings
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.kubelet_rejections import MOST_REMEMBERED, Rejection
+from plimsoll.domain.engines.failures import MOST_REMEMBERED, Rejection
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.engines.failures import read_failure
 from plimsoll.facts.cluster.pod_reading import PodFacts, read_pod
 from plimsoll.render.names import DEPLOYMENT_LABEL, POOL_LABEL, workload_name

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from cronsim import CronSim
 
-from plimsoll.api.maintenance import Window
+from plimsoll.api.checks.maintenance import Window
 from plimsoll.rebalance.state.allowance import Opening
 
 _MINUTE = 60

@@ -12,21 +12,20 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, NODES, PODS
-from plimsoll.adapters.kinds import RESOURCE_SLICES
+from plimsoll.adapters.cluster.client import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, NODES, PODS
+from plimsoll.adapters.cluster.kinds import RESOURCE_SLICES
 from plimsoll.api.v1alpha1 import InferenceDeployment
 from plimsoll.app.reading.gathering import surroundings_of
 from plimsoll.app.watch.store import Body, Picture, uid_of
 from plimsoll.decision.kept import Kept
 from plimsoll.decision.spec_digests import SpecDigests, digests_of
 from plimsoll.decision.surroundings import Surroundings
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.platforms import ImagePlatforms
-from plimsoll.domain.queues import queue_labels
-from plimsoll.domain.serving import Request
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.cluster.gpus import GpuType
+from plimsoll.domain.engines.images import ImagePlatforms
+from plimsoll.domain.kubernetes_names import ObjectKey, queue_labels
+from plimsoll.domain.models.model import ModelFacts
+from plimsoll.domain.requests.serving import Request
 from plimsoll.engines.failures import read_failure
 from plimsoll.facts.cluster.fleet_reading import Parts, read_fleet, read_node
 from plimsoll.facts.cluster.pod_reading import PodFacts, read_pod

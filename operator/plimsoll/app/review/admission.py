@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, Cluster, ClusterRefused
-from plimsoll.api.rules import check_rules
+from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, Cluster, ClusterRefused
+from plimsoll.api.crd.rules import check_rules
 from plimsoll.app.review.looking import Look
 from plimsoll.app.review.overlay import applied, stored
 from plimsoll.app.review.values import Wish
 from plimsoll.app.watch.store import Body
 from plimsoll.domain.errors import PlimsollError
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 
 _FORBIDDEN = 403
 _GONE = 404

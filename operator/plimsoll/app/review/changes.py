@@ -9,11 +9,11 @@ from plimsoll.app.plan.desired import Desired
 from plimsoll.app.review.comparing import Decided, are_restarted, compared
 from plimsoll.app.review.values import Place, Review
 from plimsoll.decision.outcome import Outcome
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.outcomes import Split
-from plimsoll.placement.feasibility import hourly_price
-from plimsoll.placement.pools import PlannedPool, Pool, PoolState
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.placement.demands.pools import PlannedPool, Pool, PoolState
+from plimsoll.placement.options.feasibility import hourly_price
 from plimsoll.status.reading import read, whole_status
 
 

@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-from plimsoll.adapters.kinds import DEPLOYMENTS
+from plimsoll.adapters.cluster.kinds import DEPLOYMENTS
 from plimsoll.api.v1alpha1 import InferenceDeploymentStatus
 from plimsoll.api.v1alpha1.status import Condition
 from plimsoll.app.review.values import Bill, Change, Place, Review, Verdict
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.outcomes import Split
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.public_words import ConditionType
-from plimsoll.domain.workload import Manifest
+from plimsoll.domain.requests.workload import Manifest
 from plimsoll.render.inputs import INPUTS_ANNOTATION
 from plimsoll.render.names import POOL_LABEL
 

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.adapters.cluster import Cluster
-from plimsoll.adapters.hub import HubModels
+from plimsoll.adapters.cluster.client import Cluster
+from plimsoll.adapters.cluster.secrets import SecretUnreadable, read_entry
+from plimsoll.adapters.hub.hub import HubModels
+from plimsoll.adapters.hub.models import ModelSources
 from plimsoll.adapters.metrics import Metrics
-from plimsoll.adapters.models import ModelSources
-from plimsoll.adapters.secrets import SecretUnreadable, read_entry
-from plimsoll.api.pod_policy import PodPolicy
+from plimsoll.api.checks.pod_policy import PodPolicy
 from plimsoll.app.faults import Faults
 from plimsoll.app.live.signal_watch import LiveSignals
 from plimsoll.app.lookups.claim_book import ClaimBook
@@ -28,7 +28,7 @@ from plimsoll.app.watch.node_groups import NodeGroups, declared_in
 from plimsoll.app.watch.prices import PriceList
 from plimsoll.app.watch.store import Picture
 from plimsoll.domain.errors import PlimsollError
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.public_words import RESOLVING
 from plimsoll.rebalance.signals.reading import Reading
 

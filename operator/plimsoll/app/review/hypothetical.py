@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from plimsoll.adapters.kinds import NODES
+from plimsoll.adapters.cluster.kinds import NODES
 from plimsoll.app.review.values import AddNodes, RemoveNodes, SetField, WhatIf, Wish
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.cluster.gpus import GpuType, Vendor
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.gpus import GpuType, Vendor
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.units import parse_quantity
 from plimsoll.facts.cluster.gpu_labels import (
     AMD_PRODUCT,

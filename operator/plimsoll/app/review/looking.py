@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, PODS, Cluster, ClusterRefused, Kind
-from plimsoll.adapters.kinds import RESOURCE_SLICES
+from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, PODS, Cluster, ClusterRefused, Kind
+from plimsoll.adapters.cluster.kinds import RESOURCE_SLICES
 from plimsoll.app.settings import Settings
 from plimsoll.app.shell import BOUNDS, PRUNERS, kept
 from plimsoll.app.watch.pruning import why_reduced
 from plimsoll.app.watch.store import Body, Picture, Store, key_of
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 
 _GONE = 404
 _FORBIDDEN = 403

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Mapping
 
-from plimsoll.adapters.cluster import Cluster
+from plimsoll.adapters.cluster.client import Cluster
 from plimsoll.app.plan.passes import PassResult
 from plimsoll.app.review.deciding import new_decider
 from plimsoll.app.review.looking import look
@@ -14,8 +14,8 @@ from plimsoll.app.review.operator_settings import operator_settings
 from plimsoll.app.review.overlay import applied, overlaid, stored
 from plimsoll.app.review.values import Means, Measured, Wish
 from plimsoll.domain.errors import InvalidInput, PlimsollError
-from plimsoll.placement.capacity import capacity
-from plimsoll.placement.pools import PoolState, count
+from plimsoll.placement.demands.pools import PoolState, count
+from plimsoll.placement.places.capacity import capacity
 
 
 async def measure(

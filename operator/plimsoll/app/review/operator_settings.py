@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from plimsoll.adapters.cluster import DEPLOYMENTS, Cluster, ClusterRefused
+from plimsoll.adapters.cluster.client import DEPLOYMENTS, Cluster, ClusterRefused
 from plimsoll.app.settings import Settings
 from plimsoll.domain.errors import InvalidInput
 

@@ -6,17 +6,17 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES, PODS, Kind
-from plimsoll.api.defaults import with_defaults
-from plimsoll.api.lost_fields import LAST_APPLIED
+from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, NODES, PODS, Kind
+from plimsoll.api.crd.lost_fields import LAST_APPLIED
+from plimsoll.api.crd.rules import with_defaults
 from plimsoll.app.review.hypothetical import after_changes
 from plimsoll.app.review.values import WhatIf
 from plimsoll.app.watch import pruning
 from plimsoll.app.watch.store import Body, Page, Picture, key_of
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.times import to_rfc3339
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.cluster.gpus import GpuType
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.units import to_rfc3339
 
 _MAPS = ("labels", "annotations")
 

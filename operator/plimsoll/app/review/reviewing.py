@@ -7,7 +7,7 @@ import time
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from plimsoll.adapters.cluster import Cluster
+from plimsoll.adapters.cluster.client import Cluster
 from plimsoll.app.review.admission import admitted, checked_here
 from plimsoll.app.review.changes import review_of
 from plimsoll.app.review.deciding import new_decider
@@ -17,8 +17,8 @@ from plimsoll.app.review.operator_settings import operator_settings
 from plimsoll.app.review.overlay import on_other_nodes, overlaid
 from plimsoll.app.review.values import Means, Review, Wish
 from plimsoll.decision.outcome import Outcome
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.observations import Correction
+from plimsoll.domain.decisions.observations import Correction
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.render.learned_words import Source, learned_sentence, sources_of
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from plimsoll.api.v1alpha1 import InferenceDeploymentStatus
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.workload import Manifest
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.requests.workload import Manifest
 from plimsoll.facts.prices.repricing import OwnPrices
-from plimsoll.placement.capacity import Capacity
+from plimsoll.placement.places.capacity import Capacity
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
-from plimsoll.adapters.cluster import Listing
-from plimsoll.adapters.kinds import NODES
+from plimsoll.adapters.cluster.client import Listing
+from plimsoll.adapters.cluster.kinds import NODES
 from plimsoll.domain.errors import SourceUnavailable
 
 LARGEST_BYTES = 64 * 1024 * 1024

@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from plimsoll.adapters.api_errors import GONE
-from plimsoll.adapters.cluster import Cluster, ClusterRefused
-from plimsoll.adapters.kinds import NODE_POOLS
+from plimsoll.adapters.cluster.api_errors import GONE
+from plimsoll.adapters.cluster.client import Cluster, ClusterRefused
+from plimsoll.adapters.cluster.kinds import NODE_POOLS
 from plimsoll.api.node_groups import CHART_KEY, DeclaredGroups, declared_groups
+from plimsoll.domain.cluster.gpus import GpuType
+from plimsoll.domain.cluster.node_groups import NodeGroup
 from plimsoll.domain.errors import InvalidInput, PlimsollError
-from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.node_groups import NodeGroup
 from plimsoll.facts.cluster.node_pools import read_node_pools
 
 PAUSE_SECONDS = 60.0

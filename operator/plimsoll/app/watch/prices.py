@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 
-from plimsoll.adapters.cluster import CONFIG_MAPS, Cluster
+from plimsoll.adapters.cluster.client import CONFIG_MAPS, Cluster
 from plimsoll.api.prices import parse_prices
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.cluster.gpus import CapacityType, GpuType
 from plimsoll.domain.errors import PlimsollError
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.gpus import CapacityType, GpuType
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.facts.prices.remarks import PriceRemark, remarks_on
 from plimsoll.facts.prices.repricing import OwnPrices
 from plimsoll.render.price_words import remark_summaries

@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from plimsoll.api.schema import UNSEEN
+from plimsoll.api.crd.schema import UNSEEN
 from plimsoll.app.watch.contests import REPLICAS_MANAGERS
 from plimsoll.app.watch.equal_parts import shared
 from plimsoll.app.watch.sizes import Size, TooLarge, size_of
-from plimsoll.domain.kubelet_rejections import LONGEST_WORDS
-from plimsoll.domain.names import KIND
-from plimsoll.domain.queues import QUEUE_LABEL
+from plimsoll.domain.engines.failures import LONGEST_WORDS
+from plimsoll.domain.kubernetes_names import KIND, QUEUE_LABEL
 from plimsoll.facts.cluster.fleet_reading import gpus_held, held_resources, holds_gpus
 from plimsoll.facts.cluster.gpu_count import HAMI_REGISTRATION, only_counted
 from plimsoll.facts.cluster.host_reading import ENDED, REQUESTS, is_bound, pod_need

@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
-from plimsoll.adapters.api_errors import FORBIDDEN, GONE, ClusterRefused
-from plimsoll.adapters.cluster import Cluster, Kind, Listing
+from plimsoll.adapters.cluster.api_errors import FORBIDDEN, GONE, ClusterRefused
+from plimsoll.adapters.cluster.client import Cluster, Kind, Listing
 from plimsoll.app.watch.store import Store, is_stored, key_of
 from plimsoll.domain.errors import PlimsollError
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from plimsoll.api.bounds import MOST_CHARACTERS, MOST_LEVELS, MOST_MEMBERS
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.units import KIB, MIB
 
 MEMBER_BYTES = 128

@@ -14,9 +14,9 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
-from plimsoll.adapters.kinds import Kind, version_number
+from plimsoll.adapters.cluster.kinds import Kind, version_number
 from plimsoll.app.watch.sizes import SMALL_BYTES, Shares, Size, TooLarge
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 
 Body = Mapping[str, Any]
 Pruner = Callable[[Body], Body | None]

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from plimsoll.adapters.api_errors import ClusterRefused
-from plimsoll.adapters.cluster import (
+from plimsoll.adapters.cluster.api_errors import ClusterRefused
+from plimsoll.adapters.cluster.client import (
     DEPLOYMENTS,
     EVENTS,
     INFERENCE_DEPLOYMENTS,
@@ -26,8 +26,8 @@ from plimsoll.app.watch.pruning import why_reduced
 from plimsoll.app.watch.store import Body, Store, key_of
 from plimsoll.app.write.free_names import FreeNames
 from plimsoll.domain.public_words import PublicWord
-from plimsoll.domain.times import to_rfc3339
-from plimsoll.domain.workload import Manifest
+from plimsoll.domain.requests.workload import Manifest
+from plimsoll.domain.units import to_rfc3339
 from plimsoll.render.inputs import INPUTS_ANNOTATION, is_left_running
 from plimsoll.render.names import DEPLOYMENT_LABEL, HASH_ANNOTATION, MANAGED_BY, POOL_ANNOTATION, POOL_LABEL
 from plimsoll.status.workload_trust import is_adoptable, record_doubt

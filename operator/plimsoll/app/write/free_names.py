@@ -10,11 +10,11 @@ import asyncio
 import time
 from dataclasses import dataclass, field
 
-from plimsoll.adapters.api_errors import ClusterRefused
-from plimsoll.adapters.cluster import Cluster, Kind
+from plimsoll.adapters.cluster.api_errors import ClusterRefused
+from plimsoll.adapters.cluster.client import Cluster, Kind
 from plimsoll.app.watch.store import Body
 from plimsoll.domain.errors import SourceUnavailable
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.render.names import DEPLOYMENT_LABEL
 
 FREE_SECONDS = 5.0

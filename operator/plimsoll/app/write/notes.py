@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from plimsoll.app.plan.desired import Desired
 from plimsoll.app.write.executor import Note
-from plimsoll.domain.counting import agreed, counted
 from plimsoll.domain.public_words import ConditionType, EventReason
-from plimsoll.domain.times import to_rfc3339
+from plimsoll.domain.units import agreed, counted, to_rfc3339
+from plimsoll.placement.demands.failed_moves import FailedMove, settings_words, subject_of
+from plimsoll.placement.demands.pools import Decision, PlannedPool, PoolState
 from plimsoll.placement.explain import place_words
-from plimsoll.placement.failed_moves import FailedMove, settings_words, subject_of
-from plimsoll.placement.pools import Decision, PlannedPool, PoolState
 
 
 def notes_of(desired: Desired) -> list[Note]:

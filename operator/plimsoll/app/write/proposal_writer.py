@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from plimsoll.adapters.cluster import APPROVALS, PROPOSALS, Cluster, ClusterRefused, Kind, NotLeading
+from plimsoll.adapters.cluster.client import APPROVALS, PROPOSALS, Cluster, ClusterRefused, Kind, NotLeading
 from plimsoll.app.backoff import Backoff
 from plimsoll.app.plan.desired import Desired
 from plimsoll.app.plan.inbox import Outbox
 from plimsoll.app.watch.store import Body, Store, key_of, uid_of
-from plimsoll.domain.workload import Manifest
+from plimsoll.domain.requests.workload import Manifest
 
 _GONE = 404
 _ORPHANS = ""

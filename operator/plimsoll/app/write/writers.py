@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from plimsoll.adapters.cluster import ClusterRefused, NotLeading
+from plimsoll.adapters.cluster.client import ClusterRefused, NotLeading
 from plimsoll.adapters.metrics import Metrics
 from plimsoll.app.backoff import Backoff
 from plimsoll.app.faults import Faults
@@ -32,9 +32,9 @@ from plimsoll.decision.course import Step
 from plimsoll.decision.reports import is_passing
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.public_words import ConditionReason
-from plimsoll.domain.times import to_rfc3339
-from plimsoll.domain.workload import Manifest
-from plimsoll.placement.pools import Decision
+from plimsoll.domain.requests.workload import Manifest
+from plimsoll.domain.units import to_rfc3339
+from plimsoll.placement.demands.pools import Decision
 from plimsoll.render.names import POOL_LABEL
 from plimsoll.status.report import Problem, Report
 from plimsoll.status.writing import document_of, new_status

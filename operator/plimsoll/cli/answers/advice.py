@@ -8,10 +8,10 @@ from enum import StrEnum
 
 from plimsoll.cli.answers.rows import Row
 from plimsoll.cli.split_words import split_words
-from plimsoll.domain.gpus import RARE_IN_SERVERS
-from plimsoll.domain.outcomes import Fit
-from plimsoll.domain.serving import Request
-from plimsoll.placement.sizing import Sized
+from plimsoll.domain.cluster.gpus import RARE_IN_SERVERS
+from plimsoll.domain.decisions.outcomes import Fit
+from plimsoll.domain.requests.serving import Request
+from plimsoll.placement.options.sizing import Sized
 
 MOST_TIMES = 4
 """How many times the cheapest price the fastest may cost. Without a limit it would always be the newest card."""

@@ -12,15 +12,23 @@ from rich.text import Text
 from plimsoll.cli.answers.advice import advice_sentence
 from plimsoll.cli.answers.rows import Row
 from plimsoll.cli.answers.segments import legend, segments
-from plimsoll.cli.answers.sentences import NO_REMEDY, at_once, costs, degree, headline, remedy_lines, sentences
-from plimsoll.cli.answers.verdict import warnings_of
+from plimsoll.cli.answers.sentences import (
+    NO_REMEDY,
+    at_once,
+    costs,
+    degree,
+    headline,
+    remedy_lines,
+    sentences,
+    warnings_of,
+)
 from plimsoll.cli.changes.remedies import first_remedy
-from plimsoll.domain.outcomes import Fit, MemoryEstimate, Rejection, Split
-from plimsoll.domain.serving import Request
+from plimsoll.domain.decisions.outcomes import Fit, MemoryEstimate, Rejection, Split
+from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import GIB
 from plimsoll.placement.explain import rejection_sentence
-from plimsoll.placement.sizing import Sized
-from plimsoll.placement.warnings import model_warnings
+from plimsoll.placement.options.sizing import Sized
+from plimsoll.placement.places.warnings import model_warnings
 
 BAR_CELLS = 48
 """The length in characters of a bar that stands for all usable memory of a GPU."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from math import ceil
 from typing import Any
 
-from plimsoll.domain.cache_load import CacheLoad
-from plimsoll.domain.outcomes import MemoryEstimate
-from plimsoll.domain.terms import KV_CACHE
+from plimsoll.domain.decisions.outcomes import MemoryEstimate
+from plimsoll.domain.decisions.terms import KV_CACHE, CacheLoad
 from plimsoll.domain.units import GIB, MIB
 
 NO_CACHE = "KV cache: none. The engine reads an input in one step and keeps nothing of it."

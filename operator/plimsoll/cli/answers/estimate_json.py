@@ -7,23 +7,22 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from plimsoll.cli.answers.advice import advice
-from plimsoll.cli.answers.answered import Answered
 from plimsoll.cli.answers.cache_words import cache_document
 from plimsoll.cli.answers.limits import limits
-from plimsoll.cli.answers.rows import Row
+from plimsoll.cli.answers.rows import Answered, Row
 from plimsoll.cli.answers.segments import segments
+from plimsoll.cli.answers.sentences import fit_by_law, is_sure, warnings_of
 from plimsoll.cli.answers.steps import working_document
-from plimsoll.cli.answers.verdict import fit_by_law, is_sure, warnings_of
 from plimsoll.cli.changes.remedies import Remedy, all_remedies, first_remedy
-from plimsoll.domain.doubts import Doubt
-from plimsoll.domain.model import Task
-from plimsoll.domain.observations import Correction
-from plimsoll.domain.outcomes import Fit, MemoryEstimate, Rejection, Split
-from plimsoll.domain.serving import Request
+from plimsoll.domain.decisions.observations import Correction
+from plimsoll.domain.decisions.outcomes import Fit, MemoryEstimate, Rejection, Split
+from plimsoll.domain.decisions.terms import Doubt
+from plimsoll.domain.models.model import Task
+from plimsoll.domain.requests.serving import Request
 from plimsoll.performance.decode_time import decode_floor
-from plimsoll.placement.doubt_words import doubt_sentence
 from plimsoll.placement.explain import rejection_sentence
-from plimsoll.placement.sizing import Sized
+from plimsoll.placement.options.sizing import Sized
+from plimsoll.placement.places.warnings import doubt_sentence
 
 
 def documents_of(answer: Answered, *, why: bool = False) -> str:

@@ -10,10 +10,10 @@ from plimsoll.cli.cluster.teachers import Lessons, Taught, Teachers
 from plimsoll.cli.later import corrections_for, lessons_of
 from plimsoll.cli.questions.asked import Question
 from plimsoll.cli.questions.types import answers
-from plimsoll.domain.observations import Correction, EngineKind
-from plimsoll.domain.outcomes import Rejection, Split
-from plimsoll.domain.serving import Request
-from plimsoll.placement.sizing import Sized
+from plimsoll.domain.decisions.observations import Correction, EngineKind
+from plimsoll.domain.decisions.outcomes import Rejection, Split
+from plimsoll.domain.requests.serving import Request
+from plimsoll.placement.options.sizing import Sized
 from plimsoll.render.learned_words import Source, learned_sentence, sources_of
 
 Answers = list[Sized | Rejection]

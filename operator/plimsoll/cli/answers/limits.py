@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from plimsoll.domain.model import Task
-from plimsoll.domain.precision import KvPrecision
-from plimsoll.domain.serving import Request
+from plimsoll.domain.models.model import Task
+from plimsoll.domain.models.precision import KvPrecision
+from plimsoll.domain.requests.serving import Request
 from plimsoll.memory.inverse import Largest, longest_context, most_sequences, widest_kv_precision
-from plimsoll.placement.sizing import Sized, fit_of
+from plimsoll.placement.options.sizing import Sized, fit_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,21 +1,26 @@
-"""The answers of ``plimsoll estimate`` in the order of a reader: what fits first, the cheapest of it first."""
+"""The answers of ``plimsoll estimate`` in the order of a reader: what fits first, the cheapest of it first.
+
+All that ``plimsoll estimate`` answers to one question, before anything of it is printed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.latency import Performance
-from plimsoll.domain.outcomes import Fit, Rejection
-from plimsoll.domain.serving import Request
+from plimsoll.cli.questions.asked import Question
+from plimsoll.cli.questions.types import left_out
+from plimsoll.domain.cluster.gpus import GpuType
+from plimsoll.domain.decisions.latency import Performance
+from plimsoll.domain.decisions.outcomes import Fit, Rejection, Split
+from plimsoll.domain.requests.serving import Request
 from plimsoll.engines.registry import engine_of
-from plimsoll.placement.feasibility import hourly_price
-from plimsoll.placement.preference import NO_PRICE, Preference, preference
-from plimsoll.placement.sizing import Sized
-from plimsoll.placement.speed import missed, speed_of
+from plimsoll.placement.options.feasibility import hourly_price
+from plimsoll.placement.options.sizing import Sized
+from plimsoll.placement.options.speed import missed, speed_of
+from plimsoll.placement.options.verdicts import NO_PRICE, Preference, preference
 
 _ORDER = (Fit.SURE, Fit.PROBABLE, Fit.NO)
 
@@ -73,3 +78,43 @@ def _key(row: Row) -> tuple[int, int, Preference]:
     figures = row.answer.figures
     missing = figures.needed_bytes - figures.budget_bytes if row.fit is Fit.NO else 0
     return _ORDER.index(row.fit), missing, preference(row.gpu, row.answer.split, row.price)
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A question with its rows.
+
+    ``shown`` are the rows of the table; ``excluded`` are the types that the manifest excludes, which only data names.
+    ``split`` is the one that the user names. ``words`` are sentences about the excluded types.
+    """
+
+    question: Question
+    shown: tuple[Row, ...]
+    excluded: tuple[Row, ...] = ()
+    split: Split | None = None
+    words: tuple[str, ...] = ()
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """All rows, those of the table first."""
+        return (*self.shown, *self.excluded)
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether the table shows one GPU type, with its details."""
+        return len(self.shown) == 1
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes on the question, and on the types that are left out."""
+        return (*self.question.notes, *self.words)
+
+
+def answered(
+    question: Question, found: Sequence[Sized | Rejection], gpus: Sequence[str], split: Split | None
+) -> Answered:
+    """Return the answers as sorted rows. ``gpus`` and ``split`` are what the user names."""
+    # Without --gpu all types are checked: those that the manifest excludes would hide the others.
+    kept, words = (found, ()) if gpus else left_out(question.request, found)
+    excluded = [each for each in found if each not in kept]
+    return Answered(question, rows_of(question.request, kept), rows_of(question.request, excluded), split, tuple(words))

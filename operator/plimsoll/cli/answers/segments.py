@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from string import ascii_letters
 from typing import NamedTuple
 
-from plimsoll.domain.outcomes import MemoryEstimate
-from plimsoll.domain.terms import ACTIVATIONS, ADAPTERS, CUDA_GRAPHS, KV_CACHE, OVERHEAD, WEIGHTS, TermName
+from plimsoll.domain.decisions.outcomes import MemoryEstimate
+from plimsoll.domain.decisions.terms import ACTIVATIONS, ADAPTERS, CUDA_GRAPHS, KV_CACHE, OVERHEAD, WEIGHTS, TermName
 
 MARGIN = TermName("margin", "margin")
 """The upper half of the error band. It is no term of the estimate, but it has a segment."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from plimsoll.domain.outcomes import MemoryEstimate, Rejection
-from plimsoll.domain.terms import Term
-from plimsoll.placement.sizing import Sized
+from plimsoll.domain.decisions.outcomes import MemoryEstimate, Rejection
+from plimsoll.domain.decisions.terms import Term
+from plimsoll.placement.options.sizing import Sized
 
 
 class Step(NamedTuple):

@@ -7,7 +7,7 @@ from rich.table import Table
 
 from plimsoll.cli.answers.steps import steps
 from plimsoll.domain.units import GIB
-from plimsoll.placement.sizing import Sized
+from plimsoll.placement.options.sizing import Sized
 
 
 def print_working(console: Console, answer: Sized) -> None:

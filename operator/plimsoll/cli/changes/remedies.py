@@ -14,28 +14,33 @@ from typing import Any
 
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.cli.changes.changes import (
+    MOST_PERCENT,
+    STEPS,
     Change,
+    fewer_features,
     narrow_cache,
+    other_engines,
     other_numbers,
     shortest_context,
     with_context,
     with_requests,
     with_sequences,
+    with_share,
+    with_step,
 )
-from plimsoll.cli.changes.flag_changes import MOST_PERCENT, STEPS, fewer_features, other_engines, with_share, with_step
 from plimsoll.cli.split_words import split_options, split_words
-from plimsoll.domain.gpus import RARE_IN_SERVERS, GpuType
-from plimsoll.domain.outcomes import Fit, Rejection, Split
-from plimsoll.domain.reasons import WISHED
-from plimsoll.domain.serving import Request
+from plimsoll.domain.cluster.gpus import RARE_IN_SERVERS, GpuType
+from plimsoll.domain.decisions.outcomes import Fit, Rejection, Split
+from plimsoll.domain.public_words import WISHED
+from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import GIB
 from plimsoll.engines.registry import engine_of
 from plimsoll.memory.inverse import by_law, largest, longest_context, most_sequences
 from plimsoll.memory.weights import weights_bytes
-from plimsoll.placement.candidates import splits_for
-from plimsoll.placement.divisibility import replica_refusal
-from plimsoll.placement.feasibility import hourly_price, may_fit, wishes_refusal
-from plimsoll.placement.sizing import Sized, best_on, fit_of
+from plimsoll.placement.options.candidates import splits_for
+from plimsoll.placement.options.divisibility import replica_refusal
+from plimsoll.placement.options.feasibility import hourly_price, may_fit, wishes_refusal
+from plimsoll.placement.options.sizing import Sized, best_on, fit_of
 
 MOST_REMEDIES = 10
 """The most remedies for one GPU type."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import click
 
 from plimsoll.cli.cluster.answering import Answer
-from plimsoll.cli.cluster.cluster_access import ClusterAccess
-from plimsoll.cli.cluster.cluster_options import with_cluster
+from plimsoll.cli.cluster.options import ClusterAccess, with_cluster
 from plimsoll.cli.later import answer_proposal
 
 

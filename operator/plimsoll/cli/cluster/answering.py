@@ -7,8 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.names import API_VERSION, APPROVAL_KIND, APPROVAL_PLURAL, GROUP, PROPOSAL_PLURAL
+from plimsoll.domain.kubernetes_names import (
+    API_VERSION,
+    APPROVAL_KIND,
+    APPROVAL_PLURAL,
+    GROUP,
+    PROPOSAL_PLURAL,
+    ObjectKey,
+)
 
 Body = Mapping[str, Any]
 

@@ -12,8 +12,8 @@ from plimsoll.cli.reading.files import title
 from plimsoll.cli.reading.observation_files import all_observations
 from plimsoll.decision.lessons import CommonLessons, contribution, lessons, remembered, teaches_others
 from plimsoll.decision.spec_digests import digests_of
-from plimsoll.domain.observations import Correction, Seen
-from plimsoll.domain.serving import Request
+from plimsoll.domain.decisions.observations import Correction, Seen
+from plimsoll.domain.requests.serving import Request
 from plimsoll.memory.calibration import corrections
 from plimsoll.status.reading import read, whole_status
 

@@ -1,4 +1,7 @@
-"""The command line's requests to a cluster. They need the cluster's client: only ``later`` imports this module."""
+"""The command line's requests to a cluster. They need the cluster's client: only ``later`` imports this module.
+
+InferenceDeployments of a cluster, as far as the user may read them. Only ``later`` imports this module.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,9 @@ from typing import Any
 
 from kubernetes.aio import config
 
-from plimsoll.adapters.api_errors import GONE, ClusterRefused
-from plimsoll.adapters.cluster import Cluster
-from plimsoll.adapters.kinds import INFERENCE_DEPLOYMENTS, PROPOSALS
+from plimsoll.adapters.cluster.api_errors import FORBIDDEN, GONE, ClusterRefused
+from plimsoll.adapters.cluster.client import Cluster
+from plimsoll.adapters.cluster.kinds import INFERENCE_DEPLOYMENTS, PROPOSALS
 from plimsoll.app.exports.exporting import export as export_cluster
 from plimsoll.app.exports.replaying import replay as replay_wishes
 from plimsoll.app.exports.replaying import replay_capacity as replay_wish
@@ -21,8 +24,9 @@ from plimsoll.app.review.measuring import measure as measure_wish
 from plimsoll.app.review.reviewing import review as review_wishes
 from plimsoll.app.review.values import Means, Measured, Review, Wish
 from plimsoll.cli.cluster.answering import Answer, approval, confirmation, meant
+from plimsoll.cli.cluster.options import ClusterAccess
 from plimsoll.domain.errors import SourceUnavailable
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.render.names import pod_selector
 
 Body = dict[str, Any]
@@ -142,3 +146,67 @@ async def _proposals(cluster: Cluster, deployment: str, namespace: str) -> Seque
             raise
         fix = "Upgrade Plimsoll's chart with its CRDs, and leave its value approvals true"
         raise SourceUnavailable(f"the cluster has no PlacementProposals. {fix}.") from refusal
+
+
+Found = tuple[Sequence[Body], tuple[str, ...]]
+
+_NOT_INSTALLED = "The cluster has no InferenceDeployments: Plimsoll's CRDs are not installed there."
+
+
+def inference_deployments(namespace: str | None, access: ClusterAccess) -> Found:
+    """Return the objects of one namespace, or of all, and notes on what may not be read.
+
+    Where the user may not read all namespaces, the objects of the namespace of the context are returned.
+
+    Raises:
+        SourceUnavailable: the cluster cannot be reached.
+    """
+    home = default_namespace(access.file, access.context)
+
+    async def ask() -> Found:
+        async with Cluster(access.file, access.context) as cluster:
+            return await _readable(cluster, namespace, home)
+
+    try:
+        return asyncio.run(ask())
+    except (SourceUnavailable, ClusterRefused) as error:
+        raise SourceUnavailable(f"{error}. {_which(access)}") from error
+
+
+async def _readable(cluster: Cluster, namespace: str | None, home: str) -> Found:
+    try:
+        return await _listed(cluster, namespace), ()
+    except ClusterRefused as refusal:
+        if refusal.status == GONE:
+            return (), (_NOT_INSTALLED,)
+        if refusal.status != FORBIDDEN:
+            raise
+        if namespace is not None:
+            return (), (_refused(namespace, refusal),)
+        note = (
+            f"InferenceDeployments of all namespaces may not be read ({refusal.message}): only those of {home} count."
+        )
+    try:
+        return await _listed(cluster, home), (note,)
+    except ClusterRefused as refusal:
+        if refusal.status != FORBIDDEN:
+            raise
+        return (), (_refused(home, refusal),)
+
+
+async def _listed(cluster: Cluster, namespace: str | None) -> Sequence[Body]:
+    if namespace is None:
+        return (await cluster.list(INFERENCE_DEPLOYMENTS)).items
+    return (await cluster.list(INFERENCE_DEPLOYMENTS, namespace=namespace)).items
+
+
+def _refused(namespace: str, refusal: ClusterRefused) -> str:
+    why = refusal.message
+    return f"InferenceDeployments of namespace {namespace} may not be read ({why}): the memory law alone counts."
+
+
+def _which(access: ClusterAccess) -> str:
+    """Say which cluster was asked."""
+    file = "kubectl's default kubeconfig" if access.file is None else f"kubeconfig {access.file}"
+    context = "its current context" if access.context is None else f"context {access.context}"
+    return f"It was asked with {file} and {context}: name another one with --kubeconfig or --kube-context"

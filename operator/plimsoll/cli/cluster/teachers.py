@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from plimsoll.cli.cluster.cluster_access import ClusterAccess
+from plimsoll.cli.cluster.options import ClusterAccess
+from plimsoll.domain.decisions.observations import EngineKind, Seen
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.observations import EngineKind, Seen
+from plimsoll.domain.kubernetes_names import ObjectKey
 
 if TYPE_CHECKING:
     from plimsoll.decision.lessons import Contribution  # it takes long to import

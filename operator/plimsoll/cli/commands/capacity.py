@@ -10,19 +10,16 @@ import click
 import yaml
 
 from plimsoll.app.review.values import Means, Measured
-from plimsoll.cli.cluster.cluster_access import ClusterAccess
-from plimsoll.cli.cluster.cluster_options import with_cluster
-from plimsoll.cli.cluster.source_options import refuse_two_sources
+from plimsoll.cli.cluster.options import ClusterAccess, refuse_two_sources, with_cluster
 from plimsoll.cli.context import prices_from
-from plimsoll.cli.exits import EXIT_PLACED, EXIT_UNPLACED
 from plimsoll.cli.later import default_namespace, measure, replay_capacity
-from plimsoll.cli.plans.capacity_answers import capacity_document, print_capacity
-from plimsoll.cli.plans.capacity_question import Subject, located, measure_offline, wish_of
+from plimsoll.cli.plans.capacity import Subject, capacity_document, located, measure_offline, print_capacity, wish_of
+from plimsoll.cli.process import EXIT_PLACED, EXIT_UNPLACED
 from plimsoll.cli.questions.asked import Asked
-from plimsoll.cli.questions.gpu_names import every_meant_type
+from plimsoll.cli.questions.names import every_meant_type
+from plimsoll.cli.reading.documents import no_effect_note
 from plimsoll.cli.reading.files import refuse_second_stdin
 from plimsoll.cli.reading.model_sources import hub_access
-from plimsoll.cli.reading.namespaces import no_effect_note
 from plimsoll.cli.reading.snapshot_files import snapshot_from
 from plimsoll.cli.screen import screen
 

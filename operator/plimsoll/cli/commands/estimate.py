@@ -6,25 +6,24 @@ from dataclasses import replace
 
 import click
 
-from plimsoll.cli.answers.answered import Answered, answered
 from plimsoll.cli.answers.bars import print_answers, print_one
 from plimsoll.cli.answers.estimate_json import documents_of
 from plimsoll.cli.answers.learned import learned_answers
+from plimsoll.cli.answers.rows import Answered, answered
 from plimsoll.cli.answers.working import print_working
 from plimsoll.cli.cluster.teachers import Teachers, with_teachers
 from plimsoll.cli.later import command_of_file, manifest_question, read_manifest_question
 from plimsoll.cli.questions.asked import Asked, Question
 from plimsoll.cli.questions.direct import direct_question
-from plimsoll.cli.questions.gpu_names import meant_types
-from plimsoll.cli.questions.model_names import named
+from plimsoll.cli.questions.names import meant_types, named
 from plimsoll.cli.screen import screen
 from plimsoll.cli.starts.start_question import StartQuestion, start_question
 from plimsoll.cli.starts.started import default_notes
 from plimsoll.cli.starts.written_commands import Written, command_in, reader
-from plimsoll.domain.engine_options import SpeculationMethod
+from plimsoll.domain.decisions.outcomes import Fit, Split
+from plimsoll.domain.engines.engine_choice import SpeculationMethod
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.outcomes import Fit, Split
-from plimsoll.placement.sizing import Sized
+from plimsoll.placement.options.sizing import Sized
 
 _PROGRAM_WORDS = 3
 """The most words of a program that starts a server, such as ``-m MODULE serve``."""

@@ -6,11 +6,10 @@ import sys
 
 import click
 
-from plimsoll.cli.cluster.cluster_access import ClusterAccess
-from plimsoll.cli.cluster.cluster_options import with_cluster
+from plimsoll.cli.cluster.options import ClusterAccess, with_cluster
 from plimsoll.cli.context import live_object
-from plimsoll.cli.exits import EXIT_BAD_INPUT
 from plimsoll.cli.plans.story import print_story
+from plimsoll.cli.process import EXIT_BAD_INPUT
 from plimsoll.cli.screen import screen
 
 

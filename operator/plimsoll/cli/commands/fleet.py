@@ -8,8 +8,7 @@ import click
 
 from plimsoll.app.exports.document import text_of
 from plimsoll.app.review.values import Means
-from plimsoll.cli.cluster.cluster_access import ClusterAccess
-from plimsoll.cli.cluster.cluster_options import with_cluster
+from plimsoll.cli.cluster.options import ClusterAccess, with_cluster
 from plimsoll.cli.later import export
 from plimsoll.cli.reading.files import STDIN
 from plimsoll.cli.reading.model_sources import hub_access

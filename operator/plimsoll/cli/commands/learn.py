@@ -8,15 +8,14 @@ import click
 
 from plimsoll.cli.later import saved_observation
 from plimsoll.cli.screen import screen
-from plimsoll.cli.starts.logged_start import Named, logged_start
+from plimsoll.cli.starts.logged_start import MOST_BYTES, MOST_LINES, LogFile, Named, logged_start
 from plimsoll.cli.starts.start_answers import lesson_document, print_lesson
-from plimsoll.cli.starts.start_files import MOST_BYTES, MOST_LINES, LogFile
 from plimsoll.cli.starts.start_lesson import Lesson, lesson_of
 from plimsoll.domain.errors import InvalidInput, PlimsollError
 from plimsoll.domain.units import MIB
 from plimsoll.engines.base import StartLogReader
 from plimsoll.engines.registry import engine_of
-from plimsoll.engines.start_logs import StartLog
+from plimsoll.engines.starts import StartLog
 
 
 @click.command("learn")

@@ -15,30 +15,33 @@ import yaml
 
 from plimsoll.app.review.values import WhatIf
 from plimsoll.cli.answers.learned import taught_request, used_words
-from plimsoll.cli.cluster.cluster_access import ClusterAccess
-from plimsoll.cli.cluster.cluster_options import with_cluster
-from plimsoll.cli.cluster.source_options import refuse_two_sources
+from plimsoll.cli.cluster.options import ClusterAccess, refuse_two_sources, with_cluster
 from plimsoll.cli.cluster.teachers import Lessons, Teachers
 from plimsoll.cli.context import prices_from
-from plimsoll.cli.exits import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED
 from plimsoll.cli.later import lessons_of
 from plimsoll.cli.planning import Outcome, Planned, appraisal_of, plan_located
-from plimsoll.cli.plans.fleet_files import fleet_file
+from plimsoll.cli.plans.fleet_review import fleet_file
 from plimsoll.cli.plans.live_plan import Wanted, plan_file, plan_live, plan_stored
 from plimsoll.cli.plans.markdown import plan_markdown
 from plimsoll.cli.plans.tables import print_appraisal, print_details, print_ignored, print_plan
 from plimsoll.cli.plans.what_if import what_if_notes, what_if_of
 from plimsoll.cli.prices.price_files import priced_types
-from plimsoll.cli.reading.documents import KUBECTL, Manifests, no_deployment, read_manifests
+from plimsoll.cli.process import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED, today
+from plimsoll.cli.reading.documents import (
+    KUBECTL,
+    Manifests,
+    in_namespace,
+    namespace_note,
+    no_deployment,
+    read_manifests,
+    refuse_namespace_of_nothing,
+)
 from plimsoll.cli.reading.files import refuse_second_stdin
-from plimsoll.cli.reading.namespaces import in_namespace, namespace_note, refuse_namespace_of_nothing
-from plimsoll.cli.reading.node_group_files import groups_from
-from plimsoll.cli.reading.snapshot_files import snapshot_from
+from plimsoll.cli.reading.snapshot_files import groups_from, snapshot_from
 from plimsoll.cli.screen import screen
-from plimsoll.cli.today import today
+from plimsoll.domain.cluster.fleet import Fleet, IgnoredNode
+from plimsoll.domain.cluster.gpus import CapacityType
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.fleet import Fleet, IgnoredNode
-from plimsoll.domain.gpus import CapacityType
 from plimsoll.facts.prices.remarks import remarks_on
 from plimsoll.render.price_words import remark_summaries
 

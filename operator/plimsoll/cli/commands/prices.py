@@ -7,11 +7,10 @@ import sys
 
 import click
 
-from plimsoll.cli.exits import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED
 from plimsoll.cli.prices.price_files import read_prices
 from plimsoll.cli.prices.price_tables import price_documents, print_prices, remark_documents
-from plimsoll.cli.today import today
-from plimsoll.domain.gpus import GpuType
+from plimsoll.cli.process import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED, today
+from plimsoll.domain.cluster.gpus import GpuType
 from plimsoll.facts.prices.remarks import OLDEST_DAYS, remarks_on
 from plimsoll.render.price_words import remark_sentence, remark_summaries
 

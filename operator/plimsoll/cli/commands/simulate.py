@@ -6,16 +6,15 @@ import json
 
 import click
 
-from plimsoll.cli.questions.gpu_names import meant_types
+from plimsoll.cli.questions.names import meant_types
 from plimsoll.cli.screen import screen
-from plimsoll.cli.simulations.simulation_document import simulation_document
+from plimsoll.cli.simulations.answers import print_simulation, simulation_document
 from plimsoll.cli.simulations.simulation_question import DEFAULT_MOST_REPLICAS, Simulated, simulation_run_of
-from plimsoll.cli.simulations.simulation_text import print_simulation
 from plimsoll.rebalance.state.memory import FIRST_STARTUP_SECONDS
 from plimsoll.rebalance.state.policy import Mode
-from plimsoll.simulation.presets import PRESETS
 from plimsoll.simulation.run import USUAL_PATIENCE_SECONDS
 from plimsoll.simulation.simulate import simulate
+from plimsoll.simulation.workload import PRESETS
 
 _NAMES = [each.name for each in PRESETS]
 

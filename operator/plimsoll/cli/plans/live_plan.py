@@ -1,4 +1,7 @@
-"""``plimsoll plan`` on a cluster or a snapshot: the operator's own decision, as a difference to what runs."""
+"""``plimsoll plan`` on a cluster or a snapshot: the operator's own decision, as a difference to what runs.
+
+The objects of the user's files as a live cluster would get them.
+"""
 
 from __future__ import annotations
 
@@ -14,21 +17,48 @@ import yaml
 from plimsoll.app.exports.objects import objects_of
 from plimsoll.app.exports.values import Export
 from plimsoll.app.review.values import Means, Review, WhatIf, Wish
-from plimsoll.cli.cluster.cluster_access import ClusterAccess
+from plimsoll.cli.cluster.options import ClusterAccess
 from plimsoll.cli.context import prices_from
-from plimsoll.cli.exits import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED
 from plimsoll.cli.later import default_namespace, replay, review
-from plimsoll.cli.plans.fleet_files import fleet_file
-from plimsoll.cli.plans.fleet_review import Ground, review_on
+from plimsoll.cli.plans.fleet_review import Ground, fleet_file, review_on
 from plimsoll.cli.plans.markdown import review_markdown
-from plimsoll.cli.plans.review_documents import document
-from plimsoll.cli.plans.review_tables import print_review
-from plimsoll.cli.plans.wishes import wishes_of
+from plimsoll.cli.plans.review import document, print_review
 from plimsoll.cli.prices.price_files import priced_types
-from plimsoll.cli.reading.documents import Manifests
+from plimsoll.cli.process import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED
+from plimsoll.cli.reading.documents import Located, Manifests, check_located, parse_located
 from plimsoll.cli.reading.model_sources import hub_access
-from plimsoll.cli.reading.node_group_files import groups_from
+from plimsoll.cli.reading.snapshot_files import groups_from
 from plimsoll.cli.screen import screen
+from plimsoll.domain.errors import InvalidInput, PlimsollError
+from plimsoll.domain.kubernetes_names import ObjectKey
+
+
+def wishes_of(found: Sequence[Located], namespace: str) -> tuple[list[Wish], list[str]]:
+    """Return the usable objects, and what is wrong with the others.
+
+    ``namespace`` is that of objects that name none.
+    """
+    problems: list[str] = []
+    places: dict[ObjectKey, list[Wish]] = {}
+    for each in found:
+        try:
+            parse_located(each)
+            check_located(each)
+        except PlimsollError as error:
+            problems.append(str(error))
+            continue
+        head = {**each.body["metadata"], "namespace": each.body["metadata"].get("namespace") or namespace}
+        wish = Wish(each.where, {**each.body, "metadata": head})
+        places.setdefault(wish.key, []).append(wish)
+    problems += [_twice(key, wishes) for key, wishes in places.items() if len(wishes) > 1]
+    return [wishes[0] for wishes in places.values() if len(wishes) == 1], problems
+
+
+def _twice(key: ObjectKey, wishes: Sequence[Wish]) -> str:
+    error = InvalidInput(
+        "metadata.name", f"{key.namespace}/{key.name}", "Give every InferenceDeployment a name of its own."
+    )
+    return f"{wishes[-1].where}: {error} It is also the name of {', '.join(each.where for each in wishes[:-1])}."
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from plimsoll.api.v1alpha1.status import PlacementStatus
 from plimsoll.app.review.values import Review
 from plimsoll.cli.planning import Outcome
-from plimsoll.cli.plans.review_words import bill_text, change_text, others_text, places_text, price_text, why_text
-from plimsoll.domain.outcomes import Split
+from plimsoll.cli.plans.review import bill_text, change_text, others_text, places_text, price_text, why_text
+from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.placement.explain import place_words
 
 _MARK = "<!-- plimsoll plan -->"

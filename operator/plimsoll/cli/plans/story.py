@@ -17,8 +17,8 @@ from plimsoll.api.v1alpha1 import (
 )
 from plimsoll.cli.plans.tables import print_details
 from plimsoll.domain.units import GIB
+from plimsoll.placement.demands.failed_moves import settings_words
 from plimsoll.placement.explain import place_words
-from plimsoll.placement.failed_moves import settings_words
 from plimsoll.rebalance.law.learning import CapacityReading, error_percent_text
 from plimsoll.status.places import split_of
 from plimsoll.status.reading import record_of, whole_status

@@ -11,9 +11,9 @@ from plimsoll.api.v1alpha1 import EstimateStatus, InferenceDeploymentStatus, Pla
 from plimsoll.api.v1alpha1.status import HostStatus, SizeOptionStatus, SizeStatus
 from plimsoll.cli.answers.cache_words import NO_CACHE
 from plimsoll.cli.planning import Outcome
-from plimsoll.domain.fleet import IgnoredNode
+from plimsoll.domain.cluster.fleet import IgnoredNode
 from plimsoll.domain.units import GIB
-from plimsoll.placement.appraisal import Appraisal
+from plimsoll.placement.costs import Appraisal
 
 _FIT = {"Sure": "fits for sure", "Probable": "fits only probably", "No": "does not fit"}
 

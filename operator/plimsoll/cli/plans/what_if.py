@@ -9,7 +9,7 @@ import yaml
 
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.app.review.values import AddNodes, RemoveNodes, SetField, WhatIf
-from plimsoll.cli.questions.gpu_names import Meant, meant_types
+from plimsoll.cli.questions.names import Meant, meant_types
 from plimsoll.domain.errors import InvalidInput
 
 _ADD = re.compile(r"\+\s*(\d{1,4})\s+(\S+?)(?:\s+x\s*(\d{1,3}))?")

@@ -8,8 +8,8 @@ from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.api.prices import parse_price_file
 from plimsoll.cli.later import manifest_prices
 from plimsoll.cli.reading.files import read_text, title
+from plimsoll.domain.cluster.gpus import GpuType
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.gpus import GpuType
 from plimsoll.facts.prices.repricing import OwnPrices, repriced
 
 _FIX = (

@@ -7,8 +7,8 @@ from typing import Any
 
 from plimsoll.api.prices import parse_prices
 from plimsoll.cli.reading.yaml_documents import Broken, read_documents
+from plimsoll.domain.cluster.gpus import GpuType, Price
 from plimsoll.domain.errors import PlimsollError
-from plimsoll.domain.gpus import GpuType, Price
 from plimsoll.facts.prices.repricing import OwnPrices
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from rich.table import Table
 
 from plimsoll.cli.screen import screen
-from plimsoll.domain.gpus import CapacityType, GpuType, Market, Price
-from plimsoll.domain.reasons import PriceDoubt
+from plimsoll.domain.cluster.gpus import CapacityType, GpuType, Market, Price
+from plimsoll.domain.public_words import PriceDoubt
 from plimsoll.domain.units import format_price
 from plimsoll.facts.prices.remarks import PriceRemark
 from plimsoll.render.price_words import remark_sentence

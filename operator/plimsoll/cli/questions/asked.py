@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.serving import Request
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.requests.serving import Request
 
 DEFAULT_CONTEXT = 8192
 """Context tokens if the command names none and the model declares as many."""

@@ -19,15 +19,13 @@ from plimsoll.api.bounds import (
     MOST_TOKENS,
     STEP_TOKENS,
 )
-from plimsoll.api.precision import AUTO, cache_precision, weight_precision
+from plimsoll.api.conversion.precision import AUTO, cache_precision, weight_precision
 from plimsoll.cli.questions.asked import DEFAULT_CONCURRENCY, DEFAULT_CONTEXT, Asked, Question
-from plimsoll.domain.engine_choice import EngineChoice
-from plimsoll.domain.engine_options import MediaUse
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.model import FactsSource, ModelFacts
-from plimsoll.domain.precision import WIDE, KvPrecision, Precision
-from plimsoll.domain.serving import Request, ServingShape
-from plimsoll.domain.versions import EngineVersion
+from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion, MediaUse
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.models.model import FactsSource, ModelFacts
+from plimsoll.domain.models.precision import WIDE, KvPrecision, Precision
+from plimsoll.domain.requests.serving import Request, ServingShape
 from plimsoll.engines.registry import engine_of
 
 _PLAIN_SINCE = EngineVersion(0, 17)

@@ -12,11 +12,10 @@ from plimsoll.cli.context import draft_of, model_of
 from plimsoll.cli.questions.asked import Asked, Question
 from plimsoll.cli.questions.manifest_options import manifest_about, with_options
 from plimsoll.cli.questions.manifest_question import manifest_question
-from plimsoll.cli.questions.model_facts import checkpoint_facts
-from plimsoll.cli.questions.model_names import named
-from plimsoll.cli.questions.sources import config_file, document_of, name_of
-from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.names import KIND
+from plimsoll.cli.questions.names import named
+from plimsoll.cli.questions.sources import checkpoint_facts, config_file, document_of, name_of
+from plimsoll.domain.kubernetes_names import KIND
+from plimsoll.domain.models.model import ModelFacts
 
 
 def question_for(source: str, asked: Asked) -> Question:

@@ -8,7 +8,7 @@ from typing import Any
 from plimsoll.api.bounds import EXPECTED_SIZING
 from plimsoll.cli.questions.asked import DEFAULT_CONCURRENCY, DEFAULT_CONTEXT, Asked
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.names import API_VERSION, KIND
+from plimsoll.domain.kubernetes_names import API_VERSION, KIND
 
 
 def manifest_about(model: Mapping[str, Any], asked: Asked, draft: Mapping[str, Any] | None = None) -> dict[str, Any]:

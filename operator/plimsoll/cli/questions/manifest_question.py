@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from plimsoll.api.convert import to_request
+from plimsoll.api.conversion.convert import to_request
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.cli.questions.asked import Asked, Question
 from plimsoll.cli.questions.types import named_on_the_command_line
-from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.models.model import ModelFacts
 
 
 def manifest_question(

@@ -1,21 +1,41 @@
-"""The GPU types and splits that ``plimsoll estimate`` considers, and those that the manifest excludes."""
+"""The GPU types and splits that ``plimsoll estimate`` considers, and those that the manifest excludes.
+
+Shares of a GPU that are no whole percentage, for a request that has whole ones.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.api.gpu_names import did_you_mean
-from plimsoll.cli.questions.shares import with_share
+from plimsoll.domain.cluster.gpus import GpuType
+from plimsoll.domain.decisions.outcomes import Rejection, Split
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.outcomes import Rejection, Split
-from plimsoll.domain.reasons import Reason
-from plimsoll.domain.serving import Overrides, Request
-from plimsoll.placement.candidates import splits_for
-from plimsoll.placement.feasibility import wishes_refusal
-from plimsoll.placement.sizing import Sized, best_on, size_on
+from plimsoll.domain.public_words import Reason
+from plimsoll.domain.requests.serving import Overrides, Request
+from plimsoll.placement.options.candidates import splits_for
+from plimsoll.placement.options.feasibility import wishes_refusal
+from plimsoll.placement.options.sizing import Sized, best_on, size_on
+
+_ENOUGH = 1e-9
+"""Shares of the GPU that differ by less than this are the same: 0.29 x 100 is a little more than 29."""
+
+
+def whole_percent(share: float) -> int:
+    """Return a share of the GPU in whole percent, rounded up (:func:`with_share` makes up for it)."""
+    return max(1, math.ceil(100 * share - _ENOUGH))
+
+
+def with_share(gpu: GpuType, share: float) -> GpuType:
+    """Return a type of which :func:`whole_percent` is exactly this share; the same where that is a whole percentage."""
+    percent = whole_percent(share)
+    if abs(100 * share - percent) < _ENOUGH:
+        return gpu
+    return replace(gpu, usable_bytes=int(gpu.usable_bytes * share * 100 / percent))
+
 
 _MOST_NAMES = 6
 """The most names in one message; more are counted instead."""

@@ -1,21 +1,24 @@
-"""Manifests and fleets from YAML or JSON: every object with its place in the file."""
+"""Manifests and fleets from YAML or JSON: every object with its place in the file.
+
+The option ``-n``: the namespace of objects that name none.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from plimsoll.api.crd.rules import check_rules
 from plimsoll.api.parse import parse_inference_deployment
-from plimsoll.api.rules import check_rules
 from plimsoll.api.v1alpha1 import InferenceDeployment
 from plimsoll.cli.reading.files import files_of, read_text, title
 from plimsoll.cli.reading.shapes import refuse_misshapen
 from plimsoll.cli.reading.yaml_documents import Broken, read_documents
 from plimsoll.domain.errors import InvalidInput, PlimsollError
-from plimsoll.domain.names import API_VERSION, KIND
+from plimsoll.domain.kubernetes_names import API_VERSION, KIND
 
 Body = dict[str, Any]
 
@@ -217,3 +220,35 @@ def _items(value: Any) -> list[Any] | None:
         return None
     items = value.get("items")
     return items if isinstance(items, list) else None
+
+
+def in_namespace(each: Located, namespace: str) -> Located:
+    """Return an object with a namespace: its own, or this one if it names none."""
+    metadata = each.body.get("metadata")
+    if not isinstance(metadata, dict):
+        return each
+    return Located(each.place, {**each.body, "metadata": {"namespace": namespace, **metadata}})
+
+
+def refuse_namespace_of_nothing(namespace: str | None, files: Sequence[str]) -> None:
+    """Raise :class:`InvalidInput` for ``-n`` without files: it selects nothing of a cluster or a snapshot."""
+    if namespace is not None and not files:
+        fix = "It is for objects of -f that name no namespace, and selects nothing else: leave it out, or name files."
+        raise InvalidInput("-n", namespace, fix)
+
+
+def namespace_note(namespace: str | None, found: Sequence[Located]) -> str | None:
+    """Return a note if ``-n`` has no effect, because every object names another namespace itself."""
+    return no_effect_note(namespace, {_own(each) for each in found})
+
+
+def no_effect_note(namespace: str | None, own: Collection[str]) -> str | None:
+    """Return the note if objects have these namespaces (empty for one that names none) and not that of ``-n``."""
+    if namespace is None or not own or "" in own or namespace in own:
+        return None
+    return f"-n {namespace} has no effect: every object of -f names its namespace ({', '.join(sorted(own))})."
+
+
+def _own(each: Located) -> str:
+    metadata = each.body.get("metadata")
+    return str(metadata.get("namespace") or "") if isinstance(metadata, dict) else ""

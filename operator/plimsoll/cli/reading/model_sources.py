@@ -1,4 +1,7 @@
-"""The sources of a model's facts on this machine: the catalogue, a configuration, and the Hub."""
+"""The sources of a model's facts on this machine: the catalogue, a configuration, and the Hub.
+
+The platforms of images, for plans on a file of nodes.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from plimsoll.adapters.models import ModelSources
-from plimsoll.adapters.similar_models import did_you_mean_model
-from plimsoll.cli.later import hub_models
-from plimsoll.domain.errors import RateLimited, SourceUnavailable
-from plimsoll.domain.model import ModelFacts
+from plimsoll.adapters.hub.models import ModelSources, did_you_mean_model
+from plimsoll.api.conversion.convert import platforms_of
+from plimsoll.api.v1alpha1 import InferenceDeployment
+from plimsoll.cli.later import hub_models, registries
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.engines.images import REGISTRIES, ImagePlatforms, from_index, has_other_platforms, registries_in
+from plimsoll.domain.errors import PlimsollError, RateLimited, SourceUnavailable
+from plimsoll.domain.models.model import ModelFacts
 
 _WITHOUT_HUB = (
     "give the model's config.json instead (a file, the folder of a downloaded checkpoint, or spec.model.config of a "
@@ -43,7 +49,7 @@ def resolved_facts(name: str, revision: str | None, config: Mapping[str, object]
     """Return the facts of a model by its name on the Hub, or by a configuration.
 
     Raises:
-        PlimsollError: as :meth:`~plimsoll.adapters.models.ModelSources.resolve`.
+        PlimsollError: as :meth:`~plimsoll.adapters.hub.models.ModelSources.resolve`.
     """
     cache, token = hub_access()
     sources = ModelSources(hub=_HubIfAsked(cache))
@@ -59,3 +65,31 @@ def _ways_out(error: SourceUnavailable) -> str:
         pause = "" if error.pause_seconds is None else f"It asks for a pause of {error.pause_seconds} s. "
         return f"{pause}To do without the hub, {_WITHOUT_HUB}"
     return f"Check the network, name a mirror in HF_ENDPOINT, {_WITHOUT_HUB}"
+
+
+class Images:
+    """The platforms of images, found as the operator does. Each image is asked for once.
+
+    Args:
+        fleet: the nodes. No registry is asked where the answer cannot matter.
+    """
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._is_asked = has_other_platforms(fleet)
+        self._allowed = registries_in(os.environ.get(REGISTRIES, ""))
+        self._known: dict[str, ImagePlatforms] = {}
+
+    def of(self, resource: InferenceDeployment) -> ImagePlatforms:
+        """Return the platforms of an object's image. Blocks if a registry must be asked."""
+        given = platforms_of(resource.spec.engine)
+        if not (given.image and self._is_asked and self._allowed):
+            return given
+        if given.image not in self._known:
+            self._known[given.image] = self._read(given)
+        return self._known[given.image]
+
+    def _read(self, given: ImagePlatforms) -> ImagePlatforms:
+        try:
+            return from_index(registries(self._allowed).architectures(given.image), given.image)
+        except PlimsollError as error:
+            return given.unread(str(error))

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from plimsoll.cli.reading.files import read_text, title
+from plimsoll.domain.decisions.observations import Observation, Seen
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.observations import Observation, Seen
 from plimsoll.status.observations import observation_entry
 from plimsoll.status.reading import read
 from plimsoll.status.writing import document_of

@@ -7,20 +7,17 @@ from dataclasses import dataclass, replace
 from plimsoll.cli.later import manifest_question
 from plimsoll.cli.questions.asked import DEFAULT_CONTEXT, Asked
 from plimsoll.cli.questions.direct import direct_question
-from plimsoll.cli.questions.gpu_names import meant_types
-from plimsoll.cli.questions.model_names import named
+from plimsoll.cli.questions.names import meant_types, named
 from plimsoll.cli.questions.types import answers
+from plimsoll.domain.decisions.outcomes import Rejection, Split
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.outcomes import Rejection, Split
-from plimsoll.domain.serving import Request
+from plimsoll.domain.requests.serving import Request
 from plimsoll.placement.explain import rejection_sentence
-from plimsoll.placement.sizing import Sized
+from plimsoll.placement.options.sizing import Sized
 from plimsoll.rebalance.state.memory import FIRST_STARTUP_SECONDS
 from plimsoll.rebalance.state.policy import Mode, RebalancePolicy
-from plimsoll.simulation.kind import kind_of_replica
-from plimsoll.simulation.presets import PRESETS, preset
-from plimsoll.simulation.run import USUAL_PATIENCE_SECONDS, SimulationRun
-from plimsoll.simulation.workload import Workload
+from plimsoll.simulation.run import USUAL_PATIENCE_SECONDS, SimulationRun, kind_of_replica
+from plimsoll.simulation.workload import PRESETS, Workload, preset
 
 DEFAULT_MOST_REPLICAS = 10
 

@@ -1,11 +1,22 @@
-"""A start-up log as a question for the memory law: request, GPU, split and settings of the engine that logged it."""
+"""A start-up log as a question for the memory law: request, GPU, split and settings of the engine that logged it.
+
+The GPU type of a start-up log: the user's, the one that the log names, or the only one with that much memory.
+
+The lines of a start-up log, from a file or from standard input, with a limit for what is read.
+"""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import BinaryIO
 
-from plimsoll.cli.questions.shares import with_share
-from plimsoll.cli.starts.logged_gpu import logged_gpu
+from plimsoll.adapters.catalog import load_gpu_types
+from plimsoll.api.gpu_names import alike
+from plimsoll.cli.questions.types import with_share
+from plimsoll.cli.reading.files import STDIN, title
 from plimsoll.cli.starts.started import (
     default_notes,
     found_draft,
@@ -14,15 +25,84 @@ from plimsoll.cli.starts.started import (
     served_split,
     started_request,
 )
-from plimsoll.domain.errors import PlimsollError
-from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.outcomes import EngineSettings, MemoryEstimate, Split
-from plimsoll.domain.serving import Request
-from plimsoll.domain.units import GIB
-from plimsoll.domain.versions import EngineVersion
+from plimsoll.domain.cluster.gpus import GpuType
+from plimsoll.domain.decisions.outcomes import EngineSettings, MemoryEstimate, Split
+from plimsoll.domain.engines.engine_choice import EngineVersion
+from plimsoll.domain.errors import InvalidInput, PlimsollError
+from plimsoll.domain.requests.serving import Request
+from plimsoll.domain.units import GIB, MIB
 from plimsoll.engines.base import Engine
 from plimsoll.engines.registry import engine_of
-from plimsoll.engines.start_logs import StartLog
+from plimsoll.engines.starts import StartLog
+
+_SAME_SHARE = 0.0025
+"""Two figures of a GPU's memory are those of one type where they differ by less: drivers reserve a little more or less.
+Types that are nearer to each other are named to the user, who chooses."""
+
+_WRONG_SHARE = 0.03
+"""A GPU type whose memory differs from the logged one by more is another one."""
+
+_MOST_NAMES = 6
+
+
+def logged_gpu(log: StartLog, named: str | None) -> tuple[GpuType, tuple[str, ...]]:
+    """Return the GPU type of a start, and notes on how it was found.
+
+    Raises:
+        InvalidInput: ``named`` is not catalogued, or its memory is not that of the log.
+        PlimsollError: the user names none, and the log does not say which one it was.
+    """
+    types = load_gpu_types()
+    if named is not None:
+        return _named(log, named, types), ()
+    by_name = _by_name(log, types)
+    if by_name is not None:
+        return by_name, (f"GPU type {by_name.name}: the log names {log.gpu_name}.",)
+    alike_in_size = _by_memory(log, types)
+    if len(alike_in_size) == 1:
+        return alike_in_size[0], (f"GPU type {alike_in_size[0].name}: no other has {_total(log)}.",)
+    raise PlimsollError(f"The log does not say on which GPU type the engine ran.{_some(log, alike_in_size)}")
+
+
+def _named(log: StartLog, named: str, types: Sequence[GpuType]) -> GpuType:
+    known = {gpu.name: gpu for gpu in types}
+    if named not in known:
+        near = ", ".join(alike(named, known)[:_MOST_NAMES])
+        fix = f"Name a type as `plimsoll gpus` lists it{f', e.g. {near}' if near else ''}."
+        raise InvalidInput("--gpu", named, fix)
+    gpu, total = known[named], log.figures.total_bytes
+    if total is not None and abs(gpu.usable_bytes - total) > _WRONG_SHARE * gpu.usable_bytes:
+        fix = f"The engine saw {_total(log)}, and this type has {gpu.usable_bytes / GIB:.2f} GiB."
+        raise InvalidInput("--gpu", named, fix)
+    return gpu
+
+
+def _by_name(log: StartLog, types: Sequence[GpuType]) -> GpuType | None:
+    """Return the type whose label is the device name of the log. Logs write ``_`` for blanks, labels write ``-``."""
+    name = _plain(log.gpu_name or "")
+    return next((gpu for gpu in types if name and name in map(_plain, gpu.product_labels)), None)
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "-").replace(" ", "-").lower()
+
+
+def _by_memory(log: StartLog, types: Sequence[GpuType]) -> Sequence[GpuType]:
+    total = log.figures.total_bytes
+    if total is None:
+        return ()
+    return [gpu for gpu in types if not gpu.is_slice and abs(gpu.usable_bytes - total) < _SAME_SHARE * total]
+
+
+def _total(log: StartLog) -> str:
+    return f"{(log.figures.total_bytes or 0) / GIB:.2f} GiB"
+
+
+def _some(log: StartLog, types: Sequence[GpuType]) -> str:
+    if not types:
+        return " Name it with --gpu (see `plimsoll gpus`)."
+    names = ", ".join(gpu.name for gpu in types[:_MOST_NAMES])
+    return f" {names} have {_total(log)}: name one with --gpu."
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,3 +189,44 @@ def _unfollowed_notes(request: Request) -> tuple[str, ...]:
 def gib(size_bytes: int | None) -> str:
     """Return bytes as GiB with two digits; a dash for none."""
     return "-" if size_bytes is None else f"{size_bytes / GIB:.2f}"
+
+
+MOST_BYTES = 64 * MIB
+MOST_LINES = 1_000_000
+"""The part of a log that is read, from its beginning. A start takes less than one MiB."""
+
+_CHUNK_BYTES = 1 * MIB
+
+
+class LogFile:
+    """A log. ``is_cut`` says after reading whether it holds more than was read."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.is_cut = False
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines without their ends. Bytes that are no UTF-8 become replacement characters.
+
+        A line that is longer than a chunk is divided.
+
+        Raises:
+            InvalidInput: the file cannot be read.
+        """
+        try:
+            if self._name == STDIN:
+                yield from self._lines(sys.stdin.buffer)
+            else:
+                with Path(self._name).open("rb") as file:
+                    yield from self._lines(file)
+        except (OSError, ValueError) as error:
+            raise InvalidInput("LOG", title(self._name), f"It cannot be read: {error}.") from error
+
+    def _lines(self, file: BinaryIO) -> Iterator[str]:
+        read, count = 0, 0
+        while line := file.readline(_CHUNK_BYTES):
+            read, count = read + len(line), count + 1
+            if read > MOST_BYTES or count > MOST_LINES:
+                self.is_cut = True
+                return
+            yield line.decode("utf-8", errors="replace").rstrip("\r\n")

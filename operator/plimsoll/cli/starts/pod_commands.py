@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.engines.start_commands import unresolved
+from plimsoll.engines.starts import unresolved
 from plimsoll.facts.cluster.gpu_labels import is_gpu_resource
 
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_.-][A-Za-z0-9_.-]*)\)")

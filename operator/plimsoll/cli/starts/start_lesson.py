@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from plimsoll.cli.starts.logged_start import Start
-from plimsoll.domain.engine_failures import StartFailure
+from plimsoll.domain.decisions.observations import Correction, Observation, Witness
+from plimsoll.domain.decisions.outcomes import MemoryEstimate
+from plimsoll.domain.engines.failures import StartFailure
 from plimsoll.domain.errors import PlimsollError
-from plimsoll.domain.observations import Correction, Observation, Witness
-from plimsoll.domain.outcomes import MemoryEstimate
 from plimsoll.memory.calibration import corrections
 
 _LEAST_WEIGHTS_PERCENT = 90

@@ -11,14 +11,14 @@ from plimsoll.api.bounds import DEFAULT_ENGINE_VERSION
 from plimsoll.cli.questions.asked import Asked, Question
 from plimsoll.cli.starts.started import found_draft, found_model, known_release, served_split, started_request
 from plimsoll.cli.starts.written_commands import Written, reader
+from plimsoll.domain.cluster.gpus import GpuType
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.engine_choice import EngineVersion
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.serving import Request
-from plimsoll.domain.versions import EngineVersion
+from plimsoll.domain.models.model import ModelFacts
+from plimsoll.domain.requests.serving import Request
 from plimsoll.engines.registry import engine_of
-from plimsoll.engines.start_commands import StartCommand, as_written, unresolved_in
+from plimsoll.engines.starts import StartCommand, as_written, unresolved_in
 from plimsoll.facts.cluster.gpu_labels import NVIDIA_RESOURCE, cloud_labels, main_labels
 from plimsoll.facts.cluster.gpu_match import match_gpu
 

@@ -10,21 +10,26 @@ from typing import NamedTuple
 
 from plimsoll.adapters.catalog import load_model_facts
 from plimsoll.api.bounds import ENGINE_VERSION
-from plimsoll.api.precision import AUTO, cache_precision, weight_precision
+from plimsoll.api.conversion.precision import AUTO, cache_precision, weight_precision
 from plimsoll.cli.later import model_facts, speculation_of
-from plimsoll.cli.questions.model_names import named
-from plimsoll.cli.questions.shares import whole_percent
-from plimsoll.domain.engine_choice import EngineChoice, Speculation
-from plimsoll.domain.engine_options import DraftMethod, MediaUse, SpeculationMethod
+from plimsoll.cli.questions.names import named
+from plimsoll.cli.questions.types import whole_percent
+from plimsoll.domain.decisions.outcomes import EngineSettings, Split
+from plimsoll.domain.engines.engine_choice import (
+    DraftMethod,
+    EngineChoice,
+    EngineVersion,
+    MediaUse,
+    Speculation,
+    SpeculationMethod,
+)
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.outcomes import EngineSettings, Split
-from plimsoll.domain.precision import Precision
-from plimsoll.domain.serving import Request, ServingShape
-from plimsoll.domain.versions import EngineVersion
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.models.model import ModelFacts
+from plimsoll.domain.models.precision import Precision
+from plimsoll.domain.requests.serving import Request, ServingShape
 from plimsoll.engines.registry import engine_of
-from plimsoll.engines.start_options import NamedDrafting, StartOptions
+from plimsoll.engines.starts import NamedDrafting, StartOptions
 from plimsoll.facts.models.pooling import as_pooling
 
 _METHODS = {

@@ -1,13 +1,54 @@
-"""The hull of one GPU: terms, error band, spare room, load line, and what is beyond it."""
+"""The hull of one GPU: terms, error band, spare room, load line, and what is beyond it.
+
+Bytes to picture units: one scale for all GPUs of a page, so that lengths can be compared.
+
+One strip for all GPUs of a type: those of deployments, those of others, and the free ones.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from plimsoll.console.drawing.scale import Scale, Tick
 from plimsoll.console.views.figures import Figures
 from plimsoll.console.views.words import gib
+from plimsoll.domain.units import GIB
+
+_STEPS = (1, 2, 4, 8, 16, 32, 64, 128)
+_MOST_TICKS = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A mark on a scale, with its words."""
+
+    at: float
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """``length`` picture units stand for ``most`` bytes."""
+
+    most: int
+    length: float
+
+    def at(self, size: float) -> float:
+        """Return the place of a size, at most the whole length."""
+        return round(min(self.length, max(0.0, size / self.most * self.length)), 2) if self.most else 0.0
+
+    @property
+    def ticks(self) -> tuple[Tick, ...]:
+        """Marks at round numbers of GiB."""
+        top = self.most / GIB
+        step = next((each for each in _STEPS if top / each <= _MOST_TICKS), _STEPS[-1])
+        return tuple(Tick(self.at(at * GIB), f"{at}") for at in range(0, int(top) + 1, step))
+
+
+def common_scale(sizes: Iterable[int], length: float) -> Scale:
+    """Return the scale on which the largest of the sizes has the whole length."""
+    return Scale(max(sizes, default=0), length)
+
 
 TERMS = ("weights", "kv", "activations", "other")
 
@@ -177,3 +218,25 @@ def sentence_of(figures: Figures, live: float | None = None) -> str:
     rest = f"{gib(figures.spare)} GiB spare" if figures.spare >= 0 else f"{gib(-figures.spare)} GiB over the line"
     used = "" if live is None else f"; {100 * live:.0f} % of the KV cache in use"
     return f"{need}; {line}; {rest}{used}"
+
+
+STRIP_LENGTH = 420.0
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """Lengths in picture units, in the order of the drawing, and everything in words."""
+
+    ours: float
+    others: float
+    free: float
+    sentence: str
+
+
+def strip_of(ours: int, others: int, free: int, most: int, sentence: str) -> Strip:
+    """Return the strip on a scale on which ``most`` GPUs have the whole length."""
+
+    def length(gpus: int) -> float:
+        return round(gpus / most * STRIP_LENGTH, 2) if most else 0.0
+
+    return Strip(length(ours), length(others), length(free), sentence)

@@ -6,8 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from plimsoll.console.drawing.bar import TERMS, in_use
-from plimsoll.console.drawing.scale import Scale
+from plimsoll.console.drawing.bar import TERMS, Scale, in_use
 from plimsoll.console.views.figures import Figures
 from plimsoll.console.views.rows import Row
 from plimsoll.domain.units import GIB

@@ -14,7 +14,7 @@ from http import HTTPStatus
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from plimsoll.adapters.api_errors import FORBIDDEN, ClusterRefused
+from plimsoll.adapters.cluster.api_errors import FORBIDDEN, ClusterRefused
 from plimsoll.console.guards.refusals import Refusal
 from plimsoll.domain.errors import InvalidInput, SourceUnavailable
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from plimsoll.adapters.kinds import INFERENCE_DEPLOYMENTS
+from plimsoll.adapters.cluster.kinds import INFERENCE_DEPLOYMENTS
 from plimsoll.console.pages.live import live_uses
 from plimsoll.console.views.deployment.candidates import BAR_LENGTH
 from plimsoll.console.views.deployment.page import BIG_LENGTH, deployment_of
 from plimsoll.console.views.load.pressure import Wanted, pods_of, pressure_row
-from plimsoll.console.views.names import is_name
-from plimsoll.console.views.proposals.costs import costs_by_proposal
+from plimsoll.console.views.paging import is_name
 from plimsoll.console.views.proposals.inbox import open_proposals_of
+from plimsoll.console.views.proposals.page import costs_by_proposal
 from plimsoll.console.views.rows import row_of
 from plimsoll.console.views.words import age
 from plimsoll.console.visit import Page, Visit
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 
 USUAL = Wanted.of("", "")
 """The time that the two gauges show."""

@@ -7,11 +7,11 @@ from typing import Any
 from plimsoll.console.pages.live import live_uses
 from plimsoll.console.views.fleet.page import FleetMap, fleet_of
 from plimsoll.console.views.fleet.totals import lines_of_totals
-from plimsoll.console.views.gaps import GapKind
-from plimsoll.console.views.summary import summary_of
+from plimsoll.console.views.states import summary_of
 from plimsoll.console.views.words import age
+from plimsoll.console.views.world import GapKind
 from plimsoll.console.visit import Page, Visit
-from plimsoll.domain.fleet import Fleet
+from plimsoll.domain.cluster.fleet import Fleet
 
 
 async def fleet(visit: Visit) -> Page:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from plimsoll.console.views.paging import part_of
-from plimsoll.console.views.proposals.costs import costs_by_proposal
 from plimsoll.console.views.proposals.inbox import groups_of, inbox_of
-from plimsoll.console.views.summary import summary_of
+from plimsoll.console.views.proposals.page import costs_by_proposal
+from plimsoll.console.views.states import summary_of
 from plimsoll.console.visit import Page, Visit
 
 

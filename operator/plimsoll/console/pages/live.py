@@ -9,7 +9,7 @@ from plimsoll.console.views.load.live_use import Asked, LiveReading, LiveUse, no
 from plimsoll.console.views.load.pressure import PressureRow, asked_of, pods_of, pressure_row
 from plimsoll.console.views.rows import Row
 from plimsoll.console.visit import Visit
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plimsoll.console.drawing.heat_map import key_of, mark_key
+from plimsoll.console.drawing.heat_map import LoadStep, key_of, mark_key
 from plimsoll.console.pages.live import live_uses
 from plimsoll.console.views.load.pressure import (
     SPAN_WORDS,
@@ -13,7 +13,6 @@ from plimsoll.console.views.load.pressure import (
     span_choices,
     worst_first,
 )
-from plimsoll.console.views.load.steps import LoadStep
 from plimsoll.console.views.paging import part_of
 from plimsoll.console.views.words import age
 from plimsoll.console.visit import Page, Visit

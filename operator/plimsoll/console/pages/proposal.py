@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from plimsoll.adapters.api_errors import FORBIDDEN, GONE, ClusterRefused
-from plimsoll.adapters.kinds import APPROVALS, INFERENCE_DEPLOYMENTS, PROPOSALS, Kind
+from plimsoll.adapters.cluster.api_errors import FORBIDDEN, GONE, ClusterRefused
+from plimsoll.adapters.cluster.kinds import APPROVALS, INFERENCE_DEPLOYMENTS, PROPOSALS, Kind
 from plimsoll.api.v1alpha1.inbox import Verdict
 from plimsoll.cli.cluster.answering import Answer
 from plimsoll.cli.cluster.live import put_answer
 from plimsoll.console.guards.refusals import Refusal
-from plimsoll.console.views.names import is_name
-from plimsoll.console.views.proposals.answers import AnswerLine, answers_of
-from plimsoll.console.views.proposals.content import Body, content_of
+from plimsoll.console.views.paging import is_name
+from plimsoll.console.views.proposals.content import AnswerLine, Body, answers_of, content_of
 from plimsoll.console.views.proposals.inbox import OUTDATED, is_outdated
 from plimsoll.console.views.proposals.page import Proposal, badge_of, parts_of, path_of, proposal_of
 from plimsoll.console.visit import Page, Redirect, Visit
 from plimsoll.domain.errors import PlimsollError
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 
 LONGEST_REASON = 1024
 """Most characters of a reason, as the API has it."""

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from plimsoll.adapters.bearer_access import BearerAccess
+from plimsoll.adapters.cluster.bearer_access import BearerAccess
 from plimsoll.console.guards.refusals import Refusal
 
 AT_ONCE = 2

@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from plimsoll.adapters.api_errors import ClusterRefused
-from plimsoll.adapters.cluster import Cluster
-from plimsoll.adapters.kinds import LEASES
-from plimsoll.console.views.operator_sign import OperatorSign, sign_of
+from plimsoll.adapters.cluster.api_errors import ClusterRefused
+from plimsoll.adapters.cluster.client import Cluster
+from plimsoll.adapters.cluster.kinds import LEASES
+from plimsoll.console.views.world import OperatorSign, sign_of
 from plimsoll.domain.errors import PlimsollError
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 
 PAUSE_SECONDS = 15.0
 """A Lease changes every few seconds. A watch of it would make every open page fetch itself again each time."""

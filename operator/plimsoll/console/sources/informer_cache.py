@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from plimsoll.adapters.api_errors import GONE, ClusterRefused
-from plimsoll.adapters.cluster import Cluster
-from plimsoll.adapters.kinds import Kind
-from plimsoll.console.views.gaps import Gap, GapKind
+from plimsoll.adapters.cluster.api_errors import GONE, ClusterRefused
+from plimsoll.adapters.cluster.client import Cluster
+from plimsoll.adapters.cluster.kinds import Kind
+from plimsoll.console.views.world import Gap, GapKind
 from plimsoll.domain.errors import PlimsollError
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 
 Body = Mapping[str, Any]
 

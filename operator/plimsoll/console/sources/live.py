@@ -14,15 +14,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from plimsoll.adapters.bounded_session import QueryRefused
-from plimsoll.adapters.circuit_breaker import CircuitBreaker, Unreached
+from plimsoll.adapters.hub.circuit_breaker import CircuitBreaker, Unreached
+from plimsoll.adapters.prometheus.bounded_session import QueryRefused
 from plimsoll.app.settings import Settings
 from plimsoll.console.sources.prometheus_live import PrometheusLive
 from plimsoll.console.views.fleet.totals import FleetTotals
-from plimsoll.console.views.load.live_use import LiveReading, LiveState, PodLast
-from plimsoll.console.views.load.past_use import Past, Span
+from plimsoll.console.views.load.live_use import LiveReading, LiveState, Past, PodLast, Span
 from plimsoll.domain.errors import PlimsollError
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.rebalance.signals.metrics import PodSignals
 
 YOUNG_SECONDS = 5.0

@@ -15,15 +15,20 @@ from typing import Any, NamedTuple
 
 import requests
 
-from plimsoll.adapters.bounded_session import QueryAdapter, ReplyTooLarge, session_with, unreachable
-from plimsoll.adapters.engine_series import Series, parse_series, pod_signals
-from plimsoll.adapters.prometheus_access import NO_PROOF, PrometheusAccess
-from plimsoll.adapters.prometheus_places import LABEL_PAIRS, LabelPair, is_believed, other_namespaces
+from plimsoll.adapters.prometheus.access import (
+    LABEL_PAIRS,
+    NO_PROOF,
+    LabelPair,
+    PrometheusAccess,
+    is_believed,
+    other_namespaces,
+)
+from plimsoll.adapters.prometheus.bounded_session import QueryAdapter, ReplyTooLarge, session_with, unreachable
+from plimsoll.adapters.prometheus.engine_series import Series, parse_series, pod_signals
 from plimsoll.console.views.fleet.totals import FleetTotals, GpuTotal
-from plimsoll.console.views.load.live_use import STALE_SECONDS
-from plimsoll.console.views.load.past_use import Past, PodPast, Span
+from plimsoll.console.views.load.live_use import STALE_SECONDS, Past, PodPast, Span
 from plimsoll.domain.errors import SourceUnavailable
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.engines.metrics import EngineMetrics
 from plimsoll.engines.registry import engine_of
 from plimsoll.rebalance.signals.metrics import PodSignals

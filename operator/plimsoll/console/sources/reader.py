@@ -9,18 +9,16 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.adapters.cluster import Cluster
-from plimsoll.adapters.kinds import INFERENCE_DEPLOYMENTS, NODES, PODS, PROPOSALS, Kind
+from plimsoll.adapters.cluster.client import Cluster
+from plimsoll.adapters.cluster.kinds import INFERENCE_DEPLOYMENTS, NODES, PODS, PROPOSALS, Kind
 from plimsoll.app.watch.pruning import node as pruned_node
 from plimsoll.app.watch.pruning import whole
 from plimsoll.console.sources.heartbeat import Heartbeat
 from plimsoll.console.sources.informer_cache import InformerCache
-from plimsoll.console.views.gaps import Gap, GapKind
-from plimsoll.console.views.pods import PodRow, pod_of
 from plimsoll.console.views.rows import row_of
-from plimsoll.console.views.world import World
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.console.views.world import Gap, GapKind, PodRow, World, pod_of
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.facts.cluster.fleet_reading import read_fleet
 
 Body = Mapping[str, Any]

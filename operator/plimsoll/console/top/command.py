@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from plimsoll.cli.cluster.cluster_options import with_cluster
+from plimsoll.cli.cluster.options import with_cluster
 from plimsoll.cli.screen import screen
 from plimsoll.console.asked import fallback_namespace, needing_extra, settings_from, with_shared_options
 

@@ -13,10 +13,10 @@ from plimsoll.console.views.figures import Figures
 from plimsoll.console.views.fleet.page import TypeStrip, strips_of
 from plimsoll.console.views.frame import freshness_of
 from plimsoll.console.views.load.live_use import LiveUse, Sample
-from plimsoll.console.views.summary import Summary, summary_of
+from plimsoll.console.views.states import Summary, summary_of
 from plimsoll.console.views.words import UNKNOWN, count, dollars, gib, percent, split_words
 from plimsoll.console.views.world import World
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 
 BAR_CELLS = 24
 STRIP_CELLS = 32

@@ -10,7 +10,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from plimsoll.adapters.cluster import Cluster
+from plimsoll.adapters.cluster.client import Cluster
 from plimsoll.console.settings import ConsoleSettings
 from plimsoll.console.sources.live import LiveSource, live_source
 from plimsoll.console.sources.reader import Reader
@@ -18,7 +18,7 @@ from plimsoll.console.top.frame import picture
 from plimsoll.console.views.load.live_use import LiveUse, uses_of
 from plimsoll.console.views.load.pressure import asked_of, pods_of
 from plimsoll.console.views.world import World
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 
 OVERHEAD_LINES = 12
 """Lines of the terminal that are not deployments: the headline, the GPU types, titles and the legend."""

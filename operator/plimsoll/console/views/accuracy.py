@@ -12,7 +12,7 @@ from itertools import groupby
 
 from plimsoll.console.views.rows import Observed, PoolRow, Row
 from plimsoll.console.views.words import UNKNOWN, count, gib, split_words
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.rebalance.law.learning import CapacityReading, error_percent_text
 
 CLOSE_PERMILLE = 50

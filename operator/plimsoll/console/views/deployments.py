@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from plimsoll.console.drawing.bar import Bar, bar_of
-from plimsoll.console.drawing.scale import Scale, common_scale
+from plimsoll.console.drawing.bar import Bar, Scale, bar_of, common_scale
 from plimsoll.console.views.paging import Part, first_of, part_of
 from plimsoll.console.views.rows import Row
 from plimsoll.console.views.states import State, state_of

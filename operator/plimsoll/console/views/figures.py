@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from plimsoll.domain.outcomes import Fit, MemoryEstimate
+from plimsoll.domain.decisions.outcomes import Fit, MemoryEstimate
 
 if TYPE_CHECKING:
     from plimsoll.api.v1alpha1.status import EstimateStatus  # at run time it needs pydantic, which hulls do without

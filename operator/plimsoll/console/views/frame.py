@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from plimsoll.console.views.gaps import GapKind
 from plimsoll.console.views.words import age, clock
-from plimsoll.console.views.world import World
+from plimsoll.console.views.world import GapKind, World
 
 STALE_SECONDS = 60
 """Older figures are grey."""

@@ -1,7 +1,11 @@
-"""Pages of a long list, and parameters of a URL."""
+"""Pages of a long list, and parameters of a URL.
+
+Names of objects as Kubernetes allows them: nothing else may become a part of a request's path.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -46,3 +50,11 @@ def first_of(query: Mapping[str, tuple[str, ...]], name: str) -> str:
     """Return the first value of a parameter without surrounding blanks; empty where there is none."""
     values = query.get(name) or ("",)
     return values[0].strip()
+
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+
+
+def is_name(text: str) -> bool:
+    """Whether a text is the name of an object or a namespace (DNS subdomain, RFC 1123)."""
+    return _NAME.fullmatch(text) is not None

@@ -8,9 +8,9 @@ from typing import Any
 
 from plimsoll.api.v1alpha1.status import Condition, InferenceDeploymentStatus, ObservationStatus, PoolStatus
 from plimsoll.console.views.figures import Figures, figures_of_status
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.times import from_rfc3339
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.units import from_rfc3339
 from plimsoll.status.places import split_of
 from plimsoll.status.reading import read, whole_status
 

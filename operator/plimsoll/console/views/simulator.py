@@ -11,9 +11,8 @@ from plimsoll.console.drawing.timeline import Axis, Curve, area, line, steps
 from plimsoll.console.views.words import UNKNOWN, count, gib, percent
 from plimsoll.rebalance.state.memory import FIRST_STARTUP_SECONDS
 from plimsoll.rebalance.state.policy import Mode
-from plimsoll.simulation.presets import PRESETS, Preset
-from plimsoll.simulation.result import Happening, evenly
-from plimsoll.simulation.summary import clock
+from plimsoll.simulation.result import Happening, clock, evenly
+from plimsoll.simulation.workload import PRESETS, Preset
 
 Body = Mapping[str, Any]
 

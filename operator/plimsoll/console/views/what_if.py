@@ -10,11 +10,10 @@ from typing import Any
 
 from plimsoll.app.review.values import Verdict
 from plimsoll.console.views.deployment.candidates import Candidates, candidates_of
-from plimsoll.console.views.prices import dollars_of
 from plimsoll.console.views.rows import row_of
-from plimsoll.console.views.words import split_words
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.outcomes import Split
+from plimsoll.console.views.words import dollars_of, split_words
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.status.reading import read, whole_status
 
 Body = Mapping[str, Any]

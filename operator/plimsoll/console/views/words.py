@@ -1,10 +1,14 @@
-"""Figures as people read them: GiB to one decimal, tokens with separators, ``unknown`` where nothing is known."""
+"""Figures as people read them: GiB to one decimal, tokens with separators, ``unknown`` where nothing is known.
+
+Prices of a status as numbers.
+"""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
 
-from plimsoll.domain.outcomes import Split
+from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.units import GIB
 
 UNKNOWN = "unknown"
@@ -70,3 +74,12 @@ def split_words(split: Split) -> str:
     if split.expert_parallel:
         words.append("whole experts")
     return " ".join(words)
+
+
+def dollars_of(text: str | None) -> Decimal | None:
+    """Return US dollars; None for a price that is missing or no finite number."""
+    try:
+        price = Decimal(text or "NaN")
+    except InvalidOperation:
+        return None
+    return price if price.is_finite() else None

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from plimsoll.domain.gpus import GpuType, Vendor
-from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.precision import TURBOQUANT, KvPrecision, Precision
-from plimsoll.domain.serving import Request
-from plimsoll.domain.versions import EngineVersion
+from plimsoll.domain.cluster.gpus import GpuType, Vendor
+from plimsoll.domain.engines.engine_choice import EngineVersion
+from plimsoll.domain.models.model import ModelFacts
+from plimsoll.domain.models.precision import TURBOQUANT, KvPrecision, Precision
+from plimsoll.domain.requests.serving import Request
 
 MIN_COMPUTE_CAPABILITY = (7, 5)
 """vLLM's images are built for 7.5 and up, so Volta is not supported (``docker/Dockerfile``)."""

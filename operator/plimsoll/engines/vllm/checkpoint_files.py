@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from plimsoll.domain.model import FactsSource, ModelFacts
-from plimsoll.engines.start_commands import StartCommand
+from plimsoll.domain.models.model import FactsSource, ModelFacts
+from plimsoll.engines.starts import StartCommand
 
 
 class Wanted(NamedTuple):

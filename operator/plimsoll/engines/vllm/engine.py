@@ -2,40 +2,32 @@
 
 from __future__ import annotations
 
-from plimsoll.domain.engine_choice import EngineChoice
-from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.engines.engine_choice import EngineChoice
+from plimsoll.domain.models.model import ModelFacts
 from plimsoll.engines.base import Engine, StartCommandReader, StartLogReader
-from plimsoll.engines.vllm.block_size import block_refusal, follows_block
 from plimsoll.engines.vllm.capabilities import missing_capability
 from plimsoll.engines.vllm.checkpoint_files import unconfirmed
-from plimsoll.engines.vllm.command_line import (
-    EXAMPLE,
-    is_server_image,
-    read_command,
-    release_of_image,
-    server_arguments,
-)
-from plimsoll.engines.vllm.context import context_refusal, draft_refusal
-from plimsoll.engines.vllm.failures import find_failure
-from plimsoll.engines.vllm.features import SINCE
-from plimsoll.engines.vllm.flag_checks import misused_argument
-from plimsoll.engines.vllm.host import host
-from plimsoll.engines.vllm.host_flags import host_use
-from plimsoll.engines.vllm.images import image
-from plimsoll.engines.vllm.launch import RESERVED_ENVIRONMENT, launch
-from plimsoll.engines.vllm.memory.adapter_classes import RANKS, adapters_refusal
+from plimsoll.engines.vllm.flags.extra_arguments import OWNED_FLAGS, misused_argument, unfollowed_arguments
+from plimsoll.engines.vllm.host import host, host_use
+from plimsoll.engines.vllm.launch import RESERVED_ENVIRONMENT, image, launch
 from plimsoll.engines.vllm.memory.estimate import estimate
-from plimsoll.engines.vllm.memory.laws import OLDEST_VERSION
-from plimsoll.engines.vllm.memory.served import COPIES_ENCODER_SINCE, served_model
-from plimsoll.engines.vllm.memory.shared_indexers import with_loaded_indexers
+from plimsoll.engines.vllm.memory.kv_cache.rank_cache import cache_bytes, full_length_tokens
+from plimsoll.engines.vllm.memory.laws.laws import OLDEST_VERSION
+from plimsoll.engines.vllm.memory.weights.adapters import RANKS, adapters_refusal
+from plimsoll.engines.vllm.memory.weights.loaded import COPIES_ENCODER_SINCE, served_model, with_loaded_indexers
 from plimsoll.engines.vllm.metrics import METRICS
-from plimsoll.engines.vllm.misfits import misfit
 from plimsoll.engines.vllm.model_runner import model_runner, offload_refusal, other_runner
-from plimsoll.engines.vllm.owned_flags import OWNED_FLAGS
+from plimsoll.engines.vllm.refusals import (
+    block_refusal,
+    context_refusal,
+    draft_refusal,
+    follows_block,
+    misfit,
+    serves_in_stages,
+)
+from plimsoll.engines.vllm.releases.options import SINCE, default_utilization
 from plimsoll.engines.vllm.releases.support import release_refusal
 from plimsoll.engines.vllm.remote_code import code_refusal, trusts_code
-from plimsoll.engines.vllm.reported_cache import cache_bytes, full_length_tokens
-from plimsoll.engines.vllm.server_defaults import default_utilization
 from plimsoll.engines.vllm.settings import (
     cache_refusal,
     engine_settings,
@@ -44,9 +36,15 @@ from plimsoll.engines.vllm.settings import (
     served_on,
     with_a_small_step,
 )
-from plimsoll.engines.vllm.stages import serves_in_stages
-from plimsoll.engines.vllm.start_log import read_start_log
-from plimsoll.engines.vllm.unfollowed_flags import unfollowed_arguments
+from plimsoll.engines.vllm.starts.command_line import (
+    EXAMPLE,
+    is_server_image,
+    read_command,
+    release_of_image,
+    server_arguments,
+)
+from plimsoll.engines.vllm.starts.failures import find_failure
+from plimsoll.engines.vllm.starts.start_log import read_start_log
 
 
 def loaded_model(model: ModelFacts, engine: EngineChoice) -> ModelFacts:

@@ -1,20 +1,23 @@
-"""The model runner, of vLLM's two, that an engine is made to use, and its offload of weights.
+"""Variables of the engine's process: those that choose its model runner, and those that change its memory.
 
+The model runner, of vLLM's two, that an engine is made to use, and its offload of weights.
 The second runner ignores the flags of an offload up to 0.27, without a word: it loads all weights onto the GPU.
 Sources: ``v1/worker/gpu/model_runner.py`` has no ``create_offloader`` in 0.22 to 0.27 and has one since 0.28;
 ``v1/worker/gpu_model_runner.py``, the first runner, always has; vllm#51396.
+
+Variables of the engine's process that can change its GPU memory, and that no memory law includes.
+Names from vLLM's ``envs.py``, read in 0.8 to 0.32, and from PyTorch's and NCCL's documentation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from plimsoll.domain.engine_options import Residency
-from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.serving import Request
-from plimsoll.domain.versions import EngineVersion
-from plimsoll.engines.vllm.memory.laws import law_for
-from plimsoll.engines.vllm.memory.runners import NOBODY, SWITCH
+from plimsoll.domain.cluster.gpus import GpuType
+from plimsoll.domain.engines.engine_choice import EngineVersion, Residency
+from plimsoll.domain.requests.serving import Request
+from plimsoll.engines.vllm.memory.laws.laws import law_for
+from plimsoll.engines.vllm.memory.laws.runners import NOBODY, SWITCH
 
 _RUNNERS: Mapping[str, int] = {"0": 1, "1": 2}
 _VALUES: Mapping[int, str] = {number: value for value, number in _RUNNERS.items()}
@@ -65,3 +68,44 @@ def other_runner(request: Request, gpu: GpuType) -> tuple[int, str] | None:
         return None
     other = 1 if law.runs_v2(request.model, gpu) else 2
     return other, f"{SWITCH}={_VALUES[other]}"
+
+
+_NAMES = (
+    "NCCL_BUFFSIZE",
+    "NCCL_CUMEM_ENABLE",
+    "NCCL_MAX_NCHANNELS",
+    "NCCL_MIN_NCHANNELS",
+    "NCCL_NVLS_ENABLE",
+    "PYTORCH_ALLOC_CONF",
+    "PYTORCH_CUDA_ALLOC_CONF",
+    "PYTORCH_HIP_ALLOC_CONF",
+    "VLLM_ALL2ALL_BACKEND",
+    "VLLM_ALLREDUCE_USE_SYMM_MEM",
+    "VLLM_ATTENTION_BACKEND",
+    "VLLM_DEEPEP_BUFFER_SIZE_MB",
+    "VLLM_FLASHINFER_MOE_BACKEND",
+    "VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE",
+    "VLLM_FUSED_MOE_CHUNK_SIZE",
+    "VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS",
+    "VLLM_MLA_DISABLE",
+    "VLLM_MOE_DP_CHUNK_SIZE",
+    "VLLM_ROCM_USE_AITER",
+    "VLLM_USE_DEEP_GEMM",
+    "VLLM_USE_FLASHINFER_MOE_FP4",
+    "VLLM_USE_FLASHINFER_MOE_FP8",
+    "VLLM_USE_FLASHINFER_MOE_FP16",
+    "VLLM_USE_NCCL_SYMM_MEM",
+    "VLLM_USE_V1",
+)
+
+_HARMLESS = {"VLLM_USE_V1": "1", "VLLM_MLA_DISABLE": "0"}
+"""Values that are those of the releases with a law."""
+
+
+def unfollowed_variables(environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield the variables that can change the memory, as ``NAME=value``."""
+    for name in _NAMES:
+        if name in environment and environment[name] != _HARMLESS.get(name):
+            yield f"{name}={environment[name]}"
+    if SWITCH in environment and named_runner(environment) is None:
+        yield f"{SWITCH}={environment[SWITCH]}"

@@ -11,13 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache
 
-from plimsoll.domain.engine_choice import EngineChoice
-from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.versions import EngineVersion
-from plimsoll.engines.vllm.flag_table import table_for
-from plimsoll.engines.vllm.flag_words import read_words
+from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion
+from plimsoll.domain.models.model import ModelFacts
+from plimsoll.engines.vllm.flags.parser import read_words
+from plimsoll.engines.vllm.flags.table import table_for
 from plimsoll.engines.vllm.releases.config_types import ADDED_KINDS, LATER_KINDS, REMOVED_KINDS
-from plimsoll.engines.vllm.releases.history import Changes, changes_of, gap
+from plimsoll.engines.vllm.releases.support import Changes, changes_of, gap
 
 FLAG = "--trust-remote-code"
 

@@ -6,21 +6,20 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.model import ModelFacts, Task
-from plimsoll.domain.outcomes import EngineSettings, Split
-from plimsoll.domain.precision import TURBOQUANT, WIDE, KvPrecision, Precision
-from plimsoll.domain.serving import Request
+from plimsoll.domain.cluster.gpus import GpuType
+from plimsoll.domain.decisions.outcomes import EngineSettings, Split
+from plimsoll.domain.engines.engine_choice import EngineVersion
+from plimsoll.domain.models.model import ModelFacts, Task
+from plimsoll.domain.models.precision import TURBOQUANT, WIDE, KvPrecision, Precision
+from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import GIB
-from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.capabilities import lacks_bf16, refuses_float16, upcasts
-from plimsoll.engines.vllm.memory.cuda_graphs import NO_GRAPHS, GraphKind, graph_kind, largest_capture
-from plimsoll.engines.vllm.memory.estimate import least_bytes
-from plimsoll.engines.vllm.memory.laws import law_for
-from plimsoll.engines.vllm.memory.least_step import least_step
-from plimsoll.engines.vllm.memory.outside_budget import Outside, outside_budget
+from plimsoll.engines.vllm.memory.estimate import least_bytes, least_step
+from plimsoll.engines.vllm.memory.laws.laws import law_for
+from plimsoll.engines.vllm.memory.outside.cuda_graphs import NO_GRAPHS, GraphKind, graph_kind, largest_capture
+from plimsoll.engines.vllm.memory.outside.outside_budget import Outside, outside_budget
+from plimsoll.engines.vllm.releases.options import default_sequences, default_step, has_small_defaults
 from plimsoll.engines.vllm.releases.support import needs_permission
-from plimsoll.engines.vllm.server_defaults import default_sequences, default_step, has_small_defaults
 from plimsoll.memory.draft import draft_tokens
 
 _LARGE_GPU_BYTES = 70 * GIB
@@ -172,7 +171,7 @@ def most_sequences(request: Request, gpu: GpuType) -> int:
     """Return the most requests at the same time that vLLM's own defaults and its CUDA graphs are made for.
 
     A step with more tokens than the largest captured graph runs without a full graph, and each sequence brings one
-    token and its drafted ones (:data:`~plimsoll.engines.vllm.memory.cuda_graphs.MAX_CAPTURE`).
+    token and its drafted ones (:data:`~plimsoll.engines.vllm.memory.outside.cuda_graphs.MAX_CAPTURE`).
     """
     large = _is_large(gpu, request.engine.version) and request.engine.version >= _LARGE_SEQUENCES_SINCE
     usual = _LARGE_SEQUENCES if large else _SMALL_SEQUENCES

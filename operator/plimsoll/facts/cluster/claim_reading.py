@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from plimsoll.domain.claims import Claim, KnownClaims
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.node_rules import Requirement, Term
+from plimsoll.domain.cluster.node_rules import Claim, KnownClaims, Requirement, Term
+from plimsoll.domain.kubernetes_names import ObjectKey
 
 Body = Mapping[str, Any]
 

@@ -1,10 +1,15 @@
-"""The GPUs that labels of clouds and of the cluster's admin name, for nodes without the labels of a GPU vendor."""
+"""The GPUs that labels of clouds and of the cluster's admin name, for nodes without the labels of a GPU vendor.
+
+Whether a node is spot capacity, by the labels of the clouds and of Karpenter.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from plimsoll.domain.names import GROUP
+from plimsoll.domain.cluster.gpus import CapacityType
+from plimsoll.domain.cluster.spot import SPOT_LABELS
+from plimsoll.domain.kubernetes_names import GROUP
 
 GPU_TYPE_LABEL = f"{GROUP}/gpu-type"
 """An admin's own label. Its value is a type that ``plimsoll gpus`` lists."""
@@ -72,3 +77,13 @@ def _by_memory(card: str, memory_mib: str) -> str | None:
     if not memory_mib.isdigit():
         return None
     return next((name for limit, name in AWS_TYPES_BY_MEMORY.get(card, ()) if int(memory_mib) <= limit), None)
+
+
+def capacity_type(labels: Mapping[str, str]) -> CapacityType:
+    """Return the capacity type of a node. Without such a label a node stays until somebody removes it: on demand.
+
+    Reserved capacity (``karpenter.sh/capacity-type: reserved``) and capacity blocks are not taken back early, so they
+    count as on demand.
+    """
+    spot = any(str(labels.get(name, "")).casefold() in values for name, values in SPOT_LABELS.items())
+    return CapacityType.SPOT if spot else CapacityType.ON_DEMAND

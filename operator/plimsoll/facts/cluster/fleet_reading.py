@@ -11,16 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from plimsoll.domain.fleet import Fleet, GpuNode, IgnoredNode, Taint
-from plimsoll.domain.gpus import CapacityType, GpuType
-from plimsoll.domain.node_rules import OS_LABEL
-from plimsoll.domain.reasons import NodeReason
-from plimsoll.domain.spot import spot_type
-from plimsoll.domain.times import from_rfc3339
-from plimsoll.domain.units import MIB, parse_quantity
-from plimsoll.facts.cluster.capacity_type import capacity_type
-from plimsoll.facts.cluster.cloud_labels import GPU_TYPE_LABEL
-from plimsoll.facts.cluster.dra_devices import left_to_dra
+from plimsoll.domain.cluster.fleet import Fleet, GpuNode, IgnoredNode, Taint
+from plimsoll.domain.cluster.gpus import CapacityType, GpuType
+from plimsoll.domain.cluster.node_rules import OS_LABEL
+from plimsoll.domain.cluster.spot import spot_type
+from plimsoll.domain.public_words import NodeReason
+from plimsoll.domain.units import MIB, from_rfc3339, parse_quantity
+from plimsoll.facts.cluster.cloud_labels import GPU_TYPE_LABEL, capacity_type
 from plimsoll.facts.cluster.gpu_count import (
     GFD_COUNT,
     GPU_COUNT_LABEL,
@@ -43,7 +40,7 @@ from plimsoll.facts.cluster.gpu_labels import (
 )
 from plimsoll.facts.cluster.gpu_match import match_gpu, usable_bytes_from_label
 from plimsoll.facts.cluster.host_reading import REQUESTS, host_room, is_bound, taken_by_node
-from plimsoll.facts.cluster.other_devices import SHARED_RESOURCE, other_devices
+from plimsoll.facts.cluster.other_devices import SHARED_RESOURCE, left_to_dra, other_devices
 from plimsoll.facts.prices.repricing import OwnPrices, repriced
 
 Body = Mapping[str, Any]

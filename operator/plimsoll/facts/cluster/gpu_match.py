@@ -10,8 +10,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from plimsoll.domain.cluster.gpus import GpuType
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.units import KIB, MIB
 
 MEMORY_TOLERANCE = 0.07

@@ -7,7 +7,7 @@ from decimal import ROUND_CEILING
 from functools import lru_cache
 from typing import Any
 
-from plimsoll.domain.host import HostNeed, HostRoom
+from plimsoll.domain.cluster.host import HostNeed, HostRoom
 from plimsoll.domain.units import parse_quantity
 
 Body = Mapping[str, Any]

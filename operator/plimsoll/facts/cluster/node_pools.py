@@ -10,16 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from plimsoll.domain.fleet import Labels, Taint
-from plimsoll.domain.gpus import CapacityType, GpuType, Vendor
-from plimsoll.domain.node_groups import NodeGroup
-from plimsoll.domain.spot import spot_type
+from plimsoll.domain.cluster.fleet import Labels, Taint
+from plimsoll.domain.cluster.gpus import CapacityType, GpuType, Vendor
+from plimsoll.domain.cluster.node_groups import NodeGroup
+from plimsoll.domain.cluster.spot import spot_type
 from plimsoll.domain.units import parse_quantity
 from plimsoll.facts.cluster.cloud_labels import AWS_LABELS, named_type
-from plimsoll.facts.cluster.gpu_count import COUNTS, INSTANCE_TYPE
+from plimsoll.facts.cluster.gpu_count import COUNTS, INSTANCE_TYPE, MACHINES
 from plimsoll.facts.cluster.gpu_labels import AMD_RESOURCE, NVIDIA_PRODUCT, NVIDIA_RESOURCE
 from plimsoll.facts.cluster.gpu_match import match_gpu
-from plimsoll.facts.cluster.machines import MACHINES
 
 Body = Mapping[str, Any]
 Requirements = Mapping[str, tuple[str, ...]]

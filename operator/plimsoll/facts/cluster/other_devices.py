@@ -1,12 +1,136 @@
-"""Accelerators that other device plugins offer, and for which no engine is planned here.
+"""GPUs and accelerators that no node counts as GPUs of the usual device plugins.
 
+GPUs that only a driver of Dynamic Resource Allocation publishes: pods claim them, and no node counts them.
+Nothing is placed on them. A node that has no other GPUs is named with driver and count, so that nobody looks for its
+GPUs in vain. The fields are those of ``ResourceSliceSpec`` in ``staging/src/k8s.io/api/resource/v1/types.go``.
+
+Accelerators that other device plugins offer, and for which no engine is planned here.
 A node with such devices is named with the reason, so that nobody waits for it or buys another one.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from plimsoll.domain.cluster.fleet import GpuNode, IgnoredNode
+from plimsoll.domain.public_words import NodeReason
+from plimsoll.facts.cluster.gpu_labels import AMD_RESOURCE, NVIDIA_RESOURCE
+
+Body = Mapping[str, Any]
+
+DRA_RESOURCES: Mapping[str, str | None] = {
+    "gpu.nvidia.com": NVIDIA_RESOURCE,
+    "gpu.amd.com": AMD_RESOURCE,
+    "gpu.intel.com": None,
+}
+"""The drivers of GPUs, each with the extended resource that engines are placed on; None where they are placed on none
+of its GPUs. The names are those in the ResourceSlices of https://github.com/NVIDIA/k8s-dra-driver-gpu,
+https://github.com/ROCm/k8s-gpu-dra-driver and https://github.com/intel/intel-resource-drivers-for-kubernetes. Drivers
+of other devices (network cards, CPUs, NVIDIA's compute domains) have other names."""
+
+DEVICES = "plimsoll.dev/devices"
+"""How many GPUs a slice publishes, in place of the list of them."""
+
+MOST_DEVICES = 128
+"""The most devices of a slice (``ResourceSliceMaxDevices`` of the API)."""
+
+_CARD = "gpu"
+"""The attribute ``type`` of a whole GPU. NVIDIA's driver publishes the MIG slices that it may be cut into as well."""
+
+_LACKING = (NodeReason.NO_DEVICES, NodeReason.NO_PRODUCT_LABEL)
+
+
+def reduced_slice(body: Body) -> Body | None:
+    """Return driver, node, generation and number of GPUs of a ResourceSlice; None where it has no GPUs of a node."""
+    spec = body.get("spec") or {}
+    driver, node = spec.get("driver"), spec.get("nodeName")
+    if driver not in DRA_RESOURCES or not isinstance(node, str) or not node:
+        return None
+    head = {name: body["metadata"][name] for name in ("name", "uid", "resourceVersion") if name in body["metadata"]}
+    kept = {"driver": driver, "nodeName": node, "pool": {"generation": _generation(spec)}}
+    return {"metadata": head, "spec": kept, DEVICES: _count(body)}
+
+
+def left_to_dra(
+    seen: Sequence[GpuNode | IgnoredNode], born: Mapping[str, float | None], slices: Iterable[Body]
+) -> list[GpuNode | IgnoredNode]:
+    """Return the parts of nodes, with those that have GPUs by DRA alone as ignored nodes.
+
+    Args:
+        seen: the parts of the nodes. A node with GPUs or another cause stays as it is.
+        born: when each node was made, in POSIX seconds.
+        slices: ResourceSlices, whole or as :func:`reduced_slice` returns them.
+    """
+    found = _published(slices)
+    kept = {each.name for each in seen if isinstance(each, GpuNode) or each.gpus or each.reason not in _LACKING}
+    named = {name: drivers for name, drivers in found.items() if name in born and name not in kept}
+    added = [
+        IgnoredNode(name, NodeReason.NOT_SUPPORTED, _detail(driver, gpus), gpus, born[name], driver)
+        for name, drivers in named.items()
+        for driver, gpus in drivers.items()
+    ]
+    return [*(each for each in seen if each.name not in named), *added]
+
+
+def dra_advice(driver: str) -> str:
+    """Return what makes the GPUs of a driver usable."""
+    resource = DRA_RESOURCES.get(driver)
+    if resource is None:
+        return "engines are planned for NVIDIA and AMD GPUs"
+    return f"enable the device plugin's extended resource {resource} there"
+
+
+def _detail(driver: str, gpus: int) -> str:
+    return f"{gpus} devices of {driver} are published through DRA (ResourceSlices): {dra_advice(driver)}"
+
+
+def _published(slices: Iterable[Body]) -> dict[str, dict[str, int]]:
+    """Return the GPUs by node and driver. Of a driver's slices on a node only those of the newest generation count."""
+    newest: dict[tuple[str, str], tuple[int, int]] = {}
+    for body in slices:
+        kept = _reduced_or_none(body)
+        if kept is None:
+            continue
+        of = kept["spec"]["nodeName"], kept["spec"]["driver"]
+        generation, gpus = kept["spec"]["pool"]["generation"], kept[DEVICES]
+        known, before = newest.get(of, (generation, 0))
+        if generation >= known:
+            newest[of] = generation, gpus + (before if generation == known else 0)
+    found: dict[str, dict[str, int]] = {}
+    for (node, driver), (_, gpus) in sorted(newest.items()):
+        if gpus:
+            found.setdefault(node, {})[driver] = gpus
+    return found
+
+
+def _reduced_or_none(body: Body) -> Body | None:
+    try:
+        return reduced_slice(body)
+    except Exception:  # noqa: BLE001 - one slice that cannot be read must not hide the fleet
+        return None
+
+
+def _generation(spec: Body) -> int:
+    generation = (spec.get("pool") or {}).get("generation")
+    return generation if isinstance(generation, int) else 0
+
+
+def _count(body: Body) -> int:
+    """Return how many GPUs a slice publishes: its whole GPUs, or all its devices where none is said to be one."""
+    counted = body.get(DEVICES)
+    if isinstance(counted, int):
+        return max(0, min(MOST_DEVICES, counted))
+    devices = (body["spec"].get("devices") or ())[:MOST_DEVICES]
+    return sum(_type(device) == _CARD for device in devices) or len(devices)
+
+
+def _type(device: Body) -> str:
+    """Return the attribute ``type`` of a device, which was below ``basic`` before v1beta2."""
+    attributes = device.get("attributes") or (device.get("basic") or {}).get("attributes") or {}
+    return str((attributes.get("type") or {}).get("string") or "")
+
 
 _KINDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), kind)

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from plimsoll.domain.engine_failures import EngineFailure
-from plimsoll.domain.host import NO_HOST_NEED, HostNeed
-from plimsoll.domain.kubelet_rejections import Rejection
-from plimsoll.domain.queues import QUEUE_LABEL
+from plimsoll.domain.cluster.host import NO_HOST_NEED, HostNeed
+from plimsoll.domain.engines.failures import EngineFailure, Rejection
+from plimsoll.domain.kubernetes_names import QUEUE_LABEL
 from plimsoll.facts.cluster.fleet_reading import holds_gpus
 from plimsoll.facts.cluster.host_reading import pod_need
 from plimsoll.facts.cluster.scheduler_words import Obstacle, read_obstacles

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from plimsoll.domain.names import GROUP
-from plimsoll.domain.priorities import NO_PRIORITY, Priority
+from plimsoll.domain.cluster.priorities import NO_PRIORITY, Priority
+from plimsoll.domain.kubernetes_names import GROUP
 
 Body = Mapping[str, Any]
 

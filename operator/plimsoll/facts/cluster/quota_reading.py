@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from plimsoll.domain.quotas import CPU_REQUESTS, MEMORY_REQUESTS, OF_CPU, OF_MEMORY
+from plimsoll.domain.kubernetes_names import CPU_REQUESTS, MEMORY_REQUESTS, OF_CPU, OF_MEMORY
 from plimsoll.domain.units import parse_quantity
 from plimsoll.facts.cluster.gpu_labels import is_gpu_resource
 
@@ -32,7 +32,8 @@ class NamespaceQuotas:
 
     An amount is negative where the limit was lowered below what is taken.
 
-    GPUs have the names of their resources. :mod:`plimsoll.domain.quotas` has the names and units of CPU and memory.
+    GPUs have the names of their resources. :mod:`plimsoll.domain.kubernetes_names` has the names and units of CPU and
+    memory.
     """
 
     remaining: Mapping[str, Mapping[str, int]] = field(default_factory=dict)

@@ -6,7 +6,6 @@ executor; each row was checked by counting parameters against published totals w
 
 from __future__ import annotations
 
-from plimsoll.facts.models.expert_layers import after_first, sparse_step
 from plimsoll.facts.models.families.coupled import COUPLED
 from plimsoll.facts.models.families.dense import DENSE
 from plimsoll.facts.models.families.encoders import ENCODERS
@@ -14,6 +13,7 @@ from plimsoll.facts.models.families.experts import EXPERTS
 from plimsoll.facts.models.families.heads import HEADS
 from plimsoll.facts.models.families.hybrid import HYBRID
 from plimsoll.facts.models.families.latent import LATENT
+from plimsoll.facts.models.layers.expert_layers import after_first, sparse_step
 from plimsoll.facts.models.mixers.kv_heads import all_heads, chatglm, falcon, multi_query
 from plimsoll.facts.models.traits import Architecture, Flag, Moe, WindowRule
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from plimsoll.domain.model import EncoderFacts, ModelFacts
+from plimsoll.domain.models.model import EncoderFacts, ModelFacts
 from plimsoll.facts.models.encoders import (
     audio,
     deepseek,

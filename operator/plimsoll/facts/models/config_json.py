@@ -1,4 +1,7 @@
-"""The facts of a model, from its Hugging Face ``config.json``."""
+"""The facts of a model, from its Hugging Face ``config.json``.
+
+The name of the method by which a checkpoint is quantized, as engines look it up.
+"""
 
 from __future__ import annotations
 
@@ -6,31 +9,47 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.model import EncoderFacts, FactsSource, ModelFacts, Task
-from plimsoll.facts.models.assembly import layer_kinds, stored, with_undivided
-from plimsoll.facts.models.checkpoint_method import quantization_method
+from plimsoll.domain.models.model import EncoderFacts, FactsSource, ModelFacts, Task
 from plimsoll.facts.models.composites import language_fields, reads_items_whole
-from plimsoll.facts.models.context_length import max_context_tokens, names_context
-from plimsoll.facts.models.eagle import with_eagle_parts
-from plimsoll.facts.models.extras.host_tables import host_tables_remarks
+from plimsoll.facts.models.drafts import predictor_kinds, with_eagle_parts, with_head_fields
+from plimsoll.facts.models.extras.embeddings import host_tables_remarks
 from plimsoll.facts.models.fields import Fields, mapping_of, shown
-from plimsoll.facts.models.layer_patterns import has_attention, in_one_module, layer_count
+from plimsoll.facts.models.generic import respelled
+from plimsoll.facts.models.layers.layer_patterns import has_attention, in_one_module, layer_count
+from plimsoll.facts.models.layers.mlps import mlps
+from plimsoll.facts.models.layers.outside_layers import embedding_weights, head_weights, layer_norms
+from plimsoll.facts.models.layers.shape import Part, Shape, layer_kinds, stored, with_undivided
+from plimsoll.facts.models.layers.stages import inseparable_runs, tables_on_every_stage
 from plimsoll.facts.models.mixers.every_layer import mixers
-from plimsoll.facts.models.mlps import mlps
 from plimsoll.facts.models.model_class import ModelClass, model_class
-from plimsoll.facts.models.outside_layers import embedding_weights, head_weights, layer_norms
-from plimsoll.facts.models.parameters import count_parameters
-from plimsoll.facts.models.plausible import MOST_PARAMETERS, check_size, check_tower_size
 from plimsoll.facts.models.pooling import purpose_remarks
-from plimsoll.facts.models.predictor import predictor_kinds
+from plimsoll.facts.models.positions import max_context_tokens, names_context, older_rotary_bytes, rotary_bytes
 from plimsoll.facts.models.quantization import StorageRule, quantization_remarks, storage_rule
-from plimsoll.facts.models.rotary import older_rotary_bytes, rotary_bytes
-from plimsoll.facts.models.shape import Part, Shape
-from plimsoll.facts.models.shared_layers import inseparable_runs
-from plimsoll.facts.models.speculators import with_head_fields
-from plimsoll.facts.models.spellings import respelled
-from plimsoll.facts.models.stage_heads import tables_on_every_stage
+from plimsoll.facts.models.refusals import MOST_PARAMETERS, check_size, check_tower_size, count_parameters
 from plimsoll.facts.models.tensors import Tensor, unreadable, with_tensors
+
+_SECTIONS = ("quantization_config", "compression_config")
+_MODELOPT = "modelopt"
+_ALGORITHMS = {"MXFP8": "modelopt_mxfp8", "MIXED_PRECISION": "modelopt_mixed"}
+"""Algorithms of ModelOpt for which engines have a method of their own."""
+
+
+def quantization_method(fields: Fields) -> str | None:
+    """Return the method that the configuration names; None where it names none."""
+    key = fields.first(_SECTIONS)
+    section = None if key is None else mapping_of(fields.values[key])
+    named = None if section is None else section.get("quant_method")
+    if section is None or not isinstance(named, str) or not named:
+        return None
+    method = named.lower().replace("_tensors", "-tensors")
+    return _of_modelopt(section) if method == _MODELOPT else method
+
+
+def _of_modelopt(section: object) -> str:
+    whole = mapping_of(section) or {}
+    settings = mapping_of(whole.get("quantization")) or whole
+    return _ALGORITHMS.get(str(settings.get("quant_algo")).upper(), _MODELOPT)
+
 
 _MOST_LAYERS = 2_000
 _TIED = ("tie_word_embeddings", "tie_embedding")

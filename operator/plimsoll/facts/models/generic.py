@@ -1,27 +1,99 @@
-"""Traits of an unknown class: its fields, read in the way that most classes use them."""
+"""Traits of an unknown class: its fields, read in the way that most classes use them.
+
+The mixture of experts of an unknown class.
+
+Fields under their usual names, for classes that write them elsewhere.
+"""
 
 from __future__ import annotations
 
 from plimsoll.facts.models.extras.gemma import LAYER_INPUTS
 from plimsoll.facts.models.fields import Fields, mapping_of
-from plimsoll.facts.models.generic_experts import generic_experts
+from plimsoll.facts.models.layers.expert_layers import after_first, every_nth, interval, period_offset, sparse_step
+from plimsoll.facts.models.layers.mlps import double_if_shared
 from plimsoll.facts.models.mixers.block_sparse import block_sparse_layers
 from plimsoll.facts.models.mixers.factored import factored_layers
 from plimsoll.facts.models.mixers.heads import global_own, listed, other_setting, sliding_own
 from plimsoll.facts.models.mixers.kv_heads import chatglm, falcon, grouped, multi_query
 from plimsoll.facts.models.mixers.latent import latent_layers
-from plimsoll.facts.models.mlp_widths import double_if_shared
-from plimsoll.facts.models.spellings import respelled
 from plimsoll.facts.models.traits import (
     NO_EXTRA,
     Architecture,
+    ExpertLayers,
     Flag,
     Gate,
     KvHeads,
     LayerHeads,
     Mixer,
+    Moe,
     WindowRule,
 )
+
+_SWITCHES = ("is_moe", "use_moe", "enable_moe_block")
+"""Fields that turn experts off, even if the file gives a number of experts."""
+
+
+def generic_experts(fields: Fields) -> Moe | None:
+    """Return the experts that the fields describe; None if the model is dense."""
+    if any(fields.values.get(key) is False for key in _SWITCHES):
+        return None
+    if not fields.optional_integer(Moe().experts_keys, smallest=0):
+        return None
+    return Moe(
+        holds=_holds(fields),
+        width_keys=(*Moe().width_keys, "expert_intermediate_size", "moe_ffn_hidden_size", "intermediate_size"),
+        shared_width_key=fields.first(
+            (
+                "shared_expert_intermediate_size",
+                "shared_intermediate_size",
+                "moe_shared_expert_intermediate_size",
+                "share_expert_dim",
+            )
+        ),
+        shared_count_key=fields.first(
+            ("n_shared_experts", "num_shared_experts", "moe_num_shared_experts", "num_shared_expert")
+        ),
+        router_bias=Flag(default=False, key="topk_method", equals="noaux_tc"),
+        extra_router_rows="zero_expert_num",
+        optional=True,
+    )
+
+
+def _holds(fields: Fields) -> ExpertLayers | None:
+    rules: dict[str, ExpertLayers] = {
+        "first_k_dense_replace": after_first,
+        "num_dense_layers": after_first,
+        "moe_layer_freq": after_first,
+        "moe_layer_interval": interval,
+        "interleave_moe_layer_step": every_nth,
+        "decoder_sparse_step": sparse_step,
+        "mlp_only_layers": sparse_step,
+        "expert_layer_period": period_offset,
+    }
+    return next((rule for key, rule in rules.items() if fields.has(key)), None)
+
+
+def respelled(fields: Fields, traits: Architecture) -> Fields:
+    """Return the fields with those of ``traits.spellings`` added under their usual names.
+
+    If the file has the class's own spelling, its value has priority over a field with the usual name.
+    """
+    found = {usual: _at(fields, path) for usual, path in traits.spellings}
+    known = {usual: value for usual, value in found.items() if value is not None}
+    return Fields({**fields.values, **known}, fields.origin) if known else fields
+
+
+def _at(fields: Fields, path: str) -> object:
+    """Return the value at a dotted path; None if a section of the path is missing."""
+    *sections, name = path.split(".")
+    values = fields.values
+    for section in sections:
+        nested = mapping_of(values.get(section))
+        if nested is None:
+            return None
+        values = nested
+    return values.get(name)
+
 
 _SPELLINGS = (
     ("hidden_size", ("n_embd", "d_model", "dim", "embed_dim")),

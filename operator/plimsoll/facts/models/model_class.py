@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from plimsoll.domain.errors import UnsupportedModel
-from plimsoll.domain.model import Evidence
+from plimsoll.domain.models.model import Evidence
 from plimsoll.facts.models.architectures import ARCHITECTURES
 from plimsoll.facts.models.composites import (
     COMPOSITES,

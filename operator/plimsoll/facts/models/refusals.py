@@ -1,11 +1,24 @@
-"""Refuse configurations with parts that the memory law does not know, before anything is computed."""
+"""Refuse configurations with parts that the memory law does not know, and sizes that no model can have."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from plimsoll.domain.errors import UnsupportedModel
+from plimsoll.domain.models.model import EncoderFacts, ModelFacts, Weight
 from plimsoll.facts.models.fields import Fields, shown
+
+
+def count_parameters(facts: ModelFacts) -> int:
+    """All parameters of the model as the engine loads it: a tied output projection counts once."""
+    by_kind = [_sum(kind.weights) for kind in facts.kinds]
+    encoder = _sum(facts.encoder.weights) if facts.encoder is not None else 0
+    return _sum(facts.embedding) + sum(by_kind[kind] for kind in facts.order) + _sum(facts.head) + encoder
+
+
+def _sum(weights: Iterable[Weight]) -> int:
+    return sum(weight.parameters for weight in weights)
+
 
 _PARTS = {
     "vision_config": "a vision tower (vision_config)",
@@ -107,3 +120,47 @@ def refuse_variants(name: str, model_class: str, fields: Fields) -> None:
         raise UnsupportedModel(name, "experts in an encoder (num_experts)")
     if fields.values.get("mlp_type") not in (None, "default"):
         raise UnsupportedModel(name, f"the MLP type {shown(fields.values['mlp_type'])!r} (mlp_type)")
+
+
+MOST_PARAMETERS = 10**14
+"""Fifty times the largest published model. Each field alone may be possible while their product is a mistake."""
+
+
+def check_size(facts: ModelFacts, fields: Fields) -> None:
+    """Refuse sizes that no model has.
+
+    Raises:
+        InvalidInput: more parameters than any model; the error names the field that contributes most.
+    """
+    total = count_parameters(facts)
+    if total > MOST_PARAMETERS:
+        most = f"at most {MOST_PARAMETERS:.0e}"
+        raise fields.refuse(_largest(facts, fields), f"The sizes make {total:.1e} parameters; give {most} in all.")
+
+
+MOST_TOWER_PARAMETERS = 10**12
+"""More than a hundred times the largest published vision or audio tower."""
+
+
+def check_tower_size(tower: EncoderFacts, fields: Fields) -> None:
+    """Refuse a vision or audio tower that no model has.
+
+    Raises:
+        InvalidInput: more parameters than any tower; the error names the tower's section.
+    """
+    total = sum(weight.parameters for weight in tower.weights)
+    if total > MOST_TOWER_PARAMETERS:
+        section = fields.first(("vision_config", "thinker_config", "audio_config", "encoder_config")) or "vision_config"
+        most = f"at most {MOST_TOWER_PARAMETERS:.0e}"
+        raise fields.refuse(section, f"The sizes of the tower make {total:.1e} parameters; give {most} in all.")
+
+
+def _largest(facts: ModelFacts, fields: Fields) -> str:
+    """Return the field that adds most of the parameters."""
+    tables = sum(weight.parameters for weight in (*facts.embedding, *facts.head))
+    if 2 * tables > count_parameters(facts):
+        return fields.first(("vocab_size", "padded_vocab_size")) or "vocab_size"
+    if facts.experts is not None:
+        routed = fields.first(("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"))
+        return routed or "num_experts"
+    return fields.first(("hidden_size", "n_embd")) or "hidden_size"

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from plimsoll.domain.engine_options import HeadMethod
-from plimsoll.domain.model import Evidence, Task, Weight
+from plimsoll.domain.engines.engine_choice import HeadMethod
+from plimsoll.domain.models.model import Evidence, Task, Weight
 from plimsoll.facts.models.fields import Fields
+from plimsoll.facts.models.layers.shape import Heads, Part, Parts, Role, Shape, Span
 from plimsoll.facts.models.mixers.kv_heads import grouped
-from plimsoll.facts.models.shape import Heads, Part, Parts, Role, Shape, Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +87,8 @@ class Recurrent:
     """The recurrent layers of a class, in addition to its attention layers (:attr:`Architecture.mixer`).
 
     ``build`` builds one of them: a function in :mod:`plimsoll.facts.models.mixers`. ``roles`` says which layers are
-    recurrent and which have attention: a function in :mod:`plimsoll.facts.models.layer_patterns`. ``module`` is the
-    name of the recurrent layers in the checkpoint. ``state_dtype_key`` is the field with the type of the recurrent
+    recurrent and which have attention: a function in :mod:`plimsoll.facts.models.layers.layer_patterns`. ``module`` is
+    the name of the recurrent layers in the checkpoint. ``state_dtype_key`` is the field with the type of the recurrent
     state; ``state_dtype`` is the type without this field (None: the type of the model). ``every`` is the class's
     interval of attention layers; with ``rest_attends``, layers after the last whole interval have attention too.
     ``group_norm`` says whether a Mamba-2 output is normalised; ``step_norms`` whether Mamba-1 normalises step size and
@@ -111,7 +111,7 @@ class Moe:
     """How a class writes its mixture of experts.
 
     ``holds`` says for each of the given number of layers whether it holds experts: a function in
-    :mod:`plimsoll.facts.models.expert_layers`. None: all of them do.
+    :mod:`plimsoll.facts.models.layers.expert_layers`. None: all of them do.
     ``width_keys`` are the fields for the width of one expert. ``shared_width_key`` is the field for the width of the
     shared experts, which every token passes. ``shared_count_key`` is the field for their number (they have an expert's
     width if no width is named), and ``shared_count_default`` is the number if that field is missing. ``router_bias`` is

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from plimsoll.domain.gpus import GpuType, Price
+from plimsoll.domain.cluster.gpus import GpuType, Price
 
 OwnPrices = Mapping[str, Price | None]
 """The prices of a cluster's admin by type. None means that the type has no price, whatever the catalogue says."""

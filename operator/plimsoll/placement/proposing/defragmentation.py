@@ -10,20 +10,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
-from plimsoll.domain.fleet import Fleet, GpuNode
-from plimsoll.domain.host import UNKNOWN_HOST, HostRoom
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.outcomes import Option
-from plimsoll.domain.proposals import Change, Proposal, ProposalReason, Share
-from plimsoll.domain.reasons import Numbers
-from plimsoll.domain.serving import Request
+from plimsoll.domain.cluster.fleet import Fleet, GpuNode
+from plimsoll.domain.cluster.host import UNKNOWN_HOST, HostRoom
+from plimsoll.domain.decisions.outcomes import Option
+from plimsoll.domain.decisions.proposals import Change, Proposal, ProposalReason, Share
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.public_words import Numbers
+from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import exact_price
-from plimsoll.placement.eligibility import eligible_nodes
-from plimsoll.placement.host import host_need
-from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.ledger import Ledger, quota_room
+from plimsoll.placement.options.nodes import eligible_nodes, host_need
 from plimsoll.placement.proposing.preemption import Waiting
 from plimsoll.placement.proposing.running import Group, Running, room_on, ways
-from plimsoll.placement.quota import quota_room
 
 MOST_STEPS = 20_000
 """The most targets that are tried for one option. Sets for which the free slots do not suffice cost none."""

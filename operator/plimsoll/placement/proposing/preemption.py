@@ -12,18 +12,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from plimsoll.domain.fleet import Fleet, GpuNode
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.outcomes import Option, Split, Target
-from plimsoll.domain.proposals import Change, Proposal, ProposalReason, Share
-from plimsoll.domain.reasons import Numbers
-from plimsoll.domain.serving import Request
+from plimsoll.domain.cluster.fleet import Fleet, GpuNode
+from plimsoll.domain.decisions.outcomes import Option, Split, Target
+from plimsoll.domain.decisions.proposals import Change, Proposal, ProposalReason, Share
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.public_words import Numbers
+from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import exact_price
-from plimsoll.placement.eligibility import eligible_nodes
-from plimsoll.placement.host import host_need
-from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.ledger import Ledger, quota_room
+from plimsoll.placement.options.nodes import eligible_nodes, host_need
 from plimsoll.placement.proposing.running import Group, Running, room_on, ways
-from plimsoll.placement.quota import quota_room
 
 Cost = tuple[Decimal, int, int]
 """US dollars an hour of the replicas that go, their number, and the sum of their priorities."""

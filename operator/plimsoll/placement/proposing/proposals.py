@@ -1,19 +1,32 @@
-"""The proposals of a pass: for each deployment that waits, what would make room for it."""
+"""The proposals of a pass: for each deployment that waits, what would make room for it.
+
+Room for one more replica of a deployment that runs: the changes of others, checked by planning after them.
+
+The proposals are those for a deployment that waits. Each is applied to a copy of the ledger, and the deployment is
+planned again on it. So a proposal that makes no room in the end is not made.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.outcomes import Option
-from plimsoll.domain.proposals import Proposal, Share
-from plimsoll.placement.hypothesis import Plan
-from plimsoll.placement.options import options
-from plimsoll.placement.pools import Decision, PoolState, Tenant
+from plimsoll.domain.cluster.fleet import Fleet, GpuNode
+from plimsoll.domain.cluster.host import NO_HOST_NEED, HostRoom
+from plimsoll.domain.decisions.outcomes import Option, Target
+from plimsoll.domain.decisions.proposals import Change, Proposal, Share
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.placement.costs import LEAST_SECONDS as LEAST_MOVE_SECONDS
+from plimsoll.placement.demands.draining import LEAST_SECONDS as LEAST_DRAIN_SECONDS
+from plimsoll.placement.demands.pools import Decision, PoolState, Tenant
+from plimsoll.placement.demands.rehoming import is_closed
+from plimsoll.placement.ledger import Ledger, Taken
+from plimsoll.placement.options.verdicts import options
 from plimsoll.placement.proposing.defragmentation import defragmentation
 from plimsoll.placement.proposing.preemption import Spare, Waiting, preemption
 from plimsoll.placement.proposing.running import Running
-from plimsoll.placement.rehoming import is_closed
+from plimsoll.placement.transition.answers import Answer
+from plimsoll.placement.transition.hypothesis import Plan, Room
 
 MOST_WAITING = 5
 """The most deployments that proposals are looked for in one pass, the first in the order of decisions. Who comes behind
@@ -61,3 +74,95 @@ def proposals_for(
     moved = defragmentation(waiting, running, owners, fleet, ledger)
     ended = preemption(waiting, running, fleet, ledger, spare) if tenant.priority.preempts else None
     return tuple(each for each in (moved, ended) if each is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """The replicas that run on nodes, and how many of them each deployment can do without."""
+
+    running: tuple[Running, ...] = ()
+    spare: Spare = field(default_factory=dict)
+
+
+def room_for(plan: Plan, lacking: Answer, neighbours: Neighbours) -> Room | None:
+    """Return the changes of others that make room for an answer of this plan that lacks some; None: there are none.
+
+    Moves come before preemption, since they take nothing from anybody.
+    """
+    wanting = plan.adopted(lacking)
+    found = proposals_for(lacking.tenant, lacking.decision, wanting, neighbours.running, neighbours.spare)
+    rooms = (_checked(plan, lacking, proposal, neighbours.running) for proposal in found)
+    return next((room for room in rooms if room is not None), None)
+
+
+def _checked(plan: Plan, lacking: Answer, proposal: Proposal, running: Iterable[Running]) -> Room | None:
+    """Return the room that a proposal makes; None where the deployment would still lack some."""
+    ledger = _after(proposal.changes, running, plan.left.fleet, plan.left.ledger)
+    then = replace(plan, left=replace(plan.left, ledger=ledger)).ask(lacking.tenant).decision
+    if then.missing or then.change_blocked:
+        return None
+    after = (*proposal.before, *_new_shares(lacking.decision, then))
+    return Room(
+        replace(proposal, after=after), then, max(map(round, _waits(plan, proposal.changes, running)), default=0)
+    )
+
+
+def _new_shares(now: Decision, then: Decision) -> Iterator[Share]:
+    """Yield the replicas that only the decision after the changes has."""
+    known = {pool.name: pool.replicas for pool in now.pools if pool.state is PoolState.ACTIVE}
+    for pool in then.pools:
+        more = pool.replicas - known.get(pool.name, 0)
+        if pool.state is PoolState.ACTIVE and more > 0:
+            yield Share(pool.target, more)
+
+
+def _after(changes: Iterable[Change], running: Iterable[Running], fleet: Fleet, ledger: Ledger) -> Ledger:
+    """Return the ledger once replicas have left their nodes and stand on others."""
+    known = _by_place(running)
+    for change in changes:
+        leaves = known.get(_place(change))
+        old = _taken(change, change.node, leaves, fleet, ledger)
+        ledger = ledger if old is None else old.given_back_to(ledger)
+        new = None if change.to is None else _taken(change, change.to, leaves, fleet, ledger)
+        ledger = ledger if new is None else new.taken_from(ledger)
+    return ledger
+
+
+def _taken(change: Change, name: str, leaves: Running | None, fleet: Fleet, ledger: Ledger) -> Taken | None:
+    """Return what the replicas of a change take on one node; None where the node takes no part any more."""
+    node, count = _node(fleet, change.leaving.target, name), change.leaving.replicas
+    if node is None:
+        return None
+    need = NO_HOST_NEED if leaves is None else leaves.need
+    room = HostRoom(count * need.cpu_millis, count * need.memory_bytes, count)
+    hosts = {name: room} if name in ledger.hosts else {}
+    return Taken({node.account: count * change.leaving.target.split.gpus}, hosts, {})
+
+
+def _node(fleet: Fleet, target: Target, name: str) -> GpuNode | None:
+    return next((node for node in fleet.of_type(target.gpu_type) if node.name == name), None)
+
+
+def _waits(plan: Plan, changes: Iterable[Change], running: Iterable[Running]) -> Iterator[float]:
+    """Yield the seconds until each change has freed its GPUs. A moved replica serves elsewhere before it ends here."""
+    known = _by_place(running)
+    for change in changes:
+        leaves = known.get(_place(change))
+        starts = LEAST_MOVE_SECONDS if leaves is None else leaves.startup_seconds or LEAST_MOVE_SECONDS
+        yield _drain_seconds(plan, change) + (0 if change.to is None else starts)
+
+
+def _drain_seconds(plan: Plan, change: Change) -> int:
+    """Return how long the requests of a replica that leaves may take to end."""
+    tenant = plan.tenants.get(change.owner)
+    pools = () if tenant is None else tenant.pools
+    seconds = (pool.drain_seconds for pool in pools if pool.target == change.leaving.target)
+    return next((each for each in seconds if each is not None), LEAST_DRAIN_SECONDS)
+
+
+def _by_place(running: Iterable[Running]) -> Mapping[tuple[ObjectKey, Target, str], Running]:
+    return {(each.owner, each.target, each.node): each for each in running}
+
+
+def _place(change: Change) -> tuple[ObjectKey, Target, str]:
+    return change.owner, change.leaving.target, change.node

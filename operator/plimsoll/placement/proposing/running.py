@@ -9,12 +9,12 @@ from decimal import Decimal
 from math import prod
 from typing import Any
 
-from plimsoll.domain.fleet import GpuNode
-from plimsoll.domain.host import NO_HOST_NEED, UNKNOWN_HOST, HostNeed
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.outcomes import Target
+from plimsoll.domain.cluster.fleet import GpuNode
+from plimsoll.domain.cluster.host import NO_HOST_NEED, UNKNOWN_HOST, HostNeed
+from plimsoll.domain.decisions.outcomes import Target
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.placement.costs import move_charge
 from plimsoll.placement.ledger import Ledger
-from plimsoll.placement.move_charge import move_charge
 
 MOST_WAYS = 4_096
 """The most sets of replicas that are tried on one node. A node with eight GPUs and pods of one size has nine."""

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from plimsoll.placement.appraisal import Appraisal
-from plimsoll.placement.solvers.formulation import Aim, Formulation, Goal, Share
+from plimsoll.placement.costs import Appraisal
+from plimsoll.placement.solvers.formulation import Aim, Formulation, Goal, Milp, Share, Solution
 from plimsoll.placement.solvers.problem import Patience, Posed
-from plimsoll.placement.solvers.programme import Milp, Solution
 
 MOST_ROUNDS = 6
 """How often the search continues behind a deployment that cannot have all its replicas. Behind the last one, the most

@@ -16,21 +16,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
-from plimsoll.domain.fleet import GpuNode
-from plimsoll.domain.host import HostRoom
-from plimsoll.placement.appraisal import Appraisal
-from plimsoll.placement.demand import Demand
-from plimsoll.placement.ledger import Ledger
+from plimsoll.domain.cluster.fleet import GpuNode
+from plimsoll.domain.cluster.host import HostRoom
+from plimsoll.placement.costs import Appraisal
+from plimsoll.placement.demands.demand import Demand
+from plimsoll.placement.ledger import Ledger, Taken, taken_between
 from plimsoll.placement.solvers.deciding import Decided, decide
+from plimsoll.placement.solvers.formulation import Milp
 from plimsoll.placement.solvers.packing import Part, pack
 from plimsoll.placement.solvers.problem import Posed, pose, wanted
-from plimsoll.placement.solvers.programme import Milp
 from plimsoll.placement.solvers.protocol import Award, Stock
 from plimsoll.placement.solvers.scarcity import Others, with_scarcity
 from plimsoll.placement.solvers.search import in_turn, search
 from plimsoll.placement.solvers.sizes import chosen_alone
 from plimsoll.placement.solvers.turn import Turn
-from plimsoll.placement.taken import Taken, taken_between
 
 MOST_REMEMBERED = 8
 """The number of problems whose solution is kept: an unchanged fleet poses the same problem in every pass."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from plimsoll.placement.demand import Demand
+from plimsoll.placement.demands.demand import Demand
 from plimsoll.placement.solvers.protocol import Award, Stock
 from plimsoll.placement.solvers.sizes import best_turn
 

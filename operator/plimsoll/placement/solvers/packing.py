@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from plimsoll.domain.fleet import GpuNode
-from plimsoll.domain.host import UNKNOWN_HOST, HostNeed
+from plimsoll.domain.cluster.fleet import GpuNode
+from plimsoll.domain.cluster.host import UNKNOWN_HOST, HostNeed
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.solvers.deciding import Decided
 from plimsoll.placement.solvers.problem import Kind, Place

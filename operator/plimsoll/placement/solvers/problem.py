@@ -10,19 +10,17 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from plimsoll.domain.fleet import Fleet, GpuNode
-from plimsoll.domain.host import NO_HOST_NEED, UNKNOWN_HOST, HostNeed
-from plimsoll.domain.outcomes import Option, Split
-from plimsoll.domain.quotas import OF_CPU, OF_MEMORY
-from plimsoll.domain.serving import Request
+from plimsoll.domain.cluster.fleet import Fleet, GpuNode
+from plimsoll.domain.cluster.host import NO_HOST_NEED, UNKNOWN_HOST, HostNeed
+from plimsoll.domain.decisions.outcomes import Option, Split
+from plimsoll.domain.kubernetes_names import OF_CPU, OF_MEMORY
+from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import GIB
-from plimsoll.placement.demand import Demand
-from plimsoll.placement.eligibility import eligible_nodes
-from plimsoll.placement.host import host_need
-from plimsoll.placement.ledger import Ledger
-from plimsoll.placement.quota import use_at
-from plimsoll.placement.rehoming import is_closed
-from plimsoll.placement.sizes import UNPRICED
+from plimsoll.placement.demands.demand import Demand
+from plimsoll.placement.demands.rehoming import is_closed
+from plimsoll.placement.ledger import Ledger, use_at
+from plimsoll.placement.options.nodes import eligible_nodes, host_need
+from plimsoll.placement.options.total_load import UNPRICED
 
 Place = tuple[str, Split]
 
@@ -36,10 +34,11 @@ NO_PATIENCE: Patience = (0, 0)
 class Choice:
     """One GPU type and split of a kind, for one replica.
 
-    ``price`` is in US dollars an hour. Options with fewer ``doubts`` (:class:`~plimsoll.domain.outcomes.Option`) come
-    first, whatever they cost. ``groups`` are the indexes of the groups of nodes that accept the replica. ``quotas``
-    are the indexes of the quotas that it uses up, each with the amount. ``need`` is the CPU and memory that the replica
-    takes from its node. ``size`` is the index of the kind's size that has such replicas.
+    ``price`` is in US dollars an hour. Options with fewer ``doubts``
+    (:class:`~plimsoll.domain.decisions.outcomes.Option`) come first, whatever they cost. ``groups`` are the indexes of
+    the groups of nodes that accept the replica. ``quotas`` are the indexes of the quotas that it uses up, each with the
+    amount. ``need`` is the CPU and memory that the replica takes from its node. ``size`` is the index of the kind's
+    size that has such replicas.
     """
 
     place: Place

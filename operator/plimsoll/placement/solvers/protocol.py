@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.outcomes import Placed, Rejection
-from plimsoll.placement.appraisal import Appraisal
-from plimsoll.placement.demand import Demand, Move
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.decisions.outcomes import Placed, Rejection
+from plimsoll.placement.costs import Appraisal
+from plimsoll.placement.demands.demand import Demand, Move
 from plimsoll.placement.ledger import Ledger
-from plimsoll.placement.sizes import Size
+from plimsoll.placement.options.total_load import Size
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.outcomes import Option, Placed, Rejection
-from plimsoll.domain.reasons import Reason
+from plimsoll.domain.decisions.outcomes import Option, Placed, Rejection
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.public_words import Reason
 from plimsoll.domain.units import exact_price
-from plimsoll.placement.place import declined, less_preferred, room_of
-from plimsoll.placement.preference import rank
+from plimsoll.placement.options.verdicts import rank
+from plimsoll.placement.places.place import declined, less_preferred, room_of
 from plimsoll.placement.solvers.protocol import Award, Stock
 
 

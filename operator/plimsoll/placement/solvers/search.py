@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from plimsoll.placement.appraisal import Appraisal
+from plimsoll.placement.costs import Appraisal
 from plimsoll.placement.solvers.deciding import Decided
 from plimsoll.placement.solvers.formulation import MIXING, Share
 from plimsoll.placement.solvers.limits import Limit, Where, limits_of

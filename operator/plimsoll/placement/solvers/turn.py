@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.outcomes import Option, Outcome, Placed, Rejection, Split
-from plimsoll.placement.demand import Demand, Move
-from plimsoll.placement.eligibility import eligible_nodes
-from plimsoll.placement.host import host_need
-from plimsoll.placement.ledger import Ledger
-from plimsoll.placement.place import pick, taken
-from plimsoll.placement.pools import pool_name
-from plimsoll.placement.quota import charged, given_back, use_at
-from plimsoll.placement.rehoming import Departure, is_spent
-from plimsoll.placement.remedies import only_waits
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.decisions.outcomes import Option, Outcome, Placed, Rejection, Split
+from plimsoll.placement.advice.remedies import only_waits
+from plimsoll.placement.demands.demand import Demand, Move
+from plimsoll.placement.demands.pools import pool_name
+from plimsoll.placement.demands.rehoming import Departure, is_spent
+from plimsoll.placement.ledger import Ledger, charged, given_back, use_at
+from plimsoll.placement.options.nodes import eligible_nodes, host_need
+from plimsoll.placement.places.place import pick, taken
 from plimsoll.placement.solvers.protocol import Award
 
 Filter = Callable[[Option], bool]

@@ -6,20 +6,19 @@ import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from plimsoll.domain.latency import Bound
-from plimsoll.domain.reasons import Numbers
-from plimsoll.placement.pools import Place
-from plimsoll.rebalance.diagnosis.imbalance import uneven_ranks
+from plimsoll.domain.decisions.latency import Bound
+from plimsoll.domain.public_words import Numbers
+from plimsoll.placement.demands.pools import Place
+from plimsoll.rebalance.diagnosis.engine_troubles import page_livelock, uneven_ranks
 from plimsoll.rebalance.diagnosis.judging import Judged
-from plimsoll.rebalance.diagnosis.livelock import page_livelock
 from plimsoll.rebalance.guard import cooldown_seconds
 from plimsoll.rebalance.law.capacity import Limit, times_of
 from plimsoll.rebalance.law.promise import missed_figures, unreachable
 from plimsoll.rebalance.law.tuning import after_retune
 from plimsoll.rebalance.law.wishes import LONG_QUEUE, Need, Wish, wish_for_queue
+from plimsoll.rebalance.signals.forecast import Expected
 from plimsoll.rebalance.signals.load import LoadSummary
 from plimsoll.rebalance.signals.metrics import SignalState, gpu_numbers
-from plimsoll.rebalance.signals.season import Expected
 from plimsoll.rebalance.signals.traffic import Traffic
 from plimsoll.rebalance.state.decisions import DecisionReason
 from plimsoll.rebalance.state.policy import RebalancePolicy

@@ -16,11 +16,10 @@ from plimsoll.rebalance.law.wishes import (
     wish_of,
     with_forecast,
 )
+from plimsoll.rebalance.signals.forecast import LEAST_STARTUP_SECONDS, Expected, expected_within, rise_within
 from plimsoll.rebalance.signals.gateway import GatewayQueue
 from plimsoll.rebalance.signals.metrics import SignalState
-from plimsoll.rebalance.signals.season import LEAST_STARTUP_SECONDS, Expected, expected_within
 from plimsoll.rebalance.signals.traffic import Traffic
-from plimsoll.rebalance.signals.trend import rise_within
 from plimsoll.rebalance.state.history import ChangeKind
 from plimsoll.rebalance.state.memory import LoopMemory
 from plimsoll.rebalance.state.situation import Situation

@@ -1,4 +1,11 @@
-"""The load that one replica carries with its promises kept, and what limits it."""
+"""The load that one replica carries with its promises kept, and what limits it.
+
+The part of a replica's capacity that arrivals may take: more stays free where a new replica comes later.
+
+The constants were chosen on simulated traffic (docs/rebalance-benchmark.md).
+
+The model of one replica as it runs: its cache, its limits, the time of its steps, and what is promised.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +14,16 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 
-from plimsoll.domain.latency import Bound, Slo
+from plimsoll.domain.cluster.gpus import GpuType
+from plimsoll.domain.decisions.latency import Bound, Slo
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.errors import PlimsollError
+from plimsoll.domain.requests.serving import Request
+from plimsoll.engines.registry import engine_of
 from plimsoll.performance.model import Load, decode_step, first_token_seconds, token_seconds
-from plimsoll.performance.step_costs import StepCosts
+from plimsoll.performance.slo import INTERACTIVE
+from plimsoll.performance.step_costs import StepCosts, step_costs
+from plimsoll.placement.options.speed import plans_ahead
 from plimsoll.rebalance.signals.traffic import Lengths
 
 SPARE_DEVIATIONS = 1.3
@@ -181,3 +195,61 @@ def _rounded(number: float) -> float:
         return 0.0
     mantissa, exponent = math.frexp(number)
     return math.ldexp(round(mantissa * 2**ROUNDED_BITS) / 2**ROUNDED_BITS, exponent)
+
+
+NEEDED_USE = 0.85
+"""The part that arrivals may take where a new replica would serve at once."""
+
+GROWTH_SECONDS = 2000.0
+"""Arrivals may double in so many seconds before anything shows it. What comes during a start-up must have room."""
+
+LONGEST_SECONDS = 900.0
+"""For longer start-ups no more room is kept: it would cost more than it is worth."""
+
+SPARE_SHARE = 0.85
+"""The part of these parts that arrivals may take for a replica to be superfluous. The difference keeps chance from
+adding it again."""
+
+
+def needed_use(startup_seconds: float) -> float:
+    """Return the part from which one more replica is needed, where it serves after so many seconds."""
+    return NEEDED_USE / (1 + min(startup_seconds, LONGEST_SECONDS) / GROWTH_SECONDS)
+
+
+def spare_use(startup_seconds: float) -> float:
+    """Return the part up to which a replica is superfluous."""
+    return SPARE_SHARE * needed_use(startup_seconds)
+
+
+def model_of(request: Request, gpu: GpuType, split: Split, kv_tokens: int) -> ReplicaModel | None:
+    """Return the model of a replica; None where the performance model does not cover the model or the split.
+
+    Args:
+        request: the deployment, with the settings that the replica runs with.
+        gpu: the GPU type.
+        split: how the replica is cut.
+        kv_tokens: its KV cache, as reported, or else as predicted.
+    """
+    engine = engine_of(request.engine.name)
+    if kv_tokens <= 0:
+        return None
+    try:
+        settings = engine.settings(request, gpu, split)
+        costs = step_costs(
+            request.model,
+            request.precision,
+            request.kv_precision,
+            gpu,
+            split,
+            settings.residency,
+            synchronous=not plans_ahead(request),
+        )
+    except (PlimsollError, ValueError):
+        return None
+    return ReplicaModel(
+        kv_tokens=kv_tokens,
+        max_sequences=split.data_parallel * settings.max_num_seqs,
+        batched_tokens=settings.max_num_batched_tokens,
+        costs=costs,
+        slo=request.slo or INTERACTIVE,
+    )

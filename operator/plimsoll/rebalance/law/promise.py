@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from plimsoll.domain.latency import Slo
-from plimsoll.domain.reasons import Numbers
+from plimsoll.domain.decisions.latency import Slo
+from plimsoll.domain.public_words import Numbers
 from plimsoll.rebalance.law.capacity import (
     FIRST_TOKEN_SHARE,
     TOKEN_SHARE,

@@ -9,9 +9,8 @@ import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from plimsoll.rebalance.law.capacity import Capacity, ReplicaModel, capacity_of
-from plimsoll.rebalance.law.headroom import needed_use, spare_use
-from plimsoll.rebalance.signals.season import Expected
+from plimsoll.rebalance.law.capacity import Capacity, ReplicaModel, capacity_of, needed_use, spare_use
+from plimsoll.rebalance.signals.forecast import Expected
 from plimsoll.rebalance.signals.traffic import Lengths, Traffic
 
 NEEDED_KV_USE = 0.96

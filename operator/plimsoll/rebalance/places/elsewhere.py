@@ -6,19 +6,17 @@ import math
 import zlib
 from dataclasses import dataclass, replace
 
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.reasons import Numbers
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.public_words import Numbers
 from plimsoll.domain.units import format_price
 from plimsoll.placement.explain import place_words
-from plimsoll.placement.hypothesis import WhatIf
-from plimsoll.placement.market import Market
+from plimsoll.placement.transition.hypothesis import Market, WhatIf
 from plimsoll.rebalance.diagnosis.diagnose import Diagnosis, DiagnosisKind, diagnose_load
 from plimsoll.rebalance.diagnosis.judging import Judged
 from plimsoll.rebalance.guard import cooldown_seconds
 from plimsoll.rebalance.law.capacity import capacity_of
 from plimsoll.rebalance.law.promise import Figure, unreachable
-from plimsoll.rebalance.places.cheaper import bill_of, cheaper_place
-from plimsoll.rebalance.places.faster import faster_place
+from plimsoll.rebalance.places.better import bill_of, cheaper_place, faster_place
 from plimsoll.rebalance.places.sites import Site, active_pools
 from plimsoll.rebalance.state.decisions import DecisionReason
 from plimsoll.rebalance.state.history import ChangeKind

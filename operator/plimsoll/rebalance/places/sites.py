@@ -7,14 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
+from plimsoll.domain.decisions.outcomes import Option
 from plimsoll.domain.errors import PlimsollError
-from plimsoll.domain.outcomes import Option
-from plimsoll.domain.serving import Request
-from plimsoll.placement.market import Market
-from plimsoll.placement.pools import Place, Pool, PoolState, Tenant, pool_name, with_settings
-from plimsoll.rebalance.law.capacity import Capacity, ReplicaModel, capacity_of
-from plimsoll.rebalance.law.headroom import spare_use
-from plimsoll.rebalance.law.modelling import model_of
+from plimsoll.domain.requests.serving import Request
+from plimsoll.placement.demands.pools import Place, Pool, PoolState, Tenant, pool_name, with_settings
+from plimsoll.placement.transition.hypothesis import Market
+from plimsoll.rebalance.law.capacity import Capacity, ReplicaModel, capacity_of, model_of, spare_use
 from plimsoll.rebalance.law.wishes import TOLERANCE
 from plimsoll.rebalance.signals.traffic import Lengths
 from plimsoll.rebalance.state.memory import FIRST_STARTUP_SECONDS, LoopMemory

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from plimsoll.domain.proposals import Proposal, ProposalReason
-from plimsoll.domain.reasons import Numbers
-from plimsoll.placement.answers import Answer
-from plimsoll.placement.pools import Decision, Tenant
+from plimsoll.domain.decisions.proposals import Proposal, ProposalReason
+from plimsoll.domain.public_words import Numbers
+from plimsoll.placement.demands.pools import Decision, Tenant
+from plimsoll.placement.transition.answers import Answer
 from plimsoll.rebalance.diagnosis.diagnose import Diagnosis
 from plimsoll.rebalance.state.decisions import AddReplica, Change, Wait
 from plimsoll.rebalance.state.situation import Situation

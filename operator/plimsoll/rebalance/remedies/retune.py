@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from plimsoll.placement.pools import PoolState, Tenant
+from plimsoll.placement.demands.pools import PoolState, Tenant
 from plimsoll.rebalance.diagnosis.diagnose import PER_MINUTE, Diagnosis, DiagnosisKind
 from plimsoll.rebalance.law.tuning import after_retune
 from plimsoll.rebalance.remedies.protocol import Ask, Offer

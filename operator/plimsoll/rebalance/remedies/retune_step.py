@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from plimsoll.domain.reasons import Numbers
-from plimsoll.placement.pools import Pool, PoolState, Tenant
+from plimsoll.domain.public_words import Numbers
+from plimsoll.placement.demands.pools import Pool, PoolState, Tenant
 from plimsoll.rebalance.diagnosis.diagnose import MISSED_SECONDS, PER_MINUTE, Diagnosis, DiagnosisKind
 from plimsoll.rebalance.guard import may_change_step
 from plimsoll.rebalance.law.capacity import ReplicaModel, capacity_of
-from plimsoll.rebalance.law.step_size import Restep, larger_step, prompt_share, smaller_step, token_times
+from plimsoll.rebalance.law.tuning import Restep, larger_step, prompt_share, smaller_step, token_times
 from plimsoll.rebalance.remedies.protocol import Ask, Offer
 from plimsoll.rebalance.signals.traffic import Lengths, Traffic
 from plimsoll.rebalance.state.decisions import DecisionReason, Retune, Wait

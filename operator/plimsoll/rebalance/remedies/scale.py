@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from plimsoll.placement.pools import Tenant
+from plimsoll.placement.demands.pools import Tenant
 from plimsoll.rebalance.diagnosis.diagnose import Diagnosis, DiagnosisKind
 from plimsoll.rebalance.remedies.protocol import Ask, Offer
 from plimsoll.rebalance.state.decisions import AddReplica, RemoveReplica, Wait

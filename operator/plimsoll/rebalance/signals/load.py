@@ -9,6 +9,7 @@ from itertools import pairwise
 from operator import attrgetter
 from statistics import median
 
+from plimsoll.rebalance.signals.forecast import Season
 from plimsoll.rebalance.signals.gateway import GatewayQueue, with_queue
 from plimsoll.rebalance.signals.idle import Quiet, quiet_of
 from plimsoll.rebalance.signals.metrics import (
@@ -20,7 +21,6 @@ from plimsoll.rebalance.signals.metrics import (
     SignalState,
     worst,
 )
-from plimsoll.rebalance.signals.season import Season
 from plimsoll.rebalance.signals.tracks import NEW_SECONDS, Track
 from plimsoll.rebalance.signals.traffic import Traffic, traffic_of
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from plimsoll.rebalance.signals.forecast import Point, Season
 from plimsoll.rebalance.signals.gateway import GatewayQueue
 from plimsoll.rebalance.signals.idle import Quiet
 from plimsoll.rebalance.signals.metrics import GpuActivity, PodSignals, SignalState
-from plimsoll.rebalance.signals.season import Season
-from plimsoll.rebalance.signals.trend import Point
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from plimsoll.domain.reasons import Numbers
+from plimsoll.domain.public_words import Numbers
 
 
 class DecisionReason(StrEnum):

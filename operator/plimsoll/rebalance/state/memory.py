@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from plimsoll.domain.reasons import Numbers
-from plimsoll.placement.pools import Place
+from plimsoll.domain.public_words import Numbers
+from plimsoll.placement.demands.pools import Place
 from plimsoll.rebalance.law.capacity import ReplicaModel, times_of
+from plimsoll.rebalance.signals.forecast import Point
 from plimsoll.rebalance.signals.idle import LONGEST_HOLE_SECONDS, Quiet
 from plimsoll.rebalance.signals.traffic import ENOUGH_FINISHED, LENGTHS_SECONDS, Traffic
-from plimsoll.rebalance.signals.trend import Point
 
 LEARNED_SHARE = 0.15
 """The part of a difference in speed that one comparison corrects. With scrapes of 15 s, five minutes correct 80 %."""

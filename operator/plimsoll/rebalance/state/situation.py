@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from plimsoll.placement.other_steps import OtherStep
+from plimsoll.placement.options.engine_limits import OtherStep
 from plimsoll.rebalance.law.capacity import ReplicaModel
 from plimsoll.rebalance.signals.load import LoadSummary
 from plimsoll.rebalance.signals.traffic import PodLoad

@@ -8,23 +8,23 @@ from typing import Any
 from urllib.parse import urlencode
 
 from plimsoll.adapters.catalog import load_model_facts
-from plimsoll.adapters.similar_models import did_you_mean_model
+from plimsoll.adapters.hub.models import did_you_mean_model
 from plimsoll.cli.answers.advice import advice_sentence
-from plimsoll.cli.answers.answered import Answered, answered
+from plimsoll.cli.answers.rows import Answered, answered
 from plimsoll.cli.answers.sentences import headline
 from plimsoll.cli.later import known_question
 from plimsoll.cli.questions.asked import Asked, Question
 from plimsoll.cli.questions.direct import plain_question
 from plimsoll.cli.questions.manifest_options import manifest_about
-from plimsoll.cli.questions.model_names import Named, named_model
+from plimsoll.cli.questions.names import Named, named_model
 from plimsoll.cli.questions.types import answers
 from plimsoll.console.views.calculator.copies import command_of, manifest_notes, manifest_of, yaml_of
 from plimsoll.console.views.calculator.form import Form, FormView, Query, form_view, is_filled, read_form
 from plimsoll.console.views.calculator.rows import BAR_LENGTH, Detail, RowView, Shelf, detail_of, row_views
 from plimsoll.domain.errors import InvalidInput, PlimsollError
-from plimsoll.domain.model import FactsSource, ModelFacts
+from plimsoll.domain.models.model import FactsSource, ModelFacts
 from plimsoll.facts.models.config_json import read_model_facts
-from plimsoll.placement.warnings import model_warnings
+from plimsoll.placement.places.warnings import model_warnings
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,21 +8,18 @@ from decimal import Decimal
 from enum import StrEnum
 
 from plimsoll.cli.answers.advice import Advice, advice
-from plimsoll.cli.answers.answered import Answered
-from plimsoll.cli.answers.rows import Row
+from plimsoll.cli.answers.rows import Answered, Row
 from plimsoll.cli.answers.segments import segments
-from plimsoll.cli.answers.sentences import NO_REMEDY, at_once, costs, remedy_lines, sentences
+from plimsoll.cli.answers.sentences import NO_REMEDY, at_once, costs, remedy_lines, sentences, warnings_of
 from plimsoll.cli.answers.steps import Step, steps
-from plimsoll.cli.answers.verdict import warnings_of
 from plimsoll.cli.changes.remedies import first_remedy
-from plimsoll.console.drawing.bar import Bar, bar_of
-from plimsoll.console.drawing.scale import Scale, common_scale
+from plimsoll.console.drawing.bar import Bar, Scale, bar_of, common_scale
 from plimsoll.console.views.figures import Figures, figures_of_estimate
-from plimsoll.domain.outcomes import Fit, MemoryEstimate, Rejection, Split
-from plimsoll.domain.serving import Request
+from plimsoll.domain.decisions.outcomes import Fit, MemoryEstimate, Rejection, Split
+from plimsoll.domain.requests.serving import Request
 from plimsoll.placement.explain import rejection_sentence
-from plimsoll.placement.feasibility import memory_reason
-from plimsoll.placement.sizing import Sized
+from plimsoll.placement.options.feasibility import memory_reason
+from plimsoll.placement.options.sizing import Sized
 
 BAR_LENGTH = 230.0
 """The length of the largest GPU's hull in picture units."""

@@ -10,16 +10,14 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from plimsoll.api.v1alpha1.status import InferenceDeploymentStatus, RejectionStatus
-from plimsoll.console.drawing.bar import Bar, bar_of
-from plimsoll.console.drawing.scale import common_scale
+from plimsoll.console.drawing.bar import Bar, bar_of, common_scale
 from plimsoll.console.views.figures import Figures
-from plimsoll.console.views.prices import dollars_of
 from plimsoll.console.views.proposals.lines import Line
 from plimsoll.console.views.proposals.spec_change import fixed_place
 from plimsoll.console.views.rows import Row
-from plimsoll.console.views.words import dollars, gib, signed_gib, split_words, times
-from plimsoll.domain.outcomes import Fit, Split
-from plimsoll.domain.reasons import Reason
+from plimsoll.console.views.words import dollars, dollars_of, gib, signed_gib, split_words, times
+from plimsoll.domain.decisions.outcomes import Fit, Split
+from plimsoll.domain.public_words import Reason
 from plimsoll.status.places import split_of
 
 BAR_LENGTH = 230.0

@@ -14,17 +14,15 @@ from plimsoll.api.v1alpha1.status import (
     InferenceDeploymentStatus,
     PoolStatus,
 )
-from plimsoll.console.drawing.bar import Bar, bar_of
-from plimsoll.console.drawing.scale import common_scale
+from plimsoll.console.drawing.bar import Bar, bar_of, common_scale
 from plimsoll.console.views.deployment.candidates import Candidates, ChosenToday, candidates_of, chosen_today
-from plimsoll.console.views.pods import PodRow
 from plimsoll.console.views.rows import Row, row_of
 from plimsoll.console.views.states import State, state_of
 from plimsoll.console.views.words import count, gib, split_words
-from plimsoll.console.views.world import World
-from plimsoll.domain.engine_choice import DEFAULT_ENGINE
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.spot import card_name
+from plimsoll.console.views.world import PodRow, World
+from plimsoll.domain.cluster.spot import card_name
+from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.engines.registry import ENGINES
 from plimsoll.rebalance.law.learning import CapacityReading, error_percent_text
 from plimsoll.status.places import split_of

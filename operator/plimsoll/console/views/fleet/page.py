@@ -7,17 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from plimsoll.console.drawing.bar import Scale, Strip, common_scale, strip_of
 from plimsoll.console.drawing.hulls import Held, Hulls, hulls_of
-from plimsoll.console.drawing.scale import Scale, common_scale
-from plimsoll.console.drawing.strip import Strip, strip_of
 from plimsoll.console.views.paging import Part, first_of, part_of
-from plimsoll.console.views.pods import PodRow
 from plimsoll.console.views.rows import Row
 from plimsoll.console.views.states import Severity, State, state_of
 from plimsoll.console.views.words import count
-from plimsoll.console.views.world import World
-from plimsoll.domain.fleet import Fleet, GpuNode
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.console.views.world import PodRow, World
+from plimsoll.domain.cluster.fleet import Fleet, GpuNode
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.units import GIB
 
 NODES_AT_ONCE = 40

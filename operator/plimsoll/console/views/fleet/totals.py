@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from plimsoll.console.drawing.strip import Strip, strip_of
+from plimsoll.console.drawing.bar import Strip, strip_of
 from plimsoll.console.views.words import count
 
 

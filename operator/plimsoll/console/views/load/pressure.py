@@ -7,15 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from plimsoll.adapters.impossible_numbers import is_count, is_share
-from plimsoll.console.drawing.heat_map import Strip, strip_of
-from plimsoll.console.views.load.live_use import Asked, EnginePod, LiveUse, Sample
-from plimsoll.console.views.load.past_use import Past, PodPast, Span
-from plimsoll.console.views.load.steps import TOO_MUCH_FROM, LoadStep, step_of
-from plimsoll.console.views.pods import PodRow
+from plimsoll.adapters.prometheus.readings import is_count, is_share
+from plimsoll.console.drawing.heat_map import TOO_MUCH_FROM, LoadStep, Strip, step_of, strip_of
+from plimsoll.console.views.load.live_use import Asked, EnginePod, LiveUse, Past, PodPast, Sample, Span
 from plimsoll.console.views.rows import Live, PoolRow, Row
 from plimsoll.console.views.words import MINUTE, UNKNOWN, age, count, percent
-from plimsoll.domain.keys import ObjectKey
+from plimsoll.console.views.world import PodRow
+from plimsoll.domain.kubernetes_names import ObjectKey
 
 SPANS = {
     "15m": Span(15 * MINUTE, 15),

@@ -9,14 +9,14 @@ from enum import IntEnum
 from itertools import groupby
 from typing import Any
 
-from plimsoll.api.inbox_schema import STATE_LABEL
+from plimsoll.api.crd.inbox_schema import STATE_LABEL
 from plimsoll.api.v1alpha1.inbox import ProposalState
 from plimsoll.console.views.rows import Row
 from plimsoll.console.views.states import Severity, state_of
 from plimsoll.console.views.words import gib
 from plimsoll.console.views.world import World
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.times import from_rfc3339
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.units import from_rfc3339
 
 Body = Mapping[str, Any]
 

@@ -8,8 +8,8 @@ from decimal import Decimal, InvalidOperation
 
 from plimsoll.api.v1alpha1.inbox import ProposalContent, ProposedPlace, ProposedSettings, ProposedSpeed
 from plimsoll.console.views.words import UNKNOWN, count, dollars, split_words
-from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.outcomes import Split
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.units import format_price
 
 

@@ -13,9 +13,9 @@ from plimsoll.api.v1alpha1.base import ApiModel
 from plimsoll.api.v1alpha1.inbox import ProposalContent
 from plimsoll.api.v1alpha1.spec import EngineSpec, OverridesSpec
 from plimsoll.console.views.proposals.lines import replicas_of, split_of
-from plimsoll.domain.gpus import CapacityType
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.spot import capacity_of
+from plimsoll.domain.cluster.gpus import CapacityType
+from plimsoll.domain.cluster.spot import capacity_of
+from plimsoll.domain.decisions.outcomes import Split
 
 Spec = Mapping[str, Any]
 

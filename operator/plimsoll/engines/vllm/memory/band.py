@@ -9,19 +9,19 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from plimsoll.domain.gpus import GpuType, Interconnect, Vendor
-from plimsoll.domain.model import Evidence, ModelFacts, Task
-from plimsoll.domain.outcomes import Split
+from plimsoll.domain.cluster.gpus import GpuType, Interconnect, Vendor
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.engine_choice import EngineVersion
+from plimsoll.domain.models.model import Evidence, ModelFacts, Task
 from plimsoll.domain.units import GIB
-from plimsoll.domain.versions import EngineVersion
-from plimsoll.engines.vllm.memory.engine_law import FUSED_SAMPLER, NATIVE_SAMPLER, EngineLaw
-from plimsoll.engines.vllm.memory.forward import residual_streams
-from plimsoll.engines.vllm.memory.non_torch import has_switch
-from plimsoll.engines.vllm.memory.rocm_attention import is_rdna, spilled_bytes, spills_attention
-from plimsoll.engines.vllm.memory.runners import is_recurrent
-from plimsoll.engines.vllm.memory.sampler import sampler_bytes
+from plimsoll.engines.vllm.memory.laws.engine_law import FUSED_SAMPLER, NATIVE_SAMPLER, EngineLaw
+from plimsoll.engines.vllm.memory.laws.rocm_attention import is_rdna, spilled_bytes, spills_attention
+from plimsoll.engines.vllm.memory.laws.runners import is_recurrent
+from plimsoll.engines.vllm.memory.outside.non_torch import has_switch
+from plimsoll.engines.vllm.memory.step.forward import residual_streams
+from plimsoll.engines.vllm.memory.step.sampler import sampler_bytes
 from plimsoll.facts.models.generic import WEIGHTS_ERROR
-from plimsoll.memory.band import Band
+from plimsoll.memory.calibration import Band
 
 _GRAPHS_LOW, _GRAPHS_HIGH = 0.24, 0.19
 """GiB. The engine's estimate of its graphs varies most of all terms: equal starts log 0.57 and 1.69."""

@@ -1,30 +1,47 @@
-"""The estimate of one candidate: the list of terms of one rank, and the budget that is left for the KV cache."""
+"""The estimate of one candidate: the list of terms of one rank, and the budget that is left for the KV cache.
+
+The smallest step with which an engine starts.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.observations import Correction
-from plimsoll.domain.outcomes import EngineSettings, Fit, GivenCache, MemoryEstimate, Split
-from plimsoll.domain.serving import Request
-from plimsoll.domain.terms import ACTIVATIONS, KV_CACHE, LEARNED, WEIGHTS, Derivation, Line, Term
-from plimsoll.engines.vllm.doubts import doubts_of
-from plimsoll.engines.vllm.memory.activations import Activations, activations_term
+from plimsoll.domain.cluster.gpus import GpuType
+from plimsoll.domain.decisions.observations import Correction
+from plimsoll.domain.decisions.outcomes import EngineSettings, Fit, GivenCache, MemoryEstimate, Split
+from plimsoll.domain.decisions.terms import ACTIVATIONS, KV_CACHE, LEARNED, WEIGHTS, Derivation, Line, Term
+from plimsoll.domain.requests.serving import Request
 from plimsoll.engines.vllm.memory.band import doubtful_weights
-from plimsoll.engines.vllm.memory.cache_term import cache_bytes, cache_term
-from plimsoll.engines.vllm.memory.cuda_graphs import GraphParts, graphs_term
+from plimsoll.engines.vllm.memory.doubts import doubts_of
 from plimsoll.engines.vllm.memory.frame import Frame, frame_of
 from plimsoll.engines.vllm.memory.kv_cache import KvLayout
-from plimsoll.engines.vllm.memory.kv_law import kv_law_for
-from plimsoll.engines.vllm.memory.least_step import least_step
-from plimsoll.engines.vllm.memory.pooled_step import tokens_at_once
+from plimsoll.engines.vllm.memory.kv_cache.cache_term import cache_bytes, cache_term, reads_at_once, tokens_at_once
+from plimsoll.engines.vllm.memory.kv_cache.kv_law import kv_law_for
+from plimsoll.engines.vllm.memory.kv_cache.turboquant import scratch_bytes, scratch_terms
+from plimsoll.engines.vllm.memory.laws.laws import law_for
+from plimsoll.engines.vllm.memory.outside.cuda_graphs import GraphParts, graphs_term
 from plimsoll.engines.vllm.memory.rank import Rank
-from plimsoll.engines.vllm.memory.turboquant import scratch_bytes, scratch_terms
-from plimsoll.memory.band import Band
-from plimsoll.memory.calibration import believed, learned_band
+from plimsoll.engines.vllm.memory.step.activations import Activations, activations_term
+from plimsoll.engines.vllm.memory.step.encoder import tokens_in_one_step
+from plimsoll.memory.calibration import Band, believed, learned_band
 from plimsoll.memory.load import engine_shape, replica_tokens
 from plimsoll.memory.stages import different_stages
+
+
+def least_step(request: Request, sequences: int) -> int:
+    """Return the engine's minimum in tokens: one for every sequence; with adapters, also its drafted tokens.
+
+    A model that reads its input at once needs a step for the longest input (``config/scheduler.py``: without chunked
+    prefill), and one that reads images or videos as a whole needs a step for the largest. Source: vLLM,
+    ``engine/arg_utils.py``.
+    """
+    speculation, context = request.engine.speculation, request.shape.context_tokens
+    drafted = 0 if speculation is None or request.engine.lora is None else speculation.tokens
+    input_tokens = context if reads_at_once(request.model) else 0
+    release, runner = request.engine.version, request.engine.model_runner
+    item_tokens = tokens_in_one_step(request.model, release, law_for(release, runner), context)
+    return max(sequences * (1 + drafted), input_tokens, item_tokens)
 
 
 def estimate(request: Request, gpu: GpuType, split: Split, settings: EngineSettings) -> MemoryEstimate:

@@ -10,30 +10,28 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from plimsoll.domain.engine_choice import EngineChoice, Speculation
-from plimsoll.domain.engine_options import LoraSlots, Residency
-from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.outcomes import EngineSettings, Split
-from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.serving import Request, ServingShape
-from plimsoll.domain.terms import Term
-from plimsoll.domain.versions import EngineVersion
-from plimsoll.engines.vllm.memory.activations import Step, rank_step
-from plimsoll.engines.vllm.memory.adapters import adapters_term
+from plimsoll.domain.cluster.gpus import GpuType
+from plimsoll.domain.decisions.outcomes import EngineSettings, Split
+from plimsoll.domain.decisions.terms import Term
+from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion, LoraSlots, Residency, Speculation
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.models.model import ModelFacts
+from plimsoll.domain.models.precision import KvPrecision, Precision
+from plimsoll.domain.requests.serving import Request, ServingShape
 from plimsoll.engines.vllm.memory.band import BandWidth, band_width
-from plimsoll.engines.vllm.memory.cuda_graphs import GraphKind, GraphParts, rank_graph_kind
-from plimsoll.engines.vllm.memory.engine_law import EngineLaw
 from plimsoll.engines.vllm.memory.kv_cache import KvLayout
-from plimsoll.engines.vllm.memory.kv_law import kv_law_for
-from plimsoll.engines.vllm.memory.laws import law_for
-from plimsoll.engines.vllm.memory.non_torch import overhead_term
-from plimsoll.engines.vllm.memory.outside_budget import Outside, outside_budget
+from plimsoll.engines.vllm.memory.kv_cache.kv_law import kv_law_for
+from plimsoll.engines.vllm.memory.kv_cache.rank_cache import rank_layout
+from plimsoll.engines.vllm.memory.laws.engine_law import EngineLaw
+from plimsoll.engines.vllm.memory.laws.laws import law_for
+from plimsoll.engines.vllm.memory.laws.rocm_attention import chosen_attention
+from plimsoll.engines.vllm.memory.outside.cuda_graphs import GraphKind, GraphParts, rank_graph_kind
+from plimsoll.engines.vllm.memory.outside.non_torch import overhead_term
+from plimsoll.engines.vllm.memory.outside.outside_budget import Outside, outside_budget
 from plimsoll.engines.vllm.memory.rank import Rank
-from plimsoll.engines.vllm.memory.rank_cache import rank_layout
-from plimsoll.engines.vllm.memory.rocm_attention import chosen_attention
-from plimsoll.engines.vllm.memory.weights import host_bytes, weights_term
+from plimsoll.engines.vllm.memory.step.activations import Step, rank_step
+from plimsoll.engines.vllm.memory.weights.adapters import adapters_term
+from plimsoll.engines.vllm.memory.weights.weights import host_bytes, weights_term
 from plimsoll.memory.draft import draft_tokens
 
 _NO_DEPLOYMENT = ObjectKey("", "")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.outcomes import EngineSettings, Split
-from plimsoll.domain.precision import Precision
-from plimsoll.domain.serving import Request
-from plimsoll.engines.vllm.memory.engine_law import EngineLaw
+from plimsoll.domain.cluster.gpus import GpuType
+from plimsoll.domain.decisions.outcomes import EngineSettings, Split
+from plimsoll.domain.models.precision import Precision
+from plimsoll.domain.requests.serving import Request
+from plimsoll.engines.vllm.memory.laws.engine_law import EngineLaw
 
 _FP32_BYTES = 4
 _HALF_BYTES = 2

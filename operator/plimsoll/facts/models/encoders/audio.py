@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from plimsoll.domain.model import EncoderFacts, ModelFacts, Weight
-from plimsoll.domain.storage import FP32
+from plimsoll.domain.models.model import EncoderFacts, ModelFacts, Weight
+from plimsoll.domain.models.precision import FP32
 from plimsoll.facts.models.encoders.qwen_vl import qwen2_5_vl, qwen3_vl
 from plimsoll.facts.models.encoders.sections import size, tower_section
 from plimsoll.facts.models.encoders.towers import Cut, Tower, layer_norm, tower_facts, tower_layers, up, whole

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from plimsoll.domain.model import EncoderFacts, ModelFacts, Weight
+from plimsoll.domain.models.model import EncoderFacts, ModelFacts, Weight
 from plimsoll.facts.models.encoders.images import patches
 from plimsoll.facts.models.encoders.sections import listed, size, tower_section
 from plimsoll.facts.models.encoders.towers import (

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from plimsoll.domain.model import EncoderFacts, ModelFacts
-from plimsoll.domain.storage import FP32
+from plimsoll.domain.models.model import EncoderFacts, ModelFacts
+from plimsoll.domain.models.precision import FP32
 from plimsoll.facts.models.encoders.images import patches
 from plimsoll.facts.models.encoders.sections import size, tower_section
 from plimsoll.facts.models.encoders.towers import Cut, Tower, down, layer_norm, sized, tower_facts, tower_layers, up
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.linears import vector
+from plimsoll.facts.models.layers.linears import vector
 
 _TOWER = Tower(
     hidden=1024,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from plimsoll.domain.model import EncoderFacts, ModelFacts, VideoFacts, Weight
+from plimsoll.domain.models.model import EncoderFacts, ModelFacts, VideoFacts, Weight
 from plimsoll.facts.models.encoders.images import image_tower
 from plimsoll.facts.models.encoders.sections import size, tower_section
 from plimsoll.facts.models.encoders.towers import Cut, Tower, layer_norm, sized, tower_facts, tower_layers, whole

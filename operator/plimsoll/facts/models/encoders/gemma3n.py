@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from plimsoll.domain.model import EncoderFacts, ModelFacts, Weight
+from plimsoll.domain.models.model import EncoderFacts, ModelFacts, Weight
 from plimsoll.facts.models.encoders.sections import size, tower_section
 from plimsoll.facts.models.encoders.towers import layer_norm, whole
 from plimsoll.facts.models.extras.gemma import layer_input_width

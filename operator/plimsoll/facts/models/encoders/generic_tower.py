@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from plimsoll.domain.errors import UnsupportedModel
-from plimsoll.domain.model import EncoderFacts, ModelFacts
+from plimsoll.domain.models.model import EncoderFacts, ModelFacts
 from plimsoll.facts.models.encoders.images import patches
 from plimsoll.facts.models.encoders.sections import size, tower_section
 from plimsoll.facts.models.encoders.towers import Cut, Tower, layer_norm, tower_facts, tower_layers, whole

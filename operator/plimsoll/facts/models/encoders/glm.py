@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from plimsoll.domain.model import EncoderFacts, ModelFacts, VideoFacts, Weight
+from plimsoll.domain.models.model import EncoderFacts, ModelFacts, VideoFacts, Weight
 from plimsoll.facts.models.encoders.images import patches
 from plimsoll.facts.models.encoders.sections import size, tower_section
 from plimsoll.facts.models.encoders.towers import (

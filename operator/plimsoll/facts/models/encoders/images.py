@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from plimsoll.domain.errors import UnsupportedModel
-from plimsoll.domain.model import Weight
+from plimsoll.domain.models.model import Weight
 from plimsoll.facts.models.encoders.sections import model_type, size
 from plimsoll.facts.models.encoders.towers import Tower, layer_norm, sized, tower_layers, whole
 from plimsoll.facts.models.fields import Fields, shown

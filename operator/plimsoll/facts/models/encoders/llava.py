@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeGuard
 
-from plimsoll.domain.model import EncoderFacts, ModelFacts, Weight
+from plimsoll.domain.models.model import EncoderFacts, ModelFacts, Weight
 from plimsoll.facts.models.encoders.images import ImageTower, image_tower
 from plimsoll.facts.models.encoders.sections import size, tower_section
 from plimsoll.facts.models.encoders.towers import Cut, down, layer_norm, tower_facts, up, whole

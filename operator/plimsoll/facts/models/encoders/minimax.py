@@ -5,7 +5,7 @@ Source: vLLM, ``models/minimax_m3/common/vision_tower.py``; sizes of images from
 
 from __future__ import annotations
 
-from plimsoll.domain.model import EncoderFacts, ModelFacts
+from plimsoll.domain.models.model import EncoderFacts, ModelFacts
 from plimsoll.facts.models.encoders.images import patches
 from plimsoll.facts.models.encoders.sections import size, tower_section
 from plimsoll.facts.models.encoders.towers import Tower, down, layer_norm, sized, tower_facts, tower_layers, up

@@ -5,7 +5,7 @@ Source: vLLM's ``molmo.py`` (``VisionBackboneConfig``: the configuration describ
 
 from __future__ import annotations
 
-from plimsoll.domain.model import EncoderFacts, ModelFacts, Sharding, Weight
+from plimsoll.domain.models.model import EncoderFacts, ModelFacts, Sharding, Weight
 from plimsoll.facts.models.encoders.images import patches
 from plimsoll.facts.models.encoders.towers import Tower, down, layer_norm, tower_facts, tower_layers, up, whole
 from plimsoll.facts.models.fields import Fields

@@ -7,7 +7,7 @@ not read; the size used here is that of the other towers for images of any size.
 
 from __future__ import annotations
 
-from plimsoll.domain.model import EncoderFacts, ModelFacts
+from plimsoll.domain.models.model import EncoderFacts, ModelFacts
 from plimsoll.facts.models.encoders.sections import size, tower_section
 from plimsoll.facts.models.encoders.towers import Cut, Tower, layer_norm, sized, tower_facts, tower_layers, whole
 from plimsoll.facts.models.fields import Fields

@@ -5,7 +5,7 @@ Source: vLLM's ``phi3v.py`` (``CLIP_VIT_LARGE_PATCH14_336_CONFIG``).
 
 from __future__ import annotations
 
-from plimsoll.domain.model import EncoderFacts, ModelFacts, Sharding, Weight
+from plimsoll.domain.models.model import EncoderFacts, ModelFacts, Sharding, Weight
 from plimsoll.facts.models.encoders.images import image_tower
 from plimsoll.facts.models.encoders.sections import size, tower_section
 from plimsoll.facts.models.encoders.towers import tower_facts, whole

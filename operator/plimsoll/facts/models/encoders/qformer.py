@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from plimsoll.domain.model import EncoderFacts, ModelFacts, Weight
+from plimsoll.domain.models.model import EncoderFacts, ModelFacts, Weight
 from plimsoll.domain.units import ceil_div
 from plimsoll.facts.models.encoders.images import patches
 from plimsoll.facts.models.encoders.sections import size, tower_section

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from plimsoll.domain.errors import UnsupportedModel
-from plimsoll.domain.model import EncoderFacts, ModelFacts, Weight
+from plimsoll.domain.models.model import EncoderFacts, ModelFacts, Weight
 from plimsoll.facts.models.encoders.sections import neighbours, size, tower_section
 from plimsoll.facts.models.encoders.towers import Cut, Tower, layer_norm, tower_facts, tower_layers, whole
 from plimsoll.facts.models.fields import Fields, mapping_of, shown

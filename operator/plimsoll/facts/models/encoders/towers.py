@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from plimsoll.domain.model import EncoderFacts, Sharding, Weight
+from plimsoll.domain.models.model import EncoderFacts, Sharding, Weight
 from plimsoll.facts.models.encoders.sections import size
 from plimsoll.facts.models.fields import Fields
 

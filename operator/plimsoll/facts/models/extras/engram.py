@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from plimsoll.domain.model import Weight
-from plimsoll.domain.storage import FP32
+from plimsoll.domain.models.model import Weight
+from plimsoll.domain.models.precision import FP32
 from plimsoll.facts.models.extras import hyper_connections
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.linears import column, replicated, vector
-from plimsoll.facts.models.shape import Part, Parts, Shape
+from plimsoll.facts.models.layers.linears import column, replicated, vector
+from plimsoll.facts.models.layers.shape import Part, Parts, Shape
 from plimsoll.facts.models.traits import Extra
 
 _MOST_ROWS = 100_000_000_000

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from plimsoll.domain.caches import StateCache, StateKind, StatePart
-from plimsoll.domain.model import Weight
+from plimsoll.domain.models.caches import StateCache, StateKind, StatePart
+from plimsoll.domain.models.model import Weight
 from plimsoll.domain.units import ceil_div
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.linears import norm, replicated
-from plimsoll.facts.models.shape import Part, Parts, Shape
+from plimsoll.facts.models.layers.linears import norm, replicated
+from plimsoll.facts.models.layers.shape import Part, Parts, Shape
 from plimsoll.facts.models.traits import Extra
 
 _MOST_STREAMS = 64

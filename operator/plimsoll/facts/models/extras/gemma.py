@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from plimsoll.domain.model import Weight
+from plimsoll.domain.models.model import Weight
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.linears import column, norm, replicated, row, vector, vocabulary
-from plimsoll.facts.models.shape import Part, Parts, Shape
+from plimsoll.facts.models.layers.linears import column, norm, replicated, row, vector, vocabulary
+from plimsoll.facts.models.layers.shape import Part, Parts, Shape
 from plimsoll.facts.models.traits import Extra
 
 

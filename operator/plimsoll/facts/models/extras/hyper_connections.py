@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from plimsoll.domain.model import Sharding, Weight
-from plimsoll.domain.storage import FP32
+from plimsoll.domain.models.model import Sharding, Weight
+from plimsoll.domain.models.precision import FP32
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.linears import vector
-from plimsoll.facts.models.shape import Part, Parts, Shape
+from plimsoll.facts.models.layers.linears import vector
+from plimsoll.facts.models.layers.shape import Part, Parts, Shape
 from plimsoll.facts.models.traits import Extra
 
 _MOST_STREAMS = 64

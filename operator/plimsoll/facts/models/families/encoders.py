@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from plimsoll.domain.model import Task
-from plimsoll.facts.models.extras.encoder_tables import positions_and_types, token_types
+from plimsoll.domain.models.model import Task
+from plimsoll.facts.models.extras.embeddings import positions_and_types, token_types
 from plimsoll.facts.models.mixers.kv_heads import all_heads
-from plimsoll.facts.models.pooled_heads import classifier, dense_classifier, normed_classifier
+from plimsoll.facts.models.pooling import classifier, dense_classifier, normed_classifier
 from plimsoll.facts.models.traits import Architecture, Extra, Flag
 
 _YES = Flag(default=True)

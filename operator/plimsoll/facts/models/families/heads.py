@@ -6,7 +6,7 @@ Sources: vLLM 0.32, ``models/registry.py``, ``models/llama_eagle.py``, ``models/
 
 from __future__ import annotations
 
-from plimsoll.domain.engine_options import DraftMethod
+from plimsoll.domain.engines.engine_choice import DraftMethod
 from plimsoll.facts.models.traits import Architecture, Flag
 
 _LLAMA3 = Architecture(eagle=DraftMethod.EAGLE3)

@@ -7,9 +7,9 @@ for Bamba and MiniMax, which that version no longer has.
 
 from __future__ import annotations
 
-from plimsoll.facts.models.expert_layers import after_first, period_offset, sparse_step
 from plimsoll.facts.models.extras.gated_streams import GATED_STREAMS
-from plimsoll.facts.models.layer_patterns import (
+from plimsoll.facts.models.layers.expert_layers import after_first, period_offset, sparse_step
+from plimsoll.facts.models.layers.layer_patterns import (
     by_characters,
     by_codes,
     by_numbers,
@@ -21,6 +21,7 @@ from plimsoll.facts.models.layer_patterns import (
     recurrent_only,
     shared_block,
 )
+from plimsoll.facts.models.layers.mlps import two_thirds
 from plimsoll.facts.models.mixers.gated_delta import gated_delta_part
 from plimsoll.facts.models.mixers.group_sparse import group_sparse_layers
 from plimsoll.facts.models.mixers.kimi_delta import kimi_delta_part
@@ -29,7 +30,6 @@ from plimsoll.facts.models.mixers.lightning import lightning_part
 from plimsoll.facts.models.mixers.mamba1 import mamba1_part
 from plimsoll.facts.models.mixers.mamba2 import mamba2_part
 from plimsoll.facts.models.mixers.short_conv import short_conv_part
-from plimsoll.facts.models.mlp_widths import two_thirds
 from plimsoll.facts.models.traits import (
     Architecture,
     Flag,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from plimsoll.domain.caches import AttentionCache
-from plimsoll.domain.model import Sharding, Weight
+from plimsoll.domain.models.caches import AttentionCache
+from plimsoll.domain.models.model import Sharding, Weight
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.linears import column, heads, norm, row, vector
+from plimsoll.facts.models.layers.linears import column, heads, norm, row, vector
+from plimsoll.facts.models.layers.shape import Heads, Part, Parts, Shape, Span
 from plimsoll.facts.models.mixers.heads import layer_heads
 from plimsoll.facts.models.mixers.windows import spans
-from plimsoll.facts.models.shape import Heads, Part, Parts, Shape, Span
 from plimsoll.facts.models.traits import Architecture, Gate
 
 

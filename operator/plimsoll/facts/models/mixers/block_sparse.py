@@ -6,12 +6,12 @@ the KV heads; the one index key lies on every rank and is cached in 16 bits, wha
 
 from __future__ import annotations
 
-from plimsoll.domain.caches import RowCache
+from plimsoll.domain.models.caches import RowCache
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.linears import heads, norm, replicated
+from plimsoll.facts.models.layers.linears import heads, norm, replicated
+from plimsoll.facts.models.layers.shape import Part, Parts, Shape
 from plimsoll.facts.models.mixers.attention import attention_layers
 from plimsoll.facts.models.mixers.windows import marked
-from plimsoll.facts.models.shape import Part, Parts, Shape
 from plimsoll.facts.models.traits import Architecture
 
 _KEY_VALUE_BYTES = 2

@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from plimsoll.domain.caches import RowCache
-from plimsoll.domain.model import Sharding, Weight
-from plimsoll.domain.storage import FP32
+from plimsoll.domain.models.caches import RowCache
+from plimsoll.domain.models.model import Sharding, Weight
+from plimsoll.domain.models.precision import FP32
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.linears import column, norm, replicated, row, vector
-from plimsoll.facts.models.shape import Part, Parts, Shape
+from plimsoll.facts.models.layers.linears import column, norm, replicated, row, vector
+from plimsoll.facts.models.layers.shape import Part, Parts, Shape
 from plimsoll.facts.models.traits import Architecture
 
 _INDEXED_RATIO = 4

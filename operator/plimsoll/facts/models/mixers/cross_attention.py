@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from plimsoll.domain.caches import CrossCache
-from plimsoll.domain.model import Weight
+from plimsoll.domain.models.caches import CrossCache
+from plimsoll.domain.models.model import Weight
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.linears import column, row
+from plimsoll.facts.models.layers.linears import column, row
+from plimsoll.facts.models.layers.shape import Part, Parts, Shape
 from plimsoll.facts.models.mixers.attention import attention_layers
-from plimsoll.facts.models.shape import Part, Parts, Shape
 from plimsoll.facts.models.traits import Architecture
 
 _ENCODER_POSITIONS = 1500

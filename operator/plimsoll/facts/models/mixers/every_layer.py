@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from plimsoll.domain.model import Weight
+from plimsoll.domain.models.model import Weight
 from plimsoll.facts.models.extras import hyper_connections
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.layer_patterns import has_attention, layer_roles, shared_block
-from plimsoll.facts.models.linears import norm, replicated
+from plimsoll.facts.models.layers.layer_patterns import has_attention, layer_roles, shared_block
+from plimsoll.facts.models.layers.linears import norm, replicated
+from plimsoll.facts.models.layers.shape import Part, Parts, Role, Shape
 from plimsoll.facts.models.mixers.attention import attention_layers
 from plimsoll.facts.models.mixers.shared_block import shared_block_layers
-from plimsoll.facts.models.shape import Part, Parts, Role, Shape
 from plimsoll.facts.models.traits import Architecture, Mixer, Recurrent
 
 

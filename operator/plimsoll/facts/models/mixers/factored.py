@@ -6,10 +6,10 @@ rank; the projection from the rank to the queries is divided.
 
 from __future__ import annotations
 
-from plimsoll.domain.caches import AttentionCache
+from plimsoll.domain.models.caches import AttentionCache
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.linears import column, norm, replicated, row
-from plimsoll.facts.models.shape import Part, Parts, Shape
+from plimsoll.facts.models.layers.linears import column, norm, replicated, row
+from plimsoll.facts.models.layers.shape import Part, Parts, Shape
 from plimsoll.facts.models.traits import Architecture
 
 

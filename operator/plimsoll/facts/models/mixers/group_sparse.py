@@ -7,11 +7,11 @@ the keys of the group that is not complete yet, with three positions for each ke
 
 from __future__ import annotations
 
-from plimsoll.domain.caches import RingCache, RowCache
+from plimsoll.domain.models.caches import RingCache, RowCache
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.linears import norm, replicated
+from plimsoll.facts.models.layers.linears import norm, replicated
+from plimsoll.facts.models.layers.shape import Part, Parts, Shape
 from plimsoll.facts.models.mixers.attention import attention_layers
-from plimsoll.facts.models.shape import Part, Parts, Shape
 from plimsoll.facts.models.traits import Architecture
 
 _VALUE_BYTES = 2

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from plimsoll.facts.models.fields import Fields, mapping_of
+from plimsoll.facts.models.layers.shape import Heads, Shape, Span
 from plimsoll.facts.models.mixers.kv_heads import kv_heads
-from plimsoll.facts.models.shape import Heads, Shape, Span
 from plimsoll.facts.models.traits import Architecture
 
 _GLOBAL_HEAD_DIM = 512

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from plimsoll.domain.caches import AttentionCache
+from plimsoll.domain.models.caches import AttentionCache
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.linears import column
+from plimsoll.facts.models.layers.linears import column
+from plimsoll.facts.models.layers.shape import Part, Parts, Shape
 from plimsoll.facts.models.mixers.attention import attention_layers
 from plimsoll.facts.models.mixers.heads import uniform_heads
-from plimsoll.facts.models.shape import Part, Parts, Shape
 from plimsoll.facts.models.traits import Architecture
 
 _PASSES, _WINDOW = 2, 64

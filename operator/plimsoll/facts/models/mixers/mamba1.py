@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from plimsoll.domain.caches import StateCache, StateKind, StatePart
-from plimsoll.domain.model import Sharding, Weight
-from plimsoll.domain.storage import FP32
+from plimsoll.domain.models.caches import StateCache, StateKind, StatePart
+from plimsoll.domain.models.model import Sharding, Weight
+from plimsoll.domain.models.precision import FP32
 from plimsoll.domain.units import ceil_div
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.linears import norm, vector
+from plimsoll.facts.models.layers.linears import norm, vector
+from plimsoll.facts.models.layers.shape import Part, Shape
 from plimsoll.facts.models.mixers.states import convolution, state_bytes
-from plimsoll.facts.models.shape import Part, Shape
 from plimsoll.facts.models.traits import Recurrent
 
 _EXPAND, _STATE, _KERNEL = 2, 16, 4

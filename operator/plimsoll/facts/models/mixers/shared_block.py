@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from plimsoll.domain.caches import AttentionCache
-from plimsoll.domain.model import Weight
+from plimsoll.domain.models.caches import AttentionCache
+from plimsoll.domain.models.model import Weight
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.linears import column, norm, replicated, row
-from plimsoll.facts.models.shape import Part, Parts, Role, Shape
+from plimsoll.facts.models.layers.linears import column, norm, replicated, row
+from plimsoll.facts.models.layers.shape import Part, Parts, Role, Shape
 
 _ADAPTER_RANK = 128
 """Default of ``Zamba2Config`` in Transformers."""

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from plimsoll.domain.caches import CacheSpec, RingCache
-from plimsoll.domain.model import Weight
+from plimsoll.domain.models.caches import CacheSpec, RingCache
+from plimsoll.domain.models.model import Weight
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.linears import norm, replicated
+from plimsoll.facts.models.layers.linears import norm, replicated
+from plimsoll.facts.models.layers.shape import Part, Parts, Shape
 from plimsoll.facts.models.mixers.compressed import (
     INDEX_SCALE_BYTES,
     KEY_BYTES,
@@ -24,7 +25,6 @@ from plimsoll.facts.models.mixers.compressed import (
     packed_rows,
     windowed_attention,
 )
-from plimsoll.facts.models.shape import Part, Parts, Shape
 from plimsoll.facts.models.traits import Architecture
 
 _RATIOS = (1, 2)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from plimsoll.domain.caches import StateCache, StateKind
-from plimsoll.domain.model import Sharding, Weight
+from plimsoll.domain.models.caches import StateCache, StateKind
+from plimsoll.domain.models.model import Sharding, Weight
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.linears import column, row, vector
+from plimsoll.facts.models.layers.linears import column, row, vector
+from plimsoll.facts.models.layers.shape import Part, Shape
 from plimsoll.facts.models.mixers.states import convolution
-from plimsoll.facts.models.shape import Part, Shape
 from plimsoll.facts.models.traits import Recurrent
 
 _KERNEL = 3

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plimsoll.domain.caches import StatePart
+from plimsoll.domain.models.caches import StatePart
 from plimsoll.facts.models.fields import Fields
 from plimsoll.facts.models.traits import Recurrent
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from plimsoll.domain.errors import UnsupportedModel
-from plimsoll.domain.precision import KvPrecision
+from plimsoll.domain.models.precision import KvPrecision
 from plimsoll.facts.models.quantization.formats import Scheme
 from plimsoll.facts.models.quantization.module_list import MOST_PATTERNS, NO_MODULES, ModuleList, module_list
 from plimsoll.facts.models.quantization.module_path import Module

@@ -19,8 +19,8 @@ from plimsoll.facts.models.quantization.formats import (
     fp8_blocks,
     nvfp4,
 )
-from plimsoll.facts.models.quantization.group_size import block_shape
 from plimsoll.facts.models.quantization.module_list import module_list
+from plimsoll.facts.models.quantization.schemes import block_shape
 
 _DEEPSEEK_V4 = ("deepseek_v4", "deepseek_v41", "deepseek_v41_text")
 _MX_GROUP = 32

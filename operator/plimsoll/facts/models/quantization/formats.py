@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from plimsoll.domain.precision import Precision
-from plimsoll.domain.storage import Storage
+from plimsoll.domain.models.precision import Precision, Storage
 
 FP32_SCALE = 4
 """FP8 and INT8 scales of a tensor, a channel or a block: ``torch.float32`` (``create_fp8_scale_parameter``)."""

@@ -12,8 +12,8 @@ from plimsoll.facts.models.fields import Fields
 from plimsoll.facts.models.quantization import formats
 from plimsoll.facts.models.quantization.assignment import Assignment, ordered_rules, uniform
 from plimsoll.facts.models.quantization.formats import BYTE, FOUR_BITS, Scheme
-from plimsoll.facts.models.quantization.group_size import group_size
 from plimsoll.facts.models.quantization.module_list import module_list
+from plimsoll.facts.models.quantization.schemes import group_size
 
 _NEGATIVE, _POSITIVE = "-:", "+:"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from plimsoll.domain.errors import UnsupportedModel
-from plimsoll.domain.precision import KvPrecision
+from plimsoll.domain.models.precision import KvPrecision
 from plimsoll.facts.models.fields import Fields, mapping_of, shown
 from plimsoll.facts.models.quantization.assignment import Assignment, most_weights, uniform
 from plimsoll.facts.models.quantization.formats import (
@@ -21,8 +21,8 @@ from plimsoll.facts.models.quantization.formats import (
     fp8_blocks,
     nvfp4,
 )
-from plimsoll.facts.models.quantization.kv_schemes import kv_precision
 from plimsoll.facts.models.quantization.module_list import ModuleList, module_list
+from plimsoll.facts.models.quantization.schemes import kv_precision
 
 _BLOCK = 128
 _FP8_CAPABILITY = (8, 0)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.facts.models.fields import shown
-from plimsoll.facts.models.quantization.expressions import TooComplexError
 from plimsoll.facts.models.quantization.module_path import (
     LAYER_ROOTS,
     ROOTS,
@@ -16,7 +15,13 @@ from plimsoll.facts.models.quantization.module_path import (
     one_spelling_of_pattern,
     parse_name,
 )
-from plimsoll.facts.models.quantization.patterns import OutsideSubsetError, Pattern, regular_expression, wildcard
+from plimsoll.facts.models.quantization.patterns import (
+    OutsideSubsetError,
+    Pattern,
+    TooComplexError,
+    regular_expression,
+    wildcard,
+)
 
 REGULAR_EXPRESSION = "re:"
 """Prefix of a regular expression in compressed-tensors' and Quark's lists."""

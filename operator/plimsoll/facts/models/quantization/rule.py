@@ -2,17 +2,21 @@
 
 Sources for the fields: Hugging Face Transformers' quantization configurations, the compressed-tensors format, NVIDIA
 ModelOpt's and AMD Quark's export formats, and vLLM 0.32's ``model_executor/layers/quantization`` that reads them.
+
+Formats that the engine does not read itself, or no longer, with what to do.
+
+Compare the words for a number format in a model's name with what its configuration says.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from plimsoll.domain.errors import UnsupportedModel
-from plimsoll.domain.model import CheckpointFacts, Weight
-from plimsoll.domain.precision import Precision
-from plimsoll.domain.storage import PLAIN, Storage
+from plimsoll.domain.models.model import CheckpointFacts, Weight
+from plimsoll.domain.models.precision import PLAIN, Precision, Storage
 from plimsoll.facts.models.fields import Fields, shown
 from plimsoll.facts.models.quantization.assignment import Assignment, refuse_too_many
 from plimsoll.facts.models.quantization.auto_round import auto_round
@@ -23,10 +27,92 @@ from plimsoll.facts.models.quantization.integer_groups import awq, gptq
 from plimsoll.facts.models.quantization.modelopt import is_modelopt, modelopt
 from plimsoll.facts.models.quantization.module_path import module_of
 from plimsoll.facts.models.quantization.mxfp4 import mxfp4
-from plimsoll.facts.models.quantization.name_words import format_word, name_remark, says
 from plimsoll.facts.models.quantization.quark import quark
 from plimsoll.facts.models.quantization.torchao import IMAGE_REMARK, torchao
-from plimsoll.facts.models.quantization.unserved import GGUF, GGUF_FILES, UNSERVED
+
+GGUF = "GGUF"
+"""The word for such files in names of repositories."""
+
+GGUF_FILES = (
+    "GGUF weights: config.json does not say how many bits they have. The engine reads such files itself up to release "
+    "0.23; since 0.24 the plugin vllm-gguf-plugin does, which the engine's image does not hold. Take the model in "
+    "safetensors, as FP8, AWQ, GPTQ or NVFP4"
+)
+"""Source: vLLM, ``quantization/gguf.py`` of 0.8 to 0.23 and its absence since 0.24 (pull request 39612)."""
+
+UNSERVED = {
+    "gguf": GGUF_FILES,
+    "hqq": (
+        "HQQ weights (quantization_config.quant_method): the engine reads them up to release 0.14 and no longer since "
+        "0.16. Take the model as AWQ, GPTQ or FP8"
+    ),
+    "auto_round": (
+        "the quantization method 'auto_round' (quantization_config.quant_method): the engine knows it as "
+        "'auto-round'. Write that there"
+    ),
+    "intel/auto-round": (
+        "the quantization method 'intel/auto-round' (quantization_config.quant_method): the engine knows it "
+        "as 'auto-round'. Write that there"
+    ),
+}
+"""The missing part, by ``quant_method``. Source: ``quantization/__init__.py`` of the releases 0.8 to 0.33."""
+
+
+_FORMATS = frozenset(
+    {"AUTOROUND", "AWQ", "BNB", "FP8", "GPTQ", "HQQ", "INT4", "INT8", "MXFP4", "MXFP8", "NVFP4"}
+    | {"W4A4", "W4A8", "W4A16", "W8A8", "W8A16"}
+)
+"""Words that name the format of a checkpoint's weights."""
+
+_UNQUANTIZED = frozenset({"BF16", "FP16", "FP32", "UNQUANTIZED", "DEQUANTIZED"})
+"""Words that say that the weights were brought back to 16 bits, or never left them."""
+
+_HEADS = frozenset({"ADAPTER", "DFLASH", "DRAFT", "EAGLE", "EAGLE3", "LORA", "MEDUSA", "SPECULATOR", "SPECULATORS"})
+"""Words of drafts and adapters. They carry the name of the model that they were made for."""
+
+_CACHE = "KV"
+_FILES = frozenset({"config.json", "hf_quant_config.json"})
+_BREAKS = re.compile(r"[^A-Za-z0-9]+")
+
+
+def format_word(name: str) -> str | None:
+    """Return the first word of a model's name that says how its weights are quantized; None where no word does.
+
+    A word next to ``KV`` describes the cache (``-FP8-KV``). Paths count from their last folder or file.
+    """
+    words = _words(name)
+    upper = [word.upper() for word in words]
+    if _UNQUANTIZED.intersection(upper) or _HEADS.intersection(upper):
+        return None
+    about_cache = [each.startswith(_CACHE) for each in upper]
+    return next(
+        (
+            word
+            for place, word in enumerate(words)
+            if upper[place] in _FORMATS and not any(about_cache[max(0, place - 1) : place + 2])
+        ),
+        None,
+    )
+
+
+def says(name: str, word: str) -> bool:
+    """Whether a model's name has ``word``, in upper or lower case."""
+    return word.upper() in (each.upper() for each in _words(name))
+
+
+def name_remark(name: str, word: str, dtype: str) -> str:
+    """Return the remark about a name that promises a format of which the configuration says nothing."""
+    return (
+        f"The name {name} says {word}, but its configuration has no quantization_config: the weights are counted in "
+        f"{dtype}, as the engine would load them. If they are quantized, add the section from the checkpoint's "
+        "config.json (or hf_quant_config.json); if not, the model needs more memory than its name suggests."
+    )
+
+
+def _words(name: str) -> list[str]:
+    parts = [part for part in name.split("/") if part and part not in _FILES]
+    return [word for word in _BREAKS.split(parts[-1]) if word] if parts else []
+
 
 _DTYPES = {
     "bfloat16": Precision.BF16,

@@ -6,11 +6,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from plimsoll.domain.model import EncoderFacts, ModelFacts, Weight
+from plimsoll.domain.models.model import EncoderFacts, ModelFacts, Weight
 from plimsoll.facts.models.encoders.sections import size, tower_section
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.tensors.names import is_dropped, is_of_tower, place
-from plimsoll.facts.models.tensors.tensor import Tensor
+from plimsoll.facts.models.tensors.tensor import Tensor, is_dropped, is_of_tower, place
 
 _MOST_POSITIONS = 4_096
 """A square of 896 pixels in patches of 14, the same as for a tower that is estimated from its fields."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import gcd, lcm
 
-from plimsoll.domain.caches import (
+from plimsoll.domain.models.caches import (
     AttentionCache,
     CacheSpec,
     CrossCache,
@@ -17,7 +17,7 @@ from plimsoll.domain.caches import (
     StateCache,
 )
 from plimsoll.domain.units import ceil_div
-from plimsoll.engines.vllm.memory.kv_cache.pages import Holding, Page
+from plimsoll.engines.vllm.memory.kv_cache.groups import Holding, Page
 from plimsoll.memory.cache_bytes import RankFormat, ring_bytes, rows_bytes, state_bytes, state_shape
 from plimsoll.memory.cache_bytes import token_bytes as bytes_of_token
 

@@ -8,15 +8,14 @@ from fractions import Fraction
 from math import ceil
 from typing import NamedTuple
 
-from plimsoll.domain.caches import CacheSpec, RowCache
+from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.errors import UnsupportedModel
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.precision import SCALED_BY_TOKEN, TURBOQUANT, KvPrecision
+from plimsoll.domain.models.caches import CacheSpec, RowCache
+from plimsoll.domain.models.precision import SCALED_BY_TOKEN, TURBOQUANT, KvPrecision
 from plimsoll.domain.units import ceil_div
 from plimsoll.engines.vllm.memory.kv_cache.blocks import BLOCK_TOKENS, pages_of
-from plimsoll.engines.vllm.memory.kv_cache.groups import Layers, group_layers
+from plimsoll.engines.vllm.memory.kv_cache.groups import Holding, Layers, Page, group_layers
 from plimsoll.engines.vllm.memory.kv_cache.packed import Packing, packed_groups
-from plimsoll.engines.vllm.memory.kv_cache.pages import Holding, Page
 from plimsoll.memory.cache_bytes import PER_TOKEN_CACHES, RankFormat, token_bytes
 
 NULL_BLOCKS = 1

@@ -13,8 +13,7 @@ from math import lcm
 from typing import NamedTuple
 
 from plimsoll.domain.units import ceil_div
-from plimsoll.engines.vllm.memory.kv_cache.groups import Grouping, Layers
-from plimsoll.engines.vllm.memory.kv_cache.pages import Holding, Page
+from plimsoll.engines.vllm.memory.kv_cache.groups import Grouping, Holding, Layers, Page
 
 _STATES = (Holding.STATE, Holding.RING)
 

@@ -1,0 +1,1 @@
+"""The API server: requests to it, lists, watches, and what may go wrong."""

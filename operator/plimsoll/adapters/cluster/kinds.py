@@ -1,0 +1,86 @@
+"""Kinds of Kubernetes objects that the operator reads or writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from plimsoll.domain.kubernetes_names import (
+    APPROVAL_KIND,
+    APPROVAL_PLURAL,
+    GROUP,
+    KIND,
+    PLURAL,
+    PROPOSAL_KIND,
+    PROPOSAL_PLURAL,
+    VERSION,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of objects and its place in the API."""
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        """The ``apiVersion`` of a manifest."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, name: str | None = None, namespace: str | None = None, subresource: str = "") -> str:
+        """Return the path of an object, or of all: those of a namespace if it is given and the kind has namespaces."""
+        prefix = "apis" if self.group else "api"
+        within = ("namespaces", namespace) if namespace and self.namespaced else ()
+        parts = (prefix, *self.api_version.split("/"), *within, self.plural, name, subresource)
+        return "".join(f"/{quote(part, safe='')}" for part in parts if part)
+
+
+INFERENCE_DEPLOYMENTS = Kind(GROUP, VERSION, KIND, PLURAL)
+PROPOSALS = Kind(GROUP, VERSION, PROPOSAL_KIND, PROPOSAL_PLURAL)
+APPROVALS = Kind(GROUP, VERSION, APPROVAL_KIND, APPROVAL_PLURAL)
+NODES = Kind("", "v1", "Node", "nodes", namespaced=False)
+PODS = Kind("", "v1", "Pod", "pods")
+SERVICES = Kind("", "v1", "Service", "services")
+CONFIG_MAPS = Kind("", "v1", "ConfigMap", "configmaps")
+SECRETS = Kind("", "v1", "Secret", "secrets")
+CLAIMS = Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
+VOLUMES = Kind("", "v1", "PersistentVolume", "persistentvolumes", namespaced=False)
+STORAGE_CLASSES = Kind("storage.k8s.io", "v1", "StorageClass", "storageclasses", namespaced=False)
+RESOURCE_QUOTAS = Kind("", "v1", "ResourceQuota", "resourcequotas")
+PRIORITY_CLASSES = Kind("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", namespaced=False)
+DEPLOYMENTS = Kind("apps", "v1", "Deployment", "deployments")
+DISRUPTION_BUDGETS = Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
+EVENTS = Kind("events.k8s.io", "v1", "Event", "events")
+RESOURCE_SLICES = Kind("resource.k8s.io", "v1", "ResourceSlice", "resourceslices", namespaced=False)
+NODE_POOLS = Kind("karpenter.sh", "v1", "NodePool", "nodepools", namespaced=False)
+SELF_REVIEWS = Kind("authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreviews", namespaced=False)
+ACCESS_REVIEWS = Kind(
+    "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False
+)
+LEASES = Kind("coordination.k8s.io", "v1", "Lease", "leases")
+
+KINDS = (
+    INFERENCE_DEPLOYMENTS, NODES, PODS, SERVICES, CONFIG_MAPS, SECRETS, RESOURCE_QUOTAS, PRIORITY_CLASSES,
+    DEPLOYMENTS, DISRUPTION_BUDGETS, EVENTS, LEASES, NODE_POOLS, RESOURCE_SLICES, PROPOSALS, APPROVALS,
+    SELF_REVIEWS, ACCESS_REVIEWS, CLAIMS, VOLUMES, STORAGE_CLASSES,
+)  # fmt: skip
+
+_BY_NAME = {(kind.api_version, kind.kind): kind for kind in KINDS}
+
+
+def version_number(metadata: Mapping[str, Any]) -> int:
+    """Return the resource version of an object or a list; 0 for none. Clients may compare it since Kubernetes 1.35."""
+    text = str(metadata.get("resourceVersion") or "0")
+    return int(text) if text.isdigit() else 0
+
+
+def kind_of(manifest: Mapping[str, Any]) -> Kind:
+    """Return the kind of a manifest. Raises KeyError for a kind that the operator does not use."""
+    return _BY_NAME[manifest["apiVersion"], manifest["kind"]]

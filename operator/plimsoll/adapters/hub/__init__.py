@@ -1,0 +1,1 @@
+"""Facts from the web: models of a hub, files of checkpoints, and images of registries."""

@@ -1,0 +1,1 @@
+"""Live signals of engines, from Prometheus or from the pods themselves."""

@@ -1,0 +1,244 @@
+"""Turn Prometheus' series into samples for each pod: combine the engines of a pod, drop duplicate series."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Any
+
+from plimsoll.adapters.prometheus.readings import is_count, is_share, without_lone_errors
+from plimsoll.domain.errors import SourceUnavailable
+from plimsoll.engines.metrics import EngineMetrics, count_of, total_of
+from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals
+
+MOST_SERIES = 4096
+"""The most series of one pod that are read: 25 for each of 64 ranks, from two Prometheus servers, are 3200. More are no
+engine's, and nothing is known of its load."""
+
+MOST_SCRAPES = 8192
+"""The most scrapes of one pod that are read, the newest ones: a day has 5760 of 15 s. A page may give each series a
+time of its own."""
+
+MOST_RANKS = 256
+"""The most ranks that are read one by one. Each sample that is remembered has their figures."""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One series: its labels and its raw samples by scrape time in POSIX seconds.
+
+    ``name`` is the name of the metric in current releases. ``engine`` is the data-parallel rank as text; empty where
+    the engine does not report it.
+    """
+
+    labels: Mapping[str, str]
+    points: Mapping[float, float]
+    name: str
+    engine: str
+
+    @staticmethod
+    def of(labels: Mapping[str, str], points: Mapping[float, float], metrics: EngineMetrics) -> Series:
+        """Return the series with the current name of its metric."""
+        name = labels.get("__name__", "")
+        return Series(labels, points, metrics.former_names.get(name, name), labels.get(metrics.rank_label, ""))
+
+    @property
+    def freshness(self) -> tuple[float, int, bool, list[tuple[str, str]]]:
+        """Sort key for series of the same metric and engine: newest, most samples, current name, then a fixed order."""
+        current = self.labels.get("__name__") == self.name
+        return (max(self.points), len(self.points), current, sorted(self.labels.items()))
+
+
+def parse_series(result: Any, metrics: EngineMetrics, *, shift_seconds: float = 0.0) -> list[Series]:
+    """Read the ``data.result`` of a range-vector reply; series without samples are left out.
+
+    Args:
+        result: the parsed JSON.
+        metrics: the engine's names.
+        shift_seconds: added to every time, to bring the server's clock to the caller's.
+
+    Raises:
+        SourceUnavailable: the reply has another shape.
+    """
+    try:
+        read = [
+            Series.of(
+                {str(label): str(value) for label, value in entry["metric"].items()},
+                points_of(entry["values"], shift_seconds),
+                metrics,
+            )
+            for entry in result
+        ]
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+        raise SourceUnavailable("Prometheus answered with another shape than a range vector") from error
+    return [series for series in read if series.points]
+
+
+def points_of(values: Any, shift_seconds: float) -> dict[float, float]:
+    """Return values by time. A point without a finite time belongs to no scrape and is left out."""
+    points = {float(at) + shift_seconds: float(value) for at, value in values}
+    return {at: value for at, value in points.items() if math.isfinite(at)}
+
+
+def pod_signals(pod: str, series: Sequence[Series], metrics: EngineMetrics) -> PodSignals:
+    """Turn the series of one pod into samples, one for each scrape. An impossible number costs only itself.
+
+    Several scrape targets may report the same pod (two Prometheus servers, a relabelled duplicate, an earlier pod of
+    the same name). Their series differ in labels that the engine does not set. Only the target with the newest sample
+    is used: the sum of several would count twice, and a mix would make the counters seem to reset.
+
+    The engines (data-parallel ranks) of the pod are combined at each scrape: the sum of all counts, and the share of
+    all their caches together that is in use. If a rank lacks a metric at a scrape, the metric is unknown there.
+    """
+    if len(series) > MOST_SERIES:
+        return PodSignals(pod, ())
+    scrape = _newest_scrape(series, metrics)
+    engines = {one.engine for one in scrape if one.name == metrics.kv_usage}
+    caches = _caches_by_time(scrape, engines, metrics)
+    figures: dict[str, Mapping[float, Any]] = _sums(scrape, engines, metrics)
+    figures["kv_usage"] = _usage_by_time(scrape, engines, metrics, caches)
+    figures["kv_capacity_tokens"] = {at: sum(by_engine.values()) for at, by_engine in caches.items()}
+    times = sorted({at for by_time in figures.values() for at in by_time})[-MOST_SCRAPES:]
+    figures["rank_usages"] = _by_rank(scrape, engines, metrics.kv_usage, is_share)
+    figures["rank_queues"] = _by_rank(scrape, engines, metrics.waiting, is_count)
+    samples = (_sample(at, figures) for at in times)
+    return PodSignals(pod, without_lone_errors(samples))
+
+
+def _sample(at: float, figures: Mapping[str, Mapping[float, Any]]) -> EngineSample:
+    return EngineSample(at=at, **{name: by_time[at] for name, by_time in figures.items() if at in by_time})
+
+
+def _sums(scrape: Sequence[Series], engines: set[str], metrics: EngineMetrics) -> dict[str, Mapping[float, Any]]:
+    """Return the fields of a sample that are sums over the engines, each by time."""
+    names = {
+        "waiting": metrics.waiting,
+        "running": metrics.running,
+        "preemptions_total": metrics.preemptions,
+        "prompt_tokens_total": metrics.prompt_tokens,
+        "generation_tokens_total": metrics.generation_tokens,
+        "finished_total": count_of(metrics.output_lengths),
+        "finished_prompt_tokens_total": total_of(metrics.prompt_lengths),
+        "finished_output_tokens_total": total_of(metrics.output_lengths),
+        "ttft_seconds_total": total_of(metrics.first_token_seconds),
+        "first_tokens_total": count_of(metrics.first_token_seconds),
+        "token_gap_seconds_total": total_of(metrics.token_gap_seconds),
+        "token_gaps_total": count_of(metrics.token_gap_seconds),
+        "queue_seconds_total": total_of(metrics.queue_seconds),
+        "dequeued_total": count_of(metrics.queue_seconds),
+        "prefix_queried_tokens_total": metrics.prefix_queried,
+        "prefix_hit_tokens_total": metrics.prefix_hit,
+    }
+    found = {field: _sum_by_time(scrape, name, engines) for field, name in names.items() if name}
+    return {**found, **_waiting_parts(scrape, engines, metrics)}
+
+
+def _waiting_parts(
+    scrape: Sequence[Series], engines: set[str], metrics: EngineMetrics
+) -> dict[str, Mapping[float, float]]:
+    """Return the waiting requests for each reason, which have a series of their own."""
+    reasons = metrics.waiting_reasons
+    if reasons is None:
+        return {}
+    fields = {"waiting_for_capacity": reasons.capacity, "waiting_deferred": reasons.deferred}
+    by_reason = {field: [one for one in scrape if one.labels.get(reasons.label) == of] for field, of in fields.items()}
+    return {field: _sum_by_time(some, reasons.name, engines) for field, some in by_reason.items()}
+
+
+def _newest_scrape(series: Sequence[Series], metrics: EngineMetrics) -> list[Series]:
+    loads = [one for one in series if one.name != metrics.capacity]
+    if not loads:
+        return []
+    # The metric of the capacity may have dozens of extra labels, so the target's labels come from the other metrics.
+    target_labels = {label for one in loads for label in one.labels} - {"__name__"} - metrics.labels
+    newest = _only(target_labels, max(loads, key=lambda one: one.freshness))
+    return [one for one in series if _only(target_labels, one) == newest]
+
+
+def _only(names: AbstractSet[str], series: Series) -> dict[str, str]:
+    """Return those labels of a series that have one of these names. A page may have as many names as series."""
+    return {label: value for label, value in series.labels.items() if label in names}
+
+
+def _sum_by_time(series: Iterable[Series], name: str, engines: set[str]) -> dict[float, float]:
+    best = _best(series, name)
+    return {at: _sum(list(values.values())) for at, values in _values_by_time(best, engines).items()}
+
+
+def _best(series: Iterable[Series], name: str) -> dict[str, Series]:
+    """Return the freshest series of a metric, by engine."""
+    best: dict[str, Series] = {}
+    for one in series:
+        if one.name == name and (one.engine not in best or one.freshness > best[one.engine].freshness):
+            best[one.engine] = one
+    return best
+
+
+def _values_by_time(best: Mapping[str, Series], engines: set[str]) -> dict[float, dict[str, float]]:
+    """Return the engines' values at each scrape that has all of them."""
+    if not best or set(best) != engines:
+        return {}
+    times = set.intersection(*(set(one.points) for one in best.values()))
+    return {at: {engine: one.points[at] for engine, one in best.items()} for at in times}
+
+
+def _sum(values: Sequence[float]) -> float:
+    """Add the engines' values. If one is impossible (negative, NaN), return it, so that no other value hides it."""
+    return next((value for value in values if not value >= 0), None) or sum(values)
+
+
+def _usage_by_time(
+    series: Iterable[Series], engines: set[str], metrics: EngineMetrics, caches: Mapping[float, Mapping[str, int]]
+) -> dict[float, float]:
+    """Return the share of the KV caches of all engines together that is in use, at each scrape."""
+    uses = _values_by_time(_best(series, metrics.kv_usage), engines)
+    last = caches[max(caches)] if caches else {}
+    return {at: _share(by_engine, caches.get(at, last)) for at, by_engine in uses.items()}
+
+
+def _by_rank(
+    series: Iterable[Series], engines: set[str], name: str, is_possible: Callable[[float], bool]
+) -> dict[float, tuple[float, ...]]:
+    """Return a figure of each rank, in the order of the ranks, at each scrape where all are possible."""
+    if not 1 < len(engines) <= MOST_RANKS:  # one rank's use is the pod's
+        return {}
+    values = _values_by_time(_best(series, name), engines)
+    ranks = sorted(engines, key=lambda rank: (not rank.isdecimal(), len(rank), rank))
+    return {
+        at: tuple(by_engine[rank] for rank in ranks)
+        for at, by_engine in values.items()
+        if all(is_possible(value) for value in by_engine.values())
+    }
+
+
+def _share(uses: Mapping[str, float], caches: Mapping[str, int]) -> float:
+    """Return the tokens in use on all engines as a share of their caches.
+
+    Each engine has a cache of its own for its own requests, and the balance between them is not perfect. So the highest
+    share of one engine says little of the others. It is returned only where no scrape has the size of every cache. A
+    share that cannot be (below 0, above 1, NaN) is returned as it is, so that no other engine hides it.
+    """
+    odd = next((use for use in uses.values() if not is_share(use)), None)
+    total = sum(caches.values())
+    if odd is not None or len(uses) == 1 or total <= 0:
+        return max(uses.values()) if odd is None else odd
+    return sum(use * caches[engine] for engine, use in uses.items()) / total
+
+
+def _caches_by_time(series: Iterable[Series], engines: set[str], metrics: EngineMetrics) -> dict[float, dict[str, int]]:
+    """Return the tokens of each engine's KV cache at each scrape that has all of them.
+
+    A changed label starts a new series. So an engine has two series, one after the other, if it learned its number of
+    blocks after the first scrape.
+    """
+    found: dict[float, dict[str, int]] = {}
+    for one in series:
+        if one.name != metrics.capacity:
+            continue
+        for at, value in one.points.items():
+            tokens = metrics.capacity_tokens(one.labels, value)
+            if tokens is not None:
+                found.setdefault(at, {})[one.engine] = tokens
+    return {at: by_engine for at, by_engine in found.items() if set(by_engine) == engines}

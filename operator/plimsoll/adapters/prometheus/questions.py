@@ -1,0 +1,210 @@
+"""More questions to Prometheus: the queue of a gateway, and the past of a deployment.
+
+The queue of a gateway's endpoint picker, from the series of Prometheus.
+The endpoint picker of llm-d and of the Gateway API inference extension holds requests where the engines are full or
+none runs (flow control). Its gauge has a series for each fairness id, priority and model, so their sum is the queue. It
+exists from the first request that the picker holds: no series is not an empty queue.
+
+The questions to Prometheus about the past of a deployment: arrivals of days before, and requests of the last hours.
+The questions are about all pods that the deployment ever had. A pod counts where its namespace, its own name and
+the name under which its engine serves the model agree with the deployment. All three stay when the deployment moves to
+other GPUs, and no other deployment of the namespace has the same three.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from plimsoll.adapters.prometheus.engine_series import Series, pod_signals, points_of
+from plimsoll.domain.errors import SourceUnavailable
+from plimsoll.engines.metrics import EngineMetrics, count_of
+from plimsoll.rebalance.signals.forecast import STEP_SECONDS, Point
+from plimsoll.rebalance.signals.gateway import GatewayQueue
+from plimsoll.rebalance.signals.gateway_scrapes import Scrapes, queue_of
+from plimsoll.rebalance.signals.metrics import PodSignals, SignalState
+
+QUEUE_METRICS = ("llm_d_epp_flow_control_queue_size", "inference_extension_flow_control_queue_size")
+"""Requests that wait, as llm-d 0.9 names them, and the older name, under which it reports the same requests again."""
+
+POOL_LABEL = "inference_pool"
+
+WINDOW_SECONDS = 240
+"""How far back the queue is read: the usual window of 120 s, and four scrapes of 30 s."""
+
+_OWN_LABELS = frozenset({"__name__", "fairness_id", "priority", "model_name", "target_model_name"})
+"""Labels that the picker gives its series itself. Others say where a series was scraped."""
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayMetrics:
+    """The metrics of a queue, the best one first, and the label that holds the InferencePool's name."""
+
+    names: tuple[str, ...] = QUEUE_METRICS
+    pool_label: str = POOL_LABEL
+
+    def missing(self, pool: str) -> str:
+        """Return what is to be looked for, as text for people."""
+        return f'Prometheus has no recent series of {" or ".join(self.names)} with {self.pool_label}="{pool}".'
+
+
+USUAL_METRICS = GatewayMetrics()
+"""Those of llm-d's endpoint picker."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSeries:
+    """One series: its labels, and its raw samples by scrape time in POSIX seconds."""
+
+    labels: Mapping[str, str]
+    points: Mapping[float, float]
+
+
+def parse_queue_series(result: Any, shift_seconds: float) -> list[QueueSeries]:
+    """Read the ``data.result`` of a range-vector reply; ``shift_seconds`` is added to every time.
+
+    Raises:
+        SourceUnavailable: the reply has another shape.
+    """
+    try:
+        read = [
+            QueueSeries(
+                {str(label): str(value) for label, value in entry["metric"].items()},
+                points_of(entry["values"], shift_seconds),
+            )
+            for entry in result
+        ]
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+        raise SourceUnavailable("Prometheus answered with another shape than a range vector") from error
+    return [series for series in read if series.points]
+
+
+def gateway_queue(
+    series: Sequence[QueueSeries], metrics: GatewayMetrics, pool: str, pod_label: str, now: float
+) -> GatewayQueue:
+    """Return the queue. Only the best metric that has recent samples is read: two names report the same requests."""
+    found = GatewayQueue(SignalState.MISSING)
+    for name in metrics.names:
+        some = [each for each in series if each.labels.get("__name__") == name]
+        found = queue_of(_processes(some, metrics, pod_label), now)
+        if found.state not in (SignalState.MISSING, SignalState.STALE):
+            break
+    if found.state is SignalState.INVALID:
+        return replace(found, error=f"the queue of {pool} is an impossible number in three scrapes in a row.")
+    return found if found.is_known else replace(found, error=metrics.missing(pool))
+
+
+def _processes(series: Sequence[QueueSeries], metrics: GatewayMetrics, pod_label: str) -> list[Scrapes]:
+    """Return the queue of each pod of the gateway. A pod that is scraped twice counts once, as it was scraped last."""
+    by_pod: dict[str, dict[tuple[tuple[str, str], ...], list[QueueSeries]]] = {}
+    for each in series:
+        target = _target(each, metrics)
+        by_pod.setdefault(each.labels.get(pod_label) or str(target), {}).setdefault(target, []).append(each)
+    return [_summed(max(targets.values(), key=_newest)) for targets in by_pod.values()]
+
+
+def _target(series: QueueSeries, metrics: GatewayMetrics) -> tuple[tuple[str, str], ...]:
+    own = _OWN_LABELS | {metrics.pool_label}
+    return tuple(sorted((label, value) for label, value in series.labels.items() if label not in own))
+
+
+def _newest(some: Sequence[QueueSeries]) -> float:
+    return max(max(each.points) for each in some)
+
+
+def _summed(some: Sequence[QueueSeries]) -> Scrapes:
+    """Add the series of each scrape. One impossible value stays, so that no other value hides it."""
+    scrapes: dict[float, list[float]] = {}
+    for each in some:
+        for at, value in each.points.items():
+            scrapes.setdefault(at, []).append(value)
+    return {at: next((value for value in values if not value >= 0), sum(values)) for at, values in scrapes.items()}
+
+
+def any_of(names: Sequence[str], matchers: str) -> str:
+    """Return one selector for all names."""
+    return f'{{__name__=~"{"|".join(names)}",{matchers}}}'
+
+
+LONGEST_PREFIX = 58
+"""Kubernetes cuts the name that it generates for a pod after so many characters, and adds five of its own
+(k8s.io/apiserver/pkg/storage/names)."""
+
+OWN_CHARACTERS = 5
+
+MOST_DIGEST = 10
+"""Characters of a pod template's digest: the digits of a number of 32 bits (k8s.io/kubernetes/pkg/controller)."""
+
+_POOL = "[0-9a-z-]+-tp[0-9]+(-pp[0-9]+)?(-dp[0-9]+)?"
+"""The names of all pools (:func:`plimsoll.placement.demands.pools.pool_name`)."""
+
+
+def pods_of(deployment: str) -> str:
+    """Return a regular expression for the names of all pods of a deployment, on whatever GPUs they run or ran.
+
+    A pod is named after the deployment, its pool, a digest and some characters. A name that Kubernetes cut has its full
+    length. The deployment's name has letters, digits and dashes only.
+    """
+    whole = f"{deployment}-{_POOL}-[0-9a-z]{{1,{MOST_DIGEST}}}-[0-9a-z]{{{OWN_CHARACTERS}}}"
+    rest = LONGEST_PREFIX + OWN_CHARACTERS - len(f"{deployment}-")
+    return f"{whole}|{deployment}-[0-9a-z-]{{{rest}}}" if rest > 0 else whole
+
+
+@dataclass(frozen=True, slots=True)
+class Pods:
+    """The matchers of the pods under one pair of labels, and the labels by which series of one engine are known."""
+
+    matchers: str
+    labels: tuple[str, ...]
+
+
+def query_of(counter: str, pods: Sequence[Pods], seconds: float) -> str:
+    """Return one query for the mean rate in each step of so many seconds.
+
+    A pod that is scraped twice counts once, and each of its data-parallel ranks counts. Each step is the rate over its
+    own time, so a pod that ended counts as long as it was. Prometheus begins the steps of a subquery at multiples of
+    their length, so that the steps of all days are the same. Of several pairs of labels, the first one that has samples
+    counts in each step, because two of them may be of the same series.
+    """
+    return f"({' or '.join(_sum(counter, each) for each in pods)})[{math.ceil(seconds)}s:{STEP_SECONDS:.0f}s]"
+
+
+def _sum(counter: str, pods: Pods) -> str:
+    engines = ",".join(pods.labels)
+    return f"sum(max by ({engines}) (rate({counter}{{{pods.matchers}}}[{STEP_SECONDS:.0f}s])))"
+
+
+def past_points_of(result: Any) -> tuple[Point, ...]:
+    """Read the ``data.result`` of the query's reply; what is no number is left out."""
+    return tuple(Point(at, rate) for entry in _listed(result) for at, rate in _values(entry))
+
+
+def _values(entry: Any) -> Iterator[tuple[float, float]]:
+    for pair in _listed(entry.get("values") if isinstance(entry, dict) else None):
+        try:
+            yield float(pair[0]), float(pair[1])
+        except (IndexError, KeyError, OverflowError, TypeError, ValueError):
+            continue
+
+
+def _listed(found: Any) -> list[Any]:
+    return found if isinstance(found, list) else []
+
+
+def selector_of(metrics: EngineMetrics, matchers: str) -> str:
+    """Return one selector for the series that show requests, so that all values are of one moment."""
+    counters = (metrics.prompt_tokens, metrics.generation_tokens)
+    counts = (count_of(metrics.first_token_seconds), count_of(metrics.output_lengths))
+    names = [name for name in (metrics.kv_usage, metrics.waiting, metrics.running, *counters, *counts) if name]
+    former = [old for old, name in metrics.former_names.items() if name in names]
+    return f'{{__name__=~"{"|".join((*names, *former))}",{matchers}}}'
+
+
+def samples_by_pod(series: Sequence[Series], pod_label: str, metrics: EngineMetrics) -> dict[str, PodSignals]:
+    """Return the samples of each pod that has any."""
+    by_pod: dict[str, list[Series]] = {}
+    for each in series:
+        by_pod.setdefault(each.labels.get(pod_label, ""), []).append(each)
+    return {pod: pod_signals(pod, some, metrics) for pod, some in by_pod.items()}

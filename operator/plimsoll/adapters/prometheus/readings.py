@@ -1,0 +1,139 @@
+"""The interface of everything that can read live signals.
+
+Leave impossible numbers out of samples, so that one of them costs one figure and not the pod's whole window.
+
+An engine that reports one NaN between good values is still an engine whose load is known. An engine that reports
+nothing else is not: its last numbers stay as they are, and the judge of the window reports them as invalid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any, Protocol, runtime_checkable
+
+from plimsoll.engines.metrics import EngineMetrics
+from plimsoll.rebalance.signals.gateway import GatewayQueue
+from plimsoll.rebalance.signals.load import ERRORS_IN_A_ROW, LARGEST_COUNT
+from plimsoll.rebalance.signals.metrics import BY_RANK, EngineSample
+from plimsoll.rebalance.signals.reading import PastReading, Reading
+
+
+class SignalReader(Protocol):
+    """A source of live signals. It is shared between threads, and a failure is part of its result, never an error."""
+
+    @property
+    def has_past(self) -> bool:
+        """Whether the source keeps samples: then only what is new is read of pods that were read before."""
+        ...
+
+    def read(
+        self, namespace: str, pods: Mapping[str, str], *, window_seconds: int, now: float, metrics: EngineMetrics
+    ) -> Reading | None:
+        """Read the newest ``window_seconds`` of the pods' samples, or as much of them as the source has.
+
+        None means that nothing is known yet, good or bad.
+
+        Args:
+            namespace: the namespace of all the pods.
+            pods: the IP address of each pod by its name; empty where it has none yet.
+            window_seconds: how far back to read.
+            now: the caller's clock, POSIX seconds; sample times in the reading are in this clock.
+            metrics: the names that the pods' engine uses.
+        """
+        ...
+
+
+@runtime_checkable
+class QueueReader(Protocol):
+    """A source of gateways' queues. It is shared between threads, and a failure is part of its result."""
+
+    def read_queue(self, namespace: str, pool: str, *, now: float) -> GatewayQueue:
+        """Read the queue of an InferencePool's gateway.
+
+        Args:
+            namespace: the namespace of the pool.
+            pool: the name of the InferencePool.
+            now: the caller's clock, POSIX seconds.
+        """
+        ...
+
+
+@runtime_checkable
+class PastReader(Protocol):
+    """A source that keeps samples for days. It is shared between threads, and a failure is part of its result."""
+
+    def arrivals_before(
+        self, namespace: str, deployment: str, metrics: EngineMetrics, *, until: float, seconds: float
+    ) -> PastReading:
+        """Return the requests a second in each step of the time that ends at ``until``, POSIX seconds.
+
+        They are those of all pods that the deployment ever had, on whatever GPUs.
+
+        Args:
+            namespace: the namespace of the pods.
+            deployment: the name of the InferenceDeployment.
+            metrics: the names that its engine uses.
+            until: the end, by the source's clock.
+            seconds: how far back from there.
+        """
+        ...
+
+
+_NEEDED = ("kv_usage", "waiting")
+"""The figures that every decision needs. Only they tell an engine with wrong numbers from one without numbers."""
+
+_OTHERS = tuple(each.name for each in fields(EngineSample) if each.name not in ("at", *BY_RANK, *_NEEDED))
+
+
+def is_share(value: float) -> bool:
+    """Whether a number can be a share of a whole. NaN cannot."""
+    return 0 <= value <= 1
+
+
+def is_count(value: float) -> bool:
+    """Whether a number can be a number of requests."""
+    return 0 <= value <= LARGEST_COUNT
+
+
+def without_lone_errors(samples: Iterable[EngineSample]) -> tuple[EngineSample, ...]:
+    """Return the samples in the order of their times, without impossible numbers: each becomes None.
+
+    Figures that every decision needs stay as they are where :func:`settled` leaves them.
+    """
+    return settled(sorted((_without(sample, _OTHERS) for sample in samples), key=lambda sample: sample.at))
+
+
+def settled(ordered: Sequence[EngineSample]) -> tuple[EngineSample, ...]:
+    """Return ordered samples without impossible figures of the kind that every decision needs.
+
+    If each of the newest :data:`ERRORS_IN_A_ROW` samples (or of all, where there are fewer) has such a figure, all stay
+    as they are.
+    """
+    if all(_is_wrong(sample) for sample in ordered[-ERRORS_IN_A_ROW:]):
+        return tuple(ordered)
+    return tuple(_without(sample, _NEEDED) if _is_wrong(sample) else sample for sample in ordered)
+
+
+def _is_wrong(sample: EngineSample) -> bool:
+    """Whether a figure that every decision needs is impossible. Every remembered sample is asked at every reading."""
+    usage, waiting = sample.kv_usage, sample.waiting
+    return (usage is not None and not is_share(usage)) or (waiting is not None and not 0 <= waiting <= LARGEST_COUNT)
+
+
+def _without(sample: EngineSample, names: Sequence[str]) -> EngineSample:
+    unknown: dict[str, Any] = dict.fromkeys(_impossible(sample, names))
+    return replace(sample, **unknown) if unknown else sample
+
+
+def _impossible(sample: EngineSample, names: Sequence[str]) -> list[str]:
+    return [name for name in names if not _can_be(name, getattr(sample, name))]
+
+
+def _can_be(name: str, value: Any) -> bool:
+    """Whether a figure is possible or unknown."""
+    if value is None:
+        return True
+    if name == "kv_usage":
+        return is_share(value)
+    return 0 <= value <= LARGEST_COUNT and (name != "kv_capacity_tokens" or value > 0)

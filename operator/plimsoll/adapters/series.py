@@ -1,0 +1,248 @@
+"""The series of all InferenceDeployments and of the live loop, made from the last pass each time Prometheus asks.
+
+The series of all InferenceDeployments, made from the reports of the last pass each time Prometheus asks.
+A gauge of ``prometheus_client`` keeps about 1 KiB for each combination of labels, and a pass would have to fill
+it again for all objects. So a pass only hands over its reports. They never change, so the thread of a scrape can read
+them at any time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from plimsoll.domain.decisions.terms import KV_CACHE
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.placement.demands.pools import PlannedPool
+from plimsoll.rebalance.figures import LiveFigures
+from plimsoll.rebalance.law.learning import CapacityReading
+from plimsoll.status.report import Report
+
+Reports = Mapping[ObjectKey, Report]
+Values = Mapping[tuple[str, ...], float]
+"""The values of one object in one series, each by the labels that follow its namespace and name."""
+
+_COMPONENTS = {KV_CACHE: "kv"}
+"""The values of the label ``component`` that differ from a term's key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One metric of all objects: its name, its help text, the labels after namespace and name, and its values."""
+
+    name: str
+    text: str
+    labels: tuple[str, ...]
+    values: Callable[[Report], Values]
+
+    def of(self, reports: Reports) -> GaugeMetricFamily:
+        """Return the metric with the samples of all objects."""
+        family = GaugeMetricFamily(self.name, self.text, labels=("namespace", "name", *self.labels))
+        for key, report in reports.items():
+            for labels, value in self.values(report).items():
+                family.add_metric((key.namespace, key.name, *labels), float(value))
+        return family
+
+
+class ObjectSeries(Collector):
+    """The metrics of all objects as ``reports`` has them. A scrape reads ``reports`` once: it sees one pass."""
+
+    def __init__(self) -> None:
+        self.reports: Reports = MappingProxyType({})
+
+    def describe(self) -> Iterator[GaugeMetricFamily]:
+        """Yield the metrics without samples. The registry refuses a second metric of the same name."""
+        return (series.of({}) for series in SERIES)
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Yield the metrics with their samples."""
+        reports = self.reports
+        return (series.of(reports) for series in SERIES)
+
+
+def _memory(report: Report) -> Values:
+    """Return every term of the estimate, and the margin."""
+    if report.decision is None or report.decision.choice is None:
+        return {}
+    figures = report.decision.choice.estimate
+    terms = ((_COMPONENTS.get(term.name, term.name.key), term.size_bytes) for term in figures.terms)
+    return {(component,): size for component, size in (*terms, ("margin", figures.margin_bytes))}
+
+
+def _replicas(report: Report) -> Values:
+    """Return the replicas by GPU type: several pools may have the same one."""
+    found: Counter[tuple[str, ...]] = Counter()
+    for pool in _pools(report):
+        found[pool.gpu_type,] += pool.replicas
+    return found
+
+
+def _missing(report: Report) -> Values:
+    return {} if report.decision is None else {(): report.decision.missing}
+
+
+def _rejections(report: Report) -> Values:
+    """Return how many candidates were not taken, by reason."""
+    rejections = () if report.decision is None else report.decision.rejections
+    return Counter((rejection.reason.value,) for rejection in rejections)
+
+
+def _problem(report: Report) -> Values:
+    return {} if report.problem is None else {(report.problem.reason.value,): 1}
+
+
+def _waiting(report: Report) -> Values:
+    """Return 1 while a change of the live loop waits for approval, and 0 while none does; nothing without the loop."""
+    live = report.rebalancing
+    return {} if live is None else {(): live.proposal is not None and not live.approved}
+
+
+def _predicted(report: Report) -> Values:
+    found = ((pool.name, report.predicted_tokens(pool)) for pool in _pools(report))
+    return {(pool,): tokens for pool, tokens in found if tokens is not None}
+
+
+def _reported(report: Report) -> Values:
+    found = ((pool.name, report.view(pool.name).kv_tokens_reported) for pool in _pools(report))
+    return {(pool,): tokens for pool, tokens in found if tokens is not None}
+
+
+def _error(report: Report) -> Values:
+    found = ((pool.name, _error_permille(report, pool)) for pool in _pools(report))
+    return {(pool,): error / 1000 for pool, error in found if error is not None}
+
+
+def _error_permille(report: Report, pool: PlannedPool) -> int | None:
+    predicted, reported = report.predicted_tokens(pool), report.view(pool.name).kv_tokens_reported
+    return None if predicted is None or reported is None else CapacityReading(predicted, reported).error_permille
+
+
+def _pools(report: Report) -> Sequence[PlannedPool]:
+    return () if report.decision is None else report.decision.pools
+
+
+SERIES = (
+    Series("plimsoll_estimated_gpu_memory_bytes", "Estimated memory of one GPU.", ("component",), _memory),
+    Series("plimsoll_planned_replicas", "Replicas planned.", ("gpu_type",), _replicas),
+    Series("plimsoll_unplaced_replicas", "Replicas without a place.", (), _missing),
+    Series("plimsoll_placement_rejections", "Candidates not taken.", ("reason",), _rejections),
+    Series("plimsoll_problems", "Objects that cannot be planned.", ("reason",), _problem),
+    Series("plimsoll_waiting_proposals", "Changes of the live loop that wait for approval.", (), _waiting),
+    Series("plimsoll_predicted_kv_cache_tokens", "KV tokens of one replica by the estimate.", ("pool",), _predicted),
+    Series("plimsoll_reported_kv_cache_tokens", "KV tokens of one replica by its engine.", ("pool",), _reported),
+    Series(
+        "plimsoll_estimate_error_ratio",
+        "Predicted over reported KV tokens, less one: above 0 too much was promised.",
+        ("pool",),
+        _error,
+    ),
+)
+
+
+Figures = Mapping[ObjectKey, LiveFigures]
+
+
+@dataclass(frozen=True, slots=True)
+class LiveMetric:
+    """One metric: its name, its help text, and its value for one object; None leaves the object out."""
+
+    name: str
+    text: str
+    value: Callable[[LiveFigures], float | None]
+
+    def of(self, figures: Figures) -> GaugeMetricFamily:
+        """Return the metric with the samples of all objects."""
+        family = GaugeMetricFamily(self.name, self.text, labels=("namespace", "name"))
+        for key, figure in figures.items():
+            value = self.value(figure)
+            if value is not None:
+                family.add_metric((key.namespace, key.name), float(value))
+        return family
+
+
+class LiveSeries(Collector):
+    """The live figures of all objects. A scrape reads ``figures`` once: it sees one pass."""
+
+    def __init__(self) -> None:
+        self.figures: Figures = MappingProxyType({})
+
+    def describe(self) -> Iterator[GaugeMetricFamily]:
+        """Yield the metrics without samples. The registry refuses a second metric of the same name."""
+        return self._families({})
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Yield the metrics with their samples."""
+        return self._families(self.figures)
+
+    @staticmethod
+    def _families(figures: Figures) -> Iterator[GaugeMetricFamily]:
+        yield from (metric.of(figures) for metric in METRICS)
+        decisions = GaugeMetricFamily(
+            "plimsoll_live_decision",
+            "1 for the last decision of the live loop.",
+            labels=("namespace", "name", "decision", "reason", "diagnosis"),
+        )
+        for key, each in figures.items():
+            decisions.add_metric((key.namespace, key.name, each.decision, each.reason, each.diagnosis), 1)
+        yield decisions
+
+
+METRICS = (
+    LiveMetric("plimsoll_live_arrivals_per_second", "Requests that arrive.", lambda each: each.arrivals),
+    LiveMetric(
+        "plimsoll_live_expected_arrivals_per_second",
+        "Requests that are expected when a new replica serves, where these are more than now.",
+        lambda each: each.expected,
+    ),
+    LiveMetric(
+        "plimsoll_live_replica_capacity_per_second",
+        "Requests that one replica carries with its promises kept, as learned.",
+        lambda each: each.capacity,
+    ),
+    LiveMetric(
+        "plimsoll_live_pressure_ratio",
+        "Replicas that the load needs over those that are wanted: above 1 there are too few.",
+        lambda each: each.pressure,
+    ),
+    LiveMetric("plimsoll_live_needed_replicas", "Replicas that the load needs.", lambda each: each.needed),
+    LiveMetric("plimsoll_live_target_replicas", "Replicas that are wanted.", lambda each: each.target),
+    LiveMetric(
+        "plimsoll_live_waiting_requests", "Requests in the queues of engines and gateway.", lambda each: each.waiting
+    ),
+    LiveMetric(
+        "plimsoll_live_gateway_waiting_requests", "Requests in the gateway's queue.", lambda each: each.at_gateway
+    ),
+    LiveMetric("plimsoll_live_running_requests", "Requests in the engines' batches.", lambda each: each.running),
+    LiveMetric(
+        "plimsoll_live_preempted_ratio",
+        "Requests that lost their blocks over those that got a first token, over the window.",
+        lambda each: each.preempted_share,
+    ),
+    LiveMetric("plimsoll_live_kv_cache_use_ratio", "KV cache in use, 0 to 1.", lambda each: each.kv_use),
+    LiveMetric(
+        "plimsoll_live_kv_cache_used_tokens", "KV tokens in use in the pods that report.", lambda each: each.used_tokens
+    ),
+    LiveMetric("plimsoll_live_kv_cache_tokens", "KV cache that these pods have.", lambda each: each.held_tokens),
+    LiveMetric(
+        "plimsoll_live_batch_slots",
+        "Requests that these pods run at the same time at most.",
+        lambda each: each.slots,
+    ),
+    LiveMetric("plimsoll_live_ttft_seconds", "Mean time to the first token.", lambda each: each.ttft_seconds),
+    LiveMetric("plimsoll_live_token_seconds", "Mean time between two tokens.", lambda each: each.token_seconds),
+    LiveMetric(
+        "plimsoll_live_token_time_ratio",
+        "Measured time per token over the performance model's, as learned.",
+        lambda each: each.slowness,
+    ),
+    LiveMetric(
+        "plimsoll_live_startup_seconds",
+        "Longest start-up of a replica that was seen.",
+        lambda each: each.startup_seconds,
+    ),
+)

@@ -1,0 +1,1 @@
+"""From the user's object to the planner's request."""

@@ -1,0 +1,492 @@
+"""Convert the user's object to the planner's request. Resolve the precision and report each contradiction by field."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import ROUND_CEILING, Decimal
+
+from plimsoll.api.checks.maintenance import check_maintenance
+from plimsoll.api.checks.pod_checks import check_pod_template, engine_resources
+from plimsoll.api.checks.spec_checks import check_host_memory, check_load
+from plimsoll.api.conversion.engine_options import (
+    as_served,
+    check_cache,
+    check_feature,
+    check_kv_format,
+    check_media,
+    check_release,
+    to_media,
+)
+from plimsoll.api.conversion.precision import AUTO, cache_precision, weight_precision
+from plimsoll.api.conversion.speculation import check_speculation, draft_model, to_speculation
+from plimsoll.api.crd.lost_fields import lost_fields
+from plimsoll.api.v1alpha1 import (
+    ApiModel,
+    CapacityTypeChoice,
+    EngineSpec,
+    InferenceDeployment,
+    InferenceDeploymentSpec,
+    PodTemplateSpec,
+    Sizing,
+)
+from plimsoll.api.v1alpha1 import Toleration as ApiToleration
+from plimsoll.domain.cluster.fleet import Toleration
+from plimsoll.domain.cluster.gpus import CapacityType, Vendor
+from plimsoll.domain.decisions.latency import Slo
+from plimsoll.domain.engines.engine_choice import (
+    CpuOffload,
+    EngineChoice,
+    EngineVersion,
+    LoraSlots,
+    MediaUse,
+    Residency,
+    Speculation,
+    WeightStreaming,
+)
+from plimsoll.domain.engines.images import (
+    OF_RELEASE,
+    EngineImages,
+    ImagePlatforms,
+    PlatformSource,
+    assumed,
+    declared,
+    vendor_of,
+)
+from plimsoll.domain.errors import InvalidInput, shortened
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.models.model import ModelFacts
+from plimsoll.domain.models.precision import WIDE
+from plimsoll.domain.requests.serving import GpuConstraints, Overrides, Request, ServingShape, TotalLoad
+from plimsoll.domain.requests.workload import Manifest, PodOptions, SecretKey, WorkloadOptions
+from plimsoll.domain.units import ceil_div, parse_bytes, parse_quantity
+from plimsoll.engines.base import Engine, Feature
+from plimsoll.engines.flags import Misuse, owned_flag
+from plimsoll.engines.registry import engine_of
+
+_CAPACITY_TYPES = {CapacityTypeChoice.ON_DEMAND: CapacityType.ON_DEMAND, CapacityTypeChoice.SPOT: CapacityType.SPOT}
+
+MOST_REPLICAS = 1000
+"""The most replicas that a planner chooses where the user sets no limit: the most that ``spec.replicas`` allows."""
+
+
+def to_request(
+    resource: InferenceDeployment,
+    model: ModelFacts,
+    *,
+    replicas: int | None = None,
+    draft: ModelFacts | None = None,
+    platforms: ImagePlatforms | None = None,
+    refuses_code: bool = True,
+) -> Request:
+    """Return the planner's request for one object.
+
+    Args:
+        resource: the parsed object.
+        model: the facts of its model.
+        replicas: the live loop's target, where it differs from ``spec.replicas``.
+        draft: the facts of its draft, where it names one (:func:`~plimsoll.api.conversion.speculation.draft_model`).
+        platforms: those of its image, where more is known of them than the spec says.
+        refuses_code: whether a model is refused whose code must be run and may not be. Without, that is a doubt alone.
+
+    Raises:
+        InvalidInput: a field contradicts the model or another field.
+    """
+    platforms = platforms_of(resource.spec.engine) if platforms is None else platforms
+    spec = resource.spec
+    check_without_model(spec)
+    model = as_served(model, spec.engine)
+    _check_adapters(spec, model)
+    _check_context(spec, model)
+    precision = weight_precision(spec.precision, model)
+    check_release(spec.engine, model, precision)
+    media = to_media(spec.engine, model, _version(spec.engine))
+    speculation = to_speculation(spec.engine.speculation, model, draft)
+    _check_draft(spec, speculation)
+    engine = _engine(spec, media, speculation)
+    if refuses_code:
+        _check_code(spec.engine, model, engine)
+    check_kv_format(spec)
+    kv_precision = cache_precision(spec.kv_cache.precision, model, precision)
+    check_cache(spec.engine, model, precision, kv_precision)
+    request = Request(
+        key=ObjectKey(resource.metadata.namespace, resource.metadata.name),
+        model=engine_of(engine.name).loaded(model, engine),
+        precision=precision,
+        kv_precision=kv_precision,
+        shape=_shape(spec),
+        engine=engine,
+        replicas=_replicas(spec) if replicas is None else replicas,
+        constraints=_constraints(spec),
+        overrides=_overrides(spec),
+        node_selector=_node_selector(spec),
+        tolerations=_tolerations(spec),
+        platforms=platforms,
+        node_rules=platforms.rules,
+        created=resource.metadata.creation_timestamp,
+        cpu_millis=_requested(spec, "cpu", 1000),
+        memory_bytes=_requested(spec, "memory", 1),
+        slo=_slo(spec),
+        total=_total(spec),
+        cpu_limit_millis=_limit(spec, "cpu", 1000),
+        memory_limit_bytes=_limit(spec, "memory", 1),
+        may_narrow_cache=bool(spec.kv_cache.allow_fp8) and kv_precision in WIDE,
+        remarks=_remarks(resource),
+    )
+    check_host_memory(request, spec.pod_template.resources if spec.pod_template else None)
+    return request
+
+
+def _replicas(spec: InferenceDeploymentSpec) -> int:
+    return spec.replicas if spec.total_concurrency is None else spec.min_replicas or 1
+
+
+def _total(spec: InferenceDeploymentSpec) -> TotalLoad | None:
+    if spec.total_concurrency is None:
+        return None
+    most = spec.rebalancing.max_replicas or MOST_REPLICAS
+    return TotalLoad(spec.total_concurrency, spec.min_replicas or 1, max(most, spec.min_replicas or 1))
+
+
+def _concurrency(spec: InferenceDeploymentSpec) -> int:
+    """Return the requests of one replica: the declared ones, or an equal part of those of all replicas."""
+    if spec.total_concurrency is None:
+        return spec.concurrency or 1
+    return ceil_div(spec.total_concurrency, spec.min_replicas or 1)
+
+
+def _slo(spec: InferenceDeploymentSpec) -> Slo | None:
+    if spec.slo is None:
+        return None
+    return Slo(ttft_seconds=_seconds(spec.slo.ttft_milliseconds), tpot_seconds=_seconds(spec.slo.tpot_milliseconds))
+
+
+def _seconds(milliseconds: int | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 1000
+
+
+def _requested(spec: InferenceDeploymentSpec, name: str, unit: int) -> int | None:
+    """Return the user's request for one resource of the engine's pod, in whole units, rounded up as the scheduler does.
+
+    None where the user sets none: then the operator requests the engine's need.
+    """
+    given = engine_resources(spec.pod_template.resources if spec.pod_template else None).get("requests") or {}
+    return None if name not in given else _whole(given[name], unit)
+
+
+def _limit(spec: InferenceDeploymentSpec, name: str, unit: int) -> int | None:
+    resources = None if spec.pod_template is None else spec.pod_template.resources
+    limits = {} if resources is None else resources.limits or {}
+    return None if name not in limits else _whole(limits[name], unit)
+
+
+def _whole(quantity: str | int, unit: int) -> int:
+    return int((parse_quantity(str(quantity)) * unit).to_integral_value(ROUND_CEILING))
+
+
+def check_without_model(spec: InferenceDeploymentSpec) -> None:
+    """Check everything that needs no facts of the model. Raises :class:`InvalidInput`."""
+    engine = engine_of(spec.engine.engine_name)
+    for index, argument in enumerate(spec.engine.extra_args or []):
+        flag = owned_flag(argument, engine.owned_flags)
+        if flag is not None:
+            raise InvalidInput(
+                f"spec.engine.extraArgs[{index}]", argument, f"The operator owns {flag.name}; use {flag.instead}."
+            )
+    engine.host_use(spec.engine.extra_args or ())
+    _check_arguments(spec.engine)
+    if spec.kv_cache.allow_fp8 and spec.kv_cache.precision != AUTO:
+        raise InvalidInput(
+            "spec.kvCache.allowFp8",
+            "true",
+            "It leaves the choice to auto: set spec.kvCache.precision to auto, or remove it.",
+        )
+    check_pod_template(spec.pod_template, engine)
+    check_load(spec)
+    check_speculation(spec.engine)
+    check_maintenance(spec.rebalancing)
+    if _version(spec.engine) < engine.oldest:
+        raise InvalidInput(
+            "spec.engine.version",
+            spec.engine.version,
+            f"Use {engine.oldest} or newer: older engines are unknown here.",
+        )
+    _check_engine(spec.engine, engine)
+    memory = None if spec.overrides is None else spec.overrides.memory_per_gpu
+    if memory is not None and parse_bytes(memory) < 1:
+        raise InvalidInput(
+            "spec.overrides.memoryPerGpu",
+            memory,
+            "It must be more than 0: write what one GPU needs, e.g. 70Gi, or remove it.",
+        )
+
+
+def _check_arguments(spec: EngineSpec) -> None:
+    """Refuse arguments with which the engine's own image cannot start, where the flags of its release are known."""
+    misuse = _misuse(spec)
+    if misuse is not None and spec.image is None and misuse.release == _version(spec):
+        raise InvalidInput(f"spec.engine.extraArgs[{misuse.position}]", misuse.value, misuse.fix)
+
+
+def _misuse(spec: EngineSpec) -> Misuse | None:
+    return engine_of(spec.engine_name).misused_argument(spec.extra_args or (), _version(spec))
+
+
+def _remarks(resource: InferenceDeployment) -> tuple[str, ...]:
+    """Return what the author of an object has to look at, although nothing of it is refused."""
+    found = [lost_fields(resource.metadata.annotations or {})]
+    engine = resource.spec.engine
+    misuse = _misuse(engine)
+    if misuse is not None:
+        title = engine_of(engine.engine_name).title
+        what = f"{title} {_version(engine)}" if engine.image is None else "the image in spec.engine.image"
+        found.append(
+            f"spec.engine.extraArgs[{misuse.position}], {shortened(misuse.value)}, is not as {title} {misuse.release} "
+            f"takes it; whether {what} does is not known here. {misuse.fix}"
+        )
+    return tuple(remark for remark in found if remark is not None)
+
+
+def _check_engine(spec: EngineSpec, engine: Engine) -> None:
+    """Refuse options of the engine that contradict each other or the engine's release."""
+    streaming = spec.weight_streaming
+    if streaming is not None and spec.cpu_offload is not None:
+        raise InvalidInput("spec.engine.cpuOffload", spec.cpu_offload, "Remove it, or weightStreaming.")
+    if streaming is not None and streaming.layers > streaming.group:
+        raise InvalidInput(
+            "spec.engine.weightStreaming.layers", streaming.layers, f"Write at most the group's {streaming.group}."
+        )
+    if streaming is not None:
+        check_feature(spec, Feature.WEIGHT_STREAMING, "spec.engine.weightStreaming", spec.version)
+    check_media(spec, _version(spec))
+    if spec.lora is not None and spec.lora.max_rank not in engine.lora_ranks:
+        ranks = ", ".join(str(rank) for rank in engine.lora_ranks)
+        raise InvalidInput("spec.engine.lora.maxRank", spec.lora.max_rank, f"Write one of {ranks}.")
+
+
+def _check_adapters(spec: InferenceDeploymentSpec, model: ModelFacts) -> None:
+    refusal = None if spec.engine.lora is None else engine_of(spec.engine.engine_name).adapters_refusal(model)
+    if refusal is not None:
+        raise InvalidInput("spec.engine.lora", model.architecture, refusal)
+
+
+def _check_context(spec: InferenceDeploymentSpec, model: ModelFacts) -> None:
+    """Refuse requests that are longer than the engine takes. An image of the user's own may take more."""
+    engine, arguments = engine_of(spec.engine.engine_name), spec.engine.extra_args or ()
+    refusal = engine.context_refusal(model, spec.context_length, arguments, _environment(spec))
+    if refusal is not None and spec.engine.image is None:
+        raise InvalidInput("spec.contextLength", spec.context_length, refusal)
+
+
+def _environment(spec: InferenceDeploymentSpec) -> dict[str, str]:
+    """Return the user's variables of the engine's container whose values are known."""
+    given = () if spec.pod_template is None else spec.pod_template.env or ()
+    return {each.name: each.value for each in given if each.value is not None}
+
+
+def _check_draft(spec: InferenceDeploymentSpec, speculation: Speculation | None) -> None:
+    """Refuse a release that cannot load the small model that drafts, and requests that are too long for both.
+
+    An EAGLE head is no model of its own.
+    """
+    if speculation is None or speculation.draft is None or speculation.head is not None:
+        return
+    check_release(spec.engine, speculation.draft, speculation.draft.checkpoint.precision)
+    refusal = engine_of(spec.engine.engine_name).draft_refusal(speculation, spec.context_length, _version(spec.engine))
+    if refusal is not None and spec.engine.image is None:
+        raise InvalidInput("spec.contextLength", spec.context_length, refusal)
+
+
+def _shape(spec: InferenceDeploymentSpec) -> ServingShape:
+    expected = spec.expected_tokens
+    if expected is not None and expected.prompt + expected.output > spec.context_length:
+        raise InvalidInput(
+            "spec.expectedTokens",
+            expected.prompt + expected.output,
+            f"Prompt and output together must not exceed contextLength {spec.context_length}.",
+        )
+    if spec.sizing is Sizing.EXPECTED and expected is None:
+        raise InvalidInput("spec.sizing", spec.sizing.value, "Name the mean prompt and output in expectedTokens.")
+    return ServingShape(
+        guaranteed=spec.sizing is Sizing.GUARANTEED,
+        context_tokens=spec.context_length,
+        concurrency=_concurrency(spec),
+        expected_prompt_tokens=expected.prompt if expected else None,
+        expected_output_tokens=expected.output if expected else None,
+    )
+
+
+def _engine(spec: InferenceDeploymentSpec, media: MediaUse, speculation: Speculation | None) -> EngineChoice:
+    engine, residency = spec.engine, _residency(spec.engine)
+    runner = engine_of(engine.engine_name).model_runner(_version(engine), _environment(spec), residency)
+    _check_offload(engine, residency, runner)
+    return EngineChoice(
+        version=_version(engine),
+        gpu_memory_utilization_percent=engine.gpu_memory_utilization_percent,
+        max_batched_tokens=engine.max_batched_tokens,
+        max_sequences=engine.max_sequences,
+        enforce_eager=engine.enforce_eager,
+        residency=residency,
+        lora=None if engine.lora is None else LoraSlots(engine.lora.max_adapters, engine.lora.max_rank),
+        speculation=speculation,
+        media=media,
+        unfollowed=engine_of(engine.engine_name).unfollowed_arguments(engine.extra_args or ()),
+        image_vendor=_image_vendor(engine),
+        name=engine.engine_name,
+        host=engine_of(engine.engine_name).host_use(engine.extra_args or ()),
+        image=engine.image or "",
+        model_runner=runner,
+        trusts_code=engine_of(engine.engine_name).trusts_code(engine.extra_args or (), _version(engine)),
+    )
+
+
+def _check_code(spec: EngineSpec, model: ModelFacts, engine: EngineChoice) -> None:
+    """Refuse a model whose code must be run and may not be. An image of the user's own may have the code."""
+    refusal = engine_of(engine.name).code_refusal(model, engine)
+    if refusal is not None and spec.image is None:
+        raise InvalidInput("spec.model", model.name, refusal)
+
+
+def _check_offload(spec: EngineSpec, residency: Residency | None, runner: int | None) -> None:
+    """Refuse weights in host memory where the engine would load them onto the GPU without a word."""
+    if residency is None:
+        return
+    refusal = engine_of(spec.engine_name).offload_refusal(_version(spec), runner)
+    if refusal is not None and spec.image is None:
+        field = "spec.engine.weightStreaming" if spec.weight_streaming is not None else "spec.engine.cpuOffload"
+        raise InvalidInput(field, spec.cpu_offload or "set", refusal)
+
+
+def _image_vendor(engine: EngineSpec) -> Vendor | None:
+    if engine.image is None:
+        return None
+    return vendor_of(engine.image) if engine.image_vendor is None else Vendor(engine.image_vendor.value.lower())
+
+
+def _residency(engine: EngineSpec) -> Residency | None:
+    streaming = engine.weight_streaming
+    if streaming is not None:
+        return WeightStreaming(streaming.group, streaming.layers, streaming.prefetch)
+    return None if engine.cpu_offload is None else CpuOffload(parse_bytes(engine.cpu_offload))
+
+
+def _version(engine: EngineSpec) -> EngineVersion:
+    return EngineVersion.of(engine.version)
+
+
+def _constraints(spec: InferenceDeploymentSpec) -> GpuConstraints:
+    gpu = spec.gpu
+    if gpu is None:
+        return GpuConstraints()
+    return GpuConstraints(
+        allow=tuple(gpu.allow or ()),
+        deny=tuple(gpu.deny or ()),
+        max_per_replica=gpu.max_per_replica,
+        capacities=tuple(_CAPACITY_TYPES[each] for each in gpu.capacity_types or ()),
+        max_hourly_price=None if gpu.max_hourly_price is None else Decimal(gpu.max_hourly_price),
+    )
+
+
+def _overrides(spec: InferenceDeploymentSpec) -> Overrides:
+    overrides = spec.overrides
+    if overrides is None:
+        return Overrides()
+    memory = overrides.memory_per_gpu
+    return Overrides(
+        gpu_type=overrides.gpu_type,
+        tensor_parallel=overrides.tensor_parallel,
+        memory_per_gpu_bytes=None if memory is None else parse_bytes(memory),
+    )
+
+
+def _node_selector(spec: InferenceDeploymentSpec) -> tuple[tuple[str, str], ...]:
+    selector = spec.pod_template.node_selector if spec.pod_template else None
+    return tuple(sorted((selector or {}).items()))
+
+
+def platforms_of(engine: EngineSpec, images: EngineImages | None = None) -> ImagePlatforms:
+    """Return the platforms of the image as far as the spec says, and the image whose index may say more.
+
+    Source: vLLM's CUDA image is an index of amd64 and arm64 since release 0.10.2. Its ROCm image is for amd64 alone, as
+    are the hosts of AMD's GPUs. An image of the user's own is taken for amd64 where the user does not say, and an image
+    of the admin's for a copy of the release's.
+    """
+    if engine.platforms is not None:
+        return declared(each.value for each in engine.platforms)
+    if engine.image is not None:
+        return assumed(engine.image)
+    usual = engine_of(engine.engine_name).image(Vendor.NVIDIA, str(_version(engine)))
+    image = "" if images is None else images.of_admin(engine.engine_name, usual)
+    return ImagePlatforms((), PlatformSource.ASSUMED, image) if image else OF_RELEASE
+
+
+def _tolerations(spec: InferenceDeploymentSpec) -> tuple[Toleration, ...]:
+    listed = spec.pod_template.tolerations if spec.pod_template else None
+    return tuple(_toleration(toleration) for toleration in listed or ())
+
+
+def _toleration(toleration: ApiToleration) -> Toleration:
+    return Toleration(
+        key=toleration.key or "",
+        operator=toleration.operator or "Equal",
+        value=toleration.value or "",
+        effect=toleration.effect or "",
+    )
+
+
+def to_workload_options(
+    resource: InferenceDeployment,
+    images: EngineImages | None = None,
+    *,
+    scrape_annotations: bool = False,
+    platforms: ImagePlatforms | None = None,
+) -> WorkloadOptions:
+    """Return the options for rendering the pods, apart from the placement.
+
+    ``platforms`` are those of the image, where more is known of them than the spec says.
+    """
+    spec = resource.spec
+    token = spec.model.token_secret_ref
+    draft = draft_model(spec)
+    return WorkloadOptions(
+        key=ObjectKey(resource.metadata.namespace, resource.metadata.name),
+        uid=resource.metadata.uid,
+        model_source=spec.model.path or spec.model.name,
+        revision=None if spec.model.path else spec.model.revision,
+        engine_version=str(_version(spec.engine)),
+        engine=spec.engine.engine_name,
+        image=spec.engine.image,
+        architectures=(platforms_of(spec.engine) if platforms is None else platforms).architectures,
+        extra_args=tuple(spec.engine.extra_args or ()),
+        token=None if token is None else SecretKey(token.name, token.key),
+        pod=_pod_options(spec.pod_template or PodTemplateSpec()),
+        draft_source=None if draft is None else draft.path or draft.name,
+        draft_revision=None if draft is None or draft.path else draft.revision,
+        images=images or EngineImages(),
+        scrape_annotations=scrape_annotations,
+        queue=resource.metadata.labels,
+    )
+
+
+def _pod_options(template: PodTemplateSpec) -> PodOptions:
+    cache = template.model_cache
+    return PodOptions(
+        labels=dict(template.labels or {}),
+        annotations=dict(template.annotations or {}),
+        node_selector=dict(template.node_selector or {}),
+        tolerations=_as_written(template.tolerations),
+        env=_as_written(template.env),
+        env_from=_as_written(template.env_from),
+        volumes=_as_written(template.volumes),
+        volume_mounts=_as_written(template.volume_mounts),
+        image_pull_secrets=_as_written(template.image_pull_secrets),
+        service_account_name=template.service_account_name,
+        priority_class_name=template.priority_class_name,
+        runtime_class_name=template.runtime_class_name,
+        resources=engine_resources(template.resources),
+        cache_claim=cache.claim_name if cache else None,
+        cache_size_limit=cache.size_limit if cache else None,
+    )
+
+
+def _as_written(entries: Sequence[ApiModel] | None) -> tuple[Manifest, ...]:
+    return tuple(entry.model_dump(mode="json", by_alias=True, exclude_none=True) for entry in entries or ())

@@ -1,0 +1,167 @@
+"""Options of the engine: refused where its release does not have them, and converted to the planner's."""
+
+from __future__ import annotations
+
+from plimsoll.api.v1alpha1 import (
+    EncoderParallelism,
+    EngineSpec,
+    InferenceDeploymentSpec,
+    KvPrecisionChoice,
+    MultimodalSpec,
+    RunnerKind,
+)
+from plimsoll.domain.engines.engine_choice import EngineVersion, MediaUse
+from plimsoll.domain.errors import InvalidInput
+from plimsoll.domain.models.model import ModelFacts, Task
+from plimsoll.domain.models.precision import TURBOQUANT, KvPrecision, Precision
+from plimsoll.engines.base import Feature
+from plimsoll.engines.registry import engine_of
+from plimsoll.facts.models.pooling import as_pooling
+
+
+def check_feature(spec: EngineSpec, feature: Feature, field: str, value: object) -> None:
+    """Refuse ``field`` with its ``value`` where the engine's release lacks the feature that the field needs.
+
+    Raises:
+        InvalidInput: with the field, its value and what to write.
+    """
+    engine = engine_of(spec.engine_name)
+    since = engine.since.get(feature)
+    if since is None:
+        raise InvalidInput(field, value, f"{engine.title} cannot; remove it.")
+    version = EngineVersion.of(spec.version)
+    if version < since:
+        raise InvalidInput(field, value, f"{engine.title} {version} cannot; use {since} or newer.")
+
+
+def check_release(spec: EngineSpec, model: ModelFacts, precision: Precision) -> None:
+    """Refuse a release that cannot load the model. An image of the user's own may have more than its release.
+
+    Raises:
+        InvalidInput: with the model class or the method that the release lacks, and the releases to use.
+    """
+    version = EngineVersion.of(spec.version)
+    refusal = None if spec.image is not None else engine_of(spec.engine_name).release_refusal(model, precision, version)
+    if refusal is not None:
+        raise InvalidInput("spec.engine.version", spec.version, refusal)
+
+
+def check_cache(spec: EngineSpec, model: ModelFacts, precision: Precision, kv_precision: KvPrecision) -> None:
+    """Refuse a type of the KV cache with which the release does not start. An image of the user's own may.
+
+    Raises:
+        InvalidInput: with the type, and the one to write.
+    """
+    engine, version = engine_of(spec.engine_name), EngineVersion.of(spec.version)
+    refusal = None if spec.image is not None else engine.cache_refusal(model, precision, kv_precision, version)
+    if refusal is not None:
+        raise InvalidInput("spec.kvCache.precision", kv_precision.value, refusal)
+
+
+_FEATURES = {
+    KvPrecisionChoice.NVFP4: Feature.KV_NVFP4,
+    KvPrecisionChoice.INT8: Feature.KV_SCALES,
+    KvPrecisionChoice.FP8_SCALED: Feature.KV_SCALES,
+    KvPrecisionChoice.INT4: Feature.KV_INT4,
+    **{choice: Feature.KV_TURBOQUANT for choice in KvPrecisionChoice if choice.value in TURBOQUANT},
+}
+"""Formats that not every release has."""
+
+
+def check_kv_format(spec: InferenceDeploymentSpec) -> None:
+    """Refuse the format that the user chose where the engine's release does not have it.
+
+    Raises:
+        InvalidInput: with the first release that has it.
+    """
+    choice = spec.kv_cache.precision
+    if choice in _FEATURES:
+        check_feature(spec.engine, _FEATURES[choice], "spec.kvCache.precision", choice.value)
+
+
+FIELD = "spec.engine.multimodal"
+
+
+def check_media(engine: EngineSpec, version: EngineVersion) -> None:
+    """Refuse options that contradict each other or the release, for any model.
+
+    Raises:
+        InvalidInput: with the field, its value and what to write.
+    """
+    wanted = engine.multimodal
+    if engine.text_only:
+        check_feature(engine, Feature.TEXT_ONLY, "spec.engine.textOnly", "true")
+    if wanted is None:
+        return
+    if engine.text_only:
+        raise InvalidInput("spec.engine.textOnly", "true", "It leaves the tower out: remove it, or multimodal.")
+    if (wanted.images_per_prompt, wanted.videos_per_prompt) == (0, 0):
+        raise InvalidInput(f"{FIELD}.videosPerPrompt", 0, "Nothing is left for the tower: write textOnly instead.")
+    check_feature(engine, Feature.MEDIA_LIMITS, FIELD, version)
+
+
+def to_media(engine: EngineSpec, model: ModelFacts, version: EngineVersion) -> MediaUse:
+    """Return the planner's options for images and videos.
+
+    Args:
+        engine: the user's options, already checked by :func:`check_media`.
+        model: the model that is served.
+        version: the engine's release.
+
+    Raises:
+        InvalidInput: the model has no tower, or the release cannot run the tower with these options.
+    """
+    wanted = engine.multimodal
+    if wanted is None:
+        return MediaUse(text_only=engine.text_only)
+    if model.encoder is None:
+        raise InvalidInput(FIELD, model.architecture, "This model class has no vision tower: remove multimodal.")
+    if wanted.images_per_prompt == 0 and model.encoder.video is None:
+        raise InvalidInput(f"{FIELD}.imagesPerPrompt", 0, "Nothing is left for the tower: write textOnly instead.")
+    return MediaUse(
+        copies_encoder=_copies_encoder(engine, wanted, model, version),
+        images=wanted.images_per_prompt,
+        videos=wanted.videos_per_prompt,
+    )
+
+
+def _copies_encoder(spec: EngineSpec, wanted: MultimodalSpec, model: ModelFacts, version: EngineVersion) -> bool:
+    if wanted.encoder_parallelism is EncoderParallelism.TENSOR:
+        return False
+    engine = engine_of(spec.engine_name)
+    since = engine.copies_encoder_since.get(model.architecture)
+    if since is None or version < since:
+        advice = "write Tensor." if since is None else f"write Tensor, or use {engine.title} {since} or newer."
+        raise InvalidInput(
+            f"{FIELD}.encoderParallelism",
+            wanted.encoder_parallelism.value,
+            f"{engine.title} {version} cannot copy the tower of {model.architecture}: {advice}",
+        )
+    return True
+
+
+RUNNER_FIELD = "spec.engine.runner"
+
+
+def as_served(model: ModelFacts, engine: EngineSpec) -> ModelFacts:
+    """Return the model with the task that its engine is started for.
+
+    Raises:
+        InvalidInput: the class does not generate, the release cannot pool, or an option is about generating.
+    """
+    if engine.runner is RunnerKind.GENERATE and model.task is Task.POOL:
+        raise InvalidInput(RUNNER_FIELD, engine.runner.value, f"{model.architecture} does not generate: remove runner.")
+    if engine.runner is RunnerKind.POOLING:
+        model = as_pooling(model)
+    if model.task is Task.POOL:
+        _check_options(model, engine)
+    return model
+
+
+def _check_options(model: ModelFacts, engine: EngineSpec) -> None:
+    check_feature(engine, Feature.POOLING, "spec.engine.version", f"{engine.version} for {model.architecture}")
+    if engine.speculation is not None:
+        method = engine.speculation.method.value
+        raise InvalidInput("spec.engine.speculation", method, "A model that pools drafts nothing: remove speculation.")
+    if engine.lora is not None and not model.keeps_cache:
+        raise InvalidInput("spec.engine.lora", model.architecture, "No law covers adapters of encoders; remove it.")

@@ -1,0 +1,197 @@
+"""The deployment that ``plimsoll capacity`` asks about, and the answer without a cluster.
+
+How many more replicas fit, as a table for people and as data for programs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from plimsoll.api.conversion.convert import check_without_model, to_request
+from plimsoll.api.gpu_names import check_gpu_names
+from plimsoll.app.review.values import Measured, Wish
+from plimsoll.cli.context import Models, prices_from
+from plimsoll.cli.plans.fleet_review import fleet_file
+from plimsoll.cli.plans.tables import print_ignored
+from plimsoll.cli.prices.price_files import priced_types
+from plimsoll.cli.questions.asked import Asked
+from plimsoll.cli.questions.estimate import manifest_of
+from plimsoll.cli.reading.documents import (
+    Located,
+    UnusableDocument,
+    check_located,
+    in_namespace,
+    no_deployment,
+    parse_located,
+    read_manifests,
+)
+from plimsoll.cli.reading.model_sources import Images
+from plimsoll.domain.decisions.outcomes import Fit, Option, Split
+from plimsoll.domain.errors import InvalidInput
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.units import format_price
+from plimsoll.placement.explain import place_words, rejection_sentence
+from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.places.capacity import Room, capacity
+from plimsoll.render.capacity_words import next_sentence, total_sentence
+
+NAME = "plimsoll-capacity"
+"""The name of the deployment that is made from a model's name: the cluster has none of that name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The command's words that name the deployment: a model or a file, the options, and bounds on the GPUs."""
+
+    model: str | None
+    file: str | None
+    asked: Asked
+    tensor_parallel: int | None = None
+
+
+def located(subject: Subject, namespace: str) -> Located:
+    """Return the manifest to ask about, checked by the rules of the API server.
+
+    Raises:
+        InvalidInput: neither or both of a model and a file are named, or the file holds several deployments.
+        UnusableDocument: the manifest cannot be used.
+    """
+    if (subject.model is None) == (subject.file is None):
+        raise InvalidInput("MODEL", subject.model, "Name a model, or one InferenceDeployment with -f.")
+    found = _of_file(subject.file) if subject.file is not None else _of_model(str(subject.model), subject)
+    found = in_namespace(found, namespace)
+    parse_located(found)
+    check_located(found)
+    return found
+
+
+def _of_file(file: str) -> Located:
+    manifests = read_manifests([file])
+    if manifests.problems:
+        raise UnusableDocument(manifests.problems[0])
+    if not manifests.found:
+        raise no_deployment([file])
+    if len(manifests.found) > 1:
+        raise InvalidInput("-f", file, f"It holds {len(manifests.found)} InferenceDeployments: name a file with one.")
+    return manifests.found[0]
+
+
+def _of_model(model: str, subject: Subject) -> Located:
+    body = manifest_of(model, subject.asked)
+    spec = body.get("spec")
+    if isinstance(spec, dict):
+        body["spec"] = _bounded(spec, subject.asked.gpus, subject.tensor_parallel)
+    metadata = body.get("metadata")
+    if isinstance(metadata, dict) and metadata.get("name") == "estimate":
+        body["metadata"] = {"name": NAME}
+    return Located(model, body)
+
+
+def _bounded(spec: dict[str, Any], gpus: Sequence[str], tensor_parallel: int | None) -> dict[str, Any]:
+    """Return the spec with the bounds on GPU types and split that the command line sets."""
+    bounds: dict[str, Any] = {}
+    if gpus:
+        bounds["gpu"] = {**(spec.get("gpu") or {}), "allow": list(gpus)}
+    if tensor_parallel is not None:
+        bounds["overrides"] = {**(spec.get("overrides") or {}), "tensorParallel": tensor_parallel}
+    return {**spec, **bounds}
+
+
+def wish_of(found: Located) -> Wish:
+    """Return the manifest as a wish of a review."""
+    return Wish(found.where, found.body)
+
+
+def measure_offline(found: Located, fleet: str, prices: str | None) -> Measured:
+    """Return how many replicas fit on the nodes of a file, in addition to the pods in it, within its quotas."""
+    own = prices_from(prices)
+    file = fleet_file(fleet, own)
+    seen, quotas = file.fleet, file.quotas
+    resource = parse_located(found)
+    check_without_model(resource.spec)
+    check_gpu_names(resource.spec, {gpu.name for gpu in priced_types(own)})
+    models, platforms = Models(), Images(seen).of(resource)
+    request = to_request(resource, models.of(resource), draft=models.draft_of(resource), platforms=platforms)
+    key = ObjectKey(resource.metadata.namespace, resource.metadata.name)
+    return Measured(key, 0, capacity(request, seen, Ledger.of(seen, quotas.remaining)), seen, quotas.complaints)
+
+
+def print_capacity(console: Console, found: Measured) -> None:
+    """Print one line per place, the total, and what blocks the next replica."""
+    table = Table("PLACE", "FIT ALONE", "OF THE TOTAL", "$/h EACH", "DOUBTS", "THE NEXT ONE THERE", box=None)
+    for room in found.capacity.rooms:
+        table.add_row(
+            place_words(*room.option.target.place),
+            str(room.alone),
+            str(room.share),
+            "?" if room.option.hourly_price is None else format_price(room.option.hourly_price),
+            _doubts(room.option) or "-",
+            rejection_sentence(room.blocked),
+        )
+    if found.capacity.rooms:
+        console.print(table)
+    if found.runs:
+        word = "replica has a place" if found.runs == 1 else "replicas have places"
+        console.print(f"{found.runs} {word} already.", highlight=False)
+    for line in (total_sentence(found.capacity), next_sentence(found.capacity)):
+        console.print(line, highlight=False, markup=False)
+    print_ignored(console, found.fleet.ignored)
+
+
+def capacity_document(found: Measured) -> dict[str, Any]:
+    """The answer as data. Prices are US dollars an hour, as text with two decimals."""
+    capacity, blocked = found.capacity, found.capacity.next_blocked
+    price = capacity.hourly_price
+    return {
+        "namespace": found.key.namespace,
+        "name": found.key.name,
+        "placedReplicas": found.runs,
+        "moreReplicas": capacity.total,
+        **({} if price is None else {"hourlyPrice": format_price(price)}),
+        "message": total_sentence(capacity),
+        "next": {**({} if blocked is None else {"reason": blocked.reason.value}), "message": next_sentence(capacity)},
+        "places": [_place(room) for room in capacity.rooms],
+        "rejections": [
+            {
+                **_split(each.gpu_type, each.split),
+                "reason": each.reason.value,
+                "message": rejection_sentence(each),
+            }
+            for each in capacity.rejections
+        ],
+        "notes": list(found.notes),
+    }
+
+
+def _place(room: Room) -> dict[str, Any]:
+    price = room.option.hourly_price
+    return {
+        **_split(room.option.gpu.name, room.option.split),
+        "fitAlone": room.alone,
+        "ofTheTotal": room.share,
+        **({} if price is None else {"hourlyPriceEach": format_price(price)}),
+        "fit": room.option.estimate.fit.value,
+        "slow": room.option.is_slow,
+        "next": {"reason": room.blocked.reason.value, "message": rejection_sentence(room.blocked)},
+    }
+
+
+def _split(gpu_type: str, split: Split) -> dict[str, Any]:
+    return {
+        "gpuType": gpu_type,
+        "tensorParallel": split.tensor_parallel,
+        "pipelineParallel": split.pipeline_parallel,
+        "expertParallel": split.expert_parallel,
+        "dataParallel": split.data_parallel,
+    }
+
+
+def _doubts(option: Option) -> str:
+    slow = ["slow"] if option.is_slow else []
+    unsure = [] if option.estimate.fit is Fit.SURE else ["fits probably"]
+    return ", ".join(slow + unsure)

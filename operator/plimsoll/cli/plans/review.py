@@ -1,0 +1,144 @@
+"""A review in short texts, as a table for people, and as data."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from plimsoll.api.v1alpha1 import InferenceDeploymentStatus
+from plimsoll.app.review.values import Bill, Change, Place, Review, Verdict
+from plimsoll.cli.plans.tables import print_details, print_ignored
+from plimsoll.domain.units import format_price
+from plimsoll.placement.explain import place_words
+from plimsoll.status.writing import document_of
+
+NOTHING = "-"
+
+
+def places_text(places: tuple[Place, ...]) -> str:
+    """Replicas and their places."""
+    return " + ".join(f"{_count(each)} on {place_words(each.gpu_type, each.split)}" for each in places) or NOTHING
+
+
+def _count(place: Place) -> str:
+    return f"{place.replicas} replica{'' if place.replicas == 1 else 's'}"
+
+
+def price_text(places: tuple[Place, ...]) -> str:
+    """US dollars an hour of all these places; a question mark where one of them has no price."""
+    if not places:
+        return NOTHING
+    prices = [each.hourly_price for each in places]
+    return "?" if None in prices else format_price(sum((price for price in prices if price is not None), Decimal(0)))
+
+
+def change_text(change: Change) -> str:
+    """The verdict, with what it means for engines that run."""
+    return f"{change.verdict}, restarts" if change.restarts and change.verdict == "changed" else str(change.verdict)
+
+
+def why_text(change: Change) -> str:
+    """The reason. For an object outside the files also whether they are the cause."""
+    if change.where:
+        return change.reason
+    cause = "happens without them, too" if change.regardless else "because of them"
+    return f"{change.reason}; not in the files, {cause}"
+
+
+def bill_text(bill: Bill) -> str:
+    """The bill in one sentence. The difference is that of the figures that are shown."""
+    before, after = format_price(bill.before), format_price(bill.after)
+    difference = Decimal(after) - Decimal(before)
+    sign = "+" if difference >= 0 else "-"
+    text = f"All InferenceDeployments cost ${before}/h now and ${after}/h after ({sign}${abs(difference)}/h)."
+    return text if not bill.unpriced else f"{text} {bill.unpriced} places have no price and are not counted."
+
+
+def others_text(review: Review) -> str:
+    """The objects that are not shown, in one sentence; empty if there are none."""
+    if not review.others:
+        return ""
+    waiting = f", {review.others_unserved} of them without a place for every replica" if review.others_unserved else ""
+    if review.others == 1:
+        return f"1 more InferenceDeployment of the cluster stays as it is{waiting}."
+    return f"{review.others} more InferenceDeployments of the cluster stay as they are{waiting}."
+
+
+def print_review(console: Console, review: Review) -> None:
+    """Print the difference, the bill, and the details of the objects of the files that change."""
+    table = Table("DEPLOYMENT", "CHANGE", "NOW", "AFTER", "$/h NOW", "$/h AFTER", "WHY", box=None)
+    for change in review.changes:
+        table.add_row(
+            str(change.key),
+            change_text(change),
+            places_text(change.before),
+            places_text(change.after),
+            price_text(change.before),
+            price_text(change.after),
+            why_text(change),
+        )
+    console.print(table)
+    for line in (others_text(review), bill_text(review.bill)):
+        if line:
+            console.print(line, highlight=False)
+    for change in review.changes:
+        if change.verdict is Verdict.KEPT or not change.where:
+            continue
+        console.rule(str(change.key), align="left")
+        if not change.is_served:
+            console.print(change.message, highlight=False, markup=False)
+        print_details(console, change.status)
+    print_ignored(console, review.fleet.ignored)
+
+
+def document(review: Review) -> dict[str, Any]:
+    """The whole review. Prices are US dollars an hour, as text with two decimals."""
+    return {
+        "changes": [_change(each) for each in review.changes],
+        "bill": {
+            "before": format_price(review.bill.before),
+            "after": format_price(review.bill.after),
+            "unpricedPlaces": review.bill.unpriced,
+        },
+        "unchanged": {"count": review.others, "unplaced": review.others_unserved},
+        "notes": list(review.notes),
+        "problems": list(review.problems),
+    }
+
+
+def _change(change: Change) -> dict[str, Any]:
+    shown = InferenceDeploymentStatus(
+        model=change.status.model,
+        estimate=change.status.estimate,
+        placement=change.status.placement,
+        rejections=change.status.rejections,
+        remedies=change.status.remedies,
+    )
+    head = {
+        "namespace": change.key.namespace,
+        "name": change.key.name,
+        "change": change.verdict.value,
+        "placed": change.is_served,
+        "reason": change.reason,
+        "message": change.message,
+        "inFiles": bool(change.where),
+        "withoutFilesToo": change.regardless,
+        "restarts": change.restarts,
+        "before": [_place(each) for each in change.before],
+        "after": [_place(each) for each in change.after],
+    }
+    return head | ({"source": change.where} if change.where else {}) | document_of(shown)
+
+
+def _place(place: Place) -> dict[str, Any]:
+    price = {} if place.hourly_price is None else {"hourlyPrice": format_price(place.hourly_price)}
+    return {
+        "gpuType": place.gpu_type,
+        "tensorParallel": place.split.tensor_parallel,
+        "pipelineParallel": place.split.pipeline_parallel,
+        **({} if place.split.data_parallel == 1 else {"dataParallel": place.split.data_parallel}),
+        "replicas": place.replicas,
+    } | price

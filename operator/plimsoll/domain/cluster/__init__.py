@@ -1,0 +1,1 @@
+"""The cluster: GPU types, nodes, and what they can take."""

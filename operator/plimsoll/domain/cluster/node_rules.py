@@ -1,0 +1,179 @@
+"""Rules for the nodes of pods: expressions about their labels, as in Kubernetes' node selectors, each with its cause.
+
+A node selector is a list of terms, of which one must match. A term is a list of requirements, which must all match.
+Source: ``k8s.io/component-helpers/scheduling/corev1/nodeaffinity`` and ``k8s.io/apimachinery/pkg/labels``.
+
+PersistentVolumeClaims that pods mount: the nodes that can mount them, and how many pods may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.public_words import Numbers, Reason
+
+ARCHITECTURE_LABEL = "kubernetes.io/arch"
+OS_LABEL = "kubernetes.io/os"
+NAME_FIELD = "metadata.name"
+"""The only field of nodes that a node selector may name. It counts as a label here."""
+
+ARCHITECTURES = ("amd64", "arm64", "ppc64le", "s390x")
+"""The architectures of nodes for which Kubernetes releases a kubelet. Source:
+https://kubernetes.io/releases/download/"""
+
+
+USUAL_ARCHITECTURES = ("amd64",)
+"""The architectures of an image whose owner names none."""
+
+
+class Requirement(NamedTuple):
+    """One expression about one label."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether a node with these labels meets it. An operator that Kubernetes does not have matches no node."""
+        found = labels.get(self.key)
+        match self.operator:
+            case "In":
+                return found in self.values
+            case "NotIn":
+                return found not in self.values
+            case "Exists":
+                return found is not None
+            case "DoesNotExist":
+                return found is None
+            case "Gt" | "Lt":
+                return self._compares(found)
+            case _:
+                return False
+
+    def _compares(self, found: str | None) -> bool:
+        numbers = (found or "", *self.values)
+        if len(numbers) != 2 or not all(each.removeprefix("-").isdecimal() for each in numbers):  # noqa: PLR2004 - a pair
+            return False
+        label, bound = map(int, numbers)
+        return label > bound if self.operator == "Gt" else label < bound
+
+
+Term = tuple[Requirement, ...]
+
+
+NOT_WINDOWS = Requirement(OS_LABEL, "NotIn", ("windows",))
+"""Engines' images are for Linux. Kubernetes runs on no third system."""
+
+
+class NodeRule(NamedTuple):
+    """A rule that nodes must follow: one of ``terms`` matches. ``reason`` and ``numbers`` say why a node is ruled out.
+
+    A term without requirements matches no node, as in Kubernetes.
+    """
+
+    reason: Reason
+    numbers: Numbers
+    terms: tuple[Term, ...]
+
+    def accepts(self, labels: Mapping[str, str]) -> bool:
+        """Whether a node with these labels follows the rule."""
+        return any(term and all(each.matches(labels) for each in term) for term in self.terms)
+
+    @property
+    def new_node_needs(self) -> str:
+        """The demands on a new node, in words; empty where usual nodes follow the rule."""
+        figures = dict(self.numbers)
+        if self.reason is Reason.VOLUME_ELSEWHERE:
+            return str(figures["where"])
+        if self.accepts({ARCHITECTURE_LABEL: USUAL_ARCHITECTURES[0]}):
+            return ""
+        return f"platform {str(figures['platforms']).replace(', ', ' or ')}"
+
+
+def left_rule(left: Mapping[str, str]) -> NodeRule:
+    """Return the rule that keeps pods off nodes where they could not run; ``left`` are the causes by node."""
+    words = ", ".join(f"{node} ({cause})" if cause else node for node, cause in sorted(left.items()))
+    return NodeRule(Reason.NODE_LEFT, (("left", words),), ((Requirement(NAME_FIELD, "NotIn", tuple(sorted(left))),),))
+
+
+def other_architectures(offered: tuple[str, ...]) -> Requirement:
+    """Return the requirement that keeps pods off the nodes of all other architectures."""
+    return Requirement(ARCHITECTURE_LABEL, "NotIn", tuple(each for each in ARCHITECTURES if each not in offered))
+
+
+ONE_NODE = frozenset({"ReadWriteOnce", "ReadWriteOncePod"})
+"""Access modes with which only pods of one node, or only one pod, can mount a volume.
+
+Source: https://kubernetes.io/docs/concepts/storage/persistent-volumes/#access-modes
+"""
+
+
+class Mounted(NamedTuple):
+    """A volume of pods: a claim of their namespace, or with ``made_by`` one that a StorageClass makes for each."""
+
+    name: str
+    made_by: str = ""
+
+    def __str__(self) -> str:
+        """Return the words that name it in a sentence."""
+        return f"{self.name} of each pod" if self.made_by else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One claim of a namespace, as far as it is known.
+
+    ``access_modes`` are those of the claim; empty where they are not known. ``terms`` are the nodes of its volume, or
+    of the volume that will be made for it, as the terms of a node selector; None where every node can mount it.
+    """
+
+    name: str
+    access_modes: tuple[str, ...] = ()
+    terms: tuple[Term, ...] | None = None
+
+    @property
+    def is_for_one_node(self) -> bool:
+        """Whether pods of different nodes cannot mount it at the same time."""
+        return bool(self.access_modes) and ONE_NODE.issuperset(self.access_modes)
+
+    @property
+    def rule(self) -> NodeRule | None:
+        """The rule for the nodes of pods that mount it; None where every node can."""
+        if self.terms is None:
+            return None
+        return NodeRule(Reason.VOLUME_ELSEWHERE, (("claim", self.name), ("where", _place(self.terms))), self.terms)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownClaims:
+    """The claims of a file by their key, and the nodes for which its storage classes make volumes by their name."""
+
+    claims: Mapping[ObjectKey, Claim] = field(default_factory=dict)
+    classes: Mapping[str, tuple[Term, ...] | None] = field(default_factory=dict)
+
+    def look_up(self, namespace: str, mounted: Sequence[Mounted]) -> tuple[Claim, ...]:
+        """Return what is known of these volumes, in their order; those of which nothing is known are left out."""
+        found = (self._of(namespace, each) for each in mounted)
+        return tuple(each for each in found if each is not None)
+
+    def _of(self, namespace: str, mounted: Mounted) -> Claim | None:
+        if not mounted.made_by:
+            return self.claims.get(ObjectKey(namespace, mounted.name))
+        return Claim(str(mounted), terms=self.classes.get(mounted.made_by))
+
+
+def rules_of(claims: Iterable[Claim]) -> tuple[NodeRule, ...]:
+    """Return the rules of all claims, in their order."""
+    return tuple(rule for claim in claims if (rule := claim.rule) is not None)
+
+
+def _place(terms: tuple[Term, ...]) -> str:
+    """Return the first term in words: ``topology.kubernetes.io/zone in zone-a``."""
+    words = (f"{each.key} {_OPERATORS.get(each.operator, each.operator)} {', '.join(each.values)}" for each in terms[0])
+    return " and ".join(word.strip() for word in words) if terms else "no node"
+
+
+_OPERATORS = {"In": "in", "NotIn": "not in", "Exists": "exists", "DoesNotExist": "does not exist"}

@@ -1,0 +1,1 @@
+"""Decisions with the numbers behind them: estimates, outcomes, observations and proposals."""

@@ -1,0 +1,1 @@
+"""Engines as users choose them, their images, and why one did not start."""

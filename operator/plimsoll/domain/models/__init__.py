@@ -1,0 +1,1 @@
+"""Models: their parts, their caches, and the formats of their numbers."""

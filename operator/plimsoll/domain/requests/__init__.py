@@ -1,0 +1,1 @@
+"""Requests: what a user wants to have served."""

@@ -1,0 +1,262 @@
+"""The user's resolved request: the input of the placement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from functools import lru_cache
+from hashlib import sha256
+
+from plimsoll.domain.cluster.fleet import Toleration
+from plimsoll.domain.cluster.gpus import CapacityType
+from plimsoll.domain.cluster.host import HostEstimate, HostNeed
+from plimsoll.domain.cluster.node_rules import NodeRule
+from plimsoll.domain.cluster.spot import card_name
+from plimsoll.domain.decisions.latency import Slo
+from plimsoll.domain.decisions.observations import Correction, EngineKind
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.engine_choice import EngineChoice
+from plimsoll.domain.engines.images import OF_RELEASE, ImagePlatforms
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.models.model import FactsSource, ModelFacts
+from plimsoll.domain.models.precision import KvPrecision, Precision
+from plimsoll.domain.public_words import Numbers, Reason
+
+
+@dataclass(frozen=True, slots=True)
+class ServingShape:
+    """The load that one replica must carry.
+
+    ``concurrency`` requests run at the same time, each up to ``context_tokens`` long. If both expected lengths are
+    given and ``guaranteed`` is not set, the KV cache is sized for the expected lengths instead of for the product.
+    """
+
+    context_tokens: int
+    concurrency: int
+    expected_prompt_tokens: int | None = None
+    expected_output_tokens: int | None = None
+    guaranteed: bool = False
+
+    @property
+    def mean_tokens(self) -> int | None:
+        """The mean request length; None where it is not declared."""
+        if self.expected_prompt_tokens is None or self.expected_output_tokens is None:
+            return None
+        return self.expected_prompt_tokens + self.expected_output_tokens
+
+    @property
+    def expected_tokens(self) -> int | None:
+        """The mean request length for which the KV cache is sized; None where it is sized for the full length."""
+        return None if self.guaranteed else self.mean_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class TotalLoad:
+    """The load of all replicas together, where the planner chooses their number.
+
+    ``requests`` run at the same time. ``min_replicas``, one at least, are wanted for availability, and
+    ``max_replicas`` are allowed.
+    """
+
+    requests: int
+    min_replicas: int = 1
+    max_replicas: int = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class GpuConstraints:
+    """Which GPUs the user allows. Empty ``allow`` means every type, and empty ``capacities`` means both."""
+
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    max_per_replica: int | None = None
+    max_hourly_price: Decimal | None = None
+    capacities: tuple[CapacityType, ...] = ()
+
+    @property
+    def restricts_capacity(self) -> bool:
+        """Whether nodes of some capacity type are not allowed."""
+        return bool(self.capacities) and len(set(self.capacities)) < len(CapacityType)
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """An admin's decisions that replace the planner's. The outcome's warnings show the consequences."""
+
+    gpu_type: str | None = None
+    tensor_parallel: int | None = None
+    memory_per_gpu_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedCapacity:
+    """The KV tokens that the engine of a running replica reports."""
+
+    gpu_type: str
+    split: Split
+    kv_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One InferenceDeployment, ready to be placed.
+
+    ``created`` is the object's RFC 3339 creation time; competing requests are ordered by it. ``replicas`` is how many
+    are wanted now (the user's number, or the rebalancer's within the user's bounds). ``failed_starts`` are GPU types
+    and splits where its own engines ran out of memory and reported no figure. ``cpu_millis`` and ``memory_bytes`` are
+    the user's own requests of CPU and memory, and the ``limit`` fields the user's limits; None where the user
+    sets none. ``slo`` is the latency that the user declares; None asks for the usual one of a person who reads along,
+    as far as GPUs allow. ``total`` is the load of all replicas together as long as their number is not chosen yet;
+    ``replicas`` and the shape are then only a first guess. ``is_sized`` means that the planner has chosen them.
+    ``may_narrow_cache`` permits an fp8 KV cache in place of ``kv_precision``. ``has_narrow_cache`` marks a request for
+    which that choice was made. ``platforms`` are those of its image: their rule is among ``node_rules``.
+    ``mounts_alone`` means that pods of different nodes cannot mount one of its volumes at the same time: there is one
+    replica at most, and it ends before its successor starts. ``remarks`` are warnings about the object itself: what its
+    author has to look at.
+    """
+
+    key: ObjectKey
+    model: ModelFacts
+    precision: Precision
+    kv_precision: KvPrecision
+    shape: ServingShape
+    engine: EngineChoice
+    replicas: int = 1
+    constraints: GpuConstraints = field(default_factory=GpuConstraints)
+    overrides: Overrides = field(default_factory=Overrides)
+    node_selector: tuple[tuple[str, str], ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    platforms: ImagePlatforms = OF_RELEASE
+    node_rules: tuple[NodeRule, ...] = ()
+    mounts_alone: bool = False
+    created: str = ""
+    observed: tuple[ObservedCapacity, ...] = ()
+    corrections: tuple[Correction, ...] = ()
+    failed_starts: tuple[tuple[str, Split], ...] = ()
+    cpu_millis: int | None = None
+    memory_bytes: int | None = None
+    slo: Slo | None = None
+    total: TotalLoad | None = None
+    is_sized: bool = False
+    cpu_limit_millis: int | None = None
+    memory_limit_bytes: int | None = None
+    may_narrow_cache: bool = False
+    has_narrow_cache: bool = False
+    remarks: tuple[str, ...] = ()
+
+    def host_need(self, host: HostEstimate) -> HostNeed:
+        """Return the CPU and memory that the pod of one replica requests: the user's figure, or the engine's need.
+
+        A request may not be higher than its limit, so a lower limit of the user becomes the request.
+        """
+        return HostNeed(
+            _requested(self.cpu_millis, host.cpu_millis, self.cpu_limit_millis),
+            _requested(self.memory_bytes, host.memory_bytes, self.memory_limit_bytes),
+        )
+
+    @property
+    def sites(self) -> tuple[object, ...]:
+        """Everything that decides which nodes its pods may run on."""
+        return self.node_selector, self.tolerations, self.node_rules
+
+    @property
+    def stated_host(self) -> tuple[int | None, ...]:
+        """The user's own figures about CPU and memory: requests with equal figures need the same on equal nodes."""
+        return self.cpu_millis, self.memory_bytes, self.cpu_limit_millis, self.memory_limit_bytes
+
+    @property
+    def host_allowance(self) -> tuple[str, int] | None:
+        """The field and the bytes by which the user bounds the pod's memory, the smaller one of request and limit.
+
+        None where the user bounds nothing, or the engine keeps nothing in host memory that the bound could be too small
+        for.
+        """
+        if not self.engine.fills_host_memory and not self.model.host_bytes:
+            return None
+        stated = (("limits", self.memory_limit_bytes), ("requests", self.memory_bytes))
+        given = [(f"spec.podTemplate.resources.{part}.memory", size) for part, size in stated if size is not None]
+        return min(given, key=lambda each: each[1], default=None)
+
+    def with_replicas(self, replicas: int) -> Request:
+        """Return the request for so many replicas; the same object where it asks for as many."""
+        return self if replicas == self.replicas else replace(self, replicas=replicas)
+
+    def knows_better(self, cause: str) -> bool:
+        """Whether it is no failure of a place that pods did not come up there for this cause.
+
+        Where a volume kept them off it and it is known which nodes can mount its volumes, that alone says which places
+        are possible: one that is made again somewhere else must not close a place for hours.
+        """
+        is_known = any(rule.reason is Reason.VOLUME_ELSEWHERE for rule in self.node_rules)
+        return is_known and cause == Reason.VOLUME_ELSEWHERE
+
+    def for_new_nodes(self) -> Request:
+        """Return the request for nodes that do not exist yet: they can be made where its volumes are."""
+        kept = tuple(rule for rule in self.node_rules if rule.reason is not Reason.VOLUME_ELSEWHERE)
+        return self if kept == self.node_rules else replace(self, node_rules=kept)
+
+    @property
+    def new_node_needs(self) -> Numbers:
+        """The demands on new nodes: the labels that it selects, its volumes and its image.
+
+        It is empty where usual nodes do.
+        """
+        labels = [f"{key}={value}" for key, value in self.node_selector]
+        needs = [rule.new_node_needs for rule in self.node_rules if rule.new_node_needs]
+        return (("needs", " and ".join((*labels, *needs))),) if labels or needs else ()
+
+    def with_narrow_cache(self) -> Request:
+        """Return the request with the fp8 KV cache that it permits."""
+        return replace(self, kv_precision=KvPrecision.FP8, may_narrow_cache=False, has_narrow_cache=True)
+
+    def with_cache_as(self, *, narrow: bool) -> Request:
+        """Return the request with the KV cache that engines have; the same object where there is no choice."""
+        if not self.may_narrow_cache:
+            return self
+        return self.with_narrow_cache() if narrow else replace(self, may_narrow_cache=False)
+
+    def engine_kind(self, gpu_type: str, split: Split) -> EngineKind:
+        """Return the kind of this request's engines on ``gpu_type``. Engines of one kind need the same memory.
+
+        The capacity type of the node makes no difference to an engine.
+        """
+        return EngineKind(
+            model=self.model.name,
+            precision=self.precision,
+            kv_precision=self.kv_precision,
+            gpu_type=card_name(gpu_type),
+            version=self.engine.version,
+            split=split,
+            options=fingerprint(self.model, self.engine),
+            engine=self.engine.name,
+            image=self.engine.image,
+        )
+
+    def correction_for(self, gpu_type: str, split: Split) -> Correction | None:
+        """Return the correction learned from engines of the same kind; None where there is none."""
+        if not self.corrections:
+            return None
+        kind = self.engine_kind(gpu_type, split)
+        return next((each for each in self.corrections if each.kind == kind), None)
+
+
+def _requested(stated: int | None, usual: int, limit: int | None) -> int:
+    if stated is not None:
+        return stated
+    return usual if limit is None else min(usual, limit)
+
+
+_DIGITS = 12
+
+
+@lru_cache(maxsize=256)
+def fingerprint(model: ModelFacts, engine: EngineChoice) -> str:
+    """Return hex digits that differ where the model's facts or an option that changes the memory differ.
+
+    The share of the GPU that the engine may use and the size of a step are left out, because an observation is the
+    difference from the law's prediction for the same share and step.
+    """
+    facts = replace(model, source=FactsSource.INLINE, parameters=None, remarks=())
+    options = (engine.enforce_eager, engine.residency, engine.lora, engine.speculation, engine.media, engine.unfollowed)
+    runner = () if engine.model_runner is None else (f"model runner {engine.model_runner}",)
+    return sha256(repr((facts, (*options, *runner))).encode()).hexdigest()[:_DIGITS]

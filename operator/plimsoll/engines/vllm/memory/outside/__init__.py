@@ -1,0 +1,1 @@
+"""Memory outside the budget of PyTorch: CUDA, NCCL, and CUDA graphs."""

@@ -1,0 +1,1 @@
+"""The memory of one step: forward pass, encoder, sampler, and the scratch of kernels."""

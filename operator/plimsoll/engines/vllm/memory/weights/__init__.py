@@ -1,0 +1,1 @@
+"""The weights on the GPU: as they are loaded, laid out and allocated."""

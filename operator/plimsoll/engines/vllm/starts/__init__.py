@@ -1,0 +1,1 @@
+"""Starts of vLLM: what a command line says, what a log says, and why a start failed."""

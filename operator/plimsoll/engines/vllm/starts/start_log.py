@@ -1,0 +1,258 @@
+"""The start-up log of a vLLM engine, 0.8 to 0.32: text in, values out.
+
+The figures that vLLM logs while it starts, 0.8 to 0.32.
+
+The texts are from ``v1/worker/gpu_worker.py``, ``v1/worker/gpu_model_runner.py`` and ``v1/core/kv_cache_utils.py``.
+Every worker logs its own figures, some releases only those of the first. All figures are in GiB with two to four
+digits, so they are exact to 5 MiB.
+
+The lines of a log that say something about an engine's start.
+
+A log is read line by line, with limits for the length of a line and for the number of lines that are kept. So a log of
+any size, with any content, is read in one go with little memory.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from plimsoll.domain.engines.engine_choice import EngineVersion
+from plimsoll.domain.engines.failures import EngineFailure
+from plimsoll.domain.units import GIB
+from plimsoll.engines.starts import StartFigures, StartLog, StartOptions
+from plimsoll.engines.vllm.starts.failures import find_failure
+from plimsoll.engines.vllm.starts.start_fields import fields_of, text_in
+from plimsoll.engines.vllm.starts.start_options import options_of, split_of
+
+_GIB = r"(-?\d{1,6}(?:\.\d{1,6})?) ?GiB"
+_COUNT = r"([\d,]{1,20})"
+
+_TOTAL = (
+    re.compile(rf"Free memory on device (?:\S{{1,20}} )?\(\d{{1,6}}(?:\.\d{{1,6}})?/{_GIB}\)"),
+    re.compile(rf"total capacity of {_GIB}"),
+    re.compile(rf"total_gpu_memory \({_GIB}\)"),
+)
+_WEIGHTS = (re.compile(rf"Model loading took {_GIB}"), re.compile(rf"model weights take {_GIB}"))
+_CONSUMED = (re.compile(rf"Actual usage is {_GIB} for consumed memory"),)
+_ACTIVATIONS = (
+    re.compile(rf"{_GIB} for peak activation"),
+    re.compile(rf"PyTorch activation peak memory takes {_GIB}"),
+)
+_OUTSIDE = (re.compile(rf"{_GIB} for non-torch memory"), re.compile(rf"non_torch_memory takes {_GIB}"))
+_CHARGED = (re.compile(rf"Estimated CUDA graph memory: {_GIB} total"),)
+_NOT_CHARGED = re.compile(r"CUDA graph memory profiling is disabled")
+_GRAPHS = (re.compile(rf"Graph capturing finished in \d{{1,6}} secs, took {_GIB}"),)
+_KV = (
+    re.compile(rf"Available KV cache memory: {_GIB}"),
+    re.compile(rf"memory reserved for KV Cache is {_GIB}"),
+)
+_KV_TOKENS = re.compile(rf"KV cache size: {_COUNT} tokens")
+_CONCURRENCY = re.compile(r"Maximum concurrency for [\d,]{1,20} tokens per request: (\d{1,9}(?:\.\d{1,6})?)x")
+_NEEDED = (re.compile(rf"\({_GIB} KV cache is needed"),)
+_LONGEST = re.compile(r"estimated maximum model length is (\d{1,12})")
+
+_CHARGES_GRAPHS_SINCE = EngineVersion(0, 21)
+"""From this release the engine takes its estimate of the graphs out of the budget, unless that is switched off."""
+
+_GRAPHS_IN_PEAK_SINCE = EngineVersion(0, 27)
+"""From this release the logged peak of activations includes the charge for graphs."""
+
+
+def figures_of(lines: Sequence[str], version: EngineVersion) -> StartFigures:
+    """Return the figures of one start."""
+    estimated = _bytes(lines, _CHARGED, max)
+    charges = version >= _CHARGES_GRAPHS_SINCE and not any(_NOT_CHARGED.search(line) for line in lines)
+    charged = estimated if charges else None
+    concurrency, longest = _first(lines, _CONCURRENCY), _first(lines, _LONGEST)
+    return StartFigures(
+        total_bytes=_bytes(lines, _TOTAL, min),
+        weights_bytes=_bytes(lines, _WEIGHTS, max),
+        consumed_bytes=_bytes(lines, _CONSUMED, max),
+        activations_bytes=_peak(lines, version, charged),
+        charged_graphs_bytes=charged,
+        graphs_bytes=_bytes(lines, _GRAPHS, max),
+        outside_torch_bytes=_bytes(lines, _OUTSIDE, max),
+        kv_bytes=_bytes(lines, _KV, min),
+        kv_tokens=_least_count(lines, _KV_TOKENS),
+        concurrency=None if concurrency is None else float(concurrency),
+        kv_needed_bytes=_bytes(lines, _NEEDED, max),
+        longest_context=None if longest is None else int(longest),
+    )
+
+
+def _peak(lines: Sequence[str], version: EngineVersion, charged: int | None) -> int | None:
+    """Return the peak of activations without the charge for graphs."""
+    peak = _bytes(lines, _ACTIVATIONS, max)
+    if peak is None or version < _GRAPHS_IN_PEAK_SINCE:
+        return peak
+    return peak - (charged or 0)
+
+
+def _bytes(lines: Iterable[str], patterns: Sequence[re.Pattern[str]], choose: Callable[..., float]) -> int | None:
+    """Return the figure of the fullest or of the emptiest rank; None where no line has one."""
+    found = [float(each[1]) for line in lines for pattern in patterns if (each := pattern.search(line)) is not None]
+    return int(choose(found) * GIB) if found else None
+
+
+def _least_count(lines: Iterable[str], pattern: re.Pattern[str]) -> int | None:
+    found = [each[1].replace(",", "") for line in lines if (each := pattern.search(line)) is not None]
+    return min((int(text) for text in found if text), default=None)
+
+
+def _first(lines: Iterable[str], pattern: re.Pattern[str]) -> str | None:
+    return next((each[1] for line in lines if (each := pattern.search(line)) is not None), None)
+
+
+LONGEST_LINE = 65_536
+"""Characters of a line that are read. The longest line of a start, the engine's configuration, has about 10,000."""
+
+MOST_LINES = 4_000
+MOST_CHARACTERS = 2_000_000
+"""Lines that are kept, and their characters; later lines are left out. An engine of 64 ranks prints fewer."""
+
+SERVER_STARTS = re.compile(r"(?:vLLM (?:API )?server|█ ) version (\S{1,80})")
+"""The first line of a server (``entrypoints/openai/api_server.py``). Since 0.16 it is a logo of blocks with the release
+next to it, unless VLLM_DISABLE_LOG_LOGO is set (``entrypoints/utils.py``)."""
+
+ENGINE_STARTS = re.compile(r"Initializing a (V[01]) LLM engine \(v([^)\s]{1,80})\) with config: ")
+"""The configuration of an engine: ``v1/engine/core.py``."""
+
+ARGUMENTS = re.compile(r"(?:non-default args|\bargs): ")
+"""The user's arguments: all of them up to 0.8, and since 0.9 those that differ from the defaults."""
+
+SERVES = re.compile(r"Application startup complete|init engine \(profile, create kv cache, warmup model\) took")
+"""The engine is ready: ``v1/engine/core.py``, and the line of its HTTP server."""
+
+_MARKS = (
+    "LLM engine (v",
+    " version ",
+    "args: ",
+    "max_num_batched_tokens",
+    "KV cache",
+    "Maximum concurrency for",
+    "Model loading took",
+    "Graph capturing finished",
+    "CUDA graph",
+    "Free memory on device",
+    "gpu_memory_utilization",
+    "model weights take",
+    "device_name=",
+    "out of memory",
+    "OutOfMemoryError",
+    "Failed to load model",
+    "cache blocks",
+    "To serve at least one request",
+    "attention heads",
+    "not supported for the current GPU",
+    "Bfloat16 is only",
+    "startup complete",
+    "init engine (",
+)
+"""Every line that is read holds one of these texts."""
+
+_COLOURS = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
+
+
+def lines_of_last_start(lines: Iterable[str]) -> tuple[str, ...]:
+    """Return the lines that matter of the last start, without colours. A server's first line begins a start."""
+    kept: list[str] = []
+    length = 0
+    for line in lines:
+        text = line[:LONGEST_LINE]
+        if not any(mark in text for mark in _MARKS):
+            continue
+        text = _COLOURS.sub("", text).rstrip()
+        if SERVER_STARTS.search(text):
+            kept.clear()
+            length = 0
+        if len(kept) < MOST_LINES and length + len(text) < MOST_CHARACTERS:
+            kept.append(text)
+            length += len(text)
+    return tuple(kept)
+
+
+_RELEASE = re.compile(r"(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?")
+_STEP = re.compile(r"Chunked prefill is enabled with max_num_batched_tokens=(\d{1,9})\b")
+_DEVICE_NAME = re.compile(r"device_name=([A-Za-z0-9_.-]{1,80}?)(?:,|\.json)")
+_UTILIZATION = (
+    re.compile(r"Desired GPU memory utilization is \((\d(?:\.\d{1,20})?),"),
+    re.compile(r"current --gpu-memory-utilization=(\d(?:\.\d{1,20})?) "),
+    re.compile(r"less than desired GPU memory utilization \((\d(?:\.\d{1,20})?),"),
+    re.compile(r"x gpu_memory_utilization \((\d(?:\.\d{1,20})?)\)"),
+)
+
+_OTHER_ENGINE = (
+    "It is a log of vLLM's V0 engine. The memory law is that of the V1 engine, so nothing can be learned from it."
+)
+_NO_GPU = "The engine ran on a processor without a GPU, so its log says nothing about the memory of a GPU."
+
+
+def read_start_log(lines: Iterable[str]) -> StartLog | None:
+    """Return the last start of a log; None where the log is none of vLLM's, or begins after its first lines."""
+    kept = lines_of_last_start(lines)
+    starts = [found for line in kept if (found := ENGINE_STARTS.search(line)) is not None]
+    server = next((found for line in kept if (found := SERVER_STARTS.search(line)) is not None), None)
+    build = starts[0][2] if starts else "" if server is None else server[1].strip(",")
+    version = _version(build)
+    if version is None:
+        return None
+    config = fields_of(starts[0].string[starts[0].end() :]) if starts else {}
+    arguments, are_all = _arguments(kept)
+    served = any(SERVES.search(line) for line in kept)
+    return StartLog(
+        engine="vllm",
+        build=build,
+        version=version,
+        model=text_in(config.get("model")) or text_in(arguments.get("model")) or text_in(arguments.get("model_tag")),
+        split=split_of(config, arguments),
+        options=_options(kept, config, arguments, are_all=are_all),
+        figures=figures_of(kept, version),
+        gpu_name=_device(kept),
+        failure=None if served else _failure(kept),
+        served=served,
+        complaint=_complaint(config, [each[1] for each in starts]),
+    )
+
+
+def _version(build: str) -> EngineVersion | None:
+    """Return the release of a build: a development build counts as the release that it leads to."""
+    found = _RELEASE.match(build)
+    return None if found is None else EngineVersion(int(found[1]), int(found[2]), int(found[3] or 0))
+
+
+def _arguments(lines: Sequence[str]) -> tuple[Mapping[str, str], bool]:
+    """Return the user's arguments, and whether they hold the defaults, too."""
+    for line in lines:
+        found = ARGUMENTS.search(line)
+        if found is not None:
+            return fields_of(line[found.end() :]), not found[0].startswith("non-default")
+    return {}, False
+
+
+def _options(
+    lines: Sequence[str], config: Mapping[str, str], arguments: Mapping[str, str], *, are_all: bool
+) -> StartOptions:
+    step = next((int(found[1]) for line in lines if (found := _STEP.search(line)) is not None), None)
+    options = options_of(config, arguments, batched_tokens=step, are_all=are_all)
+    return replace(options, utilization=options.utilization or _logged_utilization(lines))
+
+
+def _logged_utilization(lines: Sequence[str]) -> float | None:
+    found = (pattern.search(line) for line in lines for pattern in _UTILIZATION)
+    return next((float(each[1]) for each in found if each is not None), None)
+
+
+def _device(lines: Sequence[str]) -> str | None:
+    return next((found[1] for line in lines if (found := _DEVICE_NAME.search(line)) is not None), None)
+
+
+def _failure(lines: Sequence[str]) -> EngineFailure | None:
+    return find_failure("\n".join(lines))
+
+
+def _complaint(config: Mapping[str, str], kinds: Sequence[str]) -> str:
+    if "V0" in kinds:
+        return _OTHER_ENGINE
+    return _NO_GPU if text_in(config.get("device_config")) == "cpu" else ""

@@ -1,0 +1,122 @@
+"""The input and the result of every builder of a model's layers.
+
+Group the layers of a model into kinds of equal layers, and keep their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+
+from plimsoll.domain.models.caches import CacheSpec
+from plimsoll.domain.models.model import LayerKind, Sharding, Weight
+from plimsoll.domain.models.precision import BF16, Storage
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The decoder as a whole: its name for errors, and the sizes all layers share.
+
+    ``context`` is the longest sequence in tokens that the configuration declares.
+    """
+
+    name: str
+    layers: int
+    hidden: int
+    heads: int
+    context: int
+
+
+class Role(Enum):
+    """The parts that a layer has in addition to its MLP or instead of it."""
+
+    ATTENTION = auto()
+    RECURRENT = auto()
+    BOTH = auto()
+    """Side by side on the same input."""
+    MLP = auto()
+    """An MLP alone."""
+    EXPERTS = auto()
+    """A mixture of experts alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The tokens that one layer reads: all tokens, a sliding window, or the chunk that the token is in.
+
+    A window longer than any request still costs a block, because the engine still counts it as a window.
+    """
+
+    local: bool = False
+    window: int | None = None
+    chunk: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """The heads of one attention layer. With ``borrows_kv`` it reads the keys and values of an earlier layer."""
+
+    query: int
+    kv: int
+    key_dim: int
+    value_dim: int
+    borrows_kv: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of one layer (its mixer, its MLP, its norms): its weights and its caches."""
+
+    weights: tuple[Weight, ...] = ()
+    caches: tuple[CacheSpec, ...] = ()
+
+    def __add__(self, other: Part) -> Part:
+        """Both parts in one layer, this one first."""
+        return Part(self.weights + other.weights, self.caches + other.caches)
+
+
+Parts = tuple[Part, ...]
+"""One part for each layer, first to last."""
+
+
+StorageOf = Callable[[int | None, Weight], Storage]
+"""Storage of one weight in one layer (None: outside the layers)."""
+
+
+def layer_kinds(parts: Sequence[Part], storage_of: StorageOf) -> tuple[tuple[LayerKind, ...], tuple[int, ...]]:
+    """Return the different kinds of layers, and the kind of each layer.
+
+    Args:
+        parts: every layer, first to last.
+        storage_of: returns how the checkpoint stores a weight; called for weights whose type the class does not fix.
+    """
+    numbers: dict[LayerKind, int] = {}
+    order = []
+    for layer, part in enumerate(parts):
+        kind = LayerKind(stored(part.weights, layer, storage_of), part.caches)
+        order.append(numbers.setdefault(kind, len(numbers)))
+    return tuple(numbers), tuple(order)
+
+
+def with_undivided(part: Part, names: tuple[str, ...]) -> Part:
+    """Return the part with each weight whose name starts with one of ``names`` whole on every rank.
+
+    Source: vLLM, ``model_executor/models/transformers/base.py``: a projection that the class's plan for tensor
+    parallelism leaves out is replicated.
+    """
+    if not names:
+        return part
+    whole = (
+        replace(weight, sharding=Sharding.REPLICATED) if weight.name.startswith(names) else weight
+        for weight in part.weights
+    )
+    return Part(tuple(whole), part.caches)
+
+
+def stored(weights: Iterable[Weight], layer: int | None, storage_of: StorageOf) -> tuple[Weight, ...]:
+    """Return the weights as the checkpoint stores them. A type that the class fixes (32-bit states) does not change."""
+    return tuple(
+        weight if weight.storage is not BF16 else replace(weight, storage=storage_of(layer, weight))
+        for weight in weights
+    )

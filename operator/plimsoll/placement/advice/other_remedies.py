@@ -1,0 +1,80 @@
+"""Remedies where GPUs are free and another resource is short. Each remedy is tested before it is returned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.cluster.host import HostNeed
+from plimsoll.domain.decisions.outcomes import Placed, Rejection, Remedy
+from plimsoll.domain.public_words import Reason, RemedyKind
+from plimsoll.domain.requests.serving import Request
+from plimsoll.placement.ledger import Ledger, short_in, use_at
+from plimsoll.placement.memo import Memo
+from plimsoll.placement.options.nodes import need_of_pool
+from plimsoll.placement.places.place import place
+
+_ABOUT_HOSTS = (Reason.NODE_LACKS_CPU, Reason.NODE_LACKS_MEMORY)
+
+
+def other_remedies(
+    request: Request, fleet: Fleet, ledger: Ledger, rejections: Sequence[Rejection], memo: Memo | None = None
+) -> tuple[Remedy, ...]:
+    """Return the remedies that work: a larger quota, or smaller CPU and memory requests of the pod."""
+    one = request.with_replicas(1)
+    found = (
+        _larger_quota(one, fleet, ledger, rejections, memo),
+        _smaller_requests(one, fleet, ledger, rejections, memo),
+    )
+    return tuple(remedy for remedy in found if remedy is not None)
+
+
+def reads_ledger(rejections: Sequence[Rejection]) -> bool:
+    """Whether :func:`other_remedies` reads anything about what is free; otherwise it returns nothing."""
+    return any(each.reason is Reason.QUOTA_EXCEEDED or each.reason in _ABOUT_HOSTS for each in rejections)
+
+
+def _larger_quota(
+    request: Request, fleet: Fleet, ledger: Ledger, rejections: Sequence[Rejection], memo: Memo | None
+) -> Remedy | None:
+    if not any(rejection.reason is Reason.QUOTA_EXCEEDED for rejection in rejections):
+        return None
+    outcome = place(request, fleet, ledger.without_quota(), memo=memo)
+    if not isinstance(outcome, Placed):
+        return None
+    choice = outcome.choice
+    left = ledger.quota.get(request.key.namespace, {})
+    numbers: list[tuple[str, int | str]] = []
+    for resource, asked in short_in(left, use_at(request, choice)):
+        more = asked - left[resource]
+        named = resource == choice.target.resource
+        numbers += [("resource", resource), ("more", more)] if named else [(resource, more)]
+    if not numbers:
+        return None
+    return Remedy(RemedyKind.RAISE_QUOTA, (*numbers, ("gpus", choice.split.gpus), ("gpu_type", choice.gpu.name)))
+
+
+def _smaller_requests(
+    request: Request, fleet: Fleet, ledger: Ledger, rejections: Sequence[Rejection], memo: Memo | None
+) -> Remedy | None:
+    """Lower the requests to the most CPU or memory that is free on one node, if it is more than zero."""
+    for rejection in rejections:
+        if rejection.reason not in _ABOUT_HOSTS:
+            continue
+        numbers = dict(rejection.numbers)
+        need = _need(request, rejection, fleet)
+        cpu = min(need.cpu_millis, int(numbers.get("free_millis", need.cpu_millis)))
+        memory = min(need.memory_bytes, int(numbers.get("free_bytes", need.memory_bytes)))
+        smaller = replace(request, cpu_millis=cpu, memory_bytes=memory)
+        if (cpu, memory) == (need.cpu_millis, need.memory_bytes) or 0 in (cpu, memory):
+            continue
+        outcome = place(smaller, fleet, ledger, memo=memo)
+        if isinstance(outcome, Placed):
+            lowered = (("cpu_millis", cpu), ("memory_bytes", memory), ("gpu_type", outcome.choice.gpu.name))
+            return Remedy(RemedyKind.LOWER_REQUESTS, lowered)
+    return None
+
+
+def _need(request: Request, rejection: Rejection, fleet: Fleet) -> HostNeed:
+    return need_of_pool(request, rejection.gpu_type, rejection.split, fleet)

@@ -1,0 +1,49 @@
+"""What a plan costs: its bill, the proven least bill for its replicas, and the price of starting one anew."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Appraisal:
+    """How good the new placements of a pass are together.
+
+    Attributes:
+        solver: what found them.
+        bill: US dollars an hour of all replicas that the solver placed. A mix of GPU types and an fp8 KV
+            cache by permission count with their charges.
+        bound: the proven least bill for the same replicas; None where nothing was proven.
+        deployments: the number of deployments that were decided together.
+    """
+
+    solver: str
+    bill: float
+    bound: float | None
+    deployments: int
+
+    def with_(self, other: Appraisal) -> Appraisal:
+        """Return the appraisal of both placements together, where they were decided one after the other."""
+        bound = None if self.bound is None or other.bound is None else self.bound + other.bound
+        return Appraisal(self.solver, self.bill + other.bill, bound, self.deployments + other.deployments)
+
+    @property
+    def gap(self) -> float | None:
+        """The part of the bill that a better plan might save at most; None where nothing was proven."""
+        if self.bound is None:
+            return None
+        return 0.0 if self.bill <= 0 else max(0.0, 1 - self.bound / self.bill)
+
+
+LEAST_SECONDS = 180
+"""The least time that a move is charged for, whatever the start-up: people and caches need time to settle, too. With
+three minutes, a solver that may move what runs makes a fifth to a half of the moves at the same bill."""
+
+_SECONDS_PER_HOUR = 3600
+
+
+def move_charge(hourly_price: Decimal | None, startup_seconds: float | None = None) -> Decimal:
+    """Return US dollars for one move of a replica. A start-up that nobody has seen counts nothing."""
+    seconds = LEAST_SECONDS + round(startup_seconds or 0.0)
+    return (hourly_price or Decimal(0)) * seconds / _SECONDS_PER_HOUR

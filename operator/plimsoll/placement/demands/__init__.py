@@ -1,0 +1,1 @@
+"""Demands: what each deployment keeps, and what it has to replace, move or add."""

@@ -1,0 +1,331 @@
+"""Pools as decided earlier and as planned now. A pool is all replicas of a deployment with one GPU type and split."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from plimsoll.domain.cluster.host import HostNeed
+from plimsoll.domain.cluster.priorities import NO_PRIORITY, Priority
+from plimsoll.domain.decisions.outcomes import Option, Rejection, Remedy, Split, Suggestion, Target
+from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.requests.serving import Request
+from plimsoll.placement.costs import Appraisal
+from plimsoll.placement.demands.clocks import EarlierSettings
+from plimsoll.placement.demands.failed_moves import Delay, FailedMove, RollBack
+from plimsoll.placement.demands.rehoming import Departure, Rehoming
+from plimsoll.placement.options.total_load import Size
+
+Place = tuple[str, Split]
+"""A GPU type and a split."""
+
+
+class PoolState(StrEnum):
+    """The state of a pool. Retiring pools keep serving until the active ones serve: make before break."""
+
+    ACTIVE = "Active"
+    RETIRING = "Retiring"
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """A pool as it was decided and as the cluster shows it.
+
+    ``generation`` is that of the spec with which it was last judged. ``replicas`` were wanted. ``bound`` pods are on a
+    node, ready or ending. ``ready`` pods serve. ``stranded`` pods have found no node for longer than the grace period.
+    ``failing`` pods have a node where their engine cannot run. ``bad_nodes`` are such nodes, each with the cause in one
+    word, where another node may do. ``stuck`` pods have no node for another reason than GPUs: they stay, and no GPUs
+    are kept for them.
+    ``exists`` is false while there is only a recorded decision: no pods were created, so the scheduler reports nothing.
+    ``served`` means that one of its engines has served under that spec. ``too_large`` means that none has, because
+    memory ran out: the pool can be left without loss.
+    ``batched_tokens`` is the step that its engines last got; None where it is not known. ``max_sequences`` is the same
+    for the most requests at the same time, on each engine of a replica. It was chosen for the spec with the digest
+    ``spec``.
+    ``uncreated`` replicas have no pod. ``refused`` means that the API server refuses them now (a quota, a policy, an
+    invalid template). ``promise_over`` means that it has refused them for longer than GPUs are kept for them.
+    ``obstacle`` is why pods are stranded or failing, in one word. ``has_narrow_cache`` means that its
+    engines got an fp8 KV cache because the user permits it. ``drain_seconds`` is how long its running requests may
+    finish when a pod ends; None: the engine's usual time, which pools of earlier releases have. ``restarts`` means that
+    a change gives its engines other settings, so that they start again in any case. ``delay`` is why it does not serve
+    although the time of its move is over; None where that is not so. ``earlier`` are the settings that its engines had
+    before the live loop gave them those that they get now; None where no such change is under way. ``overdue`` means
+    that the new settings should serve by now. ``claim`` is what a stranded or failing pod requests besides GPUs:
+    quotas count it. None where such replicas have no pod. ``gated`` pods wait behind a scheduling gate, as a queue sets
+    it.
+    """
+
+    name: str
+    target: Target
+    state: PoolState
+    generation: int
+    replicas: int
+    bound: int = 0
+    ready: int = 0
+    stranded: int = 0
+    failing: int = 0
+    bad_nodes: tuple[tuple[str, str], ...] = ()
+    stuck: int = 0
+    exists: bool = True
+    too_large: bool = False
+    served: bool = False
+    batched_tokens: int | None = None
+    max_sequences: int | None = None
+    spec: str = ""
+    uncreated: int = 0
+    refused: bool = False
+    promise_over: bool = False
+    obstacle: str = ""
+    has_narrow_cache: bool = False
+    drain_seconds: int | None = None
+    restarts: bool = False
+    delay: Delay | None = None
+    earlier: EarlierSettings | None = None
+    overdue: bool = False
+    claim: HostNeed | None = None
+    gated: int = 0
+
+    @property
+    def leaving(self) -> int:
+        """The replicas that may leave it: they have found no node, or none where they can run."""
+        return self.stranded + self.failing
+
+    @property
+    def gpu_type(self) -> str:
+        """The GPU type of its target."""
+        return self.target.gpu_type
+
+    @property
+    def split(self) -> Split:
+        """How its replicas are cut."""
+        return self.target.split
+
+    @property
+    def replica_sequences(self) -> int | None:
+        """The most requests at the same time of a replica, on all its engines; None where they are not known."""
+        return None if self.max_sequences is None else self.split.data_parallel * self.max_sequences
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPool:
+    """A pool as the plan wants it.
+
+    With ``choice`` None, only the number of replicas of its workload changes. ``surge`` is true where one more replica
+    has room, so that an update can start the new one before it stops the old one. ``batched_tokens`` is the step that
+    its engines had before. ``max_sequences`` is the same for the most requests at the same time, and ``spec`` is the
+    digest of the spec that it was chosen for. ``narrow_before`` is whether they had an fp8 KV cache by the planner's
+    choice. ``drain_seconds`` is how long running requests may finish when a pod of it ends; None: the engine's usual
+    time.
+    """
+
+    name: str
+    target: Target
+    state: PoolState
+    generation: int
+    replicas: int
+    choice: Option | None
+    surge: bool = False
+    batched_tokens: int | None = None
+    max_sequences: int | None = None
+    spec: str = ""
+    narrow_before: bool = False
+    drain_seconds: int | None = None
+
+    @property
+    def gpu_type(self) -> str:
+        """The GPU type of its target."""
+        return self.target.gpu_type
+
+    @property
+    def split(self) -> Split:
+        """How its replicas are cut."""
+        return self.target.split
+
+    @property
+    def place(self) -> tuple[str, Split]:
+        """The GPU type and the split."""
+        return self.target.place
+
+    @property
+    def step_tokens(self) -> int | None:
+        """The step of its engines from now on."""
+        return self.batched_tokens if self.choice is None else self.choice.settings.max_num_batched_tokens
+
+    @property
+    def sequences(self) -> int | None:
+        """The most requests that one of its engines runs at the same time from now on."""
+        return self.max_sequences if self.choice is None else self.choice.settings.max_num_seqs
+
+    @property
+    def has_narrow_cache(self) -> bool:
+        """Whether its engines have an fp8 KV cache by the planner's choice from now on."""
+        return self.narrow_before if self.choice is None else self.choice.has_narrow_cache
+
+
+@dataclass(frozen=True, slots=True)
+class SeenAnswers:
+    """The answers of a deployment, as the engines' metrics showed them.
+
+    ``tokens`` is their mean length. ``slowness`` is the measured time of a token over that of the performance model, at
+    the replicas of ``pool``.
+    """
+
+    tokens: float
+    pool: str = ""
+    slowness: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """One deployment before the plan.
+
+    ``spec`` is the digest of the spec's fields that change an engine.
+    ``accepts_move`` is the live loop's order to leave an outgrown pool. ``goes_to`` is its order to have all replicas
+    at one place, which only hypotheses have (:mod:`plimsoll.placement.transition.hypothesis`). ``left`` are the places
+    from which its pods were moved within the last hour. ``priority`` says who comes first where not all have room.
+    ``answers`` is what was seen of its answers; None: nothing yet. ``overdue`` means that the new pools of a move
+    should serve by now, and ``failed`` are the places that did not come up in time before.
+    """
+
+    request: Request
+    generation: int
+    pools: tuple[Pool, ...] = ()
+    suspended: bool = False
+    accepts_move: bool = False
+    left: tuple[Rehoming, ...] = ()
+    spec: str = ""
+    priority: Priority = NO_PRIORITY
+    answers: SeenAnswers | None = None
+    overdue: bool = False
+    failed: tuple[FailedMove, ...] = ()
+    goes_to: Place | None = None
+
+    @property
+    def turn(self) -> tuple[int, str, ObjectKey]:
+        """The key that sorts deployments in the order of decisions: the higher priority first, then the older."""
+        return -self.priority.value, self.request.created, self.request.key
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One deployment after the plan.
+
+    ``missing`` replicas found no place. ``rejections`` and ``remedies`` belong to this pass. They are empty when
+    nothing had to be placed (``placed_now`` false). ``outgrown`` is why the running pool would not be chosen any more,
+    when no order to leave it was given. ``change_blocked`` means that the spec's change has no place yet and the old
+    placement keeps serving. ``departures`` are places that replicas leave in this pass, because their pods find no node
+    there. ``rolled_back`` are places that it leaves, and settings that it takes back, because they did not come up in
+    time.
+    ``rehomings_spent`` means that replicas should leave but were moved too often in the last hour, and ``stranded_by``
+    why no other place takes replicas that the scheduler cannot bind.
+    ``failure`` is an error of the planning itself: this pass changed nothing in this deployment.
+    ``is_refusal`` means that the error is a ``PlimsollError``, which names the unusable input, e.g. a model without a
+    memory law. ``appraisal`` is how good all placements of the pass are together; None where this deployment got none,
+    or where the solver does not say. It is not compared: it changes with every other deployment. ``suggestions`` would
+    make a placement of this pass cheaper. ``sizes`` are those that this pass compared for the deployment.
+    """
+
+    request: Request
+    pools: tuple[PlannedPool, ...]
+    missing: int = 0
+    placed_now: bool = False
+    rejections: tuple[Rejection, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
+    warnings: tuple[str, ...] = ()
+    outgrown: Rejection | None = None
+    change_blocked: bool = False
+    departures: tuple[Departure, ...] = ()
+    rolled_back: tuple[RollBack, ...] = ()
+    rehomings_spent: bool = False
+    stranded_by: tuple[Rejection, ...] = ()
+    failure: str = ""
+    is_refusal: bool = False
+    appraisal: Appraisal | None = field(default=None, compare=False)
+    suggestions: tuple[Suggestion, ...] = ()
+    sizes: tuple[Size, ...] = ()
+
+    @property
+    def waits_for_place(self) -> bool:
+        """Whether replicas, or the spec's change, have no place."""
+        return self.missing > 0 or self.change_blocked
+
+    @property
+    def choice(self) -> Option | None:
+        """The choice of the first active pool, which status and columns show."""
+        active = (pool.choice for pool in self.pools if pool.state is PoolState.ACTIVE and pool.choice is not None)
+        return next(active, None)
+
+
+def as_it_is(pool: Pool) -> PlannedPool:
+    """Return a planned pool that is equal to the given one."""
+    return PlannedPool(
+        name=pool.name,
+        target=pool.target,
+        state=pool.state,
+        generation=pool.generation,
+        replicas=pool.replicas,
+        choice=None,
+        batched_tokens=pool.batched_tokens,
+        max_sequences=pool.max_sequences,
+        spec=pool.spec,
+        narrow_before=pool.has_narrow_cache,
+        drain_seconds=pool.drain_seconds,
+    )
+
+
+def as_chosen(pool: Pool, choice: Option, tenant: Tenant, drain_seconds: int | None) -> PlannedPool:
+    """Return a planned pool with the same replicas, and with what was chosen for the tenant's present spec."""
+    return PlannedPool(
+        name=pool.name,
+        target=choice.target,
+        state=pool.state,
+        generation=tenant.generation,
+        replicas=pool.replicas,
+        choice=choice,
+        batched_tokens=pool.batched_tokens,
+        max_sequences=pool.max_sequences,
+        spec=tenant.spec,
+        narrow_before=pool.has_narrow_cache,
+        drain_seconds=drain_seconds,
+    )
+
+
+def as_it_runs(request: Request, pool: Pool) -> Request:
+    """Return the request with the cache, the step and the most requests that the pool's engines last got."""
+    return with_settings(
+        request,
+        narrow=pool.has_narrow_cache,
+        batched_tokens=pool.batched_tokens,
+        max_sequences=pool.replica_sequences,
+    )
+
+
+def with_settings(request: Request, *, narrow: bool, batched_tokens: int | None, max_sequences: int | None) -> Request:
+    """Return the request with the cache, the step and the most requests of a replica. None keeps the request's own."""
+    request = request.with_cache_as(narrow=narrow)
+    if batched_tokens is None and max_sequences is None:
+        return request
+    own = request.engine
+    engine = replace(
+        own,
+        max_batched_tokens=own.max_batched_tokens if batched_tokens is None else batched_tokens,
+        max_sequences=own.max_sequences if max_sequences is None else max_sequences,
+    )
+    return replace(request, engine=engine)
+
+
+def count(pools: Iterable[PlannedPool]) -> int:
+    """Return the number of replicas in all these pools."""
+    return sum(pool.replicas for pool in pools)
+
+
+def pool_name(gpu_type: str, split: Split) -> str:
+    """Return a pool's name. It follows from the GPU type and the split, so every pass gives the same name.
+
+    Whole experts do not change it: they are used only where the same degree is impossible without them, and always
+    with data parallelism.
+    """
+    suffix = "" if split.pipeline_parallel == 1 else f"-pp{split.pipeline_parallel}"
+    suffix += "" if split.data_parallel == 1 else f"-dp{split.data_parallel}"
+    return f"{gpu_type.replace('.', '-')}-tp{split.tensor_parallel}{suffix}"

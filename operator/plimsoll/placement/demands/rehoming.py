@@ -1,0 +1,88 @@
+"""Re-homing: replicas leave a place, or one of its nodes, where their pods cannot run. It is recorded and limited."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from plimsoll.domain.decisions.outcomes import Split
+
+REMEMBERED_SECONDS = 3600
+"""How long replicas do not return to a place that they left. The cause that kept pods off its nodes rarely ends
+sooner."""
+
+MAX_REHOMINGS_PER_HOUR = 4
+"""The most places that one deployment may leave in any hour. More moves would mean that planner and scheduler work
+against each other."""
+
+MOST_AVOIDED = 16
+"""The most nodes that the pods of one pool stay off."""
+
+MOST_REMEMBERED = 20
+"""The most entries that a status holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rehoming:
+    """A GPU type and split that replicas left because their pods could not run there.
+
+    ``at`` is when replicas last left it, in POSIX seconds. ``reason`` is the cause in one word. With ``node`` they left
+    only that node, and stay on the others.
+    """
+
+    gpu_type: str
+    split: Split
+    at: float
+    reason: str = ""
+    node: str = ""
+
+    @property
+    def place(self) -> tuple[str, Split]:
+        """The place to which replicas do not return."""
+        return self.gpu_type, self.split
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """A re-homing in the pass that decides it, without a time: a plan has no clock."""
+
+    gpu_type: str
+    split: Split
+    reason: str = ""
+    node: str = ""
+
+    @property
+    def place(self) -> tuple[str, Split]:
+        """The place that replicas leave."""
+        return self.gpu_type, self.split
+
+
+def of_last_hour(rehomings: Iterable[Rehoming], now: float) -> tuple[Rehoming, ...]:
+    """Return the entries of the last hour. An entry from the future (a clock that was set back) gets the time now."""
+    kept = (
+        each if each.at <= now else replace(each, at=now) for each in rehomings if now - each.at < REMEMBERED_SECONDS
+    )
+    return tuple(sorted(kept, key=lambda each: (each.at, *each.place, each.node)))
+
+
+def remembered(earlier: Iterable[Rehoming], departures: Sequence[Departure], now: float) -> tuple[Rehoming, ...]:
+    """Return the entries to store: one for each place and node, with the time when replicas last left it."""
+    latest = {(*each.place, each.node): each for each in of_last_hour(earlier, now)}
+    for each in departures:
+        latest[*each.place, each.node] = Rehoming(each.gpu_type, each.split, now, each.reason, each.node)
+    return tuple(sorted(latest.values(), key=lambda each: (each.at, *each.place, each.node)))[-MOST_REMEMBERED:]
+
+
+def is_spent(left: Sequence[Rehoming | Departure], leaving: tuple[str, Split], node: str = "") -> bool:
+    """Whether the deployment has left too many places to leave one more, or one more ``node``.
+
+    More replicas that leave the same place do not count again. No replica returns there within the hour, so each
+    replica leaves it only once.
+    """
+    places = {(*each.place, each.node) for each in left}
+    return (*leaving, node) not in places and len(places) >= MAX_REHOMINGS_PER_HOUR
+
+
+def is_closed(places: Iterable[tuple[str, Split]], gpu_type: str, split: Split) -> bool:
+    """Whether a place is closed. It is also closed for replicas with more GPUs, which are harder to bind."""
+    return any(kind == gpu_type and left.gpus <= split.gpus for kind, left in places)

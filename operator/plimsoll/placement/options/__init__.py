@@ -1,0 +1,1 @@
+"""Options: which GPU types and splits can serve a request, judged one by one."""

@@ -1,0 +1,104 @@
+"""The nodes that can take a request's pods: by the rules about nodes, and by the host memory and CPU of a replica."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from plimsoll.domain.cluster.fleet import Fleet, GpuNode, Toleration, Where
+from plimsoll.domain.cluster.gpus import GpuType
+from plimsoll.domain.cluster.host import USUAL_HOST, HostEstimate, HostNeed, HostTerm
+from plimsoll.domain.decisions.outcomes import Option, Split
+from plimsoll.domain.public_words import Numbers, Reason
+from plimsoll.domain.requests.serving import Request
+from plimsoll.domain.units import format_gib
+from plimsoll.engines.registry import engine_of
+from plimsoll.placement.options.candidates import Candidate
+
+GPU_TAINT_KEYS = ("amd.com/gpu", "nvidia.com/gpu")
+"""Taints that GPU operators and clouds put on GPU nodes; every engine pod tolerates them."""
+
+DEFAULT_TOLERATIONS = tuple(Toleration(key=key, operator="Exists") for key in GPU_TAINT_KEYS)
+
+
+def tolerations_of(request: Request) -> tuple[Toleration, ...]:
+    """Return the tolerations of a request's pods: the user's, and those of the GPU taints."""
+    return (*DEFAULT_TOLERATIONS, *request.tolerations)
+
+
+def where(request: Request) -> Where:
+    """Return the nodes on which the request's pods may run."""
+    return Where(request.node_selector, tolerations_of(request), request.node_rules)
+
+
+def eligible_nodes(request: Request, fleet: Fleet, gpu_type: str) -> tuple[GpuNode, ...]:
+    """Return the type's nodes on which the request's pods may run."""
+    return fleet.accepting(gpu_type, where(request))
+
+
+def most_gpus(request: Request, fleet: Fleet, gpu_type: str) -> int | None:
+    """Return the most GPUs that one engine can have on one eligible node; None where no node is eligible."""
+    return fleet.most_gpus(gpu_type, where(request))
+
+
+def ruled_out(request: Request, fleet: Fleet, gpu_type: str) -> tuple[Reason, Numbers]:
+    """Return what keeps the request off all nodes of a type: labels and taints, or the first rule that leaves none."""
+    allowed = where(request)._replace(rules=())
+    here: tuple[GpuNode, ...] = fleet.of_type(gpu_type)
+    count = ("nodes", len(here))
+    if not fleet.accepting(gpu_type, allowed):
+        return Reason.NODES_NOT_SELECTED, (count,)
+    for rule in request.node_rules:
+        allowed = allowed._replace(rules=(*allowed.rules, rule))
+        if not fleet.accepting(gpu_type, allowed):
+            return rule.reason, (count, *rule.numbers)
+    return Reason.NODES_NOT_SELECTED, (count,)
+
+
+def sight(request: Request, fleet: Fleet) -> tuple[object, ...]:
+    """Return everything that the judgement of candidates reads from a fleet."""
+    return fleet.once(("sight", request.sites), lambda: _sight(request, fleet))
+
+
+def _sight(request: Request, fleet: Fleet) -> tuple[object, ...]:
+    seen: list[tuple[object, ...]] = []
+    for gpu in fleet.gpu_types():
+        nodes = fleet.of_type(gpu.name)
+        most = most_gpus(request, fleet, gpu.name)
+        found = ruled_out(request, fleet, gpu.name) if most is None else most
+        seen.append((gpu, fleet.labels_of(gpu.name), nodes[0].resource, len(nodes), found))
+    return tuple(seen)
+
+
+def host_of(request: Request, gpu: GpuType, split: Split) -> HostEstimate:
+    """Return the host memory and CPU that the engine of one replica needs.
+
+    Where GPU and host share one memory, its part of the GPU counts: the kernel gives the node's other pods no more.
+    """
+    engine = engine_of(request.engine.name)
+    host = engine.host(request, gpu.vendor, split)
+    if not gpu.unified_memory:
+        return host
+    percent = engine.settings(request, gpu, split).gpu_memory_utilization_percent
+    formula = f"{percent} % of {format_gib(gpu.usable_bytes)} that GPU and host share"
+    shared = HostTerm("gpuMemory", formula, gpu.usable_bytes * percent // 100)
+    return replace(host, terms=(*host.terms, shared))
+
+
+def host_need(request: Request, place: Option | Candidate) -> HostNeed:
+    """Return what the pod of one replica requests at a place."""
+    host = place.host if isinstance(place, Option) else host_of(request, place.gpu, place.split)
+    return request.host_need(host)
+
+
+def need_of_pool(request: Request, gpu_type: str, split: Split, fleet: Fleet) -> HostNeed:
+    """Return what a pod of an existing pool requests."""
+    nodes = fleet.of_type(gpu_type)
+    return request.host_need(host_of(request, nodes[0].gpu, split) if nodes else USUAL_HOST)
+
+
+def host_refusal(request: Request, host: HostEstimate) -> Numbers:
+    """Return the figures where the user allows the pod less memory than the engine takes for sure; else nothing."""
+    allowed = request.host_allowance
+    if allowed is None or allowed[1] >= host.least_bytes:
+        return ()
+    return (("least_bytes", host.least_bytes), ("stated_bytes", allowed[1]), ("field", allowed[0]))

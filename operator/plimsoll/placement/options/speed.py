@@ -1,0 +1,85 @@
+"""The speed of a candidate at the declared load, and whether it keeps the deployment's promise of latency."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from plimsoll.domain.cluster.gpus import GpuType
+from plimsoll.domain.decisions.latency import Performance, Slo
+from plimsoll.domain.decisions.outcomes import EngineSettings, Split
+from plimsoll.domain.errors import PlimsollError
+from plimsoll.domain.public_words import Numbers
+from plimsoll.domain.requests.serving import Request
+from plimsoll.engines.base import Feature
+from plimsoll.engines.registry import engine_of
+from plimsoll.performance.model import Load, performance
+from plimsoll.performance.slo import INTERACTIVE, SloMiss, slo_misses
+
+USUAL_CONTEXT_SHARE = 0.25
+"""The mean request length as a share of ``contextLength`` where a deployment names no expected lengths. In replays of
+public traces (Azure conversation and code, Mooncake) the mean is 9 to 33 % of the longest request."""
+
+USUAL_PROMPT_SHARE = 0.8
+"""The prompt's part of that length. In the Azure conversation trace of 2023 the mean prompt has 1,155 tokens and the
+mean answer 211."""
+
+_MILLISECONDS = 1000
+
+
+def load_of(request: Request) -> Load:
+    """Return the declared load of one replica: all requests at the same time, with the expected or usual lengths."""
+    shape = request.shape
+    prompt, output = shape.expected_prompt_tokens, shape.expected_output_tokens
+    if prompt is None or output is None:
+        length = max(2.0, shape.context_tokens * USUAL_CONTEXT_SHARE)
+        prompt, output = max(1, round(length * USUAL_PROMPT_SHARE)), max(1, round(length * (1 - USUAL_PROMPT_SHARE)))
+    return Load(max(1, prompt), max(1, output), max(1, shape.concurrency))
+
+
+def speed_of(
+    request: Request, gpu: GpuType, split: Split, settings: EngineSettings, running: int | None = None
+) -> Performance | None:
+    """Return the speed of one replica; None where the performance model does not cover the model or the split.
+
+    ``running`` requests at the same time replace the declared number.
+    """
+    load = load_of(request)
+    try:
+        return performance(
+            request.model,
+            request.precision,
+            request.kv_precision,
+            gpu,
+            split,
+            load if running is None else replace(load, running=running),
+            settings.max_num_batched_tokens,
+            settings.residency,
+            synchronous=not plans_ahead(request),
+        )
+    except (PlimsollError, ValueError):
+        return None
+
+
+def plans_ahead(request: Request) -> bool:
+    """Whether the release plans a step while the step before it runs."""
+    since = engine_of(request.engine.name).since.get(Feature.PLANNING_AHEAD)
+    return since is not None and request.engine.version >= since
+
+
+def missed(slo: Slo, found: Performance | None) -> Numbers:
+    """Return the figure that misses its limit by the largest share, in milliseconds; empty where none does."""
+    misses = () if found is None else slo_misses(slo, found)
+    return _numbers(misses[0]) if misses else ()
+
+
+def misses_usual(request: Request, found: Performance | None) -> bool:
+    """Whether an option is too slow for a person who reads along, where the deployment declares no latency itself."""
+    return request.slo is None and bool(missed(INTERACTIVE, found))
+
+
+def _numbers(miss: SloMiss) -> Numbers:
+    return (
+        ("figure", miss.figure.value.upper()),
+        ("milliseconds", round(miss.seconds * _MILLISECONDS)),
+        ("limit", round(miss.limit_seconds * _MILLISECONDS)),
+    )

@@ -1,0 +1,115 @@
+"""How many more replicas of one deployment fit on what is free, where, and what the next one lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.decisions.outcomes import Option, Rejection, Split
+from plimsoll.domain.errors import InvalidInput
+from plimsoll.domain.public_words import NODE_LACKS, Reason
+from plimsoll.domain.requests.serving import Request
+from plimsoll.placement.demands.rehoming import is_closed
+from plimsoll.placement.ledger import Ledger, charged, use_at
+from plimsoll.placement.memo import Memo
+from plimsoll.placement.options.nodes import eligible_nodes, host_need
+from plimsoll.placement.options.verdicts import options, rank
+from plimsoll.placement.places.place import declined, room_of, taken
+
+_MANY = 1_000_000
+"""More replicas than any cluster has room for: counts of room stop at the number that a request asks for."""
+
+_EASIEST = (Reason.QUOTA_EXCEEDED, *NODE_LACKS, Reason.GPUS_TAKEN)
+"""The reasons that block a replica, the easiest to change first. GPUs are free except where they are taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """One GPU type and split that a replica fits on.
+
+    Attributes:
+        option: the place, with the price of one replica.
+        alone: the replicas that fit if no other place is used.
+        share: the replicas that it takes if replicas are added one by one, each at the place that is best then.
+        blocked: what one more replica lacks there after that.
+    """
+
+    option: Option
+    alone: int
+    share: int
+    blocked: Rejection
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """The rooms, the best place first, and why other candidates take no replica at all."""
+
+    rooms: tuple[Room, ...] = ()
+    rejections: tuple[Rejection, ...] = ()
+
+    @property
+    def total(self) -> int:
+        """The replicas that fit on all places together, added one by one."""
+        return sum(room.share for room in self.rooms)
+
+    @property
+    def hourly_price(self) -> Decimal | None:
+        """US dollars an hour of all these replicas; None where one of their places has no price."""
+        prices = [room.option.hourly_price for room in self.rooms if room.share]
+        if None in prices:
+            return None
+        known = ((room.option.hourly_price or Decimal(0)) * room.share for room in self.rooms)
+        return sum(known, Decimal(0))
+
+    @property
+    def next_blocked(self) -> Rejection | None:
+        """The shortage of the next replica that is easiest to change; None where no candidate fits at all."""
+        blocked = [room.blocked for room in self.rooms]
+        return min(blocked, key=lambda each: _EASIEST.index(each.reason), default=None)
+
+
+def capacity(
+    request: Request,
+    fleet: Fleet,
+    ledger: Ledger,
+    closed: Collection[tuple[str, Split]] = (),
+    memo: Memo | None = None,
+) -> Capacity:
+    """Return how many replicas of a request still fit.
+
+    Replicas are added in the order in which the planner prefers places, so the count for all places together is what
+    it would place one after the other. ``closed`` are places whose pods recently found no node.
+
+    Raises:
+        InvalidInput: the request does not say how many requests one replica serves.
+        UnsupportedModel: the memory of the model cannot be estimated.
+    """
+    if request.total is not None:
+        fix = "Name spec.concurrency, the requests of one replica: the planner has not chosen a size yet."
+        raise InvalidInput("spec.totalConcurrency", request.total.requests, fix)
+    many = replace(request, replicas=_MANY)
+    verdicts = options(request, fleet, memo).verdicts
+    fitting = [each for each in verdicts if isinstance(each, Option)]
+    rejections = [each for each in verdicts if isinstance(each, Rejection)]
+    opened = [each for each in fitting if not is_closed(closed, each.gpu.name, each.split)]
+    rejections += [declined(each, Reason.LEFT_RECENTLY) for each in fitting if each not in opened]
+    opened.sort(key=lambda option: (option.doubts, rank(option)))
+    left, shares = ledger, []
+    for option in opened:
+        share = room_of(many, option, fleet, left)
+        left = _without(many, option, share, fleet, left)
+        shares.append(share)
+    rooms = (
+        Room(option, room_of(many, option, fleet, ledger), share, taken(request, option, fleet, left))
+        for option, share in zip(opened, shares, strict=True)
+    )
+    return Capacity(tuple(rooms), tuple(rejections))
+
+
+def _without(request: Request, option: Option, replicas: int, fleet: Fleet, ledger: Ledger) -> Ledger:
+    """Return the ledger after so many replicas have their GPUs and their part of the quota."""
+    nodes, gpus = eligible_nodes(request, fleet, option.gpu.name), option.split.gpus
+    left = ledger.take(nodes, gpus, replicas, host_need(request, option))
+    return charged(left, request.key.namespace, use_at(request, option), replicas)

@@ -1,0 +1,262 @@
+"""Choose a place: judge every candidate, rank the feasible ones, and explain the others.
+
+The missing resource where a candidate fits but has no room: quota, GPUs, or CPU, memory and pods of the nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from decimal import Decimal
+
+from plimsoll.domain.cluster.fleet import Fleet, GpuNode
+from plimsoll.domain.cluster.host import HostNeed, HostRoom
+from plimsoll.domain.decisions.outcomes import Option, Outcome, Placed, Rejection, Split, Unplaceable
+from plimsoll.domain.kubernetes_names import OF_CPU, OF_MEMORY
+from plimsoll.domain.public_words import Numbers, Reason
+from plimsoll.domain.requests.serving import Request
+from plimsoll.domain.units import exact_price
+from plimsoll.performance.slo import INTERACTIVE
+from plimsoll.placement.costs import move_charge
+from plimsoll.placement.demands.rehoming import is_closed
+from plimsoll.placement.ledger import Ledger, quota_room, short_in, use_at
+from plimsoll.placement.memo import Memo
+from plimsoll.placement.options.candidates import Candidate
+from plimsoll.placement.options.nodes import eligible_nodes, host_need
+from plimsoll.placement.options.speed import missed
+from plimsoll.placement.options.verdicts import NO_PRICE, Options, options, rank
+from plimsoll.placement.places.warnings import warnings_for
+
+Rooms = Sequence[tuple[int | None, int | None, str]]
+"""For every node with free GPUs, the total and the free amount of one resource, and the node's name. None: the node
+does not report it."""
+
+
+def shortage(request: Request, choice: Option, fleet: Fleet, ledger: Ledger) -> tuple[Reason, Numbers]:
+    """Return the reason and its numbers."""
+    gpus = choice.split.gpus
+    left = ledger.quota.get(request.key.namespace, {})
+    for resource, asked in short_in(left, use_at(request, choice)):
+        return Reason.QUOTA_EXCEEDED, _beyond_quota(resource, asked, left[resource])
+    nodes = eligible_nodes(request, fleet, choice.gpu.name)
+    largest, need = ledger.largest(nodes), host_need(request, choice)
+    if largest < gpus or ledger.has_room(nodes, gpus, need):
+        return Reason.GPUS_TAKEN, (("gpus", gpus), ("free", largest))
+    return ledger.once("besides GPUs", nodes, (gpus, need), lambda: _beside_gpus(need, ledger.hosts_with(nodes, gpus)))
+
+
+def _beyond_quota(resource: str, asked: int, left: int) -> Numbers:
+    unit = "_millis" if resource in OF_CPU else "_bytes" if resource in OF_MEMORY else ""
+    return ((f"asked{unit}" if unit else "gpus", asked), (f"left{unit}", max(0, left)), ("resource", resource))
+
+
+def _beside_gpus(need: HostNeed, hosts: Sequence[tuple[GpuNode, HostRoom]]) -> tuple[Reason, Numbers]:
+    cpu = [(node.host.cpu_millis, room.cpu_millis, node.name) for node, room in hosts]
+    memory = [(node.host.memory_bytes, room.memory_bytes, node.name) for node, room in hosts]
+    if all(room.pods is not None and room.pods < 1 for _, room in hosts):
+        return Reason.NODE_LACKS_PODS, (("largest", max(node.host.pods or 0 for node, _ in hosts)),)
+    if _all_short(memory, need.memory_bytes) and not _all_short(cpu, need.cpu_millis):
+        return Reason.NODE_LACKS_MEMORY, _lacking(memory, need.memory_bytes, "bytes")
+    # Where nodes lack different resources, CPU is reported for all of them.
+    return Reason.NODE_LACKS_CPU, _lacking(cpu, need.cpu_millis, "millis")
+
+
+def _all_short(rooms: Rooms, asked: int) -> bool:
+    return asked > 0 and all(free is not None and free < asked for _, free, _ in rooms)
+
+
+def _lacking(rooms: Rooms, asked: int, unit: str) -> Numbers:
+    """Return the requested amount, the most that is free on one node, that node, and the most that one node has."""
+    free, node = min((-(left or 0), name) for _, left, name in rooms)
+    return (
+        (f"asked_{unit}", asked),
+        (f"free_{unit}", max(0, -free)),
+        (f"largest_{unit}", max(size or 0 for size, _, _ in rooms)),
+        ("node", node),
+    )
+
+
+def place(
+    request: Request,
+    fleet: Fleet,
+    ledger: Ledger | None = None,
+    closed: Collection[tuple[str, Split]] = (),
+    memo: Memo | None = None,
+) -> Outcome:
+    """Place ``request.replicas`` replicas on one GPU type, or as many as there is room for.
+
+    Candidates that are fast enough come before slow ones, and those that fit for sure before those that fit
+    probably. Then feasible candidates are ranked by how many of the replicas they take, by price per replica, fewer
+    GPUs, fewer engines, fewer stages, and name. So the same facts always give the same choice. The request's overrides
+    are obeyed, and warnings report their consequences. ``closed`` are GPU types and splits whose pods recently found no
+    node: they are judged, but not taken. If there is a ``memo``, estimates come from it where it has them.
+    """
+    return pick(request, options(request, fleet, memo), fleet, ledger or Ledger.of(fleet), closed)
+
+
+def pick(
+    request: Request,
+    judged: Options,
+    fleet: Fleet,
+    ledger: Ledger,
+    closed: Collection[tuple[str, Split]] = (),
+    wants: Callable[[Option], bool] = lambda _: True,
+) -> Outcome:
+    """Do the same as :func:`place` with options judged before. A choice that ``wants`` turns down is not taken."""
+    fitting: list[tuple[Option, int]] = []
+    unwanted: list[tuple[Option, int]] = []
+    rejections: list[Rejection] = []
+    for verdict in judged.verdicts:
+        if isinstance(verdict, Rejection):
+            rejections.append(verdict)
+            continue
+        if is_closed(closed, verdict.gpu.name, verdict.split):
+            rejections.append(declined(verdict, Reason.LEFT_RECENTLY))
+            continue
+        room = room_of(request, verdict, fleet, ledger)
+        if room == 0 and request.replicas > 0:
+            rejections.append(taken(request, verdict, fleet, ledger))
+        else:
+            (fitting if wants(verdict) else unwanted).append((verdict, min(room, request.replicas)))
+    if not fitting:
+        return Unplaceable((*(_not_moved_to(choice) for choice, _ in unwanted), *rejections))
+    best, replicas = min(fitting, key=lambda pair: (pair[0].doubts, -pair[1], *rank(pair[0])))
+    others = [
+        _passed_over(choice, room, best, replicas) for choice, room in (*fitting, *unwanted) if choice is not best
+    ]
+    return Placed(
+        choice=best,
+        replicas=replicas,
+        rejections=(*others, *rejections),
+        warnings=warnings_for(request, best),
+    )
+
+
+def alternatives_to(
+    kept: Option, request: Request, fleet: Fleet, memo: Memo | None = None, ledger: Ledger | None = None
+) -> tuple[Rejection, ...]:
+    """Return every other candidate with the reason to keep the running choice.
+
+    With a ledger, a cheaper candidate that has room for all replicas now gets the saving and the cost of the move.
+    """
+    others: list[Rejection] = []
+    for verdict in options(request, fleet, memo).verdicts:
+        if isinstance(verdict, Option):
+            if (verdict.gpu.name, verdict.split) != (kept.gpu.name, kept.split):
+                has_room = ledger is not None and room_of(request, verdict, fleet, ledger) >= request.replicas > 0
+                others.append(_not_preferred(verdict, kept, request.replicas if has_room else 0))
+        elif (verdict.gpu_type, verdict.split) != (kept.gpu.name, kept.split):
+            others.append(verdict)
+    return tuple(others)
+
+
+def declined(choice: Option, reason: Reason, numbers: Numbers = ()) -> Rejection:
+    """Return why an option that fits is not taken, with its figures."""
+    return Rejection(choice.gpu.name, choice.split, reason, numbers, choice.figures)
+
+
+def _not_preferred(choice: Option, kept: Option, movable: int) -> Rejection:
+    """Return why a candidate is not moved to. ``movable`` is how many replicas could move to it now."""
+    if (choice.doubts, rank(choice)) > (kept.doubts, rank(kept)):
+        return less_preferred(choice, kept)
+    if movable and choice.hourly_price is not None and kept.hourly_price is not None:
+        saved = (kept.hourly_price - choice.hourly_price) * movable
+        if saved > 0:
+            return _kept_to_avoid_move(choice, saved, move_charge(kept.hourly_price) * movable)
+    return _not_moved_to(choice)
+
+
+def _kept_to_avoid_move(choice: Option, saved: Decimal, charge: Decimal) -> Rejection:
+    numbers = (
+        ("price", exact_price(choice.hourly_price)),
+        ("saved", exact_price(saved)),
+        ("charge", exact_price(charge)),
+    )
+    return declined(choice, Reason.KEPT_TO_AVOID_MOVE, numbers)
+
+
+def _passed_over(choice: Option, room: int, best: Option, best_room: int) -> Rejection:
+    """Return why a feasible candidate is not the choice."""
+    fewer = choice.doubts <= best.doubts and room != best_room
+    return _room_for_fewer(choice, room, best_room) if fewer else less_preferred(choice, best)
+
+
+def less_preferred(choice: Option, best: Option) -> Rejection:
+    """Return why the best choice comes before another one: the other has doubts, or costs more."""
+    if choice.doubts > best.doubts:
+        return _doubtful(choice, best)
+    prices = choice.hourly_price or NO_PRICE, best.hourly_price or NO_PRICE
+    if choice.has_narrow_cache and not best.has_narrow_cache and prices[0] < prices[1]:
+        numbers = (("price", exact_price(choice.hourly_price)), ("best_price", exact_price(best.hourly_price)))
+        return declined(choice, Reason.NARROW_CACHE_SAVES_LITTLE, numbers)
+    return _costs_more(choice, best)
+
+
+def _doubtful(choice: Option, best: Option) -> Rejection:
+    """Return the doubt that the choice has and the best one does not have."""
+    if choice.is_slow and not best.is_slow:
+        return declined(choice, Reason.SLOWER_THAN_USUAL, missed(INTERACTIVE, choice.performance))
+    return _only_probably(choice)
+
+
+def _only_probably(choice: Option) -> Rejection:
+    figures = choice.estimate
+    outside = (
+        ("left_bytes", figures.usable_bytes - figures.budget_bytes),
+        ("outside_bytes", figures.outside_bytes),
+    )
+    numbers = (
+        ("need_bytes", figures.expected_bytes),
+        ("have_bytes", figures.budget_bytes),
+        ("sure_bytes", figures.computed_bytes),
+        *(outside if figures.computed_bytes <= figures.budget_bytes else ()),
+        *(() if figures.is_expected_to_fit else (("least_bytes", figures.least_bytes),)),
+    )
+    return declined(choice, Reason.FITS_ONLY_PROBABLY, numbers)
+
+
+def room_of(request: Request, cut: Option | Candidate, fleet: Fleet, ledger: Ledger) -> int:
+    """Return how many of the replicas have room with this split, on the type's nodes and in the namespace's quotas."""
+    nodes = eligible_nodes(request, fleet, cut.gpu.name)
+    room = ledger.room_for(nodes, cut.split.gpus, host_need(request, cut), enough=max(1, request.replicas))
+    admitted = quota_room(request, cut, ledger)
+    return room if admitted is None else min(room, admitted)
+
+
+def room_basis(request: Request, ledger: Ledger) -> tuple[object, ...]:
+    """Return everything that decides whether a replica has room somewhere, besides the place and what is free on nodes.
+
+    The host memory of a replica follows from the model, its precision and the engine, and never from the load. The
+    quotas are included, because ledgers that differ in them share answers.
+    """
+    quota = tuple(ledger.quota.get(request.key.namespace, {}).items())
+    return (
+        *(request.model, request.precision, request.engine),
+        *(request.sites, request.stated_host, quota),
+    )
+
+
+def taken(request: Request, choice: Option, fleet: Fleet, ledger: Ledger) -> Rejection:
+    """Return why a choice that fits has no room: it lacks quota, GPUs, or other resources of the nodes with GPUs."""
+    reason, numbers = shortage(request, choice, fleet, ledger)
+    return declined(choice, reason, numbers)
+
+
+def _costs_more(choice: Option, best: Option) -> Rejection:
+    numbers = (
+        ("price", exact_price(choice.hourly_price)),
+        ("best_price", exact_price(best.hourly_price)),
+        ("gpus", choice.split.gpus),
+        ("best_gpus", best.split.gpus),
+    )
+    return declined(choice, Reason.COSTS_MORE, numbers)
+
+
+def _room_for_fewer(choice: Option, room: int, best_room: int) -> Rejection:
+    price = exact_price(choice.hourly_price)
+    numbers = (("price", price), ("room", room), ("best_room", best_room))
+    return declined(choice, Reason.ROOM_FOR_FEWER, numbers)
+
+
+def _not_moved_to(choice: Option) -> Rejection:
+    numbers = (("price", exact_price(choice.hourly_price)), ("gpus", choice.split.gpus))
+    return declined(choice, Reason.PLACEMENT_KEPT, numbers)

@@ -1,0 +1,248 @@
+"""Warnings about a choice: the consequences of an admin's overrides, and the limits of the model's facts.
+
+The sentence of each doubt about an estimate.
+"""
+
+from __future__ import annotations
+
+from plimsoll.domain.cluster.gpus import CapacityType
+from plimsoll.domain.decisions.outcomes import Fit, MemoryEstimate, Option
+from plimsoll.domain.decisions.terms import Doubt, DoubtKind
+from plimsoll.domain.models.model import Evidence
+from plimsoll.domain.requests.serving import Request
+from plimsoll.domain.units import format_gib, to_rfc3339
+from plimsoll.performance.slo import INTERACTIVE
+from plimsoll.placement.demands.failed_moves import FailedMove
+from plimsoll.placement.explain import place_words
+from plimsoll.placement.options.speed import missed
+
+_SENTENCES = {
+    DoubtKind.GENERIC_READING: (
+        "The model class {architecture} is not known here: its fields were read as most classes use them. The error "
+        "band is wider, and the fit is never called sure until an engine of this kind has served."
+    ),
+    DoubtKind.NEWER_RELEASE: (
+        "{title} {release} is newer than {newest}, the newest release with a known memory law: that law was used. The "
+        "fit is never called sure until an engine of this kind has served."
+    ),
+    DoubtKind.RELEASE_NOT_MEASURED: (
+        "No start of {title} {release} was compared with the estimate: its memory law follows the release's sources "
+        "alone. The fit is never called sure until an engine of this kind has served."
+    ),
+    DoubtKind.FEW_STARTS: (
+        "Only {starts} starts of models with {layers} are known, and they differ by up to {gib} GiB from the estimate. "
+        "The fit is never called sure until an engine of this kind has served."
+    ),
+    DoubtKind.POOLING_NOT_MEASURED: (
+        "No start of a model that embeds, ranks or classifies was compared with the estimate, which follows the "
+        "engine's sources. The fit is never called sure until an engine of this kind has served."
+    ),
+    DoubtKind.NOT_MEASURED: (
+        "No measured start had {pairs}, so the estimate follows the engine's sources there. The fit is never called "
+        "sure until an engine of this kind has served."
+    ),
+    DoubtKind.SHARED_MEMORY: (
+        "This GPU shares the memory of its host: the engine finds free what the system, files that were read and other "
+        "pods leave of it ({free} GiB of {usable} on kits in use). The fit is never called sure until an engine of "
+        "this kind has served."
+    ),
+    DoubtKind.TRANSFORMERS_BACKEND: (
+        "{title} {release} does not implement {lacks}; {served} does. It may load the model through its generic "
+        "Transformers backend, if its Transformers library has the class. No figure was checked on that way, and the "
+        "fit is never called sure until an engine of this kind has served."
+    ),
+    DoubtKind.NOT_IN_RELEASE: (
+        "{title} {release} as published lacks {lacks}; {served} has it. Only an image of your own may load the model, "
+        "and the fit is never called sure until an engine of this kind has served."
+    ),
+    DoubtKind.REMOTE_CODE: (
+        "{title} {release} may read the configuration ({kind}) only with code of the model's repository, and it ends "
+        "without {flag}. Read that code before you pass the flag. The fit is never called sure without it, until an "
+        "engine of this kind has served."
+    ),
+    DoubtKind.FLOAT32: (
+        "{title} computes in float32 here. No measured start did so on such a GPU, and kernels for wide heads may need "
+        "more shared memory than it has: then the engine ends, however much GPU memory is free. The fit is never "
+        "called sure until an engine of this kind has served."
+    ),
+    DoubtKind.FILES_NOT_KNOWN: (
+        "{title} ends unless the repository of the model has the files that these options ask for, and nothing here "
+        "says so: {options}. Leave them out, or ask about a folder that holds the checkpoint."
+    ),
+    DoubtKind.UNFOLLOWED_OPTIONS: (
+        "These options can change the memory, and the memory law does not include them: {options}. The fit is never "
+        "called sure until an engine of this kind has served."
+    ),
+}
+
+_UNHEARD_OF = " The newest release known here is {known}: check the number."
+
+
+def doubt_sentence(doubt: Doubt) -> str:
+    """Return a few sentences for the reader of an estimate."""
+    numbers = dict(doubt.numbers)
+    text = _SENTENCES[doubt.kind] + (_UNHEARD_OF if "known" in numbers else "")
+    return text.format(**numbers)
+
+
+_NARROW_CACHE = (
+    "The KV cache is fp8, as spec.kvCache.allowFp8 permits: when this place was chosen, 16 bits did not do here, and "
+    "had no other place or cost over a tenth more. Answers can get worse, most with long contexts."
+)
+
+
+def warnings_for(request: Request, choice: Option) -> tuple[str, ...]:
+    """Return one sentence for each warning; empty where there are none."""
+    probable = choice.estimate.fit_of_bytes is Fit.PROBABLE and not _is_proven(request, choice)
+    fit_warnings = (_probable_warning(choice),) if probable else ()
+    doubts = tuple(doubt_sentence(doubt) for doubt in choice.estimate.doubts)
+    cache_warnings = (_NARROW_CACHE,) if choice.has_narrow_cache else ()
+    own = (*choice_warnings(request, choice), *cache_warnings, *fit_warnings, *doubts, *_slow_warnings(choice))
+    return (*own, *model_warnings(request))
+
+
+def failed_move_warning(failed: FailedMove) -> str:
+    """Return what happened when the deployment was moved to the place where it runs, or is about to run."""
+    delay = failed.delay
+    why = f"{delay.reason}: {delay.message}" if delay.message else delay.reason
+    return f"A move to {place_words(*failed.place)} did not come up in time at {to_rfc3339(failed.at)} ({why})."
+
+
+def _slow_warnings(choice: Option) -> tuple[str, ...]:
+    """Return that people who read along have to wait, where the deployment declares no latency itself."""
+    if not choice.is_slow or choice.performance is None:
+        return ()
+    figures = dict(missed(INTERACTIVE, choice.performance))
+    warning = (
+        f"No faster GPU is free: {figures['figure']} is {figures['milliseconds']} ms at the declared load, more than "
+        f"the usual {figures['limit']} ms for people who read along. Set spec.slo to wait for a faster one, or to "
+        "allow this."
+    )
+    return (warning,)
+
+
+def choice_warnings(request: Request, choice: Option) -> tuple[str, ...]:
+    """Return the consequences of the overrides and the load on this GPU. Free GPUs are not checked."""
+    overrides = request.overrides
+    warnings: list[str] = []
+    if overrides.gpu_type is not None or overrides.tensor_parallel is not None:
+        warnings.append(
+            f"GPU type and split were forced to {choice.gpu.name} x {choice.split.tensor_parallel}: "
+            "cheaper candidates were not considered."
+        )
+    if overrides.memory_per_gpu_bytes is not None:
+        warnings.append(_memory_warning(choice))
+    if choice.gpu.capacity is CapacityType.SPOT:
+        warnings.append(
+            "It runs on spot nodes, which the cloud may take back at any time: replicas stop then, and start anew "
+            "where GPUs are free. Set spec.gpu.capacityTypes to [OnDemand] to run on other nodes."
+        )
+    if choice.estimate.fit_of_states is not Fit.SURE:
+        refuses = "refuses" if choice.estimate.fit_of_states is Fit.NO else "may refuse"
+        own = request.engine.own_defaults
+        most = choice.estimate.max_sequences
+        lower = f"Write --max-num-seqs {most}" if own else "Lower spec.engine.maxSequences"
+        warnings.append(
+            f"The recurrent states of {choice.estimate.max_sequences} sequences fit for sure, "
+            f"{choice.estimate.sequences} are to run at the same time: the engine {refuses} to start. {lower}."
+        )
+    return (*warnings, *_host_warnings(request, choice))
+
+
+def _host_warnings(request: Request, choice: Option) -> tuple[str, ...]:
+    """Return that the user gives the pod less host memory than the engine is estimated to need."""
+    given, needed = request.host_need(choice.host).memory_bytes, choice.host.memory_bytes
+    if given >= needed:
+        return ()
+    warning = (
+        f"spec.podTemplate.resources gives the pod {format_gib(given)} of host memory, its engine is estimated to need "
+        f"{format_gib(needed)}: it may be killed while it loads."
+    )
+    return (warning,)
+
+
+def model_warnings(request: Request) -> tuple[str, ...]:
+    """Return the weak points of the model's facts, the wishes that go beyond them, and the remarks, for any GPU."""
+    warnings = list(request.model.remarks)
+    if request.model.evidence is Evidence.TENSORS:
+        warnings.append(
+            f"The model class {request.model.architecture} is not known here: its weights are those that the "
+            "checkpoint stores, its KV cache was read as most classes lay it out, and the error band is wider."
+        )
+    engine = request.engine
+    unfollowed = [each.split("=")[0] for each in engine.unfollowed if each.startswith("-")]
+    # A doubt says it of a command.
+    if unfollowed and not engine.own_defaults:
+        warnings.append(
+            f"extraArgs holds {', '.join(unfollowed)}: such flags can change what the engine takes, and the estimate "
+            "does not follow them; what its engines report is learned."
+        )
+    context = request.model.max_context_tokens
+    if request.shape.context_tokens > context:
+        warnings.append(
+            f"contextLength {request.shape.context_tokens} exceeds the {context} tokens that the model declares: "
+            "the engine refuses unless the checkpoint scales its positions."
+        )
+    return (*warnings, *request.remarks)
+
+
+def _is_proven(request: Request, choice: Option) -> bool:
+    """Whether engines of this choice already serve and report enough KV cache."""
+    reported = (
+        seen.kv_tokens for seen in request.observed if (seen.gpu_type, seen.split) == (choice.gpu.name, choice.split)
+    )
+    return min(reported, default=0) >= choice.estimate.kv_needed_tokens > 0
+
+
+def _probable_warning(choice: Option) -> str:
+    figures = choice.estimate
+    if figures.computed_bytes <= figures.budget_bytes:
+        return _outside_warning(figures)
+    if not figures.is_expected_to_fit:
+        return (
+            f"No free GPU fits, neither for sure nor by the estimate. This fits at the lower edge of its error band "
+            f"only ({format_gib(figures.least_bytes)} of {format_gib(figures.budget_bytes)} per GPU; the estimate is "
+            f"{format_gib(figures.expected_bytes)}): {_risk(choice)}."
+        )
+    return (
+        f"No free GPU fits for sure. This fits by the estimate ({format_gib(figures.expected_bytes)} of "
+        f"{format_gib(figures.budget_bytes)} per GPU), not at the upper edge of its error band "
+        f"({format_gib(figures.computed_bytes)}): {_risk(choice)}."
+    )
+
+
+def _risk(choice: Option) -> str:
+    """Return what happens if the need is larger: the engine starts wherever one longest request fits."""
+    figures = choice.estimate
+    if 0 < choice.split.data_parallel * choice.settings.max_model_len <= figures.kv_capacity_low_tokens:
+        return (
+            f"the KV cache may hold only {figures.kv_capacity_low_tokens:,} of the {figures.kv_needed_tokens:,} tokens "
+            "that the load needs, and requests wait then"
+        )
+    return "the engine may fail to start, and is then placed anew"
+
+
+def _outside_warning(figures: MemoryEstimate) -> str:
+    left = figures.usable_bytes - figures.budget_bytes
+    percent = 100 * (figures.usable_bytes - figures.outside_bytes) // figures.usable_bytes
+    remedy = f"Set spec.engine.gpuMemoryUtilizationPercent to {percent}." if percent > 0 else "Take a larger GPU."
+    return (
+        f"This fits the engine's budget, which leaves {format_gib(left)} of each GPU outside it. CUDA, communication "
+        f"and CUDA graphs may take {format_gib(figures.outside_bytes)} there: the engine may fail to start, and is "
+        f"then placed anew. {remedy}"
+    )
+
+
+def _memory_warning(choice: Option) -> str:
+    figures = choice.estimate
+    difference = figures.computed_bytes - figures.needed_bytes
+    verdict = (
+        f"by the computed need the GPU is short of {format_gib(figures.computed_bytes - figures.budget_bytes)}: "
+        "expect the engine to fail at start or to hold fewer tokens than declared."
+        if figures.computed_bytes > figures.budget_bytes
+        else "the computed need fits too."
+    )
+    return (
+        f"memoryPerGpu {format_gib(figures.needed_bytes)} replaces the computed {format_gib(figures.computed_bytes)} "
+        f"({'-' if difference > 0 else '+'}{format_gib(abs(difference))}); {verdict}"
+    )

@@ -1,0 +1,200 @@
+"""The answers to demands: a solver shares the stock out, and each award becomes a decision.
+
+A deployment that had no replicas for a while and wants some again: it goes back to its place, if that is free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.decisions.outcomes import Option
+from plimsoll.domain.errors import PlimsollError
+from plimsoll.placement.advice.other_remedies import reads_ledger
+from plimsoll.placement.advice.remedies import Adviser
+from plimsoll.placement.demands.demand import Demand, demand_of
+from plimsoll.placement.demands.pools import Decision, Tenant, as_it_is
+from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.memo import Memo
+from plimsoll.placement.options.verdicts import Options
+from plimsoll.placement.places.place import room_of
+from plimsoll.placement.solvers import Award, Solver, Stock
+from plimsoll.placement.solvers.sizes import solve_with_sizes
+from plimsoll.placement.transition.make_before_break import decision_of, rooms_for_surge
+
+
+def back_home(demand: Demand, stock: Stock) -> Demand:
+    """Return the demand with its last place as the only option, where all its replicas have room there.
+
+    Its engines are known there, and a node may still have the weights. Another place may be cheaper. Where the last one
+    has no room, every option stays. Of two that want the same room, one waits for the next pass.
+    """
+    request = demand.request
+    if request.replicas == 0 or len(demand.kept) != 1 or demand.kept[0].replicas > 0:
+        return demand
+    here = tuple(
+        each
+        for each in demand.options.verdicts
+        if isinstance(each, Option) and each.target.place == demand.kept[0].place
+    )
+    has_room = any(room_of(request, each, stock.fleet, stock.ledger) >= request.replicas for each in here)
+    return replace(demand, options=Options(here)) if has_room else demand
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The decision for one deployment, and the free resources ``before`` it took its share and those ``left`` after."""
+
+    tenant: Tenant
+    decision: Decision
+    before: Ledger
+    left: Ledger
+
+
+def answers(demands: Sequence[Demand], stock: Stock, adviser: Adviser, solver: Solver) -> Iterator[Answer]:
+    """Yield the answer to every demand in the given order, each as soon as it is known.
+
+    An error in one deployment is not raised: it is written into that deployment's decision.
+    """
+    ledger, first = stock.ledger, _First.of(stock, adviser.memo)
+    demands = [back_home(demand, stock) for demand in demands]
+    awards = solve_with_sizes(solver, _open(demands), stock)
+    for number, demand in enumerate(demands):
+        if demand.settled is not None:
+            yield Answer(demand.tenant, demand.settled, ledger, ledger)
+            continue
+        award = next(awards)
+        decision = _decided(award, first, adviser)
+        if decision.placed_now:  # on the others it would make their decisions look new
+            decision = replace(decision, appraisal=award.appraisal)
+        if decision.failure:  # it gets nothing, so the later demands are solved again with its GPUs
+            awards = solve_with_sizes(solver, _open(demands[number + 1 :]), replace(stock, ledger=ledger))
+            yield Answer(demand.tenant, decision, ledger, ledger)
+        else:
+            yield Answer(award.demand.tenant, decision, ledger, award.left)
+            ledger = award.left
+
+
+def read_demand(tenant: Tenant, fleet: Fleet, memo: Memo) -> Demand:
+    """Return a deployment's demand. It is settled where the deployment is suspended or its demand cannot be found."""
+    return _guarded_demand(tenant, lambda: demand_of(tenant, fleet, memo))
+
+
+def remembered_demand(tenant: Tenant, fleet: Fleet, memo: Memo) -> Demand:
+    """Do the same as :func:`read_demand`, with the last pass's answer where deployment and layout are unchanged.
+
+    The demand of a deployment whose pods find no node, or none where they can run, depends also on the GPUs that are
+    free, so it is read anew.
+    """
+    if any(pool.leaving or pool.bad_nodes for pool in tenant.pools):
+        return read_demand(tenant, fleet, memo)
+
+    def remembered() -> Demand:
+        basis = tenant, memo.last.layout(fleet)
+        return memo.last.recall(tenant.request.key, "demand", basis, lambda: demand_of(tenant, fleet, memo))
+
+    return _guarded_demand(tenant, remembered)
+
+
+def _guarded_demand(tenant: Tenant, find: Callable[[], Demand]) -> Demand:
+    if tenant.suspended:
+        return Demand(tenant, settled=Decision(tenant.request, tuple(as_it_is(pool) for pool in tenant.pools)))
+    try:
+        return find()
+    except Exception as error:  # noqa: BLE001 - an error in one deployment must not stop the plan of the others
+        return Demand(tenant, settled=_failed(tenant, error))
+
+
+def _open(demands: Sequence[Demand]) -> list[Demand]:
+    """Return the demands that a solver has to answer."""
+    return [demand for demand in demands if demand.settled is None]
+
+
+@dataclass(slots=True)
+class _First:
+    """The fleet and the ledger that a pass begins with. ``version`` is a number that stands for the ledger's content.
+
+    The last ledgers that were compared are kept, because the next awards mostly have the same ones.
+    """
+
+    fleet: Fleet
+    version: int
+    equal: Ledger
+    other: Ledger | None = None
+
+    @staticmethod
+    def of(stock: Stock, memo: Memo) -> _First:
+        ledger = stock.ledger
+        return _First(stock.fleet, memo.last.version("free", (ledger.free, ledger.hosts, ledger.quota)), ledger)
+
+    def has(self, ledger: Ledger | None) -> bool:
+        """Whether a ledger, if there is one, is equal to the first one."""
+        if ledger is None or ledger is self.equal:
+            return True
+        if ledger is not self.other:
+            if ledger != self.equal:
+                self.other = ledger
+                return False
+            self.equal = ledger
+        return ledger is self.equal
+
+
+def _decided(award: Award, first: _First, adviser: Adviser) -> Decision:
+    if award.failure is not None:
+        return _failed(award.demand.tenant, award.failure)
+    try:
+        if award.gives or award.sizes:
+            return decision_of(award, first.fleet, adviser)
+        return _remembered(award, first, adviser)
+    except Exception as error:  # noqa: BLE001 - an error in one deployment must not stop the plan of the others
+        return _failed(award.demand.tenant, error)
+
+
+def _remembered(award: Award, first: _First, adviser: Adviser) -> Decision:
+    """Return the decision where nothing was awarded: the last pass's one if everything that it depends on is equal."""
+    if not (first.has(award.left) and first.has(award.refused_at)):
+        return _with_rooms(award, first.fleet, adviser)
+    last, demand = adviser.memo.last, award.demand
+    basis: tuple[object, ...] = demand, last.layout(first.fleet), first.version
+    if not award.is_empty:
+        basis = *basis, _advice(adviser), award.refused_at is None, *_found(award)
+    return last.recall(demand.request.key, "kept", basis, lambda: _with_rooms(award, first.fleet, adviser))
+
+
+def _with_rooms(award: Award, fleet: Fleet, adviser: Adviser) -> Decision:
+    """Do the same as :func:`_remembered` where another ledger came up. Without a search, few rooms are read from it."""
+    if not award.is_empty:
+        return _without_place(award, fleet, adviser)
+    last, demand = adviser.memo.last, award.demand
+    changed = any(pool.generation != demand.tenant.generation for pool in demand.tenant.pools)
+    free = award.left if changed else None  # only then the others are compared, with the room that they have
+    basis = demand, last.layout(fleet), rooms_for_surge(award, fleet), free
+    return last.recall(demand.request.key, "decision", basis, lambda: decision_of(award, fleet, adviser))
+
+
+def _without_place(award: Award, fleet: Fleet, adviser: Adviser) -> Decision:
+    """Return the decision of a deployment that got nothing. A new one mostly has as much room as in the last pass."""
+    demand, ledger = award.demand, award.refused_at
+    if demand.tenant.pools or adviser.groups or reads_ledger(award.rejections):
+        return decision_of(award, fleet, adviser)
+    last, room = adviser.memo.last, None if ledger is None else adviser.room(demand.request, ledger)
+    basis = demand, last.layout(fleet), _advice(adviser), room, *_found(award)
+    return last.recall(demand.request.key, "without place", basis, lambda: decision_of(award, fleet, adviser))
+
+
+def _found(award: Award) -> tuple[object, ...]:
+    return award.moves_spent, award.stranded_by, award.searched, award.rejections
+
+
+def _advice(adviser: Adviser) -> int:
+    """Return a number that stands for everything that can be advised to buy."""
+    return adviser.memo.last.version("advice", (adviser.shelf, tuple(adviser.groups)))
+
+
+def _failed(tenant: Tenant, error: Exception) -> Decision:
+    """Return a decision that changes nothing and holds the error. A ``PlimsollError`` counts as a refusal."""
+    pools = tuple(as_it_is(pool) for pool in tenant.pools)
+    if isinstance(error, PlimsollError):
+        return Decision(tenant.request, pools, failure=str(error), is_refusal=True)
+    return Decision(tenant.request, pools, failure=f"{type(error).__name__}: {error}")

@@ -1,0 +1,172 @@
+"""A better place: one that keeps a promise which the present place cannot keep, or that costs clearly less."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from plimsoll.placement.costs import move_charge
+from plimsoll.placement.demands.pools import Decision, Tenant
+from plimsoll.placement.options.feasibility import hourly_price
+from plimsoll.placement.options.verdicts import NO_PRICE
+from plimsoll.placement.transition.hypothesis import Market
+from plimsoll.rebalance.law.capacity import times_of
+from plimsoll.rebalance.law.promise import Figure, keeps_promises
+from plimsoll.rebalance.places.sites import Site, active_pools, sites_elsewhere
+from plimsoll.rebalance.state.situation import Situation
+
+LEAST_SAVING = Decimal("0.15")
+"""The part of the bill that a move must save. Providers ask prices for one card that differ by a tenth and more."""
+
+LOADS = (0.8, 1.0, 1.25)
+"""The saving must be as large for less and for more of the load. So a load that wobbles around the number of replicas
+that it just needs moves nothing to and fro."""
+
+PAYBACK_HOURS = 1
+"""The time in which the saving must have paid for the move: old and new replicas are paid until the new ones serve."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cheaper:
+    """A place with the replicas for the load, and the bills in US dollars an hour, now and there."""
+
+    site: Site
+    replicas: int
+    bill: Decimal
+    to_bill: Decimal
+
+
+def cheaper_place(
+    situation: Situation, tenant: Tenant, decision: Decision, market: Market, here: Site, rate: float
+) -> Cheaper | None:
+    """Return the cheapest place with free GPUs that saves enough, by what was learned and by the model alone.
+
+    A move lowers the bill that the model alone finds for this load by :data:`LEAST_SAVING` at least, and nothing that
+    is learned after the move changes that bill. So no move leads back to a place that was left, as long as the prices
+    and the load stay as they are.
+    """
+    bill = bill_of(tenant, market)
+    if bill is None or decision.choice is None:
+        return None
+    pools = active_pools(tenant)
+    here = replace(here, price=bill / sum(pool.replicas for pool in pools))
+    also = tuple(pool.target.place for pool in pools) if len(pools) > 1 else ()
+    offers = (
+        _offer(situation, here, site, rate, bill)
+        for site in sites_elsewhere(tenant, market, situation.memory, here, also=also)
+        if site.doubts <= decision.choice.doubts
+    )
+    found = sorted((each for each in offers if each is not None), key=_order)
+    return next((each for each in found if _has_room(each, tenant, market)), None)
+
+
+def bill_of(tenant: Tenant, market: Market) -> Decimal | None:
+    """Return US dollars an hour of all replicas; None where a price is not known, or nothing runs."""
+    prices = []
+    for pool in active_pools(tenant):
+        gpu = market.stock.fleet.named(pool.gpu_type)
+        price = None if gpu is None else hourly_price(gpu, pool.split)
+        if price is None:
+            return None
+        prices.append(price * pool.replicas)
+    return sum(prices, Decimal(0)) or None
+
+
+def _offer(situation: Situation, here: Site, there: Site, rate: float, bill: Decimal) -> Cheaper | None:
+    """Return what a place saves; None where it saves too little or breaks a promise."""
+    policy = situation.policy
+    if there.price is None or not _is_in_time(there):
+        return None
+    replicas = max(policy.min_replicas, there.replicas(rate))
+    to_bill, weighed = there.price * replicas, _weighed(there)
+    if replicas > policy.max_replicas or (weighed.bill(replicas) or to_bill) > (1 - LEAST_SAVING) * bill:
+        return None
+    startup = situation.memory.expected_startup_seconds
+    is_paid = move_charge(there.price, startup) * replicas <= PAYBACK_HOURS * (bill - to_bill)
+    return (
+        Cheaper(there, replicas, bill, to_bill)
+        if is_paid and _saves(here, weighed, rate, policy.min_replicas)
+        else None
+    )
+
+
+def _weighed(there: Site) -> Site:
+    """Return the place with the price by which options are compared: an fp8 cache must save more."""
+    return there if there.option is None else replace(there, price=there.option.weighed_price)
+
+
+def _is_in_time(there: Site) -> bool:
+    """Whether the promises are kept there, by what was learned and by the model alone."""
+    return all(keeps_promises(each, there.lengths) for each in (there.replica, replace(there.model, slowness=1.0)))
+
+
+def _saves(here: Site, there: Site, rate: float, least: int) -> bool:
+    """Whether both ways to count find the saving, for each of :data:`LOADS`."""
+    return all(
+        (there.bill(max(least, there.replicas(part * rate, learned=learned))) or Decimal(0))
+        <= (1 - LEAST_SAVING) * (here.bill(max(least, here.replicas(part * rate, learned=learned))) or Decimal(0))
+        for part in LOADS
+        for learned in (True, False)
+    )
+
+
+def _has_room(found: Cheaper, tenant: Tenant, market: Market) -> bool:
+    """Whether the replicas that are not there yet have room. Where too many are, none is ended for this."""
+    already = sum(pool.replicas for pool in active_pools(tenant) if pool.target.place == found.site.place)
+    return found.replicas > already and found.site.has_room(found.replicas - already, tenant, market)
+
+
+def _order(found: Cheaper) -> tuple[object, ...]:
+    return found.to_bill, found.replicas * found.site.place[1].gpus, found.site.place
+
+
+LEAST_GAIN = 0.2
+"""All engines start anew at another place, so the time that misses its promise must become shorter by this part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Faster:
+    """A place with the replicas for the load, and the time in seconds that the missed figure is expected to have."""
+
+    site: Site
+    replicas: int
+    seconds: float
+
+
+def faster_place(
+    situation: Situation, tenant: Tenant, market: Market, here: Site, missed: Figure, rate: float
+) -> Faster | None:
+    """Return the cheapest place that keeps the promises, and is clearly faster by what was learned here.
+
+    Places with room come first. Where all are taken, one of them is returned: people may free its GPUs.
+    """
+    found = sorted(_places(situation, tenant, market, here, missed, rate), key=_by_promise)
+    free = (each for each in found if each.site.has_room(each.replicas, tenant, market))
+    return next(free, found[0] if found else None)
+
+
+def _places(
+    situation: Situation, tenant: Tenant, market: Market, here: Site, missed: Figure, rate: float
+) -> Iterator[Faster]:
+    policy = situation.policy
+    for site in sites_elsewhere(tenant, market, situation.memory, here):
+        if not keeps_promises(site.replica, site.lengths):
+            continue
+        replicas = min(policy.max_replicas, max(policy.min_replicas, site.replicas(rate)))
+        seconds = _expected(site, missed, rate / replicas)
+        if seconds <= (1 - LEAST_GAIN) * missed.measured:
+            yield Faster(site, replicas, seconds)
+
+
+def _expected(site: Site, missed: Figure, rate: float) -> float:
+    """Return the missed time of a replica there with so many requests a second."""
+    capacity = site.capacity()
+    running = capacity.running * min(1.0, rate / capacity.per_second)
+    return missed.of(times_of(site.replica, site.lengths, max(1.0, running)))
+
+
+def _by_promise(found: Faster) -> tuple[object, ...]:
+    bill = found.site.bill(found.replicas)
+    gpus = found.site.place[1].gpus * found.replicas
+    return found.site.doubts, NO_PRICE if bill is None else bill, gpus, found.site.place
