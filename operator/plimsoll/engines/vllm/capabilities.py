@@ -115,14 +115,15 @@ def upcasts(request: Request, gpu: GpuType) -> bool:
     Source: ``_resolve_auto_dtype`` of vLLM's ``config/model.py``, 0.9.1 to 0.33. Most kernels for quantized weights
     take no such activations, and the engine refuses to start (``get_supported_act_dtypes`` of each method).
     """
+    if not (request.engine.casts_type and lacks_bf16(gpu)):
+        return False
     checkpoint = request.model.checkpoint
     takes_it = (
         not request.precision.is_quantized
         or request.precision is Precision.BITSANDBYTES
         or (request.precision is checkpoint.precision and checkpoint.method in _FLOAT32_METHODS)
     )
-    overflows = refuses_float16(request.model, request.engine.version)
-    return request.engine.casts_type and overflows and lacks_bf16(gpu) and takes_it
+    return takes_it and refuses_float16(request.model, request.engine.version)
 
 
 def missing_capability(request: Request, gpu: GpuType) -> tuple[tuple[str, str], ...]:
@@ -145,8 +146,8 @@ def _missing_on_nvidia(request: Request, gpu: GpuType) -> tuple[tuple[str, str],
         needs.append(("kvCache.precision " + kv_precision, _KV_MINIMUM[kv_precision]))
     if kv_precision is KvPrecision.BF16 and precision in (Precision.BF16, Precision.FP16):
         needs.append(("kvCache.precision bf16", BF16_SINCE))
-    is_wide = precision is Precision.FP32 or upcasts(request, gpu)
-    if not is_wide and refuses_float16(model, request.engine.version):
+    is_narrow = precision is not Precision.FP32 and not upcasts(request, gpu)
+    if lacks_bf16(gpu) and is_narrow and refuses_float16(model, request.engine.version):
         needs.append((f"{model.architecture} in bfloat16 (vLLM does not start it in float16)", BF16_SINCE))
     for what, minimum in needs:
         if have < minimum:
