@@ -180,10 +180,11 @@ class _Pass:
             turn = self._guarded(Step.LISTEN, found.deployment, partial(self._turn, found, plan, budget))
             if turn is None:
                 continue
-            self.turns[key], self.ready[key] = turn, replace(found, standing=turn.standing)
+            request = found.request if turn.answer is None else turn.answer.tenant.request
+            self.turns[key] = turn
+            self.ready[key] = Ready(found.deployment, request, turn.standing, found.observed)
             if turn.answer is not None:
                 self.decisions[key] = turn.answer.decision
-                self.ready[key] = replace(self.ready[key], request=turn.answer.tenant.request)
                 plan = plan.adopted(turn.answer)
                 if is_change(turn.decision) and kind_of(turn.decision) in COUNTED:
                     budget = budget.with_one_more(key)

@@ -42,7 +42,7 @@ from plimsoll.app.watch.store import Body, Picture, key_of, uid_of
 from plimsoll.decision.course import Course, Step
 from plimsoll.decision.deadlines import deadlines_of
 from plimsoll.decision.decide import decide
-from plimsoll.decision.deployment import Asked, Deployment, People, Placed, Writes
+from plimsoll.decision.deployment import Asked, Deployment, Identity, People, Placed, Writes
 from plimsoll.decision.kept import Kept
 from plimsoll.decision.memory import Memory
 from plimsoll.decision.outcome import Outcome, Outcomes
@@ -56,8 +56,9 @@ from plimsoll.placement.fleet_record import record_of as fleet_record_of
 from plimsoll.placement.solvers import Solver, Stock
 from plimsoll.rebalance.figures import LiveFigures
 from plimsoll.rebalance.signals.reading import Reading
+from plimsoll.render.placement_proposals import Owner
 from plimsoll.status.loop import answered_of
-from plimsoll.status.reading import record_of, with_status
+from plimsoll.status.reading import Record, record_of, with_status
 from plimsoll.status.report import Problem
 
 T = TypeVar("T")
@@ -88,15 +89,16 @@ class Noticed:
     contests: Contests = field(default_factory=Contests)
     scale_writes: ScaleWrites = field(default_factory=ScaleWrites)
 
-    def writes(self, deployment: Deployment, *, is_under_way: bool, now: float) -> Writes:
+    def writes(
+        self, identity: Identity, record: Record, workloads: Mapping[str, Body], *, is_under_way: bool, now: float
+    ) -> Writes:
         """Return what is known of writes to the objects of one deployment."""
-        identity, workloads = deployment.identity, deployment.placed.around.workloads
         contests = ((pool, self.contests.of(uid_of(body))) for pool, body in workloads.items())
         return Writes(
             is_under_way,
             self.refusals.of(identity.uid),
             tuple((pool, contest) for pool, contest in contests if contest is not None),
-            self.scale_writes.came_back(identity.uid, deployment.record.status.observed_generation),
+            self.scale_writes.came_back(identity.uid, record.status.observed_generation),
             self.scale_writes.is_contested(identity.uid, now),
         )
 
@@ -200,28 +202,28 @@ class Passes:
         if pruning.why_reduced(body) is None:
             self.noticed.scale_writes.look(identity.uid, identity.generation, body.get("spec") or {}, now)
         asked = Asked(replicas=declared_replicas(body, record))
-        first = Deployment(identity, record, Placed(around), asked)
-        writes = self.noticed.writes(first, is_under_way=is_under_way, now=now)
-        bare = replace(first, writes=writes, people=self._people(first, seen))
+        writes = self.noticed.writes(identity, record, around.workloads, is_under_way=is_under_way, now=now)
+        people = self._people(identity, seen)
+        bare = Deployment(identity, record, Placed(around), asked, writes, people)
         placed = course.guarded(Step.READ, bare, lambda: self.reader.placed(body, bare, now))
         fault = self.faults.standing(identity.uid, identity.generation)
         if isinstance(placed, Problem):
             return replace(bare, asked=replace(asked, problem=placed), is_faulty=True)
         if fault is not None:
             return replace(bare, placed=placed, asked=replace(asked, problem=fault.problem()), is_faulty=True)
-        return replace(bare, placed=placed)
+        return Deployment(identity, record, placed, asked, writes, people)
 
-    def _people(self, bare: Deployment, seen: _Seen) -> People:
+    def _people(self, identity: Identity, seen: _Seen) -> People:
         if self.inbox is None:
             return _NOBODY
         try:
-            found = self.inbox.of(bare.owner)
+            found = self.inbox.of(Owner(identity.key, identity.uid, identity.generation))
         except Exception:
-            logger.exception("%s: no proposals in this pass", bare.key)  # they are advice
+            logger.exception("%s: no proposals in this pass", identity.key)  # they are advice
             return _NOBODY
         if found is None:
             return _NOBODY
-        seen.inboxes[bare.identity.uid] = found
+        seen.inboxes[identity.uid] = found
         return People(pending=found.pending)
 
     def _world(self, picture: Picture, seen: _Seen, now: float, course: _WatchedCourse) -> World:

@@ -115,7 +115,7 @@ class DeploymentReader:
             return replace(bare, asked=asked)
         opening = opening_of(windows_of(asked.resource.spec.rebalancing), now)
         people = bare.people if opening == bare.people.opening else People(opening, bare.people.pending)
-        return replace(bare, asked=asked, people=people)
+        return Deployment(bare.identity, bare.record, bare.placed, asked, bare.writes, people)
 
     def _asked(self, body: Body, bare: Deployment, fleet: Fleet) -> Asked:
         found, request, problem = _Found(), None, None
