@@ -16,7 +16,7 @@ from plimsoll.app.lookups.claim_book import ClaimBook
 from plimsoll.app.plan.desired import Desired
 from plimsoll.app.watch.node_groups import declared_in
 from plimsoll.decision.planning import failed_of
-from plimsoll.decision.reports import is_passing
+from plimsoll.decision.results.reports import is_passing
 from plimsoll.decision.surroundings import CERTAIN_SECONDS
 from plimsoll.domain.cluster.node_rules import Claim, Mounted, Requirement
 from plimsoll.domain.public_words import ConditionReason

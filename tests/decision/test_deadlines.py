@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.decision.deadlines import PASSING_SECONDS, deadlines_of
 from plimsoll.decision.outcome import Besides, UnderWay
+from plimsoll.decision.results.deadlines import PASSING_SECONDS, deadlines_of
 from plimsoll.decision.surroundings import Surroundings
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.engines.failures import Rejection, tries_again_at

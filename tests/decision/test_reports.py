@@ -13,10 +13,10 @@ from plimsoll.app.live.season_watch import DaysWanted
 from plimsoll.app.live.signal_watch import CAPACITY_WINDOW_SECONDS, HISTORY_SECONDS, STALE_MEMORY_SECONDS
 from plimsoll.app.live.wanted import wanted_signals
 from plimsoll.decision.deployment import Contest, Refusal, Writes
-from plimsoll.decision.manifests import manifests_of
-from plimsoll.decision.placed import placed_now
 from plimsoll.decision.planning import figures_of, tenant_of
-from plimsoll.decision.reports import is_passing, report_of
+from plimsoll.decision.pools.placed import placed_now
+from plimsoll.decision.results.manifests import manifests_of
+from plimsoll.decision.results.reports import is_passing, report_of
 from plimsoll.decision.surroundings import Surroundings
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.public_words import ConditionReason

@@ -21,10 +21,10 @@ from plimsoll.decision.course import Course, Step, error_words
 from plimsoll.decision.decide import decide
 from plimsoll.decision.deployment import Asked as Wanted
 from plimsoll.decision.deployment import Deployment, Identity, Placed
-from plimsoll.decision.manifests import manifests_of
 from plimsoll.decision.memory import Memory
 from plimsoll.decision.outcome import Outcome as Decided
-from plimsoll.decision.reports import report_of
+from plimsoll.decision.results.manifests import manifests_of
+from plimsoll.decision.results.reports import report_of
 from plimsoll.decision.spec_digests import SpecDigests
 from plimsoll.decision.surroundings import Surroundings
 from plimsoll.decision.world import World

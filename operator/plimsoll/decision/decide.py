@@ -24,7 +24,7 @@ from plimsoll.decision.memory import Memory
 from plimsoll.decision.observing import contribution_of, observe, ready_of
 from plimsoll.decision.outcome import NOTHING_BESIDES, Besides, Observed, Outcome, Outcomes, Ready, UnderWay
 from plimsoll.decision.planning import running_of, tenant_of
-from plimsoll.decision.reports import under_way
+from plimsoll.decision.results.reports import under_way
 from plimsoll.decision.turns import Turn, may_sleep, take_turn
 from plimsoll.decision.world import World
 from plimsoll.domain.kubernetes_names import ObjectKey

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from plimsoll.decision.kept import ChangedRequests, Kept
-from plimsoll.decision.leaving_nodes import LeavingNodes
+from plimsoll.decision.live.proposing import Proposer
+from plimsoll.decision.live.rooms import Rooms
+from plimsoll.decision.live.turn_memo import TurnMemo
 from plimsoll.decision.outcome import Ready
 from plimsoll.decision.planning import figures_of
-from plimsoll.decision.proposing import Proposer
-from plimsoll.decision.rooms import Rooms
-from plimsoll.decision.turn_memo import TurnMemo
+from plimsoll.decision.pools.leaving_nodes import LeavingNodes
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.decisions.outcomes import MemoryEstimate
 from plimsoll.domain.requests.serving import Request

@@ -7,7 +7,7 @@ from plimsoll.app.live.quiet_watch import IdleWanted
 from plimsoll.app.live.season_watch import DaysWanted
 from plimsoll.app.live.signal_watch import CAPACITY_WINDOW_SECONDS, HISTORY_SECONDS, STALE_MEMORY_SECONDS, Wanted
 from plimsoll.decision.deployment import Deployment
-from plimsoll.decision.reports import longest_startup
+from plimsoll.decision.results.reports import longest_startup
 from plimsoll.decision.turns import policy_of
 from plimsoll.engines.registry import engine_of
 

@@ -40,12 +40,12 @@ from plimsoll.app.watch.prices import PriceList, PriceWatch
 from plimsoll.app.watch.scale_writes import ScaleWrites
 from plimsoll.app.watch.store import Body, Picture, key_of, uid_of
 from plimsoll.decision.course import Course, Step
-from plimsoll.decision.deadlines import deadlines_of
 from plimsoll.decision.decide import decide
 from plimsoll.decision.deployment import Asked, Deployment, Identity, People, Placed, Writes
 from plimsoll.decision.kept import Kept
 from plimsoll.decision.memory import Memory
 from plimsoll.decision.outcome import Outcome, Outcomes
+from plimsoll.decision.results.deadlines import deadlines_of
 from plimsoll.decision.surroundings import Surroundings
 from plimsoll.decision.world import World
 from plimsoll.domain.cluster.fleet import Fleet

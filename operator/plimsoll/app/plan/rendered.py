@@ -15,9 +15,9 @@ from plimsoll.app.settings import Settings
 from plimsoll.app.watch.equal_parts import shared
 from plimsoll.app.watch.store import Body
 from plimsoll.decision.kept import Kept
-from plimsoll.decision.manifests import manifests_of
 from plimsoll.decision.outcome import Outcome
-from plimsoll.decision.reports import report_of
+from plimsoll.decision.results.manifests import manifests_of
+from plimsoll.decision.results.reports import report_of
 from plimsoll.domain.engines.images import ImagePlatforms
 from plimsoll.domain.requests.workload import Manifest
 from plimsoll.domain.units import to_rfc3339

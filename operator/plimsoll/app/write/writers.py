@@ -29,7 +29,7 @@ from plimsoll.app.write.executor import Executor, NameTaken, Note
 from plimsoll.app.write.notes import notes_of
 from plimsoll.app.write.proposal_writer import ProposalWriter
 from plimsoll.decision.course import Step
-from plimsoll.decision.reports import is_passing
+from plimsoll.decision.results.reports import is_passing
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.domain.requests.workload import Manifest

@@ -10,8 +10,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from plimsoll.decision.delays import delay_of
 from plimsoll.decision.deployment import Deployment, Identity, Placed, Refusal
+from plimsoll.decision.pools.delays import delay_of
 from plimsoll.decision.surroundings import Surroundings, is_updating
 from plimsoll.decision.turns import Turn
 from plimsoll.placement.demands.clocks import EarlierSettings, RetuneClock, trusted_retune

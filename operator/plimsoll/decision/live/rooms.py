@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, ScaleOwner
+from plimsoll.decision.live.proposing import running_of
 from plimsoll.decision.outcome import Ready
-from plimsoll.decision.proposing import running_of
 from plimsoll.decision.turns import Standing
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.kubernetes_names import ObjectKey

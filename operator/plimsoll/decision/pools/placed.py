@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from plimsoll.decision.delays import delay_of
 from plimsoll.decision.deployment import Identity, Placed, Refusal
-from plimsoll.decision.retunes import with_retune
+from plimsoll.decision.pools.delays import delay_of
+from plimsoll.decision.pools.retunes import with_retune
 from plimsoll.decision.surroundings import Surroundings, held_back, read_pools
 from plimsoll.placement.demands.clocks import trusted
 from plimsoll.placement.demands.failed_moves import standing

@@ -1,0 +1,1 @@
+"""The pools of a deployment as they run, and the changes of them that are under way."""
