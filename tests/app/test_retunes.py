@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from plimsoll.adapters.cluster.client import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
+from plimsoll.app.plan import rendered as rendered_module
 from plimsoll.app.plan.desired import Desired
 from plimsoll.app.write.notes import notes_of
 from plimsoll.decision.outcome import Ready
@@ -22,10 +23,12 @@ from plimsoll.placement.memo import Memo
 from plimsoll.rebalance.signals.metrics import PodSignals
 from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.render.inputs import INPUTS_ANNOTATION
+from plimsoll.status.report import Report
+from plimsoll.status.writing import new_status
 from tests.app.test_rolled_back import CRASHED, NO_IMAGE, planned, status, unready
 from tests.support.bodies import Body
 from tests.support.engine_loads import Serves, moments
-from tests.support.live_passes import AUTO, L4, LivePasses, Open, live_part
+from tests.support.live_passes import AUTO, L4, L40S, LivePasses, Open, live_part
 
 NAME, POOL = "asks", "l4-24gb-tp1"
 RETUNES = AUTO | {"cooldownSeconds": 30, "minReplicas": 2, "maxReplicas": 2, "changesPerHour": 20}
@@ -410,6 +413,30 @@ async def test_a_change_of_any_setting_has_a_clock_with_the_settings_before(
     assert retune is not None
     [earlier] = retune.before
     assert (earlier.sequences, earlier.batched_tokens) == (before, pool.batched_tokens)
+
+
+async def test_a_status_that_cannot_be_rendered_keeps_the_clock_and_the_neighbour_goes_on(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = opened(l4=3, l40s=1)
+    there.put("honest", L40S, namespace="other")
+    _, case = await begun(there)
+    roll(there, case, pod=CRASHED)
+
+    def stumbles(report: Report, *more: Any) -> Any:
+        if report.name == NAME and report.problem is None:
+            raise ZeroDivisionError("by nothing")
+        return new_status(report, *more)
+
+    monkeypatch.setattr(rendered_module, "new_status", stumbles)
+    there.now += 1
+    there.passes.live.readings.clear()
+    made = there.make()
+    assert made[NAME].outcome.is_faulty
+    assert made[NAME].manifests == ()
+    assert status(made[NAME])["retune"] == status(case)["retune"]
+    assert not made["honest"].outcome.is_faulty
+    assert made["honest"].manifests
 
 
 async def test_a_deployment_that_is_not_seen_ends_no_clock(opened: Open) -> None:

@@ -1,4 +1,4 @@
-"""What earlier passes leave saves time and changes no decision."""
+"""The memory of earlier passes saves time and changes no decision."""
 
 from __future__ import annotations
 

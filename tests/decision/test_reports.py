@@ -1,4 +1,4 @@
-"""What a pass says of one deployment: its report, its objects, the signals that it wants, and the planner's view."""
+"""A pass describes one deployment: its report, its objects, the signals that it wants, and the planner's view."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def outcome_of(deployment: Deployment | None = None, **found: Any) -> Outcome:
 
 
 def desired_of(outcome: Outcome, body: Body | None = None, **rendered: Any) -> Desired:
-    """What is to be written of an outcome."""
+    """Return the writes that an outcome leads to."""
     return Desired(inference_deployment_body("chat") if body is None else body, outcome, **rendered)
 
 

@@ -158,7 +158,7 @@ class Settings:
 
     @property
     def of_cluster(self) -> ClusterSettings:
-        """What decisions about all deployments depend on."""
+        """The settings on which decisions about all deployments depend."""
         return ClusterSettings(
             learns_from_others=self.learn_from_others,
             rebalancing_suspended=self.rebalancing_suspended,

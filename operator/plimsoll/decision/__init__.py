@@ -1,1 +1,1 @@
-"""What becomes of every InferenceDeployment: ``decide(world, memory)`` takes values and returns values."""
+"""The decision about every InferenceDeployment: ``decide(world, memory)`` takes values and returns values."""

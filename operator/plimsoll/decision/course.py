@@ -1,4 +1,4 @@
-"""What happens around the pieces of work of a pass: a shell measures them, shares the time, and notes exceptions."""
+"""The course of a pass: a shell measures its pieces of work, shares the time, and notes exceptions."""
 
 from __future__ import annotations
 

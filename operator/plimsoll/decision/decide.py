@@ -201,7 +201,7 @@ class _Pass:
             return None
         decision = self.decisions.get(found.key)
         fleet = plan.left.fleet
-        figures = memory.figures(found, fleet) if deployment.is_judged else None
+        figures = memory.figures(found, fleet) if deployment.is_judged else None  # before the recall, so it stays known
         known = memory.turns.recall(found, decision, reading, now)
         if known is not None:
             return known

@@ -50,7 +50,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a deployment asks for, as far as it could be read.
+    """The spec of a deployment and its facts, as far as they could be read.
 
     Attributes:
         resource: the parsed object; None if it cannot be parsed, or waits for its turn.
@@ -151,7 +151,7 @@ class Contest:
 
 @dataclass(frozen=True, slots=True)
 class Writes:
-    """What this process knows of writes to the objects of one deployment, by itself and by others.
+    """The writes that this process knows of, to the objects of one deployment, by itself and by others.
 
     Attributes:
         is_under_way: whether an earlier decision is being written.
@@ -170,7 +170,7 @@ class Writes:
 
 @dataclass(frozen=True, slots=True)
 class People:
-    """What people allow: the maintenance windows of the spec at this hour, and the answers to proposals.
+    """The will of people: the maintenance windows of the spec at this hour, and the answers to proposals.
 
     ``pending`` is None if nobody can approve anything.
     """
@@ -201,7 +201,7 @@ class Deployment:
 
     @property
     def spec(self) -> InferenceDeploymentSpec | None:
-        """What the user wrote; None if it cannot be parsed."""
+        """The spec as the user wrote it; None if it cannot be parsed."""
         return None if self.asked.resource is None else self.asked.resource.spec
 
     @property

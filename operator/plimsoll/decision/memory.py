@@ -1,4 +1,4 @@
-"""What is carried from pass to pass."""
+"""The memory of passes: answers that are used again, and the little that changes decisions."""
 
 from __future__ import annotations
 
@@ -30,11 +30,12 @@ class _Estimated:
 
 @dataclass(slots=True)
 class Memory:
-    """What earlier passes leave to the next ones. Not thread-safe: one pass is made at a time.
+    """The answers of earlier passes for the next ones. Not thread-safe: one pass is made at a time.
 
     Two parts change decisions, and a new process begins without them: what the live loop remembers of each deployment
-    (``turns.memories``), and since when nodes are about to go (``leaving``). All else saves time only: it is used again
-    while all that it was found from is equal.
+    (``turns.memories``), and since when nodes are about to go (``leaving``). All else saves time: it is used again
+    while all that it was found from is equal. Two answers may be a little old: a turn is repeated for ten seconds while
+    nothing has come, and a look for room at others waits for a later pass if many ask.
 
     Attributes:
         estimates: estimates, demands and remedies.

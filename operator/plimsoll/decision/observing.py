@@ -1,4 +1,4 @@
-"""What engines report about their memory becomes part of their deployment's request, and of those of others."""
+"""Engines report their memory, and that becomes part of their deployment's request, and of those of others."""
 
 from __future__ import annotations
 

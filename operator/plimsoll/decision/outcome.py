@@ -1,4 +1,4 @@
-"""What a pass found out and decided about one InferenceDeployment, and about all of them together."""
+"""The outcome of a pass for one InferenceDeployment, and for all of them together."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from plimsoll.status.report import Problem
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What the engines of a deployment report about their memory.
+    """The reports of a deployment's engines about their memory.
 
     Attributes:
         seen: observations, now and earlier.
@@ -51,7 +51,7 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Besides:
-    """What a pass does and says besides the decision.
+    """Actions and sentences of a pass besides the decision.
 
     Attributes:
         too_small: the placements whose engines report less KV cache than the load needs there.

@@ -17,7 +17,7 @@ from plimsoll.rebalance.signals.reading import Reading
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
-    """What the admin of a cluster has set for all deployments.
+    """The settings of a cluster's admin for all deployments.
 
     Attributes:
         learns_from_others: whether an estimate is corrected by what engines of other namespaces report.

@@ -1,4 +1,4 @@
-"""What engines reported of their memory, and a registry of the image, as a status keeps it."""
+"""The forms of reports of engines about their memory, and a registry of the image, as a status keeps it."""
 
 from __future__ import annotations
 

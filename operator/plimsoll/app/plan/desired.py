@@ -1,4 +1,4 @@
-"""What is to be written about one object after a pass: its status, the objects of its pools, and its proposals."""
+"""The writes about one object after a pass: its status, the objects of its pools, and its proposals."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class PassResult:
 
 @dataclass(slots=True)
 class Noticed:
-    """What this process has noticed of writes: refusals, and changes of replicas by others."""
+    """The writes that this process has noticed: refusals, and changes of replicas by others."""
 
     refusals: Refusals = field(default_factory=Refusals)
     contests: Contests = field(default_factory=Contests)
@@ -105,7 +105,7 @@ class Noticed:
 
 @dataclass(slots=True)
 class _Seen:
-    """What the first step of a pass has seen: each object's body and its proposals, by uid."""
+    """The result of a pass's first step: each object's body and its proposals, by uid."""
 
     fleet: Fleet
     bodies: dict[str, Body] = field(default_factory=dict)

@@ -244,7 +244,7 @@ class DeploymentReader:
 
 @dataclass(slots=True)
 class _Found:
-    """What was read of one object before its request was complete, or before it was refused."""
+    """The parts of one object that were read before its request was complete, or before it was refused."""
 
     resource: InferenceDeployment | None = None
     model: ModelFacts | None = None

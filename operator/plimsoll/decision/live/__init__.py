@@ -1,1 +1,1 @@
-"""What the live loop keeps from pass to pass: the last turns, and the room that others could make."""
+"""The live loop from pass to pass: the last turns, and the room that others could make."""

@@ -1,1 +1,1 @@
-"""What follows from an outcome: a report, the objects to apply, and when to look again."""
+"""The consequences of an outcome: a report, the objects to apply, and when to look again."""
