@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
@@ -70,6 +71,10 @@ def _new_directory(parent: Path, port: int) -> Path:
     return directory
 
 
+LOST_LEASE, LOOK_SECONDS = "this process ends: the lease is lost", 1.0
+"""The last words of an operator that lost its lease, and how often a testbed looks for them."""
+
+
 class OperatorProcess:
     """``python -m plimsoll run`` against a control plane.
 
@@ -80,6 +85,8 @@ class OperatorProcess:
         environment: more settings.
         arguments: more command-line arguments.
         module: what is run; a test that plays another release wraps the real one.
+        restarts: whether a process that ends because it lost its lease is started again while this is a context, as the
+            kubelet would: on a busy machine the API server may answer a renewal too late.
     """
 
     def __init__(
@@ -91,6 +98,7 @@ class OperatorProcess:
         environment: Mapping[str, str] | None = None,
         arguments: tuple[str, ...] = (),
         module: str = "plimsoll",
+        restarts: bool = True,
     ) -> None:
         self._reservation = PortReservation()
         self.metrics_port, self.health_port = self._reservation.take(), self._reservation.take()
@@ -114,6 +122,9 @@ class OperatorProcess:
             directory=directory,
             grace_seconds=20,
         )
+        self._restarts = restarts
+        self._is_wanted, self._turn = False, threading.Lock()
+        self._left, self.looks = threading.Event(), 0
 
     @property
     def is_running(self) -> bool:
@@ -132,20 +143,27 @@ class OperatorProcess:
 
     def start(self) -> Self:
         """Start it; see :meth:`wait_healthy`."""
-        self._child.start()
+        with self._turn:
+            self._is_wanted = True
+            self._child.start()
         return self
 
     def stop(self) -> None:
         """SIGTERM, then after 20 s SIGKILL."""
+        with self._turn:
+            self._is_wanted = False
         self._child.stop()
 
     def close(self) -> None:
         """Stop it for good, and give its ports back."""
+        self._left.set()
         self.stop()
         self._reservation.release()
 
     def kill(self) -> None:
         """SIGKILL: it gets no chance to tidy up."""
+        with self._turn:
+            self._is_wanted = False
         self._child.kill()
 
     def pause(self) -> None:
@@ -214,12 +232,23 @@ class OperatorProcess:
         """Everything it has logged so far."""
         return self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
 
+    def _restart_after_a_lost_lease(self) -> None:
+        while not self._left.wait(LOOK_SECONDS):
+            with self._turn:
+                ended = self._is_wanted and not self._child.is_running
+                if ended and LOST_LEASE in self._child.tail():
+                    self._child.start()
+                self.looks += 1
+
     def __enter__(self) -> Self:
         try:
-            return self.start().wait_healthy()
+            self.start().wait_healthy()
         except BaseException:
             self.close()
             raise
+        if self._restarts:
+            threading.Thread(target=self._restart_after_a_lost_lease, daemon=True).start()
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

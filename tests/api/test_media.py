@@ -9,8 +9,6 @@ import pytest
 from plimsoll.api.conversion.convert import to_request
 from plimsoll.domain.engines.engine_choice import MediaUse
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.engines.vllm.flags.extra_arguments import unfollowed_arguments
-from plimsoll.placement.places.warnings import model_warnings
 from tests.api.manifests import deployment
 from tests.support.model_configs import facts_of
 from tests.support.planning import model
@@ -81,25 +79,25 @@ def test_what_contradicts_itself_the_model_or_the_release_is_refused(
 @every_case(
     ("arguments", "unfollowed"),
     [
-        (["--hf-overrides", "{}", "--seed=7"], ("--hf-overrides", "{}")),
-        (["--seed", "7", "--block_size=32"], ("--block_size=32",)),
+        (["--hf-overrides", "{}", "--seed=7"], ("--hf-overrides={}",)),
+        (["--seed", "7", "--block_size=32"], ()),
         (
             ["--compilation-config.level=3", "-O3", "-cc.level=1"],
-            ("--compilation-config.level=3", "-O3", "-cc.level=1"),
+            ("--compilation-config={'level': 1}", "--optimization-level=3"),
         ),
-        (["--block-s", "32"], ("--block-s", "32")),
-        (["--kv-offloading-size", "8"], ("--kv-offloading-size", "8")),
-        (["--trust-remote-code", "--enable-prefix-caching", "-ac.backend=x"], ("-ac.backend=x",)),
-        (["--", "-h"], ()),
+        (["--kv-offloading-size", "8"], ("--kv-offloading-size=8",)),
+        (
+            ["--trust-remote-code", "--enable-prefix-caching", "-ac.backend=FLASH_ATTN"],
+            ("--attention-config={'backend': 'FLASH_ATTN'}",),
+        ),
+        (["--no-enable-chunked-prefill"], ("--no-enable-chunked-prefill",)),
     ],
 )
 def test_flags_that_no_law_follows_are_found(arguments: list[str], unfollowed: tuple[str, ...]) -> None:
-    assert unfollowed_arguments(arguments) == unfollowed
+    assert to_request(deployment(engine={"extraArgs": arguments}), model()).engine.unfollowed == unfollowed
 
 
-def test_they_are_named_in_a_warning() -> None:
-    request = to_request(deployment(engine={"extraArgs": ["--block-size=32", "--hf-overrides", "{}"]}), model())
-    told = [
-        each for each in model_warnings(request) if each.startswith("extraArgs holds --block-size, --hf-overrides:")
-    ]
-    assert len(told) == 1
+def test_variables_that_no_law_follows_are_found() -> None:
+    env = [{"name": "NCCL_BUFFSIZE", "value": "1"}, {"name": "HF_HUB_OFFLINE", "value": "1"}]
+    request = to_request(deployment(podTemplate={"env": env}), model())
+    assert request.engine.unfollowed == ("NCCL_BUFFSIZE=1",)

@@ -17,6 +17,7 @@ from plimsoll.cli.starts.pod_commands import pod_containers
 from plimsoll.cli.starts.start_question import StartQuestion, start_question
 from plimsoll.domain.decisions.outcomes import MemoryEstimate, Option, Split, Target
 from plimsoll.domain.errors import InvalidInput, UnsupportedModel
+from plimsoll.domain.requests.serving import Request
 from plimsoll.placement.options.sizing import Sized, size_on
 from plimsoll.render.pods import pod_template
 from tests.api.manifests import deployment
@@ -52,7 +53,28 @@ ENGINES: dict[str, list[dict[str, Any]]] = {
         {"multimodal": {"encoderParallelism": "Data", "imagesPerPrompt": 2, "videosPerPrompt": 0}},
     ],
     "release": [{}, {"version": "0.29.0"}, {"version": "0.24.0"}],
+    "arguments": [
+        {},
+        *(
+            {"extraArgs": words.split()}
+            for words in (
+                "--no-enable-prefix-caching",
+                "--enable-prefix-caching --no-async-scheduling",
+                "--block-size=64",
+                "--attention-backend TRITON_ATTN",
+                "--config-format mistral",
+                "--trust-remote-code --hf-overrides {}",
+                "--no-enable-chunked-prefill",
+                "--moe-backend=triton --seed=3",
+            )
+        ),
+    ],
 }
+VARIABLES: tuple[list[dict[str, str]], ...] = (
+    [],
+    [{"name": "NCCL_CUMEM_ENABLE", "value": "1"}],
+    [{"name": "VLLM_USE_V2_MODEL_RUNNER", "value": "0"}],
+)
 SPECS = st.fixed_dictionaries(
     {
         "model": st.sampled_from(MODELS).map(lambda name: {"name": name}),
@@ -65,16 +87,21 @@ SPECS = st.fixed_dictionaries(
         "engine": st.tuples(*(st.sampled_from(rows) for rows in ENGINES.values())).map(
             lambda parts: {key: value for part in parts for key, value in part.items()}
         ),
+        "podTemplate": st.sampled_from(VARIABLES).map(lambda env: {"env": env}),
     }
 )
+
+
+def request_of(spec: dict[str, Any]) -> Request:
+    """The planner's request for a spec."""
+    return to_request(deployment(**spec), model(spec["model"]["name"]))
 
 
 def planned(spec: dict[str, Any], kind: str, split: Split) -> tuple[Sized, dict[str, Any]] | None:
     """The answer of the plan, and the Deployment with the pod that is rendered for it; None where there is none."""
     try:
         resource = deployment(**spec)
-        request = to_request(resource, model(spec["model"]["name"]))
-        sized = size_on(request, gpu(kind), split)
+        sized = size_on(request_of(spec), gpu(kind), split)
     except (InvalidInput, UnsupportedModel):
         return None
     if not isinstance(sized, Sized):
@@ -114,12 +141,12 @@ def test_the_estimate_of_a_rendered_pod_is_that_of_the_plan(spec: dict[str, Any]
     about, again = asked_again(document, spec["concurrency"])
     assert (again.gpu.name, again.split, again.settings) == (kind, split, sized.settings)
     assert figures(again.figures) == figures(sized.figures)
-    assert about.question.request.engine.unfollowed == ()
+    assert about.question.request.engine.unfollowed == request_of(spec).engine.unfollowed
 
 
 def test_every_kind_of_options_is_read_of_a_pod() -> None:
     """The draws above may refuse much: here each kind of options has a model with it, and the pod its figures."""
-    for part in ENGINES["kind"]:
+    for part in (*ENGINES["kind"], *ENGINES["arguments"]):
         specs = ({"model": {"name": name}, "contextLength": 4096, "concurrency": 8, "engine": part} for name in MODELS)
         plan = next(found for spec in specs if (found := planned(spec, "b200-sxm-180gb", Split(1))) is not None)
         assert figures(asked_again(plan[1], 8)[1].figures) == figures(plan[0].figures), part
@@ -133,10 +160,8 @@ def test_a_flag_that_no_law_covers_makes_the_pod_doubtful_and_its_neighbour_stay
     assert sure is not None
     about, answer = asked_again(doubtful[1], 8)
     assert about.question.request.engine.unfollowed == ("--moe-backend=triton",)
-    assert (answer.figures.fit.value, [each.kind.value for each in answer.figures.doubts]) == (
-        "Probable",
-        ["UnfollowedOptions"],
-    )
+    for each in (answer.figures, doubtful[0].figures):
+        assert (each.fit.value, [doubt.kind.value for doubt in each.doubts]) == ("Probable", ["UnfollowedOptions"])
     assert asked_again(sure[1], 8)[1].figures.fit.value == "Sure"
 
 

@@ -85,9 +85,9 @@ DOUBTFUL = {
 }
 
 
-def test_the_same_options_of_a_deployment_are_a_warning_instead() -> None:
-    deployed = request(QWEN3, engine=EngineChoice(NEWEST_MEASURED, unfollowed=("--block-size=32",)))
-    assert kinds(deployed) == []
+def test_the_same_options_of_a_deployment_are_the_same_doubt() -> None:
+    deployed = request(QWEN3, engine=EngineChoice(NEWEST_MEASURED, unfollowed=("--hf-overrides={}",)))
+    assert kinds(deployed) == [DoubtKind.UNFOLLOWED_OPTIONS]
 
 
 def test_every_kind_is_looked_at() -> None:

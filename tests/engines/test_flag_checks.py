@@ -113,6 +113,7 @@ def refusal(**engine: Any) -> InvalidInput | None:
 
 
 def remarks(**engine: Any) -> list[str]:
+    engine = {"lora": {"maxAdapters": 1, "maxRank": 8}} | engine
     request = to_request(deployment(engine=engine), model())
     return [each for each in model_warnings(request) if "extraArgs[" in each]
 

@@ -41,6 +41,10 @@ REFUSED: dict[str, tuple[str, str, str]] = {
     "a checkpoint that is not quantized": (DENSE, "--quantization=awq", "--quantization"),
     "another method for 16 bits": (DENSE, "-q gptq_marlin", "--quantization"),
     "a method that has no file of its own": (DENSE, "--quantization=compressed-tensors", "--quantization"),
+    "fewer adapters than the GPU has": (DENSE, "--enable-lora --max-loras=8 --max-cpu-loras=4", "--max-cpu-loras"),
+    "no room for an adapter": (DENSE, "--max-cpu-loras=0", "--max-cpu-loras"),
+    "adapters that nothing permits": (DENSE, "--lora-modules a=/x", "--lora-modules"),
+    "blocks that no kernel reads": (DENSE, "--block-size=20", "--block-size"),
 }
 TAKEN: dict[str, tuple[str, str]] = {
     "experts": (EXPERTS, "--enable-expert-parallel"),
@@ -57,6 +61,9 @@ TAKEN: dict[str, tuple[str, str]] = {
     "8 bits of a plain checkpoint": (DENSE, "--quantization=fp8 --dtype=float16"),
     "another format of a plain checkpoint": (DENSE, "--kv-cache-dtype=fp8_e5m2"),
     "the usual format": (FP8, "--kv-cache-dtype=fp8"),
+    "as many adapters as the GPU has": (DENSE, "--enable-lora --max-loras=8 --max-cpu-loras=8"),
+    "an adapter": (DENSE, "--enable-lora --lora-modules a=/x"),
+    "blocks of two kernels": (DENSE, "--block-size=32"),
 }
 
 
@@ -144,9 +151,6 @@ def test_float16_is_refused_by_the_releases_that_do(architecture: str, first: st
 @pytest.mark.parametrize(
     ("words", "flag", "fixed"),
     [
-        ("--max-loras=8 --max-cpu-loras=4", "--max-cpu-loras", "--max-loras=8 --max-cpu-loras=8"),
-        ("--lora-modules a=/x", "--lora-modules", "--enable-lora --lora-modules a=/x"),
-        ("--max-cpu-loras=0", "--max-cpu-loras", "--max-cpu-loras=1"),
         (
             "--offload-group-size=4 --offload-num-in-group=5",
             "--offload-num-in-group",

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion
-from plimsoll.engines.vllm.remote_code import brought_kind, code_refusal, trusts_code
+from plimsoll.engines.vllm.remote_code import brought_kind, code_refusal
+from plimsoll.engines.vllm.starts.command_line import read_command
 from tests.support.planning import model
 
 V = EngineVersion
@@ -63,9 +64,9 @@ def test_a_kind_that_went_and_one_that_is_to_come() -> None:
 
 def test_the_flag_is_read_in_every_spelling() -> None:
     for words in (["--trust-remote-code"], ["--trust_remote_code"], ["--seed=1", "--trust-remote"]):
-        assert trusts_code(words, V(0, 32))
+        assert read_command(words, {}, "here", V(0, 32)).options.trusts_code
     for words in ([], ["--no-trust-remote-code"], ["--trust-remote-code", "--no-trust-remote-code"], ["--seed=1"]):
-        assert not trusts_code(words, V(0, 32))
+        assert not read_command(words, {}, "here", V(0, 32)).options.trusts_code
 
 
 def test_the_words_name_the_flag_and_the_kind() -> None:

@@ -568,9 +568,9 @@ PROVED_BY: Mapping[str, tuple[str, str]] = {
         "tests/rebalance/test_room.py",
         "test_room_at_others_is_never_carried_out_and_is_always_for_an_addition",
     ),
-    "the status names such flags in a warning": (
-        "tests/placement/test_warnings.py",
-        "test_flags_that_the_estimate_does_not_follow_are_named_without_their_values",
+    "with such flags no fit is called sure": (
+        "tests/api/test_given.py",
+        "test_every_flag_of_a_release_gets_the_answer_of_a_written_command",
     ),
 }
 """Sentences of SCOPE.md that no figure stands for, and a test that fails where they are not true."""

@@ -59,16 +59,6 @@ def test_a_context_as_long_as_the_model_s_is_no_reason_to_warn() -> None:
     assert "contextLength 4096 exceeds the 4095 tokens" in warning
 
 
-def test_flags_that_the_estimate_does_not_follow_are_named_without_their_values() -> None:
-    wanted = request()
-    assert model_warnings(replace(wanted, engine=replace(wanted.engine, unfollowed=("4", "x")))) == ()
-    flags = ("--offload=4", "4", "--other", "x=y")
-    (warning,) = model_warnings(replace(wanted, engine=replace(wanted.engine, unfollowed=flags)))
-    assert warning.startswith("extraArgs holds --offload, --other: such flags")
-    commanded = replace(wanted.engine, unfollowed=flags, own_defaults=True)
-    assert model_warnings(replace(wanted, engine=commanded)) == (), "a doubt names those of a command"
-
-
 @pytest.mark.parametrize("forced", [Overrides(gpu_type=H100), Overrides(tensor_parallel=1)])
 def test_either_override_of_the_place_is_named_with_the_whole_place(forced: Overrides) -> None:
     (warning,) = choice_warnings(request(overrides=forced), on_h100())

@@ -41,7 +41,8 @@ def operator_through(
 ) -> OperatorProcess:
     """An operator, not started yet, whose every request passes the proxy."""
     kubeconfig = kubeconfig_of(control_plane, f"proxy-{proxy.url.rpartition(':')[2]}", server=proxy.url)
-    return OperatorProcess(control_plane, kubeconfig=kubeconfig, environment=IMPATIENT | dict(environment or {}))
+    settings = IMPATIENT | dict(environment or {})
+    return OperatorProcess(control_plane, kubeconfig=kubeconfig, environment=settings, restarts=False)
 
 
 def passes(operator: OperatorProcess) -> int:

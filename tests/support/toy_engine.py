@@ -145,7 +145,6 @@ ABACUS = Engine(
     since={},
     copies_encoder_since={},
     adapters_refusal=lambda _: "Abacus serves no adapters.",
-    unfollowed_arguments=lambda arguments: tuple(each for each in arguments if each.startswith("--experimental")),
     host_use=lambda _: NO_HOST_USE,
     host=lambda *_: USUAL_HOST,
     loaded=whole_model,

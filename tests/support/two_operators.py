@@ -56,7 +56,11 @@ def operator_as(
     kubeconfig = kubeconfig_of(control_plane, f"as-{account}", server=server, account=account)
     settings = {"PLIMSOLL_IDENTITY": account, **({"PLIMSOLL_STANDBY": "true"} if standby else {})}
     return OperatorProcess(
-        control_plane, kubeconfig=kubeconfig, environment=IMPATIENT | settings | dict(environment or {}), module=module
+        control_plane,
+        kubeconfig=kubeconfig,
+        environment=IMPATIENT | settings | dict(environment or {}),
+        module=module,
+        restarts=False,
     )
 
 

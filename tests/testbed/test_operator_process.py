@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from testbed.control_plane import ControlPlane
-from testbed.operator_process import NAMESPACE, USER, OperatorProcess, install_rbac
+from testbed.operator_process import LOST_LEASE, NAMESPACE, USER, OperatorProcess, install_rbac
 from testbed.rights import may
 from testbed.waiting import NotInTime, wait_until
 
@@ -36,7 +36,7 @@ metadata: {name: no-right, namespace: {{ .Release.Namespace }}}
 """
 
 STAND_IN = """
-import os, sys, threading
+import os, sys, threading, time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 print(sys.argv[1:], os.environ["PLIMSOLL_PROMETHEUS_URL"], os.environ["KUBECONFIG"], flush=True)
@@ -50,7 +50,13 @@ class Health(BaseHTTPRequestHandler):
 
 metrics = HTTPServer(("127.0.0.1", int(os.environ["PLIMSOLL_METRICS_PORT"])), Health)
 threading.Thread(target=metrics.serve_forever, daemon=True).start()
-HTTPServer(("127.0.0.1", int(os.environ["PLIMSOLL_HEALTH_PORT"])), Health).serve_forever()
+health = HTTPServer(("127.0.0.1", int(os.environ["PLIMSOLL_HEALTH_PORT"])), Health)
+threading.Thread(target=health.serve_forever, daemon=True).start()
+while not os.path.exists("end"):
+    time.sleep(0.02)
+os.remove("end")
+print(os.environ["LAST_WORDS"], flush=True)
+os._exit(1)
 """
 
 
@@ -101,3 +107,27 @@ def test_an_operator_that_ends_is_not_waited_for(control_plane: ControlPlane, tm
 
     with pytest.raises(NotInTime, match="no such flag"), OperatorProcess(control_plane, environment=environment):
         pass
+
+
+@pytest.mark.usefixtures("rights")
+@pytest.mark.parametrize(
+    ("restarts", "words", "comes_back"),
+    [(True, LOST_LEASE, True), (False, LOST_LEASE, False), (True, "this process ends: planning ended", False)],
+)
+def test_who_loses_its_lease_is_started_again_and_who_ends_otherwise_is_not(
+    control_plane: ControlPlane, tmp_path: Path, *, restarts: bool, words: str, comes_back: bool
+) -> None:
+    environment = stand_in(tmp_path, STAND_IN) | {"LAST_WORDS": words}
+    with OperatorProcess(
+        control_plane, prometheus_url="http://p", environment=environment, restarts=restarts
+    ) as operator:
+        first = operator.pid
+        (operator.log.parent / "end").touch()
+        wait_until(lambda: words in operator.log.read_text(), 60, "the first process ends")
+        if comes_back:
+            wait_until(lambda: operator.pid != first and operator.healthy(), 60, "another process is healthy")
+        else:
+            wait_until(lambda: operator.exit_status is not None, 60, "it ended")
+            looks = operator.looks
+            wait_until(lambda: not restarts or operator.looks > looks + 1, 60, "it was looked at after its end")
+            assert (operator.pid, operator.exit_status) == (first, 1)

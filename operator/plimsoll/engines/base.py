@@ -134,7 +134,6 @@ class Engine:
         since: the first release of each feature; a feature that no release has is left out.
         copies_encoder_since: the first release that can copy the tower of a model class to every rank.
         adapters_refusal: why a model gets no LoRA adapters; None where it does.
-        unfollowed_arguments: the user's arguments that can change the memory and that the memory law does not include.
         host_use: the host memory that the user's arguments make the engine take. Raises InvalidInput where a value
             cannot be read.
         host: the host memory and CPU of the pod of one replica, term by term. They follow from the model, its precision
@@ -172,11 +171,8 @@ class Engine:
         serves_in_stages: whether the engine may divide a model into pipeline stages. By default it may.
         served_on: the request as the engine serves it on a GPU, where it chooses types by itself. The default is the
             request.
-        trusts_code: whether the user's arguments let a release run code of the model's repository. By default they do.
         code_refusal: why an engine does not start with a model without running such code, and what to write; None where
             it does, or may run the code. The default refuses nothing.
-        block_refusal: why an engine does not start with blocks of so many tokens for a model, and what to write; None
-            where it does, or may. The default refuses nothing.
         follows_block: whether the tokens of a block are certain where so many are named, or None where nobody names
             them. By default they are.
         misused_argument: the first of the user's arguments with which no engine of a release can start; None without
@@ -196,7 +192,6 @@ class Engine:
     since: Mapping[Feature, EngineVersion]
     copies_encoder_since: Mapping[str, EngineVersion]
     adapters_refusal: Callable[[ModelFacts], str | None]
-    unfollowed_arguments: Callable[[Iterable[str]], tuple[str, ...]]
     host_use: Callable[[Iterable[str]], HostUse]
     host: Callable[[Request, Vendor, Split], HostEstimate]
     loaded: Callable[[ModelFacts, EngineChoice], ModelFacts]
@@ -220,9 +215,7 @@ class Engine:
     cache_refusal: Callable[[ModelFacts, Precision, KvPrecision, EngineVersion], str | None] = lambda *_: None
     serves_in_stages: Callable[[ModelFacts], bool] = lambda _: True
     served_on: Callable[[Request, GpuType], Request] = lambda request, _: request
-    trusts_code: Callable[[Sequence[str], EngineVersion], bool] = lambda *_: True
     code_refusal: Callable[[ModelFacts, EngineChoice], str | None] = lambda *_: None
-    block_refusal: Callable[[ModelFacts, int], str | None] = lambda *_: None
     follows_block: Callable[[ModelFacts, int | None], bool] = lambda *_: True
     misused_argument: Callable[[Sequence[str], EngineVersion], Misuse | None] = lambda *_: None
     start_logs: StartLogReader | None = None

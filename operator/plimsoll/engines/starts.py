@@ -95,7 +95,8 @@ class StartCommand:
         notes: sentences about flags that are not known, or that the engine does not take.
         spread: whether further containers run parts of the same replica.
         cache_word: the engine's own word for the format of the KV cache, where one is named.
-        formats: flags that name the format of the model's files, each with its value.
+        conditions: flags that change no memory and can end the start, each with its value: formats of the files of the
+            model, and adapters.
         fits_context: whether the engine shortens the context to what fits (``--max-model-len auto``).
     """
 
@@ -109,7 +110,7 @@ class StartCommand:
     spread: bool = False
     fits_context: bool = False
     cache_word: str | None = None
-    formats: tuple[tuple[str, str], ...] = ()
+    conditions: tuple[tuple[str, str], ...] = ()
 
 
 class Misfit(NamedTuple):

@@ -17,6 +17,7 @@ from plimsoll.api.conversion.engine_options import (
     check_release,
     to_media,
 )
+from plimsoll.api.conversion.given import check_start, environment_of, given_start
 from plimsoll.api.conversion.precision import AUTO, cache_precision, weight_precision
 from plimsoll.api.conversion.speculation import check_speculation, draft_model, to_speculation
 from plimsoll.api.crd.lost_fields import lost_fields
@@ -61,7 +62,9 @@ from plimsoll.domain.requests.workload import Manifest, PodOptions, SecretKey, W
 from plimsoll.domain.units import ceil_div, parse_bytes, parse_quantity
 from plimsoll.engines.base import Engine, Feature
 from plimsoll.engines.flags import Misuse, owned_flag
+from plimsoll.engines.given import cache_blocks, unconfirmed_files
 from plimsoll.engines.registry import engine_of
+from plimsoll.engines.starts import StartCommand
 
 _CAPACITY_TYPES = {CapacityTypeChoice.ON_DEMAND: CapacityType.ON_DEMAND, CapacityTypeChoice.SPOT: CapacityType.SPOT}
 
@@ -102,7 +105,9 @@ def to_request(
     media = to_media(spec.engine, model, _version(spec.engine))
     speculation = to_speculation(spec.engine.speculation, model, draft)
     _check_draft(spec, speculation)
-    engine = _engine(spec, media, speculation)
+    start = given_start(spec)
+    engine = _engine(spec, start, model, media, speculation)
+    check_start(spec.engine, start, model, engine.lora)
     if refuses_code:
         _check_code(spec.engine, model, engine)
     check_kv_format(spec)
@@ -272,15 +277,9 @@ def _check_adapters(spec: InferenceDeploymentSpec, model: ModelFacts) -> None:
 def _check_context(spec: InferenceDeploymentSpec, model: ModelFacts) -> None:
     """Refuse requests that are longer than the engine takes. An image of the user's own may take more."""
     engine, arguments = engine_of(spec.engine.engine_name), spec.engine.extra_args or ()
-    refusal = engine.context_refusal(model, spec.context_length, arguments, _environment(spec))
+    refusal = engine.context_refusal(model, spec.context_length, arguments, environment_of(spec))
     if refusal is not None and spec.engine.image is None:
         raise InvalidInput("spec.contextLength", spec.context_length, refusal)
-
-
-def _environment(spec: InferenceDeploymentSpec) -> dict[str, str]:
-    """Return the user's variables of the engine's container whose values are known."""
-    given = () if spec.pod_template is None else spec.pod_template.env or ()
-    return {each.name: each.value for each in given if each.value is not None}
 
 
 def _check_draft(spec: InferenceDeploymentSpec, speculation: Speculation | None) -> None:
@@ -315,10 +314,17 @@ def _shape(spec: InferenceDeploymentSpec) -> ServingShape:
     )
 
 
-def _engine(spec: InferenceDeploymentSpec, media: MediaUse, speculation: Speculation | None) -> EngineChoice:
-    engine, residency = spec.engine, _residency(spec.engine)
-    runner = engine_of(engine.engine_name).model_runner(_version(engine), _environment(spec), residency)
+def _engine(
+    spec: InferenceDeploymentSpec,
+    start: StartCommand,
+    model: ModelFacts,
+    media: MediaUse,
+    speculation: Speculation | None,
+) -> EngineChoice:
+    engine, residency, given = spec.engine, _residency(spec.engine), start.options
+    runner = engine_of(engine.engine_name).model_runner(_version(engine), environment_of(spec), residency)
     _check_offload(engine, residency, runner)
+    blocks = cache_blocks(engine_of(engine.engine_name), given, model)
     return EngineChoice(
         version=_version(engine),
         gpu_memory_utilization_percent=engine.gpu_memory_utilization_percent,
@@ -329,13 +335,17 @@ def _engine(spec: InferenceDeploymentSpec, media: MediaUse, speculation: Specula
         lora=None if engine.lora is None else LoraSlots(engine.lora.max_adapters, engine.lora.max_rank),
         speculation=speculation,
         media=media,
-        unfollowed=engine_of(engine.engine_name).unfollowed_arguments(engine.extra_args or ()),
+        unfollowed=(*given.unfollowed, *blocks.unfollowed),
         image_vendor=_image_vendor(engine),
         name=engine.engine_name,
         host=engine_of(engine.engine_name).host_use(engine.extra_args or ()),
         image=engine.image or "",
         model_runner=runner,
-        trusts_code=engine_of(engine.engine_name).trusts_code(engine.extra_args or (), _version(engine)),
+        block_tokens=blocks.block_tokens,
+        trusts_code=given.trusts_code,
+        prefix_caching=given.prefix_caching,
+        plans_ahead=given.plans_ahead,
+        unconfirmed=unconfirmed_files(engine_of(engine.engine_name), start, model),
     )
 
 

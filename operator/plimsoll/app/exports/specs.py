@@ -1,7 +1,8 @@
 """The spec of an InferenceDeployment without the values that may be secret and that no decision reads.
 
-Values of variables, labels and annotations of pods, options of storage drivers, and values of engine flags that do not
-change the estimate become ``left-out``. The same is done to the files of a replay, so that they still compare equal.
+Values of labels and annotations of pods, options of storage drivers, and values of variables and engine flags that do
+not change the estimate become ``left-out``. The same is done to the files of a replay, so that both still compare
+equal.
 Of ``rebalancing``, only the name of the gateway's pool does: the rest is modes, bounds and times, and no plan reads it.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from plimsoll.api.bounds import DEFAULT_ENGINE_VERSION, ENGINE_VERSION
 from plimsoll.api.v1alpha1.volumes import SOURCES
@@ -36,8 +37,11 @@ def without_secrets(spec: Body) -> dict[str, Any]:
     template, engine = spec.get("podTemplate"), spec.get("engine")
     if isinstance(template, Mapping):
         found["podTemplate"] = _template(template)
+    start = _Start.of(engine, template).without_values()
     if isinstance(engine, Mapping) and isinstance(engine.get("extraArgs"), list):
-        found["engine"] = {**engine, "extraArgs": _arguments(engine)}
+        found["engine"] = {**engine, "extraArgs": start.arguments}
+    if isinstance(template, Mapping) and isinstance(template.get("env"), list):
+        found["podTemplate"]["env"] = start.variables
     loop = spec.get("rebalancing")
     if isinstance(loop, Mapping) and isinstance(loop.get("gateway"), Mapping):
         found["rebalancing"] = {**loop, "gateway": {**loop["gateway"], "inferencePool": LEFT_OUT}}
@@ -52,8 +56,6 @@ def _template(template: Body) -> dict[str, Any]:
             found[name] = {
                 key: value if key.lower().startswith(_APPARMOR) else LEFT_OUT for key, value in template[name].items()
             }
-    if isinstance(template.get("env"), list):
-        found["env"] = [{**entry, "value": LEFT_OUT} if entry.get("value") else entry for entry in template["env"]]
     if isinstance(template.get("volumes"), list):
         found["volumes"] = [_volume(volume) for volume in template["volumes"]]
     return found
@@ -76,17 +78,62 @@ def _blank(value: Any) -> Any:
     return LEFT_OUT if isinstance(value, str) else value
 
 
-def _arguments(engine: Body) -> list[Any]:
-    """Leave out the value of every argument that the planner does not read."""
-    arguments: list[Any] = list(engine["extraArgs"])
-    name = str(engine.get("name") or DEFAULT_ENGINE)
-    if name not in ENGINES:
-        return [LEFT_OUT for _ in arguments]
-    wanted = _effect(engine, arguments)
-    for index, argument in enumerate(arguments):
-        others = ([*arguments[:index], hidden, *arguments[index + 1 :]] for hidden in _hidden(str(argument)))
-        arguments = next((other for other in others if _effect(engine, other) == wanted), arguments)
-    return arguments
+class _Start(NamedTuple):
+    """What a spec adds to the engine's start: arguments, and variables of its container."""
+
+    engine: Body
+    arguments: list[Any]
+    variables: list[Any]
+
+    @classmethod
+    def of(cls, engine: object, template: object) -> _Start:
+        given = engine if isinstance(engine, Mapping) else {}
+        pods = template if isinstance(template, Mapping) else {}
+        arguments, variables = given.get("extraArgs"), pods.get("env")
+        return cls(
+            given,
+            list(arguments) if isinstance(arguments, list) else [],
+            list(variables) if isinstance(variables, list) else [],
+        )
+
+    def without_values(self) -> _Start:
+        """Leave out the value of every argument and variable that the planner does not read."""
+        if str(self.engine.get("name") or DEFAULT_ENGINE) not in ENGINES:
+            return self._replace(
+                arguments=[LEFT_OUT for _ in self.arguments], variables=[_unset(each) for each in self.variables]
+            )
+        found, wanted = self, self.effect()
+        for index, argument in enumerate(self.arguments):
+            others = (found._replace(arguments=_with(found.arguments, index, each)) for each in _hidden(str(argument)))
+            found = next((other for other in others if other.effect() == wanted), found)
+        for index, variable in enumerate(self.variables):
+            other = found._replace(variables=_with(found.variables, index, _unset(variable)))
+            found = other if other.effect() == wanted else found
+        return found
+
+    def effect(self) -> object:
+        """Everything that decisions read of a start; for one that cannot be used, the error."""
+        engine = ENGINES[str(self.engine.get("name") or DEFAULT_ENGINE)]
+        version = str(self.engine.get("version"))
+        release = EngineVersion.of(version if re.fullmatch(ENGINE_VERSION, version) else DEFAULT_ENGINE_VERSION)
+        arguments = [str(each) for each in self.arguments]
+        variables = {str(each["name"]): str(each["value"]) for each in self.variables if each.get("value") is not None}
+        misuse = engine.misused_argument(arguments, release)
+        refused = None if misuse is None else misuse.position
+        reader = engine.start_commands
+        try:
+            start = None if reader is None else reader.read(arguments, variables, "", release)
+            return start, engine.host_use(arguments), refused
+        except PlimsollError as error:
+            return str(error)
+
+
+def _with(values: Sequence[Any], index: int, value: Any) -> list[Any]:
+    return [*values[:index], value, *values[index + 1 :]]
+
+
+def _unset(variable: Body) -> Body:
+    return {**variable, "value": LEFT_OUT} if variable.get("value") else variable
 
 
 def _hidden(argument: str) -> tuple[str, ...]:
@@ -95,19 +142,6 @@ def _hidden(argument: str) -> tuple[str, ...]:
         return _VALUES
     flag, equals, _ = argument.partition("=")
     return tuple(f"{flag}={value}" for value in _VALUES) if equals else (flag,)
-
-
-def _effect(spec: Body, arguments: Sequence[Any]) -> object:
-    """Everything that decisions read of the arguments; for arguments that cannot be used, the error."""
-    engine = ENGINES[str(spec.get("name") or DEFAULT_ENGINE)]
-    version = str(spec.get("version"))
-    known = version if re.fullmatch(ENGINE_VERSION, version) else DEFAULT_ENGINE_VERSION
-    misuse = engine.misused_argument([str(each) for each in arguments], EngineVersion.of(known))
-    refused = None if misuse is None else misuse.position
-    try:
-        return engine.unfollowed_arguments(arguments), engine.host_use(arguments), refused
-    except PlimsollError as error:
-        return str(error)
 
 
 def skeleton(value: Any) -> Any:

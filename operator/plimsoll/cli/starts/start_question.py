@@ -17,6 +17,7 @@ from plimsoll.domain.engines.engine_choice import EngineVersion
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.models.model import ModelFacts
 from plimsoll.domain.requests.serving import Request
+from plimsoll.engines.given import unconfirmed_files
 from plimsoll.engines.registry import engine_of
 from plimsoll.engines.starts import StartCommand, as_written, unresolved_in
 from plimsoll.facts.cluster.gpu_labels import NVIDIA_RESOURCE, cloud_labels, main_labels
@@ -65,12 +66,11 @@ def start_question(written: Written, asked: Asked, model: str | None) -> StartQu
         share=share,
         requests=asked.concurrency or 1,
     )
-    request = replace(request, engine=replace(request.engine, unconfirmed=reader().unconfirmed(facts, command)))
+    request = replace(request, engine=replace(request.engine, unconfirmed=unconfirmed_files(engine, command, facts)))
     _check_release(written, request.model, engine.release_refusal(request.model, request.precision, release))
     _check_release(written, request.model, engine.code_refusal(request.model, request.engine))
     _check_model(written, command, request.model, release)
     _check_context(written, command, facts)
-    _check_blocks(written, command, facts)
     _check_step(written, request, served_split(command.split, facts))
     _check_gpus(written, command)
     gpus, gpu_notes = _gpus(written, asked)
@@ -168,14 +168,6 @@ def _check_context(written: Written, command: StartCommand, model: ModelFacts) -
         title, most = engine_of(command.engine).title, model.max_context_tokens
         fix = f"{model.name} has {most:,} positions, and {title} refuses to start with more: write at most {most}."
         raise InvalidInput(f"{written.where}: --max-model-len", given, fix)
-
-
-def _check_blocks(written: Written, command: StartCommand, model: ModelFacts) -> None:
-    """Refuse cache blocks that the engine cannot use with the model."""
-    tokens = command.options.block_tokens
-    refusal = None if tokens is None else engine_of(command.engine).block_refusal(model, tokens)
-    if refusal is not None:
-        raise InvalidInput(f"{written.where}: --block-size", tokens, refusal)
 
 
 def _check_step(written: Written, request: Request, split: Split) -> None:

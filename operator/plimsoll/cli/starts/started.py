@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 from plimsoll.adapters.catalog import load_model_facts
 from plimsoll.api.bounds import ENGINE_VERSION
@@ -28,6 +27,7 @@ from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.models.model import ModelFacts
 from plimsoll.domain.models.precision import Precision
 from plimsoll.domain.requests.serving import Request, ServingShape
+from plimsoll.engines.given import cache_blocks
 from plimsoll.engines.registry import engine_of
 from plimsoll.engines.starts import NamedDrafting, StartOptions
 from plimsoll.facts.models.pooling import as_pooling
@@ -67,7 +67,7 @@ def started_request(
         UnsupportedModel: the model cannot pool, or a part of it has no memory law.
     """
     served = as_pooling(model) if options.pools else model
-    fixed, uncertain = _blocks(options, served, engine)
+    blocks = cache_blocks(engine_of(engine), options, served)
     speculation, unread = _speculation(options.drafting, served, draft)
     precision = _precision(options, served)
     choice = EngineChoice(
@@ -80,13 +80,13 @@ def started_request(
         lora=options.lora,
         speculation=speculation,
         media=_media(options.media, served, engine, release),
-        unfollowed=(*options.unfollowed, *_quantization(options, served), *unread, *uncertain),
+        unfollowed=(*options.unfollowed, *_quantization(options, served), *unread, *blocks.unfollowed),
         name=engine,
         own_defaults=True,
         model_runner=options.model_runner,
         cache_bytes=options.cache_bytes,
-        block_tokens=fixed.block_tokens,
-        cache_blocks=fixed.cache_blocks,
+        block_tokens=blocks.block_tokens,
+        cache_blocks=blocks.cache_blocks,
         trusts_code=options.trusts_code,
         casts_type=options.precision is None,
         prefix_caching=options.prefix_caching,
@@ -168,22 +168,6 @@ def _quantization(options: StartOptions, model: ModelFacts) -> Sequence[str]:
     if options.quantization is None or options.quantizes_to is not None or model.checkpoint.precision.is_quantized:
         return ()
     return (f"--quantization={options.quantization}",)
-
-
-class _Blocks(NamedTuple):
-    """The blocks of a cache as far as they are certain: the tokens of each, and their number."""
-
-    block_tokens: int | None = None
-    cache_blocks: int | None = None
-
-
-def _blocks(options: StartOptions, model: ModelFacts, engine: str) -> tuple[_Blocks, Sequence[str]]:
-    """Return the named blocks, and what of them depends on the GPU's kernels, which no law covers."""
-    named = _Blocks(options.block_tokens, options.cache_blocks)
-    if engine_of(engine).follows_block(model, named.block_tokens):
-        return named, ()
-    words = (("--block-size", named.block_tokens), ("--num-gpu-blocks-override", named.cache_blocks))
-    return _Blocks(), [f"{flag}={value}" for flag, value in words if value is not None]
 
 
 def _speculation(

@@ -259,4 +259,10 @@ def fingerprint(model: ModelFacts, engine: EngineChoice) -> str:
     facts = replace(model, source=FactsSource.INLINE, parameters=None, remarks=())
     options = (engine.enforce_eager, engine.residency, engine.lora, engine.speculation, engine.media, engine.unfollowed)
     runner = () if engine.model_runner is None else (f"model runner {engine.model_runner}",)
-    return sha256(repr((facts, (*options, *runner))).encode()).hexdigest()[:_DIGITS]
+    named = (engine.block_tokens, engine.cache_blocks, engine.prefix_caching, engine.plans_ahead)
+    cache = () if named == _UNNAMED else (named,)
+    return sha256(repr((facts, (*options, *runner, *cache))).encode()).hexdigest()[:_DIGITS]
+
+
+_UNNAMED = (None, None, None, True)
+"""What an engine chooses of its cache where nobody names anything."""

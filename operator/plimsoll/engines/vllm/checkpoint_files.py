@@ -73,7 +73,7 @@ not; no file does that of the last three. ``mxfp8`` and others make numbers of t
 
 def wanted_files(model: ModelFacts, command: StartCommand) -> Iterator[Wanted]:
     """Yield what a command's flags look for in the repository of the model."""
-    for flag, value in command.formats:
+    for flag, value in command.conditions:
         if value == _MISTRAL and flag in _OF_MISTRAL:
             yield Wanted(flag, value, *_OF_MISTRAL[flag])
     method = command.options.quantization or ""

@@ -7,7 +7,7 @@ from plimsoll.domain.models.model import ModelFacts
 from plimsoll.engines.base import Engine, StartCommandReader, StartLogReader
 from plimsoll.engines.vllm.capabilities import missing_capability
 from plimsoll.engines.vllm.checkpoint_files import unconfirmed
-from plimsoll.engines.vllm.flags.extra_arguments import OWNED_FLAGS, misused_argument, unfollowed_arguments
+from plimsoll.engines.vllm.flags.extra_arguments import OWNED_FLAGS, misused_argument
 from plimsoll.engines.vllm.host import host, host_use
 from plimsoll.engines.vllm.launch import RESERVED_ENVIRONMENT, image, launch
 from plimsoll.engines.vllm.memory.estimate import estimate
@@ -18,7 +18,6 @@ from plimsoll.engines.vllm.memory.weights.loaded import COPIES_ENCODER_SINCE, se
 from plimsoll.engines.vllm.metrics import METRICS
 from plimsoll.engines.vllm.model_runner import model_runner, offload_refusal, other_runner
 from plimsoll.engines.vllm.refusals import (
-    block_refusal,
     context_refusal,
     draft_refusal,
     follows_block,
@@ -27,7 +26,7 @@ from plimsoll.engines.vllm.refusals import (
 )
 from plimsoll.engines.vllm.releases.options import SINCE, default_utilization
 from plimsoll.engines.vllm.releases.support import release_refusal
-from plimsoll.engines.vllm.remote_code import code_refusal, trusts_code
+from plimsoll.engines.vllm.remote_code import code_refusal
 from plimsoll.engines.vllm.settings import (
     cache_refusal,
     engine_settings,
@@ -64,7 +63,6 @@ VLLM = Engine(
     copies_encoder_since=COPIES_ENCODER_SINCE,
     adapters_refusal=adapters_refusal,
     release_refusal=release_refusal,
-    unfollowed_arguments=unfollowed_arguments,
     host_use=host_use,
     host=host,
     loaded=loaded_model,
@@ -87,9 +85,7 @@ VLLM = Engine(
     cache_refusal=cache_refusal,
     serves_in_stages=serves_in_stages,
     served_on=served_on,
-    trusts_code=trusts_code,
     code_refusal=code_refusal,
-    block_refusal=block_refusal,
     follows_block=follows_block,
     misused_argument=misused_argument,
     start_logs=StartLogReader(read_start_log),

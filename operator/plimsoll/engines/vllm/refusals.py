@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from plimsoll.domain.engines.engine_choice import EngineVersion, Speculation
+from plimsoll.domain.engines.engine_choice import EngineVersion, LoraSlots, Speculation
 from plimsoll.domain.models.caches import AttentionCache, IndexerCache, LatentCache, RowCache
 from plimsoll.domain.models.model import ModelFacts
 from plimsoll.domain.models.precision import Precision
@@ -58,11 +58,24 @@ def misfit(model: ModelFacts, command: StartCommand, release: EngineVersion) -> 
 
 
 def _misfits(model: ModelFacts, command: StartCommand, release: EngineVersion) -> Iterator[Misfit]:
-    checkpoint, options = model.checkpoint, command.options
-    family = _FAMILIES.get(checkpoint.method or "") if checkpoint.precision.is_quantized else None
+    yield from _of_the_engine(model, command)
+    yield from _of_the_checkpoint(model, command, release)
+
+
+def _of_the_engine(model: ModelFacts, command: StartCommand) -> Iterator[Misfit]:
     if command.split.expert_parallel and model.experts is None:
         # ``_verify_with_expert_parallelism`` of ``config/model.py``, read in 0.8 to 0.33.
         yield Misfit("--enable-expert-parallel", "set", f"{model.name} has no experts to spread: leave it out.")
+    yield from _adapters(command.options.lora, dict(command.conditions))
+    tokens = command.options.block_tokens
+    refusal = None if tokens is None else block_refusal(model, tokens)
+    if refusal is not None:
+        yield Misfit("--block-size", tokens, refusal)
+
+
+def _of_the_checkpoint(model: ModelFacts, command: StartCommand, release: EngineVersion) -> Iterator[Misfit]:
+    checkpoint, options = model.checkpoint, command.options
+    family = _FAMILIES.get(checkpoint.method or "") if checkpoint.precision.is_quantized else None
     named = _FAMILIES.get(options.quantization or "")
     if family is not None and named is not None and named != family:
         fix = f"The checkpoint is quantized by {checkpoint.method}, and is read as that alone: leave it out."
@@ -81,6 +94,22 @@ def _misfits(model: ModelFacts, command: StartCommand, release: EngineVersion) -
     if command.cache_word == _E5M2 and family == "fp8":
         # ``layers/attention/attention.py``, read in 0.32.
         yield Misfit("--kv-cache-dtype", _E5M2, "An FP8 checkpoint takes no cache in this format: write fp8.")
+
+
+_MODULES, _KEPT = "--lora-modules", "--max-cpu-loras"
+
+
+def _adapters(slots: LoraSlots | None, conditions: Mapping[str, str]) -> Iterator[Misfit]:
+    """Yield what ``LoRAConfig`` of ``config/lora.py`` refuses, and adapters without it; read in 0.8 to 0.33."""
+    modules, kept = conditions.get(_MODULES), conditions.get(_KEPT, "")
+    if slots is None and modules is not None:
+        permit = "--enable-lora (spec.engine.lora)"
+        fix = f"Adapters are loaded at the start, which {permit} permits: add it, or leave this out."
+        yield Misfit(_MODULES, modules, fix)
+    least = 1 if slots is None else slots.adapters
+    if kept.isdecimal() and int(kept) < least:
+        fix = f"Host memory keeps every adapter of the GPU: write at least {least}, or leave it out."
+        yield Misfit(_KEPT, kept, fix)
 
 
 KERNEL_TOKENS = 16

@@ -8,24 +8,17 @@ Transformers. Code of tokenizers and processors, which other files of the checkp
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 
 from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion
 from plimsoll.domain.models.model import ModelFacts
-from plimsoll.engines.vllm.flags.parser import read_words
-from plimsoll.engines.vllm.flags.table import table_for
 from plimsoll.engines.vllm.releases.config_types import ADDED_KINDS, LATER_KINDS, REMOVED_KINDS
 from plimsoll.engines.vllm.releases.support import Changes, changes_of, gap
 
 FLAG = "--trust-remote-code"
 
 _OLDEST = EngineVersion(0, 8)
-
-
-def trusts_code(arguments: Sequence[str], release: EngineVersion) -> bool:
-    """Whether these arguments of a server let it run code of the model's repository."""
-    return read_words(arguments, table_for(release)).on(FLAG) is not None
 
 
 def code_refusal(model: ModelFacts, engine: EngineChoice) -> str | None:

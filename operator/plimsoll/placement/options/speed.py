@@ -61,9 +61,9 @@ def speed_of(
 
 
 def plans_ahead(request: Request) -> bool:
-    """Whether the release plans a step while the step before it runs."""
+    """Whether the release plans a step while the step before it runs, and the user lets it."""
     since = engine_of(request.engine.name).since.get(Feature.PLANNING_AHEAD)
-    return since is not None and request.engine.version >= since
+    return request.engine.plans_ahead and since is not None and request.engine.version >= since
 
 
 def missed(slo: Slo, found: Performance | None) -> Numbers:

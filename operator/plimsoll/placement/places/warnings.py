@@ -169,14 +169,6 @@ def model_warnings(request: Request) -> tuple[str, ...]:
             f"The model class {request.model.architecture} is not known here: its weights are those that the "
             "checkpoint stores, its KV cache was read as most classes lay it out, and the error band is wider."
         )
-    engine = request.engine
-    unfollowed = [each.split("=")[0] for each in engine.unfollowed if each.startswith("-")]
-    # A doubt says it of a command.
-    if unfollowed and not engine.own_defaults:
-        warnings.append(
-            f"extraArgs holds {', '.join(unfollowed)}: such flags can change what the engine takes, and the estimate "
-            "does not follow them; what its engines report is learned."
-        )
     context = request.model.max_context_tokens
     if request.shape.context_tokens > context:
         warnings.append(

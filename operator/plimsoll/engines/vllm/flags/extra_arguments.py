@@ -1,8 +1,8 @@
 """Flags that users add: those that the operator sets itself, those that no memory law includes, and wrong ones.
 
-Engine flags that users may pass and that can change the engine's memory, but that no memory law includes.
-The operator passes them to the engine and names them in a warning. It keeps what it learns from engines with these
-flags separate from what it learns from others. Names from vLLM's ``engine/arg_utils.py``, 0.32.
+Engine flags that can change the engine's memory, but that no memory law includes. The operator passes those of a user
+to the engine and says that they make its answer doubtful. It keeps what it learns from engines with these flags
+separate from what it learns from others. Names from vLLM's ``engine/arg_utils.py``, 0.32.
 
 Engine flags that the operator sets. They are refused in ``spec.engine.extraArgs``, in every spelling.
 vLLM's argument parser accepts ``_`` for ``-``, ``--flag=value``, and any unambiguous abbreviation of a long flag. A
@@ -19,8 +19,7 @@ Only the flags of recorded releases are known.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from plimsoll.domain.engines.engine_choice import EngineVersion
@@ -100,9 +99,6 @@ _OWNED = (
 """Flags of the same kind that the operator refuses to users of its own (``extra_arguments.py``): others may pass
 them."""
 
-_OF_DEPLOYMENTS = ("--block-size",)
-"""Flags of the same kind that are followed in a command of somebody's own (``start_options.py``), and not here."""
-
 _OLDER = (
     "--cuda-graph-sizes",
     "--device",
@@ -141,39 +137,12 @@ _HARMLESS_VALUES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 _HARMLESS_WHERE_OFF = "False"
 
-_SHORT = re.compile(r"-(O|ac|cc)(\W|\d|$)")
-"""Short forms of the compilation, attention and optimization options, with or without a value directly after them."""
-
 
 def is_unfollowed_flag(flag: str, value: str) -> bool:
     """Whether a flag with its full name can change the memory with this value, and no memory law includes it."""
     if flag not in (*_FLAGS, *_OWNED, *_OLDER):
         return False
     return value != _HARMLESS_WHERE_OFF and value not in _HARMLESS_VALUES.get(flag, ())
-
-
-def unfollowed_arguments(arguments: Iterable[str]) -> tuple[str, ...]:
-    """Return the arguments that no memory law includes, with their values, unchanged.
-
-    vLLM's parser accepts ``_`` for ``-``, ``--flag=value``, ``--flag.key=value`` and abbreviations.
-    """
-    return tuple(_with_values(arguments))
-
-
-def _with_values(arguments: Iterable[str]) -> Iterator[str]:
-    belongs = False
-    for argument in arguments:
-        if argument.startswith("-"):
-            belongs = _is_unfollowed(argument)
-        if belongs:
-            yield argument
-
-
-def _is_unfollowed(argument: str) -> bool:
-    if not argument.startswith("--"):
-        return _SHORT.match(argument) is not None
-    name = re.split(r"[=.]", argument, maxsplit=1)[0].replace("_", "-").lower()
-    return len(name) > len("--") and any(flag.startswith(name) for flag in (*_FLAGS, *_OF_DEPLOYMENTS))
 
 
 OWNED_FLAGS: tuple[OwnedFlag, ...] = (

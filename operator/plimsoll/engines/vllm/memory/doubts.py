@@ -274,9 +274,8 @@ def _doubts(request: Request) -> Iterator[Doubt]:
         )
     if request.engine.unconfirmed:
         yield Doubt(DoubtKind.FILES_NOT_KNOWN, (("title", "vLLM"), ("options", ", ".join(request.engine.unconfirmed))))
-    # The operator names such arguments of an InferenceDeployment in a warning, and learns from its engines.
     options = (*request.engine.unfollowed, *_of_states(request))
-    if request.engine.own_defaults and options:
+    if options:
         yield Doubt(DoubtKind.UNFOLLOWED_OPTIONS, (("options", ", ".join(options)),))
 
 

@@ -166,7 +166,7 @@ class _Command:
             spread=self._is_spread(fields),
             fits_context=self._fits_context(),
             cache_word=text_in(fields.get("kv_cache_dtype")),
-            formats=tuple(self._formats(fields)),
+            conditions=tuple(self._conditions(fields)),
         )
 
     def _strays(self) -> tuple[list[str], list[int]]:
@@ -235,13 +235,6 @@ class _Command:
             self._refuse(self._flag("gpu_memory_utilization"), share, fix)
         if offload is not None and not 0 <= _or_less(number_in(offload)) <= _LARGEST_NUMBER:
             self._refuse(self._flag("cpu_offload_gb"), offload, "Write the GiB of each GPU, 0 or more.")
-        if fields.get("enable_lora") != "True" and text_in(fields.get("lora_modules")) is not None:
-            fix = "Adapters are loaded at the start, which --enable-lora permits: add it, or leave this out."
-            self._refuse(self._flag("lora_modules"), fields["lora_modules"], fix)
-        slots, kept = (integer_in(fields.get(each)) for each in ("max_loras", "max_cpu_loras"))
-        if kept is not None and kept < (slots or 1):
-            fix = f"Host memory keeps every adapter of the GPU: write at least {slots or 1}, or leave it out."
-            self._refuse(self._flag("max_cpu_loras"), str(kept), fix)
         group, layers = (integer_in(fields.get(each)) for each in ("offload_group_size", "offload_num_in_group"))
         if group is not None and 0 < group < (layers or 1):
             self._refuse(self._flag("offload_num_in_group"), str(layers), f"Write at most the group's {group} layers.")
@@ -265,9 +258,9 @@ class _Command:
             if _field(name) not in READ and not is_unfollowed_flag(name, fields.get(_field(name), "False")):
                 yield name
 
-    def _formats(self, fields: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-        """Yield the formats of files that are named. A tokenizer of another repository has its own files."""
-        for flag in ("--config-format", "--load-format", "--tokenizer-mode"):
+    def _conditions(self, fields: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+        """Yield what else decides whether the engine starts. A tokenizer of another repository has its own files."""
+        for flag in ("--config-format", "--load-format", "--tokenizer-mode", "--lora-modules", "--max-cpu-loras"):
             value = text_in(fields.get(_field(flag)))
             is_elsewhere = flag == "--tokenizer-mode" and fields.get("tokenizer") not in (None, fields.get("model"))
             if value is not None and not is_elsewhere:
