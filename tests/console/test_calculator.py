@@ -25,7 +25,9 @@ from plimsoll.console.views.calculator.page import Calculator, calculator_of
 from plimsoll.console.views.calculator.rows import Shelf
 from plimsoll.console.visit import Page, Visit
 from plimsoll.domain.errors import InvalidInput
+from plimsoll.engines.registry import ENGINES
 from tests.support.tables import every_case
+from tests.support.toy_engine import ABACUS
 
 MODEL = "Qwen/Qwen3-8B"
 GPU = "h100-sxm-80gb"
@@ -55,6 +57,7 @@ OPTIONS: tuple[dict[str, str], ...] = (
     {"cpu-offload": "4Gi", "utilization": "85", "batched-tokens": "4096"},
     {"lora": "4 16"},
     {"speculate": "ngram 4", "engine": "0.30.0"},
+    {"engine": "vllm:0.30.0"},
     {"speculate": "Draft 3", "draft": "Qwen/Qwen3-0.6B"},
 )
 
@@ -117,6 +120,17 @@ def test_a_pasted_configuration_is_asked_about_as_the_command_does_from_a_file(
         Path(answer.file).write_text(each["config"], "utf-8")
         words = shlex.split(answer.command)[1:]
         assert printed([*words, "-o", "json"]) == f"{document(urlencode(each))}\n"
+
+
+def test_another_engine_is_shown_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ENGINES, ABACUS.name, ABACUS)
+    toy, usual = (seen(**asked(more)).answer for more in ({"engine": "abacus:2.1"}, {}))
+    assert toy is not None
+    assert usual is not None
+    assert "--engine abacus:2.1" in toy.command
+    assert "name: abacus" in toy.manifest
+    expected = [row.figures.expected for each in (toy, usual) for row in each.rows if row.figures is not None]
+    assert expected[0] < expected[1]
 
 
 def test_a_name_is_never_read_as_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,9 +13,12 @@ from plimsoll.console.views.fleet.totals import FleetTotals, GpuTotal
 from plimsoll.console.views.load.live_use import Past, Span
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.engines.registry import ENGINES
 from plimsoll.rebalance.signals.metrics import PodSignals
 from tests.adapters.fake_prometheus import FakePrometheus, Query, matrix, send_bytes, send_json, serving, success
 from tests.support.tables import every_case
+from tests.support.toy_engine import ABACUS
+from tests.support.toy_engine import METRICS as TOYS
 
 NOW = 1_700_000_100.0
 PAIR = ("namespace", "pod")
@@ -73,6 +76,22 @@ def test_the_older_spelling_of_the_kv_use_is_read_as_well() -> None:
     found, _ = last(engine(kv="vllm:gpu_cache_usage_perc"))
     assert found[MINE].samples[-1].kv_usage == 0.5
     assert last(engine(kv="vllm:renamed_again"))[0] == {}
+
+
+def test_pods_of_two_engines_are_read_by_the_names_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    toy = ObjectKey("chat", "toy-0")
+    own = [
+        series(name, value, pod=toy, replica_rank="0", served="toy")
+        for name, value in ((TOYS.kv_usage, 0.25), (TOYS.running, 3), (TOYS.waiting, 1), (TOYS.capacity, 7000))
+    ]
+    assert set(last([*engine(), *own], (MINE, toy))[0]) == {MINE}, "nobody knows the other names yet"
+    monkeypatch.setitem(ENGINES, ABACUS.name, ABACUS)
+    found, _ = last([*engine(), *own], (MINE, toy))
+    newest = {pod.name: signals.samples[-1] for pod, signals in found.items()}
+    assert {name: (one.kv_usage, one.running, one.kv_capacity_tokens) for name, one in newest.items()} == {
+        "llama-0": (0.5, 8, 1000),
+        "toy-0": (0.25, 3, 7000),
+    }
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,9 @@ It holds the weights and one KV cache for every request at full length. It measu
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
 from plimsoll.domain.cluster.gpus import GpuType, Vendor
 from plimsoll.domain.cluster.host import USUAL_HOST
 from plimsoll.domain.decisions.outcomes import EngineSettings, MemoryEstimate, Option, Split
@@ -14,9 +17,10 @@ from plimsoll.domain.engines.failures import EngineFailure, StartFailure
 from plimsoll.domain.models.model import ModelFacts
 from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.requests.workload import ENGINE_PORT, WorkloadOptions
-from plimsoll.engines.base import Engine, Launch, Probe
+from plimsoll.engines.base import Engine, Launch, Probe, StartCommandReader, StartLogReader
 from plimsoll.engines.flags import OwnedFlag
 from plimsoll.engines.metrics import EngineMetrics
+from plimsoll.engines.starts import StartCommand, StartFigures, StartLog, StartOptions
 from plimsoll.memory.cache_bytes import PER_TOKEN_CACHES, RankFormat, token_bytes
 from plimsoll.memory.load import needed_tokens
 from plimsoll.memory.stages import stage_caches
@@ -134,6 +138,37 @@ def whole_model(model: ModelFacts, _: EngineChoice) -> ModelFacts:
     return model
 
 
+def read_command(words: Sequence[str], _: Mapping[str, str], __: str, ___: EngineVersion) -> StartCommand:
+    """Pairs of a flag and its value. What begins with ``--experimental`` has no law."""
+    given = dict(zip(words[::2], words[1::2], strict=False))
+    options = StartOptions(
+        max_model_len=int(given["--longest"]) if "--longest" in given else None,
+        max_num_seqs=int(given["--slots"]) if "--slots" in given else None,
+        utilization=float(given["--share"]) if "--share" in given else None,
+        trusts_code=True,
+        unfollowed=tuple(f"{flag}={value}" for flag, value in given.items() if flag.startswith("--experimental")),
+    )
+    split = Split(int(given.get("--cards", "1")))
+    return StartCommand("abacus", model=given.get("--weights"), revision=None, split=split, options=options)
+
+
+def server_arguments(words: Sequence[str]) -> tuple[str, ...] | None:
+    """What follows ``abacus serve``."""
+    return tuple(words[2:]) if list(words[:2]) == ["abacus", "serve"] else None
+
+
+def read_log(lines: Iterable[str]) -> StartLog | None:
+    """One line has it all: ``abacus 2.1: MODEL holds TOKENS tokens``."""
+    found = next((match for line in lines if (match := _LOGGED.match(line)) is not None), None)
+    if found is None:
+        return None
+    version, figures = EngineVersion.of(found[1]), StartFigures(kv_tokens=int(found[3]))
+    options = StartOptions(max_num_seqs=4, trusts_code=True)
+    return StartLog("abacus", found[1], version, found[2], Split(1), options, figures, served=True)
+
+
+_LOGGED = re.compile(r"abacus ([\d.]+): (\S+) holds (\d+) tokens")
+
 ABACUS = Engine(
     name="abacus",
     title="Abacus",
@@ -157,4 +192,12 @@ ABACUS = Engine(
     image=image,
     launch=launch,
     find_failure=find_failure,
+    start_logs=StartLogReader(read_log),
+    start_commands=StartCommandReader(
+        server_arguments,
+        lambda image: "abacus" in image,
+        lambda _: None,
+        read_command,
+        "abacus serve --weights Qwen/Qwen3-8B",
+    ),
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE
+
 MOST_TOKENS = 100_000_000
 MOST_CONCURRENCY = 65_536
 STEP_TOKENS = (64, 1_048_576)
@@ -15,6 +17,12 @@ are measured, the largest ``config.json`` has 56,335 characters, 1,559 members a
 
 ENGINE_VERSION = r"^[0-9]{1,3}\.[0-9]{1,3}(\.[0-9]{1,3})?$"
 DEFAULT_ENGINE_VERSION = "0.32.0"
+"""The release of the default engine."""
 DEFAULT_UTILIZATION_PERCENT = 92
 EXPECTED_SIZING = "Expected"
 """The word of ``spec.sizing`` for mean lengths."""
+
+
+def usual_release(engine: str) -> str | None:
+    """Return the release of an engine that counts where nobody names one; None where there is none."""
+    return DEFAULT_ENGINE_VERSION if engine == DEFAULT_ENGINE else None

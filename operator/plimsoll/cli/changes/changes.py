@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from plimsoll.adapters.catalog import other_checkpoints
-from plimsoll.api.bounds import DEFAULT_ENGINE_VERSION
+from plimsoll.api.bounds import usual_release
 from plimsoll.domain.cluster.gpus import GpuType
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.engines.engine_choice import EngineVersion
@@ -137,7 +137,8 @@ def other_engines(asked: Request, gpu: GpuType) -> Iterator[Change]:
         runner, variable = other
         words = f"model runner V{runner} ({variable} in spec.podTemplate.env)"
         yield _changed(asked, words, "", brief=f"model runner V{runner}", model_runner=runner)
-    usual = EngineVersion.of(DEFAULT_ENGINE_VERSION)
+    known = usual_release(engine.name)
+    usual = asked.engine.version if known is None else EngineVersion.of(known)
     if asked.engine.version != usual and engine.release_refusal(asked.model, asked.precision, usual) is None:
         yield _changed(asked, f"release {usual}", f"--engine {usual}", version=usual)
 

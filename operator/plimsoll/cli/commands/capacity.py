@@ -16,6 +16,7 @@ from plimsoll.cli.later import default_namespace, measure, replay_capacity
 from plimsoll.cli.plans.capacity import Subject, capacity_document, located, measure_offline, print_capacity, wish_of
 from plimsoll.cli.process import EXIT_PLACED, EXIT_UNPLACED
 from plimsoll.cli.questions.asked import Asked
+from plimsoll.cli.questions.engine_names import HELP as ENGINE_HELP
 from plimsoll.cli.questions.names import every_meant_type
 from plimsoll.cli.reading.documents import no_effect_note
 from plimsoll.cli.reading.files import refuse_second_stdin
@@ -38,7 +39,7 @@ from plimsoll.cli.screen import screen
     "--kv-precision",
     help="KV cache: auto, bf16, fp16, fp8, nvfp4, int8, int4, fp8_per_token_head, turboquant_*. With MODEL.",
 )
-@click.option("--engine", help="Release of the engine, e.g. 0.32.0. With MODEL.")
+@click.option("--engine", help=f"{ENGINE_HELP} With MODEL.")
 @click.option("--fleet", help="A file (or -) instead of the cluster: kubectl get nodes,pods,resourcequotas -A -o yaml.")
 @click.option("--snapshot", help="A file (or -) of `plimsoll fleet export` instead of the cluster.")
 @click.option("--prices", help="Own prices: a ConfigMap manifest, or a list in CSV (see `plimsoll prices check`).")

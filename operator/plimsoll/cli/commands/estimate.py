@@ -15,11 +15,12 @@ from plimsoll.cli.cluster.teachers import Teachers, with_teachers
 from plimsoll.cli.later import command_of_file, manifest_question, read_manifest_question
 from plimsoll.cli.questions.asked import Asked, Question
 from plimsoll.cli.questions.direct import direct_question
+from plimsoll.cli.questions.engine_names import HELP as ENGINE_HELP
 from plimsoll.cli.questions.names import meant_types, named
 from plimsoll.cli.screen import screen
 from plimsoll.cli.starts.start_question import StartQuestion, start_question
 from plimsoll.cli.starts.started import default_notes
-from plimsoll.cli.starts.written_commands import Written, command_in, reader
+from plimsoll.cli.starts.written_commands import Written, command_in, example, readers
 from plimsoll.domain.decisions.outcomes import Fit, Split
 from plimsoll.domain.engines.engine_choice import SpeculationMethod
 from plimsoll.domain.errors import InvalidInput
@@ -34,7 +35,8 @@ class _Estimate(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Write the ``--`` that people leave out in front of such a command."""
-        found = [reader().arguments(args[index : index + _PROGRAM_WORDS]) is not None for index in range(len(args))]
+        pieces = (args[index : index + _PROGRAM_WORDS] for index in range(len(args)))
+        found = [any(each.arguments(piece) is not None for each in readers().values()) for piece in pieces]
         # The last of several beginnings in a row is the program itself: words before it may be our own.
         starts = (index for index, here in enumerate(found) if here and not any(found[index + 1 : index + 2]))
         first = None if "--" in args else next(starts, None)
@@ -68,7 +70,7 @@ class _Estimate(click.Command):
 @click.option(
     "--kv-precision", help="KV cache: auto, bf16, fp16, fp8, nvfp4, int8, int4, fp8_per_token_head, turboquant_*."
 )
-@click.option("--engine", help="Release of the engine, e.g. 0.32.0.")
+@click.option("--engine", help=ENGINE_HELP)
 @click.option("--utilization", type=click.IntRange(10, 98), help="Percent of usable memory the engine may take.")
 @click.option("--batched-tokens", type=click.IntRange(64), help="Tokens of an engine step.")
 @click.option("--max-num-seqs", type=click.IntRange(1), help="Most requests of the engine, above --concurrency.")
@@ -170,7 +172,7 @@ def _asked_about(words: tuple[str, ...], filename: str | None, asked: Asked) -> 
     if written is not None:
         return start_question(written, asked, None)
     if model is None:
-        raise InvalidInput("MODEL", " ".join(words), f"Name a model, -f FILE, or a command: -- {reader().example}")
+        raise InvalidInput("MODEL", " ".join(words), f"Name a model, -f FILE, or a command: -- {example()}")
     return StartQuestion(_about_model(model, asked), asked.gpus, asked.split)
 
 

@@ -7,14 +7,14 @@ import json
 import click
 
 from plimsoll.cli.later import saved_observation
+from plimsoll.cli.questions.engine_names import HELP as ENGINE_HELP
 from plimsoll.cli.screen import screen
 from plimsoll.cli.starts.logged_start import MOST_BYTES, MOST_LINES, LogFile, Named, logged_start
 from plimsoll.cli.starts.start_answers import lesson_document, print_lesson
 from plimsoll.cli.starts.start_lesson import Lesson, lesson_of
 from plimsoll.domain.errors import InvalidInput, PlimsollError
 from plimsoll.domain.units import MIB
-from plimsoll.engines.base import StartLogReader
-from plimsoll.engines.registry import engine_of
+from plimsoll.engines.registry import ENGINES
 from plimsoll.engines.starts import StartLog
 
 
@@ -22,7 +22,7 @@ from plimsoll.engines.starts import StartLog
 @click.argument("log")
 @click.option("--model", help="The model: a name, a checkpoint folder or a config.json. Default: the one of the log.")
 @click.option("--gpu", help="GPU type (see `plimsoll gpus`), where the log does not say it.")
-@click.option("--engine", help="Release of the engine, e.g. 0.32.0. Default: the one of the log.")
+@click.option("--engine", help=f"{ENGINE_HELP} Default: the one of the log.")
 @click.option("--utilization", type=click.IntRange(1, 100), help="Percent of the GPU. Default: the one of the log.")
 @click.option("--save", help="Add the observation to this file, for `plimsoll estimate --observations`.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table")
@@ -39,11 +39,8 @@ def command(
 
     For example: kubectl logs POD | plimsoll learn - --gpu h100-sxm-80gb
     """
-    reader = engine_of().start_logs
-    if reader is None:
-        raise PlimsollError("Nothing is known of the logs of this engine.")
     file = LogFile(log)
-    start = logged_start(_read(reader, file), Named(model, gpu, engine, utilization))
+    start = logged_start(_read(file), Named(model, gpu, engine, utilization))
     lesson = lesson_of(start)
     notes = [*start.notes, *_cut_note(file)]
     if save is not None:
@@ -54,14 +51,16 @@ def command(
         print_lesson(screen(), start, lesson, notes)
 
 
-def _read(reader: StartLogReader, file: LogFile) -> StartLog:
+def _read(file: LogFile) -> StartLog:
     """Return the last start of a file. Raises :class:`PlimsollError` where it is no log of an engine."""
-    found = reader.read(file.lines())
+    readers = {each.title: each.start_logs for each in ENGINES.values() if each.start_logs is not None}
+    # A file that comes through a pipe can be read once. One engine needs no copy of it.
+    lines = file.lines() if len(readers) == 1 else list(file.lines())
+    found = next((start for each in readers.values() if (start := each.read(lines)) is not None), None)
     if found is None:
-        title = engine_of().title
         raise PlimsollError(
-            f"This is no start-up log of {title}: neither its server nor its engine names a release in it. "
-            "Give the log from its first line on, e.g. `kubectl logs POD | plimsoll learn -`."
+            f"This is no start-up log of {' or '.join(readers)}: neither its server nor its engine names a release in "
+            "it. Give the log from its first line on, e.g. `kubectl logs POD | plimsoll learn -`."
         )
     return found
 

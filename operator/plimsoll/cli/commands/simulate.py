@@ -6,6 +6,7 @@ import json
 
 import click
 
+from plimsoll.cli.questions.engine_names import HELP as ENGINE_HELP
 from plimsoll.cli.questions.names import meant_types
 from plimsoll.cli.screen import screen
 from plimsoll.cli.simulations.answers import print_simulation, simulation_document
@@ -25,6 +26,7 @@ _NAMES = [each.name for each in PRESETS]
 @click.option("--tp", type=click.IntRange(1, 64), help="Tensor-parallel degree. Default: the fewest GPUs that fit.")
 @click.option("--context", type=click.IntRange(1), help="Longest request. Default: it holds twice the mean request.")
 @click.option("--concurrency", type=click.IntRange(1), help="Requests at the same time of a replica. Default: 16.")
+@click.option("--engine", help=ENGINE_HELP)
 @click.option("--preset", type=click.Choice(_NAMES), default=_NAMES[0], show_default=True, help="The requests.")
 @click.option("--requests-per-second", type=float, help="Rate outside bursts, in place of the preset's.")
 @click.option("--prompt", type=int, help="Mean prompt tokens, in place of the preset's.")
@@ -51,6 +53,7 @@ def command(
     tp: int | None,
     context: int | None,
     concurrency: int | None,
+    engine: str | None,
     preset: str,
     requests_per_second: float | None,
     prompt: int | None,
@@ -84,6 +87,7 @@ def command(
             tp=tp,
             context=context,
             concurrency=concurrency,
+            engine=engine,
             requests_per_second=requests_per_second,
             prompt=prompt,
             output=output_tokens,

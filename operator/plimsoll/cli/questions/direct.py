@@ -12,7 +12,6 @@ from pathlib import Path
 
 from plimsoll.adapters.catalog import catalogued_models, load_model_facts
 from plimsoll.api.bounds import (
-    DEFAULT_ENGINE_VERSION,
     DEFAULT_UTILIZATION_PERCENT,
     ENGINE_VERSION,
     MOST_CONCURRENCY,
@@ -21,7 +20,8 @@ from plimsoll.api.bounds import (
 )
 from plimsoll.api.conversion.precision import AUTO, cache_precision, weight_precision
 from plimsoll.cli.questions.asked import DEFAULT_CONCURRENCY, DEFAULT_CONTEXT, Asked, Question
-from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion, MediaUse
+from plimsoll.cli.questions.engine_names import named_engine, release_of
+from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE, EngineChoice, EngineVersion, MediaUse
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.models.model import FactsSource, ModelFacts
 from plimsoll.domain.models.precision import WIDE, KvPrecision, Precision
@@ -59,8 +59,7 @@ def _is_refused(model: ModelFacts, asked: Asked) -> bool:
     if model.source is FactsSource.CATALOG:
         return False  # checked for each model of the catalogue, by tests
     precision = weight_precision(asked.precision or AUTO, model)
-    engine = engine_of(EngineChoice(version=_version(asked)).name)
-    return engine.release_refusal(model, precision, _version(asked)) is not None
+    return engine_of().release_refusal(model, precision, _version(asked)) is not None
 
 
 def _is_plain(asked: Asked) -> bool:
@@ -74,7 +73,8 @@ def _is_plain(asked: Asked) -> bool:
         and _is_within(asked.batched_tokens, *STEP_TOKENS)
         and asked.precision in (None, AUTO, *_PRECISIONS)
         and asked.kv_precision in (None, AUTO, *_KV_PRECISIONS)
-        and re.fullmatch(ENGINE_VERSION, asked.engine or DEFAULT_ENGINE_VERSION) is not None
+        and named_engine(asked.engine).name in (None, DEFAULT_ENGINE)
+        and re.fullmatch(ENGINE_VERSION, _release(asked)) is not None
         and _version(asked) >= _PLAIN_SINCE
     )
 
@@ -83,8 +83,12 @@ def _is_within(value: int | None, least: int, most: int) -> bool:
     return value is None or least <= value <= most
 
 
+def _release(asked: Asked) -> str:
+    return release_of(engine_of(), named_engine(asked.engine), asked.engine)
+
+
 def _version(asked: Asked) -> EngineVersion:
-    return EngineVersion.of(asked.engine or DEFAULT_ENGINE_VERSION)
+    return EngineVersion.of(_release(asked))
 
 
 def _question(model: ModelFacts, asked: Asked) -> Question:

@@ -7,8 +7,11 @@ from typing import Any
 
 from plimsoll.api.bounds import EXPECTED_SIZING
 from plimsoll.cli.questions.asked import DEFAULT_CONCURRENCY, DEFAULT_CONTEXT, Asked
+from plimsoll.cli.questions.engine_names import named_engine, release_of
+from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.kubernetes_names import API_VERSION, KIND
+from plimsoll.engines.registry import engine_of
 
 
 def manifest_about(model: Mapping[str, Any], asked: Asked, draft: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -28,8 +31,11 @@ def manifest_about(model: Mapping[str, Any], asked: Asked, draft: Mapping[str, A
 
 def with_options(spec: Mapping[str, Any], asked: Asked, draft: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the spec with the values that the options set. ``draft`` is the spec's entry for the model that drafts."""
+    named = named_engine(asked.engine)
+    is_other = named.name not in (None, DEFAULT_ENGINE)
     engine = {
-        "version": asked.engine,
+        "name": named.name,
+        "version": release_of(engine_of(str(named.name)), named, asked.engine) if is_other else named.release,
         "gpuMemoryUtilizationPercent": asked.utilization,
         "maxBatchedTokens": asked.batched_tokens,
         "maxSequences": asked.max_sequences,

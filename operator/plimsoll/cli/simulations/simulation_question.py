@@ -55,6 +55,7 @@ class Simulated:
     startup: float = FIRST_STARTUP_SECONDS
     patience: float = USUAL_PATIENCE_SECONDS
     seed: int = 1
+    engine: str | None = None
 
 
 def simulation_run_of(asked: Simulated) -> SimulationRun:
@@ -112,7 +113,9 @@ def workload_of(asked: Simulated) -> Workload:
 
 def _placed(asked: Simulated, workload: Workload) -> tuple[Request, Sized]:
     split = None if asked.tp is None else Split(asked.tp)
-    options = Asked(context=asked.context or _context(workload), concurrency=asked.concurrency, split=split)
+    options = Asked(
+        context=asked.context or _context(workload), concurrency=asked.concurrency, engine=asked.engine, split=split
+    )
     source = named(asked.model)
     question = direct_question(source.source, options) or manifest_question(source.source, options)
     request = question.request

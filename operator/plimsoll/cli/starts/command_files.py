@@ -15,7 +15,7 @@ from typing import Any
 from plimsoll.cli.reading.files import read_text, title
 from plimsoll.cli.reading.yaml_documents import Broken, read_documents
 from plimsoll.cli.starts.pod_commands import Container, at, listed, pod_containers, texts, whole
-from plimsoll.cli.starts.written_commands import Written, reader, server_in
+from plimsoll.cli.starts.written_commands import Server, Written, example, readers, server_in
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.kubernetes_names import KIND
 from plimsoll.engines.registry import engine_of
@@ -131,8 +131,9 @@ def written(container: Container, name: str) -> Written | None:
     """
     words = (*container.command, *container.arguments)
     found = server_in(words, container.environment)
-    if found is None and not container.command and reader().is_image(container.image):
-        found = container.arguments, container.environment
+    if found is None and not container.command:
+        engine = next((name for name, each in readers().items() if each.is_image(container.image)), None)
+        found = None if engine is None else Server(engine, container.arguments, container.environment)
     if found is None:
         return None
     return Written(
@@ -160,14 +161,14 @@ def _containers(document: Mapping[str, Any]) -> Iterator[Container]:
 
 
 def _no_server(containers: list[Container]) -> str:
-    engine = engine_of().title
+    titles = " or ".join(engine_of(name).title for name in readers())
     if not containers:
         return (
             "It holds no container: write a Pod, an object with a pod template (Deployment, StatefulSet, Job, "
             f"LeaderWorkerSet, ...), a List of these, a file of Docker Compose, or an {KIND}."
         )
     names = ", ".join(each.place for each in containers[:_MOST_NAMES])
-    return f"None of its containers starts a server of {engine} ({names}): `{reader().example}` would be one."
+    return f"None of its containers starts a server of {titles} ({names}): `{example()}` would be one."
 
 
 _MOST_NAMES = 4

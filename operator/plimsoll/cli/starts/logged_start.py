@@ -15,6 +15,7 @@ from typing import BinaryIO
 
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.api.gpu_names import alike
+from plimsoll.cli.questions.engine_names import OPTION, check_same, named_engine
 from plimsoll.cli.questions.types import with_share
 from plimsoll.cli.reading.files import STDIN, title
 from plimsoll.cli.starts.started import (
@@ -172,7 +173,9 @@ def _release_note(log: StartLog, named: Named) -> tuple[str, ...]:
 
 def _release(log: StartLog, named: Named) -> EngineVersion:
     """Return the release whose law counts. Raises :class:`InvalidInput` where there is none."""
-    return known_release(str(log.version) if named.release is None else named.release, "--engine")
+    engine, given = engine_of(log.engine), named_engine(named.release)
+    check_same(engine, given, named.release)
+    return known_release(engine, given.release or str(log.version), OPTION)
 
 
 def _share(log: StartLog, named: Named) -> float:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.api.bounds import DEFAULT_ENGINE_VERSION
 from plimsoll.cli.questions.asked import Asked, Question
+from plimsoll.cli.questions.engine_names import OPTION, check_same, named_engine, release_of
 from plimsoll.cli.starts.started import found_draft, found_model, known_release, served_split, started_request
-from plimsoll.cli.starts.written_commands import Written, reader
+from plimsoll.cli.starts.written_commands import Written, reader_of
 from plimsoll.domain.cluster.gpus import GpuType
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.engines.engine_choice import EngineVersion
@@ -52,7 +52,7 @@ def start_question(written: Written, asked: Asked, model: str | None) -> StartQu
     """
     _refuse_doubles(asked)
     release, release_notes = _release(written, asked)
-    command = reader().read(written.arguments, written.environment, written.where, release)
+    command = reader_of(written.engine).read(written.arguments, written.environment, written.where, release)
     facts = _model(written, command, model)
     engine = engine_of(command.engine)
     share = command.options.utilization or engine.default_utilization(release)
@@ -109,14 +109,18 @@ _OPTIONS = {"max_sequences": "max-num-seqs", "output": "output-tokens", "split":
 
 def _release(written: Written, asked: Asked) -> tuple[EngineVersion, tuple[str, ...]]:
     """Return the release: the user's, that of the image, or the newest known one."""
-    title, default = engine_of().title, DEFAULT_ENGINE_VERSION
-    if asked.engine is not None:
-        return known_release(asked.engine, "--engine"), ()
-    found = reader().release_of(written.image)
+    engine, named = engine_of(written.engine), named_engine(asked.engine)
+    check_same(engine, named, asked.engine)
+    if named.release is not None:
+        return known_release(engine, named.release, OPTION), ()
+    found = reader_of(written.engine).release_of(written.image)
     if found is None:
         what = f"The tag of {written.image} names no release" if written.image else "The command names no release"
-        return known_release(default, "--engine"), (f"{what}: {title} {default} is assumed; --engine names another.",)
-    release = known_release(str(found.version), f"{written.where}.image")
+        default = release_of(engine, named, asked.engine)
+        return known_release(engine, default, OPTION), (
+            f"{what}: {engine.title} {default} is assumed; --engine names another.",
+        )
+    release = known_release(engine, str(found.version), f"{written.where}.image")
     if found.is_plain:
         return release, ()
     return release, (f"{written.image} counts as release {release}; --engine names another.",)
@@ -127,7 +131,9 @@ def _model(written: Written, command: StartCommand, model: str | None) -> ModelF
         return found_model(model, "MODEL")
     source, place = command.model, f"{written.where}: the model"
     if source is None:
-        raise InvalidInput(place, as_written(" ".join(written.arguments)), f"Name it, e.g. `{reader().example}`.")
+        raise InvalidInput(
+            place, as_written(" ".join(written.arguments)), f"Name it, e.g. `{reader_of(written.engine).example}`."
+        )
     expression = unresolved_in(source)
     if expression is not None:
         fix = f"The value of {expression} is not known here. {_name_it(written)}"
@@ -147,14 +153,14 @@ def _name_it(written: Written) -> str:
 
 def _check_release(written: Written, model: ModelFacts, refusal: str | None) -> None:
     """Refuse a release that cannot load the model. An image of somebody's own may have more than its release."""
-    own = bool(written.image) and reader().release_of(written.image) is None
+    own = bool(written.image) and reader_of(written.engine).release_of(written.image) is None
     if refusal is not None and not own:
         raise InvalidInput(f"{written.where}: the model", model.name, refusal)
 
 
 def _check_model(written: Written, command: StartCommand, model: ModelFacts, release: EngineVersion) -> None:
     """Refuse flags with which the engine does not start for this model."""
-    found = reader().misfit(model, command, release)
+    found = reader_of(command.engine).misfit(model, command, release)
     if found is not None:
         raise InvalidInput(f"{written.where}: {found.flag}", found.value, found.fix)
 

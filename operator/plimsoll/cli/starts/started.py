@@ -27,6 +27,7 @@ from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.models.model import ModelFacts
 from plimsoll.domain.models.precision import Precision
 from plimsoll.domain.requests.serving import Request, ServingShape
+from plimsoll.engines.base import Engine
 from plimsoll.engines.given import cache_blocks
 from plimsoll.engines.registry import engine_of
 from plimsoll.engines.starts import NamedDrafting, StartOptions
@@ -119,9 +120,8 @@ def found_draft(options: StartOptions, field: str = "--speculative-config") -> M
     return None if drafting is None or drafting.draft is None else found_model(drafting.draft, field)
 
 
-def known_release(text: str, field: str) -> EngineVersion:
+def known_release(engine: Engine, text: str, field: str) -> EngineVersion:
     """Return a release with a memory law. Raises :class:`InvalidInput` where ``field`` names none."""
-    engine = engine_of()
     if re.fullmatch(ENGINE_VERSION, text) is None:
         raise InvalidInput(field, text, "Write a release, e.g. 0.32.0.")
     release = EngineVersion.of(text)

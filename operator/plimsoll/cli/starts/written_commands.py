@@ -12,9 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from plimsoll.domain.errors import InvalidInput
 from plimsoll.engines.base import StartCommandReader
-from plimsoll.engines.registry import engine_of
+from plimsoll.engines.registry import ENGINES
 from plimsoll.engines.starts import unresolved, unresolved_in
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
@@ -255,6 +254,7 @@ class Written:
         spread: whether further containers run parts of the same replica.
     """
 
+    engine: str
     arguments: tuple[str, ...]
     environment: Mapping[str, str]
     where: str
@@ -266,12 +266,28 @@ class Written:
     spread: bool = False
 
 
-def reader() -> StartCommandReader:
-    """Return the reader of the default engine's commands."""
-    found = engine_of().start_commands
-    if found is None:
-        raise InvalidInput("COMMAND", engine_of().title, "Nothing is known of the commands of this engine.")
-    return found
+def readers() -> Mapping[str, StartCommandReader]:
+    """Return the readers of commands, by engine."""
+    found = {name: each.start_commands for name, each in ENGINES.items()}
+    return {name: each for name, each in found.items() if each is not None}
+
+
+def reader_of(engine: str) -> StartCommandReader:
+    """Return the reader of an engine's commands. Raises KeyError where nothing is known of them."""
+    return readers()[engine]
+
+
+def example() -> str:
+    """Return a command that is read here, for messages."""
+    return next(iter(readers().values())).example
+
+
+class Server(NamedTuple):
+    """A server that words start: its engine, its arguments, and the variables of its process."""
+
+    engine: str
+    arguments: tuple[str, ...]
+    environment: Mapping[str, str]
 
 
 def command_in(words: Sequence[str]) -> Written | None:
@@ -280,14 +296,13 @@ def command_in(words: Sequence[str]) -> Written | None:
     return None if found is None else Written(*found, where="the command")
 
 
-def server_in(
-    words: Sequence[str], environment: Mapping[str, str], depth: int = 0
-) -> tuple[tuple[str, ...], Mapping[str, str]] | None:
-    """Return the arguments of a server and the variables of its process; None where these words start none."""
-    arguments = reader().arguments(words)
-    if arguments is not None:
-        before = words[: len(words) - len(arguments)]
-        return arguments, {**environment, **dict(_assigned(before))}
+def server_in(words: Sequence[str], environment: Mapping[str, str], depth: int = 0) -> Server | None:
+    """Return the server that these words start; None where they start none."""
+    for engine, reader in readers().items():
+        arguments = reader.arguments(words)
+        if arguments is not None:
+            before = words[: len(words) - len(arguments)]
+            return Server(engine, arguments, {**environment, **dict(_assigned(before))})
     script = _script_of(words)
     return None if script is None else _in_script(script, environment, depth)
 
@@ -307,9 +322,7 @@ def _script_of(words: Sequence[str]) -> str | None:
     return None
 
 
-def _in_script(
-    script: str, environment: Mapping[str, str], depth: int
-) -> tuple[tuple[str, ...], Mapping[str, str]] | None:
+def _in_script(script: str, environment: Mapping[str, str], depth: int) -> Server | None:
     """Return the first server that a script starts."""
     if depth > _MOST_SHELLS:
         return None

@@ -30,7 +30,7 @@ from plimsoll.console.views.load.live_use import STALE_SECONDS, Past, PodPast, S
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.engines.metrics import EngineMetrics
-from plimsoll.engines.registry import engine_of
+from plimsoll.engines.registry import ENGINES
 from plimsoll.rebalance.signals.metrics import PodSignals
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
@@ -58,7 +58,7 @@ class PrometheusLive:
         access: how to prove who asks.
         label_pairs: the labels of a pod's namespace and name, in the order in which they are tried.
         timeout_seconds: the time limit of one whole reading.
-        metrics: the names of the engine's metrics.
+        engines: the names of the metrics of each engine that a pod may run; None for all that are known.
     """
 
     def __init__(
@@ -68,13 +68,13 @@ class PrometheusLive:
         access: PrometheusAccess = NO_PROOF,
         label_pairs: Sequence[LabelPair] = LABEL_PAIRS,
         timeout_seconds: float = 5.0,
-        metrics: EngineMetrics | None = None,
+        engines: Sequence[EngineMetrics] | None = None,
     ) -> None:
         self._url = url.rstrip("/")
         self._access = access
         self._label_pairs = tuple(label_pairs)
         self._timeout_seconds = timeout_seconds
-        self._metrics = engine_of().metrics if metrics is None else metrics
+        self._engines = [each.metrics for each in ENGINES.values()] if engines is None else list(engines)
 
     def last(self, pods: Collection[ObjectKey], *, now: float, window_seconds: int) -> dict[ObjectKey, PodSignals]:
         """Return the samples of the last ``window_seconds``, by pod, with times in the caller's clock ``now``.
@@ -84,14 +84,24 @@ class PrometheusLive:
             InvalidInput: a file of the proof cannot be used.
         """
         with self._asking(now) as (ask, skew):
-            found: dict[ObjectKey, list[Series]] = {}
-            is_shared = len({pod.namespace for pod in pods}) > 1
-            for pair in self._label_pairs:
+            found: dict[ObjectKey, PodSignals] = {}
+            for metrics in self._engines:
                 missing = [pod for pod in pods if pod not in found]
-                read = partial(self._series, ask, pair, window_seconds, skew)
-                for pod, series in self._in_parts(missing, read) if is_shared else read(missing):
-                    found.setdefault(pod, []).append(series)
-        return {pod: pod_signals(pod.name, series, self._metrics) for pod, series in found.items()}
+                for pod, series in self._of_engine(ask, metrics, missing, window_seconds, skew).items():
+                    found[pod] = pod_signals(pod.name, series, metrics)
+        return found
+
+    def _of_engine(
+        self, ask: _Question, metrics: EngineMetrics, pods: Sequence[ObjectKey], window_seconds: int, skew: float
+    ) -> dict[ObjectKey, list[Series]]:
+        found: dict[ObjectKey, list[Series]] = {}
+        is_shared = len({pod.namespace for pod in pods}) > 1
+        for pair in self._label_pairs:
+            missing = [pod for pod in pods if pod not in found]
+            read = partial(self._series, ask, _Source(pair, metrics), window_seconds, skew)
+            for pod, series in self._in_parts(missing, read) if is_shared else read(missing):
+                found.setdefault(pod, []).append(series)
+        return found
 
     def over_time(self, pods: Collection[ObjectKey], *, now: float, span: Span) -> Past:
         """Return the highest values of each column of a map, by pod. A column without samples has no value.
@@ -102,9 +112,9 @@ class PrometheusLive:
         """
         with self._asking(now) as (ask, skew):
             found: dict[ObjectKey, PodPast] = {}
-            for pair in self._label_pairs:
+            for source in (_Source(pair, metrics) for metrics in self._engines for pair in self._label_pairs):
                 missing = [pod for pod in pods if pod not in found]
-                found.update(self._past(ask, pair, missing, _Columns(now, skew, span)))
+                found.update(self._past(ask, source, missing, _Columns(now, skew, span)))
         return Past(now, span, found)
 
     def totals(self, *, now: float) -> FleetTotals | None:
@@ -147,69 +157,64 @@ class PrometheusLive:
                     yield from list(read([pod for pod in pods if pod.namespace == namespace]))
 
     def _series(
-        self, ask: _Question, pair: LabelPair, window_seconds: int, skew: float, pods: Sequence[ObjectKey]
+        self, ask: _Question, source: _Source, window_seconds: int, skew: float, pods: Sequence[ObjectKey]
     ) -> Iterator[tuple[ObjectKey, Series]]:
         """Yield the series of the pods under one pair of labels, and first those that say whether there are any."""
-        wanted = set(pods)
+        wanted, (pair, names) = set(pods), source
         for matchers in matchers_of(pair, pods, by_name=len(pods) <= MOST_NAMED_PODS):
 
             def mine(name: str, matchers: str = matchers) -> list[tuple[ObjectKey, Series]]:
                 result = ask.instant(f"{name}{{{matchers}}}[{window_seconds}s]")
-                series = parse_series(result, self._metrics, shift_seconds=-skew)
+                series = parse_series(result, names, shift_seconds=-skew)
                 return [(pod, one) for one in series if (pod := self._pod(one.labels, pair)) in wanted]
 
-            first = [found for name in self._spellings(self._metrics.kv_usage) for found in mine(name)]
+            first = [found for name in _spellings(names, names.kv_usage) for found in mine(name)]
             if first:
-                names = self._metrics
                 others = (names.running, names.waiting, names.preemptions, names.capacity)
                 yield from first
                 yield from (found for name in others for found in mine(name))
 
-    def _spellings(self, name: str) -> tuple[str, ...]:
-        """Return the current name of a metric and its older ones."""
-        return (name, *(old for old, current in self._metrics.former_names.items() if current == name))
-
     def _past(
-        self, ask: _Question, pair: LabelPair, pods: Sequence[ObjectKey], columns: _Columns
+        self, ask: _Question, source: _Source, pods: Sequence[ObjectKey], columns: _Columns
     ) -> dict[ObjectKey, PodPast]:
-        wanted, found = set(pods), dict[ObjectKey, PodPast]()
-        for matchers in matchers_of(pair, pods, by_name=True):
-            kv = self._columns(ask, pair, columns, self._peaks("max", self._metrics.kv_usage, matchers, pair, columns))
+        wanted, found, metrics = set(pods), dict[ObjectKey, PodPast](), source.metrics
+        for matchers in matchers_of(source.pair, pods, by_name=True):
+            kv = self._columns(ask, source, columns, self._peaks("max", metrics.kv_usage, matchers, source, columns))
             if not kv.keys() & wanted:
                 continue
             running, waiting = (
-                self._columns(ask, pair, columns, self._peaks("sum", name, matchers, pair, columns))
-                for name in (self._metrics.running, self._metrics.waiting)
+                self._columns(ask, source, columns, self._peaks("sum", name, matchers, source, columns))
+                for name in (metrics.running, metrics.waiting)
             )
-            lost = self._growth(ask, pair, matchers, columns)
+            lost = self._growth(ask, source, matchers, columns)
             for pod in kv.keys() & wanted:
                 found[pod] = PodPast(kv[pod], running.get(pod, {}), waiting.get(pod, {}), lost.get(pod))
         return found
 
-    def _peaks(self, over_ranks: str, name: str, matchers: str, pair: LabelPair, columns: _Columns) -> str:
+    def _peaks(self, over_ranks: str, name: str, matchers: str, source: _Source, columns: _Columns) -> str:
         """Return the query for the highest value of each column: of each rank once, then of the pod.
 
         The function over a range sees real samples only. A plain selector would repeat the last one for five minutes.
         """
-        pod, rank = self._pod_labels(pair), self._metrics.rank_label
-        step = columns.span.step
-        peaks = " or ".join(f"max_over_time({each}{{{matchers}}}[{step}s])" for each in self._spellings(name))
+        pod, rank = self._pod_labels(source.pair), source.metrics.rank_label
+        step, names = columns.span.step, _spellings(source.metrics, name)
+        peaks = " or ".join(f"max_over_time({each}{{{matchers}}}[{step}s])" for each in names)
         return f"{over_ranks} by ({pod}) (max by ({pod},{rank}) ({peaks}))"
 
     def _columns(
-        self, ask: _Question, pair: LabelPair, columns: _Columns, query: str
+        self, ask: _Question, source: _Source, columns: _Columns, query: str
     ) -> dict[ObjectKey, Mapping[float, float]]:
         start, end = columns.bounds
         result = ask.range(query, start, end, columns.span.step)
-        series = parse_series(result, self._metrics, shift_seconds=-columns.skew)
-        return {pod: one.points for one in series if (pod := self._pod(one.labels, pair)) is not None}
+        series = parse_series(result, source.metrics, shift_seconds=-columns.skew)
+        return {pod: one.points for one in series if (pod := self._pod(one.labels, source.pair)) is not None}
 
-    def _growth(self, ask: _Question, pair: LabelPair, matchers: str, columns: _Columns) -> dict[ObjectKey, float]:
+    def _growth(self, ask: _Question, source: _Source, matchers: str, columns: _Columns) -> dict[ObjectKey, float]:
         """Return how many requests of each pod lost their KV cache in the time of the map."""
-        pod, rank = self._pod_labels(pair), self._metrics.rank_label
-        grown = f"increase({self._metrics.preemptions}{{{matchers}}}[{columns.span.seconds}s])"
+        pod, rank = self._pod_labels(source.pair), source.metrics.rank_label
+        grown = f"increase({source.metrics.preemptions}{{{matchers}}}[{columns.span.seconds}s])"
         result = ask.instant(f"sum by ({pod}) (max by ({pod},{rank}) ({grown}))")
-        known = [(self._pod(labels, pair), value) for labels, value in _values(result) if 0 <= value < math.inf]
+        known = [(self._pod(labels, source.pair), value) for labels, value in _values(result) if 0 <= value < math.inf]
         return {pod: value for pod, value in known if pod is not None}
 
     def _pod_labels(self, pair: LabelPair) -> str:
@@ -221,6 +226,18 @@ class PrometheusLive:
         if not is_believed(labels, pair, self._label_pairs):
             return None
         return ObjectKey(labels.get(pair[0], ""), labels.get(pair[1], ""))
+
+
+class _Source(NamedTuple):
+    """Where series are looked for: the labels that name a pod, and the names of an engine's metrics."""
+
+    pair: LabelPair
+    metrics: EngineMetrics
+
+
+def _spellings(metrics: EngineMetrics, name: str) -> tuple[str, ...]:
+    """Return the current name of a metric and its older ones."""
+    return (name, *(old for old, current in metrics.former_names.items() if current == name))
 
 
 class _Columns(NamedTuple):

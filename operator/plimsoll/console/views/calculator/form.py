@@ -13,7 +13,9 @@ from enum import StrEnum
 from typing import Any
 
 from plimsoll.adapters.catalog import catalogued_models, load_gpu_types
+from plimsoll.api.bounds import DEFAULT_ENGINE_VERSION
 from plimsoll.cli.questions.asked import Asked
+from plimsoll.cli.questions.engine_names import HELP as ENGINE_HELP
 from plimsoll.cli.questions.names import meant_types
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.engines.engine_choice import SpeculationMethod
@@ -76,7 +78,7 @@ MORE = (
     _whole_number("output-tokens", "Mean output", "Tokens, with the mean prompt."),
     _whole_number("utilization", "Utilization", "Percent of usable memory that the engine may take.", "92", 10, 98),
     _whole_number("batched-tokens", "Batched tokens", "Tokens of an engine step.", "by the GPU", 64),
-    Option("engine", "Release", "Release of the engine.", default="0.32.0"),
+    Option("engine", "Engine", ENGINE_HELP, default=DEFAULT_ENGINE_VERSION),
     Option("cpu-offload", "CPU offload", "Weights of each GPU to keep in host memory, e.g. 8Gi."),
     Option("lora", "LoRA", "Slots and their largest rank, e.g. 4 16."),
     Option(

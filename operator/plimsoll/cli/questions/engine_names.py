@@ -1,0 +1,53 @@
+"""An engine as ``--engine`` names it: a release of the usual one, or NAME, or NAME:RELEASE."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from plimsoll.api.bounds import DEFAULT_ENGINE_VERSION, usual_release
+from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE
+from plimsoll.domain.errors import InvalidInput
+from plimsoll.engines.base import Engine
+from plimsoll.engines.registry import ENGINES, engine_of
+
+OPTION = "--engine"
+EXAMPLE = f"{DEFAULT_ENGINE}:{DEFAULT_ENGINE_VERSION}"
+HELP = f"Release of the engine, e.g. {DEFAULT_ENGINE_VERSION}, or the engine too: {EXAMPLE}."
+
+
+class NamedEngine(NamedTuple):
+    """What ``--engine`` says: the engine's name and its release, each None where it is left out."""
+
+    name: str | None = None
+    release: str | None = None
+
+
+def named_engine(text: str | None) -> NamedEngine:
+    """Return what the option says. Raises :class:`InvalidInput` for an engine that is not known."""
+    if text is None:
+        return NamedEngine()
+    name, colon, release = text.partition(":")
+    if name in ENGINES:
+        return NamedEngine(name, release or None)
+    if colon:
+        raise InvalidInput(OPTION, text, f"Write a release, or an engine and its release: {_examples()}.")
+    return NamedEngine(release=text)
+
+
+def release_of(engine: Engine, named: NamedEngine, text: str | None) -> str:
+    """Return the release that is named, or the usual one. Raises :class:`InvalidInput` where an engine has none."""
+    found = named.release or usual_release(engine.name)
+    if found is None:
+        raise InvalidInput(OPTION, text, f"Name the release of {engine.title}, e.g. {engine.name}:{engine.oldest}.")
+    return found
+
+
+def check_same(engine: Engine, named: NamedEngine, text: str | None) -> None:
+    """Refuse an engine that is named beside what another one wrote or reads."""
+    if named.name not in (None, engine.name):
+        raise InvalidInput(OPTION, text, f"This is about {engine.title}: name a release of it, or leave it out.")
+
+
+def _examples() -> str:
+    names = ", ".join(f"{each}:{usual_release(each) or engine_of(each).oldest}" for each in ENGINES)
+    return f"{DEFAULT_ENGINE_VERSION}, {names}"
