@@ -138,10 +138,12 @@ class Election(RuleBasedStateMachine):
     @precondition(lambda self: self.world.is_at_rest)
     @rule(polite=st.booleans())
     def the_leader_of_a_healthy_world_ends(self, polite: bool) -> None:  # noqa: FBT001 - drawn
+        """What was sent over a connection that is mended by now has arrived, and the leader waits for no answer."""
+        self.world.run(SETTLED_SECONDS)
         leader = self.world.writer
         assert leader is not None
         others = [process for process in self.world.processes if process is not leader]
-        self.world.run(1.0, until_true=lambda: not leader.link.in_flight)
+        self.world.run(1.0, until_true=lambda: not leader.in_flight)
         if polite:
             leader.end_politely()
             limit = max(each.times.retry for each in others) + 8 * TRAVEL_SECONDS

@@ -88,7 +88,6 @@ class Link:
     back: float = TRAVEL_SECONDS
     loses_answers: bool = False
     refusal: int = 0
-    in_flight: int = 0
 
 
 @dataclass(eq=False)
@@ -107,6 +106,9 @@ class Process:
     is_paused: bool = False
     goes_on_at: float = 0.0
     refused: str = ""
+    in_flight: int = 0
+    """Requests that wait for an answer, over a connection that may have been replaced since."""
+
     life: Coroutine[float, None, None] | None = None
     elector: Elector = field(init=False)
 
@@ -195,11 +197,11 @@ class Process:
 
         answered_at = self.world.now + link.out + link.back
         self.world.at(self.world.now + link.out, arrive)
-        link.in_flight += 1
+        self.in_flight += 1
         try:
             await until(min(answered_at, gives_up_at))
         finally:
-            link.in_flight -= 1
+            self.in_flight -= 1
         if not answers or answered_at > gives_up_at or link.is_cut or link.loses_answers:
             raise SourceUnavailable("no answer")
         if isinstance(answers[0], ClusterRefused):
@@ -242,7 +244,7 @@ class World:
         healthy = [
             each
             for each in self.processes
-            if each.life and not each.is_paused and each.link == Link(in_flight=each.link.in_flight)
+            if each.life and not each.is_paused and each.link == Link()
         ]
         standing_by = [each for each in healthy if each.waits and each.elector.holder == self.server.holder]
         return bool(self.writer) and len(standing_by) == len(self.processes)
