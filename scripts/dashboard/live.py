@@ -17,7 +17,7 @@ from scripts.dashboard.queries import (
 )
 
 LIVE = Row(
-    "Live: hold (KV cache) and berths (batch)",
+    "Live: KV cache in use and sequence slots (batch)",
     (
         Panel(
             "Hold: KV tokens in use and in the cache",
@@ -29,7 +29,7 @@ LIVE = Row(
             ),
         ),
         Panel(
-            "Berths: running and waiting requests, and the most that may run",
+            "Sequence slots: running and waiting requests, and the most that may run",
             "If requests wait while the hold has room, the engines' limit (--max-num-seqs) is reached.",
             COUNT,
             (
@@ -53,7 +53,7 @@ LIVE = Row(
             ),
         ),
         Panel(
-            "Berths of each deployment",
+            "Sequence slots of each deployment",
             "Running requests over the most that may run.",
             SHARE,
             (

@@ -22,7 +22,7 @@ EXPECTED = Path(__file__).with_name("simulated.txt")
 def test_the_summary_comes_first_and_the_input_is_repeated(run: Run) -> None:
     status, shown, _ = run(*SHORT)
     assert status == 0
-    assert shown.startswith("At 1 requests/s the berths fill after ")
+    assert shown.startswith("At 1 requests/s the sequence slots fill after ")
     assert f"Replica: {MODEL} on 1 x l4-24gb, " in shown
     assert "Requests: 1 a second, 2 times as many for 180 s every 600 s; prompts of 1,155 tokens" in shown
     assert "Policy: Auto, 1 to 10 replicas, 1 at the beginning, 120 s to start one" in shown

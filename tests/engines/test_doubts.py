@@ -81,6 +81,10 @@ DOUBTFUL = {
     DoubtKind.NOT_IN_RELEASE: (asked(GPT_OSS, V(0, 10)), asked(GPT_OSS, V(0, 10, 1))),
     DoubtKind.REMOTE_CODE: (asked("internlm/internlm2_5-7b-chat"), asked("zai-org/chatglm3-6b")),
     DoubtKind.FILES_NOT_KNOWN: (unconfirmed("--config-format mistral (needs params.json)"), unconfirmed()),
+    DoubtKind.OPTIONS_NOT_CHECKED: (
+        request(QWEN3, engine=EngineChoice(NEWEST_MEASURED, unchecked=("--device-ids 1",))),
+        request(QWEN3, engine=EngineChoice(NEWEST_MEASURED)),
+    ),
     DoubtKind.UNFOLLOWED_OPTIONS: (commanded("--moe-backend=triton"), commanded()),
 }
 

@@ -44,6 +44,11 @@ REFUSED: dict[str, tuple[str, str, str]] = {
     "fewer adapters than the GPU has": (DENSE, "--enable-lora --max-loras=8 --max-cpu-loras=4", "--max-cpu-loras"),
     "no room for an adapter": (DENSE, "--max-cpu-loras=0", "--max-cpu-loras"),
     "adapters that nothing permits": (DENSE, "--lora-modules a=/x", "--lora-modules"),
+    "more shares of a context than ranks": (
+        DENSE,
+        "--decode-context-parallel-size=2",
+        "--decode-context-parallel-size",
+    ),
     "blocks that no kernel reads": (DENSE, "--block-size=20", "--block-size"),
 }
 TAKEN: dict[str, tuple[str, str]] = {
@@ -63,6 +68,7 @@ TAKEN: dict[str, tuple[str, str]] = {
     "the usual format": (FP8, "--kv-cache-dtype=fp8"),
     "as many adapters as the GPU has": (DENSE, "--enable-lora --max-loras=8 --max-cpu-loras=8"),
     "an adapter": (DENSE, "--enable-lora --lora-modules a=/x"),
+    "a share of a context on each rank": (DENSE, "--tensor-parallel-size=4 --decode-context-parallel-size=2"),
     "blocks of two kernels": (DENSE, "--block-size=32"),
 }
 

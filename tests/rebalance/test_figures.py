@@ -1,4 +1,4 @@
-"""The figures of one turn that metrics show: the hold (KV cache) and the berths (batch), in tokens and requests."""
+"""The figures of one turn that metrics show: KV cache in use and sequence slots, in tokens and requests."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def shown(figures: LiveFigures) -> dict[str, float]:
     return {each.name.removeprefix("plimsoll_live_"): each.value for each in samples}
 
 
-def test_hold_and_berths_are_shown_in_tokens_and_requests() -> None:
+def test_kv_cache_and_sequence_slots_are_shown_in_tokens_and_requests() -> None:
     facts = situation(EASY, EASY)
     facts = replace(facts, placement=replace(facts.placement, model=replica_model(max_sequences=32)))
     traffic, page = facts.load.traffic, shown(figures_of(facts))

@@ -19,13 +19,13 @@ LONG = Workload(1.0, 800, 1200, minutes=10)
 
 
 def with_sequence_slots(number: int) -> Kind:
-    """A replica whose berths never bind, so that its cache does."""
+    """A replica whose sequence slots never bind, so that its cache does."""
     return with_limits(kind(), lambda limits: replace(limits, max_num_seqs=number))
 
 
-def with_cache(tokens: int, berths: int = 256) -> Kind:
+def with_cache(tokens: int, slots: int = 256) -> Kind:
     """A replica with a KV cache of its own."""
-    return with_limits(kind(), lambda limits: Limits(tokens, berths, limits.max_batched_tokens))
+    return with_limits(kind(), lambda limits: Limits(tokens, slots, limits.max_batched_tokens))
 
 
 def kinds_of(result: SimulationResult) -> set[Happening]:
@@ -44,7 +44,7 @@ def test_a_load_above_capacity_fills_the_replica_and_clients_give_up() -> None:
     result = simulate(simulation_run(HEAVY))
     assert kinds_of(result) >= {Happening.SLOTS_FULL, Happening.GAVE_UP}
     assert result.totals.gave_up > 0
-    assert "the berths fill after" in result.summary
+    assert "the sequence slots fill after" in result.summary
 
 
 def test_the_cache_is_that_of_the_memory_law() -> None:
@@ -62,7 +62,7 @@ def test_cache_in_use_is_that_of_the_running_requests() -> None:
     for each in moments:
         assert each.running * least <= each.held_tokens <= each.running * most
         assert each.held_tokens <= each.hold_tokens
-        assert each.running <= each.berths
+        assert each.running <= each.sequence_slots
 
 
 @every_case("workload", [LIGHT, HEAVY, LONG], most=4, always=["4-1-workload1", "1-1-workload2"])
@@ -115,9 +115,9 @@ def test_requests_are_preempted_only_when_the_cache_was_full() -> None:
 
 def test_a_full_cache_and_full_slots_are_told_apart() -> None:
     assert Happening.CACHE_FULL in kinds_of(simulate(simulation_run(LONG, found=with_cache(16_384))))
-    berths = simulate(simulation_run(HEAVY, found=with_cache(1_000_000, berths=8)))
-    assert Happening.SLOTS_FULL in kinds_of(berths)
-    assert Happening.CACHE_FULL not in kinds_of(berths)
+    slots = simulate(simulation_run(HEAVY, found=with_cache(1_000_000, slots=8)))
+    assert Happening.SLOTS_FULL in kinds_of(slots)
+    assert Happening.CACHE_FULL not in kinds_of(slots)
 
 
 def test_a_shared_prefix_makes_first_tokens_faster() -> None:

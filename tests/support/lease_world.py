@@ -241,11 +241,7 @@ class World:
     @property
     def is_at_rest(self) -> bool:
         """Whether nothing is wrong: one process leads, and the others stand by."""
-        healthy = [
-            each
-            for each in self.processes
-            if each.life and not each.is_paused and each.link == Link()
-        ]
+        healthy = [each for each in self.processes if each.life and not each.is_paused and each.link == Link()]
         standing_by = [each for each in healthy if each.waits and each.elector.holder == self.server.holder]
         return bool(self.writer) and len(standing_by) == len(self.processes)
 

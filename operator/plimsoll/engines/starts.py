@@ -97,6 +97,7 @@ class StartCommand:
         cache_word: the engine's own word for the format of the KV cache, where one is named.
         conditions: flags that change no memory and can end the start, each with its value: formats of the files of the
             model, and adapters.
+        unchecked: options with which the engine may end its start: nothing here checks what they need.
         fits_context: whether the engine shortens the context to what fits (``--max-model-len auto``).
     """
 
@@ -111,6 +112,7 @@ class StartCommand:
     fits_context: bool = False
     cache_word: str | None = None
     conditions: tuple[tuple[str, str], ...] = ()
+    unchecked: tuple[str, ...] = ()
 
 
 class Misfit(NamedTuple):

@@ -20,7 +20,7 @@ class Happening(StrEnum):
 
     CACHE_FULL = "CacheFull"
     """A request waits because a replica's KV cache has no room for it."""
-    SLOTS_FULL = "BerthsFull"
+    SLOTS_FULL = "SequenceSlotsFull"
     """A request waits because a replica runs as many as it may."""
     PREEMPTION = "Preemption"
     """Running requests lose their KV cache to others."""
@@ -66,7 +66,7 @@ class Moment:
         hold_tokens: the KV cache of these replicas.
         fullest: the largest share of a replica's KV cache in use, 0 to 1.
         running: requests that hold blocks.
-        berths: the most requests that may run at the same time.
+        sequence_slots: the most requests that may run at the same time.
         waiting: requests in the queues of engines, or at the gateway.
         preemptions: since the moment before.
         gave_up: clients that lost patience since the moment before.
@@ -82,7 +82,7 @@ class Moment:
     hold_tokens: int
     fullest: float
     running: int
-    berths: int
+    sequence_slots: int
     waiting: int
     preemptions: int
     gave_up: int
@@ -148,14 +148,17 @@ def _filling(workload: Workload, moments: Sequence[Moment], events: Sequence[Eve
     rate = f"{workload.requests_per_second:g} requests/s"
     full = [
         f"{name} after {minutes(first[kind])}"
-        for kind, name in ((Happening.CACHE_FULL, "the KV cache fills"), (Happening.SLOTS_FULL, "the berths fill"))
+        for kind, name in (
+            (Happening.CACHE_FULL, "the KV cache fills"),
+            (Happening.SLOTS_FULL, "the sequence slots fill"),
+        )
         if kind in first
     ]
     if full:
         return f"At {rate} {' and '.join(full)}"
     used = max((each.kv_cache_in_use for each in moments), default=0.0)
-    berths = max((each.running / each.berths for each in moments if each.berths), default=0.0)
-    return f"At {rate} neither the KV cache (at most {used:.0%} used) nor the berths (at most {berths:.0%}) fill"
+    slots = max((each.running / each.sequence_slots for each in moments if each.sequence_slots), default=0.0)
+    return f"At {rate} neither the KV cache (at most {used:.0%} used) nor the sequence slots (at most {slots:.0%}) fill"
 
 
 def _policy(moments: Sequence[Moment], events: Sequence[Event]) -> str:

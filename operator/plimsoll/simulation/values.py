@@ -111,7 +111,7 @@ class Obstacle(StrEnum):
 
     CACHE = "Cache"
     """The KV cache has no room for its prompt."""
-    SEQUENCE_SLOTS = "Berths"
+    SEQUENCE_SLOTS = "SequenceSlots"
     """The engine runs as many requests as it may (``--max-num-seqs``)."""
     STEP = "Step"
     """The tokens of a step are taken by other prompts, or the step under way has not ended."""

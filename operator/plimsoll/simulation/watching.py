@@ -56,7 +56,7 @@ class Watching:
             hold_tokens=sum(each.engine.total_blocks for each in serving) * BLOCK_TOKENS,
             fullest=max((each.engine.used_blocks / each.engine.total_blocks for each in serving), default=0.0),
             running=sum(each.engine.running for each in serving),
-            berths=sum(each.engine.most_running for each in serving),
+            sequence_slots=sum(each.engine.most_running for each in serving),
             waiting=sum(each.engine.waiting for each in serving) + self.gateway.held,
             preemptions=self._new_preemptions(),
             gave_up=sum(each.fate is Fate.GAVE_UP for each in ended),

@@ -346,6 +346,7 @@ def _engine(
         prefix_caching=given.prefix_caching,
         plans_ahead=given.plans_ahead,
         unconfirmed=unconfirmed_files(engine_of(engine.engine_name), start, model),
+        unchecked=start.unchecked,
     )
 
 

@@ -73,7 +73,7 @@ def command(
     seed: int,
     form: str,
 ) -> None:
-    """Say what happens to MODEL at a load: when the KV cache or the berths fill, and what the live loop does when.
+    """Say what happens to MODEL at a load: when KV cache or sequence slots fill, and what the live loop does when.
 
     Nothing runs: engines, requests and the clock are simulated, with the estimate's KV cache and the performance
     model's times. Every change has a place. The same options always give the same answer.

@@ -37,7 +37,7 @@ def input_lines(simulation_run: SimulationRun) -> Iterator[str]:
     split, gpu = kind.place.split, kind.place.gpu.name
     yield (
         f"Replica: {kind.request.model.name} on {split.gpus} x {gpu}, {kind.limits.kv_tokens:,} KV tokens, "
-        f"{kind.limits.max_num_seqs:,} berths, steps of {kind.limits.max_batched_tokens:,} tokens, "
+        f"{kind.limits.max_num_seqs:,} sequence slots, steps of {kind.limits.max_batched_tokens:,} tokens, "
         f"context {kind.place.settings.max_model_len:,}."
     )
     yield f"Requests: {workload_words(simulation_run.workload)}."
@@ -82,14 +82,14 @@ def times(spread: Spread | None) -> str:
 
 def _table(moments: Sequence[Moment]) -> Table:
     table = Table()
-    for name in ("time", "hold", "KV tokens", "berths", "waiting", "replicas (wanted)", "TTFT", "TPOT"):
+    for name in ("time", "KV in use", "KV tokens", "slots", "waiting", "replicas (wanted)", "TTFT", "TPOT"):
         table.add_column(name, justify="right")
     for each in evenly(moments, MOST_ROWS):
         table.add_row(
             clock(each.at),
             f"{each.kv_cache_in_use:.0%}",
             f"{each.held_tokens:,} / {each.hold_tokens:,}",
-            f"{each.running:,} / {each.berths:,}",
+            f"{each.running:,} / {each.sequence_slots:,}",
             f"{each.waiting:,}",
             f"{each.ready:,} ({each.wanted:,})",
             times(each.ttft),
@@ -151,7 +151,7 @@ def _moment(moment: Moment) -> dict[str, Any]:
     figures = {name: value for name, value in asdict(moment).items() if name not in ("ttft", "tpot", "fullest")}
     return {
         **figures,
-        "hold": round(moment.kv_cache_in_use, _SHARE_DIGITS),
+        "kv_cache_in_use": round(moment.kv_cache_in_use, _SHARE_DIGITS),
         "fullest": round(moment.fullest, _SHARE_DIGITS),
         "ttft_seconds": _spread(moment.ttft),
         "tpot_seconds": _spread(moment.tpot),

@@ -66,7 +66,8 @@ def start_question(written: Written, asked: Asked, model: str | None) -> StartQu
         share=share,
         requests=asked.concurrency or 1,
     )
-    request = replace(request, engine=replace(request.engine, unconfirmed=unconfirmed_files(engine, command, facts)))
+    files = unconfirmed_files(engine, command, facts)
+    request = replace(request, engine=replace(request.engine, unconfirmed=files, unchecked=command.unchecked))
     _check_release(written, request.model, engine.release_refusal(request.model, request.precision, release))
     _check_release(written, request.model, engine.code_refusal(request.model, request.engine))
     _check_model(written, command, request.model, release)

@@ -22,7 +22,7 @@ _NUMBER_WIDTH = 16.0
 
 _KINDS = {
     Happening.CACHE_FULL: ("\u25b2", "the KV cache is full", "bad"),
-    Happening.SLOTS_FULL: ("\u25b2", "the berths are full", "bad"),
+    Happening.SLOTS_FULL: ("\u25b2", "the sequence slots are full", "bad"),
     Happening.PREEMPTION: ("\u25b2", "preemption", "bad"),
     Happening.GAVE_UP: ("\u2717", "clients give up", "bad"),
     Happening.LOST: ("\u2717", "requests are lost", "bad"),
@@ -211,21 +211,21 @@ def answer_of(document: Body) -> Answer:
 
 def _charts(axis: Axis, moments: Sequence[Body]) -> Iterator[Chart]:
     at = [float(each["at"]) for each in moments]
-    kv_cache_in_use, fullest = [float(each["hold"]) for each in moments], [float(each["fullest"]) for each in moments]
+    kv_cache_in_use, fullest = ([float(each[name]) for each in moments] for name in ("kv_cache_in_use", "fullest"))
     yield Chart(
-        "Hold: KV cache in use",
+        "KV cache in use",
         f"Of all replicas' KV cache at most {percent(max(kv_cache_in_use))} is in use, of one replica's at most "
         f"{percent(max(fullest))}.",
         "100 %",
         (area(axis, at, kv_cache_in_use, 1, "kv"), line(axis, at, fullest, 1, "fullest")),
     )
-    berths = [each["running"] / each["berths"] if each["berths"] else 0.0 for each in moments]
+    slots = [each["running"] / each["sequence_slots"] if each["sequence_slots"] else 0.0 for each in moments]
     most = max(moments, key=lambda each: int(each["running"]))
     yield Chart(
-        "Berths: requests that run",
-        f"At most {count(most['running'])} requests run at the same time, of {count(most['berths'])} that may.",
+        "Sequence slots: requests that run",
+        f"At most {count(most['running'])} requests run at the same time, of {count(most['sequence_slots'])} that may.",
         "100 %",
-        (area(axis, at, berths, 1, "weights"),),
+        (area(axis, at, slots, 1, "weights"),),
     )
     waiting = [int(each["waiting"]) for each in moments]
     scale = max(1, *waiting)
@@ -259,9 +259,9 @@ def _marks(axis: Axis, events: Sequence[Body]) -> Iterator[Mark]:
 def _line(moment: Body) -> Line:
     return Line(
         time=clock(float(moment["at"])),
-        kv_cache_in_use=percent(moment["hold"]),
+        kv_cache_in_use=percent(moment["kv_cache_in_use"]),
         tokens=f"{count(moment['held_tokens'])} / {count(moment['hold_tokens'])}",
-        running=f"{count(moment['running'])} / {count(moment['berths'])}",
+        running=f"{count(moment['running'])} / {count(moment['sequence_slots'])}",
         waiting=count(moment["waiting"]),
         preemptions=count(moment["preemptions"]),
         replicas=f"{count(moment['ready'])} / {count(moment['wanted'])}",
@@ -286,7 +286,7 @@ def _facts(asked: Body) -> Iterator[Fact]:
     )
     yield Fact("KV cache of a replica", f"{count(asked['kv_tokens'])} tokens, by the estimate")
     step = count(asked["max_batched_tokens"])
-    yield Fact("Berths of a replica", f"{count(asked['max_num_seqs'])}, in steps of {step} tokens")
+    yield Fact("Sequence slots of a replica", f"{count(asked['max_num_seqs'])}, in steps of {step} tokens")
     yield Fact("Context", f"{count(asked['context_tokens'])} tokens")
     yield Fact("Requests", f"{load['requests_per_second']:g} a second for {load['minutes']:g} min{_burst(load)}")
     yield Fact(

@@ -159,6 +159,8 @@ class DoubtKind(StrEnum):
     """The engine computes in float32, and its kernels may need more shared memory than the card has."""
     FILES_NOT_KNOWN = "FilesNotKnown"
     """The engine starts with an option only if the repository of the model has a file that is not known here."""
+    OPTIONS_NOT_CHECKED = "OptionsNotChecked"
+    """The engine starts with an option only under conditions that are not checked here."""
     UNFOLLOWED_OPTIONS = "UnfollowedOptions"
     """The command of an engine has options that can change the memory and that no law covers."""
 

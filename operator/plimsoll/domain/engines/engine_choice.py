@@ -192,6 +192,7 @@ class EngineChoice:
     16-bit type, so the engine may take another one on a GPU that lacks the checkpoint's. ``prefix_caching`` says
     whether prefixes are kept; None leaves it to the engine. ``plans_ahead`` is false where it may not plan a step while
     another one runs. ``unconfirmed`` are options that need files of the model's repository, which are not known here.
+    ``unchecked`` are options with which the engine starts only under conditions that nothing here checks.
     """
 
     version: EngineVersion
@@ -218,6 +219,7 @@ class EngineChoice:
     prefix_caching: bool | None = None
     plans_ahead: bool = True
     unconfirmed: tuple[str, ...] = ()
+    unchecked: tuple[str, ...] = ()
 
     @property
     def fills_host_memory(self) -> bool:

@@ -66,6 +66,11 @@ def _of_the_engine(model: ModelFacts, command: StartCommand) -> Iterator[Misfit]
     if command.split.expert_parallel and model.experts is None:
         # ``_verify_with_expert_parallelism`` of ``config/model.py``, read in 0.8 to 0.33.
         yield Misfit("--enable-expert-parallel", "set", f"{model.name} has no experts to spread: leave it out.")
+    degree, shares = command.split.tensor_parallel, command.split.context_parallel
+    if degree % shares:
+        # ``ParallelConfig`` of ``config/parallel.py``, read in 0.32.
+        fix = f"Its ranks are those of the {degree} of tensor parallelism: write a number that divides it."
+        yield Misfit("--decode-context-parallel-size", shares, fix)
     yield from _adapters(command.options.lora, dict(command.conditions))
     tokens = command.options.block_tokens
     refusal = None if tokens is None else block_refusal(model, tokens)

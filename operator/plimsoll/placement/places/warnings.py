@@ -69,6 +69,10 @@ _SENTENCES = {
         "{title} ends unless the repository of the model has the files that these options ask for, and nothing here "
         "says so: {options}. Leave them out, or ask about a folder that holds the checkpoint."
     ),
+    DoubtKind.OPTIONS_NOT_CHECKED: (
+        "{title} starts with these options only under conditions that are not checked here, such as another option, a "
+        "split or a range: {options}. The fit is never called sure until an engine of this kind has served."
+    ),
     DoubtKind.UNFOLLOWED_OPTIONS: (
         "These options can change the memory, and the memory law does not include them: {options}. The fit is never "
         "called sure until an engine of this kind has served."

@@ -274,6 +274,10 @@ def _doubts(request: Request) -> Iterator[Doubt]:
         )
     if request.engine.unconfirmed:
         yield Doubt(DoubtKind.FILES_NOT_KNOWN, (("title", "vLLM"), ("options", ", ".join(request.engine.unconfirmed))))
+    if request.engine.unchecked:
+        yield Doubt(
+            DoubtKind.OPTIONS_NOT_CHECKED, (("title", "vLLM"), ("options", ", ".join(request.engine.unchecked)))
+        )
     options = (*request.engine.unfollowed, *_of_states(request))
     if options:
         yield Doubt(DoubtKind.UNFOLLOWED_OPTIONS, (("options", ", ".join(options)),))

@@ -18,6 +18,7 @@ from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.models.precision import KvPrecision
 from plimsoll.engines.base import Feature
 from plimsoll.engines.starts import ImageRelease, StartCommand, as_written, unresolved_in
+from plimsoll.engines.vllm.flags.conditions import unchecked_options
 from plimsoll.engines.vllm.flags.extra_arguments import is_unfollowed_flag, lacking
 from plimsoll.engines.vllm.flags.parser import Fault, Reading, Setting, read_words, size_in
 from plimsoll.engines.vllm.flags.table import table_for, table_with_older_flags
@@ -167,6 +168,7 @@ class _Command:
             fits_context=self._fits_context(),
             cache_word=text_in(fields.get("kv_cache_dtype")),
             conditions=tuple(self._conditions(fields)),
+            unchecked=tuple(as_written(each) for each in unchecked_options(self._reading, self._table)),
         )
 
     def _strays(self) -> tuple[list[str], list[int]]:

@@ -1,0 +1,86 @@
+"""Every option alone on a command line: what the engine refuses is refused here, or makes the answer doubtful."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from plimsoll.domain.errors import PlimsollError
+from plimsoll.engines.vllm.checkpoint_files import unconfirmed
+from plimsoll.engines.vllm.flags.conditions import CONDITIONS
+from plimsoll.engines.vllm.flags.table import Option, table_for
+from plimsoll.engines.vllm.refusals import misfit
+from plimsoll.engines.vllm.starts.command_line import read_command
+from tests.engine.questions import start, types
+from tests.engine.recording import Recording
+from tests.engine.rendered_starts import card_of, published
+from tests.engine.test_flag_starts import DENSE, RELEASE, facts_of, request_of
+from tests.support.planning import gpu
+
+SMALL: Final = ("--max-model-len", "512", "--max-num-batched-tokens", "2048")
+
+NOT_ASKED: Final = {
+    *(
+        "--model",
+        "--tokenizer",
+        "--revision",
+        "--code-revision",
+        "--tokenizer-revision",
+        "--hf-token",
+        "--download-dir",
+    ),
+    *("--config", "--help", "--max-model-len", "--max-num-batched-tokens"),
+    *("--host", "--port", "--uds", "--headless", "--nnodes", "--node-rank"),
+    *("--ssl-keyfile", "--ssl-certfile", "--ssl-ca-certs", "--middleware", "--log-config-file", "--chat-template"),
+    *("--worker-cls", "--worker-extension-cls", "--scheduler-cls", "--logits-processors"),
+}
+"""The model and where it is, the network, other machines, and code or files of the user's own."""
+
+VALUES: Final[Mapping[str, tuple[str, ...]]] = {
+    "whole": ("-1", "0", "2"),
+    "number": ("-1", "0.5"),
+    "size": ("0",),
+    "size-or-auto": ("1k",),
+    "object": ("{}", '{"a": 1}'),
+    "json": ("{}", '{"a": 1}'),
+    "text-or-json": ("{}",),
+}
+"""Values by what the parser takes; a text is ``x``."""
+
+
+def lines() -> Iterator[tuple[str, ...]]:
+    """Command lines with one option: a switch on and off, each choice, and values of the kind that it takes."""
+    for option in sorted(set(table_for(RELEASE).options.values()), key=lambda option: option.names):
+        if option.names[0] not in NOT_ASKED:
+            yield from ((option.names[0], *value) for value in _values(option))
+            yield from ((name,) for name in option.names if option.is_switch and name.startswith("--no-"))
+
+
+def _values(option: Option) -> Iterator[tuple[str, ...]]:
+    if option.is_switch:
+        yield ()
+    else:
+        usual = VALUES.get(option.kind.removeprefix("maybe-"), ("x",))
+        yield from ((value,) for value in option.choices or usual)
+
+
+def is_sure(words: tuple[str, ...]) -> bool:
+    """Whether nothing about the options keeps an estimate from being sure."""
+    model = facts_of(DENSE)
+    try:
+        command = read_command([*SMALL, *words], {}, "here", RELEASE)
+        unfollowed = request_of(DENSE, [*SMALL, *words]).engine.unfollowed
+    except PlimsollError:
+        return False
+    doubts = (*unfollowed, *unconfirmed(model, command), *command.unchecked)
+    return misfit(model, command, RELEASE) is None and not doubts
+
+
+def test_no_option_that_ends_a_start_leaves_it_sure(recording: Recording) -> None:
+    asked = [words for words in lines() if is_sure(words) or words[0] in CONDITIONS]
+    card = card_of(gpu("h100-sxm-80gb"))
+    theirs = types(recording, [start(DENSE, published()[DENSE], card, [*SMALL, *words]) for words in asked])
+    refused = {words for words, dtype in zip(asked, theirs, strict=True) if dtype is None}
+    assert sorted(words for words in refused if is_sure(words)) == []
+    assert {words[0] for words in refused} >= {"--watermark", "--numa-bind-nodes", "--data-parallel-rank"}
+    assert len(asked) - len(refused) > 400
