@@ -17,6 +17,8 @@ from tests.engine.rendered_starts import card_of, published
 from tests.engine.test_flag_starts import DENSE, RELEASE, facts_of, request_of
 from tests.support.planning import gpu
 
+VISION: Final = "Qwen/Qwen3-VL-8B-Instruct"
+
 SMALL: Final = ("--max-model-len", "512", "--max-num-batched-tokens", "2048")
 
 NOT_ASKED: Final = {
@@ -64,23 +66,36 @@ def _values(option: Option) -> Iterator[tuple[str, ...]]:
         yield from ((value,) for value in option.choices or usual)
 
 
-def is_sure(words: tuple[str, ...]) -> bool:
+def is_sure(words: tuple[str, ...], name: str = DENSE) -> bool:
     """Whether nothing about the options keeps an estimate from being sure."""
-    model = facts_of(DENSE)
+    model = facts_of(name)
     try:
         command = read_command([*SMALL, *words], {}, "here", RELEASE)
-        unfollowed = request_of(DENSE, [*SMALL, *words]).engine.unfollowed
+        unfollowed = request_of(name, [*SMALL, *words]).engine.unfollowed
     except PlimsollError:
         return False
     doubts = (*unfollowed, *unconfirmed(model, command), *command.unchecked)
     return misfit(model, command, RELEASE) is None and not doubts
 
 
+def refused(recording: Recording, asked: list[tuple[str, ...]], name: str) -> set[tuple[str, ...]]:
+    """The command lines that the engine refuses for a model."""
+    card = card_of(gpu("h100-sxm-80gb"))
+    theirs = types(recording, [start(name, published()[name], card, [*SMALL, *words]) for words in asked])
+    return {words for words, dtype in zip(asked, theirs, strict=True) if dtype is None}
+
+
 def test_no_option_that_ends_a_start_leaves_it_sure(recording: Recording) -> None:
     asked = [words for words in lines() if is_sure(words) or words[0] in CONDITIONS]
-    card = card_of(gpu("h100-sxm-80gb"))
-    theirs = types(recording, [start(DENSE, published()[DENSE], card, [*SMALL, *words]) for words in asked])
-    refused = {words for words, dtype in zip(asked, theirs, strict=True) if dtype is None}
-    assert sorted(words for words in refused if is_sure(words)) == []
-    assert {words[0] for words in refused} >= {"--watermark", "--numa-bind-nodes", "--data-parallel-rank"}
-    assert len(asked) - len(refused) > 400
+    found = refused(recording, asked, DENSE)
+    assert sorted(words for words in found if is_sure(words)) == []
+    assert {words[0] for words in found} >= {"--watermark", "--numa-bind-nodes", "--data-parallel-rank"}
+    assert len(asked) - len(found) > 400
+
+
+def test_no_option_for_media_does_either(recording: Recording) -> None:
+    """Checks of images and videos run for a model that takes them."""
+    media = [words for words in lines() if words[0].startswith(("--mm-", "--no-mm-", "--media-", "--limit-mm-"))]
+    found = refused(recording, media, VISION)
+    assert sorted(words for words in found if is_sure(words, VISION)) == []
+    assert {words[0] for words in found} >= {"--mm-tensor-ipc", "--mm-encoder-attn-backend"}
