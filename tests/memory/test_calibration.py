@@ -146,7 +146,12 @@ def test_engines_of_another_kind_learn_nothing() -> None:
     [
         {"enforce_eager": True},
         {"media": MediaUse(text_only=True)},
-        {"unfollowed": ("--block-size=32",)},
+        {"unfollowed": ("--hf-overrides={}",)},
+        {"block_tokens": 32},
+        {"prefix_caching": False},
+        {"plans_ahead": False},
+        {"unchecked": ("--numa-bind-nodes 0",)},
+        {"unconfirmed": ("--config-format mistral (needs params.json)",)},
         {"lora": LoraSlots(8, 16)},
     ],
     ids=str,

@@ -261,7 +261,9 @@ def fingerprint(model: ModelFacts, engine: EngineChoice) -> str:
     runner = () if engine.model_runner is None else (f"model runner {engine.model_runner}",)
     named = (engine.block_tokens, engine.cache_blocks, engine.prefix_caching, engine.plans_ahead)
     cache = () if named == _UNNAMED else (named,)
-    return sha256(repr((facts, (*options, *runner, *cache))).encode()).hexdigest()[:_DIGITS]
+    # An engine without these options says nothing about whether one with them starts.
+    conditions = tuple(each for each in (engine.unconfirmed, engine.unchecked) if each)
+    return sha256(repr((facts, (*options, *runner, *cache, *conditions))).encode()).hexdigest()[:_DIGITS]
 
 
 _UNNAMED = (None, None, None, True)
