@@ -122,3 +122,11 @@ def test_what_the_law_follows_is_followed() -> None:
     assert (fixed.block_tokens, fixed.plans_ahead, fixed.prefix_caching) == (32, False, False)
     assert fixed.unfollowed == ()
     assert fit(asked("--block-size=32")) is Fit.SURE
+
+
+def test_who_may_not_start_is_planned_as_who_does() -> None:
+    """A doubt about the start says nothing against the figures, so such engines get as many requests as others."""
+    for words, trusted in (((), True), (("--numa-bind-nodes", "0"), True), (("--hf-overrides", "{}"), False)):
+        answer = size_on(asked(*words), gpu("h100-sxm-80gb"), Split(1))
+        assert isinstance(answer, Sized)
+        assert (answer.figures.is_trusted, answer.figures.fit is Fit.SURE) == (trusted, not words)

@@ -130,6 +130,10 @@ class GivenCache(NamedTuple):
         return self.blocks >= self.needed
 
 
+_BESIDE_FIGURES = frozenset({DoubtKind.NOT_MEASURED, DoubtKind.FILES_NOT_KNOWN, DoubtKind.OPTIONS_NOT_CHECKED})
+"""Doubts that nobody has measured such a start, or whether it begins at all: the figures hold where it does."""
+
+
 @dataclass(frozen=True, slots=True)
 class MemoryEstimate:
     """The VRAM that one rank needs, term by term, so that a reviewer can check each term.
@@ -274,11 +278,11 @@ class MemoryEstimate:
 
     @property
     def is_trusted(self) -> bool:
-        """Whether it fits for sure by the figures, with no doubt but that nobody has measured such a start.
+        """Whether it fits for sure by the figures, with no doubt but those that say nothing against them.
 
         More requests and other steps are judged by it: they change terms that follow from the engine's sources.
         """
-        doubted = any(doubt.kind is not DoubtKind.NOT_MEASURED for doubt in self.doubts)
+        doubted = any(doubt.kind not in _BESIDE_FIGURES for doubt in self.doubts)
         return self.fit_by_figures is Fit.SURE and not (doubted and self.forced_bytes is None)
 
     @property
