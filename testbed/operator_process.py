@@ -181,8 +181,10 @@ class OperatorProcess:
 
     def start_if_ended(self) -> bool:
         """Do what the kubelet does with a process that ended; returns True, for use in a question."""
-        if not self.is_running:
-            self.start()
+        with self._turn:
+            if not self._child.is_running:
+                self._is_wanted = True
+                self._child.start()
         return True
 
     def healthy(self) -> bool:

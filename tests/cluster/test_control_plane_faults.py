@@ -36,7 +36,7 @@ QUICK = {"PLIMSOLL_RELIST_SECONDS": "1", "PLIMSOLL_LEASE_SECONDS": "8", "PLIMSOL
 
 @pytest.fixture(scope="module")
 def started(control_plane: ControlPlane) -> Iterator[OperatorProcess]:
-    with OperatorProcess(control_plane, environment=IMPATIENT | QUICK) as operator:
+    with OperatorProcess(control_plane, environment=IMPATIENT | QUICK, restarts=False) as operator:
         yield operator
 
 

@@ -49,7 +49,7 @@ def control_plane() -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="module")
 def started(control_plane: ControlPlane) -> Iterator[OperatorProcess]:
-    with OperatorProcess(control_plane, environment=IMPATIENT) as operator:
+    with OperatorProcess(control_plane, environment=IMPATIENT, restarts=False) as operator:
         yield operator
 
 
