@@ -123,7 +123,7 @@ class OperatorProcess:
             grace_seconds=20,
         )
         self._restarts = restarts
-        self._is_wanted, self._turn = False, threading.Lock()
+        self._is_wanted, self._turn = False, threading.RLock()
         self._left, self.looks = threading.Event(), 0
 
     @property
@@ -182,9 +182,8 @@ class OperatorProcess:
     def start_if_ended(self) -> bool:
         """Do what the kubelet does with a process that ended; returns True, for use in a question."""
         with self._turn:
-            if not self._child.is_running:
-                self._is_wanted = True
-                self._child.start()
+            if not self.is_running:
+                self.start()
         return True
 
     def healthy(self) -> bool:

@@ -27,7 +27,7 @@ RELEASE = EngineVersion(0, 32)
 OF_HUB = replace(model(), source=FactsSource.HUB, files=frozenset({"config.json", "tokenizer.json"}))
 
 VALUES = ("auto", "mistral", "10", "0", "-1", "0.5", "true", "{}", '{"a": 1}', "a=/b", "x y", "")
-"""Values of every kind, right and wrong. Each choice of an option is tried besides."""
+"""Values of every kind, right and wrong. Each choice of an option is tried, too."""
 
 
 def asked(*words: str, facts: ModelFacts = OF_HUB, **engine: Any) -> Request:
@@ -69,7 +69,7 @@ def _refused_as_written(words: tuple[str, ...]) -> bool:
 
 
 def test_every_flag_of_a_release_gets_the_answer_of_a_written_command() -> None:
-    """What a written command with it is refused for, a spec is refused for; the operator's own flags apart."""
+    """A spec is refused where a written command with the same option is; the operator's own flags are left out."""
     owned, others = engine_of().owned_flags, []
     calls = [each for option in set(table_for(RELEASE).options.values()) for each in _calls(option)]
     for words in (each for each in calls if owned_flag(each[0], owned) is None):

@@ -138,7 +138,7 @@ class Election(RuleBasedStateMachine):
     @precondition(lambda self: self.world.is_at_rest)
     @rule(polite=st.booleans())
     def the_leader_of_a_healthy_world_ends(self, polite: bool) -> None:  # noqa: FBT001 - drawn
-        """What was sent over a connection that is mended by now has arrived, and the leader waits for no answer."""
+        """It waits first until no request is in flight, over connections that were replaced as well."""
         self.world.run(SETTLED_SECONDS)
         leader = self.world.writer
         assert leader is not None

@@ -7,7 +7,7 @@ from typing import Final
 
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.engines.vllm.checkpoint_files import unconfirmed
-from plimsoll.engines.vllm.flags.conditions import CONDITIONS
+from plimsoll.engines.vllm.flags.conditions import CONDITIONS, OF_WHOLE_NUMBERS
 from plimsoll.engines.vllm.flags.table import Option, table_for
 from plimsoll.engines.vllm.refusals import misfit
 from plimsoll.engines.vllm.starts.command_line import read_command
@@ -47,7 +47,7 @@ VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     "json": ("{}", '{"a": 1}'),
     "text-or-json": ("{}",),
 }
-"""Values by what the parser takes; a text is ``x``."""
+"""Values by the kind that the parser takes; a text is ``x``."""
 
 
 def lines() -> Iterator[tuple[str, ...]]:
@@ -91,6 +91,48 @@ def test_no_option_that_ends_a_start_leaves_it_sure(recording: Recording) -> Non
     assert sorted(words for words in found if is_sure(words)) == []
     assert {words[0] for words in found} >= {"--watermark", "--numa-bind-nodes", "--data-parallel-rank"}
     assert len(asked) - len(found) > 400
+
+
+LET_THROUGH: Final = (
+    *(("--all2all-backend", each) for each in ("allgather_reducescatter", "naive")),
+    ("--collect-detailed-traces", "all", "--otlp-traces-endpoint", "http://traces:4317"),
+    ("--config-format", "hf"),
+    ("--data-parallel-backend", "mp"),
+    *(("--data-parallel-rpc-port", each) for each in ("1", "29550", "59999")),
+    ("--data-parallel-size-local", "1"),
+    *(("--distributed-executor-backend", each) for each in ("mp", "uni")),
+    *(("--kv-cache-metrics-sample", each) for each in ("0.01", "1")),
+    *(("--long-prefill-token-threshold", each) for each in ("256", "512")),
+    *(("--mamba-backend", each) for each in ("triton", "flashinfer")),
+    ("--numa-bind", "--numa-bind-nodes", "0"),
+    ("--offload-backend", "prefetch", "--offload-group-size", "4"),
+    ("--override-generation-config", '{"temperature": 0.6}'),
+    *(("--safetensors-prefetch-block-size", each) for each in ("1", "1M")),
+    *(("--show-hidden-metrics-for-version", each) for each in ("0.31", "0.31.0")),
+    *(("--structured-outputs-config.backend", each) for each in ("auto", "xgrammar", "guidance", "outlines")),
+    *(("--watermark", each) for each in ("0", "0.02")),
+    *((flag, each) for flag in sorted(OF_WHOLE_NUMBERS) for each in ("1", "16", "1000000")),
+)
+"""Values of each form that starts for sure, and options that settle another one."""
+
+MEDIA_LET_THROUGH: Final = (
+    *(("--mm-encoder-fp8-scale-save-margin", each) for each in ("0.5", "2")),
+    *(("--mm-processor-cache-gb", each) for each in ("0", "0.5", "8")),
+    ("--mm-tensor-ipc", "direct_rpc"),
+    ("--limit-mm-per-prompt", '{"image": 2}'),
+)
+
+
+def test_what_the_conditions_let_through_starts(recording: Recording) -> None:
+    for asked, name in ((LET_THROUGH, DENSE), (MEDIA_LET_THROUGH, VISION)):
+        assert [words for words in asked if not is_sure(words, name)] == []
+        assert refused(recording, list(asked), name) == set()
+
+
+def test_a_long_prompt_takes_no_more_of_a_step_than_the_context(recording: Recording) -> None:
+    above = ("--long-prefill-token-threshold", "513")
+    assert refused(recording, [above], DENSE) == {above}
+    assert not is_sure(above)
 
 
 def test_no_option_for_media_does_either(recording: Recording) -> None:

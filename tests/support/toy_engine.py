@@ -153,7 +153,7 @@ def read_command(words: Sequence[str], _: Mapping[str, str], __: str, ___: Engin
 
 
 def server_arguments(words: Sequence[str]) -> tuple[str, ...] | None:
-    """What follows ``abacus serve``."""
+    """Return the words after ``abacus serve``."""
     return tuple(words[2:]) if list(words[:2]) == ["abacus", "serve"] else None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,7 @@ metadata: {name: no-right, namespace: {{ .Release.Namespace }}}
 """
 
 STAND_IN = """
-import os, sys, threading, time
+import os, signal, sys, threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 print(sys.argv[1:], os.environ["PLIMSOLL_PROMETHEUS_URL"], os.environ["KUBECONFIG"], flush=True)
@@ -50,11 +51,10 @@ class Health(BaseHTTPRequestHandler):
 
 metrics = HTTPServer(("127.0.0.1", int(os.environ["PLIMSOLL_METRICS_PORT"])), Health)
 threading.Thread(target=metrics.serve_forever, daemon=True).start()
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
 health = HTTPServer(("127.0.0.1", int(os.environ["PLIMSOLL_HEALTH_PORT"])), Health)
 threading.Thread(target=health.serve_forever, daemon=True).start()
-while not os.path.exists("end"):
-    time.sleep(0.02)
-os.remove("end")
+signal.sigwait({signal.SIGUSR1})
 print(os.environ["LAST_WORDS"], flush=True)
 os._exit(1)
 """
@@ -122,7 +122,7 @@ def test_who_loses_its_lease_is_started_again_and_who_ends_otherwise_is_not(
         control_plane, prometheus_url="http://p", environment=environment, restarts=restarts
     ) as operator:
         first = operator.pid
-        (operator.log.parent / "end").touch()
+        os.kill(first, signal.SIGUSR1)
         wait_until(lambda: words in operator.log.read_text(), 60, "the first process ends")
         if comes_back:
             wait_until(lambda: operator.pid != first and operator.healthy(), 60, "another process is healthy")

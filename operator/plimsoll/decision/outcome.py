@@ -51,7 +51,7 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Besides:
-    """Actions and sentences of a pass besides the decision.
+    """Actions and sentences of a pass apart from the decision.
 
     Attributes:
         too_small: the placements whose engines report less KV cache than the load needs there.

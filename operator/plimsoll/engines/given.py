@@ -1,4 +1,4 @@
-"""What somebody's own options leave uncertain of a start: blocks that kernels choose, and files that are not known."""
+"""The uncertain part of a start with options of somebody's own: blocks that kernels choose, and unknown files."""
 
 from __future__ import annotations
 

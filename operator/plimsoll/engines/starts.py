@@ -96,7 +96,7 @@ class StartCommand:
         spread: whether further containers run parts of the same replica.
         cache_word: the engine's own word for the format of the KV cache, where one is named.
         conditions: flags that change no memory and can end the start, each with its value: formats of the files of the
-            model, and adapters.
+            model, adapters, and the tokens of a long prompt in a step.
         unchecked: options with which the engine may end its start: nothing here checks what they need.
         fits_context: whether the engine shortens the context to what fits (``--max-model-len auto``).
     """

@@ -107,7 +107,7 @@ def to_request(
     _check_draft(spec, speculation)
     start = given_start(spec)
     engine = _engine(spec, start, model, media, speculation)
-    check_start(spec.engine, start, model, engine.lora)
+    check_start(spec, start, model, engine.lora)
     if refuses_code:
         _check_code(spec.engine, model, engine)
     check_kv_format(spec)

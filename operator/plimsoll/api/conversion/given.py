@@ -1,10 +1,10 @@
-"""What a user's own arguments and variables tell the engine: they are read as those of any command line."""
+"""The user's own arguments and variables of an engine: they are read as those of any command line."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from plimsoll.api.v1alpha1 import EngineSpec, InferenceDeploymentSpec
+from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.engines.engine_choice import EngineVersion, LoraSlots
 from plimsoll.domain.errors import InvalidInput
@@ -43,12 +43,12 @@ def _start(engine: str, options: StartOptions) -> StartCommand:
     return StartCommand(engine=engine, model=None, revision=None, split=Split(1), options=options)
 
 
-def check_start(spec: EngineSpec, start: StartCommand, model: ModelFacts, lora: LoraSlots | None) -> None:
+def check_start(spec: InferenceDeploymentSpec, start: StartCommand, model: ModelFacts, lora: LoraSlots | None) -> None:
     """Refuse arguments with which the engine's own image does not start for this model."""
-    reader = engine_of(spec.engine_name).start_commands
-    if reader is None or spec.image is not None:
+    reader = engine_of(spec.engine.engine_name).start_commands
+    if reader is None or spec.engine.image is not None:
         return
-    whole = replace(start, options=replace(start.options, lora=lora))
-    found = reader.misfit(model, whole, EngineVersion.of(spec.version))
+    options = replace(start.options, lora=lora, max_model_len=spec.context_length)
+    found = reader.misfit(model, replace(start, options=options), EngineVersion.of(spec.engine.version))
     if found is not None:
         raise InvalidInput(f"{_ARGUMENTS}: {found.flag}", found.value, found.fix)

@@ -79,7 +79,7 @@ def _blank(value: Any) -> Any:
 
 
 class _Start(NamedTuple):
-    """What a spec adds to the engine's start: arguments, and variables of its container."""
+    """The part of a spec that goes into the engine's start: arguments, and variables of its container."""
 
     engine: Body
     arguments: list[Any]

@@ -16,14 +16,14 @@ HELP = f"Release of the engine, e.g. {DEFAULT_ENGINE_VERSION}, or the engine too
 
 
 class NamedEngine(NamedTuple):
-    """What ``--engine`` says: the engine's name and its release, each None where it is left out."""
+    """The engine's name and its release as ``--engine`` gives them; None for what is left out."""
 
     name: str | None = None
     release: str | None = None
 
 
 def named_engine(text: str | None) -> NamedEngine:
-    """Return what the option says. Raises :class:`InvalidInput` for an engine that is not known."""
+    """Return the engine and release of the option. Raises :class:`InvalidInput` for an engine that is not known."""
     if text is None:
         return NamedEngine()
     name, colon, release = text.partition(":")
@@ -43,7 +43,7 @@ def release_of(engine: Engine, named: NamedEngine, text: str | None) -> str:
 
 
 def check_same(engine: Engine, named: NamedEngine, text: str | None) -> None:
-    """Refuse an engine that is named beside what another one wrote or reads."""
+    """Refuse an engine that is not the one whose command or log was read."""
     if named.name not in (None, engine.name):
         raise InvalidInput(OPTION, text, f"This is about {engine.title}: name a release of it, or leave it out.")
 

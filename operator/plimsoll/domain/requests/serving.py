@@ -267,4 +267,4 @@ def fingerprint(model: ModelFacts, engine: EngineChoice) -> str:
 
 
 _UNNAMED = (None, None, None, True)
-"""What an engine chooses of its cache where nobody names anything."""
+"""The options of a cache of which nobody names any."""

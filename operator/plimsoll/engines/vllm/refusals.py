@@ -71,7 +71,12 @@ def _of_the_engine(model: ModelFacts, command: StartCommand) -> Iterator[Misfit]
         # ``ParallelConfig`` of ``config/parallel.py``, read in 0.32.
         fix = f"Its ranks are those of the {degree} of tensor parallelism: write a number that divides it."
         yield Misfit("--decode-context-parallel-size", shares, fix)
-    yield from _adapters(command.options.lora, dict(command.conditions))
+    conditions = dict(command.conditions)
+    yield from _adapters(command.options.lora, conditions)
+    context, threshold = command.options.max_model_len or model.max_context_tokens, conditions.get(_THRESHOLD, "")
+    if threshold.isdecimal() and int(threshold) > context:
+        # ``SchedulerConfig`` of ``config/scheduler.py``, read in 0.32.
+        yield Misfit(_THRESHOLD, threshold, f"It is above the context of {context} tokens: write at most that.")
     tokens = command.options.block_tokens
     refusal = None if tokens is None else block_refusal(model, tokens)
     if refusal is not None:
@@ -101,7 +106,10 @@ def _of_the_checkpoint(model: ModelFacts, command: StartCommand, release: Engine
         yield Misfit("--kv-cache-dtype", _E5M2, "An FP8 checkpoint takes no cache in this format: write fp8.")
 
 
-_MODULES, _KEPT = "--lora-modules", "--max-cpu-loras"
+_MODULES, _KEPT, _THRESHOLD = "--lora-modules", "--max-cpu-loras", "--long-prefill-token-threshold"
+
+CONDITIONAL = ("--config-format", "--load-format", "--tokenizer-mode", _MODULES, _KEPT, _THRESHOLD)
+"""The flags of :attr:`~plimsoll.engines.starts.StartCommand.conditions`, which are judged here and by their files."""
 
 
 def _adapters(slots: LoraSlots | None, conditions: Mapping[str, str]) -> Iterator[Misfit]:

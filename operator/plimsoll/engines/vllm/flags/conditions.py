@@ -1,7 +1,8 @@
 """Options that vLLM takes only under conditions of which nothing here checks all: another option, a split, a range.
 
 An option is here if a server of 0.32 ends, before it takes any memory, with one of the values that its parser takes and
-nothing else on its command line. Every option was asked about (``tests/engine/test_single_options.py``).
+nothing else on its command line. Every option was asked about, and so were values of each form that starts
+(``tests/engine/test_single_options.py``).
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from plimsoll.engines.vllm.flags.table import FlagTable
 
 
 class Condition(NamedTuple):
-    """When an option starts without more: with a value that has this form, or beside another option."""
+    """When an option starts for sure: with a value that has this form, or together with another option."""
 
     values: re.Pattern[str] | None = None
-    beside: str | None = None
+    with_option: str | None = None
 
     def is_met(self, value: str, reading: Reading) -> bool:
         """Whether nothing else decides."""
-        if self.beside is not None and reading.on(self.beside) is not None:
+        if self.with_option is not None and reading.on(self.with_option) is not None:
             return True
         return self.values is not None and self.values.fullmatch(value.strip()) is not None
 
@@ -52,8 +53,8 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         **dict.fromkeys(
             (
                 *("--dbo-decode-token-threshold", "--dbo-prefill-token-threshold", "--max-num-queued-reqs"),
-                *("--offload-group-size", "--offload-prefetch-step", "--prefix-cache-retention-interval"),
-                "--shutdown-timeout",
+                *("--long-prefill-token-threshold", "--offload-group-size", "--offload-prefetch-step"),
+                *("--prefix-cache-retention-interval", "--shutdown-timeout"),
             ),
             _WHOLE,
         ),
@@ -76,20 +77,19 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
         ),
         **dict.fromkeys(("--limit-mm-per-prompt", "--override-generation-config"), _OBJECT),
         "--all2all-backend": _with("allgather_reducescatter|naive"),
-        "--collect-detailed-traces": Condition(beside="--otlp-traces-endpoint"),
+        "--collect-detailed-traces": Condition(with_option="--otlp-traces-endpoint"),
         "--config-format": _with("auto|hf|mistral"),
         "--data-parallel-backend": _with("mp"),
         "--data-parallel-rpc-port": _with(r"[1-9]\d{0,3}|[1-5]\d{4}"),
         "--data-parallel-size-local": _with("[01]"),
-        "--distributed-executor-backend": _with("mp|uni|ray"),
+        "--distributed-executor-backend": _with("mp|uni"),
         "--kda-prefill-backend": _with("auto|triton|flashkda|flashinfer"),
         "--kv-cache-metrics-sample": _with(r"0?\.\d*[1-9]\d*|1(\.0*)?"),
-        "--long-prefill-token-threshold": _with("0"),
         "--mamba-backend": _with("(?i:triton|flashinfer)"),
         "--mm-encoder-fp8-scale-save-margin": _with(r"0*[1-9].*|0?\.\d*[1-9].*"),
         "--mm-processor-cache-gb": _with(r"\d+(\.\d*)?|\.\d+"),
         "--mm-tensor-ipc": _with("direct_rpc"),
-        "--numa-bind-nodes": Condition(beside="--numa-bind"),
+        "--numa-bind-nodes": Condition(with_option="--numa-bind"),
         "--offload-backend": Condition(re.compile("auto|uva"), "--offload-group-size"),
         "--per-request-spec-decode-metrics": Condition(re.compile("none"), "--speculative-config"),
         "--safetensors-prefetch-block-size": _with(r"0*[1-9].*"),
@@ -100,6 +100,11 @@ CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType(
     }
 )
 """The options, each with what it starts with for sure."""
+
+OF_WHOLE_NUMBERS: Final = frozenset(name for name, each in CONDITIONS.items() if each in (_WHOLE, _COUNT)) - {
+    "--long-prefill-token-threshold"  # the context bounds it
+}
+"""The options whose value may be any whole number from 0 or 1 on."""
 
 
 def unchecked_options(reading: Reading, table: FlagTable) -> Iterator[str]:

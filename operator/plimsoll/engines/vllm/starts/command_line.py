@@ -23,6 +23,7 @@ from plimsoll.engines.vllm.flags.extra_arguments import is_unfollowed_flag, lack
 from plimsoll.engines.vllm.flags.parser import Fault, Reading, Setting, read_words, size_in
 from plimsoll.engines.vllm.flags.table import table_for, table_with_older_flags
 from plimsoll.engines.vllm.model_runner import named_runner, unfollowed_variables
+from plimsoll.engines.vllm.refusals import CONDITIONAL
 from plimsoll.engines.vllm.releases.options import SINCE
 from plimsoll.engines.vllm.starts.start_fields import integer_in, number_in, text_in
 from plimsoll.engines.vllm.starts.start_options import READ, options_of, split_of
@@ -262,7 +263,7 @@ class _Command:
 
     def _conditions(self, fields: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         """Yield what else decides whether the engine starts. A tokenizer of another repository has its own files."""
-        for flag in ("--config-format", "--load-format", "--tokenizer-mode", "--lora-modules", "--max-cpu-loras"):
+        for flag in CONDITIONAL:
             value = text_in(fields.get(_field(flag)))
             is_elsewhere = flag == "--tokenizer-mode" and fields.get("tokenizer") not in (None, fields.get("model"))
             if value is not None and not is_elsewhere:
