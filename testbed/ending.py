@@ -14,7 +14,7 @@ def end_on_signals() -> None:
     Also where SIGINT was ignored, as it is in a shell's background job. To be called by the main thread.
     """
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _interrupt)
+        signal.signal(number, interrupt)
 
 
 def stay_up() -> None:
@@ -28,5 +28,6 @@ def stay_up() -> None:
         time.sleep(_LOOK_SECONDS)
 
 
-def _interrupt(*_: object) -> None:
+def interrupt(*_: object) -> None:
+    """Handle a signal as Python itself handles SIGINT."""
     raise KeyboardInterrupt

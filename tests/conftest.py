@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from collections.abc import Generator
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from testbed.ending import interrupt
 from testbed.processes import fork_ours
 from testbed.waiting import PATIENCE
 from tests.support import tables
@@ -21,6 +23,10 @@ os.environ.setdefault(PATIENCE, "6")
 
 # An operator takes a second of the processor to import everything, and a run of the tests starts a hundred processes.
 fork_ours()
+
+# Where nobody handles SIGINT, asyncio does, and Python formats that handler with the result of each coroutine that
+# pytest ran: a twelfth of the processor's time of all unit tests. One that does as Python's own does keeps asyncio off.
+signal.signal(signal.SIGINT, interrupt)
 
 # An example that takes long on a busy machine is no failure of the code. A failing draw is printed with the line that
 # draws it again, and kept in .hypothesis. In CI the draws follow from the test alone: what is red there was changed.

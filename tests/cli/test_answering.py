@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 from dataclasses import dataclass, field
 from typing import Any, Self, cast
 
@@ -162,3 +164,25 @@ def test_a_cluster_without_the_kinds_is_told_from_one_that_refuses(cluster: Fake
 def test_the_words_of_the_policy_are_passed_on(cluster: FakeCluster) -> None:
     cluster.refusals["create"] = ClusterRefused("create placementapprovals", 403, 'you may not approve "chat"')
     assert refused("approve", "chat") == 'create placementapprovals: 403 you may not approve "chat"'
+
+
+class Large:
+    """An answer that takes long to format, and counts how often somebody does."""
+
+    formatted = 0
+
+    def __repr__(self) -> str:
+        self.formatted += 1
+        return "Large()"
+
+
+def test_an_answer_of_the_cluster_is_returned_and_never_formatted() -> None:
+    async def ask() -> Large:
+        return Large()
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        assert asyncio.run(ask()).formatted > 0  # if this fails, Python does no such thing any more: use asyncio.run
+        assert live.answered(ask()).formatted == 0
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from kubernetes.aio import config
 
@@ -31,8 +31,25 @@ from plimsoll.render.names import pod_selector
 
 Body = dict[str, Any]
 
+T = TypeVar("T")
+
 _SERVICE_ACCOUNT_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 """The file in which Kubernetes gives a pod its own namespace."""
+
+
+def answered(asking: Coroutine[Any, Any, T]) -> T:
+    """Run ``asking`` and return what it returns, which asyncio does not get to see.
+
+    ``asyncio.run`` asks for the handler of SIGINT at its end. Python's ``signal`` then formats that handler, with the
+    finished task and the ``repr`` of its result: seconds for the objects of a large cluster.
+    """
+    answers: list[T] = []
+
+    async def ask() -> None:
+        answers.append(await asking)
+
+    asyncio.run(ask())
+    return answers[0]
 
 
 def review(wishes: Sequence[Wish], means: Means, kubeconfig: str | None, context: str | None) -> Review:
@@ -43,7 +60,7 @@ def review(wishes: Sequence[Wish], means: Means, kubeconfig: str | None, context
         async with Cluster(kubeconfig, context) as cluster:
             return await review_wishes(cluster, wishes, means)
 
-    return asyncio.run(ask())
+    return answered(ask())
 
 
 def measure(wish: Wish, means: Means, kubeconfig: str | None, context: str | None) -> Measured:
@@ -54,7 +71,7 @@ def measure(wish: Wish, means: Means, kubeconfig: str | None, context: str | Non
         async with Cluster(kubeconfig, context) as cluster:
             return await measure_wish(cluster, wish, means)
 
-    return asyncio.run(ask())
+    return answered(ask())
 
 
 def export(means: Means, kubeconfig: str | None, context: str | None, *, hash_names: bool) -> Export:
@@ -65,19 +82,19 @@ def export(means: Means, kubeconfig: str | None, context: str | None, *, hash_na
         async with Cluster(kubeconfig, context) as cluster:
             return await export_cluster(cluster, means, hash_names=hash_names)
 
-    return asyncio.run(ask())
+    return answered(ask())
 
 
 def replay(stored: Export, wishes: Sequence[Wish], means: Means) -> Review:
     """The operator's decision on a snapshot if these objects had been applied."""
     logging.getLogger("plimsoll").addHandler(logging.NullHandler())  # its warnings are notes of the review
-    return asyncio.run(replay_wishes(stored, wishes, means))
+    return answered(replay_wishes(stored, wishes, means))
 
 
 def replay_capacity(stored: Export, wish: Wish, means: Means) -> Measured:
     """How many more replicas of an object fitted on a snapshot."""
     logging.getLogger("plimsoll").addHandler(logging.NullHandler())  # its warnings are notes of the answer
-    return asyncio.run(replay_wish(stored, wish, means))
+    return answered(replay_wish(stored, wish, means))
 
 
 def default_namespace(kubeconfig: str | None, context: str | None) -> str:
@@ -104,7 +121,7 @@ def inference_deployment(key: ObjectKey, kubeconfig: str | None, context: str | 
         async with Cluster(kubeconfig, context) as cluster:
             return await cluster.get(INFERENCE_DEPLOYMENTS, key)
 
-    return asyncio.run(ask())
+    return answered(ask())
 
 
 def answer_proposal(answer: Answer, kubeconfig: str | None, context: str | None) -> str:
@@ -122,7 +139,7 @@ def answer_proposal(answer: Answer, kubeconfig: str | None, context: str | None)
             key, by = await put_answer(cluster, answer, proposal, namespace)
             return confirmation(answer, proposal, key, by)
 
-    return asyncio.run(ask())
+    return answered(ask())
 
 
 async def put_answer(
@@ -168,7 +185,7 @@ def inference_deployments(namespace: str | None, access: ClusterAccess) -> Found
             return await _readable(cluster, namespace, home)
 
     try:
-        return asyncio.run(ask())
+        return answered(ask())
     except (SourceUnavailable, ClusterRefused) as error:
         raise SourceUnavailable(f"{error}. {_which(access)}") from error
 
