@@ -33,7 +33,7 @@ CHECKED = ("&lora=4 16", "&prompt=900&output-tokens=100", "&cpu-offload=4Gi", "&
 PLAIN = tuple(f"?model={model}{'&gpu=' if gpu else ''}{gpu}" for model in MODELS for gpu in GPUS)
 WITH_OPTIONS = tuple(f"?model={MODELS[0]}&gpu=h100-sxm-80gb{options}" for options in CHECKED)
 
-MOST_PLAIN = 8
+MOST_PLAIN = 4
 """Of the plain questions, in the usual run; ``make test-browser`` asks all."""
 
 _ASK = """
