@@ -43,6 +43,7 @@ POLL_SECONDS = 2.0
 """How often the state is asked for. A list of 1,000 rows takes a tenth of a second of the API server's CPU."""
 
 NODE_BATCH = 250
+BUSY_OBJECTS = 30
 BUSY_PATCHES_PER_SECOND = 25.0
 LARGE_FLEET = 100
 """More nodes than this need long leases: kwok renews about 30 a second."""
@@ -87,8 +88,8 @@ def neighbour_in(scenario: Scenario, plane: ControlPlane) -> Iterator[None]:
         yield
         return
     view = View(plane, plane.create_namespace("busy"))
-    make_busy(view)
-    with changing(view, BUSY_PATCHES_PER_SECOND):
+    make_busy(view, BUSY_OBJECTS)
+    with changing(view, BUSY_PATCHES_PER_SECOND, BUSY_OBJECTS):
         yield
 
 

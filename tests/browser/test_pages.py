@@ -30,7 +30,7 @@ PLACED = f"/deployments/{TEAM_A}/llama-70b"
 BY_HAND = (PLACED, f"/deployments/{TEAM_A}/none-such", "/deployments?q=none-such", "/deployments?state=none-such")
 """Pages that no link may lead to: one with a bar and pods, one that does not exist, and empty lists."""
 
-MOST_STOPS = 5
+MOST_STOPS = 3
 """What a test of the tour goes to in the usual run, after the first one has been everywhere."""
 
 TABS = 20

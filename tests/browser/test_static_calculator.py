@@ -6,6 +6,7 @@ import functools
 import re
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -36,21 +37,37 @@ WITH_OPTIONS = tuple(f"?model={MODELS[0]}&gpu=h100-sxm-80gb{options}" for option
 MOST_PLAIN = 4
 """Of the plain questions, in the usual run; ``make test-browser`` asks all."""
 
+MARKUP = "<img src=x onerror=alert(1)>"
+"""What somebody may put into a link to the calculator. It is the address that these tests open."""
+
+_KEEP_THE_WORKER = """
+window.Worker = class extends Worker {
+  constructor(...given) {
+    super(...given);
+    window.workerOfThePage = this;
+  }
+};
+"""
+
 _ASK = """
 async (queries) => {
-  const worker = new Worker(new URL("worker.js", location.href), { type: "module" });
+  const worker = window.workerOfThePage;
   const answers = [];
-  for (const [id, query] of queries.entries()) {
-    answers.push(await new Promise((resolve, reject) => {
-      worker.onmessage = ({ data }) => resolve(data.fault ?? data.text);
-      worker.onerror = reject;
+  for (const [index, query] of queries.entries()) {
+    const id = `test ${index}`;
+    answers.push(await new Promise((resolve) => {
+      worker.addEventListener("message", function heard({ data }) {
+        if (data.id !== id) return;
+        worker.removeEventListener("message", heard);
+        resolve(data.fault ?? data.text);
+      });
       worker.postMessage({ id, kind: "document", query });
     }));
   }
-  worker.terminate();
   return answers;
 }
 """
+"""Asks the worker that the page has started: to load Python takes most of the time of these tests."""
 
 
 class _Quiet(SimpleHTTPRequestHandler):
@@ -70,12 +87,28 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     server.server_close()
 
 
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A page that has loaded Python, and what it showed then. Each test fills in its form."""
+
+    tab: Tab
+    alert: str
+    images: int
+
+
 @pytest.fixture(scope="module")
-def tab(chromium: Browser, site: str) -> Iterator[Tab]:
-    """A page that has loaded Python, which takes most of the time of these tests. Each of them fills in the form."""
-    with open_tab(chromium, site) as opened:
-        opened.go("/some/place/")
-        yield opened
+def opened(chromium: Browser, site: str) -> Iterator[Opened]:
+    """The page of an address that contains markup."""
+    with open_tab(chromium, site) as tab:
+        tab.page.add_init_script(_KEEP_THE_WORKER)
+        tab.go(f"/some/place/?model={MARKUP}")
+        alert = tab.page.get_by_role("alert").inner_text()
+        yield Opened(tab, alert, tab.page.locator("#main img").count())
+
+
+@pytest.fixture
+def tab(opened: Opened) -> Tab:
+    return opened.tab
 
 
 def calculate(shown: Page, model: str, gpu: str, context: str = "") -> str:
@@ -114,9 +147,7 @@ def test_it_answers_without_a_network_once_it_is_loaded(tab: Tab) -> None:
         tab.page.context.set_offline(False)
 
 
-def test_a_fault_is_said_in_the_page(tab: Tab) -> None:
-    tab.go("/some/place/?model=<img src=x onerror=alert(1)>")
-    said = tab.page.get_by_role("alert").inner_text()
-    assert "<img src=x onerror=alert(1)>" in said
-    assert tab.page.locator("#main img").count() == 0
-    assert tab.errors == []
+def test_a_fault_is_said_in_the_page(opened: Opened) -> None:
+    assert MARKUP in opened.alert
+    assert opened.images == 0
+    assert opened.tab.errors == []

@@ -335,7 +335,10 @@ def test_options_of_a_cluster_need_the_cluster(capsys: pytest.CaptureFixture[str
     assert Ran(capsys, "estimate", MODEL, *H100).error == ""
 
 
-def test_a_cluster_that_cannot_be_reached_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_cluster_that_cannot_be_reached_is_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("plimsoll.adapters.cluster.api_errors._pause", lambda *_: 0.0)
     config = tmp_path / "kubeconfig"
     config.write_text(
         json.dumps(

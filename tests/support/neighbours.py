@@ -31,8 +31,8 @@ LARGE_FOREIGN = int(os.environ.get("PLIMSOLL_LARGE_FOREIGN", "0"))
 FOREIGN_PARTS = 15_000 if LARGE_FOREIGN else 1_500
 """The containers' variables in each of these, e.g. As many as etcd takes."""
 
-BUSY_OBJECTS = 30
-BUSY_PATCHES_PER_SECOND = float(os.environ.get("PLIMSOLL_BUSY_PATCHES", "4"))
+BUSY_OBJECTS = int(os.environ.get("PLIMSOLL_BUSY_OBJECTS", "10"))
+BUSY_PATCHES_PER_SECOND = float(os.environ.get("PLIMSOLL_BUSY_PATCHES", "2"))
 
 LIES = {
     "negative-cache": (
@@ -165,14 +165,16 @@ def peak_mib(operator: OperatorProcess) -> int:
 
 
 @contextmanager
-def changing(view: View, patches_per_second: float = BUSY_PATCHES_PER_SECOND) -> Iterator[None]:
+def changing(
+    view: View, patches_per_second: float = BUSY_PATCHES_PER_SECOND, objects: int = BUSY_OBJECTS
+) -> Iterator[None]:
     """Change one object after the other in a thread, as fast as one client does."""
     stop, refused = threading.Event(), list[ApiError]()
 
     def run() -> None:
         for number in count():
             try:
-                view.patch(f"busy-{number % BUSY_OBJECTS}", {"totalConcurrency": 20 + number % 97})
+                view.patch(f"busy-{number % objects}", {"totalConcurrency": 20 + number % 97})
             except ApiError as error:
                 refused.append(error)
             if stop.wait(1 / patches_per_second):
@@ -188,9 +190,9 @@ def changing(view: View, patches_per_second: float = BUSY_PATCHES_PER_SECOND) ->
     assert not refused
 
 
-def make_busy(view: View) -> None:
+def make_busy(view: View, objects: int = BUSY_OBJECTS) -> None:
     """Create objects whose planning takes ten times as long as that of others."""
-    for number in range(BUSY_OBJECTS):
+    for number in range(objects):
         view.apply(f"busy-{number}", concurrency=None, totalConcurrency=20 + number, contextLength=4096 + number)
 
 
