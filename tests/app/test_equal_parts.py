@@ -19,6 +19,14 @@ JSON = st.recursive(
 )
 
 
+@pytest.fixture(autouse=True)
+def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Begin with no kept part, as a new process does."""
+    monkeypatch.setattr(equal_parts, "_parts", {})
+    monkeypatch.setattr(equal_parts, "_ids", set())
+    monkeypatch.setattr(equal_parts, "_members", 0)
+
+
 @given(st.lists(JSON, max_size=6))
 def test_the_same_json_comes_out(values: list[Any]) -> None:
     assert [json.dumps(shared(copy.deepcopy(value))) for value in values] == [json.dumps(value) for value in values]
@@ -57,16 +65,13 @@ def test_no_more_parts_are_remembered_than_the_limit(monkeypatch: pytest.MonkeyP
 
 def test_versions_of_a_large_object_leave_little_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(equal_parts, "MOST_MEMBERS", 5000)
-    equal_parts._parts.clear()  # noqa: SLF001 - the limit is about the memory behind it
     for version in range(200):
         shared({"list": [version] * 1000, "text": f"{version}" * 64_000})
-    held = sum(len(part) for part in equal_parts._parts.values())  # noqa: SLF001
+    held = sum(len(part) for part in equal_parts._parts.values())  # noqa: SLF001 - the limit is about the memory behind it
     assert held < 10_000
 
 
-def test_a_kept_part_is_given_back_without_a_look_inside(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(equal_parts, "_parts", {})
-    monkeypatch.setattr(equal_parts, "_ids", set())
+def test_a_kept_part_is_given_back_without_a_look_inside() -> None:
     spec = shared({"containers": [{"args": [f"--flag-{number}" for number in range(100)]}]})
     with counted_calls() as work:
         assert shared({"name": "a", "spec": spec})["spec"] is spec
