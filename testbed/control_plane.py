@@ -307,6 +307,13 @@ class ControlPlane:
         if names:
             self.wait_until(lambda: not names - self._ready_nodes(), _NODES_SECONDS, f"nodes {sorted(names)} ready")
 
+    def ready_gpus(self) -> int:
+        """The GPUs of all nodes that pods may be bound to."""
+        offers = [
+            node["status"]["allocatable"] for node in self.client.get("/api/v1/nodes")["items"] if _is_ready(node)
+        ]
+        return sum(int(offer[name]) for offer in offers for name in offer if name.endswith("/gpu"))
+
     def _ready_nodes(self) -> set[str]:
         nodes = self.client.get("/api/v1/nodes")["items"]
         return {str(node["metadata"]["name"]) for node in nodes if _is_ready(node)}

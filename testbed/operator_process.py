@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
 from collections.abc import Mapping
@@ -221,6 +222,15 @@ class OperatorProcess:
     def metrics(self) -> str:
         """Its own metrics page. Raises ``OSError`` when nobody answers."""
         return http_text(f"http://127.0.0.1:{self.metrics_port}/metrics")
+
+    def known_gpus(self) -> int:
+        """The GPUs of all nodes that it has heard of and may use, by its metrics; 0 while it does not answer."""
+        try:
+            page = self.metrics()
+        except OSError:
+            return 0
+        found = re.findall(r"^plimsoll_fleet_gpus{[^}]*} (\S+)$", page, re.MULTILINE)
+        return sum(round(float(count)) for count in found)
 
     def _shows_metrics(self) -> bool:
         try:

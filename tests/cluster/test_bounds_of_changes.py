@@ -143,6 +143,7 @@ class Scene:
         """End the operator and start another process, as a roll-out of its Deployment does."""
         self.operator.stop()
         self.operator = _operator(self.full, settings).start().wait_healthy()
+        self.windows, self.full, self.other = (replace(bench, operator=self.operator) for bench in self.benches)
 
     def decision(self, bench: Bench, name: str) -> str:
         """The reason of the last decision, by the metrics of the operator that runs now."""
@@ -394,8 +395,8 @@ def test_a_namespace_that_has_used_its_moves_up_waits_and_says_so(going_on: Scen
 
 
 def test_another_process_has_not_forgotten_it_and_another_namespace_keeps_its_share(going_on: Scene) -> None:
-    full, other = going_on.full, going_on.other
     going_on.start_again()
+    full, other = going_on.full, going_on.other
     full.view.wait(
         lambda: going_on.decision(full, "late") == "FleetBudgetSpent", "the decision of the new process", WITHIN_SECONDS
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +16,7 @@ from testbed.api_client import ApiError
 from testbed.audit import AuditEvent, AuditLog
 from testbed.control_plane import ControlPlane
 from testbed.established import wait_until_established
-from testbed.operator_process import USER, install_rbac
+from testbed.operator_process import USER, OperatorProcess, install_rbac
 
 ROOT = Path(__file__).resolve().parents[2]
 CRD = ROOT / "crds" / "plimsoll.dev_inferencedeployments.yaml"
@@ -48,6 +48,20 @@ def install(control_plane: ControlPlane) -> None:
     """Bring the CRD and the operator's rights onto a control plane."""
     install_kind(control_plane)
     install_rbac(control_plane, CHART, values={"hub.readTokenSecrets": "true"})
+
+
+def add_known_nodes(operator: OperatorProcess, control_plane: ControlPlane, nodes: Iterable[Mapping[str, Any]]) -> None:
+    """Add nodes, and wait until the operator has heard of them as well: a deployment goes to those that it knows of.
+
+    An operator that does not run hears of them before it decides anything.
+    """
+    control_plane.add_nodes(nodes)
+    wanted = control_plane.ready_gpus()
+    control_plane.wait_until(
+        lambda: not operator.is_running or operator.known_gpus() >= wanted,
+        PATIENCE_SECONDS,
+        "the operator knows the nodes",
+    )
 
 
 def install_kind(control_plane: ControlPlane) -> None:

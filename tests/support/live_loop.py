@@ -17,7 +17,7 @@ from testbed.operator_process import USER, OperatorProcess
 from testbed.played_past import PlayedPast
 from testbed.prometheus import Prometheus
 from testbed.waiting import wait_until
-from tests.support.installed import PATIENCE_SECONDS, View, install
+from tests.support.installed import PATIENCE_SECONDS, View, add_known_nodes, install
 from tests.support.planes import OUR_KINDS, borrowed_plane
 
 CAPACITY = 80_000
@@ -64,16 +64,17 @@ class Bench:
     operator: OperatorProcess
 
     def add_nodes(self, bench: str, **gpus: int) -> None:
-        """Nodes of the test's own: ``gpus`` counts by product. They can be used when this returns."""
+        """Nodes of the test's own: ``gpus`` counts by product. The operator knows of them when this returns."""
         self.add_nodes_of({bench: gpus})
 
     def add_nodes_of(self, benches: Mapping[str, Mapping[str, int]]) -> None:
         """The same for several."""
-        self.view.control_plane.add_nodes(
+        nodes = [
             gpu_node(f"{bench}-{product.lower()}", product, count, labels={"bench": bench})
             for bench, gpus in benches.items()
             for product, count in gpus.items()
-        )
+        ]
+        add_known_nodes(self.operator, self.view.control_plane, nodes)
 
     def deploy(
         self, name: str, rebalancing: Mapping[str, Any], capacities: Mapping[str, int] | None = None, **spec: Any

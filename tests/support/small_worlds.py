@@ -21,9 +21,8 @@ from testbed.fleet import gpu_node
 from testbed.operator_process import OperatorProcess
 from testbed.prometheus import Prometheus
 from testbed.waiting import NotInTime, wait_until
-from tests.support.chains import let_pass
 from tests.support.faulty import fault_proxy, operator_through
-from tests.support.installed import View, condition, inference_deployment, install
+from tests.support.installed import View, add_known_nodes, condition, inference_deployment, install
 from tests.support.live_loop import L4_POOL, L40S_POOL, PRESSURE, TIMING, engine_spec
 from tests.support.model_configs import config_of
 from tests.support.planes import borrowed_plane
@@ -46,10 +45,6 @@ PATIENCE_SECONDS = 90.0
 _CONFIG = {key: value for key, value in config_of("Qwen__Qwen2.5-7B-Instruct").items() if value is not None}
 _AUTO = {"mode": "Auto", "maxReplicas": 3, **TIMING}
 _ADVICE = {key: value for key, value in TIMING.items() if key != "changesPerHour"}
-
-
-HEARD_SECONDS = 2.0
-"""Until the operator has heard of new nodes, on a busy machine: a deployment goes to those that it knows of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +174,7 @@ def make(stage: Stage, worlds: Iterable[World]) -> None:
     for world in worlds:
         path = f"/api/v1/namespaces/{world.namespace}/serviceaccounts/default"
         stage.wait(partial(plane.client.exists, path), path)
-    plane.add_nodes(node for world in worlds for node in world.nodes())
-    let_pass(HEARD_SECONDS)
+    add_known_nodes(stage.operator, plane, [node for world in worlds for node in world.nodes()])
     plane.apply(world.deployment() for world in worlds)
     for world in worlds:
         if world.story.is_loaded:
