@@ -309,9 +309,9 @@ class ControlPlane:
 
     def ready_gpus(self) -> int:
         """The GPUs of all nodes that pods may be bound to."""
-        offers = [
-            node["status"]["allocatable"] for node in self.client.get("/api/v1/nodes")["items"] if _is_ready(node)
-        ]
+        nodes = self.client.get("/api/v1/nodes")["items"]
+        open_to_pods = (node for node in nodes if _is_ready(node) and not node["spec"].get("unschedulable"))
+        offers = [node["status"]["allocatable"] for node in open_to_pods]
         return sum(int(offer[name]) for offer in offers for name in offer if name.endswith("/gpu"))
 
     def _ready_nodes(self) -> set[str]:

@@ -38,7 +38,7 @@ _READ_AT_IMPORT = ("kubernetes.config.kube_config", "kubernetes.aio.config.kube_
 """Modules that keep a variable of the environment when they are imported. A forked process runs them again."""
 
 _USED_BY_EACH = (("plimsoll.api.crd.schema", "root_schema"), ("plimsoll.adapters.catalog", "load_gpu_types"))
-"""Functions that keep what they compute from the package's files: a seventh of a second of each process."""
+"""Functions that keep what they compute. Every operator calls them: a seventh of a second of the processor for each."""
 
 _LEFT_TO_EACH = frozenset({"huggingface_hub"})
 """Packages that spread such a variable over several modules. Each process imports them, and what needs them, itself."""

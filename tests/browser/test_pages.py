@@ -34,7 +34,7 @@ MOST_STOPS = 3
 """What a test of the tour goes to in the usual run, after the first one has been everywhere."""
 
 MOST_WITH_AXE = 8
-"""The same, where all rules of axe are asked: they take a second of the processor for each page."""
+"""The same, where all rules of axe are asked: they take most of the time of the tour."""
 
 TABS = 20
 FETCH_AGAIN = """() => new Promise(done => {

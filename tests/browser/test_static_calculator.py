@@ -38,7 +38,7 @@ MOST_PLAIN = 4
 """Of the plain questions, in the usual run; ``make test-browser`` asks all."""
 
 MARKUP = "<img src=x onerror=alert(1)>"
-"""What somebody may put into a link to the calculator. It is the address that these tests open."""
+"""What somebody may put into a link to the calculator. These tests open such an address."""
 
 _KEEP_THE_WORKER = """
 window.Worker = class extends Worker {
@@ -52,17 +52,19 @@ window.Worker = class extends Worker {
 _ASK = """
 async (queries) => {
   const worker = window.workerOfThePage;
+  const failed = new Promise((_, reject) => worker.addEventListener("error", reject));
   const answers = [];
   for (const [index, query] of queries.entries()) {
     const id = `test ${index}`;
-    answers.push(await new Promise((resolve) => {
+    const answer = new Promise((resolve) => {
       worker.addEventListener("message", function heard({ data }) {
         if (data.id !== id) return;
         worker.removeEventListener("message", heard);
         resolve(data.fault ?? data.text);
       });
       worker.postMessage({ id, kind: "document", query });
-    }));
+    });
+    answers.push(await Promise.race([answer, failed]));
   }
   return answers;
 }

@@ -338,7 +338,7 @@ def test_options_of_a_cluster_need_the_cluster(capsys: pytest.CaptureFixture[str
 def test_a_cluster_that_cannot_be_reached_is_named(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("plimsoll.adapters.cluster.api_errors._pause", lambda *_: 0.0)
+    monkeypatch.setattr("plimsoll.adapters.cluster.api_errors._pause", lambda *_: 0.0)  # it tries again for seconds
     config = tmp_path / "kubeconfig"
     config.write_text(
         json.dumps(

@@ -85,6 +85,13 @@ def budget(view: View, name: str) -> dict[str, Any]:
     return {key: value for key, value in spec.items() if key != "selector"}
 
 
+def test_the_operator_counts_the_gpus_of_nodes_that_take_pods(operator: OperatorProcess, here: View) -> None:
+    plane, all_gpus = here.control_plane, 8
+    here.wait(lambda: operator.known_gpus() == plane.ready_gpus() == all_gpus, "every node is known")
+    cordon(here, "l4-a")
+    here.wait(lambda: operator.known_gpus() == plane.ready_gpus() == all_gpus - 2, "one node takes no pods")
+
+
 @pytest.mark.parametrize("how", ["cordon", "karpenter.sh/disrupted"])
 def test_a_single_replica_serves_elsewhere_before_its_node_is_drained(
     operator: OperatorProcess, here: View, how: str
