@@ -71,7 +71,7 @@ def test_json_and_yaml_say_the_same(run: Run) -> None:
 def test_objects_are_what_would_be_applied(run: Run) -> None:
     _, shown, _ = run("plan", "-f", MINIMAL, "--fleet", FLEET, "-o", "objects")
     kinds = [body["kind"] for body in yaml.safe_load_all(shown)]
-    assert kinds == ["Service", "PodDisruptionBudget", "Deployment"]
+    assert kinds == ["Service", "Deployment", "PodDisruptionBudget"]
     assert run("plan", "-f", TOO_BIG, "--fleet", FLEET, "-o", "objects")[:2] == (1, "")
 
 

@@ -140,7 +140,7 @@ def test_the_table_has_the_columns_of_a_review_and_a_note_names_what_is_compared
     status, shown, _ = run(*words, "-o", "objects")
     assert (status, [body["kind"] for body in yaml.safe_load_all(shown)]) == (
         0,
-        ["Service", "PodDisruptionBudget", "Deployment"],
+        ["Service", "Deployment", "PodDisruptionBudget"],
     )
     assert "8192" in shown
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from plimsoll.api.v1alpha1.status import CandidateFiguresStatus
 from plimsoll.app.review.values import Verdict
 from plimsoll.cli.plans.story import print_story
 from plimsoll.console.sources.commands import Ran
@@ -104,6 +105,11 @@ def test_the_terms_keep_their_sum_where_a_model_has_more_of_them(name: str) -> N
 
 async def test_the_what_if_page_has_the_figures_of_the_plans_document() -> None:
     status = chat()["status"]
+    names = CandidateFiguresStatus.model_json_schema(by_alias=True)["properties"].keys()
+    figures = {name: figure for name, figure in status["estimate"].items() if name in names}
+    figures |= {"computedBytes": 31 * GIB, "budgetBytes": 29 * GIB, "fit": "No"}
+    too_small = {"gpuType": "v100-sxm2-32gb", "tensorParallel": 1, "reason": "KvCacheTooSmall", "message": "no"}
+    status["rejections"].append({**too_small, "figures": figures})
     place = {"gpuType": "l4-24gb", "tensorParallel": 1, "pipelineParallel": 1, "replicas": 1, "hourlyPrice": "0.42"}
     dear = {"gpuType": "h100-sxm-80gb", "tensorParallel": 2, "pipelineParallel": 2, "replicas": 3}
     change = {
@@ -140,7 +146,6 @@ async def test_the_what_if_page_has_the_figures_of_the_plans_document() -> None:
     )
     seen = await opened(view_of("/what-if"), visit)
     assert isinstance(seen, Seen)
-    figures = next(each["figures"] for each in status["rejections"] if "figures" in each)
     for words in (
         answer.summary,
         answer.bill,

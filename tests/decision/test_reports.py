@@ -290,13 +290,15 @@ def test_there_is_no_estimate_for_a_gpu_that_the_fleet_has_lost() -> None:
 
 
 def test_the_objects_of_a_decision_are_a_service_a_budget_and_a_deployment_for_each_pool() -> None:
-    def kinds(resource: InferenceDeployment | None, decision: Decision | None) -> list[str]:
-        made = manifests_of(outcome_of(deployment_of(resource=resource), decision=decision))
-        return [each["kind"] for each in made]
+    def kinds(resource: InferenceDeployment | None, decision: Decision | None, **more: Any) -> list[str]:
+        outcome = outcome_of(deployment_of(resource=resource), decision=decision)
+        return [each["kind"] for each in manifests_of(replace(outcome, besides=replace(outcome.besides, **more)))]
 
     assert kinds(None, None) == []
     assert kinds(deployment(), None) == []
-    assert kinds(deployment(), PLACED) == ["Service", "PodDisruptionBudget", "Deployment"]
+    assert kinds(deployment(), PLACED) == ["Service", "Deployment", "PodDisruptionBudget"]
+    while_a_node_goes = kinds(deployment(), PLACED, replacing=((PLACED.pools[0].name, 1),))
+    assert while_a_node_goes == ["Service", "PodDisruptionBudget", "Deployment"]
     assert kinds(deployment(), replace(PLACED, pools=())) == []
     assert kinds(deployment(suspend=True), PLACED) == []
 

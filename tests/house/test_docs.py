@@ -52,7 +52,6 @@ from plimsoll.console.guards.people import IDLE_SECONDS
 from plimsoll.console.sessions import MOST_PEOPLE
 from plimsoll.console.sources.commands import AT_ONCE, RUN_SECONDS
 from plimsoll.console.sources.informer_cache import WATCH_SECONDS
-from plimsoll.console.views.deployment.candidates import DEAR
 from plimsoll.console.views.fleet.page import NODES_AT_ONCE
 from plimsoll.console.views.load.live_use import STALE_SECONDS
 from plimsoll.console.views.paging import PAGE_SIZE
@@ -86,6 +85,7 @@ from plimsoll.rebalance.state.memory import FIRST_STARTUP_SECONDS
 from plimsoll.simulation.run import MOST_REPLICAS
 from plimsoll.simulation.workload import MOST_MINUTES, MOST_REQUESTS
 from plimsoll.status.decisions import MOST_DECISIONS
+from plimsoll.status.rejected import DEAR
 from testbed.fleet import mixed_fleet
 from testbed.own_programs import SUITABLE
 from testbed.versions import FAMILIES

@@ -69,10 +69,11 @@ PLANNED: Json = {
 FIGURES: Json = {
     "fit": "No", "weightsBytes": 16_000, "kvCacheBytes": 3000, "activationsBytes": 900, "slackBytes": 500,
     "expectedBytes": 19_850, "computedBytes": 21_000, "overrideBytes": 30_000, "budgetBytes": 20_000,
-    "usableBytes": 22_000, "kvNeededTokens": 64, "kvCapacityTokens": 32, "hourlyPrice": "0.80", "priceSource": "list",
+    "usableBytes": 22_000, "kvNeededTokens": 64, "kvCapacityTokens": 32,
 }  # fmt: skip
 REJECTED: Json = {
     "gpuType": "l4-24gb", "tensorParallel": 1, "reason": "TooLittleVram", "message": "no", "figures": FIGURES,
+    "hourlyPrice": "0.80", "priceSource": "list",
 }  # fmt: skip
 RULED_OUT: Json = {"gpuType": "l4-24gb", "tensorParallel": 2, "reason": "NodeTooSmall", "message": "no"}
 CHEAPER: Json = {"kind": "NarrowKvCache", "message": "yes", "hourlySaving": "1.50", "tpotMilliseconds": 40}

@@ -12,7 +12,7 @@ from plimsoll.api.v1alpha1 import InferenceDeploymentStatus
 from plimsoll.api.v1alpha1.status import CandidateFiguresStatus
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion
-from plimsoll.domain.public_words import ConditionReason
+from plimsoll.domain.public_words import ConditionReason, Reason
 from plimsoll.domain.requests.serving import Overrides
 from plimsoll.domain.units import GIB
 from plimsoll.placement.demands.rehoming import Rehoming
@@ -160,8 +160,9 @@ def test_a_refusal_has_no_placement_and_says_why_not_and_what_would_help() -> No
     document = written(NOWHERE)
     assert not {"placement", "estimate", "pools"} & document.keys()
     first = document["rejections"][0]
-    assert {name: first[name] for name in first if name not in ("message", "figures")} == {
+    assert {name: first[name] for name in first if name not in ("message", "figures", "priceSource")} == {
         "gpuType": "l4-24gb",
+        "hourlyPrice": "0.42",
         "tensorParallel": 1,
         "reason": "TooLittleVram",
     }
@@ -173,8 +174,11 @@ def test_the_figures_of_a_candidate_are_the_estimates_own_to_the_byte() -> None:
         if rejection.figures is None:
             continue
         estimate, price = rejection.figures.estimate, rejection.figures.hourly_price
-        shown = {name: value for name, value in entry["figures"].items() if name != "priceSource"}
-        assert shown == {
+        assert entry["hourlyPrice"] == f"{price:.2f}"
+        if "figures" not in entry:
+            assert rejection.reason is Reason.COSTS_MORE  # at twice the price or more
+            continue
+        assert entry["figures"] == {
             "fit": estimate.fit.value,
             "weightsBytes": estimate.weights_bytes,
             "kvCacheBytes": estimate.kv_cache_bytes,
@@ -186,7 +190,6 @@ def test_the_figures_of_a_candidate_are_the_estimates_own_to_the_byte() -> None:
             "usableBytes": estimate.usable_bytes,
             "kvNeededTokens": estimate.kv_needed_tokens,
             "kvCapacityTokens": estimate.kv_capacity_tokens,
-            "hourlyPrice": f"{price:.2f}",
         }
         rest = estimate.cuda_graphs_bytes + estimate.overhead_bytes + estimate.adapters_bytes + estimate.learned_bytes
         assert CandidateFiguresStatus.model_validate(entry["figures"]).overhead_bytes == rest
@@ -197,16 +200,26 @@ def test_an_admins_figure_and_a_missing_price_show_in_the_figures() -> None:
     forced = request(overrides=Overrides(memory_per_gpu_bytes=70 * GIB))
     [refused, *_] = written(report(decision(forced, fleet(node("l", free, 1)))))["rejections"]
     assert (refused["figures"]["overrideBytes"], refused["figures"]["fit"]) == (70 * GIB, "No")
-    assert not {"hourlyPrice", "priceSource"} & refused["figures"].keys()
+    assert not {"hourlyPrice", "priceSource"} & refused.keys()
 
 
 def test_what_was_ruled_out_has_no_figures_and_the_source_of_prices_is_given_once_for_each_gpu_type() -> None:
     entries = written(report(decision(where=fleet(node("h", H100, 4), node("l", L40S, 1)))))["rejections"]
-    with_figures = [each for each in entries if "figures" in each]
-    assert {each["reason"] for each in entries if "figures" not in each} == {"NodeTooSmall"}
-    sourced = [each["gpuType"] for each in with_figures if "priceSource" in each["figures"]]
-    assert sorted(sourced) == sorted({each["gpuType"] for each in with_figures})
-    assert all("hourlyPrice" in each["figures"] for each in with_figures)
+    judged = [each for each in entries if each["reason"] != "NodeTooSmall"]
+    assert judged != entries
+    assert not any({"figures", "hourlyPrice", "priceSource"} & each.keys() for each in entries if each not in judged)
+    sourced = [each["gpuType"] for each in judged if "priceSource" in each]
+    assert sorted(sourced) == sorted({each["gpuType"] for each in judged})
+    assert all("hourlyPrice" in each for each in judged)
+
+
+@every_case("price", ["1.01", "1.99", "2.00", "2.01", None])
+def test_a_candidate_that_fits_at_twice_the_price_or_more_has_its_price_alone(price: str | None) -> None:
+    where = fleet(node("h", gpu(H100, price=price), 1), node("l", gpu(L40S, price="1.00"), 1))
+    other = next(each for each in written(report(decision(where=where)))["rejections"] if each["gpuType"] == H100)
+    assert (other["tensorParallel"], other["reason"]) == (1, "CostsMore")
+    assert other.get("hourlyPrice") == price
+    assert ("figures" not in other) is (price in ("2.00", "2.01"))
 
 
 def test_a_candidate_whose_bytes_no_reader_of_json_can_hold_is_shown_without_figures() -> None:
@@ -243,7 +256,7 @@ def test_rejections_are_bounded_and_the_rest_is_counted() -> None:
     about = report(decision(where=everything))
     document = written(about)
     assert len(document["rejections"]) == MAX_REJECTIONS
-    assert sum("figures" in each for each in document["rejections"]) > MAX_REJECTIONS // 2
+    assert sum("figures" in each for each in document["rejections"]) < MAX_REJECTIONS // 4  # a status is written often
     assert len(json.dumps(document["rejections"])) < 24 * 1024, "a fortieth of what etcd takes"
     assert about.decision is not None
     assert document["rejectionsOmitted"] == len(about.decision.rejections) - MAX_REJECTIONS

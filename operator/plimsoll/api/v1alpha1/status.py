@@ -244,7 +244,7 @@ class PoolStatus(StatusModel):
 
 
 class CandidateFiguresStatus(StatusModel):
-    """The figures that a candidate was judged by: VRAM of one GPU in bytes, and the price of one replica.
+    """The figures that the memory of a candidate was judged by: VRAM of one GPU in bytes.
 
     A status has up to forty of them, so its fields have no bounds: checking these would take as long as reading them.
     """
@@ -264,8 +264,6 @@ class CandidateFiguresStatus(StatusModel):
     usable_bytes: int = Field(description="The GPU's memory as the engine sees it.")
     kv_needed_tokens: int = Field(description="Tokens that the declared load needs, on all engines of a replica.")
     kv_capacity_tokens: int = Field(description="Tokens that fit into the whole budget, on all engines of a replica.")
-    hourly_price: str | None = optional("US dollars per hour of one replica, if the price is known.")
-    price_source: str | None = optional("Source of the price. Only the first entry of a GPU type has it.")
 
     @property
     def overhead_bytes(self) -> int:
@@ -283,8 +281,11 @@ class RejectionStatus(StatusModel):
     data_parallel: int | None = optional(ENGINES)
     reason: str = Field(description="Reason, as one CamelCase word for programs.")
     message: str = Field(description="Reason with its figures, as text for people.")
+    hourly_price: str | None = optional("US dollars per hour of one replica, if the price is known.")
+    price_source: str | None = optional("Source of the price. Only the first entry of a GPU type has it.")
     figures: CandidateFiguresStatus | None = optional(
-        "Figures of the candidate, unless it was ruled out before its memory was estimated."
+        "Figures of the candidate. Absent if it was ruled out before its memory was estimated, and if it fits and "
+        "costs at least twice as much as the choice."
     )
 
 

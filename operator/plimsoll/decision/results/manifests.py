@@ -18,7 +18,10 @@ def manifests_of(
 ) -> tuple[Manifest, ...]:
     """Render the objects of a decision; none if there is no plan or the user has suspended the object.
 
-    The pools with the largest pods come first, because the scheduler binds pods in the order of their creation.
+    The pools with the largest pods come first, because the scheduler binds pods in the order of their creation. The
+    budget comes after its pods: Kubernetes records an event about a budget without pods, and writes its status again
+    for each pod that follows. While pods of a node that goes are replaced, the budget comes before them: it keeps a
+    drain from ending pods too early.
 
     Args:
         outcome: the decision.
@@ -35,7 +38,8 @@ def manifests_of(
     ordered = sorted(made, key=lambda pool: -pool.split.gpus)
     pools = [deployment(options, pool, pool.choice) for pool in ordered if pool.choice is not None]
     keeps = sum(pool.replicas for pool in decision.pools if pool.state is PoolState.ACTIVE) if more else None
-    return service(options), disruption_budget(options, keeps), *pools
+    budget = disruption_budget(options, keeps)
+    return (service(options), budget, *pools) if more else (service(options), *pools, budget)
 
 
 def _replaced(pool: PlannedPool, more: Mapping[str, int]) -> PlannedPool:

@@ -19,11 +19,9 @@ from plimsoll.console.views.words import dollars, dollars_of, gib, signed_gib, s
 from plimsoll.domain.decisions.outcomes import Fit, Split
 from plimsoll.domain.public_words import Reason
 from plimsoll.status.places import split_of
+from plimsoll.status.rejected import DEAR
 
 BAR_LENGTH = 230.0
-
-DEAR = 2
-"""A candidate that fits and costs this many times the choice is folded away."""
 
 _FAILS = frozenset({Reason.OBSERVED_TOO_SMALL.value, Reason.START_FAILED.value, Reason.TOO_FEW_STATES.value})
 """Reasons why an engine does not start, or holds too little, although the bytes fit: running engines have proved it, or
@@ -35,7 +33,7 @@ _SYMBOLS = {CHOSEN: "\u25cf", FITS: "\u2713", NO: "\u2717"}
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One GPU type and split. ``bar`` and ``figures`` are None where the status has no figures of it.
+    """One GPU type and split. ``bar`` and ``figures`` are None where the status has no figures of its memory.
 
     ``difference`` is that of its price to the chosen one in percent, with its sign; empty where one is unknown.
     ``override`` are the fields of a spec that fix this place, as YAML; empty for the choice, for what does not fit, and
@@ -61,7 +59,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """``shown`` is the table, ``dear`` fits and costs much more, ``impossible`` has no figures.
+    """``shown`` is the table, ``dear`` fits and costs much more, ``impossible`` was not judged.
 
     ``omitted`` counts what the status does not hold.
     """
@@ -88,9 +86,9 @@ def candidates_of(status: InferenceDeploymentStatus, row: Row) -> Candidates:
 def sorted_candidates(chosen: Candidate | None, others: Sequence[Candidate], omitted: int = 0) -> Candidates:
     """Return candidates in the order of the page, each with its bar on one scale."""
     price = dollars_of(None if chosen is None else chosen.price)
-    drawn = [each for each in others if each.figures is not None]
-    dear = [each for each in drawn if each.verdict == FITS and _is_dear(each, price)]
-    shown = [*([] if chosen is None else [chosen]), *sorted((each for each in drawn if each not in dear), key=_order)]
+    judged = [each for each in others if each.figures is not None or each.verdict == FITS]
+    dear = [each for each in judged if each.verdict == FITS and _is_dear(each, price)]
+    shown = [*([] if chosen is None else [chosen]), *sorted((each for each in judged if each not in dear), key=_order)]
     scale = common_scale(
         (max(each.figures.usable, each.figures.upper) for each in (*shown, *dear) if each.figures is not None),
         BAR_LENGTH,
@@ -102,7 +100,7 @@ def sorted_candidates(chosen: Candidate | None, others: Sequence[Candidate], omi
     return Candidates(
         tuple(map(with_bar, shown)),
         tuple(map(with_bar, sorted(dear, key=_order))),
-        tuple(each for each in others if each.figures is None),
+        tuple(each for each in others if each not in judged),
         omitted,
     )
 
@@ -116,9 +114,8 @@ def _chosen(status: InferenceDeploymentStatus, row: Row) -> Candidate | None:
 
 
 def _candidate(rejection: RejectionStatus, chosen: Decimal | None) -> Candidate:
-    figures = figures_of_rejection(rejection)
-    price = None if rejection.figures is None else rejection.figures.hourly_price
-    fits = figures is not None and _has_room(figures) and rejection.reason not in _FAILS
+    figures, price = figures_of_rejection(rejection), rejection.hourly_price
+    fits = _has_room(rejection, figures) and rejection.reason not in _FAILS
     return Candidate(
         rejection.gpu_type,
         split_of(rejection),
@@ -132,13 +129,18 @@ def _candidate(rejection: RejectionStatus, chosen: Decimal | None) -> Candidate:
     )
 
 
-def _has_room(figures: Figures) -> bool:
-    """Whether placement counted it as fitting; an admin's figure stands in the place of the computed one."""
+def _has_room(rejection: RejectionStatus, figures: Figures | None) -> bool:
+    """Whether placement counted it as fitting; an admin's figure stands in the place of the computed one.
+
+    Of what fits and costs much more a status has no figures.
+    """
+    if figures is None:
+        return rejection.reason == Reason.COSTS_MORE.value
     return not figures.is_over if figures.fit is None else figures.fit is not Fit.NO
 
 
 def figures_of_rejection(rejection: RejectionStatus) -> Figures | None:
-    """Return the figures that the operator wrote with a rejection; None where there are none."""
+    """Return the figures of memory that the operator wrote with a rejection; None where there are none."""
     found = rejection.figures
     if found is None:
         return None
