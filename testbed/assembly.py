@@ -46,6 +46,7 @@ class Options:
 
     judged: bool
     lease_seconds: int
+    endpoints: bool = False
 
 
 def assemble(directory: Path, binaries: Binaries, reservation: PortReservation, options: Options) -> Assembly:
@@ -77,6 +78,7 @@ def assemble(directory: Path, binaries: Binaries, reservation: PortReservation, 
             ports=ports,
             secrets=secrets,
             node_grace_seconds=options.lease_seconds + _GRACE_BEYOND_LEASE_SECONDS,
+            endpoints=options.endpoints,
         ),
         "kube-scheduler": components.scheduler(
             kubeconfig=kubeconfig("scheduler", authority.client("system:kube-scheduler")), ports=ports, secrets=secrets

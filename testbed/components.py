@@ -90,14 +90,21 @@ def api_server(*, ports: Ports, secrets: Secrets, audit_policy: Path, audit_log:
     ]
 
 
-def controller_manager(*, kubeconfig: Path, ports: Ports, secrets: Secrets, node_grace_seconds: int) -> list[str]:
-    """Every controller but those that need a cloud or a pod network, and that of Endpoints: nobody reads them."""
+def controller_manager(
+    *, kubeconfig: Path, ports: Ports, secrets: Secrets, node_grace_seconds: int, endpoints: bool = False
+) -> list[str]:
+    """Every controller but those that need a cloud or a pod network.
+
+    ``endpoints``: also that of Endpoints, which every cluster has. Here nobody reads them, so it runs only where the
+    cost of a whole cluster is measured.
+    """
+    controllers = "--controllers=*,-nodeipam,-route,-service-lb-controller"
     return [
         *_client_component(kubeconfig, ports.controller_manager, secrets),
         f"--root-ca-file={secrets.authority}",
         f"--service-account-private-key-file={secrets.service_account_private}",
         "--use-service-account-credentials=true",
-        "--controllers=*,-nodeipam,-route,-service-lb-controller,-endpoints-controller",
+        controllers if endpoints else f"{controllers},-endpoints-controller",
         f"--node-monitor-grace-period={node_grace_seconds}s",
         "--horizontal-pod-autoscaler-sync-period=2s",  # 15 s by default; few clusters here have an autoscaler
     ]

@@ -46,11 +46,14 @@ class ControlPlane:
         judged: engine pods (label ``plimsoll.dev/deployment``) become ready only with a verdict; needs a ``Judge``.
         lease_seconds: node lease, which kwok renews four times in its length: most writes where nothing happens are
             renewals. It renews about 30 leases a second, so 1,000 nodes need 200.
+        endpoints: keep Endpoints, as every cluster does, where the cost of a whole cluster is measured.
         keep: leave the instance directory behind at the end, to read its logs.
     """
 
-    def __init__(self, *, judged: bool = False, lease_seconds: int = 120, keep: bool = False) -> None:
-        self._options = Options(judged=judged, lease_seconds=lease_seconds)
+    def __init__(
+        self, *, judged: bool = False, lease_seconds: int = 120, endpoints: bool = False, keep: bool = False
+    ) -> None:
+        self._options = Options(judged=judged, lease_seconds=lease_seconds, endpoints=endpoints)
         self._keep = keep
         self._reservation = PortReservation()
         self._directory: InstanceDirectory | None = None

@@ -54,7 +54,7 @@ Say = Callable[[str], object]
 def run(scenario: Scenario, say: Say) -> Figures:
     """Start everything, create the objects, and measure until all is still."""
     figures = Figures(scenario.objects, scenario.nodes)
-    with ControlPlane(lease_seconds=200 if scenario.nodes > LARGE_FLEET else 40) as plane:
+    with ControlPlane(lease_seconds=200 if scenario.nodes > LARGE_FLEET else 40, endpoints=True) as plane:
         say(f"{scenario.objects} objects on {scenario.nodes} nodes: making the nodes")
         make_nodes(plane, scenario.nodes)
         install(plane)
