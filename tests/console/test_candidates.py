@@ -65,7 +65,7 @@ def test_every_reason_has_a_row_with_code_message_verdict_and_figures(
     assert (each.bar is None) is is_dear
     estimate = FIGURES.estimate
     need = f"{estimate.computed_bytes / GIB:,.1f} / {estimate.budget_bytes / GIB:,.1f}"
-    need = "figures are not kept" if is_dear else need
+    need = "no memory figures" if is_dear else need
     text = shown(found).text
     for words in (reason.value, rejection_sentence(one), f"{each.symbol} {each.verdict}", need, "$"):
         assert words in text
