@@ -282,6 +282,47 @@ class TestNodesThatGo:
         assert [workloads(made[name])["l4-24gb-tp1"] for name in ("early", "late")] == [2, 1]
         assert [budget(made[name]) for name in ("early", "late")] == [{"minAvailable": 1}, {"maxUnavailable": 1}]
 
+    async def test_where_its_type_has_no_other_gpu_it_moves_to_another_type_and_a_neighbour_stays(
+        self, opened: Open
+    ) -> None:
+        there = opened(l4=4, l40s=2)
+        there.put("web", L4, L40S)
+        there.put("only-here", L4, created="04:00:00")
+        await there.settle()
+        change_node(there, L4, unschedulable=True)
+        made = there.make()
+        case = made["web"]
+        assert pools(case) == {(L40S, "Active"): 1, (L4, "Retiring"): 1}
+        assert (workloads(case), budget(case)) == ({"l40s-48gb-tp1": 1}, {"minAvailable": 1})
+        assert [each["kind"] for each in case.manifests].index("PodDisruptionBudget") == 1
+        assert "All replicas move away from nodes that go soon (l4-24gb)" in message(case, "Placed")
+        assert pools(made["only-here"]) == {(L4, "Active"): 1}
+        assert budget(made["only-here"]) == {"maxUnavailable": 1}
+        await there.settle()
+        case = there.make()["web"]
+        assert (pools(case), budget(case)) == ({(L40S, "Active"): 1}, {"maxUnavailable": 1})
+        change_node(there, L4, unschedulable=False)
+        assert pools(there.make()["web"]) == {(L40S, "Active"): 1}, "no going to and fro"
+
+    async def test_the_last_gpus_of_another_type_go_to_one_deployment(self, opened: Open) -> None:
+        there = opened(l4=4, l40s=1)
+        there.put("late", L4, L40S, created="05:00:00")
+        there.put("early", L4, L40S, created="04:00:00")
+        await there.settle()
+        change_node(there, L4, unschedulable=True)
+        made = there.make()
+        assert pools(made["early"]) == {(L40S, "Active"): 1, (L4, "Retiring"): 1}
+        assert (pools(made["late"]), budget(made["late"])) == ({(L4, "Active"): 1}, {"maxUnavailable": 1})
+
+    async def test_replicas_that_serve_on_other_nodes_are_not_moved(self, opened: Open) -> None:
+        there = opened(l4=1, l40s=4)
+        add_node(there, "other", L4, 1)
+        there.put("web", L4, L40S, replicas=2)
+        await there.settle()
+        change_node(there, "other", unschedulable=True)
+        case = there.make()["web"]
+        assert (pools(case), budget(case)) == ({(L4, "Active"): 2}, {"maxUnavailable": 1})
+
     async def test_a_quota_that_is_used_up_admits_no_more(self, opened: Open) -> None:
         there = await self.begun(opened)
         used = {"requests.nvidia.com/gpu": "1"}

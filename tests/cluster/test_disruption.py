@@ -117,6 +117,32 @@ def test_a_single_replica_serves_elsewhere_before_its_node_is_drained(
     assert operator.is_running
 
 
+def test_where_its_type_has_no_other_gpu_it_serves_on_another_type_before_its_node_is_drained(
+    operator: OperatorProcess, here: View
+) -> None:
+    here.apply("fills", replicas=3, **L4_ONLY)
+    here.wait_ready("fills")
+    slow = {"podTemplate": {"annotations": {LOAD_TIME_ANNOTATION: "3s"}}}
+    here.apply("web", gpu={"allow": ["l4-24gb", "h100-sxm-80gb"]}, **slow)
+    here.wait_ready("web")
+    [node], [old], filled = here.nodes_of("web"), here.pods("web"), here.pod_uids("fills")
+    cordon(here, node)
+    here.wait(lambda: budget(here, "web") == {"minAvailable": 1}, "the drain waits for the successor")
+    said = condition(here.get("web"), "Placed")["message"]
+    assert f"All replicas move away from nodes that go soon ({node})" in said
+    assert evict(here, old["metadata"]["name"]) == 429, "nothing else serves yet"
+
+    def only_the_successor() -> bool:
+        now = serving(here, "web")
+        assert now, "one of them serves at any time"
+        return now == ["h100"]
+
+    here.wait(only_the_successor, "only the successor serves")
+    here.wait(lambda: budget(here, "web") == {"maxUnavailable": 1}, "as before")
+    assert here.pod_uids("fills") == filled, "it serves on the other node, too"
+    assert operator.is_running
+
+
 def test_without_a_free_gpu_a_drain_is_not_blocked(operator: OperatorProcess, here: View) -> None:
     here.apply("fills", replicas=3, **L4_ONLY)
     here.wait_ready("fills")

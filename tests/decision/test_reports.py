@@ -297,7 +297,7 @@ def test_the_objects_of_a_decision_are_a_service_a_budget_and_a_deployment_for_e
     assert kinds(None, None) == []
     assert kinds(deployment(), None) == []
     assert kinds(deployment(), PLACED) == ["Service", "Deployment", "PodDisruptionBudget"]
-    while_a_node_goes = kinds(deployment(), PLACED, replacing=((PLACED.pools[0].name, 1),))
+    while_a_node_goes = kinds(deployment(), PLACED, leaving=("l4-a",))
     assert while_a_node_goes == ["Service", "PodDisruptionBudget", "Deployment"]
     assert kinds(deployment(), replace(PLACED, pools=())) == []
     assert kinds(deployment(suspend=True), PLACED) == []

@@ -5,15 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from plimsoll.domain.cluster.fleet import GpuNode
 from plimsoll.domain.decisions.outcomes import Split
-from plimsoll.placement.demands.pools import Decision, Place, Tenant
+from plimsoll.placement.demands.pools import Decision, Place, PoolState, Tenant
+from plimsoll.placement.demands.rehoming import Rehoming
 from plimsoll.placement.transition.hypothesis import Market, Plan
 from tests.support.planning import A100, H100, L4, L40S, fleet, gpu, node, pool, request, tenant
 from tests.support.world_plans import planned
 
 ONE = Split(1)
+MODES = ("moves", "moves", "suspended", "mounts alone")
 
 
 def market(one: Tenant, plan: Plan) -> Market:
@@ -104,3 +108,40 @@ def test_a_suspended_deployment_obeys_no_order() -> None:
     still = tenant(request(), pool(H100), suspended=True)
     plan = planned([still], fleet(node("h", H100, 8, held=1), node("a", A100, 8)))
     assert states(sent(still, plan, (A100, ONE), 1)) == {(H100, "Active"): 1}
+
+
+MARKET = st.fixed_dictionaries({kind: st.integers(0, 3) for kind in (A100, L40S, L4)})
+
+
+@given(free=MARKET, replicas=st.integers(1, 3), goes=st.sampled_from((A100, L40S, L4)), mode=st.sampled_from(MODES))
+def test_who_must_leave_goes_to_the_cheapest_place_with_room_for_all_and_to_no_node_that_goes_as_well(
+    free: dict[str, int], replicas: int, goes: str, mode: str
+) -> None:
+    """The honest neighbour keeps its pool and its GPUs."""
+    asked = request(replicas=replicas, mounts_alone=mode == "mounts alone")
+    one = tenant(asked, pool(H100, replicas=replicas), suspended=mode == "suspended")
+    other = tenant(request(name="other"), pool(L40S))
+    there = [node(kind, kind, count + (kind == L40S), held=int(kind == L40S)) for kind, count in free.items()]
+    plan = planned([one, other], fleet(node("h", H100, 8, held=replicas), *there))
+    answer = plan.elsewhere(asked.key, {"h", goes})
+    open_to = [kind for kind in (L4, L40S, A100) if kind != goes and free[kind] >= replicas]
+    if not open_to or (mode != "moves"):
+        assert answer is None
+        return
+    assert answer is not None
+    assert states(answer.decision) == {(open_to[0], "Active"): replicas, (H100, "Retiring"): replicas}
+    left = plan.adopted(answer)
+    assert states(left.decisions[other.request.key]) == {(L40S, "Active"): 1}
+    assert all(count >= 0 for count in left.left.ledger.free.values())
+
+
+def test_who_moves_already_is_not_moved_once_more() -> None:
+    where = fleet(node("h", H100, 8, held=1), node("a", A100, 8, held=1), node("l", L40S, 8))
+    moving = tenant(request(), pool(A100, ready=0), pool(H100, state=PoolState.RETIRING))
+    assert planned([moving], where).elsewhere(moving.request.key, {"h"}) is None
+    left = Rehoming(L40S, ONE, 0.0)
+    back = tenant(request(), pool(A100), left=(left,))
+    assert (
+        planned([back], fleet(node("a", A100, 1, held=1), node("l", L40S, 8))).elsewhere(back.request.key, {"a"})
+        is None
+    )

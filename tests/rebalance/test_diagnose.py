@@ -124,6 +124,11 @@ def test_what_limits_a_replica_is_named(model: ReplicaModel, load: Serves, kind:
     numbers = dict(diagnosis.numbers)
     assert numbers["needed"] == diagnosis.replicas
     assert int(numbers["capacity_per_minute"]) * 2 < int(numbers["arrivals_per_minute"])
+    assert 50 < int(numbers["start_percent"]) < 100
+
+
+def test_a_need_that_is_none_of_arrivals_says_no_part_at_which_another_replica_is_started() -> None:
+    assert "start_percent" not in dict(found(FULL, FULL, model=replica_model()).numbers)
 
 
 def test_a_full_cache_is_named_whatever_else_is_known() -> None:

@@ -37,6 +37,10 @@ def test_sentences_carry_their_numbers() -> None:
         "3 replicas are needed and 1 replica wanted so far: 600 requests a minute with prompts of 1000 and answers of "
         "200 tokens, of which a replica carries 240 (the KV cache limits it)."
     )
+    early = (*KNOWN, ("start_percent", 82), ("waiting", 3))
+    assert sentence(AddReplica(DecisionReason.ARRIVALS_EXCEED_CAPACITY, early)).endswith(
+        " a replica carries 240 (the KV cache limits it); another is started at 82 % of that; 3 requests wait."
+    )
     assert sentence(
         Move(DecisionReason.NEED_OUTGREW_PLACEMENT, (("needed_bytes", 2**36), ("budget_bytes", 2**35)))
     ) == ("Another placement is needed: a GPU must hold 64.00 GiB and the one placed gives 32.00 GiB.")

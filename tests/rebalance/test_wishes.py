@@ -52,6 +52,16 @@ def test_arrivals_need_as_many_replicas_as_carry_them(worth: float, replicas: in
     assert wish.rate == pytest.approx(worth * carried())
 
 
+@given(worth=st.floats(0.05, 20), startup=st.floats(0, 900))
+def test_a_wish_says_at_which_part_of_a_replica_another_one_is_started(worth: float, startup: float) -> None:
+    """Who divides the arrivals by that part gets the number, so that a sentence with it explains itself."""
+    wish = of_rate(worth, startup_seconds=startup)
+    if wish.need is not Need.ARRIVALS:
+        assert wish.use == 1.0
+    elif wish.replicas > 1:
+        assert (wish.replicas - 1) * wish.use * carried() < wish.rate <= 1.05 * wish.replicas * wish.use * carried()
+
+
 def test_the_number_of_pods_that_serve_it_does_not_change_the_need() -> None:
     assert {of_rate(2.5, pods).replicas for pods in (1, 2, 3, 5)} == {3}
 

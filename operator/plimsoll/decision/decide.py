@@ -3,7 +3,7 @@
 1. Observe: what engines report becomes part of the requests, and the live loop's last target, too.
 2. Plan: the planner decides for all deployments on one stock, for the number of replicas that is decided so far.
 3. Listen: each deployment has its turn of the live loop. A change of its own is planned on what is left.
-4. Add what follows: pods that wait for new nodes, pods that start before a node goes, and advice.
+4. Add what follows: pods that wait for new nodes, advice, and pods that start elsewhere before a node goes.
 
 An exception of one deployment stays with it: it stands still, and all others go on.
 """
@@ -32,7 +32,7 @@ from plimsoll.domain.public_words import ConditionReason
 from plimsoll.placement.advice.remedies import Adviser
 from plimsoll.placement.advice.suggestions import Relatives, Suggester, no_relatives
 from plimsoll.placement.demands.demand import Demand
-from plimsoll.placement.demands.pools import Decision
+from plimsoll.placement.demands.pools import Decision, PoolState
 from plimsoll.placement.extra_pods import OnLeavingNodes, Waker, replacements
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.options.feasibility import too_small
@@ -102,7 +102,7 @@ class _Pass:
         self._wake(left.left.ledger)
         self._propose(left)
         self._advise(left.left.ledger)
-        self._replace(left.left.ledger)
+        left = self._replace(left)
         self._look_for_nodes()
         each = tuple(map(self._outcome, world.deployments))
         return Outcomes(each, planned, left, tuple(memory.leaving.ends()))
@@ -292,27 +292,35 @@ class _Pass:
         if small:
             self._add(key, too_small=small)
 
-    def _replace(self, ledger: Ledger) -> None:
+    def _replace(self, plan: Plan) -> Plan:
         """Let pods start before the nodes go on which others serve, in the order of decisions, while there is room."""
         leaving = self.memory.leaving.look(self.world.fleet, self.world.at)
-        if not leaving:
-            return
-        for deployment in self._in_order():
+        for deployment in self._in_order() if leaving else ():
             on = self._on_leaving_nodes(deployment, leaving)
             if on:
-                work = partial(self._replace_one, deployment, on, leaving, ledger)
-                ledger = self._guarded(Step.PLAN, deployment, work) or ledger
+                work = partial(self._replace_one, deployment, on, leaving, plan)
+                plan = self._guarded(Step.PLAN, deployment, work) or plan
+        return plan
 
     def _replace_one(
-        self, deployment: Deployment, on: dict[str, OnLeavingNodes], leaving: frozenset[str], ledger: Ledger
-    ) -> Ledger:
-        """Add the replacements of one deployment. Return what they leave."""
-        decision, fleet = self.decisions[deployment.key], self.world.fleet
-        replacing, ledger = replacements(decision.request, decision.pools, on, leaving, fleet, ledger)
+        self, deployment: Deployment, on: dict[str, OnLeavingNodes], leaving: frozenset[str], plan: Plan
+    ) -> Plan:
+        """Add the replacements of one deployment. It moves where its place has none and all its replicas must go."""
+        key, decision, fleet = deployment.key, self.decisions[deployment.key], self.world.fleet
+        replacing, ledger = replacements(decision.request, decision.pools, on, leaving, fleet, plan.left.ledger)
+        plan = replace(plan, left=replace(plan.left, ledger=ledger))
         pods = deployment.placed.around.ready_pods()
+        all_go = all(pod.node in leaving for pod in pods)
+        turn = self.turns.get(key)
+        has_acted = turn is not None and turn.acted
+        answer = plan.elsewhere(key, leaving) if all_go and not replacing and not has_acted else None
+        if answer is not None:
+            self.decisions[key] = decision = answer.decision
+            plan = plan.adopted(answer)
+        moves = any(pool.state is PoolState.RETIRING and pool.name in on for pool in decision.pools)
         nodes = tuple(sorted({pod.node for pod in pods if pod.node in leaving}))
-        self._add(deployment.key, replacing=replacing, leaving=nodes if replacing else ())
-        return ledger
+        self._add(key, replacing=replacing, leaving=nodes if replacing or moves else ())
+        return plan
 
     def _on_leaving_nodes(self, deployment: Deployment, leaving: frozenset[str]) -> dict[str, OnLeavingNodes]:
         """Return the pods of a deployment that serve on nodes that go, by pool."""

@@ -57,7 +57,7 @@ class Besides:
         too_small: the placements whose engines report less KV cache than the load needs there.
         proposals: moves and endings of others that would make room.
         replacing: the pods that start before a node goes, by pool.
-        leaving: the nodes that go soon and that replicas serve on.
+        leaving: the nodes that go soon and that replicas serve on until their successors do.
         awaits: the groups of nodes whose new nodes replicas wait for.
         left_out: a sentence about GPUs that take no part.
         coming: the new nodes that the deployment may still get.

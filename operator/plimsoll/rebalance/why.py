@@ -17,12 +17,12 @@ _SENTENCES = {
         "Nothing to change for {replicas}: {traffic}{waiting}; {kv_percent} % of the KV cache is in use."
     ),
     DecisionReason.ARRIVALS_EXCEED_CAPACITY: (
-        "{needed_are} needed and {replicas} wanted so far: {traffic}{gpus}{waiting}{stuck}{tuning}."
+        "{needed_are} needed and {replicas} wanted so far: {traffic}{start}{gpus}{waiting}{stuck}{tuning}."
     ),
     DecisionReason.RISE_EXPECTED: (
         "{needed_are} needed and {replicas} wanted so far: {expected_are} expected in "
         "{minutes} min. This is from {whole_days} before at the same time; such forecasts of them err by "
-        "{error_percent} %. Now {there_are} {traffic}{waiting}{stuck}."
+        "{error_percent} %. Now {there_are} {traffic}{start}{waiting}{stuck}."
     ),
     DecisionReason.BACKLOG_TOO_LONG: (
         "{needed_are} needed to serve the requests that wait, and {replicas} wanted so far: "
@@ -177,7 +177,7 @@ def sentence(decision: LoopDecision) -> str:
     texts |= _about_gateway(numbers)
     parts = {"wanted": "", "stuck": "", "waiting": "", "traffic": _traffic(numbers), "tuning": _tuning(numbers)}
     parts |= {"faster": _faster(numbers), "bills": _bills(numbers), "gpus": _gpus(numbers), "queues": _queues(numbers)}
-    parts |= {"others": _others(numbers)} | _counts(numbers)
+    parts |= {"others": _others(numbers), "start": _start(numbers)} | _counts(numbers)
     return _capital(_SENTENCES[decision.reason].format_map(parts | _about_stuck(numbers) | texts))
 
 
@@ -197,6 +197,11 @@ def _traffic(numbers: Mapping[str, int | str]) -> str:
         f"{counted(numbers['arrivals_per_minute'], 'request')} a minute with {lengths}, of which a replica carries "
         f"{numbers['capacity_per_minute']} ({limit})"
     )
+
+
+def _start(numbers: Mapping[str, int | str]) -> str:
+    """Return the part of a replica's capacity at which another is started, because it takes a while until it serves."""
+    return f"; another is started at {numbers['start_percent']} % of that" if "start_percent" in numbers else ""
 
 
 def _queues(numbers: Mapping[str, int | str]) -> str:

@@ -148,9 +148,14 @@ def _where(rejection: Rejection) -> str:
 
 
 def _placed(report: Report) -> Verdict:
-    views = _active_views(report)
     if report.decision is None or not report.decision.pools:
         return Verdict("False", Why.NOT_PLANNED, "No placement has been decided.")
+    verdict = _placed_by(report, report.decision)
+    return replace(verdict, message=f"{verdict.message}{_leaving_words(report)}")
+
+
+def _placed_by(report: Report, decision: Decision) -> Verdict:
+    views = _active_views(report)
     if report.refused:
         return Verdict("False", Why.PODS_NOT_CREATED, report.refused, stalled=not report.refusal_passes)
     if report.contested:
@@ -159,11 +164,11 @@ def _placed(report: Report) -> Verdict:
     if error:
         return Verdict("False", Why.PODS_NOT_CREATED, error)
     unbound = sum(view.unbound for view in views)
-    wanted = sum(pool.replicas for pool in report.decision.pools if pool.state is PoolState.ACTIVE)
+    wanted = sum(pool.replicas for pool in decision.pools if pool.state is PoolState.ACTIVE)
     bound = sum(view.pods - view.unbound for view in views)
     rejecting = next((view for view in views if view.rejected), None)
     if rejecting is not None and rejecting.accepted < report.wanted_of(rejecting.name):
-        return Verdict("False", Why.PODS_REJECTED, _rejected_words(report.decision, rejecting), stalled=True)
+        return Verdict("False", Why.PODS_REJECTED, _rejected_words(decision, rejecting), stalled=True)
     queued = next((view for view in views if view.queued), None)
     if queued is not None and unbound == sum(view.queued for view in views):
         return Verdict("False", Why.WAITING_FOR_QUEUE, f"{_queue_words(queued, unbound)}.")
@@ -172,21 +177,23 @@ def _placed(report: Report) -> Verdict:
         message = f"{_waiting(unbound)} for new nodes of {groups}, which an autoscaler starts."
         return Verdict("False", Why.WAITING_FOR_NODES, message)
     if unbound:
-        return Verdict("False", Why.WAITING_FOR_SCHEDULER, _waiting_words(report.decision, views, unbound))
+        return Verdict("False", Why.WAITING_FOR_SCHEDULER, _waiting_words(decision, views, unbound))
     if bound < wanted:
         return Verdict("False", Why.CREATING_PODS, f"{counted_of(bound, wanted, 'pod', 'exists', 'exist')}.")
     placed = f"{counted(bound, 'pod')} {agreed(bound, 'is bound to its node', 'are bound to their nodes')}."
-    return Verdict("True", Why.PODS_SCHEDULED, f"{placed}{_replacing_words(report)}")
+    return Verdict("True", Why.PODS_SCHEDULED, placed)
 
 
 def _waiting(pods: int) -> str:
     return f"{counted(pods, 'pod')} {agreed(pods, 'waits', 'wait')}"
 
 
-def _replacing_words(report: Report) -> str:
-    if not report.replacing:
+def _leaving_words(report: Report) -> str:
+    if not report.leaving:
         return ""
     nodes = ", ".join(report.leaving)
+    if not report.replacing:
+        return f" All replicas move away from nodes that go soon ({nodes}), and serve there until their successors do."
     return f" There is one more for each pod on nodes that go soon ({nodes}): {report.replacing} in all."
 
 

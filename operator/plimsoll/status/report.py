@@ -96,8 +96,8 @@ class Report:
     """The data of one status: a ``decision``, or the ``problem`` that prevents one.
 
     ``too_small`` are the placements whose engines hold less KV cache than the load needs there.
-    ``replacing`` more pods start before the nodes ``leaving`` go. ``awaits`` are the groups whose new nodes pods wait
-    for.
+    ``replacing`` more pods start before the nodes ``leaving`` go; where it is zero, all replicas move away from these.
+    ``awaits`` are the groups whose new nodes pods wait for.
     ``refused`` is the API server's own message about an object of ours that it refuses, and ``refusal_passes`` is
     whether it may accept the same object later. ``contested`` names who else keeps changing the number of replicas of
     one of our Deployments. ``size_digest`` is the digest of the spec for which a size is chosen; None where the user

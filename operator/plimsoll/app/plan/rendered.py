@@ -22,6 +22,7 @@ from plimsoll.domain.engines.images import ImagePlatforms
 from plimsoll.domain.requests.workload import Manifest
 from plimsoll.domain.units import to_rfc3339
 from plimsoll.placement.demands.pools import PlannedPool
+from plimsoll.placement.extra_pods import Replacements
 from plimsoll.status.reading import Record
 from plimsoll.status.writing import document_of, new_status
 
@@ -45,7 +46,7 @@ class _Made:
     resource: InferenceDeployment | None
     pools: tuple[PlannedPool, ...] | None
     platforms: ImagePlatforms | None
-    numbers: tuple[tuple[tuple[str, int], ...], ...]
+    more: tuple[Replacements, Replacements, tuple[str, ...]]
     manifests: tuple[Manifest, ...]
 
 
@@ -103,13 +104,13 @@ class Rendered:
         decision, resource = outcome.decision, outcome.deployment.asked.resource
         pools = None if decision is None else decision.pools
         platforms = None if decision is None else decision.request.platforms
-        numbers = (outcome.deployment.placed.held_back, outcome.besides.replacing)
+        more = outcome.deployment.placed.held_back, outcome.besides.replacing, outcome.besides.leaving
         known = self._made.get(outcome.uid)
-        same = known is not None and known.resource is resource and known.numbers == numbers
+        same = known is not None and known.resource is resource and known.more == more
         if known is None or not same or (known.pools, known.platforms) != (pools, platforms):
             annotated = self._settings.scrape_annotations
             manifests = manifests_of(outcome, self._settings.images, scrape_annotations=annotated)
-            known = _Made(resource, pools, platforms, numbers, tuple(map(shared, manifests)))
+            known = _Made(resource, pools, platforms, more, tuple(map(shared, manifests)))
         return self._made.put(outcome.uid, known).manifests
 
 

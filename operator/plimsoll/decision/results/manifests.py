@@ -20,8 +20,8 @@ def manifests_of(
 
     The pools with the largest pods come first, because the scheduler binds pods in the order of their creation. The
     budget comes after its pods: Kubernetes records an event about a budget without pods, and writes its status again
-    for each pod that follows. While pods of a node that goes are replaced, the budget comes before them: it keeps a
-    drain from ending pods too early.
+    for each pod that follows. While replicas leave a node that goes, the budget comes before their successors: it keeps
+    a drain from ending pods too early.
 
     Args:
         outcome: the decision.
@@ -37,9 +37,10 @@ def manifests_of(
     made = [_held(_replaced(pool, more), held) for pool in decision.pools]
     ordered = sorted(made, key=lambda pool: -pool.split.gpus)
     pools = [deployment(options, pool, pool.choice) for pool in ordered if pool.choice is not None]
-    keeps = sum(pool.replicas for pool in decision.pools if pool.state is PoolState.ACTIVE) if more else None
+    goes = bool(outcome.besides.leaving)
+    keeps = sum(pool.replicas for pool in decision.pools if pool.state is PoolState.ACTIVE) if goes else None
     budget = disruption_budget(options, keeps)
-    return (service(options), budget, *pools) if more else (service(options), *pools, budget)
+    return (service(options), budget, *pools) if goes else (service(options), *pools, budget)
 
 
 def _replaced(pool: PlannedPool, more: Mapping[str, int]) -> PlannedPool:

@@ -7,7 +7,7 @@ The places that a finished plan leaves to one deployment, and the order to have 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -19,12 +19,12 @@ from plimsoll.domain.requests.serving import Request
 from plimsoll.placement.advice.remedies import Adviser
 from plimsoll.placement.costs import Appraisal
 from plimsoll.placement.demands.demand import Demand
-from plimsoll.placement.demands.pools import Decision, Place, PoolState, Tenant
+from plimsoll.placement.demands.pools import Decision, Place, PlannedPool, PoolState, Tenant
 from plimsoll.placement.demands.rehoming import is_closed
 from plimsoll.placement.ledger import Ledger, Taken, taken_between
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.engine_limits import with_more_requests
-from plimsoll.placement.options.verdicts import Options, options
+from plimsoll.placement.options.verdicts import Options, options, rank
 from plimsoll.placement.places.place import room_of
 from plimsoll.placement.solvers import Solver, Stock
 from plimsoll.placement.transition.answers import Answer, answers, read_demand
@@ -177,6 +177,42 @@ class Plan:
             raise HypothesisFailed(answer.decision)
         return answer
 
+    def elsewhere(self, key: ObjectKey, nodes: Collection[str]) -> Answer | None:
+        """Return what one deployment gets if all its replicas leave their place, and go to the best one with room now.
+
+        The replicas serve where they are until their successors do. None where no place has room for all of them, where
+        this plan changes its pools already, where it is suspended, where the user declares the load of all replicas
+        together, and where more than one replica cannot mount its volumes.
+
+        Args:
+            key: the deployment.
+            nodes: the names of nodes that it may not go to.
+        """
+        tenant, now = self.tenants[key], self.decisions[key]
+        here = [pool.target.place for pool in tenant.pools]
+        stands = tenant.suspended or tenant.request.total is not None or tenant.request.mounts_alone
+        if stands or _is_changing(tenant, now.pools):
+            return None
+        fleet = self.left.fleet
+        stays = replace(
+            self, left=replace(self.left, fleet=fleet.with_nodes(n for n in fleet.nodes if n.name not in nodes))
+        )
+        market = stays.market(key)
+        closed = (
+            *here,
+            *(each.place for each in tenant.left if not each.node),
+            *(each.place for each in tenant.failed),
+        )
+        possible = (each for each in market.options(tenant.request, closed) if market.has_room(tenant.request, each))
+        best = min(possible, key=rank, default=None)
+        if best is None:
+            return None
+        try:
+            answer = stays.ask(replace(tenant, goes_to=best.target.place))
+        except HypothesisFailed:
+            return None
+        return None if answer.decision.waits_for_place else answer
+
     def adopted(self, answer: Answer) -> Plan:
         """Return the plan with the answer to a hypothesis of this plan in place of that deployment's decision."""
         key = answer.tenant.request.key
@@ -193,3 +229,10 @@ class Plan:
     def _without_share_of(self, key: ObjectKey) -> Ledger:
         share = self.taken.get(key)
         return self.left.ledger if share is None else share.given_back_to(self.left.ledger)
+
+
+def _is_changing(tenant: Tenant, planned: Sequence[PlannedPool]) -> bool:
+    """Whether replicas move already, or a plan changes their number or place."""
+    before = {pool.name: (pool.state, pool.replicas) for pool in tenant.pools}
+    is_moving = any(pool.state is PoolState.RETIRING for pool in tenant.pools)
+    return is_moving or before != {pool.name: (pool.state, pool.replicas) for pool in planned}

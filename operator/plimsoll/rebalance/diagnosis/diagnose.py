@@ -237,6 +237,8 @@ def _by_load(situation: Situation, judged: Judged) -> Diagnosis | None:
         numbers = (*numbers, ("bound_seconds", longest))
         return Diagnosis(DiagnosisKind.STUCK_REPLICA, DecisionReason.REPLICAS_STUCK, numbers, wish.replicas + stuck)
     kind = _bound_by(wish)
+    if wish.use < 1.0:
+        numbers = (*numbers, ("start_percent", round(100 * wish.use)))
     if kind in _ON_GPUS:
         numbers = (*numbers, *gpu_numbers(situation.load.gpus))
     return Diagnosis(kind, _BECAUSE[wish.need], numbers, wish.replicas + stuck)

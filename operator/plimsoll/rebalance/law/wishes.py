@@ -66,8 +66,10 @@ class Wish:
 
     ``replicas`` are needed now, because of ``need``. ``enough`` would be enough with room to spare. ``capacity`` is
     that of one replica; None where the lengths or the speed are not known. ``rate`` are the requests a second that it
-    is made for, a steady rise included. ``coming`` are the arrivals that the days before let expect, and ``kept`` the
-    replicas that are not removed because of them. What was enough is learned from arrivals that came, without these.
+    is made for, a steady rise included. ``use`` is the part of the capacity from which arrivals, or expected ones, ask
+    for one more replica; 1.0 where something else does. ``coming`` are the arrivals that the days before let expect,
+    and ``kept`` the replicas that are not removed because of them. What was enough is learned from arrivals that came,
+    without these.
     """
 
     replicas: int
@@ -75,6 +77,7 @@ class Wish:
     enough: int
     capacity: Capacity | None
     rate: float
+    use: float = 1.0
     coming: Expected | None = None
     kept: int = 0
 
@@ -112,7 +115,8 @@ def wish_of(load: Load, replica: ReplicaModel | None) -> Wish:
         enough = max(enough, rate / (spare_use(load.startup_seconds) * capacity.per_second))
     need = max(needs, key=lambda each: needs[each])
     replicas = max(1, needs[need])
-    return Wish(replicas, need, max(replicas, _whole(enough)), capacity, rate)
+    use = needed_use(load.startup_seconds) if need is Need.ARRIVALS else 1.0
+    return Wish(replicas, need, max(replicas, _whole(enough)), capacity, rate, use)
 
 
 def with_forecast(wish: Wish, coming: Expected | None, later: Expected | None) -> Wish:
@@ -129,7 +133,7 @@ def with_forecast(wish: Wish, coming: Expected | None, later: Expected | None) -
     wanted = min(most, _whole(_rate(coming) / (EXPECTED_USE * wish.capacity.per_second)))
     kept = min(most, _whole(_rate(later) / (KEPT_USE * wish.capacity.per_second)))
     if wanted > wish.replicas:
-        wish = replace(wish, replicas=wanted, need=Need.RISE)
+        wish = replace(wish, replicas=wanted, need=Need.RISE, use=EXPECTED_USE)
     return replace(wish, kept=max(kept, wish.replicas), coming=coming)
 
 
