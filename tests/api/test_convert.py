@@ -41,6 +41,10 @@ def facts_with(**checkpoint: Any) -> ModelFacts:
     return replace(facts, checkpoint=replace(facts.checkpoint, **checkpoint))
 
 
+FOR_A_MINUTE = {"key": "full", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60}
+"""A toleration that ends: no engine is placed for a minute."""
+
+
 def test_a_minimal_object_gets_every_default() -> None:
     wanted = to_request(deployment(), model())
     assert wanted.key == ObjectKey("ml", "llama")
@@ -75,7 +79,7 @@ def test_everything_that_can_be_said_arrives() -> None:
             },
             podTemplate={
                 "nodeSelector": {"zone": "a", "disk": "ssd"},
-                "tolerations": [toleration, {"operator": "Exists"}],
+                "tolerations": [toleration, {"operator": "Exists"}, FOR_A_MINUTE],
             },
             overrides={"gpuType": "l40s-48gb", "tensorParallel": 2, "memoryPerGpu": "40Gi"},
             slo={"ttftMilliseconds": 1500, "tpotMilliseconds": 40},

@@ -72,6 +72,12 @@ def add_node(there: LivePasses, name: str, kind: str, gpus: int, **labels: str) 
     there.store.observe(NODES, "ADDED", body)
 
 
+def relabel(there: LivePasses, body: Body, labels: dict[str, str]) -> None:
+    there.version += 1
+    head = {**body["metadata"], "labels": labels, "resourceVersion": str(there.version)}
+    there.store.observe(NODES, "MODIFIED", {**body, "metadata": head})
+
+
 def change_pods(there: LivePasses, name: str, **status: Any) -> None:
     for body in there.store.all(PODS):
         if body["metadata"]["labels"]["plimsoll.dev/deployment"] == name:
@@ -331,6 +337,24 @@ class TestNodesThatGo:
         there.store.replace(RESOURCE_QUOTAS, [body])
         change_node(there, L4, unschedulable=True)
         assert workloads(there.make()["web"]) == {"l4-24gb-tp1": 1}
+
+
+class TestLabelsThatCome:
+    async def test_an_engine_that_was_placed_by_the_machine_runs_on_when_the_gpus_are_labelled(
+        self, opened: Open
+    ) -> None:
+        there = opened(h100=1)
+        add_node(there, "bare", L4, 4)
+        [body] = [each for each in there.store.all(NODES) if each["metadata"]["name"] == "bare"]
+        machine, labels = {"node.kubernetes.io/instance-type": "g6.12xlarge"}, body["metadata"]["labels"]
+        relabel(there, body, machine)
+        there.put("web", L4)
+        await there.settle()
+        placed = there.make()["web"].manifests
+        relabel(there, body, labels | machine)
+        case = there.make()["web"]
+        assert pools(case) == {(L4, "Active"): 1}
+        assert case.manifests == placed
 
 
 class TestBadPlaces:

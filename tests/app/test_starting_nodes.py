@@ -138,7 +138,9 @@ def test_a_taint_that_does_not_go_is_waited_for_fifteen_minutes() -> None:
         assert NODE_STARTS_SECONDS - 2 < min(due) < NODE_STARTS_SECONDS + 1
         loop.run(here.operator.go_on(1, min(due)))
         assert here.summary("a") == {"Stalled"}
-        assert KEYS[0] not in condition(here.shown("a"), "Planned")["message"]
+        said = condition(here.shown("a"), "Planned")["message"]
+        assert f"1 has the taint {KEYS[0]}:NoSchedule" in said
+        assert "waits for the removal" not in said
 
 
 def test_another_taint_is_no_start() -> None:

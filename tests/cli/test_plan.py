@@ -303,7 +303,9 @@ def test_before_anybody_is_advised_to_buy_the_gpus_that_are_left_out_are_named(
     status, shown, _ = run("plan", "-f", MINIMAL, "--fleet", write(yaml.safe_dump_all(bodies)), "-o", "json")
     (entry,) = json.loads(shown)
     assert (status, entry["reason"]) == (1, "NoGpuFits")
-    said = "20 GPUs of 3 nodes are left out: NoProductLabel 2 (run GPU Feature Discovery there, or label them "
+    said = (
+        "20 GPUs of 3 nodes are left out: NoProductLabel 2 (run the labeller of the GPUs' vendor there, or label them "
+    )
     assert said in entry["message"]
     assert entry["message"].index("NotSupported 1") < entry["message"].index("add a node with")
 

@@ -13,13 +13,17 @@ from plimsoll.domain.cluster.gpus import Price
 from plimsoll.domain.public_words import NodeReason
 from plimsoll.domain.units import MIB
 from plimsoll.facts.cluster import cloud_labels, fleet_reading
-from plimsoll.facts.cluster.fleet_reading import gpus_held, holds_gpus, read_fleet
+from plimsoll.facts.cluster.fleet_reading import HEALTH_CONDITIONS, MIG_STATE, gpus_held, holds_gpus, read_fleet
+from plimsoll.facts.cluster.gpu_count import AMD_PARTITION, INSTANCE_TYPE, MACHINES
+from plimsoll.facts.cluster.taints import DISRUPTION_TAINTS
 from testbed.fleet import gpu_node
 from tests.facts.nodes import Body, node, nvidia_node, pod
 from tests.support.tables import every_case
 
 TYPES = load_gpu_types()
 BY_NAME = {gpu.name: gpu for gpu in TYPES}
+AWS_MEMORY = "karpenter.k8s.aws/instance-gpu-memory"
+GKE = "cloud.google.com/gke-accelerator"
 MIG_40 = "nvidia.com/mig-3g.40gb"
 
 
@@ -53,6 +57,10 @@ def test_an_ordinary_node() -> None:
 
 def test_nodes_without_a_sign_of_a_gpu_are_not_mentioned() -> None:
     assert fleet(node("cpu", {"kubernetes.io/os": "linux"}, {})) == Fleet()
+
+
+def deleted(body: Body) -> Body:
+    return {**body, "metadata": {**body["metadata"], "deletionTimestamp": "2026-11-29T10:00:00Z"}}
 
 
 TRAPS: list[tuple[str, Body, NodeReason, str]] = [
@@ -148,6 +156,43 @@ TRAPS: list[tuple[str, Body, NodeReason, str]] = [
         "no amd.com/gpu.product-name or amd.com/gpu.device-id label: run AMD's node labeller",
     ),
     ("cordoned", nvidia_node(unschedulable=True), NodeReason.CORDONED, "spec.unschedulable"),
+    *(
+        (f"about to go: {key}", nvidia_node(taints=[{"key": key, "effect": "NoSchedule"}]), NodeReason.LEAVING, key)
+        for key in sorted(DISRUPTION_TAINTS)
+    ),
+    ("being deleted", deleted(nvidia_node()), NodeReason.LEAVING, "it is being deleted"),
+    (
+        "GPUs that are being cut",
+        nvidia_node(labels={MIG_STATE: "rebooting"}),
+        NodeReason.NOT_READY,
+        "nvidia.com/mig.config.state=rebooting",
+    ),
+    (
+        "a quarter of an L4 (g6f)",
+        node("n", {"karpenter.k8s.aws/instance-gpu-name": "l4", AWS_MEMORY: "5722"}, {"nvidia.com/gpu": "1"}),
+        NodeReason.SHARED_GPUS,
+        "a part of one l4-24gb (karpenter.k8s.aws/instance-gpu-memory=5722)",
+    ),
+    (
+        "half of an RTX PRO 6000",
+        node("n", {GKE: "nvidia-rtx-pro-6000", INSTANCE_TYPE: "g4-standard-24"}, {"nvidia.com/gpu": "1"}),
+        NodeReason.SHARED_GPUS,
+        "node.kubernetes.io/instance-type=g4-standard-24",
+    ),
+    (
+        "partitions of AMD cards",
+        node("n", {"amd.com/gpu.product-name": "MI300X", AMD_PARTITION: "cpx_nps1"}, {"amd.com/gpu": "8"}),
+        NodeReason.SHARED_GPUS,
+        "amd.com/compute-memory-partition=cpx_nps1",
+    ),
+    (
+        "GPUs for virtual machines",
+        node("n", {"nvidia.com/gpu.present": "true", "nvidia.com/gpu.workload.config": "vm-passthrough"}, {}),
+        NodeReason.NOT_SUPPORTED,
+        "vm-passthrough: its GPUs are for virtual machines",
+    ),
+    ("shares of Volcano", node("n", {}, {"volcano.sh/vgpu-number": "20"}), NodeReason.NOT_SUPPORTED, "shares of GPUs"),
+    ("shares of Aliyun", node("n", {}, {"aliyun.com/gpu-mem": "30"}), NodeReason.NOT_SUPPORTED, "shares of GPUs"),
 ]
 
 
@@ -159,10 +204,33 @@ def test_a_node_that_would_lead_astray_is_left_out_with_its_reason(body: Body, r
 
 
 @pytest.mark.parametrize("status", ["False", "Unknown"])
-def test_a_node_that_is_not_ready_is_left_out(status: str) -> None:
+@pytest.mark.parametrize("kind", HEALTH_CONDITIONS)
+def test_a_node_that_is_not_ready_or_whose_gpus_do_not_work_is_left_out(kind: str, status: str) -> None:
     body = nvidia_node()
-    body["status"]["conditions"] = [{"type": "Ready", "status": status, "reason": "KubeletNotReady"}]
-    assert (ignored(body).reason, ignored(body).detail) == (NodeReason.NOT_READY, "KubeletNotReady")
+    body["status"]["conditions"] = [
+        {"type": each, "status": status if each == kind else "True", "reason": "Broken"} for each in HEALTH_CONDITIONS
+    ]
+    seen = ignored(body)
+    assert (seen.reason, seen.detail.removeprefix(f"{kind} is not True: ")) == (NodeReason.NOT_READY, "Broken")
+
+
+def test_whole_cards_by_their_machine_are_used_with_fewer_cards_than_it_has_and_not_with_more() -> None:
+    for machine, (kind, cards) in MACHINES.items():
+        resource = "amd.com/gpu" if kind.startswith("mi") else "nvidia.com/gpu"
+        for count in {1, cards}:
+            seen = usable(node("n", {INSTANCE_TYPE: machine}, {resource: str(count)}))
+            assert (seen.gpu.name, seen.allocatable) == (kind, count)
+            assert seen.selector == (INSTANCE_TYPE, machine)
+        assert ignored(node("n", {INSTANCE_TYPE: machine}, {resource: str(cards + 1)})).reason is NodeReason.SHARED_GPUS
+
+
+def test_whole_cards_are_no_parts_of_them() -> None:
+    whole = {"karpenter.k8s.aws/instance-gpu-name": "l4", AWS_MEMORY: "22888"}
+    assert usable(node("n", whole, {"nvidia.com/gpu": "1"})).gpu.name == "l4-24gb"
+    card = {GKE: "nvidia-rtx-pro-6000", INSTANCE_TYPE: "g4-standard-48"}
+    assert usable(node("n", card, {"nvidia.com/gpu": "1"})).gpu.name == "rtx-pro-6000-bse-96gb"
+    amd = {"amd.com/gpu.product-name": "AMD_Instinct_MI300X_OAM", AMD_PARTITION: "spx_nps1"}
+    assert usable(node("n", amd, {"amd.com/gpu": "8"})).allocatable == 8
 
 
 def test_every_reason_to_leave_a_node_out_is_met_here() -> None:
@@ -342,6 +410,13 @@ class TestHeld:
         self, gpus: tuple[int, ...], init: tuple[int, ...], held: int
     ) -> None:
         assert gpus_held(pod("a", "n", *gpus, init=init), "nvidia.com/gpu") == held
+
+    def test_init_containers_that_stay_hold_their_gpus_beside_the_rest(self) -> None:
+        there = pod("a", "n", 1, init=(1, 2))
+        for stays, held in (((), 2), ((0,), 3), ((1,), 3), ((0, 1), 4)):
+            for index, each in enumerate(there["spec"]["initContainers"]):
+                each["restartPolicy"] = "Always" if index in stays else "Never"
+            assert gpus_held(there, "nvidia.com/gpu") == held
 
     def test_an_over_committed_node_has_nothing_free(self) -> None:
         seen = usable(nvidia_node(gpus=1), pods=(pod("a", "n", 2),))

@@ -112,9 +112,11 @@ def test_the_pods_are_never_more_than_replicas_and_those_that_must_go(
 
 
 @every_case("key", sorted(DISRUPTION_TAINTS))
-def test_a_node_goes_by_the_taint_of_every_controller(key: str) -> None:
-    there = fleet(node("goes", L4, 1, taints=(Taint(key, "", "NoSchedule"),)), node("stays", L4, 1))
+def test_a_node_goes_by_the_taint_of_every_controller_and_takes_no_pod_that_tolerates_it(key: str) -> None:
+    goes = gpu_node("goes", "L4", 1, taints=[{"key": key, "effect": "NoSchedule"}])
+    there = read_fleet([goes, gpu_node("stays", "L4", 1)], [], [gpu(L4)])
     assert leaving_nodes(there) == {"goes"}
+    assert [each.name for each in there.nodes] == ["stays"]
 
 
 def test_a_cordoned_node_goes_and_one_that_is_not_ready_or_has_other_taints_does_not() -> None:

@@ -17,7 +17,7 @@ from plimsoll.status.conditions import conditions
 from plimsoll.status.report import Report
 from tests.support.planning import H100, LLAMA_70B_FP8, fleet, node, request, tenant
 
-WITHOUT = "NoProductLabel 2 (run GPU Feature Discovery there, or label them plimsoll.dev/gpu-type)"
+WITHOUT = "NoProductLabel 2 (run the labeller of the GPUs' vendor there, or label them plimsoll.dev/gpu-type)"
 
 
 def test_gpus_are_added_up_and_nodes_counted_by_reason() -> None:
@@ -28,7 +28,7 @@ def test_gpus_are_added_up_and_nodes_counted_by_reason() -> None:
     ]
     assert left_out_sentence([]) == ""
     assert left_out_sentence(ignored[:2]) == f"12 GPUs of 2 nodes are left out: {WITHOUT}."
-    assert left_out_sentence(ignored[2:]) == "1 GPU of 1 node are left out: SharedGpus 1 (engines take whole GPUs)."
+    assert left_out_sentence(ignored[2:]) == "1 GPU of 1 node is left out: SharedGpus 1 (engines take whole GPUs)."
     assert left_out_sentence(ignored).startswith(f"13 GPUs of 3 nodes are left out: {WITHOUT}, SharedGpus 1 (")
 
 

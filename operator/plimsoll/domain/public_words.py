@@ -171,6 +171,7 @@ class NodeReason(StrEnum):
 
     NOT_READY = "NotReady"
     CORDONED = "Cordoned"
+    LEAVING = "Leaving"
     NO_PRODUCT_LABEL = "NoProductLabel"
     UNKNOWN_GPU = "UnknownGpu"
     MIXED_GPUS = "MixedGpus"

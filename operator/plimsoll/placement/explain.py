@@ -289,7 +289,10 @@ _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
         f"{_none_of(f)} can mount the volume of claim {f['claim']}, which is bound to {f['where']}"
     ),
     Reason.NODE_LEFT: lambda f: f"its pods could not run on {_any_of(f)} lately: {f['left']}",
-    Reason.NODES_NOT_SELECTED: lambda f: f"{_none_of(f)} matches spec.podTemplate.nodeSelector and tolerations",
+    Reason.NODES_NOT_SELECTED: lambda f: (
+        f"{_none_of(f)} matches spec.podTemplate.nodeSelector and tolerations"
+        + (f": {f['tainted']} {agreed(f['tainted'], 'has', 'have')} the taint {f['taint']}" if "taint" in f else "")
+    ),
     Reason.GPUS_TAKEN: lambda f: (
         f"fits, but takes {_gpus(f)} on one node and at most {f['free']} {agreed(f['free'], 'is', 'are')} free"
     ),

@@ -14,12 +14,13 @@ from plimsoll.placement.demands.pools import Decision
 from plimsoll.placement.options.nodes import tolerations_of
 
 _ADVICE: Mapping[NodeReason, str] = {
-    NodeReason.NO_PRODUCT_LABEL: "run GPU Feature Discovery there, or label them plimsoll.dev/gpu-type",
+    NodeReason.NO_PRODUCT_LABEL: "run the labeller of the GPUs' vendor there, or label them plimsoll.dev/gpu-type",
     NodeReason.UNKNOWN_GPU: "the catalogue does not have them",
     NodeReason.SHARED_GPUS: "engines take whole GPUs",
     NodeReason.MIXED_GPUS: "keep to one kind of GPU in a node",
     NodeReason.MIG_SLICES: "use one strategy, and profiles that plimsoll gpus lists",
     NodeReason.CORDONED: "uncordon them",
+    NodeReason.LEAVING: "they are taken away",
     NodeReason.NOT_READY: "repair them",
     NodeReason.NO_DEVICES: "look at the device plugin",
     NodeReason.NOT_SUPPORTED: "engines are planned for NVIDIA and AMD GPUs on Linux",
@@ -123,7 +124,8 @@ def _by_reason(ignored: Sequence[IgnoredNode]) -> str:
     causes = ", ".join(
         f"{reason.value} {reasons[reason]} ({_ADVICE[reason]})" for reason in NodeReason if reasons[reason]
     )
-    return f"{_counted(gpus, 'GPU')} of {_counted(len(nodes), 'node')} are left out: {causes}."
+    are = "is" if gpus == 1 else "are"
+    return f"{_counted(gpus, 'GPU')} of {_counted(len(nodes), 'node')} {are} left out: {causes}."
 
 
 def _by_driver(driver: str, ignored: Sequence[IgnoredNode]) -> str:

@@ -431,8 +431,9 @@ def platforms_of(engine: EngineSpec, images: EngineImages | None = None) -> Imag
 
 
 def _tolerations(spec: InferenceDeploymentSpec) -> tuple[Toleration, ...]:
+    """Return what is tolerated for good. With ``tolerationSeconds`` a pod is evicted after these."""
     listed = spec.pod_template.tolerations if spec.pod_template else None
-    return tuple(_toleration(toleration) for toleration in listed or ())
+    return tuple(_toleration(each) for each in listed or () if each.toleration_seconds is None)
 
 
 def _toleration(toleration: ApiToleration) -> Toleration:

@@ -22,6 +22,7 @@ from plimsoll.api.crd.lost_fields import LAST_APPLIED
 from plimsoll.app.exports.specs import skeleton, without_secrets
 from plimsoll.domain.engines.failures import StartFailure
 from plimsoll.engines.failures import read_failure
+from plimsoll.facts.cluster.fleet_reading import HEALTH_CONDITIONS
 from plimsoll.facts.cluster.gpu_count import HAMI_REGISTRATION, only_counted
 from plimsoll.facts.cluster.gpu_labels import is_gpu_resource
 from plimsoll.facts.cluster.host_reading import REQUESTS
@@ -54,11 +55,11 @@ def _node(body: Body) -> dict[str, Any]:
     """All labels stay, because a manifest may select nodes by any of them."""
     spec, status = body.get("spec") or {}, body.get("status") or {}
     taints = [_only(taint, ("key", "value", "effect")) for taint in spec.get("taints") or ()]
-    conditions = [each for each in status.get("conditions") or () if each.get("type") == READY]
+    conditions = [each for each in status.get("conditions") or () if each.get("type") in HEALTH_CONDITIONS]
     registered = (body["metadata"].get("annotations") or {}).get(HAMI_REGISTRATION)
     cards = {HAMI_REGISTRATION: only_counted(registered)} if registered else {}
     return {
-        "metadata": _only(body["metadata"], ("name", "uid", "labels", "creationTimestamp"))
+        "metadata": _only(body["metadata"], ("name", "uid", "labels", "creationTimestamp", "deletionTimestamp"))
         | ({"annotations": cards} if cards else {}),
         "spec": _only(spec, ("unschedulable",)) | ({"taints": taints} if taints else {}),
         "status": {

@@ -227,7 +227,7 @@ def node(body: Body) -> Body:
     Of the annotations only the one that counts the cards of a shared node stays.
     """
     status = body.get("status") or {}
-    kept = ("name", "uid", "resourceVersion", "labels", "creationTimestamp")
+    kept = ("name", "uid", "resourceVersion", "labels", "creationTimestamp", "deletionTimestamp")
     head = {key: body["metadata"][key] for key in kept if key in body["metadata"]}
     registered = (body["metadata"].get("annotations") or {}).get(HAMI_REGISTRATION)
     cards = {HAMI_REGISTRATION: only_counted(registered)} if registered else {}

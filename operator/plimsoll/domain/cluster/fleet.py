@@ -23,6 +23,11 @@ class Taint(NamedTuple):
     value: str
     effect: str
 
+    @property
+    def words(self) -> str:
+        """The taint as ``kubectl`` writes it: ``dedicated=gpu:NoSchedule``."""
+        return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
+
 
 class Toleration(NamedTuple):
     """A pod's toleration, with Kubernetes' defaults filled in (``operator`` Equal or Exists)."""

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from plimsoll.domain.cluster.gpus import CapacityType
 from plimsoll.domain.cluster.spot import SPOT_LABELS
 from plimsoll.domain.kubernetes_names import GROUP
+from plimsoll.domain.units import MIB
+from plimsoll.facts.cluster.gpu_count import INSTANCE_TYPE, MACHINES
 
 GPU_TYPE_LABEL = f"{GROUP}/gpu-type"
 """An admin's own label. Its value is a type that ``plimsoll gpus`` lists."""
@@ -33,6 +35,7 @@ GKE_TYPES: Mapping[str, str] = {
     "nvidia-h200-141gb": "h200-sxm-141gb",
     "nvidia-b200": "b200-sxm-180gb",
     "nvidia-gb200": "gb200-186gb",
+    "nvidia-rtx-pro-6000": "rtx-pro-6000-bse-96gb",
 }
 """GKE's names. Its A100 and H100 machines (A2, A3) have the SXM form."""
 
@@ -54,10 +57,35 @@ AWS_TYPES_BY_MEMORY: Mapping[str, tuple[tuple[int, str], ...]] = {
 """Names that AWS uses for two cards: the first limit in MiB that the memory does not exceed decides."""
 
 
+GKE_PARTS = frozenset({"g4-standard-6", "g4-standard-12", "g4-standard-24"})
+"""Google's machines with an eighth, a quarter and half of a card (https://cloud.google.com/compute/docs/gpus)."""
+
+LEAST_OF_CARD = 0.75
+"""Less memory than this part of a card's is a part of the card. Drivers keep a tenth at most, and parts begin at half:
+AWS' g6f machines have an eighth to half of an L4 (https://aws.amazon.com/ec2/instance-types/g6/)."""
+
+
+def part_of_card(labels: Mapping[str, str], total_bytes: int) -> str:
+    """Return the label that says that the machine has only a part of a card; empty: none does.
+
+    Args:
+        labels: the node's labels.
+        total_bytes: the memory of the whole card.
+    """
+    machine = labels.get(INSTANCE_TYPE, "")
+    if machine in GKE_PARTS:
+        return f"{INSTANCE_TYPE}={machine}"
+    for _, key in AWS_LABELS:
+        memory = labels.get(key, "")
+        if memory.isdecimal() and int(memory) * MIB < LEAST_OF_CARD * total_bytes:
+            return f"{key}={memory}"
+    return ""
+
+
 def named_type(labels: Mapping[str, str]) -> tuple[tuple[str, str], str] | None:
     """Return the first of these labels that a node has, and the GPU type that it names; None without any.
 
-    An admin's label counts first.
+    An admin's label counts first, and the type of the machine last.
     """
     own = labels.get(GPU_TYPE_LABEL)
     if own:
@@ -70,7 +98,8 @@ def named_type(labels: Mapping[str, str]) -> tuple[tuple[str, str], str] | None:
         gpu_type = AWS_TYPES.get(card) or _by_memory(card, labels.get(memory, ""))
         if gpu_type is not None:
             return (name, card), gpu_type
-    return None
+    machine = labels.get(INSTANCE_TYPE, "")
+    return ((INSTANCE_TYPE, machine), MACHINES[machine][0]) if machine in MACHINES else None
 
 
 def _by_memory(card: str, memory_mib: str) -> str | None:

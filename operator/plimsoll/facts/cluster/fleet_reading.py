@@ -17,7 +17,7 @@ from plimsoll.domain.cluster.node_rules import OS_LABEL
 from plimsoll.domain.cluster.spot import spot_type
 from plimsoll.domain.public_words import NodeReason
 from plimsoll.domain.units import MIB, from_rfc3339, parse_quantity
-from plimsoll.facts.cluster.cloud_labels import GPU_TYPE_LABEL, capacity_type
+from plimsoll.facts.cluster.cloud_labels import GPU_TYPE_LABEL, capacity_type, part_of_card
 from plimsoll.facts.cluster.gpu_count import (
     GFD_COUNT,
     GPU_COUNT_LABEL,
@@ -39,8 +39,9 @@ from plimsoll.facts.cluster.gpu_labels import (
     slice_labels,
 )
 from plimsoll.facts.cluster.gpu_match import match_gpu, usable_bytes_from_label
-from plimsoll.facts.cluster.host_reading import REQUESTS, host_room, is_bound, taken_by_node
+from plimsoll.facts.cluster.host_reading import REQUESTS, host_room, is_bound, needed, taken_by_node
 from plimsoll.facts.cluster.other_devices import SHARED_RESOURCE, left_to_dra, other_devices
+from plimsoll.facts.cluster.taints import DISRUPTION_TAINTS
 from plimsoll.facts.prices.repricing import OwnPrices, repriced
 
 Body = Mapping[str, Any]
@@ -110,11 +111,8 @@ def _less(
 
 
 def gpus_held(pod: Body, resource: str) -> int:
-    """Return how many GPUs of one resource a pod holds: the sum of its containers, or an init container's if larger."""
-    spec = pod.get("spec") or {}
-    running = sum(_requested(container, resource) for container in spec.get("containers") or ())
-    starting = max((_requested(container, resource) for container in spec.get("initContainers") or ()), default=0)
-    return max(running, starting)
+    """Return how many GPUs of one resource a pod holds, as the scheduler counts it."""
+    return needed(pod.get("spec") or {}, resource, 1)
 
 
 def holds_gpus(pod: Body) -> bool:
@@ -131,12 +129,6 @@ def held_resources(pod: Body) -> set[str]:
 
 
 _SECTIONS = ("requests", "limits")
-
-
-def _requested(container: Body, resource: str) -> int:
-    resources = container.get("resources") or {}
-    asked = (resources.get("requests") or {}).get(resource) or (resources.get("limits") or {}).get(resource) or 0
-    return _count(asked)
 
 
 def _count(quantity: Any) -> int:
@@ -229,6 +221,9 @@ def _read_part(node: Body, found: GpuLabels, types: Sequence[GpuType]) -> GpuNod
         sliced = "-MIG-" in found.products[0]
         detail = f"{found.selector[1]} with {found.memory_mib} MiB is not in the GPU catalogue"
         return IgnoredNode(name, NodeReason.MIG_SLICES if sliced else NodeReason.UNKNOWN_GPU, detail, count)
+    part = part_of_card(labels, gpu.total_bytes)
+    if part:
+        return IgnoredNode(name, NodeReason.SHARED_GPUS, f"has a part of one {gpu.name} ({part})", count)
     away = _uncounted(labels, annotations, found, count, gpu) or _out_of_service(node)
     if away is not None:
         return IgnoredNode(name, *away, gpus=count)
@@ -256,10 +251,23 @@ def _by_cloud(labels: Mapping[str, str], allocatable: Body) -> GpuLabels | None:
     return cloud_labels(labels, present[0]) if present else None
 
 
+GPU_WORKLOAD = "nvidia.com/gpu.workload.config"
+"""How the GPU operator gives a node's GPUs away: to containers, or whole or in parts to virtual machines
+(https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-operator-kubevirt.html)."""
+
+_CONTAINERS = "container"
+
+
 def _unlabelled(name: str, labels: Mapping[str, str], allocatable: Body) -> Iterator[IgnoredNode]:
     """Report GPUs without a product label: GPU Feature Discovery or AMD's node labeller does not run."""
     present = [resource for resource in (NVIDIA_RESOURCE, AMD_RESOURCE) if _count(allocatable.get(resource, 0))]
     if not present and labels.get("nvidia.com/gpu.present") != "true":
+        return
+    workload = labels.get(GPU_WORKLOAD, _CONTAINERS)
+    if not present and workload != _CONTAINERS:
+        yield IgnoredNode(
+            name, NodeReason.NOT_SUPPORTED, f"{GPU_WORKLOAD}={workload}: its GPUs are for virtual machines"
+        )
         return
     if AMD_RESOURCE in present:
         missing = f"no {AMD_PRODUCT} or {AMD_DEVICE} label: run AMD's node labeller, or label the node {GPU_TYPE_LABEL}"
@@ -335,13 +343,34 @@ def _uncounted(
 
 
 def _out_of_service(node: Body) -> tuple[NodeReason, str] | None:
+    head = node.get("metadata") or {}
     if (node.get("spec") or {}).get("unschedulable"):
         return NodeReason.CORDONED, "spec.unschedulable is set"
-    conditions = (node.get("status") or {}).get("conditions") or ()
-    ready = next((condition for condition in conditions if condition.get("type") == "Ready"), None)
-    if ready is not None and ready.get("status") != "True":
-        return NodeReason.NOT_READY, str(ready.get("reason") or "not ready")
+    if head.get("deletionTimestamp"):
+        return NodeReason.LEAVING, "it is being deleted"
+    goes = next((taint.key for taint in _taints(node) if taint.key in DISRUPTION_TAINTS), None)
+    if goes is not None:
+        return NodeReason.LEAVING, f"taint {goes}"
+    conditions = {each.get("type"): each for each in (node.get("status") or {}).get("conditions") or ()}
+    for kind in HEALTH_CONDITIONS:
+        if kind in conditions and conditions[kind].get("status") != "True":
+            why = str(conditions[kind].get("reason") or "not ready")
+            return NodeReason.NOT_READY, why if kind == _READY else f"{kind} is not True: {why}"
+    cutting = (head.get("labels") or {}).get(MIG_STATE)
+    if cutting in _CUTTING:
+        return NodeReason.NOT_READY, f"{MIG_STATE}={cutting}: its GPUs are being cut into MIG slices"
     return None
+
+
+_READY = "Ready"
+
+HEALTH_CONDITIONS = (_READY, "AcceleratedHardwareReady")
+"""Conditions without which no engine is placed on a node. Pods that run there stay. The second one is of EKS' node
+monitoring agent: its GPUs work (https://docs.aws.amazon.com/eks/latest/userguide/node-health.html)."""
+
+MIG_STATE = "nvidia.com/mig.config.state"
+_CUTTING = ("pending", "rebooting")
+"""States in which NVIDIA's MIG manager cuts GPUs, and ends their pods before (https://github.com/NVIDIA/mig-parted)."""
 
 
 def _taints(node: Body) -> tuple[Taint, ...]:

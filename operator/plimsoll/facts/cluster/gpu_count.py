@@ -52,6 +52,7 @@ MACHINES: Mapping[str, tuple[str, int]] = {
     "a3-megagpu-8g": ("h100-sxm-80gb", 8),
     "a3-ultragpu-8g": ("h200-sxm-141gb", 8),
     "a4-highgpu-8g": ("b200-sxm-180gb", 8),
+    **{f"g4-standard-{cpus}": ("rtx-pro-6000-bse-96gb", cpus // 48) for cpus in (48, 96, 192, 384)},
     # Azure: https://learn.microsoft.com/azure/virtual-machines/sizes/overview
     "Standard_NC24ads_A100_v4": ("a100-pcie-80gb", 1),
     "Standard_NC48ads_A100_v4": ("a100-pcie-80gb", 2),
@@ -87,7 +88,11 @@ GKE_STRATEGY = "cloud.google.com/gke-gpu-sharing-strategy"
 GKE_PARTITION = "cloud.google.com/gke-gpu-partition-size"
 NVIDIA_STRATEGY = "nvidia.com/gpu.sharing-strategy"
 
-SHARING = (NVIDIA_STRATEGY, GKE_STRATEGY, GKE_CLIENTS, GKE_PARTITION)
+AMD_PARTITION = "amd.com/compute-memory-partition"
+"""How AMD's node labeller says that cards are cut: ``cpx_nps4`` makes eight of one, ``spx_nps1`` leaves it whole
+(https://github.com/ROCm/k8s-device-plugin/tree/master/cmd/k8s-node-labeller)."""
+
+SHARING = (NVIDIA_STRATEGY, GKE_STRATEGY, GKE_CLIENTS, GKE_PARTITION, AMD_PARTITION)
 """Labels of nodes whose GPUs are shared or cut."""
 
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
@@ -135,7 +140,8 @@ def sharing(labels: Mapping[str, str], *, sliced: bool) -> str:
         return f"{GKE_CLIENTS}={labels[GKE_CLIENTS]}"
     if labels.get(GKE_PARTITION) and not sliced:
         return f"{GKE_PARTITION}={labels[GKE_PARTITION]}"
-    return ""
+    partition = labels.get(AMD_PARTITION, "")
+    return f"{AMD_PARTITION}={partition}" if partition and not partition.casefold().startswith("spx") else ""
 
 
 def only_counted(registration: str) -> str:

@@ -29,7 +29,7 @@ def pod_need(pod: Body) -> HostNeed:
     if summed is not None:
         return HostNeed(summed["cpu"], summed["memory"])
     spec = pod.get("spec") or {}
-    return HostNeed(_needed(spec, "cpu", 1000), _needed(spec, "memory", 1))
+    return HostNeed(needed(spec, "cpu", 1000), needed(spec, "memory", 1))
 
 
 def host_room(allocatable: Body) -> HostRoom:
@@ -65,8 +65,12 @@ def taken_by_node(pods: Iterable[Body]) -> dict[str, tuple[int, int, int]]:
     return {node: (cpu, memory, count) for node, (cpu, memory, count) in taken.items()}
 
 
-def _needed(spec: Body, resource: str, unit: int) -> int:
-    """Return the request of a pod for one resource, in whole units."""
+def needed(spec: Body, resource: str, unit: int) -> int:
+    """Return what the scheduler counts of a pod for one resource, in parts: ``unit`` of them are one of it.
+
+    Containers that start a pod run one after the other. Those that restart stay beside the others
+    (https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/).
+    """
     whole = (spec.get("resources") or {}) if isinstance(spec.get("resources"), Mapping) else {}
     stated = _asked(whole, resource, unit)
     if stated:  # requests of the whole pod replace those of its containers

@@ -141,6 +141,7 @@ _KINDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"google\.com/tpu", "Google TPUs"),
         (r"aws\.amazon\.com/neuron.*", "AWS Neuron devices"),
         (r"amd\.com/(?!gpu$).+", "partitions of AMD GPUs"),
+        (r"volcano\.sh/v?gpu-number|aliyun\.com/gpu-mem|tencent\.com/vcuda-core", "shares of GPUs"),
     )
 )
 """The resource names of these device plugins. AMD's names partitions ``amd.com/<compute>_<memory>``

@@ -53,6 +53,4 @@ DISRUPTION_TAINTS = frozenset(
 
 def leaving_nodes(fleet: Fleet) -> frozenset[str]:
     """Return the names of the nodes that go soon. Their pods may still serve."""
-    cordoned = {node.name for node in fleet.ignored if node.reason is NodeReason.CORDONED}
-    tainted = {node.name for node in fleet.nodes if any(taint.key in DISRUPTION_TAINTS for taint in node.taints)}
-    return frozenset(cordoned | tainted)
+    return frozenset(node.name for node in fleet.ignored if node.reason in (NodeReason.CORDONED, NodeReason.LEAVING))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
-from plimsoll.domain.cluster.fleet import Fleet, GpuNode, Toleration, Where
+from plimsoll.domain.cluster.fleet import Fleet, GpuNode, Toleration, Where, untolerated
 from plimsoll.domain.cluster.gpus import GpuType
 from plimsoll.domain.cluster.host import USUAL_HOST, HostEstimate, HostNeed, HostTerm
 from plimsoll.domain.decisions.outcomes import Option, Split
@@ -46,12 +47,22 @@ def ruled_out(request: Request, fleet: Fleet, gpu_type: str) -> tuple[Reason, Nu
     here: tuple[GpuNode, ...] = fleet.of_type(gpu_type)
     count = ("nodes", len(here))
     if not fleet.accepting(gpu_type, allowed):
-        return Reason.NODES_NOT_SELECTED, (count,)
+        return Reason.NODES_NOT_SELECTED, (count, *_kept_off(fleet, gpu_type, allowed))
     for rule in request.node_rules:
         allowed = allowed._replace(rules=(*allowed.rules, rule))
         if not fleet.accepting(gpu_type, allowed):
             return rule.reason, (count, *rule.numbers)
     return Reason.NODES_NOT_SELECTED, (count,)
+
+
+def _kept_off(fleet: Fleet, gpu_type: str, asked: Where) -> Numbers:
+    """Return the taint that keeps pods off the most nodes that their labels select, and the number of these nodes."""
+    selected = fleet.accepting(gpu_type, asked._replace(tolerations=(Toleration(operator="Exists"),)))
+    taints = Counter(taint for node in selected for taint in set(untolerated(node.taints, asked.tolerations)))
+    if not taints:
+        return ()
+    taint, count = min(taints.items(), key=lambda each: (-each[1], each[0]))
+    return ("taint", taint.words), ("tainted", count)
 
 
 def sight(request: Request, fleet: Fleet) -> tuple[object, ...]:
