@@ -59,18 +59,18 @@ def test_who_made_a_pod_is_kept_of_ours_alone() -> None:
     assert not pruning.is_plain(other)
 
 
-def test_of_a_quota_only_what_it_says_of_gpus_cpu_and_memory_is_kept_and_others_are_not() -> None:
+def test_of_a_quota_only_what_it_says_of_gpus_cpu_memory_and_pods_is_kept_and_others_are_not() -> None:
     head = {"name": "q", "namespace": "ns", "uid": "q", "resourceVersion": "1", "labels": {"a": "b"}}
     body = {
         "metadata": head,
-        "spec": {"hard": {GPUS: "8", "pods": "9", "memory": "9Gi"}},
-        "status": {"hard": {GPUS: "8", "pods": "9"}, "used": {GPUS: "3", "pods": "4", "memory": "1Gi"}},
+        "spec": {"hard": {GPUS: "8", "secrets": "9", "pods": "7", "memory": "9Gi"}},
+        "status": {"hard": {GPUS: "8"}, "used": {GPUS: "3", "secrets": "4", "pods": "2", "memory": "1Gi"}},
     }
     kept = pruning.quota(body)
     assert kept is not None
-    assert kept["status"] == {"used": {GPUS: "3", "memory": "1Gi"}}
+    assert kept["status"] == {"used": {GPUS: "3", "pods": "2", "memory": "1Gi"}}
     assert read_quotas([kept]) == read_quotas([body])
-    assert pruning.quota({**body, "spec": {"hard": {"pods": "9"}}}) is None
+    assert pruning.quota({**body, "spec": {"hard": {"secrets": "9"}}}) is None
 
 
 QUANTITIES = st.sampled_from(["1", "250m", "3Gi", "0", "lots"])

@@ -78,6 +78,20 @@ def test_a_used_up_quota_binds_its_namespace_with_figures_and_fix_and_no_other(
     assert (found["free"]["placed"], sum(pool["replicas"] for pool in found["free"]["pools"])) == (True, 2)
 
 
+@pytest.mark.parametrize("entry", ["pods", "count/pods"])
+def test_a_quota_on_the_number_of_pods_binds_its_namespace(run: Run, tmp_path: Path, entry: str) -> None:
+    both = files(tmp_path, manifest("a", "bound"), manifest("a", "free"))
+    status, found, said = planned(run, both, fleet(tmp_path, quota({entry: "8"}, {entry: "8"})))
+    assert (status, said) == (1, "")
+    assert (found["bound"]["placed"], found["bound"]["reason"]) == (False, "WaitingForQuota")
+    rejection = next(each for each in found["bound"]["rejections"] if each["gpuType"] == "l40s-48gb")
+    assert rejection["message"] == f"fits, but takes 1 pod and the namespace's ResourceQuota leaves 0 of {entry}"
+    assert [each["message"] for each in found["bound"]["remedies"] if each["kind"] == "RaiseQuota"] == [
+        f"raise the ResourceQuota's {entry} by 1: it fits on 1 l40s-48gb"
+    ]
+    assert found["free"]["placed"]
+
+
 def test_a_quota_that_leaves_enough_changes_nothing(run: Run, tmp_path: Path) -> None:
     filename = files(tmp_path, manifest("a", "bound", replicas=2))
     without = planned(run, filename, fleet(tmp_path))

@@ -290,12 +290,12 @@ def test_a_foreign_service_of_the_same_name_is_left_alone_and_named(here: View) 
 
 
 def test_a_quota_that_refuses_pods_is_told(here: View) -> None:
-    # The operator reads no quota on the number of pods, so it promises a place, and the API server refuses the pod.
+    # The operator reads no quota on local storage, so it promises a place, and the API server refuses the pod.
     quota = {
         "apiVersion": "v1",
         "kind": "ResourceQuota",
         "metadata": {"name": "none", "namespace": here.namespace},
-        "spec": {"hard": {"pods": "0"}},
+        "spec": {"hard": {"requests.ephemeral-storage": "1Gi"}},
     }
     here.control_plane.apply([quota])
     here.wait(
@@ -305,7 +305,8 @@ def test_a_quota_that_refuses_pods_is_told(here: View) -> None:
         ),
         "the quota counted",
     )
-    here.apply("refused", **on_gpu("h100-sxm-80gb"))
+    storage = {"podTemplate": {"resources": {"requests": {"ephemeral-storage": "2Gi"}}}}
+    here.apply("refused", **on_gpu("h100-sxm-80gb"), **storage)
     body = here.wait_condition("refused", "Ready", "False", "PodsNotCreated")
     assert "exceeded quota: none" in condition(body, "Placed")["message"]
 

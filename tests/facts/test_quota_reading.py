@@ -44,9 +44,13 @@ def test_of_several_the_smallest_counts_and_namespaces_do_not_mix() -> None:
 
 
 def test_limits_of_other_things_are_no_matter() -> None:
-    assert (
-        left(quota({"requests.storage": "8", "pods": "1", "limits.nvidia.com/gpu": "1", "nvidia.com/gpu": "1"})) == {}
-    )
+    assert left(quota({"requests.storage": "8", "limits.nvidia.com/gpu": "1", "nvidia.com/gpu": "1"})) == {}
+
+
+def test_pods_are_counted_by_both_of_their_names() -> None:
+    assert left(quota({"pods": "8", "count/pods": "9"}, {"pods": "8", "count/pods": "4"})) == {
+        "ml": {"pods": 0, "count/pods": 5}
+    }
 
 
 def test_cpu_is_left_in_thousandths_of_a_core_and_memory_in_bytes() -> None:

@@ -46,7 +46,7 @@ class Life:
 
 @dataclass(slots=True)
 class World:
-    """The nodes, the deployments and the time. ``quota`` limits the GPUs that all deployments may ask for."""
+    """The nodes, the deployments and the time. ``quota`` limits the GPUs and the pods of all deployments."""
 
     where: Fleet
     lives: list[Life]
@@ -77,7 +77,9 @@ class World:
         """What the quota leaves. It counts every pod, also one without a node."""
         if self.quota is None:
             return {}
-        return {life.wanted.key.namespace: {"nvidia.com/gpu": self.quota - self.asked()} for life in self.lives}
+        pods = sum(pool.replicas for life in self.lives for pool in life.pools)
+        left = {"nvidia.com/gpu": self.quota - self.asked(), "pods": self.quota - pods}
+        return {life.wanted.key.namespace: left for life in self.lives}
 
     def held(self) -> Counter[str]:
         """GPUs that pods hold, by node."""

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from plimsoll.domain.cluster.host import HostNeed
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.public_words import Reason, RemedyKind
 from plimsoll.domain.units import GIB
 from plimsoll.placement.demands.pools import Decision, Pool, PoolState, Tenant
+from plimsoll.placement.explain import remedy_sentence
 from plimsoll.placement.ledger import room_in
 from plimsoll.placement.plan import plan
 from plimsoll.status.conditions import conditions
@@ -143,6 +146,32 @@ def test_the_declared_limit_of_a_pod_counts_and_without_one_its_request() -> Non
     (limited,) = plan([who("a", replicas=4, memory_limit_bytes=16 * GIB)], where, quotas=quotas)
     (requested,) = plan([who("a", replicas=4)], where, quotas=quotas)
     assert [placed(limited), placed(requested)] == [2, 4]
+
+
+@pytest.mark.parametrize("entry", ["pods", "count/pods"])
+def test_every_replica_takes_one_of_the_pods_that_the_quota_leaves_whatever_its_split(entry: str) -> None:
+    where = fleet(node("h", H100, 8))
+    some, none, neighbour = plan(
+        [who("a", facts=LLAMA_70B_FP8, replicas=2), who("b"), who("c", namespace="wide")],
+        where,
+        quotas={"tight": {entry: 2}},
+    )
+    assert [placed(each) for each in (some, none, neighbour)] == [2, 0, 1]
+    assert some.pools[0].split.gpus > 1
+    rejection = next(each for each in none.rejections if each.reason is Reason.QUOTA_EXCEEDED)
+    assert dict(rejection.numbers) == {"asked_pods": 1, "left_pods": 0, "resource": entry}
+    assert ready(none)["Ready"] == "WaitingForQuota"
+    assert dict(none.remedies[0].numbers)[entry] == 1
+    assert f"raise the ResourceQuota's {entry} by 1" in remedy_sentence(none.remedies[0])
+
+
+def test_an_update_adds_no_pod_that_the_quota_on_pods_refuses() -> None:
+    running = replace(who("a"), pools=(pool(H100),))
+    tight, roomy = (
+        plan([running], fleet(node("h", H100, 8, held=1)), quotas={"tight": {"pods": left}})[0].pools[0]
+        for left in (0, 1)
+    )
+    assert [tight.surge, roomy.surge] == [False, True]
 
 
 def test_a_smaller_split_is_taken_where_the_quota_on_cpu_leaves_no_room_for_the_preferred_one() -> None:

@@ -422,7 +422,7 @@ def _asked(pod: Mapping[str, Any]) -> dict[str, int]:
     """What a pod takes from quotas, in whole units and bytes."""
     need = pod_need(pod)
     gpus = {f"requests.{name}": count for name, count in _gpus(pod).items()}
-    return gpus | {"requests.memory": need.memory_bytes}
+    return gpus | {"requests.memory": need.memory_bytes, "pods": 1}
 
 
 def _number(quantity: str) -> int:

@@ -2,7 +2,7 @@
 
 Group, version and kind are defined only here; code, chart and docs use them. Keys are values instead of joined strings.
 
-The names under which a ResourceQuota limits the CPU and memory of pods.
+The names under which a ResourceQuota limits the CPU and memory of pods, and their number.
 Amounts of CPU are in thousandths of a core, and amounts of memory in bytes. GPUs have the names of their resources.
 """
 
@@ -60,3 +60,11 @@ MEMORY_LIMITS = "limits.memory"
 
 OF_CPU = frozenset({CPU_REQUESTS, CPU_LIMITS})
 OF_MEMORY = frozenset({MEMORY_REQUESTS, MEMORY_LIMITS})
+
+PODS = "pods"
+"""Pods that have not ended."""
+
+ALL_PODS = "count/pods"
+"""Pods, with those that have ended and are still there."""
+
+OF_PODS = frozenset({PODS, ALL_PODS})

@@ -8,7 +8,7 @@ from decimal import Decimal
 from plimsoll.domain.decisions.outcomes import MemoryEstimate, Rejection, Remedy, Split, Suggestion
 from plimsoll.domain.decisions.terms import LEARNED
 from plimsoll.domain.engines.images import PlatformSource
-from plimsoll.domain.kubernetes_names import OF_CPU, OF_MEMORY
+from plimsoll.domain.kubernetes_names import OF_CPU, OF_MEMORY, OF_PODS
 from plimsoll.domain.public_words import MAY_PASS, WISHED, Reason, RemedyKind, SuggestionKind
 from plimsoll.domain.units import GIB, agreed, ceil_div, counted, counted_of, format_gib, format_price
 
@@ -172,6 +172,8 @@ def _beyond_quota(figures: Figures) -> str:
         takes, left = _cpus(figures, "asked_millis"), _cores(figures, "left_millis")
     elif "asked_bytes" in figures:
         takes, left = f"{_gib(figures, 'asked_bytes')} of memory", _gib(figures, "left_bytes")
+    elif "asked_pods" in figures:
+        takes, left = counted(figures["asked_pods"], "pod"), figures["left_pods"]
     return f"fits, but takes {takes} and the namespace's ResourceQuota leaves {left} of {figures['resource']}"
 
 
@@ -180,7 +182,8 @@ def _raised(figures: Figures) -> str:
     gpus = [f"requests.{figures['resource']} by {figures['more']}"] if "more" in figures else []
     cpu = [f"{name} by {_cores(figures, name)}" for name in sorted(OF_CPU) if name in figures]
     memory = [f"{name} by {ceil_div(int(figures[name]), GIB)}Gi" for name in sorted(OF_MEMORY) if name in figures]
-    return " and ".join([*gpus, *cpu, *memory])
+    pods = [f"{name} by {figures[name]}" for name in sorted(OF_PODS) if name in figures]
+    return " and ".join([*gpus, *cpu, *memory, *pods])
 
 
 def _probable(figures: Figures) -> str:

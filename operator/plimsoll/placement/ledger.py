@@ -12,7 +12,7 @@ from typing import TypeVar
 from plimsoll.domain.cluster.fleet import Fleet, GpuNode
 from plimsoll.domain.cluster.host import NO_HOST_NEED, UNKNOWN_HOST, HostNeed, HostRoom
 from plimsoll.domain.decisions.outcomes import Option
-from plimsoll.domain.kubernetes_names import CPU_LIMITS, CPU_REQUESTS, MEMORY_LIMITS, MEMORY_REQUESTS
+from plimsoll.domain.kubernetes_names import ALL_PODS, CPU_LIMITS, CPU_REQUESTS, MEMORY_LIMITS, MEMORY_REQUESTS, PODS
 from plimsoll.domain.requests.serving import Request
 from plimsoll.placement.options.candidates import Candidate
 from plimsoll.placement.options.nodes import host_need
@@ -23,8 +23,8 @@ Quotas = Mapping[str, Mapping[str, int]]
 """Amounts that a namespace may still take, by namespace and resource. A missing entry means no limit. An amount is
 negative where a limit was lowered below what is taken, or where pods that were promised go beyond it.
 
-GPUs are counted by the name of their resource. :mod:`plimsoll.domain.kubernetes_names` has the names and units of CPU
-and memory.
+GPUs are counted by the name of their resource. :mod:`plimsoll.domain.kubernetes_names` has the names and units of CPU,
+memory and pods.
 """
 
 
@@ -33,7 +33,8 @@ class Ledger:
     """The resources left after all bound pods and all promises of this pass.
 
     ``free`` counts GPUs per account of a node. ``hosts`` holds the other resources of each node, by the node's name;
-    all accounts of a node share them. ``quota`` holds what namespaces may still take of GPUs, CPU and memory.
+    all accounts of a node share them. ``quota`` holds what namespaces may still take of GPUs, CPU, memory
+    and pods.
     """
 
     free: Mapping[str, int]
@@ -224,6 +225,8 @@ def use_of(request: Request, resource: str, gpus: int, need: HostNeed) -> QuotaU
         (MEMORY_REQUESTS, need.memory_bytes),
         (CPU_LIMITS, need.cpu_millis if cpu is None else cpu),
         (MEMORY_LIMITS, need.memory_bytes if memory is None else memory),
+        (PODS, 1),
+        (ALL_PODS, 1),
     )
 
 

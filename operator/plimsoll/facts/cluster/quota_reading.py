@@ -1,4 +1,4 @@
-"""GPUs, CPU and memory that a namespace may still take, from its ResourceQuotas."""
+"""GPUs, CPU, memory and pods that a namespace may still take, from its ResourceQuotas."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from plimsoll.domain.kubernetes_names import CPU_REQUESTS, MEMORY_REQUESTS, OF_CPU, OF_MEMORY
+from plimsoll.domain.kubernetes_names import CPU_REQUESTS, MEMORY_REQUESTS, OF_CPU, OF_MEMORY, OF_PODS
 from plimsoll.domain.units import parse_quantity
 from plimsoll.facts.cluster.gpu_labels import is_gpu_resource
 
@@ -32,8 +32,8 @@ class NamespaceQuotas:
 
     An amount is negative where the limit was lowered below what is taken.
 
-    GPUs have the names of their resources. :mod:`plimsoll.domain.kubernetes_names` has the names and units of CPU and
-    memory.
+    GPUs have the names of their resources. :mod:`plimsoll.domain.kubernetes_names` has the names and units of CPU,
+    memory and pods.
     """
 
     remaining: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -65,14 +65,14 @@ def read_quotas(quotas: Iterable[Body]) -> NamespaceQuotas:
 
 
 def is_read(name: str) -> bool:
-    """Whether an entry of a quota limits GPUs or slices, CPU or memory."""
+    """Whether an entry of a quota limits GPUs or slices, CPU, memory or pods."""
     return _resource(name) is not None
 
 
 def _resource(name: str) -> str | None:
     """Return the resource that an entry of a quota limits; None where engines are not planned by it."""
     plain = _ALIASES.get(name, name)
-    if plain in OF_CPU | OF_MEMORY:
+    if plain in OF_CPU | OF_MEMORY | OF_PODS:
         return plain
     bare = name.removeprefix(_PREFIX)
     return bare if bare != name and is_gpu_resource(bare) else None

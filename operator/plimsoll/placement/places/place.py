@@ -11,7 +11,7 @@ from decimal import Decimal
 from plimsoll.domain.cluster.fleet import Fleet, GpuNode
 from plimsoll.domain.cluster.host import HostNeed, HostRoom
 from plimsoll.domain.decisions.outcomes import Option, Outcome, Placed, Rejection, Split, Unplaceable
-from plimsoll.domain.kubernetes_names import OF_CPU, OF_MEMORY
+from plimsoll.domain.kubernetes_names import OF_CPU, OF_MEMORY, OF_PODS
 from plimsoll.domain.public_words import Numbers, Reason
 from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import exact_price
@@ -45,7 +45,8 @@ def shortage(request: Request, choice: Option, fleet: Fleet, ledger: Ledger) -> 
 
 
 def _beyond_quota(resource: str, asked: int, left: int) -> Numbers:
-    unit = "_millis" if resource in OF_CPU else "_bytes" if resource in OF_MEMORY else ""
+    units = ((OF_CPU, "_millis"), (OF_MEMORY, "_bytes"), (OF_PODS, "_pods"))
+    unit = next((unit for names, unit in units if resource in names), "")
     return ((f"asked{unit}" if unit else "gpus", asked), (f"left{unit}", max(0, left)), ("resource", resource))
 
 
