@@ -125,14 +125,41 @@ def test_cpu_of_a_quota_binds_too(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_quota_that_cannot_be_evaluated_is_named_in_a_warning(run: Run, tmp_path: Path) -> None:
-    term = {"scopeName": "PriorityClass", "operator": "In", "values": ["high"]}
-    where = fleet(tmp_path, quota({GPUS: "0"}, scopeSelector={"matchExpressions": [term]}))
+    where = fleet(tmp_path, quota({GPUS: "0"}, scopes=["CrossNamespacePodAffinity"]))
     status, found, said = planned(run, files(tmp_path, manifest("a", "bound")), where)
     assert (status, found["bound"]["placed"]) == (0, True)
     assert said == (
-        "warning: ResourceQuota bound/limits limits pods of the scope PriorityClass In, which is not evaluated here: "
-        "placement goes on without it.\n"
+        "warning: ResourceQuota bound/limits limits pods of the scope CrossNamespacePodAffinity, which is not evaluated "
+        "here: placement goes on without it.\n"
     )
+
+
+PRIORITY_CLASS = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+CLASSES = [
+    {**PRIORITY_CLASS, "metadata": {"name": "high"}, "value": 10},
+    {**PRIORITY_CLASS, "metadata": {"name": "usual"}, "value": 1, "globalDefault": True},
+]
+
+
+@pytest.mark.parametrize(
+    ("operator", "values", "binds_high", "binds_usual"),
+    [("In", ["high"], True, False), ("In", ["usual"], False, True), ("NotIn", ["high"], False, True)],
+)
+def test_a_quota_of_priority_classes_binds_their_pods_and_those_that_get_the_default_class(
+    run: Run, tmp_path: Path, operator: str, values: list[str], *, binds_high: bool, binds_usual: bool
+) -> None:
+    term = {"scopeName": "PriorityClass", "operator": operator, "values": values}
+    where = fleet(tmp_path, quota({GPUS: "0"}, scopeSelector={"matchExpressions": [term]}), *CLASSES)
+    for template, binds in (({"podTemplate": {"priorityClassName": "high"}}, binds_high), ({}, binds_usual)):
+        status, found, said = planned(run, files(tmp_path, manifest("a", "bound", **template)), where)
+        assert (status, said, found["bound"]["placed"]) == (int(binds), "", not binds)
+
+
+def test_capacity_counts_the_quota_of_the_default_class(run: Run, tmp_path: Path) -> None:
+    term = {"scopeName": "PriorityClass", "operator": "In", "values": ["usual"]}
+    where = fleet(tmp_path, quota({GPUS: "1"}, scopeSelector={"matchExpressions": [term]}), *CLASSES)
+    words = ("capacity", MODEL, "--tp", "1", "--fleet", where, "-o", "json", "-n", "bound")
+    assert json.loads(run(*words)[1])["moreReplicas"] == 1
 
 
 @pytest.mark.parametrize(

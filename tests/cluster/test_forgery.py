@@ -134,9 +134,8 @@ def test_a_quota_on_memory_admits_one_replica_and_the_other_waits_for_it_with_fi
     # A pod on one H100 requests 8 GiB. The quota admits one pod, and half of the next one.
     head: dict[str, Any] = {"apiVersion": "v1", "kind": "ResourceQuota"}
     memory = head | {"metadata": {"name": "memory", "namespace": here.namespace}}
-    scope = {"scopeName": "PriorityClass", "operator": "In", "values": ["of-nobody"]}
     odd = head | {"metadata": {"name": "odd", "namespace": here.namespace}}
-    odd["spec"] = {"hard": {"requests.memory": "0"}, "scopeSelector": {"matchExpressions": [scope]}}
+    odd["spec"] = {"hard": {"pods": "100"}, "scopes": ["CrossNamespacePodAffinity"]}
     calm = Calm.now(operator)
     here.control_plane.apply([memory | {"spec": {"hard": {"requests.memory": "12Gi", "limits.cpu": "8"}}}, odd])
     # Quotas are listed, not watched. The complaint about the second one shows that both have been read.

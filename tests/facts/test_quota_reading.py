@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from plimsoll.domain.cluster.quota_accounts import is_counted, resource_in
 from plimsoll.facts.cluster.quota_reading import NamespaceQuotas, read_quotas
 
 GPUS = "requests.nvidia.com/gpu"
@@ -83,13 +84,49 @@ def test_scopes_that_they_are_never_in_do_not_and_nobody_hears_of_it(scopes: lis
     assert read_quotas([quota({GPUS: "2"}, scopes=scopes)]) == NamespaceQuotas()
 
 
+def scoped(operator: str, *values: str) -> dict[str, Any]:
+    return {"matchExpressions": [{"scopeName": "PriorityClass", "operator": operator, "values": list(values)}]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "counted"),
+    [
+        ({"scopeSelector": scoped("In", "high", "higher")}, {"high", "higher"}),
+        ({"scopeSelector": scoped("NotIn", "high", "higher")}, {"low", ""}),
+        ({"scopeSelector": scoped("Exists")}, {"high", "higher", "low"}),
+        ({"scopes": ["PriorityClass", "NotTerminating"]}, {"high", "higher", "low"}),
+        ({"scopeSelector": scoped("DoesNotExist")}, {""}),
+        ({"scopes": ["PriorityClass"], "scopeSelector": scoped("NotIn", "high")}, {"higher", "low"}),
+        ({}, {"high", "higher", "low", ""}),
+    ],
+)
+def test_a_scope_of_priority_classes_counts_the_pods_that_the_api_server_counts(
+    spec: dict[str, Any], counted: set[str]
+) -> None:
+    told = read_quotas([quota({GPUS: "1"}, **spec)])
+    assert told.complaints == ()
+    [(account, amount)] = told.remaining["ml"].items()
+    assert (resource_in(account), amount) == ("nvidia.com/gpu", 1)
+    assert {each for each in ("high", "higher", "low", "") if is_counted(account, each)} == counted
+
+
+def test_quotas_of_the_same_classes_are_one_limit_however_they_are_written() -> None:
+    first = quota({GPUS: "8"}, scopeSelector=scoped("In", "b", "a"))
+    second = quota({GPUS: "3"}, name="other", scopeSelector=scoped("In", "a", "b", "a"))
+    assert left(first, second) == {"ml": {"nvidia.com/gpu of PriorityClass In a,b": 3}}
+
+
+def test_a_quota_of_priority_classes_and_of_pods_that_are_not_ours_binds_nobody() -> None:
+    assert read_quotas([quota({GPUS: "0"}, scopes=["BestEffort", "PriorityClass"])]) == NamespaceQuotas()
+
+
 def test_a_scope_that_cannot_be_judged_is_left_out_and_named() -> None:
-    term = {"scopeName": "PriorityClass", "operator": "In", "values": ["high"]}
+    term = {"scopeName": "PriorityClass", "operator": "Like", "values": ["high"]}
     told = read_quotas([quota({GPUS: "0"}, scopeSelector={"matchExpressions": [term]}), quota({GPUS: "4"}, name="b")])
     assert dict(told.remaining["ml"]) == {"nvidia.com/gpu": 4}
     [complaint] = told.complaints
     assert "ResourceQuota ml/q" in complaint
-    assert "PriorityClass In" in complaint
+    assert "PriorityClass Like" in complaint
 
 
 def test_a_limit_that_is_no_number_limits_nothing() -> None:

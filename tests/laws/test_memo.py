@@ -15,7 +15,7 @@ from plimsoll.domain.cluster.fleet import Fleet, GpuNode, Taint, Toleration
 from plimsoll.domain.cluster.gpus import Price
 from plimsoll.domain.cluster.host import HostRoom
 from plimsoll.domain.decisions.outcomes import Fit, Option, Placed, Remedy, Split
-from plimsoll.domain.kubernetes_names import CPU_LIMITS, MEMORY_REQUESTS, ObjectKey
+from plimsoll.domain.kubernetes_names import CPU_LIMITS, MEMORY_REQUESTS, PODS, ObjectKey
 from plimsoll.domain.models.precision import KvPrecision, Precision
 from plimsoll.domain.public_words import RemedyKind
 from plimsoll.domain.requests.serving import GpuConstraints, ObservedCapacity, Overrides, Request
@@ -51,7 +51,7 @@ hosts = st.builds(
 quotas: st.SearchStrategy[Quotas] = st.dictionaries(
     st.sampled_from(NAMESPACES),
     st.dictionaries(
-        st.sampled_from([*RESOURCES, CPU_LIMITS, MEMORY_REQUESTS]),
+        st.sampled_from([*RESOURCES, CPU_LIMITS, MEMORY_REQUESTS, PODS]),
         st.integers(0, 9) | st.sampled_from([9_000, 20_000, 60 * GIB]),
     ),
     max_size=2,

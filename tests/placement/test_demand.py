@@ -13,7 +13,7 @@ from plimsoll.domain.units import GIB
 from plimsoll.placement.demands.demand import Demand, Move, demand_of
 from plimsoll.placement.demands.pools import Pool, PoolState, Tenant
 from plimsoll.placement.demands.rehoming import Rehoming
-from plimsoll.placement.ledger import use_of
+from plimsoll.placement.ledger import NO_USE, use_of
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.verdicts import NO_OPTIONS
 from tests.support.planning import A100, H100, L4, L40S, fleet, node, pool, request, tenant
@@ -57,7 +57,7 @@ def test_no_more_replicas_move_than_the_pool_still_has() -> None:
     assert demand(tenant(request(replicas=2), waits)).moves == (
         Move("l40s-48gb-tp1", (L40S, ONE), 1, "InsufficientGpus", use),
     )
-    assert [move.use for move in demand(tenant(request(replicas=2), stranded(2, 1))).moves] == [()], "it has no pod"
+    assert [move.use for move in demand(tenant(request(replicas=2), stranded(2, 1))).moves] == [NO_USE], "it has no pod"
     assert [move.replicas for move in demand(tenant(request(), stranded(1, 3))).moves] == [1]
 
 

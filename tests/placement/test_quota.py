@@ -11,9 +11,10 @@ from plimsoll.domain.cluster.host import HostNeed
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.public_words import Reason, RemedyKind
 from plimsoll.domain.units import GIB
+from plimsoll.placement.advice.remedies import room_seen
 from plimsoll.placement.demands.pools import Decision, Pool, PoolState, Tenant
 from plimsoll.placement.explain import remedy_sentence
-from plimsoll.placement.ledger import room_in
+from plimsoll.placement.ledger import Ledger, QuotaUse, room_in
 from plimsoll.placement.plan import plan
 from plimsoll.status.conditions import conditions
 from plimsoll.status.report import PoolView, Report
@@ -37,12 +38,12 @@ def ready(decision: Decision) -> dict[str, str]:
 
 
 def test_a_resource_of_which_a_pod_takes_nothing_limits_nothing() -> None:
-    assert room_in({RESOURCE: 3, "limits.cpu": 0}, ((RESOURCE, 1), ("limits.cpu", 0))) == 3
-    assert room_in({"limits.cpu": 0}, ((RESOURCE, 1), ("limits.cpu", 0))) is None
+    assert room_in({RESOURCE: 3, "limits.cpu": 0}, QuotaUse(((RESOURCE, 1), ("limits.cpu", 0)))) == 3
+    assert room_in({"limits.cpu": 0}, QuotaUse(((RESOURCE, 1), ("limits.cpu", 0)))) is None
 
 
 def test_a_quota_below_its_use_has_room_for_nobody() -> None:
-    assert room_in({RESOURCE: -2}, ((RESOURCE, 1),)) == 0
+    assert room_in({RESOURCE: -2}, QuotaUse(((RESOURCE, 1),))) == 0
 
 
 def test_no_more_is_placed_than_the_quota_leaves() -> None:
@@ -234,3 +235,48 @@ class TestMoves:
         [told] = [each for each in conditions(report, {}, "2026-01-01T00:00:00Z") if each["type"] == "Placed"]
         assert "No other place takes it: " in told["message"]
         assert "takes 2 GPUs and the namespace's ResourceQuota leaves 0 of nvidia.com/gpu" in told["message"]
+
+
+class TestPriorityClasses:
+    """A quota with a scope of PriorityClasses counts the pods of these classes and no others."""
+
+    HIGH = f"{RESOURCE} of PriorityClass In high,higher"
+
+    def test_it_binds_the_pods_of_its_classes_together_and_leaves_the_others_alone(self) -> None:
+        first, second, other, none = plan(
+            [
+                who("a", replicas=2, priority_class="high"),
+                who("b", replicas=2, priority_class="higher"),
+                who("c", replicas=2, priority_class="low"),
+                who("d", replicas=2),
+            ],
+            fleet(node("h", H100, 8)),
+            quotas={"tight": {self.HIGH: 3}},
+        )
+        assert [placed(each) for each in (first, second, other, none)] == [2, 1, 2, 2]
+        [remedy] = [each for each in second.remedies if each.kind is RemedyKind.RAISE_QUOTA]
+        assert "raise the ResourceQuota's requests.nvidia.com/gpu of PriorityClass In high,higher by 1" in (
+            remedy_sentence(remedy)
+        )
+
+    def test_quotas_of_all_pods_and_of_some_count_both(self) -> None:
+        quotas = {"tight": {RESOURCE: 3, "requests.cpu of PriorityClass In high": 2000}}
+        high, low = plan(
+            [who("a", replicas=2, priority_class="high"), who("b", replicas=3)],
+            fleet(node("h", H100, 8)),
+            quotas=quotas,
+        )
+        assert [placed(high), placed(low)] == [1, 2]
+        rejection = next(each for each in high.rejections if each.reason is Reason.QUOTA_EXCEEDED)
+        assert dict(rejection.numbers)["left_millis"] == 0
+
+    def test_replicas_move_where_their_own_pods_use_it_up(self) -> None:
+        here = replace(who("a", replicas=2, priority_class="high"), pools=(lost(2),))
+        (decision,) = plan([here], fleet(node("h", H100, 8)), quotas={"tight": {self.HIGH: 0, "pods": 0}})
+        assert [(each.gpu_type, each.replicas) for each in decision.pools] == [(H100, 2)]
+
+    def test_equal_requests_of_other_classes_share_no_answer_about_room(self) -> None:
+        where = fleet(node("h", H100, 8))
+        ledger = Ledger.of(where, {"tight": {self.HIGH: 0}})
+        low, high = (who("a", priority_class=each).request for each in ("low", "high"))
+        assert room_seen(low, where, ledger) != room_seen(high, where, ledger)

@@ -220,7 +220,7 @@ def _asked(each: Sourced, models: Models, images: Images, priorities: PriorityCl
     resource = parse_located(each)
     check_without_model(resource.spec)  # first: its messages are more exact than those of the rules
     check_located(each)
-    request = _mounting(_request(resource, models, images), resource, claims)
+    request = in_class(_mounting(_request(resource, models, images), resource, claims), priorities)
     return Asked(each.where, resource, request, priority_of(resource, priorities))
 
 
@@ -230,6 +230,11 @@ def _mounting(request: Request, resource: InferenceDeployment, claims: KnownClai
     check_claims(resource.spec, known)
     alone = any(claim.is_for_one_node for claim in known)
     return replace(request, node_rules=(*request.node_rules, *rules_of(known)), mounts_alone=alone)
+
+
+def in_class(request: Request, priorities: PriorityClasses) -> Request:
+    """Return the request with the PriorityClass that its pods get: the cluster's default where it names none."""
+    return request if request.priority_class else replace(request, priority_class=priorities.default_name)
 
 
 def priority_of(resource: InferenceDeployment, priorities: PriorityClasses) -> Priority:

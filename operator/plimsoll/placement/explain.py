@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from decimal import Decimal
 
+from plimsoll.domain.cluster.quota_accounts import resource_in
 from plimsoll.domain.decisions.outcomes import MemoryEstimate, Rejection, Remedy, Split, Suggestion
 from plimsoll.domain.decisions.terms import LEARNED
 from plimsoll.domain.engines.images import PlatformSource
@@ -13,6 +14,8 @@ from plimsoll.domain.public_words import MAY_PASS, WISHED, Reason, RemedyKind, S
 from plimsoll.domain.units import GIB, agreed, ceil_div, counted, counted_of, format_gib, format_price
 
 Figures = dict[str, int | str]
+
+_OF_HOST = OF_CPU | OF_MEMORY
 
 
 _TERM_WORDS = {LEARNED: "learned from engines"}
@@ -180,10 +183,16 @@ def _beyond_quota(figures: Figures) -> str:
 def _raised(figures: Figures) -> str:
     """Return the entries of a quota that are too small, each with the missing amount. Memory is in whole GiB."""
     gpus = [f"requests.{figures['resource']} by {figures['more']}"] if "more" in figures else []
-    cpu = [f"{name} by {_cores(figures, name)}" for name in sorted(OF_CPU) if name in figures]
-    memory = [f"{name} by {ceil_div(int(figures[name]), GIB)}Gi" for name in sorted(OF_MEMORY) if name in figures]
-    pods = [f"{name} by {figures[name]}" for name in sorted(OF_PODS) if name in figures]
+    others = [name for name in sorted(figures) if name.startswith("requests.") and resource_in(name) not in _OF_HOST]
+    gpus += [f"{name} by {figures[name]}" for name in others]
+    cpu = [f"{name} by {_cores(figures, name)}" for name in _of(OF_CPU, figures)]
+    memory = [f"{name} by {ceil_div(int(figures[name]), GIB)}Gi" for name in _of(OF_MEMORY, figures)]
+    pods = [f"{name} by {figures[name]}" for name in _of(OF_PODS, figures)]
     return " and ".join([*gpus, *cpu, *memory, *pods])
+
+
+def _of(resources: Collection[str], figures: Figures) -> list[str]:
+    return sorted(name for name in figures if resource_in(name) in resources)
 
 
 def _probable(figures: Figures) -> str:

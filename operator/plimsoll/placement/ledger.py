@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from plimsoll.domain.cluster.fleet import Fleet, GpuNode
 from plimsoll.domain.cluster.host import NO_HOST_NEED, UNKNOWN_HOST, HostNeed, HostRoom
+from plimsoll.domain.cluster.quota_accounts import is_counted, resource_in
 from plimsoll.domain.decisions.outcomes import Option
 from plimsoll.domain.kubernetes_names import ALL_PODS, CPU_LIMITS, CPU_REQUESTS, MEMORY_LIMITS, MEMORY_REQUESTS, PODS
 from plimsoll.domain.requests.serving import Request
@@ -20,10 +21,11 @@ from plimsoll.placement.options.nodes import host_need
 Answer = TypeVar("Answer")
 
 Quotas = Mapping[str, Mapping[str, int]]
-"""Amounts that a namespace may still take, by namespace and resource. A missing entry means no limit. An amount is
+"""Amounts that a namespace may still take, by namespace and account. A missing entry means no limit. An amount is
 negative where a limit was lowered below what is taken, or where pods that were promised go beyond it.
 
-GPUs are counted by the name of their resource. :mod:`plimsoll.domain.kubernetes_names` has the names and units of CPU,
+:mod:`plimsoll.domain.cluster.quota_accounts` has the accounts. GPUs are counted by the name of their resource.
+:mod:`plimsoll.domain.kubernetes_names` has the names and units of CPU,
 memory and pods.
 """
 
@@ -208,8 +210,28 @@ def _quota_taken(before: Quotas, left: Quotas) -> Quotas:
     }
 
 
-QuotaUse = tuple[tuple[str, int], ...]
-"""The amount that one pod takes of each resource that a quota may limit."""
+Amounts = tuple[tuple[str, int], ...]
+"""Accounts or resources, each with an amount of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaUse:
+    """The amount that one pod takes of each resource that a quota may limit, and its PriorityClass; empty for none."""
+
+    amounts: Amounts = ()
+    priority_class: str = ""
+
+    def on(self, left: Mapping[str, int]) -> Amounts:
+        """Return what the pod takes of each account of its namespace that counts it, in the order of the amounts."""
+        if not left:
+            return ()
+        asked = dict(self.amounts)
+        plain = tuple(each for each in self.amounts if each[0] in left)
+        scoped = (each for each in left if each not in asked and is_counted(each, self.priority_class))
+        return (*plain, *((each, asked[resource]) for each in scoped if (resource := resource_in(each)) in asked))
+
+
+NO_USE = QuotaUse()
 
 
 def use_of(request: Request, resource: str, gpus: int, need: HostNeed) -> QuotaUse:
@@ -219,7 +241,7 @@ def use_of(request: Request, resource: str, gpus: int, need: HostNeed) -> QuotaU
     the request. Without a LimitRange the API server refuses the pod, whatever the quota leaves.
     """
     cpu, memory = request.cpu_limit_millis, request.memory_limit_bytes
-    return (
+    amounts = (
         (resource, gpus),
         (CPU_REQUESTS, need.cpu_millis),
         (MEMORY_REQUESTS, need.memory_bytes),
@@ -228,6 +250,7 @@ def use_of(request: Request, resource: str, gpus: int, need: HostNeed) -> QuotaU
         (PODS, 1),
         (ALL_PODS, 1),
     )
+    return QuotaUse(amounts, request.priority_class)
 
 
 def use_at(request: Request, place: Option | Candidate) -> QuotaUse:
@@ -243,13 +266,13 @@ def quota_room(request: Request, place: Option | Candidate, ledger: Ledger) -> i
 
 def room_in(left: Mapping[str, int], use: QuotaUse) -> int | None:
     """Return how often this use fits into what is left. None: nothing that it takes is limited."""
-    found = min((left[name] // amount for name, amount in use if amount > 0 and name in left), default=None)
+    found = min((left[name] // amount for name, amount in use.on(left) if amount > 0), default=None)
     return None if found is None else max(0, found)
 
 
-def short_in(left: Mapping[str, int], use: QuotaUse) -> QuotaUse:
-    """Return the resources of which less is left than one pod takes, each with the amount that the pod takes."""
-    return tuple((name, amount) for name, amount in use if left.get(name, amount) < amount)
+def short_in(left: Mapping[str, int], use: QuotaUse) -> Amounts:
+    """Return the accounts of which less is left than one pod takes, each with the amount that the pod takes."""
+    return tuple((name, amount) for name, amount in use.on(left) if left[name] < amount)
 
 
 def given_back(ledger: Ledger, namespace: str, use: QuotaUse, replicas: int) -> Ledger:
@@ -257,13 +280,13 @@ def given_back(ledger: Ledger, namespace: str, use: QuotaUse, replicas: int) -> 
     left = ledger.quota.get(namespace)
     if not left:
         return ledger
-    back = {name: left[name] + amount * replicas for name, amount in use if name in left}
+    back = {name: left[name] + amount * replicas for name, amount in use.on(left)}
     return replace(ledger, quota={**ledger.quota, namespace: {**left, **back}})
 
 
 def charged(ledger: Ledger, namespace: str, use: QuotaUse, replicas: int) -> Ledger:
     """Return the ledger after so many replicas took their part of the namespace's quotas."""
     if namespace in ledger.quota:
-        for name, amount in use:
+        for name, amount in use.on(ledger.quota[namespace]):
             ledger = ledger.charge(namespace, name, amount * replicas)
     return ledger

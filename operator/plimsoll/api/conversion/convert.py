@@ -135,6 +135,7 @@ def to_request(
         cpu_limit_millis=_limit(spec, "cpu", 1000),
         memory_limit_bytes=_limit(spec, "memory", 1),
         may_narrow_cache=bool(spec.kv_cache.allow_fp8) and kv_precision in WIDE,
+        priority_class=(spec.pod_template.priority_class_name if spec.pod_template else None) or "",
         remarks=_remarks(resource),
     )
     check_host_memory(request, spec.pod_template.resources if spec.pod_template else None)

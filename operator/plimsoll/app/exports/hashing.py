@@ -83,7 +83,7 @@ class Hashing:
             INFERENCE_DEPLOYMENTS: self._inference_deployment,
             PRIORITY_CLASSES: self._priority_class,
             NODE_POOLS: self._node_pool,
-            RESOURCE_QUOTAS: _quota,
+            RESOURCE_QUOTAS: self._quota,
             RESOURCE_SLICES: self._slice,
         }
 
@@ -210,6 +210,17 @@ class Hashing:
     def _priority_class(self, body: Body) -> dict[str, Any]:
         return {"metadata": {"name": self._priority(body["metadata"]["name"])}}
 
+    def _quota(self, quota: Body) -> dict[str, Any]:
+        """The values of a scope name PriorityClasses."""
+        spec = dict(quota["spec"])
+        if isinstance(spec.get("scopeSelector"), Mapping):
+            terms = spec["scopeSelector"].get("matchExpressions") or ()
+            spec["scopeSelector"] = {"matchExpressions": [self._term(each) for each in terms]}
+        return {"spec": spec}
+
+    def _term(self, term: Body) -> dict[str, Any]:
+        return {**term, **({"values": [self._priority(each) for each in term["values"]]} if term.get("values") else {})}
+
     def _node_pool(self, body: Body) -> dict[str, Any]:
         template = body["spec"]["template"]
         labels, spec = template["metadata"].get("labels") or {}, dict(template["spec"])
@@ -229,15 +240,6 @@ def marked(body: Body) -> dict[str, Any]:
 
 def _without(body: Body, *fields: str) -> dict[str, Any]:
     return {name: value for name, value in body.items() if name not in fields}
-
-
-def _quota(quota: Body) -> dict[str, Any]:
-    """The scopes without their values, which name PriorityClasses. Only the operator of a scope is read."""
-    spec = dict(quota["spec"])
-    if isinstance(spec.get("scopeSelector"), Mapping):
-        terms = spec["scopeSelector"].get("matchExpressions") or ()
-        spec["scopeSelector"] = {"matchExpressions": [_without(each, "values") for each in terms]}
-    return {"spec": spec}
 
 
 def _engine(engine: Body) -> dict[str, Any]:

@@ -172,7 +172,7 @@ class DeploymentReader:
             return platforms
         convert = partial(to_request, resource, model, draft=draft, platforms=platforms)
         request = self.memo.converted(resource, model, draft, platforms, convert)
-        return self._restricted(bare, self._sized(bare, request), claims)
+        return self._restricted(bare, self._in_class(bare, self._sized(bare, request)), claims)
 
     def _platforms(self, bare: Deployment, engine: EngineSpec, fleet: Fleet) -> ImagePlatforms | Problem:
         """Return the platforms of the image. Its index is read only if the answer can matter.
@@ -219,6 +219,13 @@ class DeploymentReader:
             return request
         node_rules = (*request.node_rules, *rules)
         return self._requests.of(bare.identity.uid, request, node_rules=node_rules, mounts_alone=alone)
+
+    def _in_class(self, bare: Deployment, request: Request) -> Request:
+        """Return the request with the PriorityClass that its pods get: the cluster's default where it names none."""
+        default = self.priorities.default_name
+        if request.priority_class or not default:
+            return request
+        return self._requests.of(bare.identity.uid, request, priority_class=default)
 
     def declared_priority(self, body: Body) -> int:
         """Return the priority that an unread object names; 0 if nothing usable is there."""

@@ -62,6 +62,7 @@ def _check_quota(check: _Check, spec: Body, status: Body) -> None:
     for name, term in check.mappings(selector, "spec.scopeSelector", "matchExpressions"):
         for part in ("scopeName", "operator"):
             check.text(term, name, part)
+        check.texts(term, name, "values")
 
 
 class _Check:

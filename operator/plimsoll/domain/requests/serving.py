@@ -111,7 +111,8 @@ class Request:
     ``may_narrow_cache`` permits an fp8 KV cache in place of ``kv_precision``. ``has_narrow_cache`` marks a request for
     which that choice was made. ``platforms`` are those of its image: their rule is among ``node_rules``.
     ``mounts_alone`` means that pods of different nodes cannot mount one of its volumes at the same time: there is one
-    replica at most, and it ends before its successor starts. ``remarks`` are warnings about the object itself: what its
+    replica at most, and it ends before its successor starts. ``priority_class`` is the name of its pods' PriorityClass,
+    which decides the quotas that count them; empty for none. ``remarks`` are warnings about the object itself: what its
     author has to look at.
     """
 
@@ -142,6 +143,7 @@ class Request:
     memory_limit_bytes: int | None = None
     may_narrow_cache: bool = False
     has_narrow_cache: bool = False
+    priority_class: str = ""
     remarks: tuple[str, ...] = ()
 
     def host_need(self, host: HostEstimate) -> HostNeed:

@@ -18,10 +18,11 @@ cluster can write it, and it is seen where the class is seen."""
 
 @dataclass(frozen=True, slots=True)
 class PriorityClasses:
-    """The priorities by the name of their class, and that of pods that name no class."""
+    """The priorities by the name of their class, and class and priority of pods that name no class; empty for none."""
 
     by_name: Mapping[str, Priority] = field(default_factory=dict)
     default: Priority = NO_PRIORITY
+    default_name: str = ""
 
     def of(self, name: str | None) -> Priority | None:
         """Return the priority of pods with this class; None where the cluster has no such class.
@@ -36,13 +37,14 @@ class PriorityClasses:
 def read_priority_classes(bodies: Iterable[Body]) -> PriorityClasses:
     """Return the priorities of all classes. Of several global defaults the lowest counts, as in Kubernetes."""
     by_name: dict[str, Priority] = {}
-    defaults: list[Priority] = []
+    defaults: list[tuple[Priority, str]] = []
     for body in bodies:
         priority = _priority(body)
         by_name[str(body["metadata"]["name"])] = priority
         if body.get("globalDefault") is True:
-            defaults.append(priority)
-    return PriorityClasses(by_name, min(defaults, key=lambda each: each.value, default=NO_PRIORITY))
+            defaults.append((priority, str(body["metadata"]["name"])))
+    default, name = min(defaults, key=lambda each: each[0].value, default=(NO_PRIORITY, ""))
+    return PriorityClasses(by_name, default, name)
 
 
 def _priority(body: Body) -> Priority:

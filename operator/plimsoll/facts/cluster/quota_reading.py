@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+from plimsoll.domain.cluster.quota_accounts import (
+    DOES_NOT_EXIST,
+    EXISTS,
+    IN,
+    NOT_IN,
+    PRIORITY_CLASS,
+    account_of,
+)
 from plimsoll.domain.kubernetes_names import CPU_REQUESTS, MEMORY_REQUESTS, OF_CPU, OF_MEMORY, OF_PODS
 from plimsoll.domain.units import parse_quantity
 from plimsoll.facts.cluster.gpu_labels import is_gpu_resource
@@ -25,14 +33,17 @@ _OURS = frozenset({"NotTerminating", "NotBestEffort"})
 _NOT_OURS = frozenset({"Terminating", "BestEffort"})
 """Scopes that engine pods are never in."""
 
+_OPERATORS = (IN, NOT_IN, EXISTS, DOES_NOT_EXIST)
+
 
 @dataclass(frozen=True, slots=True)
 class NamespaceQuotas:
-    """The amounts left by namespace and resource, and a message for each quota that could not be evaluated.
+    """The amounts left by namespace and account, and a message for each quota that could not be evaluated.
 
     An amount is negative where the limit was lowered below what is taken.
 
-    GPUs have the names of their resources. :mod:`plimsoll.domain.kubernetes_names` has the names and units of CPU,
+    :mod:`plimsoll.domain.cluster.quota_accounts` has the accounts. GPUs have the names of their resources.
+    :mod:`plimsoll.domain.kubernetes_names` has the names and units of CPU,
     memory and pods.
     """
 
@@ -46,7 +57,7 @@ def read_quotas(quotas: Iterable[Body]) -> NamespaceQuotas:
     complaints: list[str] = []
     for quota in quotas:
         limits = _left(quota)
-        scopes = _scopes(quota)
+        scopes, terms = _scopes(quota), _terms(quota)
         if not limits or scopes & _NOT_OURS:
             continue
         head = quota.get("metadata") or {}
@@ -60,7 +71,8 @@ def read_quotas(quotas: Iterable[Body]) -> NamespaceQuotas:
             continue
         known = remaining.setdefault(namespace, {})
         for resource, left in limits.items():
-            known[resource] = min(left, known.get(resource, left))
+            account = account_of(resource, terms)
+            known[account] = min(left, known.get(account, left))
     return NamespaceQuotas(remaining, tuple(complaints))
 
 
@@ -92,16 +104,26 @@ def _left(quota: Body) -> dict[str, int]:
 
 
 def _scopes(quota: Body) -> frozenset[str]:
-    """Return the scopes of a quota, from both ways to write them.
+    """Return the scopes of a quota, from both ways to write them, but for those of PriorityClasses.
 
     A scope with another operator than ``Exists`` keeps the operator in its name, so it counts as unknown.
     """
+    plain = {name if operator == EXISTS else f"{name} {operator}" for name, operator, _ in _expressions(quota)}
+    return frozenset(plain - {PRIORITY_CLASS, *(f"{PRIORITY_CLASS} {operator}" for operator in _OPERATORS)})
+
+
+def _terms(quota: Body) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return the operators with the names of PriorityClasses whose pods the quota counts; none where it counts all."""
+    return tuple((operator, names) for scope, operator, names in _expressions(quota) if scope == PRIORITY_CLASS)
+
+
+def _expressions(quota: Body) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Yield scope, operator and values of each scope."""
     spec = quota.get("spec") or {}
-    plain = {str(scope) for scope in spec.get("scopes") or ()}
+    for scope in spec.get("scopes") or ():
+        yield str(scope), EXISTS, ()
     for term in (spec.get("scopeSelector") or {}).get("matchExpressions") or ():
-        name = str(term.get("scopeName"))
-        plain.add(name if term.get("operator") == "Exists" else f"{name} {term.get('operator')}")
-    return frozenset(plain)
+        yield str(term.get("scopeName")), str(term.get("operator")), tuple(map(str, term.get("values") or ()))
 
 
 def _number(quantity: Any) -> Decimal | None:

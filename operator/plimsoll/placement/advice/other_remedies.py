@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.cluster.host import HostNeed
+from plimsoll.domain.cluster.quota_accounts import resource_in
 from plimsoll.domain.decisions.outcomes import Placed, Rejection, Remedy
 from plimsoll.domain.public_words import Reason, RemedyKind
 from plimsoll.domain.requests.serving import Request
@@ -46,10 +47,12 @@ def _larger_quota(
     choice = outcome.choice
     left = ledger.quota.get(request.key.namespace, {})
     numbers: list[tuple[str, int | str]] = []
-    for resource, asked in short_in(left, use_at(request, choice)):
-        more = asked - left[resource]
-        named = resource == choice.target.resource
-        numbers += [("resource", resource), ("more", more)] if named else [(resource, more)]
+    for account, asked in short_in(left, use_at(request, choice)):
+        more = asked - left[account]
+        if account == choice.target.resource:
+            numbers += [("resource", account), ("more", more)]
+        else:
+            numbers.append((account if resource_in(account) != choice.target.resource else f"requests.{account}", more))
     if not numbers:
         return None
     return Remedy(RemedyKind.RAISE_QUOTA, (*numbers, ("gpus", choice.split.gpus), ("gpu_type", choice.gpu.name)))

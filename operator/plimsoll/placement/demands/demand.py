@@ -24,7 +24,7 @@ from plimsoll.placement.demands.pools import (
 )
 from plimsoll.placement.demands.rehoming import MOST_AVOIDED, is_closed, is_spent
 from plimsoll.placement.demands.roll_back import rolled_back, settings_restored
-from plimsoll.placement.ledger import QuotaUse, use_of
+from plimsoll.placement.ledger import NO_USE, QuotaUse, use_of
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.candidates import Candidate
 from plimsoll.placement.options.engine_limits import with_more_requests
@@ -69,7 +69,7 @@ class Move:
     place: tuple[str, Split]
     replicas: int
     obstacle: str
-    use: QuotaUse = ()
+    use: QuotaUse = NO_USE
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +258,7 @@ class _Reader:
             leaving = min(self._leaving(stranded[pool.name]), pool.replicas)
             if leaving:
                 obstacle, claim = self._obstacle(stranded[pool.name]), stranded[pool.name].claim
-                use = () if claim is None else self._use_of(pool, claim)
+                use = NO_USE if claim is None else self._use_of(pool, claim)
                 found.append(Move(pool.name, pool.place, leaving, obstacle, use))
         return found
 

@@ -9,7 +9,7 @@ from plimsoll.domain.cluster.fleet import Fleet, GpuNode
 from plimsoll.domain.cluster.host import DEFAULT_CPU_MILLIS, DEFAULT_MEMORY_BYTES, HostNeed
 from plimsoll.domain.requests.serving import Request
 from plimsoll.placement.demands.pools import Pool, Tenant
-from plimsoll.placement.ledger import Ledger, QuotaUse, charged, room_in, use_of
+from plimsoll.placement.ledger import NO_USE, Ledger, QuotaUse, charged, room_in, use_of
 from plimsoll.placement.options.nodes import eligible_nodes, need_of_pool
 
 _USUAL_NEED = HostNeed(DEFAULT_CPU_MILLIS, DEFAULT_MEMORY_BYTES)
@@ -24,7 +24,7 @@ class Promise:
     nodes: tuple[GpuNode, ...]
     need: HostNeed
     namespace: str = ""
-    use: QuotaUse = ()
+    use: QuotaUse = NO_USE
 
 
 def promise_of_unplanned(pool: Pool, fleet: Fleet) -> Promise:

@@ -10,6 +10,7 @@ from decimal import Decimal
 
 from plimsoll.domain.cluster.fleet import Fleet, GpuNode
 from plimsoll.domain.cluster.host import HostNeed, HostRoom
+from plimsoll.domain.cluster.quota_accounts import resource_in
 from plimsoll.domain.decisions.outcomes import Option, Outcome, Placed, Rejection, Split, Unplaceable
 from plimsoll.domain.kubernetes_names import OF_CPU, OF_MEMORY, OF_PODS
 from plimsoll.domain.public_words import Numbers, Reason
@@ -46,7 +47,7 @@ def shortage(request: Request, choice: Option, fleet: Fleet, ledger: Ledger) -> 
 
 def _beyond_quota(resource: str, asked: int, left: int) -> Numbers:
     units = ((OF_CPU, "_millis"), (OF_MEMORY, "_bytes"), (OF_PODS, "_pods"))
-    unit = next((unit for names, unit in units if resource in names), "")
+    unit = next((unit for names, unit in units if resource_in(resource) in names), "")
     return ((f"asked{unit}" if unit else "gpus", asked), (f"left{unit}", max(0, left)), ("resource", resource))
 
 
@@ -227,12 +228,13 @@ def room_basis(request: Request, ledger: Ledger) -> tuple[object, ...]:
     """Return everything that decides whether a replica has room somewhere, besides the place and what is free on nodes.
 
     The host memory of a replica follows from the model, its precision and the engine, and never from the load. The
-    quotas are included, because ledgers that differ in them share answers.
+    quotas are included, because ledgers that differ in them share answers, and the class of pods, which decides the
+    quotas that count them.
     """
     quota = tuple(ledger.quota.get(request.key.namespace, {}).items())
     return (
         *(request.model, request.precision, request.engine),
-        *(request.sites, request.stated_host, quota),
+        *(request.sites, request.stated_host, quota, request.priority_class if quota else ""),
     )
 
 

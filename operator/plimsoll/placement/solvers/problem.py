@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from plimsoll.domain.cluster.fleet import Fleet, GpuNode
 from plimsoll.domain.cluster.host import NO_HOST_NEED, UNKNOWN_HOST, HostNeed
+from plimsoll.domain.cluster.quota_accounts import resource_in
 from plimsoll.domain.decisions.outcomes import Option, Split
 from plimsoll.domain.kubernetes_names import OF_CPU, OF_MEMORY
 from plimsoll.domain.requests.serving import Request
@@ -187,14 +188,14 @@ class _Poser:
 
     def _likeness(self, demand: Demand) -> tuple[object, ...]:
         request = demand.request
-        namespace = request.key.namespace if request.key.namespace in self.ledger.quota else ""
+        limited = request.key.namespace in self.ledger.quota
         return (
             tuple((id(way.options), wanted(way)) for way in demand.ways),
             request.sites,
             request.stated_host,
             bool(demand.outdated),
             demand.excluded,
-            namespace,
+            (request.key.namespace, request.priority_class) if limited else (),
         )
 
     def _open(self, demand: Demand) -> list[tuple[int, Option]]:
@@ -252,8 +253,8 @@ class _Poser:
     def _quotas(self, request: Request, option: Option) -> Iterator[tuple[int, float]]:
         namespace = request.key.namespace
         left = self.ledger.quota.get(namespace)
-        for name, amount in use_at(request, option) if left else ():
-            if left and name in left and amount > 0:
+        for name, amount in use_at(request, option).on(left) if left else ():
+            if amount > 0:
                 yield self.quotas.setdefault((namespace, name), len(self.quotas)), _scaled(name, amount)
 
     def _group(self, index: int, nodes: Sequence[GpuNode], kinds: Iterable[Kind]) -> Group:
@@ -279,7 +280,8 @@ class _Poser:
 
 def _scaled(name: str, amount: int) -> float:
     """Return cores and GiB, so that all amounts of a problem are of one order of magnitude."""
-    return amount / 1000 if name in OF_CPU else amount / GIB if name in OF_MEMORY else amount
+    resource = resource_in(name)
+    return amount / 1000 if resource in OF_CPU else amount / GIB if resource in OF_MEMORY else amount
 
 
 def open_options(demand: Demand, fleet: Fleet, ledger: Ledger) -> list[Option]:
