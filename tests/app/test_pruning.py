@@ -193,6 +193,9 @@ def test_a_quota_that_cannot_be_evaluated_is_kept_so_that_it_is_named() -> None:
     assert kept["status"] == {"used": {}}
     assert read_quotas([kept]).complaints
     assert pruning.quota({"metadata": head}) is None
+    named = pruning.quota({"metadata": head, "spec": {"hard": {"hugepages-2Mi": "8", "secrets": "1"}}})
+    assert named is not None
+    assert (named["spec"], len(read_quotas([named]).complaints)) == ({"hard": {"hugepages-2Mi": "8"}}, 1)
 
 
 def test_of_a_priority_class_its_value_and_what_an_admin_allows_it_are_kept() -> None:

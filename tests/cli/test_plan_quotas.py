@@ -129,9 +129,23 @@ def test_a_quota_that_cannot_be_evaluated_is_named_in_a_warning(run: Run, tmp_pa
     status, found, said = planned(run, files(tmp_path, manifest("a", "bound")), where)
     assert (status, found["bound"]["placed"]) == (0, True)
     assert said == (
-        "warning: ResourceQuota bound/limits limits pods of the scope CrossNamespacePodAffinity, which is not evaluated "
-        "here: placement goes on without it.\n"
+        "warning: ResourceQuota bound/limits limits pods of the scope CrossNamespacePodAffinity, which is not "
+        "evaluated here: placement goes on without it.\n"
     )
+
+
+def test_an_entry_that_is_not_evaluated_is_named_and_missing_limits_are_warned_of(run: Run, tmp_path: Path) -> None:
+    hard = {"count/deployments.apps": "0", "requests.ephemeral-storage": "1Gi", "requests.storage": "1Gi"}
+    filename = files(tmp_path, manifest("a", "bound"), manifest("a", "free"))
+    status, found, said = planned(run, filename, fleet(tmp_path, quota({**hard, "limits.cpu": "8"})))
+    assert status == 0
+    assert said == (
+        "warning: ResourceQuota bound/limits limits count/deployments.apps, requests.ephemeral-storage, which is not "
+        "evaluated here: placement goes on without it.\n"
+    )
+    told = {name: [each for each in entry.get("warnings", ()) if "limits.cpu" in each] for name, entry in found.items()}
+    assert [len(told["bound"]), told["free"]] == [1, []]
+    assert "Set spec.podTemplate.resources.limits.cpu." in told["bound"][0]
 
 
 PRIORITY_CLASS = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}

@@ -131,3 +131,20 @@ def test_a_scope_that_cannot_be_judged_is_left_out_and_named() -> None:
 
 def test_a_limit_that_is_no_number_limits_nothing() -> None:
     assert left(quota({GPUS: "many"})) == {}
+
+
+@pytest.mark.parametrize(
+    "entry", ["requests.ephemeral-storage", "hugepages-2Mi", "requests.example.com/nic", "count/deployments.apps"]
+)
+def test_an_entry_that_may_refuse_us_and_is_not_evaluated_is_named_and_the_others_count(entry: str) -> None:
+    told = read_quotas([quota({GPUS: "4", entry: "0"})])
+    assert dict(told.remaining["ml"]) == {"nvidia.com/gpu": 4}
+    [complaint] = told.complaints
+    assert f"ResourceQuota ml/q limits {entry}, which is not evaluated here" in complaint
+    assert read_quotas([quota({entry: "0"})]).complaints == told.complaints
+    assert read_quotas([quota({entry: "0"}, scopes=["BestEffort"])]).complaints == ()
+
+
+def test_entries_for_what_no_deployment_needs_are_passed_over() -> None:
+    others = {"requests.storage": "1Gi", "secrets": "0", "count/inferencedeployments.plimsoll.dev": "9"}
+    assert read_quotas([quota(others)]) == NamespaceQuotas()

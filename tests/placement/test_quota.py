@@ -175,6 +175,32 @@ def test_an_update_adds_no_pod_that_the_quota_on_pods_refuses() -> None:
     assert [tight.surge, roomy.surge] == [False, True]
 
 
+def test_pods_without_the_limits_that_a_quota_limits_are_warned_of_until_they_run() -> None:
+    where, quotas = fleet(node("h", H100, 8, held=1)), {"tight": {"limits.cpu": 8000, "limits.memory": 64 * GIB}}
+    running = replace(who("r"), pools=(pool(H100),))
+    none, cpu, both, other, runs = plan(
+        [
+            who("a"),
+            who("b", cpu_limit_millis=1000),
+            who("c", cpu_limit_millis=1000, memory_limit_bytes=8 * GIB),
+            who("d", namespace="wide"),
+            running,
+        ],
+        where,
+        quotas=quotas,
+    )
+    told = ["".join(each for each in decision.warnings if "ResourceQuota" in each) for decision in (none, cpu, both)]
+    fields = "spec.podTemplate.resources.limits.cpu", "spec.podTemplate.resources.limits.memory"
+    assert [[field in each for field in fields] for each in told] == [[True, True], [False, True], [False, False]]
+    assert not any("ResourceQuota" in each for decision in (other, runs) for each in decision.warnings)
+
+
+def test_the_warning_of_missing_limits_obeys_the_scope_of_the_quota() -> None:
+    quotas = {"tight": {"limits.cpu of PriorityClass In high": 8000}}
+    high, low = plan([who("a", priority_class="high"), who("b")], fleet(node("h", H100, 8)), quotas=quotas)
+    assert [any("limits.cpu" in each for each in decision.warnings) for decision in (high, low)] == [True, False]
+
+
 def test_a_smaller_split_is_taken_where_the_quota_on_cpu_leaves_no_room_for_the_preferred_one() -> None:
     where = fleet(node("l", L40S, 8), node("h", H100, 8))  # four L40S are cheaper, and a pod on them takes 5 CPUs
     (free,) = plan([who("a", facts=LLAMA_70B_FP8, context=8192)], where)

@@ -16,7 +16,7 @@ from plimsoll.facts.cluster.fleet_reading import gpus_held, held_resources, hold
 from plimsoll.facts.cluster.gpu_count import HAMI_REGISTRATION, only_counted
 from plimsoll.facts.cluster.host_reading import ENDED, REQUESTS, is_bound, pod_need
 from plimsoll.facts.cluster.priority_reading import PREEMPTS
-from plimsoll.facts.cluster.quota_reading import is_read, read_quotas
+from plimsoll.facts.cluster.quota_reading import is_named, is_read, read_quotas
 from plimsoll.render.inputs import INPUTS_ANNOTATION, RENDERING_ANNOTATION
 from plimsoll.render.names import (
     DEPLOYMENT_LABEL,
@@ -132,13 +132,13 @@ def inference_deployment(body: Body) -> Body:
 
 
 def quota(body: Body) -> Body | None:
-    """Return the limits of GPUs, CPU and memory, and their use. The other parts change with every pod."""
+    """Return the limits that are read with their use, and those that are named. Other parts change with every pod."""
     kept = read_quotas([body])
     if not kept.remaining and not kept.complaints:
         return None
     spec, status = body.get("spec") or {}, body.get("status") or {}
-    limits = {name: limit for name, limit in (spec.get("hard") or {}).items() if is_read(name)}
-    used = {name: count for name, count in (status.get("used") or {}).items() if name in limits}
+    limits = {name: limit for name, limit in (spec.get("hard") or {}).items() if is_read(name) or is_named(name)}
+    used = {name: count for name, count in (status.get("used") or {}).items() if name in limits and is_read(name)}
     return {
         "metadata": _only(body["metadata"], _IDENTITY),
         "spec": {**_only(spec, ("scopes", "scopeSelector")), "hard": limits},

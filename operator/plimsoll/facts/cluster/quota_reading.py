@@ -33,6 +33,11 @@ _OURS = frozenset({"NotTerminating", "NotBestEffort"})
 _NOT_OURS = frozenset({"Terminating", "BestEffort"})
 """Scopes that engine pods are never in."""
 
+_STORAGE = frozenset({"ephemeral-storage", "requests.ephemeral-storage", "limits.ephemeral-storage"})
+
+_OTHER_OBJECTS = frozenset({"count/deployments.apps", "count/replicasets.apps", "services", "count/services"})
+"""Entries for what is made besides the pods of a deployment."""
+
 _OPERATORS = (IN, NOT_IN, EXISTS, DOES_NOT_EXIST)
 
 
@@ -58,10 +63,18 @@ def read_quotas(quotas: Iterable[Body]) -> NamespaceQuotas:
     for quota in quotas:
         limits = _left(quota)
         scopes, terms = _scopes(quota), _terms(quota)
-        if not limits or scopes & _NOT_OURS:
+        unread = _unread(quota)
+        if not (limits or unread) or scopes & _NOT_OURS:
             continue
         head = quota.get("metadata") or {}
         namespace = str(head.get("namespace") or "")
+        if unread and not scopes - _OURS:
+            complaints.append(
+                f"ResourceQuota {namespace}/{head.get('name')} limits {', '.join(unread)}, which is not evaluated "
+                "here: placement goes on without it."
+            )
+        if not limits:
+            continue
         if scopes - _OURS:
             names = ", ".join(sorted(scopes - _OURS))
             complaints.append(
@@ -79,6 +92,19 @@ def read_quotas(quotas: Iterable[Body]) -> NamespaceQuotas:
 def is_read(name: str) -> bool:
     """Whether an entry of a quota limits GPUs or slices, CPU, memory or pods."""
     return _resource(name) is not None
+
+
+def is_named(name: str) -> bool:
+    """Whether an entry of a quota may refuse what a deployment needs, and is not evaluated."""
+    if name in _STORAGE | _OTHER_OBJECTS or name.startswith(("hugepages-", "requests.hugepages-")):
+        return True
+    bare = name.removeprefix(_PREFIX)
+    # Devices, such as those of a fast network. Entries for a storage class have a slash, too.
+    return bare != name and "/" in bare and not is_gpu_resource(bare)
+
+
+def _unread(quota: Body) -> list[str]:
+    return sorted(name for name in map(str, (quota.get("spec") or {}).get("hard") or {}) if is_named(name))
 
 
 def _resource(name: str) -> str | None:

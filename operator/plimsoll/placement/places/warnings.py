@@ -5,9 +5,13 @@ The sentence of each doubt about an estimate.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from plimsoll.domain.cluster.gpus import CapacityType
+from plimsoll.domain.cluster.quota_accounts import is_counted, resource_in
 from plimsoll.domain.decisions.outcomes import Fit, MemoryEstimate, Option
 from plimsoll.domain.decisions.terms import Doubt, DoubtKind
+from plimsoll.domain.kubernetes_names import CPU_LIMITS, MEMORY_LIMITS
 from plimsoll.domain.models.model import Evidence
 from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import format_gib, to_rfc3339
@@ -103,6 +107,29 @@ def warnings_for(request: Request, choice: Option) -> tuple[str, ...]:
     cache_warnings = (_NARROW_CACHE,) if choice.has_narrow_cache else ()
     own = (*choice_warnings(request, choice), *cache_warnings, *fit_warnings, *doubts, *_slow_warnings(choice))
     return (*own, *model_warnings(request))
+
+
+def limit_warnings(request: Request, left: Mapping[str, int]) -> tuple[str, ...]:
+    """Return that the namespace's quotas limit the limits of pods, and the pod states none.
+
+    The API server refuses such a pod, unless a LimitRange of the namespace gives it a limit. LimitRanges are not read.
+    Source: ``Constraints`` in ``pkg/quota/v1/evaluator/core/pods.go`` of Kubernetes ("must specify limits.cpu").
+
+    Args:
+        request: the deployment.
+        left: what the namespace's quotas leave, by account.
+    """
+    counted = {resource_in(account) for account in left if is_counted(account, request.priority_class)}
+    stated = ((CPU_LIMITS, request.cpu_limit_millis), (MEMORY_LIMITS, request.memory_limit_bytes))
+    missing = [name for name, limit in stated if limit is None and name in counted]
+    if not missing:
+        return ()
+    fields = " and ".join(f"spec.podTemplate.resources.{name}" for name in missing)
+    warning = (
+        f"A ResourceQuota of the namespace limits {' and '.join(missing)}, and the pods state no such limit. The API "
+        f"server refuses them unless a LimitRange gives them one. Set {fields}."
+    )
+    return (warning,)
 
 
 def failed_move_warning(failed: FailedMove) -> str:

@@ -22,7 +22,7 @@ from plimsoll.placement.options.engine_limits import with_more_requests
 from plimsoll.placement.options.nodes import eligible_nodes, need_of_pool
 from plimsoll.placement.options.verdicts import NO_PRICE, rank
 from plimsoll.placement.places.place import alternatives_to
-from plimsoll.placement.places.warnings import failed_move_warning, warnings_for
+from plimsoll.placement.places.warnings import failed_move_warning, limit_warnings, warnings_for
 from plimsoll.placement.solvers.protocol import Award
 
 
@@ -150,10 +150,15 @@ class _Transition:
         return self.award.searched, self.award.rejections
 
     def _warnings(self, chosen: Option) -> tuple[str, ...]:
-        """Return the warnings about a choice, and what happened there before where the user forces it."""
+        """Return the warnings about a choice, and what happened there before where the user forces it.
+
+        Where pods have nodes already, the API server accepts them without limits of their own.
+        """
         here = [each for each in self.tenant.failed if each.place == chosen.target.place]
         failed = [each for each in here if not each.is_of_settings]
-        return (*warnings_for(self.request, chosen), *map(failed_move_warning, failed))
+        left = self.award.left.quota.get(self.request.key.namespace, {})
+        limits = () if any(pool.bound for pool in self.tenant.pools) else limit_warnings(self.request, left)
+        return (*warnings_for(self.request, chosen), *limits, *map(failed_move_warning, failed))
 
     def _remedies(self, missing: int) -> tuple[Remedy, ...]:
         """Return remedies where a search found nothing. They are judged with the resources that were free then."""
