@@ -143,7 +143,8 @@ def test_an_entry_that_is_not_evaluated_is_named_and_missing_limits_are_warned_o
         "warning: ResourceQuota bound/limits limits count/deployments.apps, requests.ephemeral-storage, which is not "
         "evaluated here: placement goes on without it.\n"
     )
-    told = {name: [each for each in entry.get("warnings", ()) if "limits.cpu" in each] for name, entry in found.items()}
+    warnings = {name: entry["placement"].get("warnings", ()) for name, entry in found.items()}
+    told = {name: [each for each in listed if "limits.cpu" in each] for name, listed in warnings.items()}
     assert [len(told["bound"]), told["free"]] == [1, []]
     assert "Set spec.podTemplate.resources.limits.cpu." in told["bound"][0]
 
