@@ -286,6 +286,7 @@ def used_up(view: View, pod: Mapping[str, Any]) -> None:
     """Give a namespace a quota of exactly what its only pod takes."""
     asked = pod["spec"]["containers"][0]["resources"]["requests"]
     hard = {f"requests.{name}": amount for name, amount in asked.items() if name != "ephemeral-storage"}
+    hard |= {"pods": "1"}
     head = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "tight", "namespace": view.namespace}}
     view.control_plane.apply([head | {"spec": {"hard": hard}}])
 
