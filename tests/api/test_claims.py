@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.api.conversion.claims import check_claims, mounted_volumes
+from plimsoll.api.conversion.claims import check_claims, mounted_volumes, unusable_claim
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
 from plimsoll.domain.cluster.node_rules import Claim, Mounted
@@ -70,6 +70,30 @@ def test_a_claim_for_one_node_is_refused_for_several_replicas_with_field_value_a
     assert str(refused.value).startswith(f"{field}: 'weights'")
     for word in ("ReadWriteOnce", "2 replicas", "ReadWriteMany", "set spec.replicas to 1"):
         assert word in str(refused.value)
+
+
+@every_case(
+    ("given", "name", "field"),
+    [
+        (CACHE, "weights", "spec.podTemplate.modelCache.claimName"),
+        (VOLUME, "weights", "spec.podTemplate.volumes[0].persistentVolumeClaim.claimName"),
+        (
+            for_each_pod({"spec": {"storageClassName": "fast"}}),
+            "scratch of each pod",
+            "spec.podTemplate.volumes[1].ephemeral",
+        ),
+    ],
+)
+def test_a_claim_that_no_pod_can_mount_is_refused_with_field_value_and_fix(
+    given: dict[str, Any], name: str, field: str
+) -> None:
+    asked = spec(concurrency=1, **given)
+    others = [Claim("weights"), Claim("scratch of each pod", terms=None)]
+    assert unusable_claim(asked, others) is None
+    refused = unusable_claim(asked, [Claim(name, fault="The claim is being deleted. Name another claim.")])
+    assert str(refused).startswith(f"{field}: '{name}'")
+    assert str(refused).endswith("The claim is being deleted. Name another claim.")
+    assert "No node may mount" in str(unusable_claim(asked, [Claim(name, terms=((),))]))
 
 
 def test_with_a_total_load_the_least_number_of_replicas_counts() -> None:

@@ -63,6 +63,11 @@ class Desk:
         return self.book.look_up(namespace, mounted)
 
 
+def known(answer: tuple[Claim, ...] | Problem) -> tuple[Claim, ...]:
+    assert not isinstance(answer, Problem)
+    return answer
+
+
 def in_zone(zone: str) -> Claim:
     return Claim("w", ("ReadWriteOnce",), ((Requirement(ZONE, "In", (zone,)),),))
 
@@ -97,6 +102,30 @@ async def test_a_claim_without_a_volume_is_read_with_its_class_and_again_until_i
 async def test_what_may_not_be_read_or_does_not_exist_rules_nothing_out() -> None:
     desk = Desk({(CLAIMS, "w"): ClusterRefused("get", 403, "no"), (CLAIMS, "x"): SourceUnavailable("no")})
     assert await desk.answer("w", "x", "y") == (Claim("w"), Claim("x"), Claim("y"))
+    await desk.book.close()
+
+
+async def test_a_claim_that_cannot_be_mounted_is_read_again_soon_though_it_is_bound() -> None:
+    leaving = {**claim("pv"), "metadata": {"deletionTimestamp": "2026-11-29T00:00:00Z"}}
+    desk = Desk({(CLAIMS, "w"): leaving, (VOLUMES, "pv"): volume("a")})
+    [found] = known(await desk.answer("w"))
+    assert "is being deleted" in found.why_unusable
+    desk.objects[CLAIMS, "w"] = claim("pv")
+    desk.now = UNBOUND_SECONDS
+    assert await desk.answer("w") == (in_zone("a"),)
+    assert desk.changes == 2
+    await desk.book.close()
+
+
+async def test_a_class_that_does_not_exist_is_known_and_one_that_may_not_be_read_is_not() -> None:
+    desk = Desk({(CLAIMS, "w"): claim(), (CLAIMS, "x"): claim(kind="secret"), (CLAIMS, "y"): claim(kind="")})
+    desk.objects[STORAGE_CLASSES, "secret"] = ClusterRefused("get", 403, "no")
+    found = known(await desk.answer("w", "x", "y"))
+    assert [each.why_unusable != "" for each in found] == [True, False, False]
+    assert "the storage class zonal, which does not exist" in found[0].why_unusable
+    desk.objects[STORAGE_CLASSES, "zonal"] = {"volumeBindingMode": "Immediate"}
+    desk.now = UNBOUND_SECONDS
+    assert [each.why_unusable for each in known(await desk.answer("w", "x", "y"))] == ["", "", ""]
     await desk.book.close()
 
 

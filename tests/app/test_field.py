@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import pytest
@@ -129,6 +129,28 @@ class TestClaims:
         claims.known = NOT_YET
         case = there.make()["cached"]
         assert (case.outcome.problem, is_passing(case.outcome), case.manifests) == (NOT_YET, True, ())
+
+    async def test_nothing_is_placed_with_a_claim_that_no_pod_can_mount_what_runs_stays_and_it_recovers(
+        self, opened: Open
+    ) -> None:
+        there = opened(l4=4)
+        leaving = replace(on(L4), fault="The claim is being deleted. Name another claim.")
+        claims = with_claims(there, leaving)
+        there.put("cached", L4, **CACHE)
+        there.put("free", L4)
+        await there.settle()
+        made = there.make()
+        problem = made["cached"].outcome.problem
+        assert problem is not None
+        assert (problem.reason, problem.permanent) == (ConditionReason.CLAIM_UNUSABLE, False)
+        assert problem.message.startswith("spec.podTemplate.modelCache.claimName: 'weights'")
+        assert "is being deleted" in problem.message
+        assert pools(made["free"]) == {(L4, "Active"): 1}
+        claims.known = (on(L4),)
+        made = there.make()
+        assert (pools(made["cached"]), pools(made["free"])) == ({(L4, "Active"): 1}, {(L4, "Active"): 1})
+        claims.known = (leaving,)
+        assert pools(there.make()["cached"]) == {(L4, "Active"): 1}, "what is placed is left alone"
 
     async def test_a_claim_for_one_node_is_refused_for_two_replicas_and_keeps_the_live_loop_at_one(
         self, opened: Open

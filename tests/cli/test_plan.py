@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from plimsoll.adapters.hub import web_session
 from testbed.fleet import gpu_node, mixed_fleet
@@ -463,6 +465,53 @@ def test_a_plan_on_a_file_goes_where_the_volume_of_the_file_is_and_refuses_what_
     assert (status, len(json.loads(shown))) == (2, 1)
     assert "spec.podTemplate.modelCache.claimName: 'weights'" in " ".join(said.split())
     assert planned(storage("ReadWriteMany"), replicas=2)[0] == 0
+
+
+def some_claims() -> st.SearchStrategy[dict[str, Any]]:
+    """A claim of any state, with whether Kubernetes starts pods with it as far as the file says."""
+    parts = {
+        "metadata": st.sampled_from([{}, {"deletionTimestamp": "2026-11-29T00:00:00Z"}]),
+        "phase": st.sampled_from(["Bound", "Pending", "Lost"]),
+        "volume": st.sampled_from(["", "pv-a"]),
+        "kind": st.sampled_from([None, "", "zonal", "gone"]),
+        "mode": st.sampled_from(["ReadWriteOnce", "ReadWriteOncePod", "ReadWriteMany"]),
+        "terms": st.sampled_from([None, [], [{}]]),
+        "classes": st.sampled_from([[], ["zonal"]]),
+    }
+    return st.fixed_dictionaries(parts)
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(drawn=some_claims())
+def test_a_claim_of_any_state_is_refused_with_its_name_or_placed_and_a_neighbour_is_placed_as_before(
+    run: Run, write: Callable[[str], str], tmp_path: Path, drawn: dict[str, Any]
+) -> None:
+    spec = {"volumeName": drawn["volume"], "accessModes": [drawn["mode"]], "storageClassName": drawn["kind"]}
+    head = {"name": "weights", "namespace": "default", **drawn["metadata"]}
+    claim = {"kind": "PersistentVolumeClaim", "metadata": head, "spec": spec, "status": {"phase": drawn["phase"]}}
+    affinity = {} if drawn["terms"] is None else {"required": {"nodeSelectorTerms": drawn["terms"]}}
+    volume = {"kind": "PersistentVolume", "metadata": {"name": "pv-a"}, "spec": {"nodeAffinity": affinity}}
+    classes = [
+        {"kind": "StorageClass", "metadata": {"name": name}, "volumeBindingMode": "WaitForFirstConsumer"}
+        for name in drawn["classes"]
+    ]
+    manifest, neighbour = (yaml.safe_load(Path(MINIMAL).read_text(encoding="utf-8")) for _ in range(2))
+    manifest["spec"] |= {"podTemplate": {"modelCache": {"claimName": "weights"}}}
+    neighbour["metadata"]["name"] = "neighbour"
+    file = tmp_path / "deployments.yaml"
+    file.write_text(yaml.safe_dump_all([manifest, neighbour]), encoding="utf-8")
+    objects = [gpu_node("node", "H100-80GB-HBM3", 4), claim, volume, *classes]
+    status, shown, said = run("plan", "-f", str(file), "--fleet", write(yaml.safe_dump_all(objects)), "-o", "json")
+    is_usable = not (
+        drawn["metadata"]
+        or drawn["phase"] == "Lost"
+        or (drawn["volume"] and drawn["terms"] is not None)
+        or (drawn["kind"] == "gone" and drawn["classes"] and not drawn["volume"])
+    )
+    placed = [each["name"] for each in json.loads(shown) if each["placed"]]
+    assert (status, placed) == ((0, [manifest["metadata"]["name"], "neighbour"]) if is_usable else (2, ["neighbour"]))
+    assert ("spec.podTemplate.modelCache.claimName: 'weights'" in " ".join(said.split())) is not is_usable
+    assert "add a node" not in said
 
 
 def test_a_plan_on_a_file_says_which_replicas_would_wait_for_new_nodes(

@@ -126,6 +126,22 @@ def test_a_volume_that_is_made_for_each_pod_goes_where_its_class_makes_it_and_a_
     assert operator.is_running
 
 
+def test_a_claim_of_a_class_that_does_not_exist_is_named_and_placed_once_the_class_exists(
+    operator: OperatorProcess, here: View, neighbour: View
+) -> None:
+    here.control_plane.apply([claim(here.namespace, "weights", kind=here.namespace)])
+    here.apply("early", **cached())
+    neighbour.apply("free")
+    said = condition(here.wait_condition("early", "Ready", "Unknown", "ClaimUnusable"), "Ready")["message"]
+    assert "spec.podTemplate.modelCache.claimName: 'weights'" in said
+    assert f"names the storage class {here.namespace}, which does not exist" in said
+    assert here.pods("early") == []
+    neighbour.wait_ready("free")
+    here.control_plane.apply([storage_class(here.namespace, "zone-a")])
+    here.wait(lambda: [pool["gpuType"] for pool in here.pools("early")] == ["a100-sxm-80gb"], "the class's zone")
+    assert operator.is_running
+
+
 def test_an_update_of_what_mounts_alone_ends_the_old_pod_first(operator: OperatorProcess, here: View) -> None:
     bound(here, "weights", "zone-a")
     here.apply("cached", **cached())

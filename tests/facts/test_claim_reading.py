@@ -86,6 +86,80 @@ def test_nothing_is_known_of_a_claim_that_does_not_exist() -> None:
     assert not Claim("w").is_for_one_node
 
 
+GONE, LOST = {"deletionTimestamp": "2026-11-29T00:00:00Z"}, {"phase": "Lost"}
+WAITING = {"spec": {"accessModes": ["ReadWriteMany"], "storageClassName": "zonal"}}
+
+
+@every_case(
+    ("body", "lacks_class", "words"),
+    [
+        (CLAIM, False, ""),
+        (CLAIM, True, ""),
+        (WAITING, False, ""),
+        ({"spec": {"storageClassName": ""}}, True, ""),
+        (WAITING, True, "names the storage class zonal, which does not exist"),
+        ({**CLAIM, "status": {"phase": "Pending"}}, False, ""),
+        ({**CLAIM, "status": LOST}, False, "lost its volume pv-a"),
+        ({**CLAIM, "metadata": GONE}, False, "is being deleted"),
+        ({**CLAIM, "metadata": GONE, "status": LOST}, False, "is being deleted"),
+    ],
+)
+def test_a_claim_that_no_new_pod_can_mount_says_why_and_what_would_help(
+    body: dict[str, Any], words: str, *, lacks_class: bool
+) -> None:
+    said = read_claim("w", body, None, None, lacks_class=lacks_class).why_unusable
+    assert words in said
+    assert bool(said) is bool(words)
+    assert not words or "ame another claim" in said
+
+
+@every_case(
+    ("terms", "where"),
+    [([], ""), ([{}], ""), ([{"matchExpressions": []}], ""), ([{}, matches(ZONE, "a")], f"{ZONE} in a")],
+)
+def test_a_volume_without_terms_is_for_no_node_and_an_empty_term_matches_none(
+    terms: list[dict[str, Any]], where: str
+) -> None:
+    body = {"spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": terms}}}}
+    found = read_claim("w", CLAIM, body, None)
+    rule = found.rule
+    assert rule is not None
+    assert dict(rule.numbers)["where"] == (where or "no node")
+    assert [rule.accepts({}), rule.accepts({ZONE: "a"})] == [False, bool(where)]
+    assert ("No node may mount" in found.why_unusable) is not bool(where)
+
+
+def test_a_class_without_topologies_makes_volumes_everywhere_and_with_an_empty_one_nowhere() -> None:
+    kind = class_of("WaitForFirstConsumer")
+    assert read_claim("w", WAITING, None, kind).why_unusable == ""
+    assert "No node" in read_claim("w", WAITING, None, {**kind, "allowedTopologies": [{}]}).why_unusable
+
+
+def named(name: str, **parts: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name, "namespace": "n"}, **parts}
+
+
+@every_case(
+    ("classes", "volumes", "is_usable"),
+    [
+        (["zonal"], [], True),
+        (["other"], [], False),
+        ([], [], True),
+        (["other"], [{"storageClassName": "zonal"}], True),
+        (["other"], [{"storageClassName": "zonal", "claimRef": {"namespace": "n", "name": "w"}}], True),
+        (["other"], [{"storageClassName": "zonal", "claimRef": {"namespace": "n", "name": "x"}}], False),
+        (["other"], [{"storageClassName": "more"}, {}], False),
+    ],
+)
+def test_a_class_is_known_to_be_missing_where_a_file_has_others_and_no_volume_waits_for_the_claim(
+    classes: list[str], volumes: list[dict[str, Any]], *, is_usable: bool
+) -> None:
+    kinds = [named(each, **class_of("WaitForFirstConsumer")) for each in classes]
+    made = [named(f"pv-{number}", spec=spec) for number, spec in enumerate(volumes)]
+    [found] = read_claims([named("w", **WAITING)], made, kinds).look_up("n", [Mounted("w")])
+    assert (found.why_unusable == "") is is_usable
+
+
 def test_a_file_knows_its_claims_and_what_its_classes_make_for_each_pod() -> None:
     claim = {"metadata": {"name": "w", "namespace": "n"}, **CLAIM}
     kind = {"metadata": {"name": "fast"}, **class_of("WaitForFirstConsumer", "b")}
@@ -133,6 +207,8 @@ anything = st.recursive(
                         "nodeAffinity",
                         "required",
                         "nodeSelectorTerms",
+                        "deletionTimestamp",
+                        "phase",
                         "matchExpressions",
                     ),
                     *("matchFields", "key", "operator", "values", "allowedTopologies", "matchLabelExpressions", ZONE),
@@ -146,9 +222,12 @@ anything = st.recursive(
 )
 
 
-@given(st.dictionaries(st.sampled_from(["spec", "metadata", "allowedTopologies", "volumeBindingMode"]), anything))
+@given(
+    st.dictionaries(st.sampled_from(["spec", "metadata", "status", "allowedTopologies", "volumeBindingMode"]), anything)
+)
 def test_any_content_is_read_into_something(body: dict[str, Any]) -> None:
     found = read_claim("w", body, body, None)
+    assert read_claims([body], [body], [body]).look_up("n", [Mounted("w"), Mounted("s", "None")])
     assert found.rule is None or found.rule.accepts({}) in (True, False)
     assert class_terms(body) is None or class_terms({**body, "volumeBindingMode": "WaitForFirstConsumer"})
     assert volume_terms(body) is None or volume_terms(body) == found.terms

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from plimsoll.adapters.catalog import load_gpu_types, other_checkpoints
 from plimsoll.adapters.garbage import collecting_later
 from plimsoll.adapters.highs import fleetwide
-from plimsoll.api.conversion.claims import check_claims, mounted_volumes
+from plimsoll.api.conversion.claims import check_claims, mounted_volumes, unusable_claim
 from plimsoll.api.conversion.convert import check_without_model, to_request, to_workload_options
 from plimsoll.api.gpu_names import check_gpu_names
 from plimsoll.api.v1alpha1 import InferenceDeployment, InferenceDeploymentStatus
@@ -228,6 +228,9 @@ def _mounting(request: Request, resource: InferenceDeployment, claims: KnownClai
     """Return the request with what its volumes rule out. Raises :class:`InvalidInput` as the operator does."""
     known = claims.look_up(request.key.namespace, mounted_volumes(resource.spec))
     check_claims(resource.spec, known)
+    unusable = unusable_claim(resource.spec, known)
+    if unusable is not None:
+        raise unusable
     alone = any(claim.is_for_one_node for claim in known)
     return replace(request, node_rules=(*request.node_rules, *rules_of(known)), mounts_alone=alone)
 

@@ -60,6 +60,7 @@ class ConditionReason(StrEnum):
     TOKEN_SECRET_MISSING = "TokenSecretMissing"  # noqa: S105 - a word, no secret
     TOKEN_SECRET_UNREADABLE = "TokenSecretUnreadable"  # noqa: S105 - a word, no secret
     PRIORITY_CLASS_MISSING = "PriorityClassMissing"
+    CLAIM_UNUSABLE = "ClaimUnusable"
     MODEL_NOT_FOUND = "ModelNotFound"
     UNSUPPORTED_MODEL = "UnsupportedModel"
     INVALID_MODEL_CONFIG = "InvalidModelConfig"

@@ -1,8 +1,8 @@
-"""The volumes that a spec names, and the refusal of claims that several replicas cannot mount."""
+"""The volumes that a spec names, and the refusal of claims that no pod, or not every replica, can mount."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
 from plimsoll.api.v1alpha1.volumes import EphemeralVolume
@@ -16,6 +16,15 @@ def mounted_volumes(spec: InferenceDeploymentSpec) -> tuple[Mounted, ...]:
     Where the template of such a volume names no class, the cluster's default makes it, which is not known here.
     """
     return (*(Mounted(name) for name in _fields(spec)), *_made_for_each_pod(spec))
+
+
+def unusable_claim(spec: InferenceDeploymentSpec, claims: Iterable[Claim]) -> InvalidInput | None:
+    """Return the refusal of the first claim that no new pod can mount, wherever it runs; None where all can be."""
+    fields = _fields(spec) | {str(each): where for each, where in _made_for_each_pod(spec).items()}
+    for claim in claims:
+        if claim.why_unusable:
+            return InvalidInput(fields[claim.name], claim.name, claim.why_unusable)
+    return None
 
 
 def check_claims(spec: InferenceDeploymentSpec, claims: Iterable[Claim]) -> None:
@@ -34,12 +43,15 @@ def check_claims(spec: InferenceDeploymentSpec, claims: Iterable[Claim]) -> None
             raise InvalidInput(fields[claim.name], claim.name, fix)
 
 
-def _made_for_each_pod(spec: InferenceDeploymentSpec) -> Iterator[Mounted]:
+def _made_for_each_pod(spec: InferenceDeploymentSpec) -> dict[Mounted, str]:
+    """Return the field of each volume that a named class makes for each pod."""
     volumes = () if spec.pod_template is None else spec.pod_template.volumes or ()
-    for volume in volumes:
+    found = dict[Mounted, str]()
+    for index, volume in enumerate(volumes):
         kind = "" if volume.ephemeral is None else _class_of(volume.ephemeral)
         if kind:
-            yield Mounted(volume.name, kind)
+            found[Mounted(volume.name, kind)] = f"spec.podTemplate.volumes[{index}].ephemeral"
+    return found
 
 
 def _class_of(ephemeral: EphemeralVolume) -> str:

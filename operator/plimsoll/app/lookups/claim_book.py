@@ -29,7 +29,8 @@ BOUND_SECONDS = 600.0
 """How long an answer about a bound claim is used while its pods find places. Its volume stays where it is."""
 
 UNBOUND_SECONDS = 15.0
-"""The same for a claim that is not bound, is missing, or could not be read, and where its pods find no place."""
+"""The same for a claim that is not bound, is missing, cannot be mounted now, or could not be read, and where its pods
+find no place."""
 
 FORBIDDEN_SECONDS = 300.0
 """The same where the operator may not read it, and its pods find places."""
@@ -128,7 +129,7 @@ class ClaimBook:
         before, pause = entry.claim, UNBOUND_SECONDS
         try:
             entry.claim, is_bound = await self._found(entry.namespace, entry.mounted)
-            pause = BOUND_SECONDS if is_bound else UNBOUND_SECONDS
+            pause = BOUND_SECONDS if is_bound and not entry.claim.why_unusable else UNBOUND_SECONDS
         except ClusterRefused as refusal:
             pause = FORBIDDEN_SECONDS if refusal.status == _FORBIDDEN else UNBOUND_SECONDS
             self._failed(entry, str(refusal))
@@ -155,7 +156,8 @@ class ClaimBook:
         volume, kind = volume_name(claim), class_name(claim)
         bound_to = await self._get(VOLUMES, ObjectKey("", volume)) if volume else None
         made_by = await self._get(STORAGE_CLASSES, ObjectKey("", kind)) if kind and not volume else None
-        return read_claim(key.name, claim, bound_to, made_by), bound_to is not None
+        lacks_class = bool(kind) and not volume and made_by is None
+        return read_claim(key.name, claim, bound_to, made_by, lacks_class=lacks_class), bound_to is not None
 
     def _failed(self, entry: _Entry, why: str) -> None:
         """Keep what was known. If nothing was, rule nothing out."""

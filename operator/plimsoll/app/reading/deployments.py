@@ -8,7 +8,7 @@ from functools import partial
 
 from plimsoll.api.checks.maintenance import windows_of
 from plimsoll.api.checks.pod_policy import PodPolicy, check_pod_policy
-from plimsoll.api.conversion.claims import check_claims, mounted_volumes
+from plimsoll.api.conversion.claims import check_claims, mounted_volumes, unusable_claim
 from plimsoll.api.conversion.convert import check_without_model, platforms_of, to_request
 from plimsoll.api.gpu_names import check_gpu_names
 from plimsoll.api.parse import parse_inference_deployment
@@ -167,6 +167,9 @@ class DeploymentReader:
         if isinstance(claims, Problem):
             return claims
         check_claims(spec, claims)
+        unusable = None if bare.placed.pools else unusable_claim(spec, claims)
+        if unusable is not None:  # of what is placed, the scheduler says what its pods wait for
+            return Problem(ConditionReason.CLAIM_UNUSABLE, str(unusable), permanent=False)
         platforms = self._platforms(bare, spec.engine, fleet)
         if isinstance(platforms, Problem):
             return platforms

@@ -128,11 +128,18 @@ class Claim:
 
     ``access_modes`` are those of the claim; empty where they are not known. ``terms`` are the nodes of its volume, or
     of the volume that will be made for it, as the terms of a node selector; None where every node can mount it.
+    ``fault`` says why no new pod can mount it at present, with what would help; empty where a pod can.
     """
 
     name: str
     access_modes: tuple[str, ...] = ()
     terms: tuple[Term, ...] | None = None
+    fault: str = ""
+
+    @property
+    def why_unusable(self) -> str:
+        """Why no new pod can mount it, wherever it runs, with what would help; empty where a pod can."""
+        return self.fault or (_NO_NODE if self.terms is not None and not any(self.terms) else "")
 
     @property
     def is_for_one_node(self) -> bool:
@@ -171,9 +178,15 @@ def rules_of(claims: Iterable[Claim]) -> tuple[NodeRule, ...]:
 
 
 def _place(terms: tuple[Term, ...]) -> str:
-    """Return the first term in words: ``topology.kubernetes.io/zone in zone-a``."""
-    words = (f"{each.key} {_OPERATORS.get(each.operator, each.operator)} {', '.join(each.values)}" for each in terms[0])
-    return " and ".join(word.strip() for word in words) if terms else "no node"
+    """Return the first term that can match a node, in words: ``topology.kubernetes.io/zone in zone-a``."""
+    first = next((term for term in terms if term), ())
+    words = (f"{each.key} {_OPERATORS.get(each.operator, each.operator)} {', '.join(each.values)}" for each in first)
+    return " and ".join(word.strip() for word in words) or "no node"
 
+
+_NO_NODE = (
+    "No node may mount the claim's volume: the node affinity of the volume, or the topologies of its storage class, "
+    "match none. Mend them, or name another claim."
+)
 
 _OPERATORS = {"In": "in", "NotIn": "not in", "Exists": "exists", "DoesNotExist": "does not exist"}

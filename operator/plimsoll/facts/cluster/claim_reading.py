@@ -2,7 +2,8 @@
 
 A claim that is bound goes where its volume is. A claim that waits for its first pod goes where its storage class makes
 volumes. Sources in Kubernetes 1.36: ``pkg/scheduler/framework/plugins/volumebinding`` (node affinity, topologies of a
-class) and ``pkg/scheduler/framework/plugins/volumezone`` (zone labels of volumes without a node affinity).
+class; claims that are deleted, lost or not bound) and ``pkg/scheduler/framework/plugins/volumezone`` (zone labels of
+volumes without a node affinity).
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ MOST_TERMS = 64
 """The most terms, and the most requirements of one, that are read of a volume: real ones have a handful."""
 
 
-def read_claim(name: str, claim: Body | None, volume: Body | None, storage_class: Body | None) -> Claim:
+def read_claim(
+    name: str, claim: Body | None, volume: Body | None, storage_class: Body | None, *, lacks_class: bool = False
+) -> Claim:
     """Return what is known of a claim.
 
     Args:
@@ -38,22 +41,29 @@ def read_claim(name: str, claim: Body | None, volume: Body | None, storage_class
         claim: the PersistentVolumeClaim; None where it does not exist.
         volume: the PersistentVolume that it is bound to, if it is and can be read.
         storage_class: its StorageClass, if it is not bound and the class can be read.
+        lacks_class: it is known that the class that it names does not exist, and that no volume waits for it.
     """
     spec = _mapping((claim or {}).get("spec"))
     modes = tuple(str(mode) for mode in _list(spec.get("accessModes")))
+    fault = "" if claim is None else _fault(claim, lacks_class=lacks_class)
     if volume is not None:
-        return Claim(name, modes, volume_terms(volume))
-    return Claim(name, modes, None if storage_class is None else class_terms(storage_class))
+        return Claim(name, modes, volume_terms(volume), fault)
+    return Claim(name, modes, None if storage_class is None else class_terms(storage_class), fault)
 
 
 def read_claims(claims: Iterable[Body], volumes: Iterable[Body], storage_classes: Iterable[Body]) -> KnownClaims:
-    """Return what is known of all these claims, and of volumes that these classes make for each pod."""
+    """Return what is known of all these claims, and of volumes that these classes make for each pod.
+
+    Without any class, nothing is known of classes. Else one that is not among them does not exist.
+    """
     by_name, classes = ({_name(each): each for each in listed} for listed in (volumes, storage_classes))
     found: dict[ObjectKey, Claim] = {}
     for claim in claims:
         volume, kind = volume_name(claim), class_name(claim)
-        key = ObjectKey(str(_mapping(claim.get("metadata")).get("namespace") or "default"), _name(claim))
-        found[key] = read_claim(key.name, claim, by_name.get(volume), None if volume else classes.get(kind))
+        key = _key(claim)
+        lacks = bool(classes) and kind not in classes and not any(_is_for(each, claim) for each in by_name.values())
+        made_by = None if volume else classes.get(kind)
+        found[key] = read_claim(key.name, claim, by_name.get(volume), made_by, lacks_class=lacks)
     return KnownClaims(found, {name: class_terms(each) for name, each in classes.items()})
 
 
@@ -87,6 +97,43 @@ def class_terms(storage_class: Body) -> tuple[Term, ...] | None:
         return None
     topologies = _list(storage_class.get("allowedTopologies"))
     return tuple(_topology(each) for each in topologies) or None
+
+
+def _fault(claim: Body, *, lacks_class: bool) -> str:
+    """Return why Kubernetes starts no new pod with a claim, with what would help; empty where it starts one.
+
+    A claim without a class waits for a volume that somebody makes, and so may one of a class that does not exist: the
+    scheduler refuses its pods until then. Source: ``podHasPVCs`` and ``GetPodVolumeClaims`` of ``volumebinding``.
+    """
+    if _mapping(claim.get("metadata")).get("deletionTimestamp"):
+        return (
+            "The claim is being deleted, and no new pod can mount it. Name another claim, or make it again once it is "
+            "gone."
+        )
+    if _mapping(claim.get("status")).get("phase") == "Lost":
+        return (
+            f"The claim has lost its volume {volume_name(claim)} (its status.phase is Lost). Name another claim, or "
+            "delete this one and make it again."
+        )
+    if lacks_class and class_name(claim) and not volume_name(claim):
+        return (
+            f"The claim is not bound, and names the storage class {class_name(claim)}, which does not exist. Make the "
+            "class or a volume for the claim, or name another claim."
+        )
+    return ""
+
+
+def _is_for(volume: Body, claim: Body) -> bool:
+    """Whether a volume of a claim's class may be bound to it: such volumes need no StorageClass."""
+    spec, key = _mapping(volume.get("spec")), _key(claim)
+    if str(spec.get("storageClassName") or "") != class_name(claim):
+        return False
+    kept_for = _mapping(spec.get("claimRef"))
+    return not kept_for or (kept_for.get("namespace"), kept_for.get("name")) == (key.namespace, key.name)
+
+
+def _key(claim: Body) -> ObjectKey:
+    return ObjectKey(str(_mapping(claim.get("metadata")).get("namespace") or "default"), _name(claim))
 
 
 def _name(body: Body) -> str:
