@@ -149,6 +149,7 @@ class TestClaims:
         claims.known = (on(L4),)
         made = there.make()
         assert (pools(made["cached"]), pools(made["free"])) == ({(L4, "Active"): 1}, {(L4, "Active"): 1})
+        await there.settle()
         claims.known = (leaving,)
         assert pools(there.make()["cached"]) == {(L4, "Active"): 1}, "what is placed is left alone"
 
