@@ -514,6 +514,52 @@ def test_a_claim_of_any_state_is_refused_with_its_name_or_placed_and_a_neighbour
     assert "add a node" not in said
 
 
+@pytest.mark.parametrize(
+    ("mode", "node", "owner", "placed"),
+    [
+        ("ReadWriteOnce", "dear", "", "h100-sxm-80gb"),
+        ("ReadWriteOnce", "cpu", "", ""),
+        ("ReadWriteOnce", "cpu", "llama-8b", "l4-24gb"),
+        ("ReadWriteMany", "cpu", "", "l4-24gb"),
+        ("ReadWriteOncePod", "cpu", "", None),
+    ],
+)
+def test_a_plan_on_a_file_goes_where_a_pod_of_somebody_else_mounts_a_claim_for_one_node(
+    run: Run, write: Callable[[str], str], tmp_path: Path, mode: str, node: str, owner: str, placed: str | None
+) -> None:
+    labels = {"plimsoll.dev/deployment": owner} if owner else {}
+    pod = {
+        "kind": "Pod",
+        "metadata": {"name": "store", "namespace": "default", "labels": labels},
+        "spec": {
+            "nodeName": node,
+            "containers": [],
+            "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "weights"}}],
+        },
+        "status": {"phase": "Running"},
+    }
+    claim = {
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "weights", "namespace": "default"},
+        "spec": {"accessModes": [mode], "volumeName": "pv-a"},
+    }
+    nodes = [gpu_node("cheap", "L4", 4), gpu_node("dear", "H100-80GB-HBM3", 4)]
+    manifest, neighbour = (yaml.safe_load(Path(MINIMAL).read_text(encoding="utf-8")) for _ in range(2))
+    manifest["spec"] |= {"podTemplate": {"modelCache": {"claimName": "weights"}}, "concurrency": 2}
+    neighbour["metadata"]["name"], neighbour["spec"]["concurrency"] = "neighbour", 2
+    file = tmp_path / "deployments.yaml"
+    file.write_text(yaml.safe_dump_all([manifest, neighbour]), encoding="utf-8")
+    status, shown, said = run(
+        "plan", "-f", str(file), "--fleet", write(yaml.safe_dump_all([*nodes, claim, pod])), "-o", "json"
+    )
+    found = {each["name"]: each.get("placement", {}).get("gpuType", "") for each in json.loads(shown)}
+    assert found == {"neighbour": "l4-24gb"} | ({} if placed is None else {"llama-8b": placed})
+    if not placed:
+        assert status != 0
+        assert f"pod store {'on node cpu mounts it' if placed is None else 'mounts it on node cpu'}" in shown + said
+        assert "add a node" not in shown + said
+
+
 def test_a_plan_on_a_file_says_which_replicas_would_wait_for_new_nodes(
     run: Run, write: Callable[[str], str], tmp_path: Path
 ) -> None:

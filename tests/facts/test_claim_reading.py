@@ -7,13 +7,15 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.domain.cluster.node_rules import Claim, Mounted, Requirement
+from plimsoll.domain.cluster.node_rules import Claim, Mounted, Requirement, rules_of
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.public_words import Reason
 from plimsoll.facts.cluster.claim_reading import (
     class_name,
     class_terms,
     read_claim,
     read_claims,
+    read_holders,
     volume_name,
     volume_terms,
 )
@@ -156,8 +158,50 @@ def test_a_class_is_known_to_be_missing_where_a_file_has_others_and_no_volume_wa
 ) -> None:
     kinds = [named(each, **class_of("WaitForFirstConsumer")) for each in classes]
     made = [named(f"pv-{number}", spec=spec) for number, spec in enumerate(volumes)]
-    [found] = read_claims([named("w", **WAITING)], made, kinds).look_up("n", [Mounted("w")])
+    [found] = read_claims([named("w", **WAITING)], made, kinds).look_up(ObjectKey("n", "a"), [Mounted("w")])
     assert (found.why_unusable == "") is is_usable
+
+
+def pod(name: str, node: str = "", phase: str = "Running", owner: str = "", namespace: str = "n") -> dict[str, Any]:
+    return {
+        "metadata": {"name": name, "namespace": namespace, "labels": {"owner": owner} if owner else {}},
+        "spec": {
+            **({"nodeName": node} if node else {}),
+            "volumes": [{"name": "t", "emptyDir": {}}, *({"persistentVolumeClaim": {"claimName": "w"}},) * 2],
+        },
+        "status": {"phase": phase},
+    }
+
+
+@every_case(
+    ("mode", "pods", "nodes"),
+    [
+        ("ReadWriteOnce", [], ["n1", "n2"]),
+        ("ReadWriteOnce", [pod("p", "n1")], ["n1"]),
+        ("ReadWriteOnce", [pod("p", "n1"), pod("q", "n1")], ["n1"]),
+        ("ReadWriteOnce", [pod("p", "n1"), pod("q", "n2")], ["n1", "n2"]),
+        ("ReadWriteOnce", [pod("p")], ["n1", "n2"]),
+        ("ReadWriteOnce", [pod("p", "n1", "Succeeded"), pod("q", "n2", "Failed")], ["n1", "n2"]),
+        ("ReadWriteOnce", [pod("p", "n1", owner="a")], ["n1", "n2"]),
+        ("ReadWriteOnce", [pod("p", "n1", owner="b")], ["n1"]),
+        ("ReadWriteOnce", [pod("p", "n1", namespace="other")], ["n1", "n2"]),
+        ("ReadWriteOnce", [pod("p", "cpu")], []),
+        ("ReadWriteMany", [pod("p", "n1")], ["n1", "n2"]),
+        ("ReadWriteOncePod", [pod("p", "n1", owner="a")], ["n1", "n2"]),
+        ("ReadWriteOncePod", [pod("p", "n1")], None),
+    ],
+)
+def test_pods_of_others_keep_a_claim_for_one_node_on_their_node_and_one_for_one_pod_to_themselves(
+    mode: str, pods: list[dict[str, Any]], nodes: list[str] | None
+) -> None:
+    body = named("w", spec={"accessModes": [mode], "volumeName": "pv-a"})
+    known = read_claims([body], [], [], read_holders(pods, "owner"))
+    [found] = known.look_up(ObjectKey("n", "a"), [Mounted("w")])
+    assert ("pod p on node n1 mounts it" in found.why_unusable) is (nodes is None)
+    rules = rules_of([found])
+    free = [node for node in ("n1", "n2") if all(rule.accepts({"metadata.name": node}) for rule in rules)]
+    assert nodes is None or free == nodes
+    assert all((rule.reason, rule.new_node_needs) == (Reason.VOLUME_IN_USE, "") for rule in rules)
 
 
 def test_a_file_knows_its_claims_and_what_its_classes_make_for_each_pod() -> None:
@@ -165,13 +209,13 @@ def test_a_file_knows_its_claims_and_what_its_classes_make_for_each_pod() -> Non
     kind = {"metadata": {"name": "fast"}, **class_of("WaitForFirstConsumer", "b")}
     known = read_claims([claim], [volume(matches(ZONE, "a"))], [kind])
     asked = [Mounted("gone"), Mounted("w"), Mounted("s", "fast"), Mounted("t", "unknown")]
-    found = known.look_up("n", asked)
+    found = known.look_up(ObjectKey("n", "a"), asked)
     assert [each.name for each in found] == ["w", "s of each pod", "t of each pod"]
     rules = [each.rule for each in found]
     assert [[zone for zone in "abc" if rule is None or rule.accepts({ZONE: zone})] for rule in rules] == [
         ["a"], ["b"], ["a", "b", "c"],
     ]  # fmt: skip
-    assert known.look_up("other", [Mounted("w")]) == ()
+    assert known.look_up(ObjectKey("other", "a"), [Mounted("w")]) == ()
 
 
 def test_names_of_volume_and_class() -> None:
@@ -227,7 +271,8 @@ anything = st.recursive(
 )
 def test_any_content_is_read_into_something(body: dict[str, Any]) -> None:
     found = read_claim("w", body, body, None)
-    assert read_claims([body], [body], [body]).look_up("n", [Mounted("w"), Mounted("s", "None")])
+    held = read_holders([{**body, "spec": {**dict(body), "nodeName": "n"}}], "owner")
+    assert read_claims([body], [body], [body], held).look_up(ObjectKey("n", "a"), [Mounted("w"), Mounted("s", "None")])
     assert found.rule is None or found.rule.accepts({}) in (True, False)
     assert class_terms(body) is None or class_terms({**body, "volumeBindingMode": "WaitForFirstConsumer"})
     assert volume_terms(body) is None or volume_terms(body) == found.terms

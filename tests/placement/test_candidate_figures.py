@@ -56,6 +56,7 @@ RULED_OUT = frozenset(
         Reason.IMAGE_FOR_OTHER_VENDOR,
         Reason.IMAGE_FOR_OTHER_PLATFORM,
         Reason.VOLUME_ELSEWHERE,
+        Reason.VOLUME_IN_USE,
         Reason.NODE_LEFT,
         Reason.GPU_TYPE_DENIED,
         Reason.CAPACITY_TYPE_DENIED,

@@ -78,6 +78,11 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
         "none of the 3 nodes can mount the volume of claim w, which is bound to topology.kubernetes.io/zone in a",
     ),
     (
+        Reason.VOLUME_IN_USE,
+        {"nodes": 1, "claim": "w", "pod": "s", "node": "c"},
+        "no node can mount the volume of claim w, which only pods of one node can: pod s mounts it on node c",
+    ),
+    (
         Reason.NODE_LEFT,
         {"nodes": 1, "left": "l4-0 (GpuUnusable)"},
         "its pods could not run on the only node lately: l4-0 (GpuUnusable)",

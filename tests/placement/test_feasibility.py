@@ -10,7 +10,7 @@ import pytest
 
 from plimsoll.domain.cluster.fleet import Fleet, Taint, Toleration
 from plimsoll.domain.cluster.gpus import Vendor
-from plimsoll.domain.cluster.node_rules import Claim, Requirement, left_rule, rules_of
+from plimsoll.domain.cluster.node_rules import Claim, Holder, Requirement, left_rule, rules_of
 from plimsoll.domain.decisions.outcomes import Fit, Option, Rejection, Split
 from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion
 from plimsoll.domain.models.model import ModelFacts
@@ -147,6 +147,14 @@ def test_what_fits_is_a_choice_with_its_working() -> None:
             Reason.VOLUME_ELSEWHERE,
             {"nodes": 1, "claim": "w", "where": "zone in b"},
             id="volume",
+        ),
+        pytest.param(
+            request(node_rules=rules_of([Claim("w", ("ReadWriteOnce",), held_by=(Holder("s", "cpu"),))])),
+            H100,
+            1,
+            Reason.VOLUME_IN_USE,
+            {"nodes": 1, "claim": "w", "pod": "s", "node": "cpu"},
+            id="volume in use",
         ),
         pytest.param(
             request(node_rules=(left_rule({"h100": "GpuUnusable"}),)),

@@ -226,7 +226,7 @@ def _asked(each: Sourced, models: Models, images: Images, priorities: PriorityCl
 
 def _mounting(request: Request, resource: InferenceDeployment, claims: KnownClaims) -> Request:
     """Return the request with what its volumes rule out. Raises :class:`InvalidInput` as the operator does."""
-    known = claims.look_up(request.key.namespace, mounted_volumes(resource.spec))
+    known = claims.look_up(request.key, mounted_volumes(resource.spec))
     check_claims(resource.spec, known)
     unusable = unusable_claim(resource.spec, known)
     if unusable is not None:

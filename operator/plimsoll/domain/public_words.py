@@ -119,6 +119,7 @@ class Reason(StrEnum):
     IMAGE_FOR_OTHER_VENDOR = "ImageForOtherVendor"
     IMAGE_FOR_OTHER_PLATFORM = "ImageForOtherPlatform"
     VOLUME_ELSEWHERE = "VolumeElsewhere"
+    VOLUME_IN_USE = "VolumeInUse"
     NODE_LEFT = "NodeLeft"
     GPU_TYPE_DENIED = "GpuTypeDenied"
     CAPACITY_TYPE_DENIED = "CapacityTypeDenied"

@@ -300,6 +300,10 @@ _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
     Reason.VOLUME_ELSEWHERE: lambda f: (
         f"{_none_of(f)} can mount the volume of claim {f['claim']}, which is bound to {f['where']}"
     ),
+    Reason.VOLUME_IN_USE: lambda f: (
+        f"{_none_of(f)} can mount the volume of claim {f['claim']}, which only pods of one node can: pod {f['pod']} "
+        f"mounts it on node {f['node']}"
+    ),
     Reason.NODE_LEFT: lambda f: f"its pods could not run on {_any_of(f)} lately: {f['left']}",
     Reason.NODES_NOT_SELECTED: lambda f: (
         f"{_none_of(f)} matches spec.podTemplate.nodeSelector and tolerations"

@@ -20,13 +20,13 @@ from plimsoll.domain.cluster.gpus import GpuType
 from plimsoll.domain.cluster.node_groups import NodeGroup
 from plimsoll.domain.cluster.node_rules import KnownClaims
 from plimsoll.domain.kubernetes_names import ObjectKey
-from plimsoll.facts.cluster.claim_reading import read_claims
+from plimsoll.facts.cluster.claim_reading import read_claims, read_holders
 from plimsoll.facts.cluster.fleet_reading import read_fleet
 from plimsoll.facts.cluster.priority_reading import PriorityClasses, read_priority_classes
 from plimsoll.facts.cluster.quota_reading import NamespaceQuotas, read_quotas
 from plimsoll.facts.prices.repricing import OwnPrices
 from plimsoll.placement.demands.pools import PlannedPool, PoolState
-from plimsoll.render.names import POOL_LABEL
+from plimsoll.render.names import DEPLOYMENT_LABEL, POOL_LABEL
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,12 @@ def _read(objects: FleetObjects, prices: OwnPrices) -> FleetFile:
         read_fleet(objects.nodes, objects.pods, load_gpu_types(), prices, slices=objects.slices),
         read_priority_classes(objects.priority_classes),
         read_quotas(objects.quotas),
-        read_claims(objects.claims, objects.volumes, objects.storage_classes),
+        read_claims(
+            objects.claims,
+            objects.volumes,
+            objects.storage_classes,
+            read_holders(objects.pods, DEPLOYMENT_LABEL),
+        ),
     )
 
 

@@ -9,7 +9,7 @@ PersistentVolumeClaims that pods mount: the nodes that can mount them, and how m
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from plimsoll.domain.kubernetes_names import ObjectKey
@@ -88,6 +88,8 @@ class NodeRule(NamedTuple):
         figures = dict(self.numbers)
         if self.reason is Reason.VOLUME_ELSEWHERE:
             return str(figures["where"])
+        if self.reason is Reason.VOLUME_IN_USE:
+            return ""  # no new node can mount it
         if self.accepts({ARCHITECTURE_LABEL: USUAL_ARCHITECTURES[0]}):
             return ""
         return f"platform {str(figures['platforms']).replace(', ', ' or ')}"
@@ -104,7 +106,8 @@ def other_architectures(offered: tuple[str, ...]) -> Requirement:
     return Requirement(ARCHITECTURE_LABEL, "NotIn", tuple(each for each in ARCHITECTURES if each not in offered))
 
 
-ONE_NODE = frozenset({"ReadWriteOnce", "ReadWriteOncePod"})
+ONE_POD = "ReadWriteOncePod"
+ONE_NODE = frozenset({"ReadWriteOnce", ONE_POD})
 """Access modes with which only pods of one node, or only one pod, can mount a volume.
 
 Source: https://kubernetes.io/docs/concepts/storage/persistent-volumes/#access-modes
@@ -122,24 +125,41 @@ class Mounted(NamedTuple):
         return f"{self.name} of each pod" if self.made_by else self.name
 
 
+class Holder(NamedTuple):
+    """A pod that mounts a claim on a node, and the InferenceDeployment of its namespace that it belongs to, if any."""
+
+    pod: str
+    node: str
+    deployment: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """One claim of a namespace, as far as it is known.
 
     ``access_modes`` are those of the claim; empty where they are not known. ``terms`` are the nodes of its volume, or
     of the volume that will be made for it, as the terms of a node selector; None where every node can mount it.
-    ``fault`` says why no new pod can mount it at present, with what would help; empty where a pod can.
+    ``fault`` says why no new pod can mount it at present, with what would help; empty where a pod can. ``held_by`` are
+    the pods of others that mount it.
     """
 
     name: str
     access_modes: tuple[str, ...] = ()
     terms: tuple[Term, ...] | None = None
     fault: str = ""
+    held_by: tuple[Holder, ...] = ()
 
     @property
     def why_unusable(self) -> str:
         """Why no new pod can mount it, wherever it runs, with what would help; empty where a pod can."""
-        return self.fault or (_NO_NODE if self.terms is not None and not any(self.terms) else "")
+        if self.fault or (self.terms is not None and not any(self.terms)):
+            return self.fault or _NO_NODE
+        if self.held_by and self.access_modes == (ONE_POD,):
+            return (
+                f"The claim is {ONE_POD}, and pod {self.held_by[0].pod} on node {self.held_by[0].node} mounts it. Name "
+                "another claim, or end that pod."
+            )
+        return ""
 
     @property
     def is_for_one_node(self) -> bool:
@@ -153,28 +173,50 @@ class Claim:
             return None
         return NodeRule(Reason.VOLUME_ELSEWHERE, (("claim", self.name), ("where", _place(self.terms))), self.terms)
 
+    @property
+    def rule_of_holder(self) -> NodeRule | None:
+        """The rule that keeps pods on the node of the pod that mounts it, if only pods of one node can; else None.
+
+        Where pods mount it on several nodes already, its driver allows what its access modes do not say.
+        """
+        if not self.is_for_one_node or len({each.node for each in self.held_by}) != 1:
+            return None
+        first = self.held_by[0]
+        numbers = (("claim", self.name), ("pod", first.pod), ("node", first.node))
+        return NodeRule(Reason.VOLUME_IN_USE, numbers, ((Requirement(NAME_FIELD, "In", (first.node,)),),))
+
 
 @dataclass(frozen=True, slots=True)
 class KnownClaims:
-    """The claims of a file by their key, and the nodes for which its storage classes make volumes by their name."""
+    """The claims of a file by their key, and the nodes for which its storage classes make volumes by their name.
+
+    Each claim is held by all pods of the file that mount it.
+    """
 
     claims: Mapping[ObjectKey, Claim] = field(default_factory=dict)
     classes: Mapping[str, tuple[Term, ...] | None] = field(default_factory=dict)
 
-    def look_up(self, namespace: str, mounted: Sequence[Mounted]) -> tuple[Claim, ...]:
-        """Return what is known of these volumes, in their order; those of which nothing is known are left out."""
-        found = (self._of(namespace, each) for each in mounted)
+    def look_up(self, owner: ObjectKey, mounted: Sequence[Mounted]) -> tuple[Claim, ...]:
+        """Return what is known of these volumes of an InferenceDeployment, in their order.
+
+        Those of which nothing is known are left out. Its own pods do not count: their successors mount the same.
+        """
+        found = (self._of(owner, each) for each in mounted)
         return tuple(each for each in found if each is not None)
 
-    def _of(self, namespace: str, mounted: Mounted) -> Claim | None:
+    def _of(self, owner: ObjectKey, mounted: Mounted) -> Claim | None:
         if not mounted.made_by:
-            return self.claims.get(ObjectKey(namespace, mounted.name))
+            known = self.claims.get(ObjectKey(owner.namespace, mounted.name))
+            if known is None or not known.held_by:
+                return known
+            return replace(known, held_by=tuple(each for each in known.held_by if each.deployment != owner.name))
         return Claim(str(mounted), terms=self.classes.get(mounted.made_by))
 
 
 def rules_of(claims: Iterable[Claim]) -> tuple[NodeRule, ...]:
     """Return the rules of all claims, in their order."""
-    return tuple(rule for claim in claims if (rule := claim.rule) is not None)
+    found = (rule for claim in claims for rule in (claim.rule, claim.rule_of_holder))
+    return tuple(rule for rule in found if rule is not None)
 
 
 def _place(terms: tuple[Term, ...]) -> str:

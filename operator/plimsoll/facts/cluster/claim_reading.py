@@ -9,10 +9,12 @@ volumes without a node affinity).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from plimsoll.domain.cluster.node_rules import Claim, KnownClaims, Requirement, Term
+from plimsoll.domain.cluster.node_rules import Claim, Holder, KnownClaims, Requirement, Term
 from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.facts.cluster.host_reading import ENDED
 
 Body = Mapping[str, Any]
 
@@ -51,10 +53,16 @@ def read_claim(
     return Claim(name, modes, None if storage_class is None else class_terms(storage_class), fault)
 
 
-def read_claims(claims: Iterable[Body], volumes: Iterable[Body], storage_classes: Iterable[Body]) -> KnownClaims:
+def read_claims(
+    claims: Iterable[Body],
+    volumes: Iterable[Body],
+    storage_classes: Iterable[Body],
+    holders: Mapping[ObjectKey, tuple[Holder, ...]] | None = None,
+) -> KnownClaims:
     """Return what is known of all these claims, and of volumes that these classes make for each pod.
 
-    Without any class, nothing is known of classes. Else one that is not among them does not exist.
+    Without any class, nothing is known of classes. Else one that is not among them does not exist. ``holders`` are the
+    pods that mount a claim.
     """
     by_name, classes = ({_name(each): each for each in listed} for listed in (volumes, storage_classes))
     found: dict[ObjectKey, Claim] = {}
@@ -63,8 +71,30 @@ def read_claims(claims: Iterable[Body], volumes: Iterable[Body], storage_classes
         key = _key(claim)
         lacks = bool(classes) and kind not in classes and not any(_is_for(each, claim) for each in by_name.values())
         made_by = None if volume else classes.get(kind)
-        found[key] = read_claim(key.name, claim, by_name.get(volume), made_by, lacks_class=lacks)
+        known = read_claim(key.name, claim, by_name.get(volume), made_by, lacks_class=lacks)
+        found[key] = replace(known, held_by=(holders or {}).get(key, ()))
     return KnownClaims(found, {name: class_terms(each) for name, each in classes.items()})
+
+
+def read_holders(pods: Iterable[Body], deployment_label: str) -> dict[ObjectKey, tuple[Holder, ...]]:
+    """Return the pods on nodes that mount claims, by claim, without those that have ended.
+
+    Args:
+        pods: whole pods.
+        deployment_label: the label that names the InferenceDeployment of a pod.
+    """
+    found: dict[ObjectKey, tuple[Holder, ...]] = {}
+    for pod in pods:
+        key, spec = _key(pod), _mapping(pod.get("spec"))
+        if not spec.get("nodeName") or _mapping(pod.get("status")).get("phase") in ENDED:
+            continue
+        owner = _mapping(_mapping(pod.get("metadata")).get("labels")).get(deployment_label)
+        holder = Holder(key.name, str(spec["nodeName"]), str(owner or ""))
+        named = (_mapping(_mapping(each).get("persistentVolumeClaim")) for each in _list(spec.get("volumes")))
+        for name in {str(each["claimName"]) for each in named if "claimName" in each}:
+            claim = ObjectKey(key.namespace, name)
+            found[claim] = (*found.get(claim, ()), holder)
+    return found
 
 
 def volume_name(claim: Body) -> str:
@@ -132,8 +162,8 @@ def _is_for(volume: Body, claim: Body) -> bool:
     return not kept_for or (kept_for.get("namespace"), kept_for.get("name")) == (key.namespace, key.name)
 
 
-def _key(claim: Body) -> ObjectKey:
-    return ObjectKey(str(_mapping(claim.get("metadata")).get("namespace") or "default"), _name(claim))
+def _key(body: Body) -> ObjectKey:
+    return ObjectKey(str(_mapping(body.get("metadata")).get("namespace") or "default"), _name(body))
 
 
 def _name(body: Body) -> str:

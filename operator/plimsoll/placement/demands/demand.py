@@ -39,12 +39,18 @@ ABOUT_NODES = (
     Reason.IMAGE_FOR_OTHER_VENDOR,
     Reason.IMAGE_FOR_OTHER_PLATFORM,
     Reason.VOLUME_ELSEWHERE,
+    Reason.VOLUME_IN_USE,
     Reason.NODE_LEFT,
 )
 """Reasons that do not mean that a placement has the wrong size. The scheduler reports lost nodes for each pod, and an
 image that already runs on a GPU type works there."""
 
-NOBODYS_CHOICE = (Reason.NODE_LEFT, Reason.IMAGE_FOR_OTHER_PLATFORM, Reason.VOLUME_ELSEWHERE)
+NOBODYS_CHOICE = (
+    Reason.NODE_LEFT,
+    Reason.IMAGE_FOR_OTHER_PLATFORM,
+    Reason.VOLUME_ELSEWHERE,
+    Reason.VOLUME_IN_USE,
+)
 """Reasons against nodes that nobody chose: they turned out after the pods were placed."""
 
 LEFT_BY_MOVES = (
