@@ -85,7 +85,11 @@ async def test_a_claim_is_read_with_its_volume_and_nothing_else() -> None:
 
 async def test_a_claim_without_a_volume_is_read_with_its_class_and_again_until_it_is_bound() -> None:
     desk = Desk({(CLAIMS, "w"): claim(), (STORAGE_CLASSES, "zonal"): {"volumeBindingMode": "Immediate"}})
-    assert await desk.answer("w") == (Claim("w", ("ReadWriteOnce",)),)
+    remark = (
+        "The claim w is not bound, and its storage class zonal binds it before there is a pod (volumeBindingMode: "
+        "Immediate): pods wait until it is bound."
+    )
+    assert await desk.answer("w") == (Claim("w", ("ReadWriteOnce",), remark=remark),)
     desk.objects |= {(CLAIMS, "w"): claim("pv"), (VOLUMES, "pv"): volume("b")}
     desk.now = UNBOUND_SECONDS
     assert await desk.answer("w") == (in_zone("b"),)

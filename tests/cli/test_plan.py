@@ -467,9 +467,55 @@ def test_a_plan_on_a_file_goes_where_the_volume_of_the_file_is_and_refuses_what_
     assert planned(storage("ReadWriteMany"), replicas=2)[0] == 0
 
 
+@pytest.mark.parametrize(
+    ("mode", "suspended", "words"),
+    [
+        ("ReadWriteOnce", False, "which is ReadWriteOnce: only pods of one node run at a time."),
+        ("ReadWriteOncePod", False, "which is ReadWriteOncePod: only one of them runs at a time."),
+        ("ReadWriteMany", False, ""),
+        ("ReadWriteOnce", True, ""),
+    ],
+)
+def test_two_of_one_plan_that_mount_one_claim_for_one_node_are_warned_and_a_neighbour_is_not(
+    run: Run, write: Callable[[str], str], tmp_path: Path, mode: str, words: str, *, suspended: bool
+) -> None:
+    bodies = [yaml.safe_load(Path(MINIMAL).read_text(encoding="utf-8")) for _ in range(3)]
+    for name, body in zip("abc", bodies, strict=True):
+        body["metadata"]["name"] = name
+        body["spec"] |= {"podTemplate": {"modelCache": {"claimName": "weights"}}} if name != "c" else {}
+    bodies[1]["spec"]["suspend"] = suspended
+    file = tmp_path / "deployments.yaml"
+    file.write_text(yaml.safe_dump_all(bodies), encoding="utf-8")
+    given = write(yaml.safe_dump_all([gpu_node("dear", "H100-80GB-HBM3", 4, zone="zone-a"), *storage(mode)]))
+    _, shown, _ = run("plan", "-f", str(file), "--fleet", given, "-o", "json")
+    said = {each["name"]: " ".join(each.get("placement", {}).get("warnings", ())) for each in json.loads(shown)}
+    assert {name for name, text in said.items() if "the claim weights as well" in text} == (
+        set("ab") if words else set()
+    )
+    assert words in said["a"]
+    assert not words or "default/b mounts the claim weights" in said["a"]
+
+
+def test_a_claim_that_is_not_bound_yet_is_warned_of_where_its_class_does_not_wait_for_a_pod(
+    run: Run, write: Callable[[str], str], tmp_path: Path
+) -> None:
+    manifest = yaml.safe_load(Path(MINIMAL).read_text(encoding="utf-8"))
+    manifest["spec"] |= {"podTemplate": {"modelCache": {"claimName": "weights"}}}
+    file = tmp_path / "deployments.yaml"
+    file.write_text(yaml.safe_dump(manifest), encoding="utf-8")
+    _, claim = storage()
+    claim["spec"]["volumeName"] = ""
+    for mode in ("Immediate", "WaitForFirstConsumer"):
+        kind = {"kind": "StorageClass", "metadata": {"name": "zonal"}, "volumeBindingMode": mode}
+        given = write(yaml.safe_dump_all([gpu_node("dear", "H100-80GB-HBM3", 4), claim, kind]))
+        status, shown, _ = run("plan", "-f", str(file), "--fleet", given, "-o", "json")
+        assert status == 0
+        assert ("The claim weights is not bound" in shown) is (mode == "Immediate")
+
+
 def some_claims() -> st.SearchStrategy[dict[str, Any]]:
     """A claim of any state, with whether Kubernetes starts pods with it as far as the file says."""
-    parts = {
+    parts: dict[str, st.SearchStrategy[Any]] = {
         "metadata": st.sampled_from([{}, {"deletionTimestamp": "2026-11-29T00:00:00Z"}]),
         "phase": st.sampled_from(["Bound", "Pending", "Lost"]),
         "volume": st.sampled_from(["", "pv-a"]),

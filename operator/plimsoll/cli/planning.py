@@ -31,11 +31,12 @@ from plimsoll.decision.world import World
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.cluster.gpus import GpuType
 from plimsoll.domain.cluster.node_groups import NodeGroup
-from plimsoll.domain.cluster.node_rules import KnownClaims, rules_of
+from plimsoll.domain.cluster.node_rules import Claim, KnownClaims, remarks_of, rules_of
 from plimsoll.domain.cluster.priorities import NO_PRIORITY, Priority
 from plimsoll.domain.errors import InvalidInput, PlimsollError
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.requests.serving import Request
+from plimsoll.domain.units import agreed
 from plimsoll.engines.registry import engine_of
 from plimsoll.facts.cluster.priority_reading import PriorityClasses
 from plimsoll.facts.cluster.quota_reading import NamespaceQuotas
@@ -183,7 +184,8 @@ def plan_located(
     models, images = Models(), Images(fleet)
     ask = partial(_asked, models=models, images=images, priorities=priorities, claims=claims)
     asked = [each for one in found if (each := _attempt(one.where, partial(ask, one), problems)) is not None]
-    asked = [replace(each, request=teach(each.request)) for each in _without_namesakes(asked, problems)]
+    asked = _warned_of_sharing(_without_namesakes(asked, problems), claims)
+    asked = [replace(each, request=teach(each.request)) for each in asked]
     planned = _planned(asked, _Stock(fleet, _or_shipped(catalog), groups, quotas), problems)
     shown = [(entry, _attempt(where, partial(show, entry), problems)) for where, entry in planned]
     return [(entry, printed) for entry, printed in shown if printed is not None], problems
@@ -232,7 +234,38 @@ def _mounting(request: Request, resource: InferenceDeployment, claims: KnownClai
     if unusable is not None:
         raise unusable
     alone = any(claim.is_for_one_node for claim in known)
-    return replace(request, node_rules=(*request.node_rules, *rules_of(known)), mounts_alone=alone)
+    rules, remarks = (*request.node_rules, *rules_of(known)), (*request.remarks, *remarks_of(known))
+    return replace(request, node_rules=rules, mounts_alone=alone, remarks=remarks)
+
+
+def _warned_of_sharing(asked: Sequence[Asked], claims: KnownClaims) -> list[Asked]:
+    """Return the objects with a warning for each claim for one node that another one of them mounts as well."""
+    users: dict[ObjectKey, list[ObjectKey]] = {}
+    alone = [[claim for claim in _claims_of(each, claims) if claim.is_for_one_node] for each in asked]
+    for each, found in zip(asked, alone, strict=True):
+        for claim in found:
+            users.setdefault(ObjectKey(each.request.key.namespace, claim.name), []).append(each.request.key)
+    warned: list[Asked] = []
+    for each, found in zip(asked, alone, strict=True):
+        key, said = each.request.key, list[str]()
+        for claim in found:
+            others = [other for other in users[ObjectKey(key.namespace, claim.name)] if other != key]
+            said += [_shared(claim, others)] if others else []
+        warned.append(replace(each, request=replace(each.request, remarks=(*each.request.remarks, *said))))
+    return warned
+
+
+def _claims_of(each: Asked, claims: KnownClaims) -> tuple[Claim, ...]:
+    """Return the claims that an object mounts; none where it wants no pod."""
+    is_off = each.resource.spec.suspend or not each.request.replicas
+    return () if is_off else claims.look_up(each.request.key, mounted_volumes(each.resource.spec))
+
+
+def _shared(claim: Claim, others: Sequence[ObjectKey]) -> str:
+    return (
+        f"{', '.join(map(str, others))} {agreed(len(others), 'mounts', 'mount')} the claim {claim.name} as well, which "
+        f"is {' and '.join(claim.access_modes)}: {claim.shared_by}."
+    )
 
 
 def in_class(request: Request, priorities: PriorityClasses) -> Request:

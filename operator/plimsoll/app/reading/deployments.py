@@ -29,7 +29,7 @@ from plimsoll.decision.pools.placed import placed_now
 from plimsoll.decision.surroundings import wanted_replicas
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.cluster.gpus import GpuType
-from plimsoll.domain.cluster.node_rules import Claim, left_rule, rules_of
+from plimsoll.domain.cluster.node_rules import Claim, left_rule, remarks_of, rules_of
 from plimsoll.domain.cluster.priorities import NO_PRIORITY, Priority
 from plimsoll.domain.engines.images import ImagePlatforms, PlatformSource, from_index, has_other_platforms
 from plimsoll.domain.errors import InvalidInput, NotPermitted, PlimsollError
@@ -215,13 +215,14 @@ class DeploymentReader:
         )
 
     def _restricted(self, bare: Deployment, request: Request, claims: Sequence[Claim]) -> Request:
-        """Return the request with the nodes that its volumes and earlier failures rule out."""
+        """Return the request with the nodes that its volumes and earlier failures rule out, and warnings about both."""
         alone, left = any(claim.is_for_one_node for claim in claims), _left_nodes(bare)
-        rules = (*rules_of(claims), *((left_rule(left),) if left else ()))
-        if not rules and not alone:
+        rules, said = (*rules_of(claims), *((left_rule(left),) if left else ())), remarks_of(claims)
+        if not rules and not alone and not said:
             return request
-        node_rules = (*request.node_rules, *rules)
-        return self._requests.of(bare.identity.uid, request, node_rules=node_rules, mounts_alone=alone)
+        node_rules, remarks = (*request.node_rules, *rules), (*request.remarks, *said)
+        uid = bare.identity.uid
+        return self._requests.of(uid, request, node_rules=node_rules, mounts_alone=alone, remarks=remarks)
 
     def _in_class(self, bare: Deployment, request: Request) -> Request:
         """Return the request with the PriorityClass that its pods get: the cluster's default where it names none."""

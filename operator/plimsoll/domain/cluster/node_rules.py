@@ -139,14 +139,15 @@ class Claim:
 
     ``access_modes`` are those of the claim; empty where they are not known. ``terms`` are the nodes of its volume, or
     of the volume that will be made for it, as the terms of a node selector; None where every node can mount it.
-    ``fault`` says why no new pod can mount it at present, with what would help; empty where a pod can. ``held_by`` are
-    the pods of others that mount it.
+    ``fault`` says why no new pod can mount it at present, with what would help; empty where a pod can. ``remark`` is a
+    warning for those who mount it; empty where there is none. ``held_by`` are the pods of others that mount it.
     """
 
     name: str
     access_modes: tuple[str, ...] = ()
     terms: tuple[Term, ...] | None = None
     fault: str = ""
+    remark: str = ""
     held_by: tuple[Holder, ...] = ()
 
     @property
@@ -165,6 +166,11 @@ class Claim:
     def is_for_one_node(self) -> bool:
         """Whether pods of different nodes cannot mount it at the same time."""
         return bool(self.access_modes) and ONE_NODE.issuperset(self.access_modes)
+
+    @property
+    def shared_by(self) -> str:
+        """What several pods that mount a claim for one node can do, in words."""
+        return f"only {'one of them runs' if self.access_modes == (ONE_POD,) else 'pods of one node run'} at a time"
 
     @property
     def rule(self) -> NodeRule | None:
@@ -217,6 +223,11 @@ def rules_of(claims: Iterable[Claim]) -> tuple[NodeRule, ...]:
     """Return the rules of all claims, in their order."""
     found = (rule for claim in claims for rule in (claim.rule, claim.rule_of_holder))
     return tuple(rule for rule in found if rule is not None)
+
+
+def remarks_of(claims: Iterable[Claim]) -> tuple[str, ...]:
+    """Return the warnings about all claims, in their order."""
+    return tuple(claim.remark for claim in claims if claim.remark)
 
 
 def _place(terms: tuple[Term, ...]) -> str:

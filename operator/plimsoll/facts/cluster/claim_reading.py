@@ -50,7 +50,10 @@ def read_claim(
     fault = "" if claim is None else _fault(claim, lacks_class=lacks_class)
     if volume is not None:
         return Claim(name, modes, volume_terms(volume), fault)
-    return Claim(name, modes, None if storage_class is None else class_terms(storage_class), fault)
+    if storage_class is None:
+        return Claim(name, modes, fault=fault)
+    remark = "" if claim is None else _remark(name, claim, storage_class)
+    return Claim(name, modes, class_terms(storage_class), fault, remark)
 
 
 def read_claims(
@@ -151,6 +154,16 @@ def _fault(claim: Body, *, lacks_class: bool) -> str:
             "class or a volume for the claim, or name another claim."
         )
     return ""
+
+
+def _remark(name: str, claim: Body, storage_class: Body) -> str:
+    """Return the warning about an unbound claim whose class does not wait for its first pod; empty where it does."""
+    if storage_class.get("volumeBindingMode") == "WaitForFirstConsumer":
+        return ""
+    return (
+        f"The claim {name} is not bound, and its storage class {class_name(claim)} binds it before there is a pod "
+        "(volumeBindingMode: Immediate): pods wait until it is bound."
+    )
 
 
 def _is_for(volume: Body, claim: Body) -> bool:
