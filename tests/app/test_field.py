@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -72,7 +72,7 @@ def add_node(there: LivePasses, name: str, kind: str, gpus: int, **labels: str) 
     there.store.observe(NODES, "ADDED", body)
 
 
-def relabel(there: LivePasses, body: Body, labels: dict[str, str]) -> None:
+def relabel(there: LivePasses, body: Mapping[str, Any], labels: dict[str, str]) -> None:
     there.version += 1
     head = {**body["metadata"], "labels": labels, "resourceVersion": str(there.version)}
     there.store.observe(NODES, "MODIFIED", {**body, "metadata": head})
