@@ -259,6 +259,17 @@ def test_what_the_pods_ask_of_their_nodes_is_what_will_be_rendered(
     assert wanted.host_need(USUAL_HOST) == HostNeed(cpu_millis, memory_bytes)
 
 
+def test_further_resources_are_asked_of_nodes_as_the_api_server_fills_them_in() -> None:
+    given = {
+        "requests": {"cpu": "2", "ephemeral-storage": "1.5", "hugepages-2Mi": "4Gi", "nvidia.com/mig-1g.10gb": "1"},
+        "limits": {"hugepages-2Mi": "4Gi", "rdma/ib": 1, "ephemeral-storage": "9", "example.com/none": "0"},
+    }
+    wanted = to_request(deployment(podTemplate={"resources": given}), model())
+    others = (("ephemeral-storage", 2), ("hugepages-2Mi", 4 * GIB), ("rdma/ib", 1))
+    assert wanted.host_need(USUAL_HOST).others == others
+    assert to_request(deployment(), model()).host_need(USUAL_HOST).others == ()
+
+
 def test_the_usual_requests_are_written_the_same_way_twice() -> None:
     assert parse_quantity(DEFAULT_CPU) * 1000 == DEFAULT_CPU_MILLIS
     assert parse_bytes(DEFAULT_MEMORY) == DEFAULT_MEMORY_BYTES

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
+from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.adapters.cluster.client import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, NODES, PODS, Cluster, ClusterRefused
 from plimsoll.adapters.cluster.kinds import SECRETS
 from plimsoll.api.conversion.convert import to_workload_options
@@ -25,15 +27,18 @@ from plimsoll.app.exports.specs import without_secrets
 from plimsoll.app.exports.stored_cluster import StoredCluster
 from plimsoll.app.exports.values import Export
 from plimsoll.app.settings import Settings
+from plimsoll.app.watch import pruning
 from plimsoll.decision.spec_digests import digests_of
 from plimsoll.domain.engines.images import from_index
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.engines.failures import read_failure
+from plimsoll.facts.cluster.fleet_reading import read_fleet
 from plimsoll.facts.cluster.scheduler_words import Obstacle, read_obstacles
 from plimsoll.render.inputs import inputs_digest
 from plimsoll.status.reading import read
 from plimsoll.status.sharing import without_sentences
+from testbed.fleet import gpu_node
 from tests.render.workloads import chosen_pool
 from tests.support.bodies import inference_deployment_body, node_body, pod_body, workload_body
 from tests.support.tables import every_case
@@ -82,6 +87,10 @@ def broken(**changes: Any) -> str:
         (broken(objects=[{"apiVersion": "v1", "kind": "Toaster"}]), r"objects\[0\]\.kind: 'v1 Toaster' .*Use one of"),
         (broken(objects=[node_body() | {"spec": []}]), r"fleet\.json: objects\[0\]\.spec: \[\] cannot be used"),
         (broken(objects=[pod_body("a") | {"requests": {"cpu": "1"}}]), r"objects\[0\]\.requests: .* whole numbers"),
+        (
+            broken(objects=[pod_body("a") | {"requests": {"cpu": 1, "memory": 1, "others": {"rdma/ib": "1"}}}]),
+            r"objects\[0\]\.requests\.others: .* whole numbers",
+        ),
         (broken(objects=[{"apiVersion": "v1", "kind": "Node"}]), r"objects\[0\]\.metadata\.name: None cannot be used"),
         (
             broken(objects=[{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}]),
@@ -92,6 +101,24 @@ def broken(**changes: Any) -> str:
 def test_a_file_that_cannot_be_used_is_named_with_the_field_and_the_fix(text: str, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         read_export(text, "fleet.json")
+
+
+def test_every_resource_of_nodes_and_pods_is_in_the_file() -> None:
+    """A manifest may ask for any of them."""
+    node = gpu_node("large", "L4", 4)
+    node["status"]["allocatable"] |= {"rdma/ib": "4", "ephemeral-storage": "9Gi"}
+    asked = {"requests": {"rdma/ib": "1", "ephemeral-storage": "1Gi"}}
+    plain = pod_body("plain")
+    plain["metadata"]["labels"] = {}
+    for body in (ours := pod_body("ours"), plain):
+        body["spec"]["nodeName"] = node["metadata"]["name"]
+        body["spec"] |= {"containers": [{"name": "c", "resources": asked}], "overhead": {"ephemeral-storage": "1Gi"}}
+    pods = [kept for kept in map(pruning.pod, (ours, plain)) if kept is not None]
+    export = replace(EXPORT, bodies=[reduced(NODES, pruning.node(node)), *(reduced(PODS, each) for each in pods)])
+    read = read_export(text_of(export), "fleet.json").bodies
+    whole = read_fleet([node], [ours, plain], load_gpu_types())
+    assert read_fleet(read[:1], read[1:], load_gpu_types()) == whole
+    assert whole.nodes[0].host_free.others == (("ephemeral-storage", 5 * 2**30), ("rdma/ib", 2))
 
 
 async def test_a_stored_cluster_answers_questions_and_refuses_secrets_and_writes() -> None:

@@ -11,7 +11,7 @@ from plimsoll.domain.cluster.host import HostNeed
 from plimsoll.domain.kubernetes_names import QUEUE_LABEL
 from plimsoll.engines.failures import read_failure
 from plimsoll.facts.cluster.fleet_reading import gpus_held, held_resources
-from plimsoll.facts.cluster.host_reading import pod_need
+from plimsoll.facts.cluster.host_reading import MOST_OTHERS, pod_need
 from plimsoll.facts.cluster.pod_reading import read_pod
 from plimsoll.facts.cluster.quota_reading import read_quotas
 from plimsoll.render.names import DEPLOYMENT_LABEL, POOL_LABEL
@@ -74,7 +74,7 @@ def test_of_a_quota_only_what_it_says_of_gpus_cpu_memory_and_pods_is_kept_and_ot
 
 
 QUANTITIES = st.sampled_from(["1", "250m", "3Gi", "0", "lots"])
-AMOUNTS = st.dictionaries(st.sampled_from(["cpu", "memory", GPU, "nvidia.com/mig-1g.10gb"]), QUANTITIES)
+AMOUNTS = st.dictionaries(st.sampled_from(["cpu", "memory", GPU, "nvidia.com/mig-1g.10gb", "rdma/ib"]), QUANTITIES)
 RESOURCES = st.fixed_dictionaries({}, optional={"requests": AMOUNTS, "limits": AMOUNTS})
 CONTAINERS = st.lists(
     st.fixed_dictionaries(
@@ -125,6 +125,11 @@ def test_a_pod_is_small_however_many_containers_labels_and_owners_it_has() -> No
     assert kept is not None
     assert pruning.whole_size(kept).members < 60
     assert gpus_held(kept, GPU) == 5000
+    for each in many:
+        body["spec"]["containers"][each]["resources"]["requests"] = {f"x/r{each}": "1"}
+    kept = pruning.pod(body)
+    assert kept is not None
+    assert pruning.whole_size(kept).members < 60 + MOST_OTHERS
 
 
 def test_what_only_carries_our_label_is_kept_as_an_outline() -> None:

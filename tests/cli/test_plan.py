@@ -618,3 +618,38 @@ def test_a_plan_on_a_file_says_which_replicas_would_wait_for_new_nodes(
         status, shown, _ = run("plan", "-f", MINIMAL, "--fleet", fleet, "--node-groups", str(groups), "-o", "json")
         (entry,) = json.loads(shown)
         assert (status, (entry.get("placement") or {}).get("gpuType")) == (int(gpu_type is None), gpu_type)
+
+
+@pytest.mark.parametrize(
+    ("resources", "largest"),
+    [
+        ({"requests": {"ephemeral-storage": "200Gi"}}, {"ephemeral-storage": "40Gi"}),
+        ({"requests": {"rdma/ib": "1"}, "limits": {"rdma/ib": "1"}}, {}),
+        ({"limits": {"rdma/ib": "2"}}, {"rdma/ib": "1"}),
+        ({"requests": {"hugepages-2Mi": "4Gi"}, "limits": {"hugepages-2Mi": "4Gi"}}, {"hugepages-2Mi": "0"}),
+    ],
+    ids=["storage", "card", "two cards", "pages"],
+)
+def test_a_resource_that_no_node_has_is_named_and_the_neighbour_is_placed(
+    run: Run, write: Callable[[str], str], tmp_path: Path, resources: dict[str, Any], largest: dict[str, str]
+) -> None:
+    node = gpu_node("small", "L4", 4)
+    node["status"]["allocatable"] |= largest
+    manifest, neighbour = (yaml.safe_load(Path(MINIMAL).read_text(encoding="utf-8")) for _ in range(2))
+    manifest["spec"]["podTemplate"] = {"resources": resources}
+    neighbour["metadata"]["name"] = "neighbour"
+    file = tmp_path / "deployments.yaml"
+    file.write_text(yaml.safe_dump_all([manifest, neighbour]), encoding="utf-8")
+
+    status, shown, _ = run("plan", "-f", str(file), "--fleet", write(yaml.safe_dump(node)), "-o", "json")
+    picky, served = json.loads(shown)
+    assert (status, picky["placed"], served["placed"]) == (1, False, True)
+    (name,) = resources.get("limits") or resources["requests"]
+    lacking = [each["message"] for each in picky["rejections"] if each["reason"] == "NodeLacksResource"]
+    assert lacking
+    assert all(name in each for each in lacking)
+
+    enough = gpu_node("large", "L4", 4)
+    enough["status"]["allocatable"] |= {"ephemeral-storage": "300Gi", "rdma/ib": "2", "hugepages-2Mi": "8Gi"}
+    status, shown, _ = run("plan", "-f", str(file), "--fleet", write(yaml.safe_dump_all([node, enough])), "-o", "json")
+    assert (status, [each["placed"] for each in json.loads(shown)]) == (0, [True, True])

@@ -1,4 +1,4 @@
-"""CPU and memory of nodes bind the plan: the default scheduler binds exactly the engines that the plan promises."""
+"""CPU, memory and cards of nodes bind the plan: the default scheduler binds exactly the engines that it promises."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ GPUS, CORES = 8, 8
 ENGINES = 4
 """An engine on one GPU takes two cores."""
 
+CARD = "rdma/ib"
+
 LLAMA_70B_FP8 = "RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic"
 
 
@@ -30,10 +32,13 @@ def with_host(node: dict[str, Any], cpu: str, memory: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def control_plane() -> Iterator[ControlPlane]:
-    """A node whose GPUs outnumber what its cores feed, one with little memory, and one for the neighbour."""
+    """A node whose GPUs outnumber what its cores feed, one with little memory, a pair with one card, and another."""
     few_cores = with_host(gpu_node("l4-0", "L4", GPUS), str(CORES), "256Gi")
     little_memory = with_host(gpu_node("h100-0", "H100-80GB-HBM3", 2), "64", "60Gi")
-    with borrowed_plane([few_cores, little_memory, gpu_node("l40s-0", "L40S", 4)]) as running:
+    pair = [gpu_node(f"a100-{index}", "A100-SXM4-80GB", 2) for index in range(2)]
+    for part in ("capacity", "allocatable"):
+        pair[1]["status"][part] |= {CARD: "1"}
+    with borrowed_plane([few_cores, little_memory, *pair, gpu_node("l40s-0", "L40S", 4)]) as running:
         install(running)
         yield running
 
@@ -87,3 +92,18 @@ def test_weights_in_host_memory_are_requested_and_refused_where_no_node_has_them
     message = condition(killed, "Ready")["message"]
     assert "spec.podTemplate.resources.limits.memory: '16Gi'" in message
     assert "write at least 51Gi" in message
+
+
+def test_an_engine_that_requests_a_card_goes_to_the_node_that_has_it_and_the_next_one_waits(
+    here: View, neighbour: View
+) -> None:
+    with_card = {**on_gpu("a100-sxm-80gb"), "podTemplate": {"resources": {"limits": {CARD: "1"}}}}
+    here.apply("first", **with_card)
+    here.wait_ready("first")
+    here.apply("second", **with_card)
+    neighbour.apply("served", **on_gpu("a100-sxm-80gb"))
+    second = here.wait_condition("second", "Planned", "False", "WaitingForNodeResources")
+    neighbour.wait_ready("served")
+    assert here.nodes_of("first") == ["a100-1"]
+    assert here.pods("second") == [], "no pod waits for a card that no node has"
+    assert f"a pod asks for 1 {CARD} and at most 0 are free" in condition(second, "Planned")["message"]

@@ -71,8 +71,41 @@ def test_a_pod_that_was_cut_down_takes_the_same(body: Body) -> None:
 
 def test_a_node_that_does_not_say_is_not_limited() -> None:
     assert host_room({}) == UNKNOWN_HOST
-    assert host_room({"cpu": "3920m", "memory": "1Gi", "pods": "110"}) == HostRoom(3920, GIB, 110)
-    assert host_room({"cpu": "many"}) == UNKNOWN_HOST
+    assert host_room({"cpu": "3920m", "memory": "1Gi", "pods": "110"}) == HostRoom(3920, GIB, 110, ())
+    assert host_room({"cpu": "many"}) == HostRoom(others=())
+
+
+def test_a_node_offers_what_it_has_besides_gpus_and_nothing_of_what_it_does_not_list() -> None:
+    listed = {"nvidia.com/gpu": "8", "rdma/ib": "2", "hugepages-2Mi": "0", "ephemeral-storage": "1Ki", "odd/x": "many"}
+    assert host_room(listed) == HostRoom(others=(("ephemeral-storage", 1024), ("rdma/ib", 2)))
+    assert host_room(listed).takes(HostNeed(others=(("rdma/ib", 1),)), 5) == 2
+    assert host_room(listed).takes(HostNeed(others=(("hugepages-2Mi", 1),)), 5) == 0
+
+
+def test_pods_take_further_resources_from_their_node_as_they_take_cpu() -> None:
+    """An init container counts if it asks for more, a sidecar in addition, a limit as a request, and the overhead."""
+    body = nvidia_node("h")
+    body["status"]["allocatable"] |= {"rdma/ib": "9", "ephemeral-storage": "100"}
+    first = {
+        "initContainers": [
+            {"resources": {"requests": {"ephemeral-storage": "60"}}},
+            {"resources": {"limits": {"rdma/ib": "2"}}, "restartPolicy": "Always"},
+        ],
+        "containers": [
+            {"resources": {"requests": {"rdma/ib": "3", "ephemeral-storage": "20"}}},
+            {"resources": {"limits": {"nvidia.com/gpu": "1"}}},
+        ],
+        "overhead": {"ephemeral-storage": "1"},
+    }
+    second = {"containers": [{"resources": {"limits": {"rdma/ib": "1"}}}]}
+    pods = [pod(container("1", "1Gi")) for _ in range(3)]
+    for each, spec in zip(pods, (first, second), strict=False):
+        each["spec"] |= spec
+    assert pod_need(pods[0]).others == (("ephemeral-storage", 61), ("rdma/ib", 5))
+    whole = read_fleet([body], pods, load_gpu_types())
+    cut = read_fleet([body], [kept for kept in map(pruning.pod, pods) if kept is not None], load_gpu_types())
+    assert whole == cut
+    assert whole.nodes[0].host_free.others == (("ephemeral-storage", 39), ("rdma/ib", 3))
 
 
 def test_every_pod_of_a_node_takes_its_share_whether_it_holds_gpus_or_not() -> None:
@@ -91,8 +124,8 @@ def test_every_pod_of_a_node_takes_its_share_whether_it_holds_gpus_or_not() -> N
     cut = read_fleet([body], [kept for kept in map(pruning.pod, pods) if kept is not None], load_gpu_types())
     assert whole == cut
     [node] = whole.nodes
-    assert node.host == HostRoom(16_000, 64 * GIB, 10)
-    assert node.host_free == HostRoom(10_000, 40 * GIB, 8)
+    assert node.host[:3] == (16_000, 64 * GIB, 10)
+    assert node.host_free[:3] == (10_000, 40 * GIB, 8)
     assert node.held == 1
 
 

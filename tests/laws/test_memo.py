@@ -47,6 +47,7 @@ hosts = st.builds(
     st.none() | st.integers(0, 20_000),
     st.none() | st.integers(0, 100 * GIB),
     st.none() | st.integers(0, 5),
+    st.none() | st.integers(0, 3).map(lambda cards: (("rdma/ib", cards),)),
 )
 quotas: st.SearchStrategy[Quotas] = st.dictionaries(
     st.sampled_from(NAMESPACES),
@@ -75,6 +76,7 @@ def picky_requests(draw: st.DrawFn, name: str = "a") -> Request:
         key=ObjectKey(draw(st.sampled_from(NAMESPACES)), name),
         cpu_millis=draw(millis),
         memory_bytes=draw(memory),
+        other_resources=draw(st.sampled_from([(), (), (("rdma/ib", 1),)])),
         overrides=forced,
         node_selector=draw(st.sampled_from([(), (), (("zone", "a"),), (("zone", "c"),)])),
         tolerations=draw(st.sampled_from([(), (Toleration("team", "Exists"),)])),

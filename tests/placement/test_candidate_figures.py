@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from decimal import Decimal
+from typing import Any
 
 from plimsoll.adapters.highs import fleetwide
 from plimsoll.domain.cluster.fleet import Fleet, GpuNode
@@ -86,9 +87,9 @@ def chosen_from(wanted: Request, where: Fleet, *closed: tuple[str, Split]) -> Sc
     return wanted, where, place(wanted, where, closed=closed).rejections
 
 
-def short_of(free: HostRoom) -> Scene:
+def short_of(free: HostRoom, **asked: Any) -> Scene:
     there = replace(node("h", H100, 1), host=ROOMY, host_free=free)
-    return chosen_from(request(), fleet(there))
+    return chosen_from(request(**asked), fleet(there))
 
 
 def kept(where: Fleet) -> Scene:
@@ -155,6 +156,7 @@ SCENES: dict[Reason, Callable[[], Scene]] = {
     Reason.NODE_LACKS_CPU: lambda: short_of(HostRoom(1500, 999 * GIB, 99)),
     Reason.NODE_LACKS_MEMORY: lambda: short_of(HostRoom(64_000, 2 * GIB, 99)),
     Reason.NODE_LACKS_PODS: lambda: short_of(HostRoom(64_000, 999 * GIB, 0)),
+    Reason.NODE_LACKS_RESOURCE: lambda: short_of(ROOMY._replace(others=()), other_resources=(("rdma/ib", 1),)),
     Reason.LEFT_RECENTLY: lambda: chosen_from(request(), ONE_H100, (H100, Split(1))),
     Reason.MOVE_FAILED: failed,
 }

@@ -134,6 +134,11 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
         ),
     ),
     (Reason.NODE_LACKS_PODS, {"largest": 110}, "fits, but its nodes run as many pods as they may (110)"),
+    (
+        Reason.NODE_LACKS_RESOURCE,
+        {"resource": "rdma/ib", "asked": 2, "free": 1, "largest": 4, "node": "a"},
+        "fits, but a pod asks for 2 rdma/ib and at most 1 is free on a node with free GPUs (on a; the largest has 4)",
+    ),
     (Reason.LEFT_RECENTLY, {}, "fits, but pods of this deployment found no node there within the last hour"),
     (
         Reason.MOVE_FAILED,

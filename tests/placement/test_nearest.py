@@ -18,6 +18,7 @@ FIGURES: dict[Reason, Numbers] = {
     Reason.NODE_LACKS_CPU: (("asked_millis", 2000), ("free_millis", 1000), ("largest_millis", 8000)),
     Reason.NODE_LACKS_MEMORY: (("asked_bytes", 2 * GIB), ("free_bytes", GIB), ("largest_bytes", 8 * GIB)),
     Reason.NODE_LACKS_PODS: (("largest", 110),),
+    Reason.NODE_LACKS_RESOURCE: (("resource", "rdma/ib"), ("asked", 1), ("free", 0), ("largest", 0)),
     Reason.MOVE_FAILED: (("failure", "EngineCrashed"),),
     Reason.GPU_TYPE_DENIED: (("field", "spec.gpu.deny"),),
     Reason.CAPACITY_TYPE_DENIED: (("capacity", "spot"),),

@@ -118,6 +118,17 @@ def test_the_cpus_of_the_node_must_suffice_too() -> None:
     assert ended(proposed(waiting(where), [small, large], where)) == {"large": 1}
 
 
+def test_a_card_is_had_from_the_replica_that_holds_it() -> None:
+    """The cheaper one holds none, so its end would not help."""
+    room = HostRoom(others=(("rdma/ib", 1),))
+    where = fleet(replace(node("a", H100, 2, held=2), host=room, host_free=HostRoom(others=(("rdma/ib", 0),))))
+    plain, with_card = runs("plain", "a", "1"), replace(runs("card", "a", "4"), need=HostNeed(0, 0, (("rdma/ib", 1),)))
+    wants = waiting(where)
+    picky = replace(wants, request=replace(wants.request, other_resources=(("rdma/ib", 1),)))
+    assert ended(proposed(picky, [plain, with_card], where)) == {"card": 1}
+    assert ended(proposed(wants, [plain, with_card], where)) == {"plain": 1}
+
+
 class TestAgainstBruteForce:
     @every_case("seed", range(80))
     def test_no_set_that_makes_as_much_room_is_cheaper(self, seed: int) -> None:

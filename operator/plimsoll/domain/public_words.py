@@ -147,11 +147,17 @@ class Reason(StrEnum):
     NODE_LACKS_CPU = "NodeLacksCpu"
     NODE_LACKS_MEMORY = "NodeLacksMemory"
     NODE_LACKS_PODS = "NodeLacksPods"
+    NODE_LACKS_RESOURCE = "NodeLacksResource"
     LEFT_RECENTLY = "LeftRecently"
     MOVE_FAILED = "MoveFailed"
 
 
-NODE_LACKS = (Reason.NODE_LACKS_CPU, Reason.NODE_LACKS_MEMORY, Reason.NODE_LACKS_PODS)
+NODE_LACKS = (
+    Reason.NODE_LACKS_CPU,
+    Reason.NODE_LACKS_MEMORY,
+    Reason.NODE_LACKS_PODS,
+    Reason.NODE_LACKS_RESOURCE,
+)
 """Reasons where nodes have the GPUs but lack another resource."""
 
 MAY_PASS = (Reason.GPUS_TAKEN, Reason.QUOTA_EXCEEDED, *NODE_LACKS, Reason.LEFT_RECENTLY, Reason.MOVE_FAILED)

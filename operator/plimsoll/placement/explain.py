@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from decimal import Decimal
 
+from plimsoll.domain.cluster.host import amount_words, is_in_bytes
 from plimsoll.domain.cluster.quota_accounts import resource_in
 from plimsoll.domain.decisions.outcomes import MemoryEstimate, Rejection, Remedy, Split, Suggestion
 from plimsoll.domain.decisions.terms import LEARNED
 from plimsoll.domain.engines.images import PlatformSource
 from plimsoll.domain.kubernetes_names import OF_CPU, OF_MEMORY, OF_PODS
 from plimsoll.domain.public_words import MAY_PASS, WISHED, Reason, RemedyKind, SuggestionKind
-from plimsoll.domain.units import GIB, agreed, ceil_div, counted, counted_of, format_gib, format_price
+from plimsoll.domain.units import GIB, MIB, agreed, ceil_div, counted, counted_of, format_gib, format_price
 
 Figures = dict[str, int | str]
 
@@ -134,6 +135,28 @@ def _any_of(figures: Figures) -> str:
 def _node(figures: Figures) -> str:
     """Return the node with the most of a resource that is short."""
     return f"on {figures['node']}; " if "node" in figures else ""
+
+
+def _lacking_resource(figures: Figures) -> str:
+    resource, unit = str(figures["resource"]), "_bytes" if "asked_bytes" in figures else ""
+    asked, free, largest = (int(figures[f"{name}{unit}"]) for name in ("asked", "free", "largest"))
+    asks = amount_words(resource, asked)
+    if largest == 0:
+        return f"{asks} and no node with free GPUs has any"
+    have, most = (format_gib(each) if unit else str(each) for each in (free, largest))
+    is_free = agreed(have, "is", "are")
+    return f"{asks} and at most {have} {is_free} free on a node with free GPUs ({_node(figures)}the largest has {most})"
+
+
+def _lowered(figures: Figures) -> str:
+    if "resource" not in figures:
+        cpus, memory = _cpus(figures, "cpu_millis"), _gib(figures, "memory_bytes")
+        return f"lower spec.podTemplate.resources.requests to {cpus} and {memory} of memory"
+    resource, amount = str(figures["resource"]), int(figures["amount"])
+    if amount == 0:
+        return f"remove {resource} from spec.podTemplate.resources"
+    written = f"{amount // MIB}Mi" if is_in_bytes(resource) else str(amount)
+    return f"lower {resource} in spec.podTemplate.resources to {written}"
 
 
 def _next_degree(figures: Figures) -> str:
@@ -361,6 +384,7 @@ _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
         f"free on a node with free GPUs ({_node(f)}the largest has {_gib(f, 'largest_bytes')})"
     ),
     Reason.NODE_LACKS_PODS: lambda f: f"fits, but its nodes run as many pods as they may ({f['largest']})",
+    Reason.NODE_LACKS_RESOURCE: lambda f: f"fits, but a pod asks for {_lacking_resource(f)}",
     Reason.LEFT_RECENTLY: lambda _: "fits, but pods of this deployment found no node there within the last hour",
     Reason.MOVE_FAILED: _move_failed,
 }
@@ -375,10 +399,7 @@ _REMEDIES: dict[RemedyKind, Callable[[Figures], str]] = {
     RemedyKind.WEIGHTS_FP8: lambda _: "set spec.precision to fp8, or use an FP8 checkpoint",
     RemedyKind.WEIGHTS_FP16: lambda _: "set spec.precision to fp16: these GPUs have no bf16",
     RemedyKind.RAISE_QUOTA: lambda f: f"raise the ResourceQuota's {_raised(f)}: it fits on {f['gpus']} {f['gpu_type']}",
-    RemedyKind.LOWER_REQUESTS: lambda f: (
-        f"lower spec.podTemplate.resources.requests to {_cpus(f, 'cpu_millis')} and {_gib(f, 'memory_bytes')} of "
-        f"memory: it fits on {f['gpu_type']} then"
-    ),
+    RemedyKind.LOWER_REQUESTS: lambda f: f"{_lowered(f)}: it fits on {f['gpu_type']} then",
     RemedyKind.ADD_NODES: lambda f: (
         f"add {f['nodes']} node{'' if f['nodes'] == 1 else 's'} of the group {f['group']} ({f['gpus']} {f['gpu_type']} "
         f"each, {_price(f, 'price')}{'' if f['nodes'] == 1 else ' together'}){_needed(f, 'with')}: {_all_or_some(f)}"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from plimsoll.domain.cluster.fleet import Fleet, GpuNode
-from plimsoll.domain.cluster.host import NO_HOST_NEED, UNKNOWN_HOST, HostNeed, HostRoom
+from plimsoll.domain.cluster.host import NO_HOST_NEED, UNKNOWN_HOST, Amounts, HostNeed, HostRoom, times
 from plimsoll.domain.cluster.quota_accounts import is_counted, resource_in
 from plimsoll.domain.decisions.outcomes import Option
 from plimsoll.domain.kubernetes_names import ALL_PODS, CPU_LIMITS, CPU_REQUESTS, MEMORY_LIMITS, MEMORY_REQUESTS, PODS
@@ -109,7 +109,7 @@ class Ledger:
                 continue
             free[node.account] -= taken * gpus
             if node.name in hosts:
-                hosts[node.name] = hosts[node.name].less(taken * need.cpu_millis, taken * need.memory_bytes, taken)
+                hosts[node.name] = hosts[node.name].without(need, taken)
             left -= taken
             if left == 0:
                 return Ledger(free, hosts, self.quota)
@@ -168,9 +168,8 @@ class Taken:
         for account, gpus in self.gpus.items():
             free[account] += sign * gpus
         for name, room in self.hosts.items():
-            hosts[name] = hosts[name].less(
-                *(-sign * (each or 0) for each in (room.cpu_millis, room.memory_bytes, room.pods))
-            )
+            cpu, memory, pods = (-sign * (each or 0) for each in (room.cpu_millis, room.memory_bytes, room.pods))
+            hosts[name] = hosts[name].less(cpu, memory, pods, times(room.others or (), -sign))
         quota = {namespace: dict(limits) for namespace, limits in ledger.quota.items()}
         for namespace, limits in self.quota.items():
             for resource, amount in limits.items():
@@ -188,11 +187,7 @@ def taken_between(before: Ledger, left: Ledger, nodes: Iterable[GpuNode] | None 
     accounts, names = (before.free, before.hosts) if nodes is None else _known(before, tuple(nodes))
     return Taken(
         {each: before.free[each] - left.free[each] for each in accounts if before.free[each] != left.free[each]},
-        {
-            name: before.hosts[name].less(now.cpu_millis or 0, now.memory_bytes or 0, now.pods or 0)
-            for name in names
-            if (now := left.hosts[name]) is not before.hosts[name]
-        },
+        {name: before.hosts[name].above(now) for name in names if (now := left.hosts[name]) is not before.hosts[name]},
         _quota_taken(before.quota, left.quota),
     )
 
@@ -208,10 +203,6 @@ def _quota_taken(before: Quotas, left: Quotas) -> Quotas:
         for namespace, limits in before.items()
         if left[namespace] is not limits
     }
-
-
-Amounts = tuple[tuple[str, int], ...]
-"""Accounts or resources, each with an amount of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from plimsoll.api.v1alpha1 import (
 from plimsoll.api.v1alpha1 import Toleration as ApiToleration
 from plimsoll.domain.cluster.fleet import Toleration
 from plimsoll.domain.cluster.gpus import CapacityType, Vendor
+from plimsoll.domain.cluster.host import Amounts
 from plimsoll.domain.decisions.latency import Slo
 from plimsoll.domain.engines.engine_choice import (
     CpuOffload,
@@ -65,6 +66,7 @@ from plimsoll.engines.flags import Misuse, owned_flag
 from plimsoll.engines.given import cache_blocks, unconfirmed_files
 from plimsoll.engines.registry import engine_of
 from plimsoll.engines.starts import StartCommand
+from plimsoll.facts.cluster.host_reading import is_other
 
 _CAPACITY_TYPES = {CapacityTypeChoice.ON_DEMAND: CapacityType.ON_DEMAND, CapacityTypeChoice.SPOT: CapacityType.SPOT}
 
@@ -134,6 +136,7 @@ def to_request(
         total=_total(spec),
         cpu_limit_millis=_limit(spec, "cpu", 1000),
         memory_limit_bytes=_limit(spec, "memory", 1),
+        other_resources=_other_resources(spec),
         may_narrow_cache=bool(spec.kv_cache.allow_fp8) and kv_precision in WIDE,
         priority_class=(spec.pod_template.priority_class_name if spec.pod_template else None) or "",
         remarks=_remarks(resource),
@@ -183,6 +186,16 @@ def _limit(spec: InferenceDeploymentSpec, name: str, unit: int) -> int | None:
     resources = None if spec.pod_template is None else spec.pod_template.resources
     limits = {} if resources is None else resources.limits or {}
     return None if name not in limits else _whole(limits[name], unit)
+
+
+def _other_resources(spec: InferenceDeploymentSpec) -> Amounts:
+    """Return the requests of further resources. A limit without a request is requested, as the API server does it."""
+    resources = None if spec.pod_template is None else spec.pod_template.resources
+    if resources is None:
+        return ()
+    asked = {**(resources.limits or {}), **(resources.requests or {})}
+    found = ((name, _whole(quantity, 1)) for name, quantity in asked.items() if is_other(name))
+    return tuple(sorted((name, amount) for name, amount in found if amount > 0))
 
 
 def _whole(quantity: str | int, unit: int) -> int:

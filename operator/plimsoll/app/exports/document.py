@@ -11,7 +11,7 @@ from plimsoll.app.exports.values import Export
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.kubernetes_names import SNAPSHOT_KIND as KIND
 from plimsoll.domain.units import from_rfc3339, to_rfc3339
-from plimsoll.facts.cluster.host_reading import REQUESTS
+from plimsoll.facts.cluster.host_reading import OTHERS, REQUESTS
 
 FORMAT = 1
 """The version of the format. A release that cannot read an older format any more must say so in the changelog."""
@@ -129,6 +129,9 @@ class _Reader:
             raise self._bad(
                 f"{where}.{REQUESTS}", sums, "Write cpu in thousandths and memory in bytes, as whole numbers."
             )
+        others = sums.get(OTHERS, {})
+        if not isinstance(others, dict) or not all(isinstance(amount, int) for amount in others.values()):
+            raise self._bad(f"{where}.{REQUESTS}.{OTHERS}", others, "Write whole numbers by the names of resources.")
 
     def _typed(self, name: str, kind: type, fix: str) -> Any:
         value = self._found.get(name)

@@ -24,9 +24,8 @@ from plimsoll.domain.engines.failures import StartFailure
 from plimsoll.engines.failures import read_failure
 from plimsoll.facts.cluster.fleet_reading import HEALTH_CONDITIONS
 from plimsoll.facts.cluster.gpu_count import HAMI_REGISTRATION, only_counted
-from plimsoll.facts.cluster.gpu_labels import is_gpu_resource
 from plimsoll.facts.cluster.host_reading import REQUESTS
-from plimsoll.facts.cluster.other_devices import DEVICES, is_other_device
+from plimsoll.facts.cluster.other_devices import DEVICES
 from plimsoll.facts.cluster.pod_reading import READY, SCHEDULED
 from plimsoll.facts.cluster.priority_reading import PREEMPTS
 from plimsoll.render.inputs import INPUTS_ANNOTATION
@@ -43,7 +42,6 @@ _POOL_RECORD = (
     "gpuType", "tensorParallel", "pipelineParallel", "dataParallel", "expertParallel", "nodeSelector", "nodeLabels",
     "resource", "capacityType", "drain",
 )  # fmt: skip
-_HOST_RESOURCES = ("cpu", "memory", "pods")
 
 
 def reduced(kind: Kind, body: Body) -> dict[str, Any]:
@@ -70,11 +68,8 @@ def _node(body: Body) -> dict[str, Any]:
 
 
 def _resources(amounts: Body | None) -> dict[str, Any]:
-    return {name: value for name, value in (amounts or {}).items() if name in _HOST_RESOURCES or _is_device(name)}
-
-
-def _is_device(resource: str) -> bool:
-    return is_gpu_resource(resource) or is_other_device(resource)
+    """All amounts stay, because a manifest may ask for any resource of a node."""
+    return dict(amounts or {})
 
 
 def _pod(body: Body) -> dict[str, Any]:

@@ -10,11 +10,12 @@ from plimsoll.api.crd.schema import UNSEEN
 from plimsoll.app.watch.contests import REPLICAS_MANAGERS
 from plimsoll.app.watch.equal_parts import shared
 from plimsoll.app.watch.sizes import Size, TooLarge, size_of
+from plimsoll.domain.cluster.host import HostNeed
 from plimsoll.domain.engines.failures import LONGEST_WORDS
 from plimsoll.domain.kubernetes_names import KIND, QUEUE_LABEL
 from plimsoll.facts.cluster.fleet_reading import gpus_held, held_resources, holds_gpus
 from plimsoll.facts.cluster.gpu_count import HAMI_REGISTRATION, only_counted
-from plimsoll.facts.cluster.host_reading import ENDED, REQUESTS, is_bound, pod_need
+from plimsoll.facts.cluster.host_reading import ENDED, OTHERS, REQUESTS, is_bound, pod_need
 from plimsoll.facts.cluster.priority_reading import PREEMPTS
 from plimsoll.facts.cluster.quota_reading import is_named, is_read, read_quotas
 from plimsoll.render.inputs import INPUTS_ANNOTATION, RENDERING_ANNOTATION
@@ -189,7 +190,9 @@ def _together(body: Body) -> Body:
     """Return one container that asks for what the whole pod takes from its node."""
     need = pod_need(body)
     gpus = {resource: str(gpus_held(body, resource)) for resource in sorted(held_resources(body))}
-    return {"resources": {"requests": {"cpu": f"{need.cpu_millis}m", "memory": str(need.memory_bytes), **gpus}}}
+    others = {resource: str(amount) for resource, amount in need.others}
+    host = {"cpu": f"{need.cpu_millis}m", "memory": str(need.memory_bytes)}
+    return {"resources": {"requests": {**host, **gpus, **others}}}
 
 
 def is_plain(body: Body) -> bool:
@@ -207,7 +210,7 @@ def _plain(body: Body) -> Body | None:
     return {
         "metadata": _only(body["metadata"], _IDENTITY),
         "spec": _on_node(body["spec"]["nodeName"]),
-        REQUESTS: _requests(need.cpu_millis, need.memory_bytes),
+        REQUESTS: _requests(need),
     }
 
 
@@ -217,8 +220,9 @@ def _on_node(name: str) -> Body:
 
 
 @lru_cache(maxsize=4096)
-def _requests(cpu_millis: int, memory_bytes: int) -> Body:
-    return {"cpu": cpu_millis, "memory": memory_bytes}
+def _requests(need: HostNeed) -> Body:
+    sums = {"cpu": need.cpu_millis, "memory": need.memory_bytes}
+    return sums | {OTHERS: dict(need.others)} if need.others else sums
 
 
 def node(body: Body) -> Body:

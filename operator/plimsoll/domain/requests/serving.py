@@ -9,7 +9,7 @@ from hashlib import sha256
 
 from plimsoll.domain.cluster.fleet import Toleration
 from plimsoll.domain.cluster.gpus import CapacityType
-from plimsoll.domain.cluster.host import HostEstimate, HostNeed
+from plimsoll.domain.cluster.host import Amounts, HostEstimate, HostNeed, amount_words
 from plimsoll.domain.cluster.node_rules import NodeRule
 from plimsoll.domain.cluster.spot import card_name
 from plimsoll.domain.decisions.latency import Slo
@@ -104,10 +104,11 @@ class Request:
     ``created`` is the object's RFC 3339 creation time; competing requests are ordered by it. ``replicas`` is how many
     are wanted now (the user's number, or the rebalancer's within the user's bounds). ``failed_starts`` are GPU types
     and splits where its own engines ran out of memory and reported no figure. ``cpu_millis`` and ``memory_bytes`` are
-    the user's own requests of CPU and memory, and the ``limit`` fields the user's limits; None where the user
-    sets none. ``slo`` is the latency that the user declares; None asks for the usual one of a person who reads along,
-    as far as GPUs allow. ``total`` is the load of all replicas together as long as their number is not chosen yet;
-    ``replicas`` and the shape are then only a first guess. ``is_sized`` means that the planner has chosen them.
+    the user's own requests of CPU and memory, and the ``limit`` fields the user's limits; None where the user sets
+    none. ``other_resources`` are the user's requests of further resources except GPUs. ``slo`` is the latency that the
+    user declares; None asks for the usual one of a person who reads along, as far as GPUs allow. ``total`` is the load
+    of all replicas together as long as their number is not chosen yet; ``replicas`` and the shape are then only a first
+    guess. ``is_sized`` means that the planner has chosen them.
     ``may_narrow_cache`` permits an fp8 KV cache in place of ``kv_precision``. ``has_narrow_cache`` marks a request for
     which that choice was made. ``platforms`` are those of its image: their rule is among ``node_rules``.
     ``mounts_alone`` means that pods of different nodes cannot mount one of its volumes at the same time: there is one
@@ -141,19 +142,21 @@ class Request:
     is_sized: bool = False
     cpu_limit_millis: int | None = None
     memory_limit_bytes: int | None = None
+    other_resources: Amounts = ()
     may_narrow_cache: bool = False
     has_narrow_cache: bool = False
     priority_class: str = ""
     remarks: tuple[str, ...] = ()
 
     def host_need(self, host: HostEstimate) -> HostNeed:
-        """Return the CPU and memory that the pod of one replica requests: the user's figure, or the engine's need.
+        """Return what the pod of one replica requests: the user's figure, or the engine's need of CPU and memory.
 
         A request may not be higher than its limit, so a lower limit of the user becomes the request.
         """
         return HostNeed(
             _requested(self.cpu_millis, host.cpu_millis, self.cpu_limit_millis),
             _requested(self.memory_bytes, host.memory_bytes, self.memory_limit_bytes),
+            self.other_resources,
         )
 
     @property
@@ -162,9 +165,10 @@ class Request:
         return self.node_selector, self.tolerations, self.node_rules
 
     @property
-    def stated_host(self) -> tuple[int | None, ...]:
-        """The user's own figures about CPU and memory: requests with equal figures need the same on equal nodes."""
-        return self.cpu_millis, self.memory_bytes, self.cpu_limit_millis, self.memory_limit_bytes
+    def stated_host(self) -> tuple[object, ...]:
+        """The user's own figures about resources but GPUs: requests with equal ones need the same on equal nodes."""
+        stated = self.cpu_millis, self.memory_bytes, self.cpu_limit_millis, self.memory_limit_bytes
+        return (*stated, self.other_resources)
 
     @property
     def host_allowance(self) -> tuple[str, int] | None:
@@ -199,12 +203,13 @@ class Request:
 
     @property
     def new_node_needs(self) -> Numbers:
-        """The demands on new nodes: the labels that it selects, its volumes and its image.
+        """The demands on new nodes: the labels that it selects, its volumes, its image and further resources.
 
         It is empty where usual nodes do.
         """
         labels = [f"{key}={value}" for key, value in self.node_selector]
         needs = [rule.new_node_needs for rule in self.node_rules if rule.new_node_needs]
+        needs += [amount_words(resource, amount) for resource, amount in self.other_resources]
         return (("needs", " and ".join((*labels, *needs))),) if labels or needs else ()
 
     def with_narrow_cache(self) -> Request:

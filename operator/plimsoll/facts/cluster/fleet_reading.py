@@ -13,6 +13,7 @@ from typing import Any
 
 from plimsoll.domain.cluster.fleet import Fleet, GpuNode, IgnoredNode, Taint
 from plimsoll.domain.cluster.gpus import CapacityType, GpuType
+from plimsoll.domain.cluster.host import Amounts
 from plimsoll.domain.cluster.node_rules import OS_LABEL
 from plimsoll.domain.cluster.spot import spot_type
 from plimsoll.domain.public_words import NodeReason
@@ -84,7 +85,7 @@ def read_fleet(
 
 
 def read_node(node: Body, types: Sequence[GpuType]) -> Parts:
-    """Return the GPUs of a node without pods, with its CPU and memory. A node that cannot be read is ignored."""
+    """Return the GPUs of a node without pods, with its other resources. A node that cannot be read is ignored."""
     try:
         host = host_room((node.get("status") or {}).get("allocatable") or {})
         parts = list(_read_node(node, types))
@@ -101,7 +102,7 @@ def read_node(node: Body, types: Sequence[GpuType]) -> Parts:
 
 
 def _less(
-    part: GpuNode | IgnoredNode, held: Mapping[tuple[str, str], int], taken: Mapping[str, tuple[int, int, int]]
+    part: GpuNode | IgnoredNode, held: Mapping[tuple[str, str], int], taken: Mapping[str, tuple[int, int, int, Amounts]]
 ) -> GpuNode | IgnoredNode:
     """Return a part of a node without what pods hold of it."""
     if isinstance(part, IgnoredNode) or part.name not in taken:

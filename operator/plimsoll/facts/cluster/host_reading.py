@@ -1,4 +1,4 @@
-"""The CPU and memory that pods request and nodes offer, added up as Kubernetes does it."""
+"""The resources besides GPUs that pods request and nodes offer, added up as Kubernetes does it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,23 @@ from decimal import ROUND_CEILING
 from functools import lru_cache
 from typing import Any
 
-from plimsoll.domain.cluster.host import HostNeed, HostRoom
+from plimsoll.domain.cluster.host import UNKNOWN_HOST, Amounts, HostNeed, HostRoom
 from plimsoll.domain.units import parse_quantity
+from plimsoll.facts.cluster.gpu_labels import is_gpu_resource
 
 Body = Mapping[str, Any]
 
 REQUESTS = "requests"
 """Field of a pod that is kept without its containers: it holds the sum of their requests."""
+
+OTHERS = "others"
+"""Field of the summed requests with the further resources, by name. It is left out where the pod names none."""
+
+MOST_OTHERS = 32
+"""The most further resources of one pod that are counted, the first by name. Nodes have a few; a hostile pod may name
+thousands."""
+
+_CORE = frozenset({"cpu", "memory", "pods"})
 
 ENDED = ("Succeeded", "Failed")
 """Pod phases in which a pod no longer holds resources."""
@@ -27,17 +37,28 @@ def pod_need(pod: Body) -> HostNeed:
     """
     summed = pod.get(REQUESTS)
     if summed is not None:
-        return HostNeed(summed["cpu"], summed["memory"])
+        return HostNeed(summed["cpu"], summed["memory"], _sorted(summed.get(OTHERS) or {}))
     spec = pod.get("spec") or {}
-    return HostNeed(needed(spec, "cpu", 1000), needed(spec, "memory", 1))
+    names = _other_names(spec)
+    others = _sorted({name: needed(spec, name, 1) for name in names}) if names else ()
+    return HostNeed(needed(spec, "cpu", 1000), needed(spec, "memory", 1), others)
+
+
+@lru_cache(maxsize=1024)
+def is_other(resource: str) -> bool:
+    """Whether a resource is neither CPU, memory or pods nor GPUs, so that only its amount counts."""
+    return resource not in _CORE and not is_gpu_resource(resource)
 
 
 def host_room(allocatable: Body) -> HostRoom:
-    """Return the CPU, memory and pods that a node offers; None for a value that is missing or no number."""
+    """Return what a node offers besides GPUs; None for CPU, memory or pods that are missing or no number."""
+    if not allocatable:
+        return UNKNOWN_HOST
     return HostRoom(
         _amount(allocatable.get("cpu"), 1000),
         _amount(allocatable.get("memory"), 1),
         _amount(allocatable.get("pods"), 1),
+        _sorted({name: _amount(amount, 1) or 0 for name, amount in allocatable.items() if is_other(name)}),
     )
 
 
@@ -46,23 +67,44 @@ def is_bound(pod: Body) -> bool:
     return bool((pod.get("spec") or {}).get("nodeName")) and (pod.get("status") or {}).get("phase") not in ENDED
 
 
-def taken_by_node(pods: Iterable[Body]) -> dict[str, tuple[int, int, int]]:
-    """Return by node the CPU in thousandths, the bytes and the number of all bound pods that have not ended."""
+def taken_by_node(pods: Iterable[Body]) -> dict[str, tuple[int, int, int, Amounts]]:
+    """Return by node the CPU in thousandths, the bytes, the number and the others of all bound pods not yet ended."""
     taken: dict[str, list[int]] = {}
+    named: dict[str, dict[str, int]] = {}
     for pod in pods:
         summed = pod.get(REQUESTS)
         if summed is None:
             if not is_bound(pod):
                 continue
             need = pod_need(pod)
-            cpu, memory = need.cpu_millis, need.memory_bytes
+            cpu, memory, others = need.cpu_millis, need.memory_bytes, dict(need.others)
         else:  # a pod kept as its sums is always bound; this path is fast because there can be a hundred thousand
-            cpu, memory = summed["cpu"], summed["memory"]
+            cpu, memory, others = summed["cpu"], summed["memory"], summed.get(OTHERS)
         sums = taken.setdefault(pod["spec"]["nodeName"], [0, 0, 0])
         sums[0] += cpu
         sums[1] += memory
         sums[2] += 1
-    return {node: (cpu, memory, count) for node, (cpu, memory, count) in taken.items()}
+        if others:
+            own = named.setdefault(pod["spec"]["nodeName"], {})
+            for name, amount in others.items():
+                own[name] = own.get(name, 0) + amount
+    others_of = {node: _sorted(amounts) for node, amounts in named.items()}
+    return {node: (cpu, memory, count, others_of.get(node, ())) for node, (cpu, memory, count) in taken.items()}
+
+
+def _sorted(amounts: Mapping[str, int]) -> Amounts:
+    return tuple(sorted((name, amount) for name, amount in amounts.items() if amount > 0))
+
+
+def _other_names(spec: Body) -> list[str]:
+    """Return the further resources that a pod names anywhere. Most pods name none, and there are many pods."""
+    found: set[str] = set(spec.get("overhead") or ())
+    for each in (spec, *(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
+        resources = each.get("resources")
+        if isinstance(resources, Mapping):
+            found.update(resources.get("requests") or (), resources.get("limits") or ())
+    found -= _CORE
+    return sorted(filter(is_other, found))[:MOST_OTHERS] if found else []
 
 
 def needed(spec: Body, resource: str, unit: int) -> int:

@@ -6,23 +6,24 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from plimsoll.domain.cluster.fleet import Fleet
-from plimsoll.domain.cluster.host import HostNeed
+from plimsoll.domain.cluster.host import HostNeed, is_in_bytes
 from plimsoll.domain.cluster.quota_accounts import resource_in
 from plimsoll.domain.decisions.outcomes import Placed, Rejection, Remedy
 from plimsoll.domain.public_words import Reason, RemedyKind
 from plimsoll.domain.requests.serving import Request
+from plimsoll.domain.units import MIB
 from plimsoll.placement.ledger import Ledger, short_in, use_at
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.nodes import need_of_pool
 from plimsoll.placement.places.place import place
 
-_ABOUT_HOSTS = (Reason.NODE_LACKS_CPU, Reason.NODE_LACKS_MEMORY)
+_ABOUT_HOSTS = (Reason.NODE_LACKS_CPU, Reason.NODE_LACKS_MEMORY, Reason.NODE_LACKS_RESOURCE)
 
 
 def other_remedies(
     request: Request, fleet: Fleet, ledger: Ledger, rejections: Sequence[Rejection], memo: Memo | None = None
 ) -> tuple[Remedy, ...]:
-    """Return the remedies that work: a larger quota, or smaller CPU and memory requests of the pod."""
+    """Return the remedies that work: a larger quota, or smaller requests of the pod."""
     one = request.with_replicas(1)
     found = (
         _larger_quota(one, fleet, ledger, rejections, memo),
@@ -61,9 +62,14 @@ def _larger_quota(
 def _smaller_requests(
     request: Request, fleet: Fleet, ledger: Ledger, rejections: Sequence[Rejection], memo: Memo | None
 ) -> Remedy | None:
-    """Lower the requests to the most CPU or memory that is free on one node, if it is more than zero."""
+    """Lower the requests to the most that is free on one node. CPU and memory are never lowered to zero."""
     for rejection in rejections:
         if rejection.reason not in _ABOUT_HOSTS:
+            continue
+        if rejection.reason is Reason.NODE_LACKS_RESOURCE:
+            found = _less_of_other(request, rejection, fleet, ledger, memo)
+            if found is not None:
+                return found
             continue
         numbers = dict(rejection.numbers)
         need = _need(request, rejection, fleet)
@@ -77,6 +83,22 @@ def _smaller_requests(
             lowered = (("cpu_millis", cpu), ("memory_bytes", memory), ("gpu_type", outcome.choice.gpu.name))
             return Remedy(RemedyKind.LOWER_REQUESTS, lowered)
     return None
+
+
+def _less_of_other(
+    request: Request, rejection: Rejection, fleet: Fleet, ledger: Ledger, memo: Memo | None
+) -> Remedy | None:
+    """Return the most of a further resource with which it fits, bytes in whole MiB; 0 if it fits only without."""
+    numbers = dict(rejection.numbers)
+    resource = str(numbers["resource"])
+    left = int(numbers["free_bytes"]) // MIB * MIB if is_in_bytes(resource) else int(numbers["free"])
+    lowered = dict(request.other_resources) | {resource: left}
+    others = tuple(sorted((name, amount) for name, amount in lowered.items() if amount > 0))
+    outcome = place(replace(request, other_resources=others), fleet, ledger, memo=memo)
+    if not isinstance(outcome, Placed):
+        return None
+    found = (("resource", resource), ("amount", left), ("gpu_type", outcome.choice.gpu.name))
+    return Remedy(RemedyKind.LOWER_REQUESTS, found)
 
 
 def _need(request: Request, rejection: Rejection, fleet: Fleet) -> HostNeed:

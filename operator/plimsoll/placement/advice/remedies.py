@@ -144,7 +144,7 @@ def _is_sold(gpu: GpuType, owned: Collection[str]) -> bool:
     return gpu.price.market is None or not gpu.price.market.is_thin
 
 
-def _asker(request: Request, ledger: Ledger) -> tuple[tuple[int | None, ...], str]:
+def _asker(request: Request, ledger: Ledger) -> tuple[tuple[object, ...], str]:
     """Return the part of a memo key that separates equal requests with different room.
 
     Without it, these requests would overwrite each other's answers.

@@ -1,6 +1,6 @@
 """Choose a place: judge every candidate, rank the feasible ones, and explain the others.
 
-The missing resource where a candidate fits but has no room: quota, GPUs, or CPU, memory and pods of the nodes.
+The missing resource where a candidate fits but has no room: quota, GPUs, or other resources of the nodes.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from decimal import Decimal
 
 from plimsoll.domain.cluster.fleet import Fleet, GpuNode
-from plimsoll.domain.cluster.host import HostNeed, HostRoom
+from plimsoll.domain.cluster.host import HostNeed, HostRoom, is_in_bytes
 from plimsoll.domain.cluster.quota_accounts import resource_in
 from plimsoll.domain.decisions.outcomes import Option, Outcome, Placed, Rejection, Split, Unplaceable
 from plimsoll.domain.kubernetes_names import OF_CPU, OF_MEMORY, OF_PODS
@@ -52,14 +52,21 @@ def _beyond_quota(resource: str, asked: int, left: int) -> Numbers:
 
 
 def _beside_gpus(need: HostNeed, hosts: Sequence[tuple[GpuNode, HostRoom]]) -> tuple[Reason, Numbers]:
+    for resource, asked in need.others:
+        rooms = [(node.host.of_other(resource), room.of_other(resource), node.name) for node, room in hosts]
+        if _all_short(rooms, asked):
+            unit = "_bytes" if is_in_bytes(resource) else ""
+            return Reason.NODE_LACKS_RESOURCE, (("resource", resource), *_lacking(rooms, asked, unit))
+        # Few nodes may have it. The next shortage is that of these nodes.
+        hosts = [each for each, (_, free, _) in zip(hosts, rooms, strict=True) if free is None or free >= asked]
     cpu = [(node.host.cpu_millis, room.cpu_millis, node.name) for node, room in hosts]
     memory = [(node.host.memory_bytes, room.memory_bytes, node.name) for node, room in hosts]
     if all(room.pods is not None and room.pods < 1 for _, room in hosts):
         return Reason.NODE_LACKS_PODS, (("largest", max(node.host.pods or 0 for node, _ in hosts)),)
     if _all_short(memory, need.memory_bytes) and not _all_short(cpu, need.cpu_millis):
-        return Reason.NODE_LACKS_MEMORY, _lacking(memory, need.memory_bytes, "bytes")
+        return Reason.NODE_LACKS_MEMORY, _lacking(memory, need.memory_bytes, "_bytes")
     # Where nodes lack different resources, CPU is reported for all of them.
-    return Reason.NODE_LACKS_CPU, _lacking(cpu, need.cpu_millis, "millis")
+    return Reason.NODE_LACKS_CPU, _lacking(cpu, need.cpu_millis, "_millis")
 
 
 def _all_short(rooms: Rooms, asked: int) -> bool:
@@ -70,9 +77,9 @@ def _lacking(rooms: Rooms, asked: int, unit: str) -> Numbers:
     """Return the requested amount, the most that is free on one node, that node, and the most that one node has."""
     free, node = min((-(left or 0), name) for _, left, name in rooms)
     return (
-        (f"asked_{unit}", asked),
-        (f"free_{unit}", max(0, -free)),
-        (f"largest_{unit}", max(size or 0 for size, _, _ in rooms)),
+        (f"asked{unit}", asked),
+        (f"free{unit}", max(0, -free)),
+        (f"largest{unit}", max(size or 0 for size, _, _ in rooms)),
         ("node", node),
     )
 

@@ -182,15 +182,15 @@ class _Search:
             self.steps -= 1
             if self.steps < 0:
                 return None
-            used = room.less(first.need.cpu_millis, first.need.memory_bytes, 1)
+            used = room.without(first.need, 1)
             behind = self._packed(rest, source, {**gpus, node.account: free - first.gpus}, {**hosts, node.name: used})
             if behind is not None:
                 return ((first, node), *behind)
         return None
 
 
-def _size(each: Running) -> tuple[int, int, int]:
-    return each.gpus, each.need.cpu_millis, each.need.memory_bytes
+def _size(each: Running) -> tuple[object, ...]:
+    return each.gpus, each.need
 
 
 def _cost(group: Group) -> tuple[int, Decimal]:

@@ -122,8 +122,7 @@ def _state(node: GpuNode, victims: Iterable[Running], ledger: Ledger, spare: Spa
             each.gpus,
             each.price,
             each.priority,
-            each.need.cpu_millis,
-            each.need.memory_bytes,
+            each.need,
             None if spare is None else each.owner,
         )
         for each in victims

@@ -134,7 +134,7 @@ def _taken(change: Change, name: str, leaves: Running | None, fleet: Fleet, ledg
     if node is None:
         return None
     need = NO_HOST_NEED if leaves is None else leaves.need
-    room = HostRoom(count * need.cpu_millis, count * need.memory_bytes, count)
+    room = HostRoom(0, 0, 0, ()).without(need, -count)
     hosts = {name: room} if name in ledger.hosts else {}
     return Taken({node.account: count * change.leaving.target.split.gpus}, hosts, {})
 

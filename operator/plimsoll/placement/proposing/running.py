@@ -72,5 +72,6 @@ def room_on(node: GpuNode, ledger: Ledger, gpus: int, need: HostNeed, leaving: I
     gone = tuple(leaving)
     free = ledger.free[node.account] + sum(each.gpus for each in gone)
     host = ledger.hosts.get(node.name, UNKNOWN_HOST)
-    cpu, memory = sum(each.need.cpu_millis for each in gone), sum(each.need.memory_bytes for each in gone)
-    return host.less(-cpu, -memory, -len(gone)).takes(need, free // gpus)
+    for each in gone:
+        host = host.without(each.need, -1)
+    return host.takes(need, free // gpus)

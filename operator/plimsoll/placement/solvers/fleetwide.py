@@ -182,7 +182,6 @@ def _with_parts(parts: Sequence[Part], ledger: Ledger) -> Ledger:
         for node, replicas in part.nodes:
             gpus[node.account] += replicas * part.gpus
             if node.name in ledger.hosts:
-                need = part.need
-                room = hosts.get(node.name, HostRoom(0, 0, 0))
-                hosts[node.name] = room.less(-replicas * need.cpu_millis, -replicas * need.memory_bytes, -replicas)
+                room = hosts.get(node.name, HostRoom(0, 0, 0, ()))
+                hosts[node.name] = room.without(part.need, -replicas)
     return Taken(gpus, hosts, {}).given_back_to(ledger)

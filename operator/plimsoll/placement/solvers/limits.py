@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from plimsoll.domain.cluster.host import is_in_bytes
 from plimsoll.placement.solvers.problem import Choice, Group, Kind, Problem
 
 Where = tuple[int, int, int]
@@ -64,6 +65,13 @@ def _of_group(group: Group) -> Iterator[tuple[float, Use]]:
         yield group.cpu_millis / _MILLIS_PER_CORE, lambda _, choice: choice.need.cpu_millis / _MILLIS_PER_CORE
     if group.memory_bytes is not None:
         yield group.memory_bytes / _BYTES_PER_GIB, lambda _, choice: choice.need.memory_bytes / _BYTES_PER_GIB
+    for resource, amount in group.others:
+        unit = _BYTES_PER_GIB if is_in_bytes(resource) else 1
+        yield amount / unit, _of_other(resource, unit)
+
+
+def _of_other(resource: str, unit: int) -> Use:
+    return lambda _, choice: dict(choice.need.others).get(resource, 0) / unit
 
 
 def _slots(size: int) -> Use:

@@ -42,11 +42,15 @@ def pack(decided: Decided, ledger: Ledger) -> tuple[list[Part], Ledger]:
     """Return the parts of all demands with their nodes, and what is left of the ledger."""
     parts = [part for kind in range(len(decided.shares)) for part in _parts(decided, kind)]
     packer = _Packer(decided, ledger)
-    for part in sorted(
-        parts, key=lambda part: (-part.gpus, -part.need.memory_bytes, -part.need.cpu_millis, part.demand)
-    ):
+    for part in sorted(parts, key=_hardest_first):
         packer.pack(part)
     return parts, packer.left()
+
+
+def _hardest_first(part: Part) -> tuple[int, ...]:
+    """Few nodes have what a pod names besides CPU and memory, so it comes before others with as many GPUs."""
+    need = part.need
+    return -part.gpus, -len(need.others), -need.memory_bytes, -need.cpu_millis, part.demand
 
 
 def _parts(decided: Decided, number: int) -> Iterator[Part]:
@@ -139,8 +143,7 @@ class _Packer:
         insort(queue[left], node, key=_account)
         self.free[node.account] = left
         if node.name in self.hosts:
-            cpu, memory = replicas * part.need.cpu_millis, replicas * part.need.memory_bytes
-            self.hosts[node.name] = self.hosts[node.name].less(cpu, memory, replicas)
+            self.hosts[node.name] = self.hosts[node.name].without(part.need, replicas)
         part.nodes.append((node, replicas))
 
     def left(self) -> Ledger:

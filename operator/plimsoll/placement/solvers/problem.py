@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from plimsoll.domain.cluster.fleet import Fleet, GpuNode
-from plimsoll.domain.cluster.host import NO_HOST_NEED, UNKNOWN_HOST, HostNeed
+from plimsoll.domain.cluster.host import NO_HOST_NEED, UNKNOWN_HOST, Amounts, HostNeed, HostRoom
 from plimsoll.domain.cluster.quota_accounts import resource_in
 from plimsoll.domain.decisions.outcomes import Option, Split
 from plimsoll.domain.kubernetes_names import OF_CPU, OF_MEMORY
@@ -93,13 +93,15 @@ class Group:
 
     ``slots`` holds, for each number of GPUs that a replica may take, how many such replicas fit on the free GPUs.
     ``pods`` holds the same for pods of the smallest need, limited by the nodes' other resources. ``cpu_millis`` and
-    ``memory_bytes`` are free on all of its nodes together; None where a node reports no limit.
+    ``memory_bytes`` are free on all of its nodes together; None where a node reports no limit. ``others`` are the
+    further resources that a choice names and that every node reports, with what is free of them on all nodes.
     """
 
     slots: tuple[tuple[int, int], ...]
     pods: tuple[tuple[int, int], ...] = ()
     cpu_millis: int | None = None
     memory_bytes: int | None = None
+    others: Amounts = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +277,17 @@ class _Poser:
             pods=tuple(each for each in pods if each not in slots),
             cpu_millis=None if None in cpu else sum(max(0, each or 0) for each in cpu),
             memory_bytes=None if None in memory else sum(max(0, each or 0) for each in memory),
+            others=_others([need for _, need in users], hosts),
         )
+
+
+def _others(needs: Iterable[HostNeed], hosts: Sequence[HostRoom]) -> Amounts:
+    """Return what is free of each further resource that a pod names, on all nodes together."""
+    free = {
+        name: [host.of_other(name) for host in hosts]
+        for name in sorted({name for need in needs for name, _ in need.others})
+    }
+    return tuple((name, sum(max(0, each or 0) for each in left)) for name, left in free.items() if None not in left)
 
 
 def _scaled(name: str, amount: int) -> float:
