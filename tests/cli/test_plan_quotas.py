@@ -144,9 +144,9 @@ def test_an_entry_that_is_not_evaluated_is_named_and_missing_limits_are_warned_o
         "evaluated here: placement goes on without it.\n"
     )
     warnings = {name: entry["placement"].get("warnings", ()) for name, entry in found.items()}
-    told = {name: [each for each in listed if "limits.cpu" in each] for name, listed in warnings.items()}
-    assert [len(told["bound"]), told["free"]] == [1, []]
-    assert "Set spec.podTemplate.resources.limits.cpu." in told["bound"][0]
+    shown = {name: [each for each in listed if "limits.cpu" in each] for name, listed in warnings.items()}
+    assert [len(shown["bound"]), shown["free"]] == [1, []]
+    assert "Set spec.podTemplate.resources.limits.cpu." in shown["bound"][0]
 
 
 PRIORITY_CLASS = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}

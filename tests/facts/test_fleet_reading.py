@@ -411,7 +411,7 @@ class TestHeld:
     ) -> None:
         assert gpus_held(pod("a", "n", *gpus, init=init), "nvidia.com/gpu") == held
 
-    def test_init_containers_that_stay_hold_their_gpus_beside_the_rest(self) -> None:
+    def test_init_containers_that_stay_hold_their_gpus_as_well_as_the_rest(self) -> None:
         there = pod("a", "n", 1, init=(1, 2))
         for stays, held in (((), 2), ((0,), 3), ((1,), 3), ((0, 1), 4)):
             for index, each in enumerate(there["spec"]["initContainers"]):

@@ -36,12 +36,12 @@ def test_a_quota_that_was_lowered_below_its_use_leaves_less_than_nothing() -> No
 
 
 def test_of_several_the_smallest_counts_and_namespaces_do_not_mix() -> None:
-    told = left(
+    shown = left(
         quota({GPUS: "8"}, {GPUS: "1"}),
         quota({GPUS: "4", "requests.amd.com/gpu": "2"}, {GPUS: "1"}, name="tight"),
         quota({GPUS: "1"}, namespace="other"),
     )
-    assert told == {"ml": {"nvidia.com/gpu": 3, "amd.com/gpu": 2}, "other": {"nvidia.com/gpu": 1}}
+    assert shown == {"ml": {"nvidia.com/gpu": 3, "amd.com/gpu": 2}, "other": {"nvidia.com/gpu": 1}}
 
 
 def test_limits_of_other_things_are_no_matter() -> None:
@@ -103,9 +103,9 @@ def scoped(operator: str, *values: str) -> dict[str, Any]:
 def test_a_scope_of_priority_classes_counts_the_pods_that_the_api_server_counts(
     spec: dict[str, Any], counted: set[str]
 ) -> None:
-    told = read_quotas([quota({GPUS: "1"}, **spec)])
-    assert told.complaints == ()
-    [(account, amount)] = told.remaining["ml"].items()
+    shown = read_quotas([quota({GPUS: "1"}, **spec)])
+    assert shown.complaints == ()
+    [(account, amount)] = shown.remaining["ml"].items()
     assert (resource_in(account), amount) == ("nvidia.com/gpu", 1)
     assert {each for each in ("high", "higher", "low", "") if is_counted(account, each)} == counted
 
@@ -122,9 +122,9 @@ def test_a_quota_of_priority_classes_and_of_pods_that_are_not_ours_binds_nobody(
 
 def test_a_scope_that_cannot_be_judged_is_left_out_and_named() -> None:
     term = {"scopeName": "PriorityClass", "operator": "Like", "values": ["high"]}
-    told = read_quotas([quota({GPUS: "0"}, scopeSelector={"matchExpressions": [term]}), quota({GPUS: "4"}, name="b")])
-    assert dict(told.remaining["ml"]) == {"nvidia.com/gpu": 4}
-    [complaint] = told.complaints
+    shown = read_quotas([quota({GPUS: "0"}, scopeSelector={"matchExpressions": [term]}), quota({GPUS: "4"}, name="b")])
+    assert dict(shown.remaining["ml"]) == {"nvidia.com/gpu": 4}
+    [complaint] = shown.complaints
     assert "ResourceQuota ml/q" in complaint
     assert "PriorityClass Like" in complaint
 
@@ -137,11 +137,11 @@ def test_a_limit_that_is_no_number_limits_nothing() -> None:
     "entry", ["requests.ephemeral-storage", "hugepages-2Mi", "requests.example.com/nic", "count/deployments.apps"]
 )
 def test_an_entry_that_may_refuse_us_and_is_not_evaluated_is_named_and_the_others_count(entry: str) -> None:
-    told = read_quotas([quota({GPUS: "4", entry: "0"})])
-    assert dict(told.remaining["ml"]) == {"nvidia.com/gpu": 4}
-    [complaint] = told.complaints
+    shown = read_quotas([quota({GPUS: "4", entry: "0"})])
+    assert dict(shown.remaining["ml"]) == {"nvidia.com/gpu": 4}
+    [complaint] = shown.complaints
     assert f"ResourceQuota ml/q limits {entry}, which is not evaluated here" in complaint
-    assert read_quotas([quota({entry: "0"})]).complaints == told.complaints
+    assert read_quotas([quota({entry: "0"})]).complaints == shown.complaints
     assert read_quotas([quota({entry: "0"}, scopes=["BestEffort"])]).complaints == ()
 
 

@@ -1,4 +1,4 @@
-"""A namespace's quota: shared in the plan's order, told with its figures, and no matter to other namespaces."""
+"""A namespace's quota: shared in the plan's order, shown with its figures, and no matter to other namespaces."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def placed(decision: Decision) -> int:
 
 
 def ready(decision: Decision) -> dict[str, str]:
-    told = conditions(Report("x", 1, decision.request.replicas, decision=decision), {}, "2026-01-01T00:00:00Z")
-    return {each["type"]: each["reason"] for each in told}
+    shown = conditions(Report("x", 1, decision.request.replicas, decision=decision), {}, "2026-01-01T00:00:00Z")
+    return {each["type"]: each["reason"] for each in shown}
 
 
 def test_a_resource_of_which_a_pod_takes_nothing_limits_nothing() -> None:
@@ -55,9 +55,9 @@ def test_a_refusal_by_quota_has_its_figures_and_is_not_stalled() -> None:
     (decision,) = plan([who("a", facts=LLAMA_70B_FP8)], fleet(node("h", H100, 8)), quotas={"tight": {RESOURCE: 0}})
     rejection = next(each for each in decision.rejections if each.reason is Reason.QUOTA_EXCEEDED)
     assert dict(rejection.numbers) == {"gpus": rejection.split.gpus, "left": 0, "resource": RESOURCE}
-    told = ready(decision)
-    assert told["Ready"] == told["Planned"] == told["Reconciling"] == "WaitingForQuota"
-    assert "Stalled" not in told
+    shown = ready(decision)
+    assert shown["Ready"] == shown["Planned"] == shown["Reconciling"] == "WaitingForQuota"
+    assert "Stalled" not in shown
 
 
 def test_a_quota_that_was_lowered_below_its_use_leaves_nothing_and_not_less() -> None:
@@ -189,9 +189,9 @@ def test_pods_without_the_limits_that_a_quota_limits_are_warned_of_until_they_ru
         where,
         quotas=quotas,
     )
-    told = ["".join(each for each in decision.warnings if "ResourceQuota" in each) for decision in (none, cpu, both)]
+    shown = ["".join(each for each in decision.warnings if "ResourceQuota" in each) for decision in (none, cpu, both)]
     fields = "spec.podTemplate.resources.limits.cpu", "spec.podTemplate.resources.limits.memory"
-    assert [[field in each for field in fields] for each in told] == [[True, True], [False, True], [False, False]]
+    assert [[field in each for field in fields] for each in shown] == [[True, True], [False, True], [False, False]]
     assert not any("ResourceQuota" in each for decision in (other, runs) for each in decision.warnings)
 
 
@@ -258,9 +258,9 @@ class TestMoves:
         assert [(each.gpu_type, each.replicas) for each in decision.pools] == [(MI300X, 1)]
         views = (PoolView(decision.pools[0].name, pods=1, unbound=1, scheduler_message="0/1 nodes are available."),)
         report = Report("x", 1, 1, decision=decision, pools=views)
-        [told] = [each for each in conditions(report, {}, "2026-01-01T00:00:00Z") if each["type"] == "Placed"]
-        assert "No other place takes it: " in told["message"]
-        assert "takes 2 GPUs and the namespace's ResourceQuota leaves 0 of nvidia.com/gpu" in told["message"]
+        [shown] = [each for each in conditions(report, {}, "2026-01-01T00:00:00Z") if each["type"] == "Placed"]
+        assert "No other place takes it: " in shown["message"]
+        assert "takes 2 GPUs and the namespace's ResourceQuota leaves 0 of nvidia.com/gpu" in shown["message"]
 
 
 class TestPriorityClasses:

@@ -51,9 +51,9 @@ def less(amounts: Amounts, taken: Amounts) -> Amounts:
 
 
 class HostNeed(NamedTuple):
-    """What one pod requests: CPU in thousandths of a core, memory in bytes, and positive amounts of what else it names.
+    """The requests of one pod: CPU in thousandths of a core, memory in bytes, and positive amounts of others.
 
-    GPUs are not among the others.
+    GPUs are not among these.
     """
 
     cpu_millis: int = 0

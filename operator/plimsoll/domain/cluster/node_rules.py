@@ -169,7 +169,7 @@ class Claim:
 
     @property
     def shared_by(self) -> str:
-        """What several pods that mount a claim for one node can do, in words."""
+        """Say in words which of several pods that mount a claim for one node can run."""
         return f"only {'one of them runs' if self.access_modes == (ONE_POD,) else 'pods of one node run'} at a time"
 
     @property

@@ -110,7 +110,7 @@ def _other_names(spec: Body) -> list[str]:
 def needed(spec: Body, resource: str, unit: int) -> int:
     """Return what the scheduler counts of a pod for one resource, in parts: ``unit`` of them are one of it.
 
-    Containers that start a pod run one after the other. Those that restart stay beside the others
+    Containers that start a pod run one after the other. Those that restart run on next to the others
     (https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/).
     """
     whole = (spec.get("resources") or {}) if isinstance(spec.get("resources"), Mapping) else {}
