@@ -30,14 +30,13 @@ def more(
     *,
     replicas: int = 1,
     quota: Any = None,
-    nodes: Any = (),
     **wanted: Any,
 ) -> Replacements:
     asked = request(replicas=replicas, **wanted)
     running = pool(L4, replicas=replicas, bound=replicas, ready=replicas, exists=True)
     (decided,) = plan([tenant(asked, running)], fleet(*where.nodes, node("any", L4, 8, held=8)))
     ledger = Ledger.of(where, {"default": quota} if quota else {})
-    found, left = replacements(asked, decided.pools, {POOL: OnLeavingNodes(serving, spare)}, nodes, where, ledger)
+    found, left = replacements(asked, decided.pools, {POOL: OnLeavingNodes(serving, spare)}, where, ledger)
     assert all(free >= 0 for free in left.free.values())
     return found
 
@@ -71,17 +70,13 @@ def test_a_pool_that_retires_anyway_or_is_left_as_it_is_gets_none() -> None:
     (decided,) = plan([tenant(asked, pool(L4, bound=1, ready=1, exists=True))], ROOM)
     [active] = decided.pools
     for each, count in ((active, 1), (replace(active, state=PoolState.RETIRING), 0), (replace(active, choice=None), 0)):
-        found, _ = replacements(asked, [each, active], on, (), ROOM, ledger)
+        found, _ = replacements(asked, [each, active], on, ROOM, ledger)
         assert len(found) == count + 1, "a pool without any does not keep the next from its own"
 
 
 def test_a_quota_that_is_used_up_admits_none() -> None:
     assert more(ROOM, quota={"nvidia.com/gpu": 0}) == ()
     assert more(ROOM, quota={"nvidia.com/gpu": 1}) == ((POOL, 1),)
-
-
-def test_the_node_that_goes_is_no_room_though_its_taint_is_tolerated() -> None:
-    assert more(ROOM, nodes={"b"}) == ()
 
 
 def test_what_one_node_mounts_at_a_time_is_not_started_twice() -> None:
@@ -93,7 +88,7 @@ def test_two_deployments_do_not_get_the_same_gpu() -> None:
     asked, ledger, got = request(), Ledger.of(where), []
     (decided,) = plan([tenant(asked, pool(L4, bound=1, ready=1, exists=True))], fleet(node("a", L4, 1, held=1)))
     for _ in range(2):
-        found, ledger = replacements(asked, decided.pools, {POOL: OnLeavingNodes(1, 0)}, (), where, ledger)
+        found, ledger = replacements(asked, decided.pools, {POOL: OnLeavingNodes(1, 0)}, where, ledger)
         got.append(found)
     assert got == [((POOL, 1),), ()]
 

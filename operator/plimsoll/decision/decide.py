@@ -307,13 +307,13 @@ class _Pass:
     ) -> Plan:
         """Add the replacements of one deployment. It moves where its place has none and all its replicas must go."""
         key, decision, fleet = deployment.key, self.decisions[deployment.key], self.world.fleet
-        replacing, ledger = replacements(decision.request, decision.pools, on, leaving, fleet, plan.left.ledger)
+        replacing, ledger = replacements(decision.request, decision.pools, on, fleet, plan.left.ledger)
         plan = replace(plan, left=replace(plan.left, ledger=ledger))
         pods = deployment.placed.around.ready_pods()
         all_go = all(pod.node in leaving for pod in pods)
         turn = self.turns.get(key)
         has_acted = turn is not None and turn.acted
-        answer = plan.elsewhere(key, leaving) if all_go and not replacing and not has_acted else None
+        answer = plan.elsewhere(key) if all_go and not replacing and not has_acted else None
         if answer is not None:
             self.decisions[key] = decision = answer.decision
             plan = plan.adopted(answer)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from plimsoll.domain.cluster.fleet import Fleet
@@ -100,7 +100,6 @@ def replacements(
     request: Request,
     pools: Sequence[PlannedPool],
     leaving: Mapping[str, OnLeavingNodes],
-    nodes: Collection[str],
     fleet: Fleet,
     ledger: Ledger,
 ) -> tuple[Replacements, Ledger]:
@@ -113,8 +112,7 @@ def replacements(
         request: the deployment.
         pools: its pools as planned.
         leaving: its pods on such nodes, by pool.
-        nodes: the names of these nodes.
-        fleet: all nodes.
+        fleet: all nodes that take pods; those that go are not among them.
         ledger: what all decisions leave free.
     """
     found: list[tuple[str, int]] = []
@@ -128,22 +126,20 @@ def replacements(
             continue
         wanted = min(here.serving, pool.replicas)
         kept = min(wanted, here.spare)
-        more, ledger = _more(request, pool, wanted - kept, nodes, fleet, ledger)
+        more, ledger = _more(request, pool, wanted - kept, fleet, ledger)
         if kept + more > 0:
             found.append((pool.name, kept + more))
     return tuple(found), ledger
 
 
-def _more(
-    request: Request, pool: PlannedPool, wanted: int, nodes: Collection[str], fleet: Fleet, ledger: Ledger
-) -> tuple[int, Ledger]:
+def _more(request: Request, pool: PlannedPool, wanted: int, fleet: Fleet, ledger: Ledger) -> tuple[int, Ledger]:
     """Return how many of the wanted pods have room elsewhere, and the ledger without their resources."""
     if wanted <= 0:
         return 0, ledger
     namespace, gpus = request.key.namespace, pool.split.gpus
     need = need_of_pool(request, pool.gpu_type, pool.split, fleet)
     use = use_of(request, pool.target.resource, gpus, need)
-    others = tuple(node for node in eligible_nodes(request, fleet, pool.gpu_type) if node.name not in nodes)
+    others = eligible_nodes(request, fleet, pool.gpu_type)
     reached = tuple(node for node in others if node.selector in pool.target.labels)
     admitted = room_in(ledger.quota.get(namespace, {}), use)
     room = ledger.room_for(reached, gpus, need, enough=wanted)

@@ -7,7 +7,7 @@ The places that a finished plan leaves to one deployment, and the order to have 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -177,27 +177,19 @@ class Plan:
             raise HypothesisFailed(answer.decision)
         return answer
 
-    def elsewhere(self, key: ObjectKey, nodes: Collection[str]) -> Answer | None:
+    def elsewhere(self, key: ObjectKey) -> Answer | None:
         """Return what one deployment gets if all its replicas leave their place, and go to the best one with room now.
 
         The replicas serve where they are until their successors do. None where no place has room for all of them, where
         this plan changes its pools already, where it is suspended, where the user declares the load of all replicas
         together, and where more than one replica cannot mount its volumes.
-
-        Args:
-            key: the deployment.
-            nodes: the names of nodes that it may not go to.
         """
         tenant, now = self.tenants[key], self.decisions[key]
         here = [pool.target.place for pool in tenant.pools]
         stands = tenant.suspended or tenant.request.total is not None or tenant.request.mounts_alone
         if stands or _is_changing(tenant, now.pools):
             return None
-        fleet = self.left.fleet
-        stays = replace(
-            self, left=replace(self.left, fleet=fleet.with_nodes(n for n in fleet.nodes if n.name not in nodes))
-        )
-        market = stays.market(key)
+        market = self.market(key)
         closed = (
             *here,
             *(each.place for each in tenant.left if not each.node),
@@ -208,7 +200,7 @@ class Plan:
         if best is None:
             return None
         try:
-            answer = stays.ask(replace(tenant, goes_to=best.target.place))
+            answer = self.ask(replace(tenant, goes_to=best.target.place))
         except HypothesisFailed:
             return None
         return None if answer.decision.waits_for_place else answer
