@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from plimsoll.domain.cluster.node_rules import DRIVER_LABEL
 from testbed.control_plane import ControlPlane
 from testbed.fleet import gpu_node
 from testbed.operator_process import OperatorProcess
@@ -23,12 +24,14 @@ ARCH = "kubernetes.io/arch"
 
 @pytest.fixture(scope="module")
 def control_plane() -> Iterator[ControlPlane]:
-    """Cheap GPUs in one zone, others in the zone of the volumes, and hosts with Arm CPUs in a third."""
+    """Cheap GPUs in one zone, others in the zone of the volumes, hosts with Arm CPUs in a third, and an old driver."""
     nodes = [
         gpu_node("l40s-arm", "L40S", 4, labels={ARCH: "arm64", ZONE: "zone-c"}),
         gpu_node("l40s-amd", "L40S", 1, labels={ZONE: "zone-c"}),
         gpu_node("l4-b", "L4", 4, labels={ZONE: "zone-b"}),
         gpu_node("a100-a", "A100-SXM4-80GB", 4, labels={ZONE: "zone-a"}),
+        gpu_node("h100-old", "H100-80GB-HBM3", 4, labels={ZONE: "zone-d", DRIVER_LABEL: "535"}),
+        gpu_node("h100-new", "H100-80GB-HBM3", 4, labels={ZONE: "zone-d", DRIVER_LABEL: "580"}),
     ]
     with borrowed_plane(nodes) as running:
         install(running)
@@ -80,6 +83,23 @@ def test_where_no_gpu_is_in_the_volumes_zone_the_status_names_claim_and_zone(
     assert here.pods("stuck") == []
     neighbour.apply("free", gpu={"allow": ["l4-24gb"]})
     neighbour.wait_ready("free")
+    assert operator.is_running
+
+
+def test_pods_go_to_nodes_whose_driver_the_image_can_use_and_a_neighbour_may_say_that_his_can_use_the_other(
+    operator: OperatorProcess, here: View, neighbour: View
+) -> None:
+    h100, old = {"allow": ["h100-sxm-80gb"]}, {"nodeSelector": {"kubernetes.io/hostname": "h100-old"}}
+    here.apply("served", gpu=h100, replicas=4)
+    here.apply("pinned", gpu=h100, podTemplate=old)
+    compatible = {"env": [{"name": "VLLM_ENABLE_CUDA_COMPATIBILITY", "value": "1"}]}
+    neighbour.apply("old", gpu=h100, podTemplate=old | compatible)
+    here.wait_ready("served")
+    neighbour.wait_ready("old")
+    assert [set(here.nodes_of("served")), neighbour.nodes_of("old")] == [{"h100-new"}, ["h100-old"]]
+    body = here.wait_condition("pinned", "Ready", "False", "NoGpuFits")
+    assert "no node has NVIDIA driver 580 or newer" in condition(body, "Ready")["message"]
+    assert here.pods("pinned") == []
     assert operator.is_running
 
 

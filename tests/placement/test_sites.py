@@ -9,10 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plimsoll.domain.cluster.fleet import Fleet, GpuNode
+from plimsoll.domain.cluster.host import DISK, HostRoom
 from plimsoll.domain.cluster.node_groups import NodeGroup
-from plimsoll.domain.cluster.node_rules import Claim, NodeRule, Requirement, rules_of
+from plimsoll.domain.cluster.node_rules import (
+    DRIVER_LABEL,
+    Claim,
+    NodeRule,
+    Requirement,
+    disk_rule,
+    driver_rule,
+    rules_of,
+)
 from plimsoll.domain.public_words import Reason, RemedyKind
 from plimsoll.domain.requests.serving import Request
+from plimsoll.domain.units import GIB
 from plimsoll.placement.advice.growth import growable
 from plimsoll.placement.demands.demand import demand_of
 from plimsoll.placement.demands.pools import Decision, Pool, PoolState
@@ -50,6 +60,11 @@ AMD64 = architecture_rule(("amd64",))
 def in_zone(*zones: str, claim: str = "weights") -> NodeRule:
     (rule,) = rules_of([Claim(claim, terms=((Requirement(ZONE, "In", zones),),))])
     return rule
+
+
+def with_disk(found: GpuNode, size: int | None) -> GpuNode:
+    """The node with a disk of so many bytes; None: it reports none."""
+    return found if size is None else replace(found, host=HostRoom(others=((DISK, size),)))
 
 
 @every_case(
@@ -201,23 +216,80 @@ def test_no_room_is_looked_for_where_an_update_may_not_start_a_pod_first() -> No
     assert found == [(True,), (False,)]
 
 
+class TestDisksAndDrivers:
+    """Where the files have no room, or the image's CUDA has no driver, no pod goes; what runs is the proof of both."""
+
+    here = fleet(
+        with_disk(node("small", L4, 8), 100), node("old", L40S, 8, labels={DRIVER_LABEL: "535"}), node("h", H100, 8)
+    )
+    wanted = request(node_rules=(disk_rule(101), driver_rule(580)))
+
+    def test_the_next_cheapest_place_is_taken_and_both_others_say_why(self) -> None:
+        outcome = placed(self.wanted, self.here)
+        assert chosen(outcome.choice)[0] == H100
+        assert refusals(outcome)[L4, 1] is Reason.NODE_DISK_TOO_SMALL
+        assert refusals(outcome)[L40S, 1] is Reason.DRIVER_TOO_OLD
+        assert chosen(placed(request(), self.here).choice)[0] == L4
+
+    def test_the_refusal_names_the_largest_disk(self) -> None:
+        reason, numbers = ruled_out(self.wanted, self.here, L4)
+        assert (reason, dict(numbers)) == (
+            Reason.NODE_DISK_TOO_SMALL,
+            {"nodes": 1, "least_bytes": 101, "largest_bytes": 100},
+        )
+
+    def test_a_new_node_needs_the_disk_and_has_a_new_driver(self) -> None:
+        wanted = replace(self.wanted, node_rules=(disk_rule(2 * GIB), driver_rule(580)))
+        (decided,) = plan([tenant(wanted)], Fleet(), (gpu(L4),))
+        [added] = [remedy_sentence(each) for each in decided.remedies if each.kind is RemedyKind.ADD_GPUS]
+        assert added.endswith(" and 2.00 GiB of ephemeral-storage")
+
+    def test_what_runs_stays(self) -> None:
+        running = pool(L4, bound=1, ready=1, exists=True)
+        (decided,) = plan([tenant(self.wanted, running)], self.here)
+        assert [(each.gpu_type, each.state) for each in decided.pools] == [(L4, PoolState.ACTIVE)]
+
+
 def some_nodes() -> st.SearchStrategy[list[GpuNode]]:
     labels = st.fixed_dictionaries(
-        {}, optional={ZONE: st.sampled_from("abc"), ARCH: st.sampled_from(["amd64", "arm64"])}
+        {},
+        optional={
+            ZONE: st.sampled_from("abc"),
+            ARCH: st.sampled_from(["amd64", "arm64"]),
+            DRIVER_LABEL: st.sampled_from(["535", "580", "610"]),
+        },
     )
-    one = st.tuples(st.sampled_from([L40S, A100, H100]), st.integers(1, 8), labels)
+    disks = st.none() | st.integers(1, 3)
+    one = st.tuples(st.sampled_from([L40S, A100, H100]), st.integers(1, 8), labels, disks)
     listed = st.lists(one, min_size=1, max_size=6)
-    return listed.map(lambda found: [node(f"n{i}", *each[:2], labels=each[2]) for i, each in enumerate(found)])
+    return listed.map(
+        lambda found: [
+            with_disk(node(f"n{i}", kind, gpus, labels=own), disk) for i, (kind, gpus, own, disk) in enumerate(found)
+        ]
+    )
 
 
 def some_rules() -> st.SearchStrategy[tuple[NodeRule, ...]]:
     zones = st.lists(st.sampled_from("abcd"), min_size=1, max_size=2, unique=True).map(lambda found: in_zone(*found))
     platforms = st.sampled_from([architecture_rule((each,)) for each in ("amd64", "arm64")])
-    return st.lists(zones | platforms, max_size=3, unique=True).map(tuple)
+    drivers, disks = st.sampled_from([driver_rule(525), driver_rule(580)]), st.integers(1, 4).map(disk_rule)
+    return st.lists(zones | platforms | drivers | disks, max_size=3, unique=True).map(tuple)
 
 
 def may_run(wanted: Request, where: GpuNode) -> bool:
-    return all(rule.accepts(dict(where.labels)) for rule in wanted.node_rules)
+    """Whether the rules accept a node, by the words of each kind of rule."""
+    labels = dict(where.labels)
+    for rule in wanted.node_rules:
+        figures = dict(rule.numbers)
+        if rule.reason is Reason.NODE_DISK_TOO_SMALL:
+            follows = where.disk_bytes is None or where.disk_bytes >= int(figures["least_bytes"])
+        elif rule.reason is Reason.DRIVER_TOO_OLD:
+            follows = int(labels.get(DRIVER_LABEL, "999")) >= int(figures["least"])
+        else:
+            follows = rule.accepts(labels)
+        if not follows:
+            return False
+    return True
 
 
 @given(some_nodes(), some_rules(), st.integers(1, 4))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from plimsoll.domain.cluster.node_rules import DRIVER_LABEL
 from plimsoll.domain.requests.workload import Manifest, PodOptions, SecretKey
 from plimsoll.render.inputs import INPUTS_ANNOTATION, RENDERING, RENDERING_ANNOTATION, is_left_running
 from plimsoll.render.objects import deployment
@@ -24,7 +25,7 @@ def rendered(**changes: Any) -> Manifest:
 
 
 def by_another_release(manifest: Manifest, *, with_digest: bool = True) -> Manifest:
-    """The same, as a release rendered it whose pods had fewer volumes, no read-only root and no preferred nodes."""
+    """The same by a release whose pods had fewer volumes, no read-only root and no rules for drivers and neighbours."""
     live = copy.deepcopy(manifest)
     annotations = live["metadata"]["annotations"]
     annotations[RENDERING_ANNOTATION] = str(RENDERING + 1)
@@ -35,6 +36,8 @@ def by_another_release(manifest: Manifest, *, with_digest: bool = True) -> Manif
     spec["containers"][0]["securityContext"].pop("readOnlyRootFilesystem", None)
     spec["containers"][0]["env"] = spec["containers"][0]["env"][:4]
     del spec["affinity"]["podAffinity"]
+    [term] = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    term["matchExpressions"] = [each for each in term["matchExpressions"] if each["key"] != DRIVER_LABEL]
     return live
 
 

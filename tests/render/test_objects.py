@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from plimsoll.domain.cluster.gpus import CapacityType
+from plimsoll.domain.cluster.node_rules import DRIVER_LABEL, older_drivers
 from plimsoll.domain.cluster.spot import SPOT_LABELS, spot_type
 from plimsoll.domain.engines.engine_choice import CpuOffload, EngineChoice, EngineVersion, HostUse
 from plimsoll.domain.models.precision import KvPrecision, Precision
@@ -33,6 +34,9 @@ OWNED_BY_THE_DEPLOYMENT = {
 
 LINUX = {"key": "kubernetes.io/os", "operator": "NotIn", "values": ["windows"]}
 """Every pod stays off Windows nodes."""
+
+DRIVER = {"key": DRIVER_LABEL, "operator": "NotIn", "values": list(older_drivers(580).values)}
+"""The release's image needs a newer driver."""
 
 
 def pod_spec(**pod: Any) -> dict[str, Any]:
@@ -139,7 +143,7 @@ class TestPod:
         (term,) = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][
             "nodeSelectorTerms"
         ]
-        assert term["matchExpressions"] == [{"key": label[0], "operator": "In", "values": [label[1]]}, LINUX]
+        assert term["matchExpressions"] == [{"key": label[0], "operator": "In", "values": [label[1]]}, LINUX, DRIVER]
 
     def test_the_image_is_the_releases_or_the_users(self) -> None:
         assert container(rendered())["image"] == "vllm/vllm-openai:v0.32.0"
@@ -243,6 +247,7 @@ class TestPod:
         assert term["matchExpressions"] == [
             {"key": "nvidia.com/gpu.product", "operator": "In", "values": ["NVIDIA-H100-80GB-HBM3"]},
             LINUX,
+            DRIVER,
         ]
         assert seen["nodeSelector"] == {"zone": "a"}
         assert "nodeSelector" not in pod_spec()
@@ -254,8 +259,14 @@ class TestPod:
         seen = rendered(where=where)
         affinity = seen["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
         assert affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"] == [
-            {"matchExpressions": [{"key": product, "operator": "In", "values": ["A-H100", "H100-SXM5"]}, LINUX]},
-            {"matchExpressions": [{"key": cloud, "operator": "In", "values": ["nvidia-h100-80gb"]}, LINUX]},
+            {
+                "matchExpressions": [
+                    {"key": product, "operator": "In", "values": ["A-H100", "H100-SXM5"]},
+                    LINUX,
+                    DRIVER,
+                ]
+            },
+            {"matchExpressions": [{"key": cloud, "operator": "In", "values": ["nvidia-h100-80gb"]}, LINUX, DRIVER]},
         ]
         record = json.loads(seen["metadata"]["annotations"][POOL_ANNOTATION])
         assert record["nodeSelector"] == {product: "H100-SXM5"}, "an earlier release reads one label"
@@ -270,7 +281,7 @@ class TestPod:
             seen = rendered(options(architectures=offered), where=where)["spec"]["template"]["spec"]["affinity"]
             terms = seen["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
             platform = {"key": "kubernetes.io/arch", "operator": "NotIn", "values": others}
-            assert [term["matchExpressions"][1:] for term in terms] == [[LINUX, platform]] * 2
+            assert [term["matchExpressions"][1:] for term in terms] == [[LINUX, platform, DRIVER]] * 2
 
     def test_a_pod_that_is_restricted_to_a_capacity_type_finds_it_by_every_clouds_label(self) -> None:
         h100 = node("stays", H100)
@@ -286,8 +297,8 @@ class TestPod:
             assert record["capacityType"] == {"on-demand": "OnDemand", "spot": "Spot"}[capacity]
         (stays,) = found[CapacityType.ON_DEMAND]
         assert stays["matchExpressions"][0] == product
-        assert stays["matchExpressions"][-1] == LINUX
-        assert {(each["key"], each["operator"]) for each in stays["matchExpressions"][1:-1]} == {
+        assert stays["matchExpressions"][-2:] == [LINUX, DRIVER]
+        assert {(each["key"], each["operator"]) for each in stays["matchExpressions"][1:-2]} == {
             (key, "NotIn") for key in SPOT_LABELS
         }
         assert {
@@ -298,7 +309,7 @@ class TestPod:
         terms = [each["matchExpressions"] for each in found[CapacityType.SPOT]]
         assert [each[0] for each in terms] == [product] * len(SPOT_LABELS)
         assert [(each[1]["key"], each[1]["operator"], len(each)) for each in terms] == [
-            (k, "In", 3) for k in SPOT_LABELS
+            (k, "In", 4) for k in SPOT_LABELS
         ]
 
     def test_a_pod_prefers_nodes_that_engines_of_any_namespace_use_and_never_insists(self) -> None:

@@ -12,6 +12,7 @@ from plimsoll.adapters.garbage import collecting_later
 from plimsoll.adapters.highs import fleetwide
 from plimsoll.api.conversion.claims import check_claims, mounted_volumes, unusable_claim
 from plimsoll.api.conversion.convert import check_without_model, to_request, to_workload_options
+from plimsoll.api.conversion.model_files import claim_remarks
 from plimsoll.api.gpu_names import check_gpu_names
 from plimsoll.api.v1alpha1 import InferenceDeployment, InferenceDeploymentStatus
 from plimsoll.cli.context import Models
@@ -234,7 +235,12 @@ def _mounting(request: Request, resource: InferenceDeployment, claims: KnownClai
     if unusable is not None:
         raise unusable
     alone = any(claim.is_for_one_node for claim in known)
-    rules, remarks = (*request.node_rules, *rules_of(known)), (*request.remarks, *remarks_of(known))
+    rules = (*request.node_rules, *rules_of(known))
+    remarks = (
+        *request.remarks,
+        *remarks_of(known),
+        *claim_remarks(to_workload_options(resource), request.model, known),
+    )
     return replace(request, node_rules=rules, mounts_alone=alone, remarks=remarks)
 
 

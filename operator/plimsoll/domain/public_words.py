@@ -120,6 +120,8 @@ class Reason(StrEnum):
     IMAGE_FOR_OTHER_PLATFORM = "ImageForOtherPlatform"
     VOLUME_ELSEWHERE = "VolumeElsewhere"
     VOLUME_IN_USE = "VolumeInUse"
+    NODE_DISK_TOO_SMALL = "NodeDiskTooSmall"
+    DRIVER_TOO_OLD = "DriverTooOld"
     NODE_LEFT = "NodeLeft"
     GPU_TYPE_DENIED = "GpuTypeDenied"
     CAPACITY_TYPE_DENIED = "CapacityTypeDenied"

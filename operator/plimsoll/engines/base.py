@@ -177,6 +177,10 @@ class Engine:
             them. By default they are.
         misused_argument: the first of the user's arguments with which no engine of a release can start; None without
             any. The default knows no flags.
+        least_driver: the oldest branch of NVIDIA's driver with which a release's own image starts, by the user's
+            variables (None for a value that is not known); 0, the default, where that is not known.
+        fills_cache: whether a start with these arguments and variables of the user downloads the model into the
+            operator's cache volume. False, the default, where that is not known.
         start_logs: how its start-up log is read; None where nothing is known of it.
         start_commands: how a command line that starts it is read; None where nothing is known of it.
         default_utilization: the share of the GPU that a release uses where nobody names one. The default is 0.9.
@@ -218,6 +222,8 @@ class Engine:
     code_refusal: Callable[[ModelFacts, EngineChoice], str | None] = lambda *_: None
     follows_block: Callable[[ModelFacts, int | None], bool] = lambda *_: True
     misused_argument: Callable[[Sequence[str], EngineVersion], Misuse | None] = lambda *_: None
+    least_driver: Callable[[EngineVersion, Mapping[str, str | None]], int] = lambda *_: 0
+    fills_cache: Callable[[Sequence[str], Mapping[str, str | None]], bool] = lambda *_: False
     start_logs: StartLogReader | None = None
     start_commands: StartCommandReader | None = None
     default_utilization: Callable[[EngineVersion], float] = lambda _: 0.9

@@ -327,6 +327,13 @@ _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
         f"{_none_of(f)} can mount the volume of claim {f['claim']}, which only pods of one node can: pod {f['pod']} "
         f"mounts it on node {f['node']}"
     ),
+    Reason.NODE_DISK_TOO_SMALL: lambda f: (
+        f"{_none_of(f)} has the disk (ephemeral-storage) for the model's files, {_gib(f, 'least_bytes')}: "
+        f"the largest has {_gib(f, 'largest_bytes')}. A claim in spec.podTemplate.modelCache.claimName may hold them"
+    ),
+    Reason.DRIVER_TOO_OLD: lambda f: (
+        f"{_none_of(f)} has NVIDIA driver {f['least']} or newer, which the engine's image needs: update the driver"
+    ),
     Reason.NODE_LEFT: lambda f: f"its pods could not run on {_any_of(f)} lately: {f['left']}",
     Reason.NODES_NOT_SELECTED: lambda f: (
         f"{_none_of(f)} matches spec.podTemplate.nodeSelector and tolerations"

@@ -13,14 +13,14 @@ from itertools import chain
 from typing import Any
 
 from plimsoll.domain.cluster.gpus import Vendor
-from plimsoll.domain.cluster.node_rules import ARCHITECTURE_LABEL, OS_LABEL, USUAL_ARCHITECTURES
+from plimsoll.domain.cluster.node_rules import ARCHITECTURE_LABEL, DRIVER_LABEL, OS_LABEL, USUAL_ARCHITECTURES
 from plimsoll.domain.decisions.outcomes import Option, Split
 from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.kubernetes_names import GROUP
 from plimsoll.domain.requests.workload import DEFAULT_REQUESTS, Manifest, WorkloadOptions
 from plimsoll.engines.registry import engine_of
 
-RENDERING = 5
+RENDERING = 6
 """The template's version, increased with every change. Releases before 0.2 wrote no number; theirs is 1."""
 
 OLDEST_LEFT_RUNNING = 1
@@ -34,6 +34,10 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _SAME_IN_ALL_RENDERINGS = ("args", "image")
 """Parts of the engine's container that no rendering has changed. They show whether a template without a digest of its
 inputs was made from the same inputs."""
+
+
+_WITHOUT_INPUTS = (OS_LABEL, ARCHITECTURE_LABEL, DRIVER_LABEL)
+"""Labels in rules that follow from the image alone."""
 
 
 def inputs_digest(options: WorkloadOptions, choice: Option) -> str:
@@ -152,13 +156,13 @@ def _resources(container: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[
 
 
 def _node_affinity(pod: Mapping[str, Any]) -> Any:
-    """The rules about nodes, without those about platforms.
+    """The rules about nodes, without those about platforms and drivers.
 
     The old releases did not render them, nor the preference for other engines. None of them has an input.
     """
     required = ((pod.get("affinity") or {}).get("nodeAffinity") or {}).get(_REQUIRED) or {}
     return [
-        [each for each in term.get("matchExpressions") or () if each.get("key") not in (OS_LABEL, ARCHITECTURE_LABEL)]
+        [each for each in term.get("matchExpressions") or () if each.get("key") not in _WITHOUT_INPUTS]
         for term in required.get("nodeSelectorTerms") or ()
     ]
 

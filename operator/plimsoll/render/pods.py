@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from plimsoll.domain.cluster.gpus import CapacityType
+from plimsoll.domain.cluster.gpus import CapacityType, Vendor
 from plimsoll.domain.cluster.host import HostEstimate
-from plimsoll.domain.cluster.node_rules import NAME_FIELD, NOT_WINDOWS, other_architectures
+from plimsoll.domain.cluster.node_rules import NAME_FIELD, NOT_WINDOWS, older_drivers, other_architectures
 from plimsoll.domain.cluster.spot import SPOT_LABELS
 from plimsoll.domain.decisions.outcomes import Option, Target
 from plimsoll.domain.requests.workload import (
@@ -20,6 +20,7 @@ from plimsoll.domain.requests.workload import (
 )
 from plimsoll.domain.units import GIB, MIB, ceil_div, parse_quantity
 from plimsoll.engines.base import Engine, Launch, Probe
+from plimsoll.engines.node_needs import least_driver
 from plimsoll.engines.registry import engine_of
 from plimsoll.render.names import CONTAINER, POOL_LABEL, pool_labels
 
@@ -154,7 +155,7 @@ def _quantity(size: int) -> str:
 
 
 def _affinity(options: WorkloadOptions, choice: Option) -> Manifest:
-    terms = _terms(choice, _platform_terms(options))
+    terms = _terms(choice, _platform_terms(options, choice))
     return {
         "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}},
         "podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [_beside_engines()]},
@@ -181,10 +182,18 @@ def _avoided(target: Target) -> Manifest:
     return {"matchFields": [{"key": NAME_FIELD, "operator": "NotIn", "values": list(target.avoids)}]}
 
 
-def _platform_terms(options: WorkloadOptions) -> list[Manifest]:
-    """Expressions that keep pods off nodes for which their image has no platform. Engines' images are for Linux."""
-    rules = [other_architectures(options.architectures)] if options.architectures else []
-    return [{"key": each.key, "operator": each.operator, "values": list(each.values)} for each in (NOT_WINDOWS, *rules)]
+def _platform_terms(options: WorkloadOptions, choice: Option) -> list[Manifest]:
+    """Expressions that keep pods off nodes whose system, architecture or driver their image cannot use.
+
+    Engines' images are for Linux.
+    """
+    rules = [NOT_WINDOWS]
+    if options.architectures:
+        rules.append(other_architectures(options.architectures))
+    least = least_driver(options) if choice.gpu.vendor is Vendor.NVIDIA else 0
+    if least:
+        rules.append(older_drivers(least))
+    return [{"key": each.key, "operator": each.operator, "values": list(each.values)} for each in rules]
 
 
 def _capacity_terms(capacity: CapacityType | None) -> list[list[Manifest]]:

@@ -18,6 +18,7 @@ from plimsoll.api.conversion.engine_options import (
     to_media,
 )
 from plimsoll.api.conversion.given import check_start, environment_of, given_start
+from plimsoll.api.conversion.model_files import disk_rules
 from plimsoll.api.conversion.precision import AUTO, cache_precision, weight_precision
 from plimsoll.api.conversion.speculation import check_speculation, draft_model, to_speculation
 from plimsoll.api.crd.lost_fields import lost_fields
@@ -34,6 +35,7 @@ from plimsoll.api.v1alpha1 import Toleration as ApiToleration
 from plimsoll.domain.cluster.fleet import Toleration
 from plimsoll.domain.cluster.gpus import CapacityType, Vendor
 from plimsoll.domain.cluster.host import Amounts
+from plimsoll.domain.cluster.node_rules import NodeRule, driver_rule
 from plimsoll.domain.decisions.latency import Slo
 from plimsoll.domain.engines.engine_choice import (
     CpuOffload,
@@ -64,6 +66,7 @@ from plimsoll.domain.units import ceil_div, parse_bytes, parse_quantity
 from plimsoll.engines.base import Engine, Feature
 from plimsoll.engines.flags import Misuse, owned_flag
 from plimsoll.engines.given import cache_blocks, unconfirmed_files
+from plimsoll.engines.node_needs import least_driver
 from plimsoll.engines.registry import engine_of
 from plimsoll.engines.starts import StartCommand
 from plimsoll.facts.cluster.host_reading import is_other
@@ -81,6 +84,7 @@ def to_request(
     replicas: int | None = None,
     draft: ModelFacts | None = None,
     platforms: ImagePlatforms | None = None,
+    images: EngineImages | None = None,
     refuses_code: bool = True,
 ) -> Request:
     """Return the planner's request for one object.
@@ -91,6 +95,7 @@ def to_request(
         replicas: the live loop's target, where it differs from ``spec.replicas``.
         draft: the facts of its draft, where it names one (:func:`~plimsoll.api.conversion.speculation.draft_model`).
         platforms: those of its image, where more is known of them than the spec says.
+        images: the engines' images as the admin set them; None: those of the release.
         refuses_code: whether a model is refused whose code must be run and may not be. Without, that is a doubt alone.
 
     Raises:
@@ -115,9 +120,10 @@ def to_request(
     check_kv_format(spec)
     kv_precision = cache_precision(spec.kv_cache.precision, model, precision)
     check_cache(spec.engine, model, precision, kv_precision)
+    loaded, options = engine_of(engine.name).loaded(model, engine), to_workload_options(resource, images)
     request = Request(
         key=ObjectKey(resource.metadata.namespace, resource.metadata.name),
-        model=engine_of(engine.name).loaded(model, engine),
+        model=loaded,
         precision=precision,
         kv_precision=kv_precision,
         shape=_shape(spec),
@@ -128,7 +134,7 @@ def to_request(
         node_selector=_node_selector(spec),
         tolerations=_tolerations(spec),
         platforms=platforms,
-        node_rules=platforms.rules,
+        node_rules=(*platforms.rules, *_driver_rules(options), *disk_rules(options, loaded)),
         created=resource.metadata.creation_timestamp,
         cpu_millis=_requested(spec, "cpu", 1000),
         memory_bytes=_requested(spec, "memory", 1),
@@ -143,6 +149,11 @@ def to_request(
     )
     check_host_memory(request, spec.pod_template.resources if spec.pod_template else None)
     return request
+
+
+def _driver_rules(options: WorkloadOptions) -> tuple[NodeRule, ...]:
+    least = least_driver(options)
+    return (driver_rule(least),) if least else ()
 
 
 def _replicas(spec: InferenceDeploymentSpec) -> int:

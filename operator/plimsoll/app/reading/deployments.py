@@ -9,7 +9,8 @@ from functools import partial
 from plimsoll.api.checks.maintenance import windows_of
 from plimsoll.api.checks.pod_policy import PodPolicy, check_pod_policy
 from plimsoll.api.conversion.claims import check_claims, mounted_volumes, unusable_claim
-from plimsoll.api.conversion.convert import check_without_model, platforms_of, to_request
+from plimsoll.api.conversion.convert import check_without_model, platforms_of, to_request, to_workload_options
+from plimsoll.api.conversion.model_files import claim_remarks
 from plimsoll.api.gpu_names import check_gpu_names
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.api.v1alpha1 import EngineSpec, InferenceDeployment
@@ -173,9 +174,13 @@ class DeploymentReader:
         platforms = self._platforms(bare, spec.engine, fleet)
         if isinstance(platforms, Problem):
             return platforms
-        convert = partial(to_request, resource, model, draft=draft, platforms=platforms)
+        images = self.settings.images
+        convert = partial(to_request, resource, model, draft=draft, platforms=platforms, images=images)
         request = self.memo.converted(resource, model, draft, platforms, convert)
-        return self._restricted(bare, self._in_class(bare, self._sized(bare, request)), claims)
+        said = remarks_of(claims)
+        if claims:
+            said = (*said, *claim_remarks(to_workload_options(resource), request.model, claims))
+        return self._restricted(bare, self._in_class(bare, self._sized(bare, request)), claims, said)
 
     def _platforms(self, bare: Deployment, engine: EngineSpec, fleet: Fleet) -> ImagePlatforms | Problem:
         """Return the platforms of the image. Its index is read only if the answer can matter.
@@ -214,10 +219,12 @@ class DeploymentReader:
             bare.identity.uid, request, shape=known.shape, replicas=known.replicas, total=None, is_sized=True
         )
 
-    def _restricted(self, bare: Deployment, request: Request, claims: Sequence[Claim]) -> Request:
-        """Return the request with the nodes that its volumes and earlier failures rule out, and warnings about both."""
+    def _restricted(
+        self, bare: Deployment, request: Request, claims: Sequence[Claim], said: tuple[str, ...]
+    ) -> Request:
+        """Return the request with the nodes that its volumes and earlier failures rule out, and with warnings."""
         alone, left = any(claim.is_for_one_node for claim in claims), _left_nodes(bare)
-        rules, said = (*rules_of(claims), *((left_rule(left),) if left else ())), remarks_of(claims)
+        rules = (*rules_of(claims), *((left_rule(left),) if left else ()))
         if not rules and not alone and not said:
             return request
         node_rules, remarks = (*request.node_rules, *rules), (*request.remarks, *said)

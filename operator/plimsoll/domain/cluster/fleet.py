@@ -10,8 +10,8 @@ from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
 from plimsoll.domain.cluster.gpus import CapacityType, GpuType
-from plimsoll.domain.cluster.host import UNKNOWN_HOST, HostRoom
-from plimsoll.domain.cluster.node_rules import NAME_FIELD, NodeRule
+from plimsoll.domain.cluster.host import DISK, UNKNOWN_HOST, HostRoom
+from plimsoll.domain.cluster.node_rules import DISK_FIELD, NAME_FIELD, NodeRule
 from plimsoll.domain.cluster.spot import card_name, on_spot
 from plimsoll.domain.public_words import NodeReason
 
@@ -86,6 +86,11 @@ class GpuNode:
     def free(self) -> int:
         """The number of GPUs that no pod holds. Never below zero, even if the cluster reports too many held GPUs."""
         return max(0, self.allocatable - self.held)
+
+    @property
+    def disk_bytes(self) -> int | None:
+        """The bytes of its disk for all its pods together; None where it does not report them."""
+        return dict(self.host.others or ()).get(DISK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,6 +272,8 @@ class Fleet:
 
 def _follows(node: GpuNode, rules: tuple[NodeRule, ...]) -> bool:
     labels = {**dict(node.labels), NAME_FIELD: node.name}
+    if node.disk_bytes is not None:
+        labels[DISK_FIELD] = str(node.disk_bytes)
     return all(rule.accepts(labels) for rule in rules)
 
 

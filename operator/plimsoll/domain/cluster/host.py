@@ -25,9 +25,14 @@ Amounts = tuple[tuple[str, int], ...]
 pages, and numbers of devices such as ``rdma/ib``."""
 
 
+DISK = "ephemeral-storage"
+"""The resource of a node's disk: logs, the pods' own files, and volumes of kind ``emptyDir``. Source:
+https://kubernetes.io/docs/concepts/storage/ephemeral-storage/"""
+
+
 def is_in_bytes(resource: str) -> bool:
     """Whether amounts of a further resource are bytes. All others are counted."""
-    return resource == "ephemeral-storage" or resource.startswith("hugepages-")
+    return resource == DISK or resource.startswith("hugepages-")
 
 
 def amount_words(resource: str, amount: int) -> str:

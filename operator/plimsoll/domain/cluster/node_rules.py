@@ -14,16 +14,30 @@ from typing import NamedTuple
 
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.public_words import Numbers, Reason
+from plimsoll.domain.units import format_gib
 
 ARCHITECTURE_LABEL = "kubernetes.io/arch"
 OS_LABEL = "kubernetes.io/os"
 NAME_FIELD = "metadata.name"
 """The only field of nodes that a node selector may name. It counts as a label here."""
 
+DISK_FIELD = "status.allocatable.ephemeral-storage"
+"""The bytes of a node's disk for its pods. They count as a label here; a node that does not list them has none."""
+
+DRIVER_LABEL = "nvidia.com/cuda.driver.major"
+"""The branch of a node's NVIDIA driver, a whole number. All releases of NVIDIA's GPU feature discovery set it
+(``internal/lm/nvml.go`` of https://github.com/NVIDIA/k8s-device-plugin); other labellers do not."""
+
 ARCHITECTURES = ("amd64", "arm64", "ppc64le", "s390x")
 """The architectures of nodes for which Kubernetes releases a kubelet. Source:
 https://kubernetes.io/releases/download/"""
 
+_DRIVERS = (
+    *(450, 455, 460, 465, 470, 495, 510, 515, 520),
+    *(525, 530, 535, 545, 550, 555, 560, 565, 570, 575),
+    *(580, 590, 595),
+)
+"""The branches of NVIDIA's driver for Linux since CUDA 11. Source: https://www.nvidia.com/en-us/drivers/unix/"""
 
 USUAL_ARCHITECTURES = ("amd64",)
 """The architectures of an image whose owner names none."""
@@ -90,6 +104,10 @@ class NodeRule(NamedTuple):
             return str(figures["where"])
         if self.reason is Reason.VOLUME_IN_USE:
             return ""  # no new node can mount it
+        if self.reason is Reason.NODE_DISK_TOO_SMALL:
+            return f"{format_gib(int(figures['least_bytes']))} of ephemeral-storage"
+        if self.reason is Reason.DRIVER_TOO_OLD:
+            return ""  # new nodes have new drivers
         if self.accepts({ARCHITECTURE_LABEL: USUAL_ARCHITECTURES[0]}):
             return ""
         return f"platform {str(figures['platforms']).replace(', ', ' or ')}"
@@ -99,6 +117,23 @@ def left_rule(left: Mapping[str, str]) -> NodeRule:
     """Return the rule that keeps pods off nodes where they could not run; ``left`` are the causes by node."""
     words = ", ".join(f"{node} ({cause})" if cause else node for node, cause in sorted(left.items()))
     return NodeRule(Reason.NODE_LEFT, (("left", words),), ((Requirement(NAME_FIELD, "NotIn", tuple(sorted(left))),),))
+
+
+def disk_rule(least_bytes: int) -> NodeRule:
+    """Return the rule that keeps pods off nodes whose disk is known to be smaller than that."""
+    enough = Requirement(DISK_FIELD, "Gt", (str(least_bytes - 1),))
+    terms = ((enough,), (Requirement(DISK_FIELD, "DoesNotExist"),))
+    return NodeRule(Reason.NODE_DISK_TOO_SMALL, (("least_bytes", least_bytes),), terms)
+
+
+def older_drivers(least: int) -> Requirement:
+    """Return the requirement that keeps pods off nodes whose NVIDIA driver is known to be of an earlier branch."""
+    return Requirement(DRIVER_LABEL, "NotIn", tuple(str(branch) for branch in _DRIVERS if branch < least))
+
+
+def driver_rule(least: int) -> NodeRule:
+    """Return the rule for the nodes of pods that need that branch of NVIDIA's driver."""
+    return NodeRule(Reason.DRIVER_TOO_OLD, (("least", least),), ((older_drivers(least),),))
 
 
 def other_architectures(offered: tuple[str, ...]) -> Requirement:
@@ -141,6 +176,7 @@ class Claim:
     of the volume that will be made for it, as the terms of a node selector; None where every node can mount it.
     ``fault`` says why no new pod can mount it at present, with what would help; empty where a pod can. ``remark`` is a
     warning for those who mount it; empty where there is none. ``held_by`` are the pods of others that mount it.
+    ``capacity_bytes`` is the size of its volume; None where it has none yet.
     """
 
     name: str
@@ -149,6 +185,7 @@ class Claim:
     fault: str = ""
     remark: str = ""
     held_by: tuple[Holder, ...] = ()
+    capacity_bytes: int | None = None
 
     @property
     def why_unusable(self) -> str:

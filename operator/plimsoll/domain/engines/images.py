@@ -105,13 +105,17 @@ class EngineImages:
     registry: str = ""
     engine: str = DEFAULT_ENGINE
 
+    def replaces(self, engine: str) -> bool:
+        """Whether the admin names an image for NVIDIA GPUs in place of the engine's own."""
+        return engine == self.engine and bool(self.nvidia)
+
     def of_admin(self, engine: str, usual: str) -> str:
         """Return the admin's image for NVIDIA GPUs; empty where it is the release's own, from where that is published.
 
         That for AMD GPUs does not count: their hosts are all for amd64.
         """
-        given = self.nvidia if engine == self.engine else ""
-        return self.reference(engine, Vendor.NVIDIA, usual) if given or self.registry else ""
+        is_named = self.replaces(engine) or self.registry
+        return self.reference(engine, Vendor.NVIDIA, usual) if is_named else ""
 
     def reference(self, engine: str, vendor: Vendor, usual: str) -> str:
         """Return the image for a vendor's GPUs. ``usual`` is the image of the engine's own release, with its tag."""

@@ -9,7 +9,7 @@ from plimsoll.engines.vllm.capabilities import missing_capability
 from plimsoll.engines.vllm.checkpoint_files import unconfirmed
 from plimsoll.engines.vllm.flags.extra_arguments import OWNED_FLAGS, misused_argument
 from plimsoll.engines.vllm.host import host, host_use
-from plimsoll.engines.vllm.launch import RESERVED_ENVIRONMENT, image, launch
+from plimsoll.engines.vllm.launch import RESERVED_ENVIRONMENT, fills_cache, image, launch, least_driver
 from plimsoll.engines.vllm.memory.estimate import estimate
 from plimsoll.engines.vllm.memory.kv_cache.rank_cache import cache_bytes, full_length_tokens
 from plimsoll.engines.vllm.memory.laws.laws import OLDEST_VERSION
@@ -75,6 +75,8 @@ VLLM = Engine(
     cache_bytes=cache_bytes,
     image=image,
     launch=launch,
+    least_driver=least_driver,
+    fills_cache=fills_cache,
     find_failure=find_failure,
     most_sequences=most_sequences,
     context_refusal=context_refusal,

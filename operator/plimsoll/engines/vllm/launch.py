@@ -8,11 +8,19 @@ between releases, or depends on the GPU, is given explicitly.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from plimsoll.domain.cluster.gpus import Vendor
 from plimsoll.domain.decisions.outcomes import EngineSettings, Option, Split
-from plimsoll.domain.engines.engine_choice import CpuOffload, Drafting, LoraSlots, MediaUse, Residency, WeightStreaming
+from plimsoll.domain.engines.engine_choice import (
+    CpuOffload,
+    Drafting,
+    EngineVersion,
+    LoraSlots,
+    MediaUse,
+    Residency,
+    WeightStreaming,
+)
 from plimsoll.domain.requests.workload import CACHE_PATH, ENGINE_PORT, TEMPORARY_PATH, WorkloadOptions
 from plimsoll.domain.units import GIB, ceil_div
 from plimsoll.engines.base import Launch, Probe
@@ -145,6 +153,19 @@ WRITTEN_PATHS = {
 """Paths that the engine and its libraries write to, because the root file system is read-only. Data that is costly to
 make (weights, compiled kernels) is on the cache volume; the rest is on a volume that ends with the pod."""
 
+_CACHE_VARIABLES = ("HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HUB_OFFLINE", "VLLM_USE_MODELSCOPE")
+"""Variables of a user that make the Hub's client keep its files elsewhere, find them there, or not be used at all."""
+
+_LOADING_FLAGS = ("--config", "--download", "--load", "--model-loader")
+"""Beginnings of flags that change where from, or where to, weights are loaded."""
+
+
+def fills_cache(arguments: Sequence[str], environment: Mapping[str, str | None]) -> bool:
+    """Whether a start downloads the weights into the cache volume."""
+    is_told = any(each.replace("_", "-").startswith(_LOADING_FLAGS) for each in arguments)
+    return not is_told and not any(name in environment for name in _CACHE_VARIABLES)
+
+
 START_LIMIT = "VLLM_ENGINE_READY_TIMEOUT_S"
 """The engine's own limit of its start-up, in seconds."""
 
@@ -189,6 +210,24 @@ def _start_seconds(choice: Option) -> int:
 
 _REPOSITORIES = {Vendor.NVIDIA: "vllm/vllm-openai", Vendor.AMD: "vllm/vllm-openai-rocm"}
 """Source: Docker Hub, organisation ``vllm``."""
+
+
+_CUDA_13 = EngineVersion(0, 20)
+"""The first release whose images have CUDA 13 (#39878). Those before, from 0.6 on, have CUDA 12."""
+
+_OLDEST_DRIVERS = {12: 525, 13: 580}
+"""The oldest branches of NVIDIA's driver by CUDA's major version. Source: table 1 of
+https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html"""
+
+_COMPATIBILITY = "VLLM_ENABLE_CUDA_COMPATIBILITY"
+"""The image's libraries for older drivers, which some data-centre GPUs can use. They are off by default (#33992)."""
+
+
+def least_driver(release: EngineVersion, environment: Mapping[str, str | None]) -> int:
+    """Return the oldest branch of NVIDIA's driver with which a release's image starts; 0 where that is not known."""
+    if environment.get(_COMPATIBILITY, "0") not in ("", "0", "false", "False"):
+        return 0
+    return _OLDEST_DRIVERS[13 if release >= _CUDA_13 else 12]
 
 
 def image(vendor: Vendor, release: str) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 from plimsoll.domain.cluster.node_rules import Claim, Holder, KnownClaims, Requirement, Term
 from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.units import parse_bytes
 from plimsoll.facts.cluster.host_reading import ENDED
 
 Body = Mapping[str, Any]
@@ -49,7 +50,7 @@ def read_claim(
     modes = tuple(str(mode) for mode in _list(spec.get("accessModes")))
     fault = "" if claim is None else _fault(claim, lacks_class=lacks_class)
     if volume is not None:
-        return Claim(name, modes, volume_terms(volume), fault)
+        return Claim(name, modes, volume_terms(volume), fault, capacity_bytes=_capacity(claim))
     if storage_class is None:
         return Claim(name, modes, fault=fault)
     remark = "" if claim is None else _remark(name, claim, storage_class)
@@ -154,6 +155,15 @@ def _fault(claim: Body, *, lacks_class: bool) -> str:
             "class or a volume for the claim, or name another claim."
         )
     return ""
+
+
+def _capacity(claim: Body | None) -> int | None:
+    """Return the bytes of the volume that a claim is bound to; None where the claim does not say."""
+    stated = _mapping(_mapping((claim or {}).get("status")).get("capacity")).get("storage")
+    try:
+        return None if stated is None else parse_bytes(str(stated))
+    except ValueError:
+        return None
 
 
 def _remark(name: str, claim: Body, storage_class: Body) -> str:

@@ -40,6 +40,8 @@ ABOUT_NODES = (
     Reason.IMAGE_FOR_OTHER_PLATFORM,
     Reason.VOLUME_ELSEWHERE,
     Reason.VOLUME_IN_USE,
+    Reason.NODE_DISK_TOO_SMALL,
+    Reason.DRIVER_TOO_OLD,
     Reason.NODE_LEFT,
 )
 """Reasons that do not mean that a placement has the wrong size. The scheduler reports lost nodes for each pod, and an
@@ -50,6 +52,8 @@ NOBODYS_CHOICE = (
     Reason.IMAGE_FOR_OTHER_PLATFORM,
     Reason.VOLUME_ELSEWHERE,
     Reason.VOLUME_IN_USE,
+    Reason.NODE_DISK_TOO_SMALL,
+    Reason.DRIVER_TOO_OLD,
 )
 """Reasons against nodes that nobody chose: they turned out after the pods were placed."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 from plimsoll.domain.cluster.fleet import Fleet, GpuNode, Toleration, Where, untolerated
@@ -51,8 +52,15 @@ def ruled_out(request: Request, fleet: Fleet, gpu_type: str) -> tuple[Reason, Nu
     for rule in request.node_rules:
         allowed = allowed._replace(rules=(*allowed.rules, rule))
         if not fleet.accepting(gpu_type, allowed):
-            return rule.reason, (count, *rule.numbers)
+            return rule.reason, (count, *rule.numbers, *_most_disk(rule.reason, here))
     return Reason.NODES_NOT_SELECTED, (count,)
+
+
+def _most_disk(reason: Reason, nodes: Sequence[GpuNode]) -> Numbers:
+    """Return the bytes of the largest disk, if disks are the reason."""
+    if reason is not Reason.NODE_DISK_TOO_SMALL:
+        return ()
+    return (("largest_bytes", max(node.disk_bytes or 0 for node in nodes)),)
 
 
 def _kept_off(fleet: Fleet, gpu_type: str, asked: Where) -> Numbers:
