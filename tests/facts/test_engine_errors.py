@@ -205,6 +205,47 @@ TEXTS: list[tuple[str, StartFailure, str]] = [
         "NVMLError_LibRmVersionMismatch: Driver/library version mismatch, NVML library version: 575.57",
     ),
     ("PyTorch on AMD", StartFailure.GPU_UNUSABLE, "RuntimeError: No HIP GPUs are available on this system today"),
+    (
+        "the Hub's client, without a token",
+        StartFailure.MODEL,
+        (
+            "Access to model meta-llama/Llama-3.1-8B-Instruct is restricted. You must have access to it and be "
+            "authenticated to access it. Please log in."
+        ),
+    ),
+    (
+        "the Hub's client, with a token that may not",
+        StartFailure.MODEL,
+        (
+            "Access to model meta-llama/Meta-Llama-3-8B is restricted and you are not in the authorized list. Visit "
+            "https://huggingface.co/meta-llama/Meta-Llama-3-8B to ask for access."
+        ),
+    ),
+    (
+        "Transformers, a gated model",
+        StartFailure.MODEL,
+        "OSError: You are trying to access a gated repo.",
+    ),
+    (
+        "the Hub's client, a model that is not there",
+        StartFailure.MODEL,
+        "Repository Not Found for url: https://huggingface.co/api/models/org/none/revision/main.",
+    ),
+    (
+        "Transformers, no way to the Hub",
+        StartFailure.MODEL,
+        "OSError: We couldn't connect to 'https://huggingface.co' to load the files, and couldn't find them in the cache.",
+    ),
+    (
+        "the kernel",
+        StartFailure.DISK_FULL,
+        "OSError: [Errno 28] No space left on device: '/cache/huggingface/hub/blobs/1.incomplete'",
+    ),
+    (
+        "the Hub's client, a full disk",
+        StartFailure.DISK_FULL,
+        "UserWarning: Not enough free disk space to download the file. The expected file size is: 9989.87 MB.",
+    ),
     ("AMD", StartFailure.OUT_OF_MEMORY, "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 2.00 GiB."),
 ]
 

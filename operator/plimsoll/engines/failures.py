@@ -24,7 +24,7 @@ letters of a word back takes the third power of the length, and whoever runs a c
 _STARTERS = re.compile(r"exec|failed to|OCI runtime|standard_init")
 """Words that begin a sentence of those who start containers."""
 
-_OF_THE_NODE: tuple[tuple[StartFailure, re.Pattern[str]], ...] = (
+_OF_NO_ENGINE: tuple[tuple[StartFailure, re.Pattern[str]], ...] = (
     (
         StartFailure.DRIVER_TOO_OLD,
         re.compile(
@@ -49,12 +49,25 @@ _OF_THE_NODE: tuple[tuple[StartFailure, re.Pattern[str]], ...] = (
             r"|Found no NVIDIA driver on your system|no ROCm-capable device is detected|No HIP GPUs are available"
         ),
     ),
+    (
+        StartFailure.DISK_FULL,
+        re.compile(r"No space left on device|Not enough free disk space to download the file"),
+    ),
+    (
+        StartFailure.MODEL,
+        re.compile(
+            r"Access to model \S{1,256} is restricted|Repo model \S{1,256} is gated|Cannot access gated repo for url"
+            r"|You are trying to access a gated repo|Repository Not Found for url|Revision Not Found for url"
+            r"|is not a local folder and is not a valid model identifier|We couldn't connect to '[^']{1,256}'"
+        ),
+    ),
 )
-"""Texts of the CUDA and HIP runtimes, PyTorch, NVML, NVIDIA's container runtime and the kernel, whatever the engine is.
+"""Texts of the CUDA and HIP runtimes, PyTorch, NVML, NVIDIA's container runtime, the kernel and the Hub's client.
 
 Sources: ``cudaGetErrorString`` and ``hipGetErrorString`` of the runtimes, ``torch/csrc/cuda/Module.cpp`` and
-``torch/cuda/__init__.py`` of PyTorch, ``nvmlErrorString``, libnvidia-container's check of requirements, and ENOEXEC of
-execve(2).
+``torch/cuda/__init__.py`` of PyTorch, ``nvmlErrorString``, libnvidia-container's check of requirements, ENOEXEC of
+execve(2), ENOSPC of write(2), ``hf_raise_for_status`` and ``_check_disk_space`` of huggingface_hub, and ``cached_file``
+of Transformers (``utils/hub.py``).
 """
 
 
@@ -65,7 +78,7 @@ def read_failure(message: str, container_reason: str = "") -> EngineFailure:
         found = engine.find_failure(message)
         if found is not None:
             return found
-    found = next(_of_the_node(message.split("\n")), None)
+    found = next(_of_no_engine(message.split("\n")), None)
     if found is not None:
         return found
     if container_reason == "OOMKilled":
@@ -75,13 +88,13 @@ def read_failure(message: str, container_reason: str = "") -> EngineFailure:
     return EngineFailure(StartFailure.UNKNOWN, last.strip()[:MESSAGE_LIMIT])
 
 
-def _of_the_node(lines: Sequence[str]) -> Iterator[EngineFailure]:
-    """Yield what the lines say of the node, the most basic reason first."""
+def _of_no_engine(lines: Sequence[str]) -> Iterator[EngineFailure]:
+    """Yield what the lines say of node and model, the most basic reason first."""
     for line in lines:
         before, words, _ = line.rpartition("exec format error")
         if words and (starter := _STARTERS.search(before)):
             yield EngineFailure(StartFailure.WRONG_PLATFORM, line[starter.start() :].strip()[:MESSAGE_LIMIT])
-    for reason, pattern in _OF_THE_NODE:
+    for reason, pattern in _OF_NO_ENGINE:
         for line in lines:
             if found := pattern.search(line):
                 start = _start_of_exception(line[: found.start()])

@@ -37,6 +37,8 @@ Body = Mapping[str, Any]
 _IDENTITY = ("name", "namespace", "uid")
 _OWN_LABELS = (MANAGED_BY, DEPLOYMENT_LABEL, POOL_LABEL)
 _REFERENCE = ("kind", "name", "uid", "controller")
+_WITHOUT_WORDS = (StartFailure.UNKNOWN, StartFailure.HOST_MEMORY, StartFailure.MODEL, StartFailure.DISK_FULL)
+"""Failures whose sentences may hold words of the log: nobody knows which, or names of models and files."""
 _CONDITION = ("type", "status", "reason", "message", "lastTransitionTime")
 _POOL_RECORD = (
     "gpuType", "tensorParallel", "pipelineParallel", "dataParallel", "expertParallel", "nodeSelector", "nodeLabels",
@@ -132,7 +134,7 @@ def _container_status(status: Body) -> dict[str, Any]:
 def _terminated(ended: Body) -> dict[str, Any]:
     """The exit of an engine. Of its log only a sentence that the engine is known to write stays."""
     failure = read_failure(str(ended.get("message") or ""), str(ended.get("reason") or ""))
-    known = failure.reason not in (StartFailure.UNKNOWN, StartFailure.HOST_MEMORY)
+    known = failure.reason not in _WITHOUT_WORDS
     return _only(ended, ("exitCode", "reason")) | ({"message": failure.message} if known else {})
 
 

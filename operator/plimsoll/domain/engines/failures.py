@@ -38,6 +38,8 @@ class StartFailure(StrEnum):
     DRIVER_TOO_OLD = "DriverTooOld"
     GPU_UNUSABLE = "GpuUnusable"
     HOST_MEMORY = "ContainerOutOfMemory"
+    MODEL = "ModelNotAvailable"
+    DISK_FULL = "DiskFull"
     IMAGE = "ImageNotAvailable"
     CONFIGURATION = "ContainerNotConfigured"
     UNKNOWN = "EngineCrashed"
