@@ -19,7 +19,7 @@ from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import GIB
 from plimsoll.memory.calibration import OTHERS_BANDS
 from plimsoll.placement.options.feasibility import sized
-from plimsoll.render.learned_words import teacher_words
+from plimsoll.status.learned_words import teacher_words
 from tests.support.planning import L4, gpu, request
 
 ONE, SPEC = Split(1), "digest"

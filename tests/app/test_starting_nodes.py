@@ -20,7 +20,7 @@ from plimsoll.app.exports.hashed_labels import HashedLabels
 from plimsoll.app.exports.pseudonyms import Pseudonyms
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.facts.cluster.taints import is_startup_taint
-from plimsoll.render.left_out import NODE_STARTS_SECONDS
+from plimsoll.status.left_out import NODE_STARTS_SECONDS
 from tests.support.api_in_memory import ApiInMemory, Clock
 from tests.support.bodies import Body
 from tests.support.honest import honest_nodes, honest_spec

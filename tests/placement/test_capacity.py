@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from plimsoll.cli.plans.capacity_words import next_sentence, total_sentence
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.cluster.host import HostRoom
 from plimsoll.domain.decisions.outcomes import Split
@@ -17,7 +18,6 @@ from plimsoll.placement.ledger import Ledger, Quotas
 from plimsoll.placement.places.capacity import Capacity, capacity
 from plimsoll.placement.plan import plan
 from plimsoll.placement.solvers.greedy import solve_greedily
-from plimsoll.render.capacity_words import next_sentence, total_sentence
 from tests.support.planning import H100, L4, L40S, LLAMA_70B, LLAMA_70B_FP8, T4, fleet, node, request, tenant
 from tests.support.tables import every_case
 

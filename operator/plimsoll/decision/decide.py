@@ -44,7 +44,7 @@ from plimsoll.rebalance.decide import kind_of
 from plimsoll.rebalance.signals.metrics import SignalState
 from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.rebalance.state.allowance import COUNTED, Allowance, FleetBudget
-from plimsoll.render.left_out import NewNodes, left_out_sentence
+from plimsoll.status.left_out import NewNodes, left_out_sentence
 from plimsoll.status.report import Problem
 
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from plimsoll.placement.demands.clocks import RetuneClock
 from plimsoll.placement.demands.pools import Decision
 from plimsoll.placement.extra_pods import Replacements
 from plimsoll.placement.transition.hypothesis import Plan
-from plimsoll.render.left_out import NOTHING_COMES, Coming
+from plimsoll.status.left_out import NOTHING_COMES, Coming
 from plimsoll.status.report import Problem
 
 

@@ -1,1 +1,1 @@
-"""From outcome to desired objects and status: pure dictionaries, diff-stable."""
+"""From outcome to desired objects: pure dictionaries, diff-stable."""

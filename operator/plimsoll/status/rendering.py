@@ -15,12 +15,12 @@ from plimsoll.performance.model import cost
 from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, PoolState
 from plimsoll.placement.explain import remedy_sentence, suggestion_sentence
 from plimsoll.placement.options.speed import load_of
-from plimsoll.render.learned_words import teacher_words
 from plimsoll.render.names import pod_selector, service_url
 from plimsoll.render.proposal_words import proposal_sentence
 from plimsoll.status.conditions import Since, conditions
 from plimsoll.status.decisions import DECISION, SIZE, ChosenSize
 from plimsoll.status.forms import Fields, Form
+from plimsoll.status.learned_words import teacher_words
 from plimsoll.status.loop import REBALANCING
 from plimsoll.status.moves import FAILED_MOVE, MOVE, RETUNE
 from plimsoll.status.observations import PLATFORMS, SEEN

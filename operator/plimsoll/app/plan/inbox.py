@@ -19,8 +19,8 @@ from plimsoll.domain.requests.workload import Manifest
 from plimsoll.domain.units import from_rfc3339, to_rfc3339
 from plimsoll.rebalance.inbox import AnsweredProposals, Board, Outcome, PendingProposals, Posted, Vote, board_of
 from plimsoll.rebalance.state.history import ChangeKind
-from plimsoll.render.approval_words import orphan_sentence, outcome_sentence
 from plimsoll.render.placement_proposals import STATE_LABEL, Found, Owner, in_state, placement_proposal
+from plimsoll.status.approval_words import orphan_sentence, outcome_sentence
 
 MOST_COMPLAINTS = 100
 """The most objects that are named in the log because they cannot be read."""

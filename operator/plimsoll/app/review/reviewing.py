@@ -19,7 +19,7 @@ from plimsoll.app.review.values import Means, Review, Wish
 from plimsoll.decision.outcome import Outcome
 from plimsoll.domain.decisions.observations import Correction
 from plimsoll.domain.kubernetes_names import ObjectKey
-from plimsoll.render.learned_words import Source, learned_sentence, sources_of
+from plimsoll.status.learned_words import Source, learned_sentence, sources_of
 
 
 async def review(

@@ -43,7 +43,7 @@ from plimsoll.domain.cluster.fleet import Fleet, IgnoredNode
 from plimsoll.domain.cluster.gpus import CapacityType
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.facts.prices.remarks import remarks_on
-from plimsoll.render.price_words import remark_summaries
+from plimsoll.status.price_words import remark_summaries
 
 
 @click.command("plan")

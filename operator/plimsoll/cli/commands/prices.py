@@ -12,7 +12,7 @@ from plimsoll.cli.prices.price_tables import price_documents, print_prices, rema
 from plimsoll.cli.process import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED, today
 from plimsoll.domain.cluster.gpus import GpuType
 from plimsoll.facts.prices.remarks import OLDEST_DAYS, remarks_on
-from plimsoll.render.price_words import remark_sentence, remark_summaries
+from plimsoll.status.price_words import remark_sentence, remark_summaries
 
 _AS_DATA = click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table")
 

@@ -17,6 +17,7 @@ from plimsoll.api.gpu_names import check_gpu_names
 from plimsoll.app.review.values import Measured, Wish
 from plimsoll.cli.context import Models, prices_from
 from plimsoll.cli.planning import in_class
+from plimsoll.cli.plans.capacity_words import next_sentence, total_sentence
 from plimsoll.cli.plans.fleet_review import fleet_file
 from plimsoll.cli.plans.tables import print_ignored
 from plimsoll.cli.prices.price_files import priced_types
@@ -39,7 +40,6 @@ from plimsoll.domain.units import format_price
 from plimsoll.placement.explain import place_words, rejection_sentence
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.places.capacity import Room, capacity
-from plimsoll.render.capacity_words import next_sentence, total_sentence
 
 NAME = "plimsoll-capacity"
 """The name of the deployment that is made from a model's name: the cluster has none of that name."""

@@ -13,7 +13,7 @@ from plimsoll.domain.cluster.gpus import CapacityType, GpuType, Market, Price
 from plimsoll.domain.public_words import PriceDoubt
 from plimsoll.domain.units import format_price
 from plimsoll.facts.prices.remarks import PriceRemark
-from plimsoll.render.price_words import remark_sentence
+from plimsoll.status.price_words import remark_sentence
 
 _HEAD = ("TYPE", "ON DEMAND $/h", "SPOT $/h", "HYPERSCALERS $/h", "OFFERS", "VOTERS", "DATE", "SOURCE", "REMARKS")
 

@@ -20,7 +20,7 @@ from plimsoll.cli.starts.start_lesson import Lesson, available_bytes
 from plimsoll.domain.decisions.outcomes import MemoryEstimate
 from plimsoll.domain.units import GIB
 from plimsoll.placement.explain import place_words
-from plimsoll.render.learned_words import correction_words
+from plimsoll.status.learned_words import correction_words
 
 
 @dataclass(frozen=True, slots=True)
