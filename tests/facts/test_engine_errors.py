@@ -237,6 +237,36 @@ TEXTS: list[tuple[str, StartFailure, str]] = [
         "OSError: We couldn't connect to 'https://huggingface.co' to load the files, and couldn't find them in the cache.",
     ),
     (
+        "the Hub, busy",
+        StartFailure.MODEL,
+        "requests.exceptions.HTTPError: 429 Client Error: Too Many Requests for url: https://huggingface.co/api/models/m",
+    ),
+    (
+        "PyTorch, a runtime that gives the container no GPU",
+        StartFailure.GPU_NOT_IN_CONTAINER,
+        "RuntimeError: Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU",
+    ),
+    (
+        "the linker, the same",
+        StartFailure.GPU_NOT_IN_CONTAINER,
+        "ImportError: libcuda.so.1: cannot open shared object file: No such file or directory",
+    ),
+    (
+        "vLLM, the same",
+        StartFailure.GPU_NOT_IN_CONTAINER,
+        "RuntimeError: Failed to infer device type, please set the environment variable `VLLM_LOGGING_LEVEL=DEBUG`",
+    ),
+    (
+        "the read-only root of the container",
+        StartFailure.NOT_WRITABLE,
+        "OSError: [Errno 30] Read-only file system: '/root/.cache/huggingface'",
+    ),
+    (
+        "another user than the image expects",
+        StartFailure.NOT_WRITABLE,
+        "PermissionError: [Errno 13] Permission denied: '/opt/app/cache'",
+    ),
+    (
         "the kernel",
         StartFailure.DISK_FULL,
         "OSError: [Errno 28] No space left on device: '/cache/huggingface/hub/blobs/1.incomplete'",

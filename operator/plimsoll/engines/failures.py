@@ -46,7 +46,14 @@ _OF_NO_ENGINE: tuple[tuple[StartFailure, re.Pattern[str]], ...] = (
             r"no CUDA-capable device is detected|CUDA-capable device\(s\) is/are busy or unavailable"
             r"|all CUDA-capable devices are busy or unavailable|No CUDA GPUs are available|GPU is lost"
             r"|uncorrectable (?:ECC|NVLink) error|system not yet initialized|Driver/library version mismatch"
-            r"|Found no NVIDIA driver on your system|no ROCm-capable device is detected|No HIP GPUs are available"
+            r"|no ROCm-capable device is detected|No HIP GPUs are available"
+        ),
+    ),
+    (
+        StartFailure.GPU_NOT_IN_CONTAINER,
+        re.compile(
+            r"Found no NVIDIA driver on your system|libcuda\.so\.1: cannot open shared object file"
+            r"|Failed to infer device type"
         ),
     ),
     (
@@ -59,8 +66,10 @@ _OF_NO_ENGINE: tuple[tuple[StartFailure, re.Pattern[str]], ...] = (
             r"Access to model \S{1,256} is restricted|Repo model \S{1,256} is gated|Cannot access gated repo for url"
             r"|You are trying to access a gated repo|Repository Not Found for url|Revision Not Found for url"
             r"|is not a local folder and is not a valid model identifier|We couldn't connect to '[^']{1,256}'"
+            r"|429 Client Error: Too Many Requests for url"
         ),
     ),
+    (StartFailure.NOT_WRITABLE, re.compile(r"\[Errno 30\] Read-only file system|\[Errno 13\] Permission denied")),
 )
 """Texts of the CUDA and HIP runtimes, PyTorch, NVML, NVIDIA's container runtime, the kernel and the Hub's client.
 

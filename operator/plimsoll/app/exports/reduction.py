@@ -37,7 +37,13 @@ Body = Mapping[str, Any]
 _IDENTITY = ("name", "namespace", "uid")
 _OWN_LABELS = (MANAGED_BY, DEPLOYMENT_LABEL, POOL_LABEL)
 _REFERENCE = ("kind", "name", "uid", "controller")
-_WITHOUT_WORDS = (StartFailure.UNKNOWN, StartFailure.HOST_MEMORY, StartFailure.MODEL, StartFailure.DISK_FULL)
+_WITHOUT_WORDS = (
+    StartFailure.UNKNOWN,
+    StartFailure.HOST_MEMORY,
+    StartFailure.MODEL,
+    StartFailure.DISK_FULL,
+    StartFailure.NOT_WRITABLE,
+)
 """Failures whose sentences may hold words of the log: nobody knows which, or names of models and files."""
 _CONDITION = ("type", "status", "reason", "message", "lastTransitionTime")
 _POOL_RECORD = (

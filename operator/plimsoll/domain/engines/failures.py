@@ -37,9 +37,11 @@ class StartFailure(StrEnum):
     WRONG_PLATFORM = "ImageForOtherPlatform"
     DRIVER_TOO_OLD = "DriverTooOld"
     GPU_UNUSABLE = "GpuUnusable"
+    GPU_NOT_IN_CONTAINER = "GpuNotInContainer"
     HOST_MEMORY = "ContainerOutOfMemory"
     MODEL = "ModelNotAvailable"
     DISK_FULL = "DiskFull"
+    NOT_WRITABLE = "FileNotWritable"
     IMAGE = "ImageNotAvailable"
     CONFIGURATION = "ContainerNotConfigured"
     UNKNOWN = "EngineCrashed"
@@ -55,7 +57,12 @@ ABOUT_MEMORY = (
 """Failures that another GPU, or a split over more GPUs, may cure."""
 
 
-OF_NODE = (StartFailure.MEMORY_HELD_BY_OTHERS, StartFailure.DRIVER_TOO_OLD, StartFailure.GPU_UNUSABLE)
+OF_NODE = (
+    StartFailure.MEMORY_HELD_BY_OTHERS,
+    StartFailure.DRIVER_TOO_OLD,
+    StartFailure.GPU_UNUSABLE,
+    StartFailure.GPU_NOT_IN_CONTAINER,
+)
 """Failures of the node where the engine started: another node of the same type may work."""
 
 OF_PLACE = (StartFailure.UNSUPPORTED_GPU, StartFailure.GPU_TOO_OLD, StartFailure.WRONG_PLATFORM)
