@@ -58,6 +58,8 @@ RULED_OUT = frozenset(
         Reason.IMAGE_FOR_OTHER_PLATFORM,
         Reason.VOLUME_ELSEWHERE,
         Reason.VOLUME_IN_USE,
+        Reason.NODE_DISK_TOO_SMALL,
+        Reason.DRIVER_TOO_OLD,
         Reason.NODE_LEFT,
         Reason.GPU_TYPE_DENIED,
         Reason.CAPACITY_TYPE_DENIED,

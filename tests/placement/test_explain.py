@@ -83,6 +83,27 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
         "no node can mount the volume of claim w, which only pods of one node can: pod s mounts it on node c",
     ),
     (
+        Reason.NODE_DISK_TOO_SMALL,
+        {"nodes": 2, "least_bytes": 100 * GIB, "largest_bytes": 50 * GIB},
+        (
+            "none of the 2 nodes has the disk (ephemeral-storage) for the model's files, 100.00 GiB: the largest has "
+            "50.00 GiB. A claim in spec.podTemplate.modelCache.claimName may hold them"
+        ),
+    ),
+    (
+        Reason.DRIVER_TOO_OLD,
+        {"nodes": 1, "of": 3, "least": 580},
+        (
+            "none of the nodes that other rules leave (1 of 3) has NVIDIA driver 580 or newer, which the engine's image "
+            "needs: update the driver"
+        ),
+    ),
+    (
+        Reason.NODE_LEFT,
+        {"nodes": 1, "of": 2, "left": "l4-0 (GpuUnusable)"},
+        "its pods could not run on any of the nodes that other rules leave (1 of 2) lately: l4-0 (GpuUnusable)",
+    ),
+    (
         Reason.NODE_LEFT,
         {"nodes": 1, "left": "l4-0 (GpuUnusable)"},
         "its pods could not run on the only node lately: l4-0 (GpuUnusable)",

@@ -10,7 +10,17 @@ import pytest
 
 from plimsoll.domain.cluster.fleet import Fleet, Taint, Toleration
 from plimsoll.domain.cluster.gpus import Vendor
-from plimsoll.domain.cluster.node_rules import Claim, Holder, Requirement, left_rule, rules_of
+from plimsoll.domain.cluster.host import DISK, HostRoom
+from plimsoll.domain.cluster.node_rules import (
+    DRIVER_LABEL,
+    Claim,
+    Holder,
+    Requirement,
+    disk_rule,
+    driver_rule,
+    left_rule,
+    rules_of,
+)
 from plimsoll.domain.decisions.outcomes import Fit, Option, Rejection, Split
 from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion
 from plimsoll.domain.models.model import ModelFacts
@@ -41,7 +51,12 @@ from tests.support.planning import (
 from tests.support.tables import every_case
 
 FLEET = fleet(
-    node("h100", H100, labels={"kubernetes.io/arch": "amd64", "zone": "a"}), node("l4", L4, 1), node("t4", T4, 4)
+    replace(
+        node("h100", H100, labels={"kubernetes.io/arch": "amd64", "zone": "a", DRIVER_LABEL: "535"}),
+        host=HostRoom(others=((DISK, 100),)),
+    ),
+    node("l4", L4, 1),
+    node("t4", T4, 4),
 )
 
 
@@ -155,6 +170,22 @@ def test_what_fits_is_a_choice_with_its_working() -> None:
             Reason.VOLUME_IN_USE,
             {"nodes": 1, "claim": "w", "pod": "s", "node": "cpu"},
             id="volume in use",
+        ),
+        pytest.param(
+            request(node_rules=(disk_rule(101),)),
+            H100,
+            1,
+            Reason.NODE_DISK_TOO_SMALL,
+            {"nodes": 1, "least_bytes": 101, "largest_bytes": 100},
+            id="disk",
+        ),
+        pytest.param(
+            request(node_rules=(driver_rule(580),)),
+            H100,
+            1,
+            Reason.DRIVER_TOO_OLD,
+            {"nodes": 1, "least": 580},
+            id="driver",
         ),
         pytest.param(
             request(node_rules=(left_rule({"h100": "GpuUnusable"}),)),

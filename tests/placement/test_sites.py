@@ -26,7 +26,7 @@ from plimsoll.domain.units import GIB
 from plimsoll.placement.advice.growth import growable
 from plimsoll.placement.demands.demand import demand_of
 from plimsoll.placement.demands.pools import Decision, Pool, PoolState
-from plimsoll.placement.explain import remedy_sentence
+from plimsoll.placement.explain import rejection_sentence, remedy_sentence
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.nodes import eligible_nodes, ruled_out
@@ -239,10 +239,19 @@ class TestDisksAndDrivers:
         )
 
     def test_a_new_node_needs_the_disk_and_has_a_new_driver(self) -> None:
-        wanted = replace(self.wanted, node_rules=(disk_rule(2 * GIB), driver_rule(580)))
-        (decided,) = plan([tenant(wanted)], Fleet(), (gpu(L4),))
-        [added] = [remedy_sentence(each) for each in decided.remedies if each.kind is RemedyKind.ADD_GPUS]
-        assert added.endswith(" and 2.00 GiB of ephemeral-storage")
+        for size, words in ((30, " and 30.00 GiB of ephemeral-storage"), (20, " l4-24gb")):
+            wanted = replace(self.wanted, node_rules=(disk_rule(size * GIB), driver_rule(580)))
+            (decided,) = plan([tenant(wanted)], Fleet(), (gpu(L4),))
+            [added] = [remedy_sentence(each) for each in decided.remedies if each.kind is RemedyKind.ADD_GPUS]
+            assert added.endswith(words)
+
+    def test_a_rule_speaks_of_the_nodes_that_others_leave(self) -> None:
+        both = fleet(
+            node("old", L4, 8, labels={DRIVER_LABEL: "535", ZONE: "a"}), node("new", L4, 8, labels={ZONE: "b"})
+        )
+        wanted = request(node_rules=(driver_rule(580),), node_selector=((ZONE, "a"),))
+        [said] = {rejection_sentence(each) for each in unplaceable(wanted, both).rejections if each.split.gpus == 1}
+        assert said.startswith("none of the nodes that other rules leave (1 of 2) has NVIDIA driver 580")
 
     def test_what_runs_stays(self) -> None:
         running = pool(L4, bound=1, ready=1, exists=True)

@@ -125,10 +125,14 @@ def _gpus(figures: Figures) -> str:
 
 def _none_of(figures: Figures) -> str:
     """Return the subject of a sentence about nodes of which none does something. Its verb is that of one thing."""
+    if "of" in figures:
+        return f"none of the nodes that other rules leave ({figures['nodes']} of {figures['of']})"
     return agreed(figures["nodes"], "no node", f"none of the {figures['nodes']} nodes")
 
 
 def _any_of(figures: Figures) -> str:
+    if "of" in figures:
+        return f"any of the nodes that other rules leave ({figures['nodes']} of {figures['of']})"
     return agreed(figures["nodes"], "the only node", f"any of the {figures['nodes']} nodes")
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.public_words import Numbers, Reason
-from plimsoll.domain.units import format_gib
+from plimsoll.domain.units import GIB, format_gib
 
 ARCHITECTURE_LABEL = "kubernetes.io/arch"
 OS_LABEL = "kubernetes.io/os"
@@ -23,6 +23,10 @@ NAME_FIELD = "metadata.name"
 
 DISK_FIELD = "status.allocatable.ephemeral-storage"
 """The bytes of a node's disk for its pods. They count as a label here; a node that does not list them has none."""
+
+USUAL_DISK_BYTES = 20 * GIB
+"""The disk that every new node has: the smallest default of the clouds, that of EKS' managed node groups. Source:
+https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html (``diskSize``)"""
 
 DRIVER_LABEL = "nvidia.com/cuda.driver.major"
 """The branch of a node's NVIDIA driver, a whole number. All releases of NVIDIA's GPU feature discovery set it
@@ -105,7 +109,8 @@ class NodeRule(NamedTuple):
         if self.reason is Reason.VOLUME_IN_USE:
             return ""  # no new node can mount it
         if self.reason is Reason.NODE_DISK_TOO_SMALL:
-            return f"{format_gib(int(figures['least_bytes']))} of ephemeral-storage"
+            size = int(figures["least_bytes"])
+            return f"{format_gib(size)} of ephemeral-storage" if size > USUAL_DISK_BYTES else ""
         if self.reason is Reason.DRIVER_TOO_OLD:
             return ""  # new nodes have new drivers
         if self.accepts({ARCHITECTURE_LABEL: USUAL_ARCHITECTURES[0]}):

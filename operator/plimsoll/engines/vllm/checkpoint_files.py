@@ -1,4 +1,4 @@
-"""Files without which vLLM does not start with a flag: it looks for them in the repository of the model.
+"""Files of a model: those without which vLLM does not start with a flag, and whether a start downloads them all.
 
 Sources: ``MistralConfigParser`` of ``transformers_utils/config.py``, ``_prepare_weights`` of
 ``model_loader/default_loader.py``, mistral-common's ``get_one_valid_tokenizer_file``, and ``get_quant_config`` of
@@ -8,7 +8,7 @@ Sources: ``MistralConfigParser`` of ``transformers_utils/config.py``, ``_prepare
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -88,3 +88,16 @@ def unconfirmed(model: ModelFacts, command: StartCommand) -> tuple[str, ...]:
         for each in wanted_files(model, command)
         if each.is_found(model) is None
     )
+
+
+_CACHE_VARIABLES = ("HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HUB_OFFLINE", "VLLM_USE_MODELSCOPE")
+"""Variables of a user that make the Hub's client keep its files elsewhere, find them there, or not be used at all."""
+
+_LOADING_FLAGS = ("--config", "--download", "--load", "--model-loader")
+"""Beginnings of flags that change where from, or where to, weights are loaded."""
+
+
+def fills_cache(arguments: Sequence[str], environment: Mapping[str, str | None]) -> bool:
+    """Whether a start downloads the weights into the cache volume."""
+    is_told = any(each.replace("_", "-").startswith(_LOADING_FLAGS) for each in arguments)
+    return not is_told and not any(name in environment for name in _CACHE_VARIABLES)

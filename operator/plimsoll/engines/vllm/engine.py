@@ -6,10 +6,10 @@ from plimsoll.domain.engines.engine_choice import EngineChoice
 from plimsoll.domain.models.model import ModelFacts
 from plimsoll.engines.base import Engine, StartCommandReader, StartLogReader
 from plimsoll.engines.vllm.capabilities import missing_capability
-from plimsoll.engines.vllm.checkpoint_files import unconfirmed
+from plimsoll.engines.vllm.checkpoint_files import fills_cache, unconfirmed
 from plimsoll.engines.vllm.flags.extra_arguments import OWNED_FLAGS, misused_argument
 from plimsoll.engines.vllm.host import host, host_use
-from plimsoll.engines.vllm.launch import RESERVED_ENVIRONMENT, fills_cache, image, launch, least_driver
+from plimsoll.engines.vllm.launch import RESERVED_ENVIRONMENT, image, launch, least_driver
 from plimsoll.engines.vllm.memory.estimate import estimate
 from plimsoll.engines.vllm.memory.kv_cache.rank_cache import cache_bytes, full_length_tokens
 from plimsoll.engines.vllm.memory.laws.laws import OLDEST_VERSION

@@ -8,7 +8,7 @@ between releases, or depends on the GPU, is given explicitly.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from plimsoll.domain.cluster.gpus import Vendor
 from plimsoll.domain.decisions.outcomes import EngineSettings, Option, Split
@@ -152,19 +152,6 @@ WRITTEN_PATHS = {
 }
 """Paths that the engine and its libraries write to, because the root file system is read-only. Data that is costly to
 make (weights, compiled kernels) is on the cache volume; the rest is on a volume that ends with the pod."""
-
-_CACHE_VARIABLES = ("HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HUB_OFFLINE", "VLLM_USE_MODELSCOPE")
-"""Variables of a user that make the Hub's client keep its files elsewhere, find them there, or not be used at all."""
-
-_LOADING_FLAGS = ("--config", "--download", "--load", "--model-loader")
-"""Beginnings of flags that change where from, or where to, weights are loaded."""
-
-
-def fills_cache(arguments: Sequence[str], environment: Mapping[str, str | None]) -> bool:
-    """Whether a start downloads the weights into the cache volume."""
-    is_told = any(each.replace("_", "-").startswith(_LOADING_FLAGS) for each in arguments)
-    return not is_told and not any(name in environment for name in _CACHE_VARIABLES)
-
 
 START_LIMIT = "VLLM_ENGINE_READY_TIMEOUT_S"
 """The engine's own limit of its start-up, in seconds."""

@@ -50,9 +50,10 @@ def ruled_out(request: Request, fleet: Fleet, gpu_type: str) -> tuple[Reason, Nu
     if not fleet.accepting(gpu_type, allowed):
         return Reason.NODES_NOT_SELECTED, (count, *_kept_off(fleet, gpu_type, allowed))
     for rule in request.node_rules:
-        allowed = allowed._replace(rules=(*allowed.rules, rule))
+        left, allowed = fleet.accepting(gpu_type, allowed), allowed._replace(rules=(*allowed.rules, rule))
         if not fleet.accepting(gpu_type, allowed):
-            return rule.reason, (count, *rule.numbers, *_most_disk(rule.reason, here))
+            some = (("nodes", len(left)), *((("of", len(here)),) if len(left) < len(here) else ()))
+            return rule.reason, (*some, *rule.numbers, *_most_disk(rule.reason, left))
     return Reason.NODES_NOT_SELECTED, (count,)
 
 
