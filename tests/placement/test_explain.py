@@ -94,8 +94,8 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
         Reason.DRIVER_TOO_OLD,
         {"nodes": 1, "of": 3, "least": 580},
         (
-            "none of the nodes that other rules leave (1 of 3) has NVIDIA driver 580 or newer, which the engine's image "
-            "needs: update the driver"
+            "none of the nodes that other rules leave (1 of 3) has NVIDIA driver 580 or newer, which the engine's "
+            "image needs: update the driver"
         ),
     ),
     (
