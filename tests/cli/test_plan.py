@@ -653,3 +653,22 @@ def test_a_resource_that_no_node_has_is_named_and_the_neighbour_is_placed(
     enough["status"]["allocatable"] |= {"ephemeral-storage": "300Gi", "rdma/ib": "2", "hugepages-2Mi": "8Gi"}
     status, shown, _ = run("plan", "-f", str(file), "--fleet", write(yaml.safe_dump_all([node, enough])), "-o", "json")
     assert (status, [each["placed"] for each in json.loads(shown)]) == (0, [True, True])
+
+
+def test_an_unhealthy_gpu_is_named_before_anybody_is_advised_to_buy(run: Run, tmp_path: Path) -> None:
+    large = yaml.safe_load(Path(TOO_BIG).read_text(encoding="utf-8"))
+    forced = {"gpuType": "h100-sxm-80gb", "tensorParallel": 8}
+    large["spec"] |= {"contextLength": 8192, "concurrency": 8, "overrides": forced}
+    node = gpu_node("h100-0", "H100-80GB-HBM3", 8)
+    node["status"]["capacity"] = dict(node["status"]["allocatable"])
+    node["status"]["allocatable"]["nvidia.com/gpu"] = "7"
+    for name, body in (("large.yaml", large), ("fleet.yaml", node)):
+        (tmp_path / name).write_text(yaml.safe_dump(body), encoding="utf-8")
+    status, shown, _ = run("plan", "-f", str(tmp_path / "large.yaml"), "--fleet", str(tmp_path / "fleet.yaml"))
+    said = " ".join(shown.split())
+    assert status == 1
+    assert "takes 8 GPUs on one node, the largest has 7 (node h100-0 has 1 more, which is unhealthy)" in said
+    named = "1 of 8 nvidia.com/gpu is unhealthy (kubectl describe node h100-0)"
+    summary = said.index(f"1 GPU is left out: on h100-0 {named}.")
+    assert summary < said.index("To make it fit")
+    assert f"h100-0: {named}" in said

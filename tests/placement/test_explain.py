@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -11,7 +12,13 @@ from plimsoll.domain.decisions.observations import Correction
 from plimsoll.domain.decisions.outcomes import Rejection, Remedy, Split, Suggestion
 from plimsoll.domain.public_words import Reason, RemedyKind, SuggestionKind
 from plimsoll.domain.units import GIB
-from plimsoll.placement.explain import estimate_sentence, rejection_sentence, remedy_sentence, suggestion_sentence
+from plimsoll.placement.explain import (
+    estimate_sentence,
+    rejection_sentence,
+    remedy_sentence,
+    suggestion_sentence,
+    unhealthy_sentence,
+)
 from tests.support.planning import H100, fleet, node, placed, request
 from tests.support.tables import every_case
 
@@ -243,6 +250,16 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
         {"nodes": 3},
         "none of the 3 nodes matches spec.podTemplate.nodeSelector and tolerations",
     ),
+    (
+        Reason.NODE_TOO_SMALL,
+        {"gpus": 8, "largest": 6, "unhealthy": 2, "node": "h"},
+        "takes 8 GPUs on one node, the largest has 6 (node h has 2 more, which are unhealthy)",
+    ),
+    (
+        Reason.GPUS_TAKEN,
+        {"gpus": 2, "free": 1, "unhealthy": 1, "node": "h"},
+        "fits, but takes 2 GPUs on one node and at most 1 is free (node h has 1 more, which is unhealthy)",
+    ),
     (Reason.GPUS_TAKEN, {"gpus": 2, "free": 1}, "fits, but takes 2 GPUs on one node and at most 1 is free"),
     (
         Reason.TOO_EXPENSIVE,
@@ -453,3 +470,15 @@ def test_a_suggestion_says_change_saving_speed_and_risk(kind: SuggestionKind, nu
 
 def test_every_suggestion_has_a_sentence() -> None:
     assert {kind for kind, _, _ in SUGGESTIONS} == set(SuggestionKind)
+
+
+def test_unhealthy_gpus_are_counted_and_the_first_nodes_named() -> None:
+    broken = {"a": 1, "b": 2, "c": 7, "d": 1, "e": 1}
+    nodes = [replace(node(name, H100, 8 - less), unhealthy=less) for name, less in broken.items()]
+    assert unhealthy_sentence(()) == ""
+    assert unhealthy_sentence(nodes[:1]) == (
+        "1 GPU is left out: on a 1 of 8 nvidia.com/gpu is unhealthy (kubectl describe node a)."
+    )
+    assert unhealthy_sentence(nodes[:2]).startswith("3 GPUs are left out: on a 1 of 8 nvidia.com/gpu is unhealthy (")
+    assert "; on b 2 of 8 nvidia.com/gpu are unhealthy (kubectl describe node b)." in unhealthy_sentence(nodes[:2])
+    assert unhealthy_sentence(nodes).endswith("(kubectl describe node c); 2 more nodes like that.")

@@ -139,6 +139,8 @@ class Metrics:
         for node in fleet.nodes:
             self._gpus.labels(node.gpu.name, "held").inc(min(node.held, node.allocatable))
             self._gpus.labels(node.gpu.name, "free").inc(node.free)
+        for node in fleet.unhealthy:
+            self._gpus.labels(node.gpu.name, "unhealthy").inc(node.unhealthy)
         for ignored in fleet.ignored:
             self._nodes.labels(ignored.reason.value).inc()
 

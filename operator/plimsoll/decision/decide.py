@@ -33,6 +33,7 @@ from plimsoll.placement.advice.remedies import Adviser
 from plimsoll.placement.advice.suggestions import Relatives, Suggester, no_relatives
 from plimsoll.placement.demands.demand import Demand
 from plimsoll.placement.demands.pools import Decision, PoolState
+from plimsoll.placement.explain import unhealthy_sentence
 from plimsoll.placement.extra_pods import OnLeavingNodes, Waker, replacements
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.options.feasibility import too_small
@@ -334,7 +335,9 @@ class _Pass:
 
     def _look_for_nodes(self) -> None:
         """Say to those without a place which GPUs take no part, and which nodes may still come."""
-        left_out, new = left_out_sentence(self.world.fleet.ignored), NewNodes.of(self.world.fleet, self.world.at)
+        fleet = self.world.fleet
+        sentences = unhealthy_sentence(fleet.unhealthy), left_out_sentence(fleet.ignored)
+        left_out, new = " ".join(filter(None, sentences)), NewNodes.of(fleet, self.world.at)
         for key, decision in self.decisions.items():
             if decision.waits_for_place:
                 self._add(key, left_out=left_out, coming=new.coming_to(decision))

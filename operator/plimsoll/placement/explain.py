@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from decimal import Decimal
 
+from plimsoll.domain.cluster.fleet import GpuNode
 from plimsoll.domain.cluster.host import amount_words, is_in_bytes
 from plimsoll.domain.cluster.quota_accounts import resource_in
 from plimsoll.domain.decisions.outcomes import MemoryEstimate, Rejection, Remedy, Split, Suggestion
@@ -58,6 +59,27 @@ def _shortfall(rejection: Rejection) -> tuple[int, float]:
     if rejection.reason is Reason.NODE_LEFT:  # the message says already what happened there
         return (4, 0.0)
     return (3, 0.0) if rejection.reason in WISHED else (2, 0.0)
+
+
+def unhealthy_words(node: GpuNode) -> str:
+    """Return how many GPUs of a node are unhealthy, and who says more: ``1 of 8 nvidia.com/gpu is unhealthy (...)``."""
+    number, resource = node.unhealthy, node.resource
+    had, verb = node.allocatable + number, agreed(number, "is", "are")
+    return f"{number} of {had} {resource} {verb} unhealthy (kubectl describe node {node.name})"
+
+
+def unhealthy_sentence(nodes: Sequence[GpuNode]) -> str:
+    """Return which GPUs of these nodes are left out because they are unhealthy; empty where there is no such node."""
+    if not nodes:
+        return ""
+    gpus = sum(node.unhealthy for node in nodes)
+    named = "; ".join(f"on {node.name} {unhealthy_words(node)}" for node in nodes[:_MOST_NODES])
+    more = f"; {counted(len(nodes) - _MOST_NODES, 'more node')} like that" if len(nodes) > _MOST_NODES else ""
+    return f"{counted(gpus, 'GPU')} {agreed(gpus, 'is', 'are')} left out: {named}{more}."
+
+
+_MOST_NODES = 3
+"""The most nodes that a sentence names."""
 
 
 def remedy_sentence(remedy: Remedy) -> str:
@@ -139,6 +161,14 @@ def _any_of(figures: Figures) -> str:
 def _node(figures: Figures) -> str:
     """Return the node with the most of a resource that is short."""
     return f"on {figures['node']}; " if "node" in figures else ""
+
+
+def _with_unhealthy(figures: Figures) -> str:
+    """Return the node that would do if its unhealthy GPUs worked; empty where there is none."""
+    if "unhealthy" not in figures:
+        return ""
+    number = figures["unhealthy"]
+    return f" (node {figures['node']} has {number} more, which {agreed(number, 'is', 'are')} unhealthy)"
 
 
 def _lacking_resource(figures: Figures) -> str:
@@ -320,7 +350,9 @@ _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
     Reason.GPU_TYPE_NOT_FORCED: lambda f: f"spec.overrides.gpuType asks for {f['forced']}",
     Reason.SPLIT_NOT_FORCED: lambda f: f"spec.overrides.tensorParallel asks for {f['forced']}",
     Reason.TOO_MANY_GPUS_PER_REPLICA: lambda f: f"takes {_gpus(f)}, spec.gpu.maxPerReplica allows {f['limit']}",
-    Reason.NODE_TOO_SMALL: lambda f: f"takes {_gpus(f)} on one node, the largest has {f['largest']}",
+    Reason.NODE_TOO_SMALL: lambda f: (
+        f"takes {_gpus(f)} on one node, the largest has {f['largest']}{_with_unhealthy(f)}"
+    ),
     Reason.IMAGE_FOR_OTHER_PLATFORM: lambda f: (
         f"{_none_of(f)} has a platform of the image, {f['platforms']} ({_platform_source(f)})"
     ),
@@ -345,6 +377,7 @@ _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
     ),
     Reason.GPUS_TAKEN: lambda f: (
         f"fits, but takes {_gpus(f)} on one node and at most {f['free']} {agreed(f['free'], 'is', 'are')} free"
+        + _with_unhealthy(f)
     ),
     Reason.TOO_EXPENSIVE: lambda f: f"costs {_price(f, 'price')}, spec.gpu.maxHourlyPrice allows {_price(f, 'limit')}",
     Reason.PRICE_UNKNOWN: lambda f: (

@@ -70,6 +70,7 @@ def _node(body: Body) -> dict[str, Any]:
         "spec": _only(spec, ("unschedulable",)) | ({"taints": taints} if taints else {}),
         "status": {
             "allocatable": _resources(status.get("allocatable")),
+            **_only(status, ("capacity",)),  # the store has reduced it to GPUs of which some are unhealthy
             "conditions": [_only(each, ("type", "status", "reason")) for each in conditions],
         },
     }

@@ -79,7 +79,8 @@ def _like(example: Body, resource: str, name: str, gpus: int) -> Body:
     labels = example["metadata"]["labels"]
     labels = {**labels, **{label: value for label, value in own.items() if label in labels}}
     head = {**example["metadata"], "name": name, "uid": name, "labels": labels}
-    return {**example, "metadata": head, "status": {**example["status"], "allocatable": allocatable}}
+    status = {name: value for name, value in example["status"].items() if name != "capacity"}
+    return {**example, "metadata": head, "status": {**status, "allocatable": allocatable}}
 
 
 def _new(gpu: GpuType, name: str, gpus: int) -> Body:

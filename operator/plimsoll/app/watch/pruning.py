@@ -15,6 +15,7 @@ from plimsoll.domain.engines.failures import LONGEST_WORDS
 from plimsoll.domain.kubernetes_names import KIND, QUEUE_LABEL
 from plimsoll.facts.cluster.fleet_reading import gpus_held, held_resources, holds_gpus
 from plimsoll.facts.cluster.gpu_count import HAMI_REGISTRATION, only_counted
+from plimsoll.facts.cluster.gpu_labels import is_gpu_resource
 from plimsoll.facts.cluster.host_reading import ENDED, OTHERS, REQUESTS, is_bound, pod_need
 from plimsoll.facts.cluster.priority_reading import PREEMPTS
 from plimsoll.facts.cluster.quota_reading import is_named, is_read, read_quotas
@@ -242,9 +243,17 @@ def node(body: Body) -> Body:
             {
                 "allocatable": status.get("allocatable") or {},
                 "conditions": [_only(condition, _NODE_CONDITION) for condition in status.get("conditions") or ()],
+                **_unhealthy(status),
             }
         ),
     }
+
+
+def _unhealthy(status: Body) -> Body:
+    """Return the capacity of GPUs of which not all are offered; nothing for most nodes."""
+    offered, capacity = status.get("allocatable") or {}, status.get("capacity") or {}
+    gpus = {name: capacity[name] for name in capacity if is_gpu_resource(name) and capacity[name] != offered.get(name)}
+    return {"capacity": gpus} if gpus else {}
 
 
 def _only(body: Body, fields: tuple[str, ...]) -> dict[str, Any]:

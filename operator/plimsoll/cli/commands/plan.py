@@ -23,7 +23,7 @@ from plimsoll.cli.planning import Outcome, Planned, appraisal_of, plan_located
 from plimsoll.cli.plans.fleet_review import fleet_file
 from plimsoll.cli.plans.live_plan import Wanted, plan_file, plan_live, plan_stored
 from plimsoll.cli.plans.markdown import plan_markdown
-from plimsoll.cli.plans.tables import print_appraisal, print_details, print_ignored, print_plan
+from plimsoll.cli.plans.tables import print_appraisal, print_details, print_left_out, print_plan
 from plimsoll.cli.plans.what_if import what_if_notes, what_if_of
 from plimsoll.cli.prices.price_files import priced_types
 from plimsoll.cli.process import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED, today
@@ -39,7 +39,7 @@ from plimsoll.cli.reading.documents import (
 from plimsoll.cli.reading.files import refuse_second_stdin
 from plimsoll.cli.reading.snapshot_files import groups_from, snapshot_from
 from plimsoll.cli.screen import screen
-from plimsoll.domain.cluster.fleet import Fleet, IgnoredNode
+from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.cluster.gpus import CapacityType
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.facts.prices.remarks import remarks_on
@@ -223,7 +223,7 @@ def _plan_offline(
     )
     _complain(problems)
     if shown:
-        _print_plan([printed for _, printed in shown], output, seen.ignored)
+        _print_plan([printed for _, printed in shown], output, seen)
         if output == "table":
             print_appraisal(screen(), appraisal_of(entry for entry, _ in shown))
         _warn_of_prices(seen)
@@ -272,7 +272,7 @@ def _complain(problems: Sequence[str]) -> None:
         click.echo(f"error: {problem}", err=True)
 
 
-def _print_plan(printed: Sequence[Any], output: str, ignored: Sequence[IgnoredNode]) -> None:
+def _print_plan(printed: Sequence[Any], output: str, fleet: Fleet) -> None:
     if output == "objects":
         click.echo(yaml.safe_dump_all([body for bodies in printed for body in bodies], sort_keys=False), nl=False)
     elif output == "json":
@@ -282,10 +282,10 @@ def _print_plan(printed: Sequence[Any], output: str, ignored: Sequence[IgnoredNo
     elif output == "yaml":
         click.echo(yaml.safe_dump(printed, sort_keys=False), nl=False)
     else:
-        _show_plan(list(printed), ignored)
+        _show_plan(list(printed), fleet)
 
 
-def _show_plan(outcomes: Sequence[Outcome], ignored: Sequence[IgnoredNode]) -> None:
+def _show_plan(outcomes: Sequence[Outcome], fleet: Fleet) -> None:
     console = screen()
     print_plan(console, outcomes)
     for outcome in outcomes:
@@ -293,4 +293,4 @@ def _show_plan(outcomes: Sequence[Outcome], ignored: Sequence[IgnoredNode]) -> N
         if outcome.message:
             console.print(outcome.message, highlight=False)
         print_details(console, outcome.status)
-    print_ignored(console, ignored)
+    print_left_out(console, fleet)

@@ -19,7 +19,7 @@ from plimsoll.cli.context import Models, prices_from
 from plimsoll.cli.planning import in_class
 from plimsoll.cli.plans.capacity_words import next_sentence, total_sentence
 from plimsoll.cli.plans.fleet_review import fleet_file
-from plimsoll.cli.plans.tables import print_ignored
+from plimsoll.cli.plans.tables import print_left_out
 from plimsoll.cli.prices.price_files import priced_types
 from plimsoll.cli.questions.asked import Asked
 from plimsoll.cli.questions.estimate import manifest_of
@@ -142,7 +142,7 @@ def print_capacity(console: Console, found: Measured) -> None:
         console.print(f"{found.runs} {word} already.", highlight=False)
     for line in (total_sentence(found.capacity), next_sentence(found.capacity)):
         console.print(line, highlight=False, markup=False)
-    print_ignored(console, found.fleet.ignored)
+    print_left_out(console, found.fleet)
 
 
 def capacity_document(found: Measured) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from plimsoll.api.v1alpha1 import InferenceDeploymentStatus
 from plimsoll.app.review.values import Bill, Change, Place, Review, Verdict
-from plimsoll.cli.plans.tables import print_details, print_ignored
+from plimsoll.cli.plans.tables import print_details, print_left_out
 from plimsoll.domain.units import format_price
 from plimsoll.placement.explain import place_words
 from plimsoll.status.writing import document_of
@@ -91,7 +91,7 @@ def print_review(console: Console, review: Review) -> None:
         if not change.is_served:
             console.print(change.message, highlight=False, markup=False)
         print_details(console, change.status)
-    print_ignored(console, review.fleet.ignored)
+    print_left_out(console, review.fleet)
 
 
 def document(review: Review) -> dict[str, Any]:

@@ -11,9 +11,10 @@ from plimsoll.api.v1alpha1 import EstimateStatus, InferenceDeploymentStatus, Pla
 from plimsoll.api.v1alpha1.status import HostStatus, SizeOptionStatus, SizeStatus
 from plimsoll.cli.answers.cache_words import NO_CACHE
 from plimsoll.cli.planning import Outcome
-from plimsoll.domain.cluster.fleet import IgnoredNode
+from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.units import GIB
 from plimsoll.placement.costs import Appraisal
+from plimsoll.placement.explain import unhealthy_words
 
 _FIT = {"Sure": "fits for sure", "Probable": "fits only probably", "No": "does not fit"}
 
@@ -193,10 +194,12 @@ def print_rejections(console: Console, rejections: Sequence[RejectionStatus]) ->
     console.print(table)
 
 
-def print_ignored(console: Console, ignored: Sequence[IgnoredNode]) -> None:
-    """Print the nodes whose GPUs are not used, with their reasons; nothing if there are none."""
-    if not ignored:
+def print_left_out(console: Console, fleet: Fleet) -> None:
+    """Print the GPUs that are not used, by node and with their reasons; nothing if there are none."""
+    if not fleet.ignored and not fleet.unhealthy:
         return
     console.rule("nodes left out", align="left")
-    for node in ignored:
+    for node in fleet.ignored:
         console.print(f"{node.name}: {node.reason} ({node.detail})", highlight=False)
+    for less in fleet.unhealthy:
+        console.print(f"{less.name}: {unhealthy_words(less)}", highlight=False)

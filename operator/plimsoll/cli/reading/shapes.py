@@ -34,7 +34,8 @@ def refuse_misshapen(body: Body) -> None:
 
 
 def _check_node(check: _Check, spec: Body, status: Body) -> None:
-    check.quantities(status, "status", "allocatable")
+    for part in ("allocatable", "capacity"):
+        check.quantities(status, "status", part)
     for name, condition in check.mappings(status, "status", "conditions"):
         check.text(condition, name, "type")
         check.text(condition, name, "status")

@@ -59,7 +59,8 @@ class GpuNode:
     and have not ended, whoever created them. ``selector`` is the node label ``(key, value)`` that selects nodes of this
     class. ``host`` is what the node offers besides GPUs. ``host_free`` is the part of it that those pods leave free.
     ``capacity_type`` says whether the cloud may take the node back. ``since`` is when the node was made, in POSIX
-    seconds; None where that is not known.
+    seconds; None where that is not known. ``unhealthy`` counts the GPUs that the node has and does not offer, because
+    its device plugin reports them as unhealthy.
     """
 
     name: str
@@ -76,6 +77,7 @@ class GpuNode:
     """The ledger key of its GPUs: the node's name, and for slices also the resource, separate from whole GPUs."""
     capacity_type: CapacityType = CapacityType.ON_DEMAND
     since: float | None = None
+    unhealthy: int = 0
 
     def __post_init__(self) -> None:
         # A pass reads it about a million times, so it is made once.
@@ -186,6 +188,11 @@ class Fleet:
             nodes = self.accepting(gpu_type, where)
             self._most_gpus[asked] = max((1 if node.gpu.is_slice else node.allocatable for node in nodes), default=None)
         return self._most_gpus[asked]
+
+    @cached_property
+    def unhealthy(self) -> tuple[GpuNode, ...]:
+        """The nodes with GPUs that are unhealthy, and others that work."""
+        return tuple(node for node in self.nodes if node.unhealthy)
 
     def once(self, question: Hashable, find: Callable[[], Answer]) -> Answer:
         """Return the answer to a question about the fleet. Each answer is computed once.

@@ -188,7 +188,7 @@ def _read_node(node: Body, types: Sequence[GpuType]) -> Iterator[GpuNode | Ignor
     name = _name(node)
     labels: dict[str, str] = (node.get("metadata") or {}).get("labels") or {}
     allocatable = (node.get("status") or {}).get("allocatable") or {}
-    sliced = sorted(key for key in allocatable if key.startswith(MIG_RESOURCES) and _count(allocatable[key]))
+    sliced = _slices(node, labels)
     if labels.get(OS_LABEL, "linux") != "linux":
         yield from _other_system(name, labels[OS_LABEL], allocatable)
         return
@@ -207,13 +207,26 @@ def _read_node(node: Body, types: Sequence[GpuType]) -> Iterator[GpuNode | Ignor
     yield from _others(name, allocatable)
 
 
+def _slices(node: Body, labels: Mapping[str, str]) -> list[str]:
+    """Return the resources of a node's slices. Those that are all unhealthy count where a label still speaks of them.
+
+    A node whose cards were cut anew keeps the capacity of its earlier slices for some minutes.
+    """
+    status = node.get("status") or {}
+    known = {*(status.get("allocatable") or {}), *(status.get("capacity") or {})}
+    counts = {name: _counts(node, name) for name in sorted(known) if name.startswith(MIG_RESOURCES)}
+    return [name for name, (count, unhealthy) in counts.items() if count or (unhealthy and f"{name}.product" in labels)]
+
+
 def _read_part(node: Body, found: GpuLabels, types: Sequence[GpuType]) -> GpuNode | IgnoredNode:
     """Return the GPUs of one resource of a node, or why they are ignored."""
     name = _name(node)
     labels: dict[str, str] = (node.get("metadata") or {}).get("labels") or {}
-    count = _count(((node.get("status") or {}).get("allocatable") or {}).get(found.resource, 0))
+    count, unhealthy = _counts(node, found.resource)
     annotations: dict[str, str] = (node.get("metadata") or {}).get("annotations") or {}
     odd = _odd_labels(labels, annotations, found, count)
+    if odd is not None and odd[0] is NodeReason.NO_DEVICES and unhealthy:
+        return _all_unhealthy(name, found.resource, unhealthy)
     if odd is not None:
         return IgnoredNode(name, *odd, gpus=count)
     matches = (match_gpu(product, found.memory_mib, found.compute_capability, types) for product in found.products)
@@ -243,7 +256,24 @@ def _read_part(node: Body, found: GpuLabels, types: Sequence[GpuType]) -> GpuNod
         labels=tuple(sorted({**dict(gpu.own_labels), **labels}.items())),
         taints=_taints(node),
         capacity_type=capacity,
+        unhealthy=unhealthy,
     )
+
+
+def _counts(node: Body, resource: str) -> tuple[int, int]:
+    """Return how many GPUs a node offers, and how many it has besides: its device plugin reports these as unhealthy.
+
+    The kubelet counts healthy devices as allocatable, and all as capacity (``GetCapacity`` in
+    ``pkg/kubelet/cm/devicemanager/manager.go``). Nothing is reserved of extended resources.
+    """
+    status = node.get("status") or {}
+    offered = _count((status.get("allocatable") or {}).get(resource, 0))
+    return offered, max(0, _count((status.get("capacity") or {}).get(resource, 0)) - offered)
+
+
+def _all_unhealthy(name: str, resource: str, gpus: int) -> IgnoredNode:
+    detail = f"allocatable {resource} is 0 of {gpus}: the device plugin reports all of them as unhealthy"
+    return IgnoredNode(name, NodeReason.NO_DEVICES, detail, gpus)
 
 
 def _by_cloud(labels: Mapping[str, str], allocatable: Body) -> GpuLabels | None:

@@ -64,7 +64,7 @@ def left_to_dra(
         slices: ResourceSlices, whole or as :func:`reduced_slice` returns them.
     """
     found = _published(slices)
-    kept = {each.name for each in seen if isinstance(each, GpuNode) or each.gpus or each.reason not in _LACKING}
+    kept = {each.name for each in seen if isinstance(each, GpuNode) or each.reason not in _LACKING or _offers(each)}
     named = {name: drivers for name, drivers in found.items() if name in born and name not in kept}
     added = [
         IgnoredNode(name, NodeReason.NOT_SUPPORTED, _detail(driver, gpus), gpus, born[name], driver)
@@ -72,6 +72,11 @@ def left_to_dra(
         for driver, gpus in drivers.items()
     ]
     return [*(each for each in seen if each.name not in named), *added]
+
+
+def _offers(node: IgnoredNode) -> bool:
+    """Whether a device plugin offers GPUs of a node that lacks something. The GPUs of NO_DEVICES are not offered."""
+    return node.gpus > 0 and node.reason is not NodeReason.NO_DEVICES
 
 
 def dra_advice(driver: str) -> str:

@@ -32,7 +32,7 @@ from plimsoll.engines.registry import engine_of
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.candidates import Candidate, candidates
 from plimsoll.placement.options.divisibility import replica_refusal
-from plimsoll.placement.options.nodes import host_of, host_refusal, most_gpus, ruled_out
+from plimsoll.placement.options.nodes import eligible_nodes, host_of, host_refusal, most_gpus, ruled_out, unhealthy_here
 from plimsoll.placement.options.speed import missed, misses_usual, speed_of
 
 
@@ -257,7 +257,9 @@ def _against_nodes(request: Request, candidate: Candidate, fleet: Fleet) -> Reje
     if largest is None:
         return _rejection(candidate, *ruled_out(request, fleet, candidate.gpu.name))
     if largest < candidate.split.gpus:
-        return _rejection(candidate, Reason.NODE_TOO_SMALL, (("gpus", candidate.split.gpus), ("largest", largest)))
+        gpus, nodes = candidate.split.gpus, eligible_nodes(request, fleet, candidate.gpu.name)
+        unhealthy = unhealthy_here(nodes, gpus, lambda node: node.allocatable)
+        return _rejection(candidate, Reason.NODE_TOO_SMALL, (("gpus", gpus), ("largest", largest), *unhealthy))
     return None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from plimsoll.domain.cluster.fleet import Fleet, GpuNode, Toleration, Where, untolerated
@@ -74,6 +74,14 @@ def _kept_off(fleet: Fleet, gpu_type: str, asked: Where) -> Numbers:
     return ("taint", taint.words), ("tainted", count)
 
 
+def unhealthy_here(nodes: Iterable[GpuNode], gpus: int, free: Callable[[GpuNode], int]) -> Numbers:
+    """Return the first node that would have so many GPUs if all of them worked, and how many do not; else nothing."""
+    for node in nodes:
+        if node.unhealthy and free(node) + node.unhealthy >= gpus and not (node.gpu.is_slice and gpus > 1):
+            return ("unhealthy", node.unhealthy), ("node", node.name)
+    return ()
+
+
 def sight(request: Request, fleet: Fleet) -> tuple[object, ...]:
     """Return everything that the judgement of candidates reads from a fleet."""
     return fleet.once(("sight", request.sites), lambda: _sight(request, fleet))
@@ -85,7 +93,11 @@ def _sight(request: Request, fleet: Fleet) -> tuple[object, ...]:
         nodes = fleet.of_type(gpu.name)
         most = most_gpus(request, fleet, gpu.name)
         found = ruled_out(request, fleet, gpu.name) if most is None else most
-        seen.append((gpu, fleet.labels_of(gpu.name), nodes[0].resource, len(nodes), found))
+        broken = (
+            [node for node in eligible_nodes(request, fleet, gpu.name) if node.unhealthy] if fleet.unhealthy else ()
+        )
+        unhealthy = tuple((node.name, node.allocatable, node.unhealthy) for node in broken)
+        seen.append((gpu, fleet.labels_of(gpu.name), nodes[0].resource, len(nodes), found, unhealthy))
     return tuple(seen)
 
 

@@ -22,7 +22,7 @@ from plimsoll.placement.demands.rehoming import is_closed
 from plimsoll.placement.ledger import Ledger, quota_room, short_in, use_at
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.candidates import Candidate
-from plimsoll.placement.options.nodes import eligible_nodes, host_need
+from plimsoll.placement.options.nodes import eligible_nodes, host_need, unhealthy_here
 from plimsoll.placement.options.speed import missed
 from plimsoll.placement.options.verdicts import NO_PRICE, Options, options, rank
 from plimsoll.placement.places.warnings import warnings_for
@@ -41,7 +41,10 @@ def shortage(request: Request, choice: Option, fleet: Fleet, ledger: Ledger) -> 
     nodes = eligible_nodes(request, fleet, choice.gpu.name)
     largest, need = ledger.largest(nodes), host_need(request, choice)
     if largest < gpus or ledger.has_room(nodes, gpus, need):
-        return Reason.GPUS_TAKEN, (("gpus", gpus), ("free", largest))
+        unhealthy = ledger.once(
+            "unhealthy", nodes, (gpus,), lambda: unhealthy_here(nodes, gpus, lambda node: ledger.free[node.account])
+        )
+        return Reason.GPUS_TAKEN, (("gpus", gpus), ("free", largest), *unhealthy)
     return ledger.once("besides GPUs", nodes, (gpus, need), lambda: _beside_gpus(need, ledger.hosts_with(nodes, gpus)))
 
 
