@@ -20,12 +20,13 @@ from plimsoll.adapters.cluster.client import (
     SERVICES,
     Kind,
 )
-from plimsoll.adapters.cluster.kinds import RESOURCE_SLICES
+from plimsoll.adapters.cluster.kinds import RESOURCE_CLAIMS, RESOURCE_SLICES
 from plimsoll.app.plan.desired import Desired
 from plimsoll.app.shell import BOUNDS
 from plimsoll.app.watch import pruning
 from plimsoll.app.watch.store import Store, key_of
 from plimsoll.domain.requests.workload import Manifest
+from plimsoll.facts.cluster.device_claims import reduced_claim
 from plimsoll.facts.cluster.other_devices import reduced_slice
 from plimsoll.placement.demands.pools import PlannedPool
 from plimsoll.render.names import DEPLOYMENT_LABEL, HASH_ANNOTATION, POOL_LABEL, workload_name
@@ -55,6 +56,7 @@ def new_store(nodes: int, objects: int) -> Store:
             RESOURCE_QUOTAS: pruning.quota,
             PRIORITY_CLASSES: pruning.priority_class,
             RESOURCE_SLICES: reduced_slice,
+            RESOURCE_CLAIMS: reduced_claim,
             PROPOSALS: pruning.whole,
             APPROVALS: pruning.whole,
         },

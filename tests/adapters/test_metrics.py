@@ -55,10 +55,13 @@ def test_metrics_show_the_fleet_by_type_and_state() -> None:
     metrics = Metrics()
     metrics.show_fleet(fleet(node("a", H100, 8, held=3), node("b", H100, 8), node("c", L4, 1)))
     metrics.show_fleet(fleet(node("a", H100, 8, held=3), node("b", H100, 8)))
-    assert page(metrics) == {
+    whole = {
         f'fleet_gpus{{gpu_type="{H100}",state="held"}}': 3.0,
         f'fleet_gpus{{gpu_type="{H100}",state="free"}}': 13.0,
     }
+    assert page(metrics) == whole
+    metrics.show_fleet(fleet(node("a", H100, 8, held=3), replace(node("b", H100, 8), unhealthy=2)))
+    assert page(metrics) == {**whole, f'fleet_gpus{{gpu_type="{H100}",state="unhealthy"}}': 2.0}
 
 
 def test_metrics_show_doubtful_prices_and_forget_those_that_are_mended() -> None:

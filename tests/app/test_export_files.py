@@ -121,6 +121,22 @@ def test_every_resource_of_nodes_and_pods_is_in_the_file() -> None:
     assert whole.nodes[0].host_free.others == (("ephemeral-storage", 5 * 2**30), ("rdma/ib", 2))
 
 
+def test_unhealthy_gpus_and_placeholders_are_in_the_file() -> None:
+    node = gpu_node("large", "L4", 4)
+    node["status"]["capacity"] = {**node["status"]["allocatable"], "nvidia.com/gpu": "6"}
+    asked = {"requests": {"nvidia.com/gpu": "1", "cpu": "1"}}, {"requests": {"cpu": "1"}}
+    pods = [pod_body(f"balloon-{number}") for number in range(2)]
+    for body, resources in zip(pods, asked, strict=True):
+        body["metadata"]["labels"] = {}
+        body["spec"] |= {"nodeName": "large", "priority": -10, "containers": [{"name": "c", "resources": resources}]}
+    kept = [reduced(PODS, body) for body in map(pruning.pod, pods) if body is not None]
+    export = replace(EXPORT, bodies=[reduced(NODES, pruning.node(node)), *kept])
+    read = read_export(text_of(export), "fleet.json").bodies
+    whole = read_fleet([node], pods, load_gpu_types())
+    assert read_fleet(read[:1], read[1:], load_gpu_types()) == whole
+    assert (whole.nodes[0].unhealthy, whole.nodes[0].free, whole.for_pods_of(0).nodes[0].free) == (2, 3, 4)
+
+
 async def test_a_stored_cluster_answers_questions_and_refuses_secrets_and_writes() -> None:
     cluster: Cluster = StoredCluster(EXPORT)
     assert [each["metadata"]["name"] for each in (await cluster.list(PODS)).items] == ["one"]

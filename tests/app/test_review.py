@@ -21,7 +21,7 @@ from plimsoll.adapters.cluster.client import (
     Kind,
     Listing,
 )
-from plimsoll.adapters.cluster.kinds import RESOURCE_SLICES
+from plimsoll.adapters.cluster.kinds import RESOURCE_CLAIMS, RESOURCE_SLICES
 from plimsoll.api.crd.lost_fields import LAST_APPLIED
 from plimsoll.app.review.changes import review_of
 from plimsoll.app.review.looking import look
@@ -135,7 +135,10 @@ class Closed:
         return Listing([])
 
 
-@pytest.mark.parametrize(("kind", "status"), [(RESOURCE_QUOTAS, 403), (PRIORITY_CLASSES, 404), (RESOURCE_SLICES, 403)])
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [(RESOURCE_QUOTAS, 403), (PRIORITY_CLASSES, 404), (RESOURCE_SLICES, 403), (RESOURCE_CLAIMS, 403)],
+)
 async def test_a_kind_that_the_operator_can_do_without_is_named_where_it_cannot_be_listed(
     kind: Kind, status: int
 ) -> None:
@@ -143,8 +146,9 @@ async def test_a_kind_that_the_operator_can_do_without_is_named_where_it_cannot_
     assert found.notes == (f"{kind.plural} cannot be read (no): the plan is without them.",)
 
 
-async def test_where_kubernetes_is_older_than_resource_slices_nothing_is_missing() -> None:
-    found = await look(cast("Cluster", Closed(RESOURCE_SLICES, 404)), Settings())
+@pytest.mark.parametrize("kind", [RESOURCE_SLICES, RESOURCE_CLAIMS])
+async def test_where_kubernetes_is_older_than_a_kind_nothing_is_missing(kind: Kind) -> None:
+    found = await look(cast("Cluster", Closed(kind, 404)), Settings())
     assert found.notes == ()
 
 

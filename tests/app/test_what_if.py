@@ -161,6 +161,16 @@ def test_a_node_like_one_with_slices_has_whole_gpus_only() -> None:
     assert (added.resource, added.allocatable, larger.ignored) == ("nvidia.com/gpu", 2, ())
 
 
+def test_a_node_like_one_with_an_unhealthy_gpu_is_whole() -> None:
+    example, types = gpu_node("less", "L4", 3), load_gpu_types()
+    example["status"]["capacity"] = {**example["status"]["allocatable"], "nvidia.com/gpu": "4"}
+    fleet = read_fleet([example], [], types)
+    nodes, _ = after_changes([example], [], (AddNodes(1, "l4-24gb", 4),), fleet, types)
+    larger = read_fleet(nodes, [], types)
+    assert [(node.name, node.allocatable) for node in larger.nodes if not node.unhealthy] == [("what-if-l4-24gb-1", 4)]
+    assert [node.name for node in larger.unhealthy] == ["less"]
+
+
 def test_more_nodes_disturb_nobody(office: Office) -> None:
     found = reviewed(office, "+2 h100-sxm-80gb x8")
     assert (found.changes, found.others, found.is_good) == ((), OBJECTS, True)

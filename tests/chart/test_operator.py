@@ -190,7 +190,8 @@ def test_the_operators_image_is_a_full_reference(options: str, image: str, engin
 def test_every_pod_is_seen_on_request() -> None:
     role = named("ClusterRole", "plimsoll", "--set", "watchNamespaces={served},fleet.readPods=true")
     granted = [name for rule in role["rules"] for name in rule["resources"]]
-    assert granted == ["priorityclasses", "persistentvolumes", "storageclasses", "nodes", "resourceslices", "pods"]
+    others = ["priorityclasses", "persistentvolumes", "storageclasses"]
+    assert granted == [*others, "nodes", "resourceslices", "pods", "resourceclaims"]
 
 
 def test_alerts_and_dashboard_come_only_on_request() -> None:

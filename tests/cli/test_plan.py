@@ -20,7 +20,7 @@ from testbed.fleet import gpu_node, mixed_fleet
 from tests.cli.conftest import Run
 from tests.support.broken_rules import broken_manifests
 from tests.support.registry import index, serving_registry
-from tests.support.slices import cards, resource_slice
+from tests.support.slices import cards, resource_claim, resource_slice
 
 ROOT = Path(__file__).resolve().parents[2]
 FLEET, PRICES = str(ROOT / "examples" / "fleet.yaml"), str(ROOT / "examples" / "prices.yaml")
@@ -672,3 +672,14 @@ def test_an_unhealthy_gpu_is_named_before_anybody_is_advised_to_buy(run: Run, tm
     summary = said.index(f"1 GPU is left out: on h100-0 {named}.")
     assert summary < said.index("To make it fit")
     assert f"h100-0: {named}" in said
+
+
+def test_a_gpu_that_a_resource_claim_holds_is_not_promised(run: Run, write: Callable[[str], str]) -> None:
+    bodies = [gpu_node("both", "L4", 1), resource_slice("both", *cards(1)), resource_claim("both", "gpu-0")]
+    status, shown, _ = run("plan", "-f", MINIMAL, "--fleet", write(yaml.safe_dump_all(bodies)))
+    said = " ".join(shown.split())
+    assert status == 1
+    assert "no: WaitingForGpus" in said
+    words = "1 GPU on both counts as taken: ResourceClaims hold it, and a device plugin offers it, too (kubectl get"
+    assert words in said
+    assert run("plan", "-f", MINIMAL, "--fleet", write(yaml.safe_dump_all(bodies[:2])))[0] == 0

@@ -1,4 +1,7 @@
-"""GPUs that only a DRA driver publishes, on a real API server: they are named, and other nodes are used as usual."""
+"""GPUs that a DRA driver publishes, on a real API server and scheduler.
+
+Those of it alone are named. Those that a device plugin offers, too, are used, until a claim holds them.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,15 @@ from tests.support.slices import cards, resource_slice
 pytestmark = pytest.mark.cluster
 
 
+DRIVER = "gpu.nvidia.com"
+DEVICE_CLASS = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "DeviceClass",
+    "metadata": {"name": DRIVER},
+    "spec": {"selectors": [{"cel": {"expression": f"device.driver == '{DRIVER}'"}}]},
+}
+
+
 def without_devices(name: str) -> dict[str, object]:
     """A node whose GPUs no device plugin announces."""
     body = gpu_node(name, "H100-80GB-HBM3", 8)
@@ -24,9 +36,9 @@ def without_devices(name: str) -> dict[str, object]:
 
 @pytest.fixture(scope="module")
 def here() -> Iterator[View]:
-    nodes = [without_devices("drawn-0"), gpu_node("both-0", "L4", 1)]
-    slices = [resource_slice("drawn-0", *cards(8)), resource_slice("both-0", *cards(1))]
-    with borrowed_plane([*nodes, *slices]) as control_plane:
+    nodes = [without_devices("drawn-0"), gpu_node("both-0", "L4", 1), gpu_node("claimed-0", "L40S", 1)]
+    slices = [resource_slice(name, *cards(gpus)) for name, gpus in (("drawn-0", 8), ("both-0", 1), ("claimed-0", 1))]
+    with borrowed_plane([*nodes, *slices, DEVICE_CLASS]) as control_plane:
         install(control_plane)
         with namespace_of(control_plane, "drawn") as view:
             yield view
@@ -43,3 +55,40 @@ def test_they_are_named_and_a_node_with_both_is_used(here: View) -> None:
         assert here.workloads("waits") == []
         assert operator.is_running
         assert not [line for line in operator.log_lines() if "resourceslices" in line]
+
+
+def claiming(view: View, node: str) -> None:
+    """Make a pod that the scheduler gives a GPU of a node, by a claim."""
+    claim = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "one", "namespace": view.namespace},
+        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": DRIVER}}]}},
+    }
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "train", "namespace": view.namespace},
+        "spec": {
+            "terminationGracePeriodSeconds": 0,
+            "nodeSelector": {"kubernetes.io/hostname": node},
+            "tolerations": [{"operator": "Exists"}],
+            "containers": [{"name": "c", "image": "registry.example/c:1", "resources": {"claims": [{"name": "gpu"}]}}],
+            "resourceClaims": [{"name": "gpu", "resourceClaimName": "one"}],
+        },
+    }
+    view.control_plane.apply([claim, pod])
+    view.wait(lambda: view.read("pods", "train")["spec"].get("nodeName") == node, "the claim's GPU")
+
+
+def test_a_gpu_that_a_claim_holds_is_free_when_its_pod_has_gone(here: View) -> None:
+    claiming(here, "claimed-0")
+    with OperatorProcess(here.control_plane) as operator:
+        here.apply("next", **on_gpu("l40s-48gb"))
+        body = here.wait_condition("next", "Planned", "False", "WaitingForGpus")
+        assert "1 GPU on claimed-0 counts as taken: ResourceClaims hold it" in condition(body, "Planned")["message"]
+        assert here.workloads("next") == []
+        here.delete("pods", "train")
+        here.wait_ready("next")
+        assert here.nodes_of("next") == ["claimed-0"]
+        assert not [line for line in operator.log_lines() if "resourceclaims" in line]

@@ -236,6 +236,15 @@ def test_many_nodes_open_as_strips_and_the_nodes_of_a_type_come_on_demand() -> N
     assert fleet_of(few, few.fleet, "/fleet", {}).part is not None
 
 
+async def test_a_node_with_unhealthy_gpus_is_shown_with_their_number() -> None:
+    less = gpu_node("less-0", "L4", 3)
+    less["status"]["capacity"] = {**less["status"]["allocatable"], "nvidia.com/gpu": "4"}
+    text = (await page_of("/fleet", world_of(nodes=(less,)))).text
+    assert "3 free" in text
+    assert "1 unhealthy" in text
+    assert "unhealthy" not in (await page_of("/fleet", world_of(nodes=(gpu_node("whole-0", "L4", 4),)))).text
+
+
 async def test_without_nodes_the_fleet_page_names_the_missing_right() -> None:
     gap = Gap("nodes", GapKind.FORBIDDEN, NOW)
     seen = await page_of("/fleet", World(heard=NOW, gaps=(gap,)))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.domain.cluster.priorities import NO_PRIORITY, Priority
+from plimsoll.domain.cluster.priorities import LOWEST, NO_PRIORITY, Priority
 from plimsoll.facts.cluster.priority_reading import PREEMPTS, read_priority_classes
 
 
@@ -40,7 +40,8 @@ def test_a_class_that_the_cluster_does_not_have_is_unknown() -> None:
 
 
 def test_where_no_class_can_be_read_all_are_equal() -> None:
-    assert read_priority_classes([]).of("gold") == NO_PRIORITY
+    assert read_priority_classes([]).of("gold") == Priority(0, evicts=False)
+    assert read_priority_classes([]).of(None) == NO_PRIORITY
 
 
 def test_an_admin_lets_a_class_preempt_by_its_annotation() -> None:
@@ -51,6 +52,13 @@ def test_an_admin_lets_a_class_preempt_by_its_annotation() -> None:
     )
     allowed = [each for each in ("may", "typo", "polite") if (classes.of(each) or NO_PRIORITY).preempts]
     assert allowed == ["may"]
+
+
+def test_nothing_gives_way_to_a_class_that_never_preempts() -> None:
+    classes = read_priority_classes([GOLD, priority_class("polite", 3, preemptionPolicy="Never")])
+    bounds = [(classes.of(each) or NO_PRIORITY).evicts_below for each in ("gold", "polite")]
+    assert bounds == [1000, LOWEST]
+    assert NO_PRIORITY.evicts_below == 0
 
 
 def test_a_value_that_is_no_number_counts_as_zero() -> None:

@@ -145,7 +145,7 @@ def test_every_value_is_documented() -> None:
 def test_the_cluster_role_grants_exactly_what_the_operator_needs() -> None:
     assert rights(part("served")) == SERVED_RIGHTS
     assert rights(part("nodes")) == {("", "nodes"): WATCH, ("resource.k8s.io", "resourceslices"): ["list"]}
-    assert rights(part("pods")) == {("", "pods"): WATCH}
+    assert rights(part("pods")) == {("", "pods"): WATCH, ("resource.k8s.io", "resourceclaims"): ["list"]}
     assert rights(part("priorities")) == {("scheduling.k8s.io", "priorityclasses"): WATCH}
     assert rights(part("volumes")) == {
         ("", "persistentvolumes"): ["get"],

@@ -13,6 +13,7 @@ from plimsoll.domain.decisions.outcomes import Rejection, Remedy, Split, Suggest
 from plimsoll.domain.public_words import Reason, RemedyKind, SuggestionKind
 from plimsoll.domain.units import GIB
 from plimsoll.placement.explain import (
+    claimed_sentence,
     estimate_sentence,
     rejection_sentence,
     remedy_sentence,
@@ -482,3 +483,13 @@ def test_unhealthy_gpus_are_counted_and_the_first_nodes_named() -> None:
     assert unhealthy_sentence(nodes[:2]).startswith("3 GPUs are left out: on a 1 of 8 nvidia.com/gpu is unhealthy (")
     assert "; on b 2 of 8 nvidia.com/gpu are unhealthy (kubectl describe node b)." in unhealthy_sentence(nodes[:2])
     assert unhealthy_sentence(nodes).endswith("(kubectl describe node c); 2 more nodes like that.")
+
+
+def test_claimed_gpus_are_counted_and_the_first_nodes_named() -> None:
+    nodes = [replace(node(name, H100, 8, held=2), claimed=2) for name in "abcd"]
+    assert claimed_sentence(()) == ""
+    assert claimed_sentence(nodes[:1]) == (
+        "2 GPUs on a count as taken: ResourceClaims hold them, and a device plugin offers them, too (kubectl get "
+        "resourceclaims -A)."
+    )
+    assert claimed_sentence(nodes).startswith("8 GPUs on a, b, c and 1 more node count as taken")

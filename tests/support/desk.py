@@ -19,7 +19,7 @@ from plimsoll.adapters.cluster.client import (
     RESOURCE_QUOTAS,
     SERVICES,
 )
-from plimsoll.adapters.cluster.kinds import RESOURCE_SLICES
+from plimsoll.adapters.cluster.kinds import RESOURCE_CLAIMS, RESOURCE_SLICES
 from plimsoll.adapters.hub.hub import HubModels
 from plimsoll.adapters.hub.models import ModelSources
 from plimsoll.adapters.metrics import Metrics
@@ -48,6 +48,7 @@ KINDS = (
     RESOURCE_QUOTAS,
     PRIORITY_CLASSES,
     RESOURCE_SLICES,
+    RESOURCE_CLAIMS,
 )
 
 

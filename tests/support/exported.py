@@ -22,7 +22,7 @@ from plimsoll.adapters.cluster.client import (
     Kind,
     Listing,
 )
-from plimsoll.adapters.cluster.kinds import NODE_POOLS, RESOURCE_SLICES
+from plimsoll.adapters.cluster.kinds import NODE_POOLS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from plimsoll.api.crd.lost_fields import LAST_APPLIED
 from plimsoll.app.exports.document import read_export, text_of
 from plimsoll.app.exports.exporting import export
@@ -39,7 +39,7 @@ from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.requests.workload import Manifest
 from plimsoll.status.reading import RECORD
 from tests.support.office import Office
-from tests.support.slices import resource_slice
+from tests.support.slices import resource_claim, resource_slice
 
 Body = dict[str, Any]
 
@@ -186,6 +186,9 @@ async def filled_office(folder: Path) -> Office:
     hard = {"requests.nvidia.com/gpu": "1"}
     first = made.store.all(NODES)[0]["metadata"]["name"]
     _add(made, RESOURCE_SLICES, resource_slice(first, "gpu") | {"metadata": _named("acme-slice")["metadata"]})
+    _add(
+        made, RESOURCE_CLAIMS, resource_claim(first, "gpu-0") | {"metadata": _named("acme-claim", "team-4")["metadata"]}
+    )
     _add(made, RESOURCE_QUOTAS, _named("acme-scoped", "team-4", spec={"hard": hard, "scopeSelector": scope}))
     for number, node in enumerate(made.store.all(NODES)):
         name = node["metadata"]["name"]

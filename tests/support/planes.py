@@ -38,6 +38,7 @@ _OF_THE_CLUSTER = (
     "/apis/storage.k8s.io/v1/storageclasses",
     "/apis/scheduling.k8s.io/v1/priorityclasses",
     "/apis/resource.k8s.io/v1/resourceslices",
+    "/apis/resource.k8s.io/v1/deviceclasses",
     f"{_RBAC}/clusterrolebindings",
     f"{_RBAC}/clusterroles",
     f"{_ADMISSION}/validatingadmissionpolicybindings",

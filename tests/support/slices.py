@@ -1,4 +1,4 @@
-"""ResourceSlices as drivers of Dynamic Resource Allocation publish them."""
+"""ResourceSlices and ResourceClaims of Dynamic Resource Allocation: what drivers publish, and what is given away."""
 
 from __future__ import annotations
 
@@ -30,3 +30,15 @@ def resource_slice(
 def cards(number: int) -> Iterable[str]:
     """The types of so many whole GPUs."""
     return ["gpu"] * number
+
+
+def resource_claim(pool: str, *devices: str, driver: str = "gpu.nvidia.com", name: str = "claim", **more: Any) -> Body:
+    """A claim that holds these devices of a pool; ``more`` is a part of each result."""
+    results = [{"request": "gpu", "driver": driver, "pool": pool, "device": device, **more} for device in devices]
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": name, "namespace": "somebody"},
+        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": driver}}]}},
+        "status": {"allocation": {"devices": {"results": results}}, "reservedFor": [{"resource": "pods", "name": "p"}]},
+    }

@@ -84,6 +84,10 @@ It never writes a spec of its own API, never touches a pod or a node, and never 
 - apiGroups: [""]
   resources: [pods]
   verbs: [list, watch]
+# A claim holds GPUs that a device plugin may offer as well. Without this right, or before Kubernetes 1.34, they count as free.
+- apiGroups: [resource.k8s.io]
+  resources: [resourceclaims]
+  verbs: [list]
 {{- end -}}
 
 {{/* The operator as the subject of a binding. */}}

@@ -25,7 +25,7 @@ from plimsoll.adapters.cluster.client import (
     Cluster,
     Kind,
 )
-from plimsoll.adapters.cluster.kinds import RESOURCE_SLICES
+from plimsoll.adapters.cluster.kinds import RESOURCE_CLAIMS, RESOURCE_SLICES
 from plimsoll.adapters.cluster.secrets import read_entry
 from plimsoll.adapters.garbage import give_back_free_memory
 from plimsoll.adapters.hub.hub import HubModels
@@ -58,6 +58,7 @@ from plimsoll.app.write.executor import Executor
 from plimsoll.app.write.proposal_writer import ProposalWriter
 from plimsoll.app.write.writers import Writers
 from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.facts.cluster.device_claims import reduced_claim
 from plimsoll.facts.cluster.other_devices import reduced_slice
 from plimsoll.render.names import DEPLOYMENT_LABEL, FIELD_MANAGER, MANAGED_BY
 
@@ -104,6 +105,7 @@ PRUNERS: dict[Kind, Callable[[Body], Body | None]] = {
     RESOURCE_QUOTAS: pruning.quota,
     PRIORITY_CLASSES: pruning.priority_class,
     RESOURCE_SLICES: reduced_slice,
+    RESOURCE_CLAIMS: reduced_claim,
 }
 
 _OF_OWNED = Bounds(pruning.whole_size, pruning.outline, pruning.why_reduced, SMALL_WORKLOAD_BYTES)
@@ -120,6 +122,10 @@ INBOX: dict[Kind, Callable[[Body], Body | None]] = {PROPOSALS: pruning.whole, AP
 _WITHOUT_INBOX = "proposals are in the status only, and nobody can approve them. Upgrade the chart with its CRDs."
 
 logger = logging.getLogger("plimsoll.shell")
+
+
+UNWATCHED = (RESOURCE_QUOTAS, PRIORITY_CLASSES, RESOURCE_SLICES, RESOURCE_CLAIMS)
+"""The kinds that are only listed. A watch would end the process if the right to watch them is missing."""
 
 
 def kept(_: Settings) -> dict[Kind, str | None]:
@@ -194,7 +200,7 @@ class Shell:
             {**PRUNERS, **(INBOX if self.settings.approvals else {})},
             wake.set,
             optional={RESOURCE_QUOTAS, RESOURCE_SLICES},
-            unwatched={RESOURCE_QUOTAS, PRIORITY_CLASSES, RESOURCE_SLICES, *INBOX, *listed_only(self.settings)},
+            unwatched={*UNWATCHED, *INBOX, *listed_only(self.settings)},
             is_quiet=pruning.is_plain,
             bounds=BOUNDS,
         )
@@ -261,14 +267,22 @@ class Shell:
         )
 
     def _unwatched(self, cluster: Cluster, store: Store) -> Relist:
-        """Return the loop that lists quotas and PriorityClasses.
-
-        A watch would end the process if the right to watch them is missing.
-        """
-        kinds: dict[Kind, str | None] = {PRIORITY_CLASSES: None, RESOURCE_QUOTAS: None}
-        dispensable = {PRIORITY_CLASSES: "every deployment counts as one without a PriorityClass."}
-        namespaces = self.settings.watch_namespaces
-        return Relist(cluster, store, kinds, QUOTA_SECONDS, asyncio.Event(), namespaces, dispensable=dispensable)
+        """Return the loop that lists quotas, PriorityClasses and ResourceClaims, which hold GPUs as pods do."""
+        kinds: dict[Kind, str | None] = {PRIORITY_CLASSES: None, RESOURCE_QUOTAS: None, RESOURCE_CLAIMS: None}
+        dispensable = {
+            PRIORITY_CLASSES: "every deployment counts as one without a PriorityClass.",
+            RESOURCE_CLAIMS: "GPUs that only ResourceClaims hold count as free.",
+        }
+        return Relist(
+            cluster,
+            store,
+            kinds,
+            QUOTA_SECONDS,
+            asyncio.Event(),
+            self.settings.watch_namespaces,
+            everywhere={RESOURCE_CLAIMS} if self.settings.read_all_pods else (),
+            dispensable=dispensable,
+        )
 
     def _prices(self, cluster: Cluster, wake: asyncio.Event) -> PriceList:
         key = ObjectKey(self.settings.namespace, self.settings.prices_configmap)

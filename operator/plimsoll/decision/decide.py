@@ -27,13 +27,14 @@ from plimsoll.decision.planning import running_of, tenant_of
 from plimsoll.decision.results.reports import under_way
 from plimsoll.decision.turns import Turn, may_sleep, take_turn
 from plimsoll.decision.world import World
+from plimsoll.domain.cluster.priorities import LOWEST
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.placement.advice.remedies import Adviser
 from plimsoll.placement.advice.suggestions import Relatives, Suggester, no_relatives
 from plimsoll.placement.demands.demand import Demand
 from plimsoll.placement.demands.pools import Decision, PoolState
-from plimsoll.placement.explain import unhealthy_sentence
+from plimsoll.placement.explain import claimed_sentence, unhealthy_sentence
 from plimsoll.placement.extra_pods import OnLeavingNodes, Waker, replacements
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.options.feasibility import too_small
@@ -68,7 +69,16 @@ def decide(
         solver: shares the free GPUs out.
         relatives: finds other checkpoints of a model, for suggestions.
     """
-    return _Pass(world, memory, course or Course(), solver, relatives).outcomes()
+    return _Pass(_without_placeholders(world), memory, course or Course(), solver, relatives).outcomes()
+
+
+def _without_placeholders(world: World) -> World:
+    """Return the world without the placeholders that give way to the pods of every deployment.
+
+    All share one stock of GPUs, so a placeholder that does not give way to one of them counts as held for all.
+    """
+    lowest = min((each.asked.priority.evicts_below for each in world.deployments), default=LOWEST)
+    return replace(world, fleet=world.fleet.for_pods_of(lowest))
 
 
 @dataclass(slots=True)
@@ -336,7 +346,11 @@ class _Pass:
     def _look_for_nodes(self) -> None:
         """Say to those without a place which GPUs take no part, and which nodes may still come."""
         fleet = self.world.fleet
-        sentences = unhealthy_sentence(fleet.unhealthy), left_out_sentence(fleet.ignored)
+        sentences = (
+            unhealthy_sentence(fleet.unhealthy),
+            claimed_sentence(fleet.claimed),
+            left_out_sentence(fleet.ignored),
+        )
         left_out, new = " ".join(filter(None, sentences)), NewNodes.of(fleet, self.world.at)
         for key, decision in self.decisions.items():
             if decision.waits_for_place:

@@ -78,6 +78,20 @@ def unhealthy_sentence(nodes: Sequence[GpuNode]) -> str:
     return f"{counted(gpus, 'GPU')} {agreed(gpus, 'is', 'are')} left out: {named}{more}."
 
 
+def claimed_sentence(nodes: Sequence[GpuNode]) -> str:
+    """Return how many GPUs ResourceClaims hold that a device plugin offers, too; empty where there is no such node."""
+    if not nodes:
+        return ""
+    gpus = sum(node.claimed for node in nodes)
+    named = ", ".join(node.name for node in nodes[:_MOST_NODES])
+    more = f" and {counted(len(nodes) - _MOST_NODES, 'more node')}" if len(nodes) > _MOST_NODES else ""
+    return (
+        f"{counted(gpus, 'GPU')} on {named}{more} {agreed(gpus, 'counts', 'count')} as taken: ResourceClaims hold "
+        f"{agreed(gpus, 'it', 'them')}, and a device plugin offers {agreed(gpus, 'it', 'them')}, too (kubectl get "
+        "resourceclaims -A)."
+    )
+
+
 _MOST_NODES = 3
 """The most nodes that a sentence names."""
 

@@ -59,6 +59,7 @@ DEPLOYMENTS = Kind("apps", "v1", "Deployment", "deployments")
 DISRUPTION_BUDGETS = Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
 EVENTS = Kind("events.k8s.io", "v1", "Event", "events")
 RESOURCE_SLICES = Kind("resource.k8s.io", "v1", "ResourceSlice", "resourceslices", namespaced=False)
+RESOURCE_CLAIMS = Kind("resource.k8s.io", "v1", "ResourceClaim", "resourceclaims")
 NODE_POOLS = Kind("karpenter.sh", "v1", "NodePool", "nodepools", namespaced=False)
 SELF_REVIEWS = Kind("authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreviews", namespaced=False)
 ACCESS_REVIEWS = Kind(
@@ -69,7 +70,7 @@ LEASES = Kind("coordination.k8s.io", "v1", "Lease", "leases")
 KINDS = (
     INFERENCE_DEPLOYMENTS, NODES, PODS, SERVICES, CONFIG_MAPS, SECRETS, RESOURCE_QUOTAS, PRIORITY_CLASSES,
     DEPLOYMENTS, DISRUPTION_BUDGETS, EVENTS, LEASES, NODE_POOLS, RESOURCE_SLICES, PROPOSALS, APPROVALS,
-    SELF_REVIEWS, ACCESS_REVIEWS, CLAIMS, VOLUMES, STORAGE_CLASSES,
+    RESOURCE_CLAIMS, SELF_REVIEWS, ACCESS_REVIEWS, CLAIMS, VOLUMES, STORAGE_CLASSES,
 )  # fmt: skip
 
 _BY_NAME = {(kind.api_version, kind.kind): kind for kind in KINDS}

@@ -13,6 +13,7 @@ from plimsoll.adapters.cluster.kinds import (
     NODES,
     PODS,
     PRIORITY_CLASSES,
+    RESOURCE_CLAIMS,
     RESOURCE_QUOTAS,
     RESOURCE_SLICES,
     Kind,
@@ -22,6 +23,8 @@ from plimsoll.app.exports.hashed_labels import HashedLabels
 from plimsoll.app.exports.pseudonyms import Pseudonyms
 from plimsoll.app.exports.specs import LEFT_OUT
 from plimsoll.domain.engines.images import vendor_of
+from plimsoll.facts.cluster.device_claims import claim_with_names
+from plimsoll.facts.cluster.other_devices import slice_with_names
 from plimsoll.facts.cluster.pod_reading import SCHEDULED
 from plimsoll.facts.cluster.scheduler_words import Obstacle, read_obstacles
 from plimsoll.render.names import DEPLOYMENT_LABEL, POOL_LABEL, workload_name
@@ -85,6 +88,7 @@ class Hashing:
             NODE_POOLS: self._node_pool,
             RESOURCE_QUOTAS: self._quota,
             RESOURCE_SLICES: self._slice,
+            RESOURCE_CLAIMS: self._claim,
         }
 
     def hashed(self, kind: Kind, body: Body) -> dict[str, Any]:
@@ -157,7 +161,10 @@ class Hashing:
         return {"metadata": found, "spec": {**spec, **({"taints": taints} if taints else {})}}
 
     def _slice(self, body: Body) -> dict[str, Any]:
-        return {"spec": {**body["spec"], "nodeName": self._names.node(str(body["spec"]["nodeName"]))}}
+        return {"spec": slice_with_names(body, self._names.node)["spec"]}
+
+    def _claim(self, body: Body) -> dict[str, Any]:
+        return {"status": claim_with_names(body, self._names.node)["status"]}
 
     def _pod(self, body: Body) -> dict[str, Any]:
         spec, status = dict(body.get("spec") or {}), dict(body.get("status") or {})

@@ -14,6 +14,7 @@ from plimsoll.adapters.cluster.kinds import (
     NODES,
     PODS,
     PRIORITY_CLASSES,
+    RESOURCE_CLAIMS,
     RESOURCE_QUOTAS,
     RESOURCE_SLICES,
     Kind,
@@ -85,12 +86,12 @@ def _pod(body: Body) -> dict[str, Any]:
     spec, status = body.get("spec") or {}, body.get("status") or {}
     if REQUESTS in body:
         head = _only(body["metadata"], _IDENTITY)
-        return {"metadata": head, "spec": _only(spec, ("nodeName",)), REQUESTS: body[REQUESTS]}
+        return {"metadata": head, "spec": _only(spec, ("nodeName", "priority")), REQUESTS: body[REQUESTS]}
     ours = DEPLOYMENT_LABEL in (body["metadata"].get("labels") or {})
     found = {
         "metadata": _own_head(body) if ours else _only(body["metadata"], _IDENTITY),
         "spec": {
-            **_only(spec, ("nodeName",)),
+            **_only(spec, ("nodeName", "priority")),
             "containers": [_container(each) for each in spec.get("containers") or ()],
             "initContainers": [_container(each) for each in spec.get("initContainers") or ()],
             **{name: _amounts(spec[name]) for name in ("resources",) if spec.get(name)},
@@ -214,8 +215,13 @@ def _priority_class(body: Body) -> dict[str, Any]:
 
 
 def _slice(body: Body) -> dict[str, Any]:
-    """The store has reduced it to driver, node and the number of devices."""
+    """The store has reduced it to driver, node, pool and the number of devices."""
     return {"metadata": _only(body["metadata"], ("name", "uid")), **_only(body, ("spec", DEVICES))}
+
+
+def _claim(body: Body) -> dict[str, Any]:
+    """The store has reduced its status to the GPUs that it holds."""
+    return {"metadata": _only(body["metadata"], _IDENTITY), **_only(body, ("status",))}
 
 
 def _config_map(body: Body) -> dict[str, Any]:
@@ -250,6 +256,7 @@ _REDUCE: Mapping[Kind, Callable[[Body], dict[str, Any]]] = {
     CONFIG_MAPS: _config_map,
     NODE_POOLS: _node_pool,
     RESOURCE_SLICES: _slice,
+    RESOURCE_CLAIMS: _claim,
 }
 
 KINDS = tuple(_REDUCE)

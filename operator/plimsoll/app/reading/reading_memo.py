@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from plimsoll.adapters.cluster.client import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, NODES, PODS
-from plimsoll.adapters.cluster.kinds import RESOURCE_SLICES
+from plimsoll.adapters.cluster.kinds import RESOURCE_CLAIMS, RESOURCE_SLICES
 from plimsoll.api.v1alpha1 import InferenceDeployment
 from plimsoll.app.reading.gathering import surroundings_of
 from plimsoll.app.watch.store import Body, Picture, uid_of
@@ -87,13 +87,15 @@ class ReadingMemo:
 
     def fleet(self, picture: Picture, types: Sequence[GpuType], prices: OwnPrices) -> Fleet:
         """The fleet. It is read again if anything in it or a price has changed; an equal result is the known object."""
-        versions = tuple(picture.versions[kind] for kind in (NODES, PODS, RESOURCE_SLICES))
+        kinds = (NODES, PODS, RESOURCE_SLICES, RESOURCE_CLAIMS)
+        versions = tuple(picture.versions[kind] for kind in kinds)
         known = self._fleet if self._fleet is not None and self._fleet.prices is prices else None
         if known is not None and known.versions == versions:
             return known.fleet
         self._nodes.begin()
-        nodes, pods, slices = (picture.all(kind) for kind in (NODES, PODS, RESOURCE_SLICES))
-        read = read_fleet(nodes, pods, self.priced(types, prices), read=self._node, slices=slices)
+        nodes, pods, slices, claims = map(picture.all, kinds)
+        priced = self.priced(types, prices)
+        read = read_fleet(nodes, pods, priced, read=self._node, slices=slices, claims=claims)
         fleet = known.fleet if known is not None and known.fleet == read else read
         self._fleet = _SeenFleet(versions, prices, fleet)
         return fleet

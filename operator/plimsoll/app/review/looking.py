@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, PODS, Cluster, ClusterRefused, Kind
-from plimsoll.adapters.cluster.kinds import RESOURCE_SLICES
+from plimsoll.adapters.cluster.kinds import RESOURCE_CLAIMS, RESOURCE_SLICES
 from plimsoll.app.settings import Settings
 from plimsoll.app.shell import BOUNDS, PRUNERS, kept
 from plimsoll.app.watch.pruning import why_reduced
@@ -72,7 +72,8 @@ async def _listed(
     keep: Callable[[dict[str, Any]], dict[str, Any]],
 ) -> list[Body]:
     """List a kind, one page after the other into the store; returns the identities."""
-    everywhere = not kind.namespaced or not settings.watch_namespaces or (kind == PODS and settings.read_all_pods)
+    holds_gpus = kind in (PODS, RESOURCE_CLAIMS)
+    everywhere = not kind.namespaced or not settings.watch_namespaces or (holds_gpus and settings.read_all_pods)
     if everywhere:
         return list((await cluster.list(kind, labels=selector, keep=keep)).items)
     names = settings.watch_namespaces
@@ -80,7 +81,7 @@ async def _listed(
     return [body for page in pages for body in page.items]
 
 
-_NEWER = frozenset({RESOURCE_SLICES})
+_NEWER = frozenset({RESOURCE_SLICES, RESOURCE_CLAIMS})
 """Kinds that older releases of Kubernetes do not have, so that nothing is missing there."""
 
 _NEEDED = frozenset(kept(Settings()))

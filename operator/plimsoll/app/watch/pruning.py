@@ -17,7 +17,7 @@ from plimsoll.facts.cluster.fleet_reading import gpus_held, held_resources, hold
 from plimsoll.facts.cluster.gpu_count import HAMI_REGISTRATION, only_counted
 from plimsoll.facts.cluster.gpu_labels import is_gpu_resource
 from plimsoll.facts.cluster.host_reading import ENDED, OTHERS, REQUESTS, is_bound, pod_need
-from plimsoll.facts.cluster.priority_reading import PREEMPTS
+from plimsoll.facts.cluster.priority_reading import PREEMPTS, placeholder_priority
 from plimsoll.facts.cluster.quota_reading import is_named, is_read, read_quotas
 from plimsoll.render.inputs import INPUTS_ANNOTATION, RENDERING_ANNOTATION
 from plimsoll.render.names import (
@@ -169,7 +169,8 @@ def pod(body: Body) -> Body | None:
     status = body.get("status") or {}
     spec = {"nodeName": (body.get("spec") or {}).get("nodeName"), "containers": shared([_together(body)])}
     if not ours:
-        head = _only(body["metadata"], _IDENTITY)
+        head, priority = _only(body["metadata"], _IDENTITY), placeholder_priority(body)
+        spec |= {"priority": priority} if priority else {}
         return {"metadata": head, "spec": spec, "status": shared(_only(status, ("phase",)))}
     head = _only(body["metadata"], (*_IDENTITY, "creationTimestamp", "deletionTimestamp"))
     head |= {"labels": _only(labels, _OWN_POD_LABELS), "ownerReferences": _controllers(body)}
@@ -210,14 +211,14 @@ def _plain(body: Body) -> Body | None:
     need = pod_need(body)
     return {
         "metadata": _only(body["metadata"], _IDENTITY),
-        "spec": _on_node(body["spec"]["nodeName"]),
+        "spec": _on_node(body["spec"]["nodeName"], placeholder_priority(body)),
         REQUESTS: _requests(need),
     }
 
 
 @lru_cache(maxsize=16384)
-def _on_node(name: str) -> Body:
-    return {"nodeName": name}
+def _on_node(name: str, priority: int) -> Body:
+    return {"nodeName": name, "priority": priority} if priority else {"nodeName": name}
 
 
 @lru_cache(maxsize=4096)

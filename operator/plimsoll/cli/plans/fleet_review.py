@@ -66,10 +66,11 @@ def fleet_file(path: str, prices: OwnPrices) -> FleetFile:
 
 
 def _read(objects: FleetObjects, prices: OwnPrices) -> FleetFile:
+    slices, claims = objects.slices, objects.device_claims
     return FleetFile(
         objects,
         prices,
-        read_fleet(objects.nodes, objects.pods, load_gpu_types(), prices, slices=objects.slices),
+        read_fleet(objects.nodes, objects.pods, load_gpu_types(), prices, slices=slices, claims=claims),
         read_priority_classes(objects.priority_classes),
         read_quotas(objects.quotas),
         read_claims(

@@ -27,7 +27,7 @@ KUBECTL = "kubectl get nodes,pods,resourcequotas,priorityclasses -A -o yaml"
 """The command that writes a file of a fleet."""
 
 _READ_TOO = (
-    *("Pod", "PriorityClass", "ResourceQuota", "ResourceSlice"),
+    *("Pod", "PriorityClass", "ResourceQuota", "ResourceSlice", "ResourceClaim"),
     *("PersistentVolumeClaim", "PersistentVolume", "StorageClass"),
 )
 """The kinds of a fleet file that it can be without, in the order of the fields of :class:`FleetObjects`."""
@@ -154,6 +154,7 @@ class FleetObjects:
     priority_classes: Sequence[Mapping[str, Any]] = ()
     quotas: Sequence[Mapping[str, Any]] = ()
     slices: Sequence[Mapping[str, Any]] = ()
+    device_claims: Sequence[Mapping[str, Any]] = ()
     claims: Sequence[Mapping[str, Any]] = ()
     volumes: Sequence[Mapping[str, Any]] = ()
     storage_classes: Sequence[Mapping[str, Any]] = ()

@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
 from plimsoll.domain.cluster.gpus import CapacityType, GpuType
-from plimsoll.domain.cluster.host import DISK, UNKNOWN_HOST, HostRoom
+from plimsoll.domain.cluster.host import DISK, UNKNOWN_HOST, Amounts, HostRoom, times
 from plimsoll.domain.cluster.node_rules import DISK_FIELD, NAME_FIELD, NodeRule
 from plimsoll.domain.cluster.spot import card_name, on_spot
 from plimsoll.domain.public_words import NodeReason
@@ -51,6 +51,20 @@ class Toleration(NamedTuple):
         return self.operator == "Exists" or self.value == taint.value
 
 
+class Placeholders(NamedTuple):
+    """What pods of others with one negative priority hold of a node: GPUs, CPU in thousandths, bytes, pods, others.
+
+    They hold it for pods of a higher priority, for which the scheduler ends them.
+    """
+
+    priority: int
+    gpus: int
+    cpu_millis: int = 0
+    memory_bytes: int = 0
+    pods: int = 0
+    others: Amounts = ()
+
+
 @dataclass(frozen=True, slots=True)
 class GpuNode:
     """One node with one kind of GPU. A node with whole GPUs and slices of others has one entry for each resource.
@@ -60,7 +74,8 @@ class GpuNode:
     class. ``host`` is what the node offers besides GPUs. ``host_free`` is the part of it that those pods leave free.
     ``capacity_type`` says whether the cloud may take the node back. ``since`` is when the node was made, in POSIX
     seconds; None where that is not known. ``unhealthy`` counts the GPUs that the node has and does not offer, because
-    its device plugin reports them as unhealthy.
+    its device plugin reports them as unhealthy. ``placeholders`` are the parts of ``held`` that give way, and
+    ``claimed`` is the part that no pod requests: ResourceClaims hold it through another driver of the same GPUs.
     """
 
     name: str
@@ -78,6 +93,8 @@ class GpuNode:
     capacity_type: CapacityType = CapacityType.ON_DEMAND
     since: float | None = None
     unhealthy: int = 0
+    placeholders: tuple[Placeholders, ...] = ()
+    claimed: int = 0
 
     def __post_init__(self) -> None:
         # A pass reads it about a million times, so it is made once.
@@ -93,6 +110,17 @@ class GpuNode:
     def disk_bytes(self) -> int | None:
         """The bytes of its disk for all its pods together; None where it does not report them."""
         return dict(self.host.others or ()).get(DISK)
+
+    def for_pods_of(self, priority: int) -> GpuNode:
+        """Return the node without the placeholders that give way to pods of this priority."""
+        lower = [each for each in self.placeholders if each.priority < priority]
+        if not lower:
+            return self
+        free = self.host_free
+        for each in lower:
+            free = free.less(-each.cpu_millis, -each.memory_bytes, -each.pods, times(each.others, -1))
+        left = tuple(each for each in self.placeholders if each.priority >= priority)
+        return replace(self, held=self.held - sum(each.gpus for each in lower), host_free=free, placeholders=left)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +147,9 @@ BLOCKING_EFFECTS = ("NoSchedule", "NoExecute")
 Layout = tuple[object, ...]
 """A fleet without what its pods hold."""
 
-_what_nodes_offer = attrgetter(
-    *(each.name for each in fields(GpuNode) if each.name not in ("held", "host_free", "account"))
-)
+_OF_PODS = ("held", "host_free", "placeholders", "claimed", "account")
+
+_what_nodes_offer = attrgetter(*(each.name for each in fields(GpuNode) if each.name not in _OF_PODS))
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -190,6 +218,11 @@ class Fleet:
         return self._most_gpus[asked]
 
     @cached_property
+    def claimed(self) -> tuple[GpuNode, ...]:
+        """The nodes with GPUs that ResourceClaims hold."""
+        return tuple(node for node in self.nodes if node.claimed)
+
+    @cached_property
     def unhealthy(self) -> tuple[GpuNode, ...]:
         """The nodes with GPUs that are unhealthy, and others that work."""
         return tuple(node for node in self.nodes if node.unhealthy)
@@ -208,10 +241,21 @@ class Fleet:
         """Return the same fleet with other nodes, in a stable order."""
         return replace(self, nodes=tuple(sorted(nodes, key=lambda node: node.name)))
 
+    def for_pods_of(self, priority: int) -> Fleet:
+        """Return the fleet without the placeholders that give way to pods of this priority."""
+        if not any(node.placeholders for node in self.nodes):
+            return self
+        return self.once(
+            ("for pods of", priority),
+            lambda: replace(self, nodes=tuple(node.for_pods_of(priority) for node in self.nodes)),
+        )
+
     @cached_property
     def emptied(self) -> Fleet:
         """The same nodes with nothing running."""
-        return self.with_nodes(replace(node, held=0, host_free=node.host) for node in self.nodes)
+        return self.with_nodes(
+            replace(node, held=0, host_free=node.host, placeholders=(), claimed=0) for node in self.nodes
+        )
 
     @cached_property
     def layout(self) -> Layout:

@@ -10,11 +10,21 @@ class Priority:
     """The priority of a deployment's pods, as its PriorityClass gives it.
 
     ``value`` is 0 where there is no class. ``preempts`` means that an admin lets this class ask for the GPUs of
-    running replicas with a lower priority.
+    running replicas with a lower priority. ``evicts`` means that the scheduler ends pods of a lower priority to make
+    room for its pods; not where the class has ``preemptionPolicy: Never``.
     """
 
     value: int = 0
     preempts: bool = False
+    evicts: bool = True
 
+    @property
+    def evicts_below(self) -> int:
+        """The priority below which pods give way to its pods."""
+        return self.value if self.evicts else LOWEST
+
+
+LOWEST = -(2**31)
+"""The lowest priority that a pod can have: it is a number of 32 bits."""
 
 NO_PRIORITY = Priority()

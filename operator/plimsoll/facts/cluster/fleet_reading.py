@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
-from plimsoll.domain.cluster.fleet import Fleet, GpuNode, IgnoredNode, Taint
+from plimsoll.domain.cluster.fleet import Fleet, GpuNode, IgnoredNode, Placeholders, Taint
 from plimsoll.domain.cluster.gpus import CapacityType, GpuType
 from plimsoll.domain.cluster.host import Amounts
 from plimsoll.domain.cluster.node_rules import OS_LABEL
@@ -19,6 +19,7 @@ from plimsoll.domain.cluster.spot import spot_type
 from plimsoll.domain.public_words import NodeReason
 from plimsoll.domain.units import MIB, from_rfc3339, parse_quantity
 from plimsoll.facts.cluster.cloud_labels import GPU_TYPE_LABEL, capacity_type, part_of_card
+from plimsoll.facts.cluster.device_claims import claimed_by_node
 from plimsoll.facts.cluster.gpu_count import (
     GFD_COUNT,
     GPU_COUNT_LABEL,
@@ -42,6 +43,7 @@ from plimsoll.facts.cluster.gpu_labels import (
 from plimsoll.facts.cluster.gpu_match import match_gpu, usable_bytes_from_label
 from plimsoll.facts.cluster.host_reading import REQUESTS, host_room, is_bound, needed, taken_by_node
 from plimsoll.facts.cluster.other_devices import SHARED_RESOURCE, left_to_dra, other_devices
+from plimsoll.facts.cluster.priority_reading import placeholder_priority
 from plimsoll.facts.cluster.taints import DISRUPTION_TAINTS
 from plimsoll.facts.prices.repricing import OwnPrices, repriced
 
@@ -59,6 +61,7 @@ def read_fleet(
     prices: OwnPrices | None = None,
     read: Callable[[Body, Sequence[GpuType]], Parts] | None = None,
     slices: Iterable[Body] = (),
+    claims: Iterable[Body] = (),
 ) -> Fleet:
     """Return the fleet at one moment.
 
@@ -69,11 +72,12 @@ def read_fleet(
         prices: prices by type name, which replace the catalogue's. A slice costs its share of its card's price.
         read: :func:`read_node`, or what remembers its answers.
         slices: ResourceSlices: GPUs that only DRA publishes are named.
+        claims: ResourceClaims: the GPUs that they hold are held, also where a device plugin offers them.
     """
-    nodes, pods, read = tuple(nodes), tuple(pods), read or read_node
-    held, taken = _held_by_node(pods), taken_by_node(pods)
+    nodes, pods, slices, read = tuple(nodes), tuple(pods), tuple(slices), read or read_node
+    use = _Use(_use_of(pods), _placeholders(pods), claimed_by_node(claims, slices))
     priced = [repriced(gpu, prices or {}) for gpu in types]
-    seen = [_less(each, held, taken) for node in nodes for each in read(node, priced)]
+    seen = [_less(each, use) for node in nodes for each in read(node, priced)]
     seen = left_to_dra(seen, {_name(node): _born(node) for node in nodes}, slices)
     hosted = [each for each in seen if isinstance(each, GpuNode)]
     usable, unreachable = _reached_one_way(hosted)
@@ -101,14 +105,53 @@ def read_node(node: Body, types: Sequence[GpuType]) -> Parts:
         return [IgnoredNode(_name(node), NodeReason.UNREADABLE, detail)]
 
 
-def _less(
-    part: GpuNode | IgnoredNode, held: Mapping[tuple[str, str], int], taken: Mapping[str, tuple[int, int, int, Amounts]]
-) -> GpuNode | IgnoredNode:
-    """Return a part of a node without what pods hold of it."""
-    if isinstance(part, IgnoredNode) or part.name not in taken:
+class _Held(NamedTuple):
+    """What pods hold: GPUs by node and resource, and the rest by node."""
+
+    gpus: Mapping[tuple[str, str], int]
+    rest: Mapping[str, tuple[int, int, int, Amounts]]
+
+
+class _Use(NamedTuple):
+    """What all pods hold, what of it is held by pods that only hold a place, by their priority, and what claims hold.
+
+    Claims hold GPUs by node and resource.
+    """
+
+    pods: _Held
+    placeholders: Mapping[int, _Held]
+    claimed: Mapping[tuple[str, str], int]
+
+
+def _use_of(pods: Sequence[Body]) -> _Held:
+    return _Held(_held_by_node(pods), taken_by_node(pods))
+
+
+def _placeholders(pods: Iterable[Body]) -> Mapping[int, _Held]:
+    found: dict[int, list[Body]] = {}
+    stated = [pod for pod in pods if "priority" in (pod.get("spec") or ())]  # the store keeps no other pod's priority
+    for pod in stated:
+        priority = placeholder_priority(pod)
+        if priority:
+            found.setdefault(priority, []).append(pod)
+    return {priority: _use_of(found[priority]) for priority in sorted(found)}
+
+
+def _less(part: GpuNode | IgnoredNode, use: _Use) -> GpuNode | IgnoredNode:
+    """Return a part of a node without what pods and claims hold of it."""
+    if isinstance(part, IgnoredNode):
         return part
-    free = part.host.less(*taken[part.name])
-    return replace(part, held=held.get((part.name, part.resource), 0), host_free=free)
+    account = part.name, part.resource
+    claimed = use.claimed.get(account, 0)
+    if part.name not in use.pods.rest:
+        return replace(part, held=claimed, claimed=claimed) if claimed else part
+    giving_way = tuple(
+        Placeholders(priority, of.gpus.get(account, 0), *of.rest[part.name])
+        for priority, of in use.placeholders.items()
+        if part.name in of.rest
+    )
+    held, free = use.pods.gpus.get(account, 0) + claimed, part.host.less(*use.pods.rest[part.name])
+    return replace(part, held=held, host_free=free, placeholders=giving_way, claimed=claimed)
 
 
 def gpus_held(pod: Body, resource: str) -> int:

@@ -11,7 +11,7 @@ A node with such devices is named with the reason, so that nobody waits for it o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from plimsoll.domain.cluster.fleet import GpuNode, IgnoredNode
@@ -43,14 +43,23 @@ _LACKING = (NodeReason.NO_DEVICES, NodeReason.NO_PRODUCT_LABEL)
 
 
 def reduced_slice(body: Body) -> Body | None:
-    """Return driver, node, generation and number of GPUs of a ResourceSlice; None where it has no GPUs of a node."""
+    """Return driver, node, pool and number of GPUs of a ResourceSlice; None where it has no GPUs of a node."""
     spec = body.get("spec") or {}
     driver, node = spec.get("driver"), spec.get("nodeName")
     if driver not in DRA_RESOURCES or not isinstance(node, str) or not node:
         return None
     head = {name: body["metadata"][name] for name in ("name", "uid", "resourceVersion") if name in body["metadata"]}
-    kept = {"driver": driver, "nodeName": node, "pool": {"generation": _generation(spec)}}
+    pool = (spec.get("pool") or {}).get("name")
+    named = {"name": pool} if isinstance(pool, str) else {}
+    kept = {"driver": driver, "nodeName": node, "pool": {**named, "generation": _generation(spec)}}
     return {"metadata": head, "spec": kept, DEVICES: _count(body)}
+
+
+def slice_with_names(kept: Body, rename: Callable[[str], str]) -> Body:
+    """Return a reduced slice with other names of its node and its pool, which mostly are the same."""
+    spec = kept["spec"]
+    pool = {name: rename(part) if name == "name" else part for name, part in spec["pool"].items()}
+    return {**kept, "spec": {**spec, "nodeName": rename(spec["nodeName"]), "pool": pool}}
 
 
 def left_to_dra(
@@ -95,7 +104,7 @@ def _published(slices: Iterable[Body]) -> dict[str, dict[str, int]]:
     """Return the GPUs by node and driver. Of a driver's slices on a node only those of the newest generation count."""
     newest: dict[tuple[str, str], tuple[int, int]] = {}
     for body in slices:
-        kept = _reduced_or_none(body)
+        kept = reduced_or_none(body)
         if kept is None:
             continue
         of = kept["spec"]["nodeName"], kept["spec"]["driver"]
@@ -110,7 +119,8 @@ def _published(slices: Iterable[Body]) -> dict[str, dict[str, int]]:
     return found
 
 
-def _reduced_or_none(body: Body) -> Body | None:
+def reduced_or_none(body: Body) -> Body | None:
+    """Do the same as :func:`reduced_slice`. None, too, for a slice that cannot be read."""
     try:
         return reduced_slice(body)
     except Exception:  # noqa: BLE001 - one slice that cannot be read must not hide the fleet

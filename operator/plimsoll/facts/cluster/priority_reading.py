@@ -1,4 +1,4 @@
-"""Priorities of deployments, from the cluster's PriorityClasses."""
+"""Priorities of deployments, from the cluster's PriorityClasses, and of pods that only hold a place."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ class PriorityClasses:
         """Return the priority of pods with this class; None where the cluster has no such class.
 
         Kubernetes makes two classes in every cluster. So where none is known, they cannot be read, and all count as 0.
+        Nothing gives way to a class that is not known.
         """
         if not self.by_name:
-            return NO_PRIORITY
+            return Priority(evicts=False) if name else NO_PRIORITY
         return self.by_name.get(name) if name else self.default
 
 
@@ -50,5 +51,20 @@ def read_priority_classes(bodies: Iterable[Body]) -> PriorityClasses:
 def _priority(body: Body) -> Priority:
     value = body.get("value")
     annotations = body["metadata"].get("annotations") or {}
-    allowed = annotations.get(PREEMPTS) == "true" and body.get("preemptionPolicy") != "Never"
-    return Priority(value if isinstance(value, int) else 0, preempts=allowed)
+    evicts = body.get("preemptionPolicy") != "Never"
+    allowed = annotations.get(PREEMPTS) == "true" and evicts
+    return Priority(value if isinstance(value, int) else 0, preempts=allowed, evicts=evicts)
+
+
+def placeholder_priority(pod: Body) -> int:
+    """Return the negative priority of a pod that holds a place for others; 0 for every other pod.
+
+    Such pods are how cluster-autoscaler is made to keep spare nodes: "pods with low (negative) priority"
+    (https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md). Pods of ours are none, whatever
+    their priority is: no other label begins with our group, and no plan may take the GPUs of what serves.
+    """
+    priority = (pod.get("spec") or {}).get("priority")
+    if not isinstance(priority, int) or priority >= 0:
+        return 0
+    labels = (pod.get("metadata") or {}).get("labels") or {}
+    return 0 if any(str(name).startswith(f"{GROUP}/") for name in labels) else priority

@@ -93,10 +93,8 @@ def _sight(request: Request, fleet: Fleet) -> tuple[object, ...]:
         nodes = fleet.of_type(gpu.name)
         most = most_gpus(request, fleet, gpu.name)
         found = ruled_out(request, fleet, gpu.name) if most is None else most
-        broken = (
-            [node for node in eligible_nodes(request, fleet, gpu.name) if node.unhealthy] if fleet.unhealthy else ()
-        )
-        unhealthy = tuple((node.name, node.allocatable, node.unhealthy) for node in broken)
+        eligible = eligible_nodes(request, fleet, gpu.name) if fleet.unhealthy else ()
+        unhealthy = tuple((node.name, node.allocatable, node.unhealthy) for node in eligible if node.unhealthy)
         seen.append((gpu, fleet.labels_of(gpu.name), nodes[0].resource, len(nodes), found, unhealthy))
     return tuple(seen)
 
