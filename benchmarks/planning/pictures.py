@@ -20,7 +20,7 @@ from plimsoll.adapters.cluster.client import (
     SERVICES,
     Kind,
 )
-from plimsoll.adapters.cluster.kinds import RESOURCE_CLAIMS, RESOURCE_SLICES
+from plimsoll.adapters.cluster.kinds import LIMIT_RANGES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from plimsoll.app.plan.desired import Desired
 from plimsoll.app.shell import BOUNDS
 from plimsoll.app.watch import pruning
@@ -54,6 +54,7 @@ def new_store(nodes: int, objects: int) -> Store:
             SERVICES: pruning.whole,
             DISRUPTION_BUDGETS: pruning.whole,
             RESOURCE_QUOTAS: pruning.quota,
+            LIMIT_RANGES: pruning.limit_range,
             PRIORITY_CLASSES: pruning.priority_class,
             RESOURCE_SLICES: reduced_slice,
             RESOURCE_CLAIMS: reduced_claim,

@@ -21,7 +21,7 @@ from plimsoll.adapters.cluster.client import (
     Kind,
     Listing,
 )
-from plimsoll.adapters.cluster.kinds import RESOURCE_CLAIMS, RESOURCE_SLICES
+from plimsoll.adapters.cluster.kinds import LIMIT_RANGES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from plimsoll.api.crd.lost_fields import LAST_APPLIED
 from plimsoll.app.review.changes import review_of
 from plimsoll.app.review.looking import look
@@ -137,7 +137,13 @@ class Closed:
 
 @pytest.mark.parametrize(
     ("kind", "status"),
-    [(RESOURCE_QUOTAS, 403), (PRIORITY_CLASSES, 404), (RESOURCE_SLICES, 403), (RESOURCE_CLAIMS, 403)],
+    [
+        (RESOURCE_QUOTAS, 403),
+        (PRIORITY_CLASSES, 404),
+        (RESOURCE_SLICES, 403),
+        (RESOURCE_CLAIMS, 403),
+        (LIMIT_RANGES, 403),
+    ],
 )
 async def test_a_kind_that_the_operator_can_do_without_is_named_where_it_cannot_be_listed(
     kind: Kind, status: int

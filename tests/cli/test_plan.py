@@ -161,7 +161,7 @@ BAD_FLEETS: dict[str, tuple[str, str]] = {
     "no nodes": ("kind: Pod\nmetadata: {name: p}\n", "--fleet: "),
     "an empty list": (
         "kind: List\nitems: []\n",
-        "kubectl get nodes,pods,resourcequotas,priorityclasses -A -o yaml > fleet.yaml",
+        "kubectl get nodes,pods,resourcequotas,limitranges,priorityclasses -A -o yaml > fleet.yaml",
     ),
     "a node without a name": ("kind: Node\nmetadata: 5\n", "Node.metadata: 5"),
     "labels in a list": ("kind: Node\nmetadata: {name: n, labels: [a]}\n", "n: metadata.labels: ['a']"),

@@ -33,6 +33,7 @@ SERVED_RIGHTS = {
     ("", "secrets"): ["get"],
     ("", "services"): OWN,
     ("", "resourcequotas"): WATCH,
+    ("", "limitranges"): ["list"],
     ("", "persistentvolumeclaims"): ["get"],
     ("apps", "deployments"): [*OWN, "delete"],
     ("policy", "poddisruptionbudgets"): OWN,

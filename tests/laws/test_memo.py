@@ -14,6 +14,7 @@ from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.domain.cluster.fleet import Fleet, GpuNode, Taint, Toleration
 from plimsoll.domain.cluster.gpus import Price
 from plimsoll.domain.cluster.host import HostRoom
+from plimsoll.domain.cluster.limit_ranges import LimitRange
 from plimsoll.domain.decisions.outcomes import Fit, Option, Placed, Remedy, Split
 from plimsoll.domain.kubernetes_names import CPU_LIMITS, MEMORY_REQUESTS, PODS, ObjectKey
 from plimsoll.domain.models.precision import KvPrecision, Precision
@@ -37,6 +38,7 @@ TAINT = Taint("team", "ml", "NoSchedule")
 NAMESPACES = ("a", "b")
 RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
 GIB = 2**30
+TIGHT = LimitRange("tight", limits=(("cpu", 2000), ("memory", 8 * GIB * 1000)))
 Change = Callable[[Any], Any]
 
 
@@ -77,6 +79,8 @@ def picky_requests(draw: st.DrawFn, name: str = "a") -> Request:
         cpu_millis=draw(millis),
         memory_bytes=draw(memory),
         other_resources=draw(st.sampled_from([(), (), (("rdma/ib", 1),)])),
+        limit_ranges=draw(st.sampled_from([(), (), (TIGHT,)])),
+        memory_limit_bytes=draw(st.none() | memory.filter(bool)),
         overrides=forced,
         node_selector=draw(st.sampled_from([(), (), (("zone", "a"),), (("zone", "c"),)])),
         tolerations=draw(st.sampled_from([(), (Toleration("team", "Exists"),)])),

@@ -10,6 +10,7 @@ from typing import Any
 from plimsoll.adapters.highs import fleetwide
 from plimsoll.domain.cluster.fleet import Fleet, GpuNode
 from plimsoll.domain.cluster.host import HostRoom
+from plimsoll.domain.cluster.limit_ranges import LimitRange
 from plimsoll.domain.decisions.latency import Slo
 from plimsoll.domain.decisions.outcomes import Fit, Rejection, Split
 from plimsoll.domain.engines.engine_choice import CpuOffload
@@ -141,6 +142,7 @@ SCENES: dict[Reason, Callable[[], Scene]] = {
     ),
     Reason.TOO_SLOW: lambda: judged(request(slo=Slo(tpot_seconds=0.001))),
     Reason.HOST_MEMORY_TOO_SMALL: lambda: judged(OFFLOADED, fleet(node("h", H100))),
+    Reason.LIMIT_RANGE_EXCEEDED: lambda: judged(request(limit_ranges=(LimitRange("tight", limits=(("cpu", 500),)),))),
     Reason.GPUS_TAKEN: lambda: chosen_from(request(), fleet(node("h", H100, 1, held=1))),
     Reason.COSTS_MORE: lambda: chosen_from(request(), MIXED),
     Reason.NARROW_CACHE_SAVES_LITTLE: lambda: chosen_from(

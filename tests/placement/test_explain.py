@@ -150,6 +150,31 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
         ),
     ),
     (
+        Reason.LIMIT_RANGE_EXCEEDED,
+        {
+            "limit_range": "a",
+            "limited": "Container",
+            "rule": "default",
+            "resource": "memory",
+            "bound_thousandths": 512 * 1024**2 * 1000,
+            "asked_thousandths": 8 * GIB * 1000,
+            "asked_of": "request",
+            "limit_range_2": "b",
+            "limited_2": "Pod",
+            "rule_2": "max",
+            "resource_2": "cpu",
+            "bound_thousandths_2": 1000,
+            "asked_thousandths_2": 4500,
+            "asked_of_2": "limit",
+        },
+        (
+            "fits, but LimitRange a gives a Container without a limit one of 0.50 GiB of memory (default.memory) and "
+            "the pod requests 8.00 GiB of memory: set spec.podTemplate.resources.limits.memory to the request or more; "
+            "LimitRange b allows each Pod 1 CPU at most (max.cpu) and the pod's limit is 4.5 CPUs: lower "
+            "spec.podTemplate.resources.limits.cpu"
+        ),
+    ),
+    (
         Reason.NODE_LACKS_CPU,
         {"asked_millis": 900_000, "free_millis": 1500, "largest_millis": 192_000},
         ("fits, but a pod asks for 900 CPUs and at most 1.5 are free on a node with free GPUs (the largest has 192)"),
@@ -352,6 +377,11 @@ REMEDIES: list[tuple[RemedyKind, Numbers, str]] = [
         RemedyKind.LOWER_REQUESTS,
         {"cpu_millis": 1500, "memory_bytes": 8 * GIB, "gpu_type": H100},
         ("lower spec.podTemplate.resources.requests to 1.5 CPUs and 8.00 GiB of memory: it fits on h100-sxm-80gb then"),
+    ),
+    (
+        RemedyKind.STATE_LIMITS,
+        {"cpu_millis": 1500, "memory_bytes": 8 * GIB + 512 * 1024**2, "gpu_type": H100},
+        "set spec.podTemplate.resources.limits to {cpu: 1.5, memory: 8704Mi}: it fits on h100-sxm-80gb then",
     ),
     (
         RemedyKind.FREE_GPUS,

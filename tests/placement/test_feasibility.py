@@ -455,6 +455,7 @@ def test_every_reason_can_be_met_in_a_placement() -> None:
         Reason.PLACEMENT_KEPT,
         Reason.KEPT_TO_AVOID_MOVE,
         Reason.HOST_MEMORY_TOO_SMALL,
+        Reason.LIMIT_RANGE_EXCEEDED,
         Reason.FITS_ONLY_PROBABLY,
         Reason.STAGES_CUT_SHARED_LAYERS,
         Reason.STAGES_NOT_SUPPORTED,

@@ -19,7 +19,7 @@ from plimsoll.adapters.cluster.client import (
     RESOURCE_QUOTAS,
     SERVICES,
 )
-from plimsoll.adapters.cluster.kinds import RESOURCE_CLAIMS, RESOURCE_SLICES
+from plimsoll.adapters.cluster.kinds import LIMIT_RANGES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from plimsoll.adapters.hub.hub import HubModels
 from plimsoll.adapters.hub.models import ModelSources
 from plimsoll.adapters.metrics import Metrics
@@ -46,6 +46,7 @@ KINDS = (
     SERVICES,
     DISRUPTION_BUDGETS,
     RESOURCE_QUOTAS,
+    LIMIT_RANGES,
     PRIORITY_CLASSES,
     RESOURCE_SLICES,
     RESOURCE_CLAIMS,

@@ -22,7 +22,7 @@ from plimsoll.adapters.cluster.client import (
     Kind,
     Listing,
 )
-from plimsoll.adapters.cluster.kinds import NODE_POOLS, RESOURCE_CLAIMS, RESOURCE_SLICES
+from plimsoll.adapters.cluster.kinds import LIMIT_RANGES, NODE_POOLS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from plimsoll.api.crd.lost_fields import LAST_APPLIED
 from plimsoll.app.exports.document import read_export, text_of
 from plimsoll.app.exports.exporting import export
@@ -182,6 +182,8 @@ async def filled_office(folder: Path) -> Office:
     await made.settle()
     quota = {"spec": {"hard": {"requests.nvidia.com/gpu": "7", "pods": "9"}}, "status": {"used": {}}}
     _add(made, RESOURCE_QUOTAS, _named("acme-quota", "team-4", **quota))
+    roomy = {"type": "Container", "default": {"cpu": "64", "memory": "512Gi"}}
+    _add(made, LIMIT_RANGES, _named("acme-limits", "team-4", spec={"limits": [roomy]}))
     scope = {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["acme-prod"]}]}
     hard = {"requests.nvidia.com/gpu": "1"}
     first = made.store.all(NODES)[0]["metadata"]["name"]

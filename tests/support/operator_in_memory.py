@@ -18,7 +18,7 @@ from plimsoll.adapters.cluster.client import (
     Kind,
     Listing,
 )
-from plimsoll.adapters.cluster.kinds import RESOURCE_CLAIMS, RESOURCE_SLICES
+from plimsoll.adapters.cluster.kinds import LIMIT_RANGES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from plimsoll.adapters.cluster.secrets import read_entry
 from plimsoll.adapters.hub.models import ModelSources
 from plimsoll.api.v1alpha1 import ModelSpec
@@ -287,7 +287,7 @@ class OperatorInMemory:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _list_the_unwatched(self) -> None:
-        for kind in (PRIORITY_CLASSES, RESOURCE_QUOTAS, RESOURCE_SLICES, RESOURCE_CLAIMS, *INBOX):
+        for kind in (PRIORITY_CLASSES, LIMIT_RANGES, RESOURCE_QUOTAS, RESOURCE_SLICES, RESOURCE_CLAIMS, *INBOX):
             listing = await self.client.list(kind)
             self.store.replace(kind, listing.items)
 

@@ -68,6 +68,7 @@ _IN_WHAT_STAYS = (
     ("/api/v1", "secrets"),
     ("/api/v1", "serviceaccounts"),
     ("/api/v1", "resourcequotas"),
+    ("/api/v1", "limitranges"),
 )
 """What else tests make in the namespaces that stay."""
 

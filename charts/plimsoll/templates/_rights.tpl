@@ -38,6 +38,10 @@ It never writes a spec of its own API, never touches a pod or a node, and never 
 - apiGroups: [""]
   resources: [resourcequotas]
   verbs: [list, watch]
+# No pod is placed that a LimitRange refuses.
+- apiGroups: [""]
+  resources: [limitranges]
+  verbs: [list]
 # Pods go where the volumes of the claims that their InferenceDeployments name can be mounted.
 - apiGroups: [""]
   resources: [persistentvolumeclaims]

@@ -25,7 +25,7 @@ from plimsoll.adapters.cluster.client import (
     Cluster,
     Kind,
 )
-from plimsoll.adapters.cluster.kinds import RESOURCE_CLAIMS, RESOURCE_SLICES
+from plimsoll.adapters.cluster.kinds import LIMIT_RANGES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from plimsoll.adapters.cluster.secrets import read_entry
 from plimsoll.adapters.garbage import give_back_free_memory
 from plimsoll.adapters.hub.hub import HubModels
@@ -77,7 +77,7 @@ LISTED_ONLY_SECONDS = 30.0
 """How often kinds are listed if watches do not deliver all of their objects."""
 
 QUOTA_SECONDS = 15.0
-"""How often quotas and PriorityClasses are read: what a namespace may still take changes with every pod."""
+"""How often quotas, LimitRanges and PriorityClasses are read: what a namespace may take changes with every pod."""
 
 SLICE_SECONDS = 60.0
 """How often ResourceSlices are read: they are named to people, and nothing is placed on them."""
@@ -103,6 +103,7 @@ PRUNERS: dict[Kind, Callable[[Body], Body | None]] = {
     SERVICES: pruning.owned,
     DISRUPTION_BUDGETS: pruning.owned,
     RESOURCE_QUOTAS: pruning.quota,
+    LIMIT_RANGES: pruning.limit_range,
     PRIORITY_CLASSES: pruning.priority_class,
     RESOURCE_SLICES: reduced_slice,
     RESOURCE_CLAIMS: reduced_claim,
@@ -116,16 +117,22 @@ BOUNDS = {
     APPROVALS: Bounds(pruning.whole_size, pruning.outline, pruning.why_reduced),
 }
 
+LISTED_SELDOM = (PRIORITY_CLASSES, LIMIT_RANGES, RESOURCE_QUOTAS, RESOURCE_CLAIMS)
+"""The kinds that no watch delivers, in the order in which they are listed."""
+
+DONE_WITHOUT = {
+    PRIORITY_CLASSES: "every deployment counts as one without a PriorityClass.",
+    LIMIT_RANGES: "pods are placed as if no namespace had one, and the API server may refuse them.",
+    RESOURCE_CLAIMS: "GPUs that only ResourceClaims hold count as free.",
+}
+"""What it means that a kind may not be read. An older chart does not grant all of them."""
+
 INBOX: dict[Kind, Callable[[Body], Body | None]] = {PROPOSALS: pruning.whole, APPROVALS: pruning.whole}
 """The kinds of proposals and of people's answers."""
 
 _WITHOUT_INBOX = "proposals are in the status only, and nobody can approve them. Upgrade the chart with its CRDs."
 
 logger = logging.getLogger("plimsoll.shell")
-
-
-UNWATCHED = (RESOURCE_QUOTAS, PRIORITY_CLASSES, RESOURCE_SLICES, RESOURCE_CLAIMS)
-"""The kinds that are only listed. A watch would end the process if the right to watch them is missing."""
 
 
 def kept(_: Settings) -> dict[Kind, str | None]:
@@ -200,7 +207,7 @@ class Shell:
             {**PRUNERS, **(INBOX if self.settings.approvals else {})},
             wake.set,
             optional={RESOURCE_QUOTAS, RESOURCE_SLICES},
-            unwatched={*UNWATCHED, *INBOX, *listed_only(self.settings)},
+            unwatched={*LISTED_SELDOM, RESOURCE_SLICES, *INBOX, *listed_only(self.settings)},
             is_quiet=pruning.is_plain,
             bounds=BOUNDS,
         )
@@ -267,12 +274,11 @@ class Shell:
         )
 
     def _unwatched(self, cluster: Cluster, store: Store) -> Relist:
-        """Return the loop that lists quotas, PriorityClasses and ResourceClaims, which hold GPUs as pods do."""
-        kinds: dict[Kind, str | None] = {PRIORITY_CLASSES: None, RESOURCE_QUOTAS: None, RESOURCE_CLAIMS: None}
-        dispensable = {
-            PRIORITY_CLASSES: "every deployment counts as one without a PriorityClass.",
-            RESOURCE_CLAIMS: "GPUs that only ResourceClaims hold count as free.",
-        }
+        """Return the loop that lists what changes seldom, and ResourceClaims, which hold GPUs as pods do.
+
+        A watch would end the process if the right to watch them is missing.
+        """
+        kinds = dict[Kind, str | None].fromkeys(LISTED_SELDOM)
         return Relist(
             cluster,
             store,
@@ -281,7 +287,7 @@ class Shell:
             asyncio.Event(),
             self.settings.watch_namespaces,
             everywhere={RESOURCE_CLAIMS} if self.settings.read_all_pods else (),
-            dispensable=dispensable,
+            dispensable=DONE_WITHOUT,
         )
 
     def _prices(self, cluster: Cluster, wake: asyncio.Event) -> PriceList:

@@ -39,6 +39,7 @@ from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import agreed
 from plimsoll.engines.registry import engine_of
+from plimsoll.facts.cluster.limit_range_reading import LimitRanges
 from plimsoll.facts.cluster.priority_reading import PriorityClasses
 from plimsoll.facts.cluster.quota_reading import NamespaceQuotas
 from plimsoll.placement.costs import Appraisal
@@ -51,6 +52,8 @@ from plimsoll.status.writing import document_of, new_status
 T = TypeVar("T")
 
 NO_CLASSES = PriorityClasses()
+
+NO_LIMIT_RANGES: LimitRanges = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +170,7 @@ def plan_located(
     quotas: Quotas | None = None,
     claims: KnownClaims = NO_CLAIMS,
     teach: Callable[[Request], Request] = lambda request: request,
+    limit_ranges: LimitRanges = NO_LIMIT_RANGES,
 ) -> tuple[list[tuple[Planned, T]], list[str]]:
     """Plan all usable objects together, as if applied in this order, and report what is wrong with the rest.
 
@@ -180,13 +184,14 @@ def plan_located(
         quotas: what namespaces may still take; None for no limits.
         claims: PersistentVolumeClaims and storage classes; nothing is known of others.
         teach: adds to a request what engines have taught.
+        limit_ranges: the LimitRanges of each namespace.
     """
     problems: list[str] = []
     models, images = Models(), Images(fleet)
     ask = partial(_asked, models=models, images=images, priorities=priorities, claims=claims)
     asked = [each for one in found if (each := _attempt(one.where, partial(ask, one), problems)) is not None]
     asked = _warned_of_sharing(_without_namesakes(asked, problems), claims)
-    asked = [replace(each, request=teach(each.request)) for each in asked]
+    asked = [replace(each, request=in_limits(teach(each.request), limit_ranges)) for each in asked]
     planned = _planned(asked, _Stock(fleet, _or_shipped(catalog), groups, quotas), problems)
     shown = [(entry, _attempt(where, partial(show, entry), problems)) for where, entry in planned]
     return [(entry, printed) for entry, printed in shown if printed is not None], problems
@@ -277,6 +282,12 @@ def _shared(claim: Claim, others: Sequence[ObjectKey]) -> str:
 def in_class(request: Request, priorities: PriorityClasses) -> Request:
     """Return the request with the PriorityClass that its pods get: the cluster's default where it names none."""
     return request if request.priority_class else replace(request, priority_class=priorities.default_name)
+
+
+def in_limits(request: Request, limit_ranges: LimitRanges) -> Request:
+    """Return the request with the LimitRanges of its namespace."""
+    ranges = limit_ranges.get(request.key.namespace)
+    return replace(request, **request.limited_by(ranges)) if ranges else request
 
 
 def priority_of(resource: InferenceDeployment, priorities: PriorityClasses) -> Priority:

@@ -146,6 +146,7 @@ class Reason(StrEnum):
     KEPT_TO_AVOID_MOVE = "KeptToAvoidMove"
     QUOTA_EXCEEDED = "QuotaExceeded"
     HOST_MEMORY_TOO_SMALL = "HostMemoryTooSmall"
+    LIMIT_RANGE_EXCEEDED = "LimitRangeExceeded"
     NODE_LACKS_CPU = "NodeLacksCpu"
     NODE_LACKS_MEMORY = "NodeLacksMemory"
     NODE_LACKS_PODS = "NodeLacksPods"
@@ -216,6 +217,7 @@ class RemedyKind(StrEnum):
     RELAX_CONSTRAINTS = "RelaxConstraints"
     RAISE_QUOTA = "RaiseQuota"
     LOWER_REQUESTS = "LowerRequests"
+    STATE_LIMITS = "StateLimits"
 
 
 class SuggestionKind(StrEnum):

@@ -7,12 +7,13 @@ from decimal import Decimal
 
 from plimsoll.domain.cluster.fleet import GpuNode
 from plimsoll.domain.cluster.host import amount_words, is_in_bytes
+from plimsoll.domain.cluster.limit_ranges import MILLI, LimitRule
 from plimsoll.domain.cluster.quota_accounts import resource_in
 from plimsoll.domain.decisions.outcomes import MemoryEstimate, Rejection, Remedy, Split, Suggestion
 from plimsoll.domain.decisions.terms import LEARNED
 from plimsoll.domain.engines.images import PlatformSource
 from plimsoll.domain.kubernetes_names import OF_CPU, OF_MEMORY, OF_PODS
-from plimsoll.domain.public_words import MAY_PASS, WISHED, Reason, RemedyKind, SuggestionKind
+from plimsoll.domain.public_words import MAY_PASS, WISHED, Numbers, Reason, RemedyKind, SuggestionKind
 from plimsoll.domain.units import GIB, MIB, agreed, ceil_div, counted, counted_of, format_gib, format_price
 
 Figures = dict[str, int | str]
@@ -54,6 +55,8 @@ def _shortfall(rejection: Rejection) -> tuple[int, float]:
     figures = dict(rejection.numbers)
     if rejection.reason in MAY_PASS:
         return (0, float(MAY_PASS.index(rejection.reason)))
+    if rejection.reason is Reason.LIMIT_RANGE_EXCEEDED:  # it fits, and somebody has to change a figure
+        return (0, float(len(MAY_PASS)))
     if "need_bytes" in figures and "have_bytes" in figures:
         return (1, int(figures["need_bytes"]) / max(1, int(figures["have_bytes"])))
     if rejection.reason is Reason.NODE_LEFT:  # the message says already what happened there
@@ -251,6 +254,83 @@ def _beyond_quota(figures: Figures) -> str:
     return f"fits, but takes {takes} and the namespace's ResourceQuota leaves {left} of {figures['resource']}"
 
 
+def bounds_sentence(bounds: Numbers) -> str:
+    """Return the bounds of LimitRanges that refuse a pod, each with what to change."""
+    figures = dict(bounds)
+    return "; ".join([_beyond(figures), *(_beyond(more) for more in _further_bounds(figures))])
+
+
+def _further_bounds(figures: Figures) -> list[Figures]:
+    ends = [name.removeprefix("rule") for name in figures if name.startswith("rule_")]
+    return [
+        {name.removesuffix(end): value for name, value in figures.items() if name.endswith(end)} for end in sorted(ends)
+    ]
+
+
+def _beyond(figures: Figures) -> str:
+    """Return one bound of a LimitRange, the pod's figure, and what to change."""
+    rule, resource, each = str(figures["rule"]), str(figures["resource"]), figures["limited"]
+    bound = _amount(figures, "bound_thousandths")
+    demand = {
+        LimitRule.MIN: f"demands {bound} or more of each {each}",
+        LimitRule.MAX: f"allows each {each} {bound} at most",
+        LimitRule.RATIO: f"allows each {each} a limit of its request x {bound} at most",
+        LimitRule.DEFAULT: f"gives a {each} without a limit one of {bound}",
+    }[LimitRule(rule)]
+    return (
+        f"LimitRange {figures['limit_range']} {demand} ({rule}.{resource}) and {_stated(figures)}: {_unbound(figures)}"
+    )
+
+
+def _stated(figures: Figures) -> str:
+    """Return the figure of the pod that a LimitRange bounds."""
+    if figures["rule"] == LimitRule.RATIO:
+        known = "asked_thousandths" in figures
+        return f"the pod's is x {_amount(figures, 'asked_thousandths')}" if known else "the pod states no limit"
+    if "asked_thousandths" not in figures:
+        return f"the pod states no {figures['asked_of']}"
+    amount = _amount(figures, "asked_thousandths")
+    return f"the pod requests {amount}" if figures["asked_of"] == "request" else f"the pod's limit is {amount}"
+
+
+def _unbound(figures: Figures) -> str:
+    """Return what makes a bound admit the pod."""
+    rule, resource, own = figures["rule"], figures["resource"], "spec.podTemplate.resources"
+    if rule == LimitRule.DEFAULT:
+        return f"set {own}.limits.{resource} to the request or more"
+    if rule == LimitRule.RATIO:
+        return f"set {own}.limits.{resource} nearer to the request"
+    if rule == LimitRule.MIN:
+        return f"raise {own}.{figures['asked_of']}s.{resource}"
+    if "asked_thousandths" not in figures:
+        return f"set {own}.limits.{resource}"
+    if figures["asked_of"] == "limit":
+        return f"lower {own}.limits.{resource}"
+    less = f", or lower {own}.requests.{resource}" if resource == "cpu" else ""
+    return f"raise {rule}.{resource} in the LimitRange{less}"
+
+
+def _amount(figures: Figures, name: str) -> str:
+    """Return an amount of the resource of a LimitRange, or a ratio."""
+    resource, number = str(figures["resource"]), _cores(figures, name)
+    if figures["rule"] == LimitRule.RATIO:
+        return number
+    if resource == "cpu":
+        return counted(number, "CPU")
+    if resource == "memory" or is_in_bytes(resource):
+        return f"{format_gib(int(figures[name]) // MILLI)} of {resource}"
+    return f"{number} {resource}"
+
+
+def _stated_limits(figures: Figures) -> str:
+    """Return the limits to state, in the notation of a manifest."""
+    found = [f"cpu: {_cores(figures, 'cpu_millis')}"] if "cpu_millis" in figures else []
+    if "memory_bytes" in figures:
+        size = int(figures["memory_bytes"])
+        found.append(f"memory: {size // GIB}Gi" if size % GIB == 0 else f"memory: {size // MIB}Mi")
+    return f"set spec.podTemplate.resources.limits to {{{', '.join(found)}}}"
+
+
 def _raised(figures: Figures) -> str:
     """Return the entries of a quota that are too small, each with the missing amount. Memory is in whole GiB."""
     gpus = [f"requests.{figures['resource']} by {figures['more']}"] if "more" in figures else []
@@ -432,6 +512,7 @@ _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
         f"keeps {_gib(f, 'least_bytes')} in host memory with its processes, {f['field']} allows "
         f"{_gib(f, 'stated_bytes')}"
     ),
+    Reason.LIMIT_RANGE_EXCEEDED: lambda f: f"fits, but {bounds_sentence(tuple(f.items()))}",
     Reason.NODE_LACKS_CPU: lambda f: (
         f"fits, but a pod asks for {_cpus(f, 'asked_millis')} and at most "
         f"{_cores(f, 'free_millis')} {agreed(_cores(f, 'free_millis'), 'is', 'are')} free on "
@@ -458,6 +539,7 @@ _REMEDIES: dict[RemedyKind, Callable[[Figures], str]] = {
     RemedyKind.WEIGHTS_FP16: lambda _: "set spec.precision to fp16: these GPUs have no bf16",
     RemedyKind.RAISE_QUOTA: lambda f: f"raise the ResourceQuota's {_raised(f)}: it fits on {f['gpus']} {f['gpu_type']}",
     RemedyKind.LOWER_REQUESTS: lambda f: f"{_lowered(f)}: it fits on {f['gpu_type']} then",
+    RemedyKind.STATE_LIMITS: lambda f: f"{_stated_limits(f)}: it fits on {f['gpu_type']} then",
     RemedyKind.ADD_NODES: lambda f: (
         f"add {f['nodes']} node{'' if f['nodes'] == 1 else 's'} of the group {f['group']} ({f['gpus']} {f['gpu_type']} "
         f"each, {_price(f, 'price')}{'' if f['nodes'] == 1 else ' together'}){_needed(f, 'with')}: {_all_or_some(f)}"

@@ -228,16 +228,16 @@ NO_USE = QuotaUse()
 def use_of(request: Request, resource: str, gpus: int, need: HostNeed) -> QuotaUse:
     """Return the amounts that a quota counts for the pod of one replica.
 
-    A pod without a limit of its own counts with its request. A LimitRange may give it a limit, which is never below
-    the request. Without a LimitRange the API server refuses the pod, whatever the quota leaves.
+    A pod without a limit of its own counts with the one that a LimitRange gives it, else with its request: then the API
+    server refuses the pod, whatever the quota leaves.
     """
-    cpu, memory = request.cpu_limit_millis, request.memory_limit_bytes
+    cpu, memory = request.counted_limits(need)
     amounts = (
         (resource, gpus),
         (CPU_REQUESTS, need.cpu_millis),
         (MEMORY_REQUESTS, need.memory_bytes),
-        (CPU_LIMITS, need.cpu_millis if cpu is None else cpu),
-        (MEMORY_LIMITS, need.memory_bytes if memory is None else memory),
+        (CPU_LIMITS, cpu),
+        (MEMORY_LIMITS, memory),
         (PODS, 1),
         (ALL_PODS, 1),
     )

@@ -81,15 +81,18 @@ takes about a KiB, so these take some 55 MiB of the 512 that the chart gives the
 
 _NEVER_READ = (
     *("key", "replicas", "created", "is_sized"),
-    *("cpu_millis", "memory_bytes", "cpu_limit_millis", "memory_limit_bytes"),
+    *("cpu_millis", "memory_bytes", "cpu_limit_millis", "memory_limit_bytes", "limit_ranges", "other_limits"),
 )
 """Fields of a request on which a cached answer depends only through its basis.
 
 The owner of a request decides its namespace's quota. Its CPU and memory decide which nodes have room. The basis holds
-both wherever an answer depends on room. ``host_allowance`` holds the figures that a candidate is judged by.
+both wherever an answer depends on room. ``host_allowance`` and ``admission`` hold the figures that a candidate is
+judged by.
 """
 
-_what_is_asked = attrgetter(*(each.name for each in fields(Request) if each.name not in _NEVER_READ), "host_allowance")
+_what_is_asked = attrgetter(
+    *(each.name for each in fields(Request) if each.name not in _NEVER_READ), "host_allowance", "admission"
+)
 
 
 class Memo:

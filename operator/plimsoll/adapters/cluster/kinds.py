@@ -54,6 +54,7 @@ CLAIMS = Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 VOLUMES = Kind("", "v1", "PersistentVolume", "persistentvolumes", namespaced=False)
 STORAGE_CLASSES = Kind("storage.k8s.io", "v1", "StorageClass", "storageclasses", namespaced=False)
 RESOURCE_QUOTAS = Kind("", "v1", "ResourceQuota", "resourcequotas")
+LIMIT_RANGES = Kind("", "v1", "LimitRange", "limitranges")
 PRIORITY_CLASSES = Kind("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", namespaced=False)
 DEPLOYMENTS = Kind("apps", "v1", "Deployment", "deployments")
 DISRUPTION_BUDGETS = Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
@@ -70,7 +71,7 @@ LEASES = Kind("coordination.k8s.io", "v1", "Lease", "leases")
 KINDS = (
     INFERENCE_DEPLOYMENTS, NODES, PODS, SERVICES, CONFIG_MAPS, SECRETS, RESOURCE_QUOTAS, PRIORITY_CLASSES,
     DEPLOYMENTS, DISRUPTION_BUDGETS, EVENTS, LEASES, NODE_POOLS, RESOURCE_SLICES, PROPOSALS, APPROVALS,
-    RESOURCE_CLAIMS, SELF_REVIEWS, ACCESS_REVIEWS, CLAIMS, VOLUMES, STORAGE_CLASSES,
+    RESOURCE_CLAIMS, SELF_REVIEWS, ACCESS_REVIEWS, CLAIMS, VOLUMES, STORAGE_CLASSES, LIMIT_RANGES,
 )  # fmt: skip
 
 _BY_NAME = {(kind.api_version, kind.kind): kind for kind in KINDS}

@@ -143,6 +143,7 @@ def to_request(
         cpu_limit_millis=_limit(spec, "cpu", 1000),
         memory_limit_bytes=_limit(spec, "memory", 1),
         other_resources=_other_resources(spec),
+        other_limits=_other_limits(spec),
         may_narrow_cache=bool(spec.kv_cache.allow_fp8) and kv_precision in WIDE,
         priority_class=(spec.pod_template.priority_class_name if spec.pod_template else None) or "",
         remarks=_remarks(resource),
@@ -207,6 +208,12 @@ def _other_resources(spec: InferenceDeploymentSpec) -> Amounts:
     asked = {**(resources.limits or {}), **(resources.requests or {})}
     found = ((name, _whole(quantity, 1)) for name, quantity in asked.items() if is_other(name))
     return tuple(sorted((name, amount) for name, amount in found if amount > 0))
+
+
+def _other_limits(spec: InferenceDeploymentSpec) -> Amounts:
+    resources = None if spec.pod_template is None else spec.pod_template.resources
+    limits = {} if resources is None else resources.limits or {}
+    return tuple(sorted((name, _whole(quantity, 1)) for name, quantity in limits.items() if is_other(name)))
 
 
 def _whole(quantity: str | int, unit: int) -> int:

@@ -10,6 +10,7 @@ from plimsoll.adapters.cluster.kinds import (
     CONFIG_MAPS,
     DEPLOYMENTS,
     INFERENCE_DEPLOYMENTS,
+    LIMIT_RANGES,
     NODE_POOLS,
     NODES,
     PODS,
@@ -208,6 +209,11 @@ def _quota(body: Body) -> dict[str, Any]:
     return {"metadata": _only(body["metadata"], _IDENTITY), **_only(body, ("spec", "status"))}
 
 
+def _limit_range(body: Body) -> dict[str, Any]:
+    """The store has reduced its spec to the entries about containers and pods."""
+    return {"metadata": _only(body["metadata"], _IDENTITY), **_only(body, ("spec",))}
+
+
 def _priority_class(body: Body) -> dict[str, Any]:
     preempts = _only(body["metadata"].get("annotations") or {}, (PREEMPTS,))
     head = _only(body["metadata"], ("name", "uid")) | ({"annotations": preempts} if preempts else {})
@@ -252,6 +258,7 @@ _REDUCE: Mapping[Kind, Callable[[Body], dict[str, Any]]] = {
     DEPLOYMENTS: _workload,
     INFERENCE_DEPLOYMENTS: _inference_deployment,
     RESOURCE_QUOTAS: _quota,
+    LIMIT_RANGES: _limit_range,
     PRIORITY_CLASSES: _priority_class,
     CONFIG_MAPS: _config_map,
     NODE_POOLS: _node_pool,

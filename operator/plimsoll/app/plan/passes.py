@@ -166,7 +166,8 @@ class Passes:
         self, picture: Picture, intended: Mapping[str, Mapping[str, Any]], now: float, course: _WatchedCourse
     ) -> _Seen:
         """Step 1. An object whose last fault is not due for a retry is left unchanged."""
-        self.reader.begin(read_priority_classes(picture.all(PRIORITY_CLASSES)))
+        limit_ranges = self.reader.memo.limit_ranges(picture)
+        self.reader.begin(read_priority_classes(picture.all(PRIORITY_CLASSES)), limit_ranges)
         self.rendered.begin(now, self.settings)
         self._known.begin()
         memo = self.reader.memo

@@ -37,6 +37,7 @@ from plimsoll.domain.errors import InvalidInput, NotPermitted, PlimsollError
 from plimsoll.domain.models.model import ModelFacts
 from plimsoll.domain.public_words import ConditionReason, ConditionType
 from plimsoll.domain.requests.serving import Request
+from plimsoll.facts.cluster.limit_range_reading import LimitRanges
 from plimsoll.facts.cluster.priority_reading import PriorityClasses
 from plimsoll.facts.cluster.scheduler_words import OF_VOLUMES
 from plimsoll.placement.demands.pools import PoolState
@@ -50,7 +51,7 @@ from plimsoll.status.report import Problem
 class DeploymentReader:
     """Makes a :class:`Deployment` of each object. What it looks up comes from books, which fetch it in the background.
 
-    ``priorities`` are those of the picture that is being read.
+    ``priorities`` and ``limit_ranges`` are those of the picture that is being read.
     """
 
     settings: Settings
@@ -61,6 +62,7 @@ class DeploymentReader:
     images: ImageBook = field(default_factory=ImageBook)
     memo: ReadingMemo = field(default_factory=ReadingMemo)
     priorities: PriorityClasses = field(default_factory=PriorityClasses)
+    limit_ranges: LimitRanges = field(default_factory=dict)
     gpu_names: frozenset[str] = field(init=False)
     """GPU types that a spec may name: those of the catalogue, including their slices."""
     _requests: ChangedRequests = field(default_factory=ChangedRequests)
@@ -68,9 +70,9 @@ class DeploymentReader:
     def __post_init__(self) -> None:
         self.gpu_names = frozenset(gpu.name for gpu in self.gpu_types)
 
-    def begin(self, priorities: PriorityClasses) -> None:
-        """Begin a pass over a picture with these PriorityClasses."""
-        self.priorities = priorities
+    def begin(self, priorities: PriorityClasses, limit_ranges: LimitRanges) -> None:
+        """Begin a pass over a picture with these PriorityClasses and LimitRanges."""
+        self.priorities, self.limit_ranges = priorities, limit_ranges
         self.memo.begin()
         self._requests.begin()
 
@@ -180,7 +182,8 @@ class DeploymentReader:
         said = remarks_of(claims)
         if claims:
             said = (*said, *claim_remarks(to_workload_options(resource), request.model, claims))
-        return self._restricted(bare, self._in_class(bare, self._sized(bare, request)), claims, said)
+        request = self._limited(bare, self._in_class(bare, self._sized(bare, request)))
+        return self._restricted(bare, request, claims, said)
 
     def _platforms(self, bare: Deployment, engine: EngineSpec, fleet: Fleet) -> ImagePlatforms | Problem:
         """Return the platforms of the image. Its index is read only if the answer can matter.
@@ -237,6 +240,11 @@ class DeploymentReader:
         if request.priority_class or not default:
             return request
         return self._requests.of(bare.identity.uid, request, priority_class=default)
+
+    def _limited(self, bare: Deployment, request: Request) -> Request:
+        """Return the request with the LimitRanges of its namespace."""
+        ranges = self.limit_ranges.get(request.key.namespace)
+        return request if not ranges else self._requests.of(bare.identity.uid, request, **request.limited_by(ranges))
 
     def declared_priority(self, body: Body) -> int:
         """Return the priority that an unread object names; 0 if nothing usable is there."""

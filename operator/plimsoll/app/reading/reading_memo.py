@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from plimsoll.adapters.cluster.client import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, NODES, PODS
-from plimsoll.adapters.cluster.kinds import RESOURCE_CLAIMS, RESOURCE_SLICES
+from plimsoll.adapters.cluster.kinds import LIMIT_RANGES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from plimsoll.api.v1alpha1 import InferenceDeployment
 from plimsoll.app.reading.gathering import surroundings_of
 from plimsoll.app.watch.store import Body, Picture, uid_of
@@ -28,6 +28,7 @@ from plimsoll.domain.models.model import ModelFacts
 from plimsoll.domain.requests.serving import Request
 from plimsoll.engines.failures import read_failure
 from plimsoll.facts.cluster.fleet_reading import Parts, read_fleet, read_node
+from plimsoll.facts.cluster.limit_range_reading import LimitRanges, read_limit_ranges
 from plimsoll.facts.cluster.pod_reading import PodFacts, read_pod
 from plimsoll.facts.prices.repricing import OwnPrices, repriced
 
@@ -68,6 +69,7 @@ class ReadingMemo:
     _priced: tuple[OwnPrices, tuple[GpuType, ...]] | None = None
     _nodes: Kept[tuple[Body, object, Parts]] = field(default_factory=Kept)
     _around: tuple[tuple[int, ...], dict[ObjectKey, Surroundings]] | None = None
+    _limit_ranges: tuple[int, LimitRanges] | None = None
     _pods: Kept[tuple[Body, PodFacts]] = field(default_factory=Kept)
     _objects: Kept[_ReadObject] = field(default_factory=Kept)
     _digests: Kept[tuple[object, SpecDigests]] = field(default_factory=Kept)
@@ -107,6 +109,13 @@ class ReadingMemo:
         if known is None or known[0] is not body or known[1] is not self._priced:
             known = body, self._priced, read_node(body, types)
         return self._nodes.put(uid, known)[2]
+
+    def limit_ranges(self, picture: Picture) -> LimitRanges:
+        """The LimitRanges of all namespaces. They are read again if any of them has changed."""
+        version = picture.versions[LIMIT_RANGES]
+        if self._limit_ranges is None or self._limit_ranges[0] != version:
+            self._limit_ranges = version, read_limit_ranges(picture.all(LIMIT_RANGES))
+        return self._limit_ranges[1]
 
     def surroundings(self, picture: Picture, now: float) -> dict[ObjectKey, Surroundings]:
         """The pods and workloads of every object. They are read again if any of the three kinds has changed.

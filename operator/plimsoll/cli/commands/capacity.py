@@ -40,7 +40,10 @@ from plimsoll.cli.screen import screen
     help="KV cache: auto, bf16, fp16, fp8, nvfp4, int8, int4, fp8_per_token_head, turboquant_*. With MODEL.",
 )
 @click.option("--engine", help=f"{ENGINE_HELP} With MODEL.")
-@click.option("--fleet", help="A file (or -) instead of the cluster: kubectl get nodes,pods,resourcequotas -A -o yaml.")
+@click.option(
+    "--fleet",
+    help="A file (or -) instead of the cluster: kubectl get nodes,pods,resourcequotas,limitranges -A -o yaml.",
+)
 @click.option("--snapshot", help="A file (or -) of `plimsoll fleet export` instead of the cluster.")
 @click.option("--prices", help="Own prices: a ConfigMap manifest, or a list in CSV (see `plimsoll prices check`).")
 @click.option(

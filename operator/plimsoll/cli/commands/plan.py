@@ -220,6 +220,7 @@ def _plan_offline(
         file.quotas.remaining,
         file.claims,
         partial(taught_request, lessons=taught, as_operator=True),
+        file.limit_ranges,
     )
     _complain(problems)
     if shown:

@@ -22,6 +22,7 @@ from plimsoll.domain.cluster.node_rules import KnownClaims
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.facts.cluster.claim_reading import read_claims, read_holders
 from plimsoll.facts.cluster.fleet_reading import read_fleet
+from plimsoll.facts.cluster.limit_range_reading import LimitRanges, read_limit_ranges
 from plimsoll.facts.cluster.priority_reading import PriorityClasses, read_priority_classes
 from plimsoll.facts.cluster.quota_reading import NamespaceQuotas, read_quotas
 from plimsoll.facts.prices.repricing import OwnPrices
@@ -40,6 +41,7 @@ class FleetFile:
         priorities: its PriorityClasses.
         quotas: what its ResourceQuotas leave, and a message for each that could not be evaluated.
         claims: its PersistentVolumeClaims and storage classes.
+        limit_ranges: its LimitRanges, by namespace.
     """
 
     objects: FleetObjects
@@ -48,6 +50,7 @@ class FleetFile:
     priorities: PriorityClasses
     quotas: NamespaceQuotas
     claims: KnownClaims
+    limit_ranges: LimitRanges
 
     def after(self, changes: Iterable[WhatIf]) -> FleetFile:
         """Return the facts of the file after these changes of its nodes."""
@@ -79,6 +82,7 @@ def _read(objects: FleetObjects, prices: OwnPrices) -> FleetFile:
             objects.storage_classes,
             read_holders(objects.pods, DEPLOYMENT_LABEL),
         ),
+        read_limit_ranges(objects.limit_ranges),
     )
 
 
@@ -100,7 +104,15 @@ class Ground:
         """Return the plan of all usable objects after changes of the nodes, and the problems of the others."""
         file = self.file.after(changes) if changes else self.file
         shown, problems = plan_located(
-            wishes, file.fleet, _itself, self.types, self.groups, file.priorities, file.quotas.remaining, file.claims
+            wishes,
+            file.fleet,
+            _itself,
+            self.types,
+            self.groups,
+            file.priorities,
+            file.quotas.remaining,
+            file.claims,
+            limit_ranges=file.limit_ranges,
         )
         return [entry for entry, _ in shown], problems
 

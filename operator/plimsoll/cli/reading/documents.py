@@ -23,12 +23,12 @@ from plimsoll.domain.kubernetes_names import API_VERSION, KIND
 Body = dict[str, Any]
 
 
-KUBECTL = "kubectl get nodes,pods,resourcequotas,priorityclasses -A -o yaml"
+KUBECTL = "kubectl get nodes,pods,resourcequotas,limitranges,priorityclasses -A -o yaml"
 """The command that writes a file of a fleet."""
 
 _READ_TOO = (
     *("Pod", "PriorityClass", "ResourceQuota", "ResourceSlice", "ResourceClaim"),
-    *("PersistentVolumeClaim", "PersistentVolume", "StorageClass"),
+    *("PersistentVolumeClaim", "PersistentVolume", "StorageClass", "LimitRange"),
 )
 """The kinds of a fleet file that it can be without, in the order of the fields of :class:`FleetObjects`."""
 
@@ -158,6 +158,7 @@ class FleetObjects:
     claims: Sequence[Mapping[str, Any]] = ()
     volumes: Sequence[Mapping[str, Any]] = ()
     storage_classes: Sequence[Mapping[str, Any]] = ()
+    limit_ranges: Sequence[Mapping[str, Any]] = ()
 
 
 def load_fleet_objects(path: str) -> FleetObjects:

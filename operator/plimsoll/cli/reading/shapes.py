@@ -8,6 +8,7 @@ from typing import Any
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.units import parse_quantity
 from plimsoll.facts.cluster.gpu_labels import is_gpu_resource
+from plimsoll.facts.cluster.limit_range_reading import PARTS
 from plimsoll.facts.cluster.quota_reading import is_read
 
 Body = dict[str, Any]
@@ -26,9 +27,9 @@ def refuse_misshapen(body: Body) -> None:
     for part in ("spec", "status"):
         check.mapping(body, "", part)
     kind = str(body.get("kind"))
-    if kind == "ResourceQuota":
+    if kind in {"ResourceQuota", "LimitRange"}:
         check.needed(metadata, "metadata", "namespace", "Name the namespace that it limits.")
-    reader = {"Node": _check_node, "Pod": _check_pod, "ResourceQuota": _check_quota}.get(kind)
+    reader = _CHECKS.get(kind)
     if reader is not None:
         reader(check, body.get("spec") or {}, body.get("status") or {})
 
@@ -64,6 +65,23 @@ def _check_quota(check: _Check, spec: Body, status: Body) -> None:
         for part in ("scopeName", "operator"):
             check.text(term, name, part)
         check.texts(term, name, "values")
+
+
+def _check_limit_range(check: _Check, spec: Body, _: Body) -> None:
+    for name, entry in check.mappings(spec, "spec", "limits"):
+        check.text(entry, name, "type")
+        for part in PARTS:
+            check.quantities(entry, name, part)
+            check.numbers(entry, name, part, list(entry.get(part) or ()))
+
+
+_CHECKS: dict[str, Callable[[_Check, Body, Body], None]] = {
+    "Node": _check_node,
+    "Pod": _check_pod,
+    "ResourceQuota": _check_quota,
+    "LimitRange": _check_limit_range,
+}
+"""What is checked of a kind, in addition to its head."""
 
 
 class _Check:

@@ -6,10 +6,12 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import lru_cache
 from hashlib import sha256
+from typing import Any
 
 from plimsoll.domain.cluster.fleet import Toleration
 from plimsoll.domain.cluster.gpus import CapacityType
 from plimsoll.domain.cluster.host import Amounts, HostEstimate, HostNeed, amount_words
+from plimsoll.domain.cluster.limit_ranges import MILLI, LimitRange, Stated, added_requests, default_limit
 from plimsoll.domain.cluster.node_rules import NodeRule
 from plimsoll.domain.cluster.spot import card_name
 from plimsoll.domain.decisions.latency import Slo
@@ -21,6 +23,7 @@ from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.models.model import FactsSource, ModelFacts
 from plimsoll.domain.models.precision import KvPrecision, Precision
 from plimsoll.domain.public_words import Numbers, Reason
+from plimsoll.domain.units import ceil_div
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +108,8 @@ class Request:
     are wanted now (the user's number, or the rebalancer's within the user's bounds). ``failed_starts`` are GPU types
     and splits where its own engines ran out of memory and reported no figure. ``cpu_millis`` and ``memory_bytes`` are
     the user's own requests of CPU and memory, and the ``limit`` fields the user's limits; None where the user sets
-    none. ``other_resources`` are the user's requests of further resources except GPUs. ``slo`` is the latency that the
+    none. ``other_resources`` are the requests of further resources except GPUs, the user's and those that a LimitRange
+    adds; ``other_limits`` are the user's limits of such resources. ``slo`` is the latency that the
     user declares; None asks for the usual one of a person who reads along, as far as GPUs allow. ``total`` is the load
     of all replicas together as long as their number is not chosen yet; ``replicas`` and the shape are then only a first
     guess. ``is_sized`` means that the planner has chosen them.
@@ -113,7 +117,8 @@ class Request:
     which that choice was made. ``platforms`` are those of its image: their rule is among ``node_rules``.
     ``mounts_alone`` means that pods of different nodes cannot mount one of its volumes at the same time: there is one
     replica at most, and it ends before its successor starts. ``priority_class`` is the name of its pods' PriorityClass,
-    which decides the quotas that count them; empty for none. ``remarks`` are warnings about the object itself: what its
+    which decides the quotas that count them; empty for none. ``limit_ranges`` are those of its namespace, which the API
+    server applies to new pods. ``remarks`` are warnings about the object itself: what its
     author has to look at.
     """
 
@@ -143,9 +148,11 @@ class Request:
     cpu_limit_millis: int | None = None
     memory_limit_bytes: int | None = None
     other_resources: Amounts = ()
+    other_limits: Amounts = ()
     may_narrow_cache: bool = False
     has_narrow_cache: bool = False
     priority_class: str = ""
+    limit_ranges: tuple[LimitRange, ...] = ()
     remarks: tuple[str, ...] = ()
 
     def host_need(self, host: HostEstimate) -> HostNeed:
@@ -168,7 +175,31 @@ class Request:
     def stated_host(self) -> tuple[object, ...]:
         """The user's own figures about resources but GPUs: requests with equal ones need the same on equal nodes."""
         stated = self.cpu_millis, self.memory_bytes, self.cpu_limit_millis, self.memory_limit_bytes
-        return (*stated, self.other_resources)
+        return (*stated, self.other_resources, self.limit_ranges)
+
+    @property
+    def admission(self) -> tuple[object, ...]:
+        """Everything that decides whether LimitRanges admit its pods, besides the place; empty if there are none."""
+        return (self.stated_host, self.other_limits) if self.limit_ranges else ()
+
+    def pod_resources(self, need: HostNeed, gpus: Amounts) -> dict[str, Stated]:
+        """Return what the container of a pod states, in thousandths. ``gpus`` are both requested and its limit."""
+        limits = dict(self.other_limits)
+        found = {name: Stated(amount * MILLI, _thousandths(limits.get(name))) for name, amount in need.others}
+        found["cpu"] = Stated(need.cpu_millis, self.cpu_limit_millis)
+        found["memory"] = Stated(need.memory_bytes * MILLI, _thousandths(self.memory_limit_bytes))
+        return found | {name: Stated(amount * MILLI, amount * MILLI) for name, amount in gpus}
+
+    def counted_limits(self, need: HostNeed) -> tuple[int, int]:
+        """Return the limits of CPU and memory that a quota counts: the user's, a LimitRange's, or the requests."""
+        cpu = self.cpu_limit_millis
+        memory = self.memory_limit_bytes
+        given_cpu, given_memory = (default_limit(name, self.limit_ranges) for name in ("cpu", "memory"))
+        if cpu is None:
+            cpu = max(need.cpu_millis, given_cpu or 0)
+        if memory is None:
+            memory = max(need.memory_bytes, ceil_div(given_memory or 0, MILLI))
+        return cpu, memory
 
     @property
     def host_allowance(self) -> tuple[str, int] | None:
@@ -182,6 +213,24 @@ class Request:
         stated = (("limits", self.memory_limit_bytes), ("requests", self.memory_bytes))
         given = [(f"spec.podTemplate.resources.{part}.memory", size) for part, size in stated if size is not None]
         return min(given, key=lambda each: each[1], default=None)
+
+    def limited_by(self, ranges: tuple[LimitRange, ...]) -> dict[str, Any]:
+        """Return the fields of the request for pods of a namespace with these LimitRanges.
+
+        They add requests of resources that the user does not state, e.g. of ``ephemeral-storage``, and the scheduler
+        counts these.
+        """
+        more = added_requests(ranges, ("cpu", "memory", *(name for name, _ in self.other_resources)))
+        others = {name: ceil_div(amount, MILLI) for name, amount in more.items() if amount > 0}
+        return {
+            "limit_ranges": ranges,
+            "other_resources": tuple(sorted((*self.other_resources, *others.items()))),
+        }
+
+    @property
+    def as_admitted(self) -> Request:
+        """The request for pods that exist: LimitRanges apply to new pods alone."""
+        return replace(self, limit_ranges=()) if self.limit_ranges else self
 
     def with_replicas(self, replicas: int) -> Request:
         """Return the request for so many replicas; the same object where it asks for as many."""
@@ -245,6 +294,10 @@ class Request:
             return None
         kind = self.engine_kind(gpu_type, split)
         return next((each for each in self.corrections if each.kind == kind), None)
+
+
+def _thousandths(amount: int | None) -> int | None:
+    return None if amount is None else amount * MILLI
 
 
 def _requested(stated: int | None, usual: int, limit: int | None) -> int:

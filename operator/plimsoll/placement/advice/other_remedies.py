@@ -9,9 +9,9 @@ from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.cluster.host import HostNeed, is_in_bytes
 from plimsoll.domain.cluster.quota_accounts import resource_in
 from plimsoll.domain.decisions.outcomes import Placed, Rejection, Remedy
-from plimsoll.domain.public_words import Reason, RemedyKind
+from plimsoll.domain.public_words import Numbers, Reason, RemedyKind
 from plimsoll.domain.requests.serving import Request
-from plimsoll.domain.units import MIB
+from plimsoll.domain.units import MIB, ceil_div
 from plimsoll.placement.ledger import Ledger, short_in, use_at
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.nodes import need_of_pool
@@ -19,22 +19,25 @@ from plimsoll.placement.places.place import place
 
 _ABOUT_HOSTS = (Reason.NODE_LACKS_CPU, Reason.NODE_LACKS_MEMORY, Reason.NODE_LACKS_RESOURCE)
 
+_ABOUT_ROOM = (Reason.QUOTA_EXCEEDED, Reason.LIMIT_RANGE_EXCEEDED, *_ABOUT_HOSTS)
+
 
 def other_remedies(
     request: Request, fleet: Fleet, ledger: Ledger, rejections: Sequence[Rejection], memo: Memo | None = None
 ) -> tuple[Remedy, ...]:
-    """Return the remedies that work: a larger quota, or smaller requests of the pod."""
+    """Return the remedies that work: a larger quota, smaller requests of the pod, or limits of its own."""
     one = request.with_replicas(1)
     found = (
         _larger_quota(one, fleet, ledger, rejections, memo),
         _smaller_requests(one, fleet, ledger, rejections, memo),
+        _own_limits(one, fleet, ledger, rejections, memo),
     )
     return tuple(remedy for remedy in found if remedy is not None)
 
 
 def reads_ledger(rejections: Sequence[Rejection]) -> bool:
     """Whether :func:`other_remedies` reads anything about what is free; otherwise it returns nothing."""
-    return any(each.reason is Reason.QUOTA_EXCEEDED or each.reason in _ABOUT_HOSTS for each in rejections)
+    return any(each.reason in _ABOUT_ROOM for each in rejections)
 
 
 def _larger_quota(
@@ -83,6 +86,34 @@ def _smaller_requests(
             lowered = (("cpu_millis", cpu), ("memory_bytes", memory), ("gpu_type", outcome.choice.gpu.name))
             return Remedy(RemedyKind.LOWER_REQUESTS, lowered)
     return None
+
+
+def _own_limits(
+    request: Request, fleet: Fleet, ledger: Ledger, rejections: Sequence[Rejection], memo: Memo | None
+) -> Remedy | None:
+    """State the requests as limits, so that no LimitRange fills in others. Limits of the user's stay as they are."""
+    for rejection in rejections:
+        if rejection.reason is not Reason.LIMIT_RANGE_EXCEEDED:
+            continue
+        need = _need(request, rejection, fleet)
+        cpu, memory = request.cpu_limit_millis, request.memory_limit_bytes
+        numbers: Numbers = ()
+        if cpu is None and _is_bound("cpu", rejection):
+            cpu = need.cpu_millis
+            numbers = (("cpu_millis", cpu),)
+        if memory is None and _is_bound("memory", rejection):
+            memory = ceil_div(need.memory_bytes, MIB) * MIB
+            numbers = (*numbers, ("memory_bytes", memory))
+        limited = replace(request, cpu_limit_millis=cpu, memory_limit_bytes=memory)
+        outcome = place(limited, fleet, ledger, memo=memo) if numbers else None
+        if isinstance(outcome, Placed) and request.host_need(outcome.choice.host).is_within(need):
+            return Remedy(RemedyKind.STATE_LIMITS, (*numbers, ("gpu_type", outcome.choice.gpu.name)))
+    return None
+
+
+def _is_bound(resource: str, rejection: Rejection) -> bool:
+    """Whether a bound on the resource is among those that refuse the pod."""
+    return any(name.startswith("resource") and value == resource for name, value in rejection.numbers)
 
 
 def _less_of_other(

@@ -298,12 +298,17 @@ class _Reader:
         if gpu is None:
             return Rejection(pool.gpu_type, pool.split, Reason.NODES_NOT_SELECTED, (("nodes", 0),))
         candidate = Candidate(gpu, pool.target)
-        request, running = self.tenant.request, self._with_settings_of(pool)
+        request = self._as_admitted(pool)
+        running = self._with_settings_of(pool, request)
         verdict = self._judged(running, candidate)
         stays = self._keeps_settings(pool) and not self.tenant.accepts_move
         if isinstance(verdict, Option) or (running is not request and stays):
             return verdict
         return self._judged(request, candidate)
+
+    def _as_admitted(self, pool: Pool) -> Request:
+        """Return the request by which a pool is judged: no LimitRange makes it leave pods that it has."""
+        return self.tenant.request.as_admitted if pool.exists else self.tenant.request
 
     def _judged(self, request: Request, candidate: Candidate) -> Option | Rejection:
         verdict = judge(request, candidate, self.fleet, self.memo)
@@ -313,18 +318,18 @@ class _Reader:
         """Whether some of the pool's settings were chosen for the present spec."""
         return pool.generation == self.tenant.generation or pool.spec == self.tenant.spec
 
-    def _with_settings_of(self, pool: Pool) -> Request:
+    def _with_settings_of(self, pool: Pool, request: Request) -> Request:
         """Return the request with the settings of the pool's engines: learned corrections must not restart them.
 
         A change of the spec that changes no engine, e.g. of the number of replicas, must not restart them either. The
         precision of the cache is kept as long as the user permits it, whatever else changes.
         """
         if pool.too_large:
-            return self.tenant.request
+            return request
         same_spec = pool.spec == self.tenant.spec
         same_step = pool.generation == self.tenant.generation or (same_spec and bool(pool.spec))
         return with_settings(
-            self.tenant.request,
+            request,
             narrow=pool.has_narrow_cache,
             batched_tokens=pool.batched_tokens if same_step else None,
             max_sequences=pool.replica_sequences if same_spec else None,

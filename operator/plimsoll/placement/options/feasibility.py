@@ -32,7 +32,15 @@ from plimsoll.engines.registry import engine_of
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.candidates import Candidate, candidates
 from plimsoll.placement.options.divisibility import replica_refusal
-from plimsoll.placement.options.nodes import eligible_nodes, host_of, host_refusal, most_gpus, ruled_out, unhealthy_here
+from plimsoll.placement.options.nodes import (
+    admission_refusal,
+    eligible_nodes,
+    host_of,
+    host_refusal,
+    most_gpus,
+    ruled_out,
+    unhealthy_here,
+)
 from plimsoll.placement.options.speed import missed, misses_usual, speed_of
 
 
@@ -151,6 +159,9 @@ def _by_figures(request: Request, candidate: Candidate, memo: Memo | None, *, sh
     too_small = host_refusal(request, host)
     if too_small:
         return _judged(candidate, figures, Reason.HOST_MEMORY_TOO_SMALL, too_small)
+    bounds = admission_refusal(request, candidate.target, request.host_need(host))
+    if bounds:
+        return _judged(candidate, figures, Reason.LIMIT_RANGE_EXCEEDED, bounds)
     return Option(
         gpu=candidate.gpu,
         target=candidate.target,

@@ -9,7 +9,8 @@ from dataclasses import replace
 from plimsoll.domain.cluster.fleet import Fleet, GpuNode, Toleration, Where, untolerated
 from plimsoll.domain.cluster.gpus import GpuType
 from plimsoll.domain.cluster.host import USUAL_HOST, HostEstimate, HostNeed, HostTerm
-from plimsoll.domain.decisions.outcomes import Option, Split
+from plimsoll.domain.cluster.limit_ranges import Exceeded, exceeded
+from plimsoll.domain.decisions.outcomes import Option, Split, Target
 from plimsoll.domain.public_words import Numbers, Reason
 from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import format_gib
@@ -124,6 +125,30 @@ def need_of_pool(request: Request, gpu_type: str, split: Split, fleet: Fleet) ->
     """Return what a pod of an existing pool requests."""
     nodes = fleet.of_type(gpu_type)
     return request.host_need(host_of(request, nodes[0].gpu, split) if nodes else USUAL_HOST)
+
+
+def admission_refusal(request: Request, target: Target, need: HostNeed) -> Numbers:
+    """Return the bounds of LimitRanges that refuse the pod of one replica, at most three of them; else nothing."""
+    if not request.limit_ranges:
+        return ()
+    pod = request.pod_resources(need, ((target.resource, target.split.gpus),))
+    found = exceeded(pod, request.limit_ranges)
+    return tuple(entry for index, each in enumerate(found[:MOST_BOUNDS]) for entry in _bound(each, index))
+
+
+MOST_BOUNDS = 3
+"""The most bounds that one rejection names: CPU, memory and one more."""
+
+
+def _bound(each: Exceeded, index: int) -> Numbers:
+    """Return the figures of one bound. From the second one on, their names end in its number."""
+    numbers: Numbers = (
+        *(("limit_range", each.limit_range), ("limited", each.limited.value), ("rule", each.rule.value)),
+        *(("resource", each.resource), ("bound_thousandths", each.bound)),
+        *(() if each.asked is None else (("asked_thousandths", each.asked),)),
+        ("asked_of", "limit" if each.of_limit else "request"),
+    )
+    return numbers if index == 0 else tuple((f"{name}_{index + 1}", value) for name, value in numbers)
 
 
 def host_refusal(request: Request, host: HostEstimate) -> Numbers:

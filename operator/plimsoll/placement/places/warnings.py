@@ -8,16 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from plimsoll.domain.cluster.gpus import CapacityType
+from plimsoll.domain.cluster.limit_ranges import default_limit
 from plimsoll.domain.cluster.quota_accounts import is_counted, resource_in
 from plimsoll.domain.decisions.outcomes import Fit, MemoryEstimate, Option
 from plimsoll.domain.decisions.terms import Doubt, DoubtKind
-from plimsoll.domain.kubernetes_names import CPU_LIMITS, MEMORY_LIMITS
 from plimsoll.domain.models.model import Evidence
+from plimsoll.domain.public_words import Numbers
 from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import format_gib, to_rfc3339
 from plimsoll.performance.slo import INTERACTIVE
 from plimsoll.placement.demands.failed_moves import FailedMove
-from plimsoll.placement.explain import place_words
+from plimsoll.placement.explain import bounds_sentence, place_words
 from plimsoll.placement.options.speed import missed
 
 _SENTENCES = {
@@ -112,7 +113,7 @@ def warnings_for(request: Request, choice: Option) -> tuple[str, ...]:
 def limit_warnings(request: Request, left: Mapping[str, int]) -> tuple[str, ...]:
     """Return that the namespace's quotas limit the limits of pods, and the pod states none.
 
-    The API server refuses such a pod, unless a LimitRange of the namespace gives it a limit. LimitRanges are not read.
+    The API server refuses such a pod, unless a LimitRange of the namespace gives it a limit.
     Source: ``Constraints`` in ``pkg/quota/v1/evaluator/core/pods.go`` of Kubernetes ("must specify limits.cpu").
 
     Args:
@@ -120,8 +121,9 @@ def limit_warnings(request: Request, left: Mapping[str, int]) -> tuple[str, ...]
         left: what the namespace's quotas leave, by account.
     """
     counted = {resource_in(account) for account in left if is_counted(account, request.priority_class)}
-    stated = ((CPU_LIMITS, request.cpu_limit_millis), (MEMORY_LIMITS, request.memory_limit_bytes))
-    missing = [name for name, limit in stated if limit is None and name in counted]
+    stated = (("cpu", request.cpu_limit_millis), ("memory", request.memory_limit_bytes))
+    bare = (name for name, limit in stated if limit is None and default_limit(name, request.limit_ranges) is None)
+    missing = [entry for name in bare if (entry := f"limits.{name}") in counted]
     if not missing:
         return ()
     fields = " and ".join(f"spec.podTemplate.resources.{name}" for name in missing)
@@ -130,6 +132,11 @@ def limit_warnings(request: Request, left: Mapping[str, int]) -> tuple[str, ...]
         f"server refuses them unless a LimitRange gives them one. Set {fields}."
     )
     return (warning,)
+
+
+def admission_warning(bounds: Numbers) -> str:
+    """Return that the pods that run stay, and that the API server refuses new ones, given the bounds that do so."""
+    return f"What runs goes on, and a lost pod is not replaced: {bounds_sentence(bounds)}."
 
 
 def failed_move_warning(failed: FailedMove) -> str:

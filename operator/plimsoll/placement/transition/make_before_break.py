@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.decisions.outcomes import Option, Placed, Rejection, Remedy, Target
-from plimsoll.domain.public_words import Reason, RemedyKind
+from plimsoll.domain.public_words import Numbers, Reason, RemedyKind
 from plimsoll.domain.requests.serving import Request
 from plimsoll.placement.advice.other_remedies import other_remedies
 from plimsoll.placement.advice.remedies import Adviser, only_waits
@@ -19,10 +19,10 @@ from plimsoll.placement.demands.pools import Decision, PlannedPool, PoolState, T
 from plimsoll.placement.demands.rehoming import Departure
 from plimsoll.placement.ledger import Ledger, short_in, use_of
 from plimsoll.placement.options.engine_limits import with_more_requests
-from plimsoll.placement.options.nodes import eligible_nodes, need_of_pool
+from plimsoll.placement.options.nodes import admission_refusal, eligible_nodes, need_of_pool
 from plimsoll.placement.options.verdicts import NO_PRICE, rank
 from plimsoll.placement.places.place import alternatives_to
-from plimsoll.placement.places.warnings import failed_move_warning, limit_warnings, warnings_for
+from plimsoll.placement.places.warnings import admission_warning, failed_move_warning, limit_warnings, warnings_for
 from plimsoll.placement.solvers.protocol import Award
 
 
@@ -158,7 +158,16 @@ class _Transition:
         failed = [each for each in here if not each.is_of_settings]
         left = self.award.left.quota.get(self.request.key.namespace, {})
         limits = () if any(pool.bound for pool in self.tenant.pools) else limit_warnings(self.request, left)
-        return (*warnings_for(self.request, chosen), *limits, *map(failed_move_warning, failed))
+        refused = self._refusal(chosen.target)
+        refusals = (admission_warning(refused),) if refused else ()
+        return (*warnings_for(self.request, chosen), *limits, *refusals, *map(failed_move_warning, failed))
+
+    def _refusal(self, target: Target) -> Numbers:
+        """Return the bounds of LimitRanges that refuse a new pod at a place; nothing if there are none."""
+        if not self.request.limit_ranges:
+            return ()
+        need = need_of_pool(self.request, target.gpu_type, target.split, self.fleet)
+        return admission_refusal(self.request, target, need)
 
     def _remedies(self, missing: int) -> tuple[Remedy, ...]:
         """Return remedies where a search found nothing. They are judged with the resources that were free then."""
@@ -190,6 +199,7 @@ class _Transition:
         room = _has_room_for_one(self.request, pool.target, self.fleet, self.award.left)
         is_queued = now is not None and now.gated > 0 and now.bound == 0
         surge = (room and not is_queued) or (now is not None and (now.bound > pool.replicas or now.earlier is not None))
+        surge = surge or bool(self._refusal(pool.target))  # no replica ends for one that the API server refuses
         return pool if surge == pool.surge else replace(pool, surge=surge)
 
 
