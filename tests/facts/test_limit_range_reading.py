@@ -18,7 +18,7 @@ from plimsoll.domain.cluster.limit_ranges import (
     exceeded,
 )
 from plimsoll.domain.units import parse_quantity
-from plimsoll.facts.cluster.limit_range_reading import read_limit_ranges
+from plimsoll.facts.cluster.limit_range_reading import MOST_ENTRIES, read_limit_ranges
 from tests.support.limit_ranger import answers, limit_range, limit_range_of
 
 ENGINE = {"cpu": "2", "memory": "8Gi"}
@@ -115,6 +115,18 @@ def test_limit_ranges_are_those_of_their_namespace_by_name() -> None:
 @pytest.mark.parametrize("spec", [{}, {"limits": None}, {"limits": [{"type": "Container", "max": {"cpu": "many"}}]}])
 def test_what_cannot_be_read_limits_nothing(spec: dict[str, Any]) -> None:
     assert read_limit_ranges([{"metadata": {"name": "a", "namespace": "team"}, "spec": spec}]) == {}
+
+
+def test_a_hostile_limit_range_costs_little_and_the_usual_resources_still_count() -> None:
+    many = {f"example.com/device-{number:05}": "1" for number in range(20_000)}
+    entry = {"type": "Container", "min": {**many, "cpu": "4"}, "default": {**many, "memory": "1Gi"}}
+    small = {"type": "Pod", "min": {"cpu": "1"}}
+    bodies = [limit_range_of([entry, *[small] * 999], f"limits-{number:03}") for number in range(20)]
+    (found,) = read_limit_ranges(bodies).values()
+    assert len(found) == MOST_ENTRIES
+    assert {len(each.bounds) for each in found} == {MOST_ENTRIES + MOST_ENTRIES - 1}
+    said = exceeded(stated(ENGINE, {}), found)
+    assert {each.resource: each.rule for each in said} == {"cpu": LimitRule.MIN, "memory": LimitRule.DEFAULT}
 
 
 RESOURCES = st.sampled_from(["cpu", "memory", "nvidia.com/gpu", "ephemeral-storage"])

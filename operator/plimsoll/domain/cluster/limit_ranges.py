@@ -43,14 +43,13 @@ class Stated(NamedTuple):
 NOTHING_STATED = Stated(None, None)
 
 
-@dataclass(frozen=True, slots=True)
-class LimitEntry:
-    """The bounds of one entry, by resource."""
+class Bound(NamedTuple):
+    """One figure of a LimitRange: for whom, by which rule, of which resource, and the amount."""
 
     limited: LimitedBy
-    least: Amounts = ()
-    most: Amounts = ()
-    ratio: Amounts = ()
+    rule: LimitRule
+    resource: str
+    amount: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +57,7 @@ class LimitRange:
     """One LimitRange. ``limits`` and ``requests`` are filled in where a container states none, by resource."""
 
     name: str
-    entries: tuple[LimitEntry, ...] = ()
+    bounds: tuple[Bound, ...] = ()
     limits: Amounts = ()
     requests: Amounts = ()
 
@@ -82,26 +81,66 @@ class Exceeded(NamedTuple):
 def exceeded(pod: Mapping[str, Stated], ranges: Sequence[LimitRange]) -> tuple[Exceeded, ...]:
     """Return the bounds that may refuse a pod with one container: one for each resource, sorted by its name.
 
+    A bound that a limit of the pod's own would not lift comes before a default limit that is too low.
+
     If several LimitRanges have defaults for one resource, the API server takes those of any of them. So the pod counts
     as refused if one of these choices refuses it. Otherwise the answer is exact.
     """
-    found = (_first(resource, pod.get(resource, NOTHING_STATED), ranges) for resource in _resources(ranges))
-    return tuple(each for each in found if each is not None)
+    filled = _Filled(pod, ranges)
+    found: dict[str, Exceeded] = {}
+    for each in ranges:
+        for bound in each.bounds:
+            for given, _ in filled.of(bound.resource):
+                broken = _broken(given, bound)
+                if broken is not None:
+                    found.setdefault(
+                        bound.resource, Exceeded(each.name, *bound[:3], broken.asked, bound.amount, broken.of_limit)
+                    )
+    # Source: validateContainerResourceRequirements in pkg/apis/core/validation/validation.go: a request "must be less
+    # than or equal to" the limit.
+    for resource in filled.limits:
+        for given, source in filled.of(resource):
+            if source and given.request is not None and given.limit is not None and given.request > given.limit:
+                bound = Bound(LimitedBy.CONTAINER, LimitRule.DEFAULT, resource, given.limit)
+                found.setdefault(resource, Exceeded(source, *bound[:3], given.request, given.limit))
+    return tuple(found[resource] for resource in sorted(found))
 
 
-def filled(resource: str, stated: Stated, ranges: Sequence[LimitRange]) -> Iterator[tuple[Stated, str]]:
-    """Yield what a container may have after the defaults, each with the LimitRange of the limit; empty for none.
+class _Filled:
+    """What the container of a pod may have after the defaults."""
 
-    The first LimitRange fills in limit and request. The order in which they come is not defined.
-    """
-    defaults = [(each.name, dict(each.limits).get(resource), dict(each.requests).get(resource)) for each in ranges]
-    limiting = [each for each in defaults if each[1] is not None] if stated.limit is None else []
-    asking = [each for each in defaults if each[2] is not None] if stated.request is None else []
-    for name, limit, _ in limiting or [("", stated.limit, None)]:
-        # A LimitRange that comes before those with a limit adds its request alone.
-        first = [each for each in asking if each[0] == name or each not in limiting] or [("", None, stated.request)]
-        for _, _, request in first:
-            yield Stated(request, limit), name
+    def __init__(self, pod: Mapping[str, Stated], ranges: Sequence[LimitRange]) -> None:
+        self.limits = _by_resource((each.name, each.limits) for each in ranges)
+        self._requests = _by_resource((each.name, each.requests) for each in ranges)
+        self._pod = pod
+        self._known: dict[str, tuple[tuple[Stated, str], ...]] = {}
+
+    def of(self, resource: str) -> tuple[tuple[Stated, str], ...]:
+        """Return the possible amounts, each with the LimitRange that the limit is from; empty for none."""
+        if resource not in self._known:
+            self._known[resource] = tuple(self._possible(resource))
+        return self._known[resource]
+
+    def _possible(self, resource: str) -> Iterator[tuple[Stated, str]]:
+        """Yield the amounts for each order of the LimitRanges: the order is not defined, and the first one fills in."""
+        stated = self._pod.get(resource, NOTHING_STATED)
+        limits = {} if stated.limit is not None else self.limits.get(resource, {})
+        requests = {} if stated.request is not None else self._requests.get(resource, {})
+        limiting: list[tuple[str, int | None]] = [*limits.items()]
+        for source, limit in limiting or [("", stated.limit)]:
+            # A LimitRange that comes before those with a limit adds its request alone.
+            first = [Stated(amount, limit) for name, amount in requests.items() if name == source or name not in limits]
+            for given in first or [Stated(stated.request, limit)]:
+                yield given, source
+
+
+def _by_resource(named: Iterable[tuple[str, Amounts]]) -> dict[str, dict[str, int]]:
+    """Return the amounts of each resource by LimitRange."""
+    found: dict[str, dict[str, int]] = {}
+    for name, amounts in named:
+        for resource, amount in amounts:
+            found.setdefault(resource, {})[name] = amount
+    return found
 
 
 def default_limit(resource: str, ranges: Sequence[LimitRange]) -> int | None:
@@ -119,50 +158,28 @@ def added_requests(ranges: Iterable[LimitRange], stated: Iterable[str]) -> dict[
     return found
 
 
-def _resources(ranges: Sequence[LimitRange]) -> list[str]:
-    found: set[str] = set()
-    for each in ranges:
-        found.update(name for name, _ in (*each.limits, *each.requests))
-        for entry in each.entries:
-            found.update(name for name, _ in (*entry.least, *entry.most, *entry.ratio))
-    return sorted(found)
+class _Figure(NamedTuple):
+    """The figure of a pod that breaks a bound: its limit, or its request; None if it states none."""
+
+    asked: int | None
+    of_limit: bool
 
 
-def _first(resource: str, stated: Stated, ranges: Sequence[LimitRange]) -> Exceeded | None:
-    """Return the bound to report: one that a limit of the pod's own would not lift comes before all others."""
-    found = [
-        each for given, source in filled(resource, stated, ranges) for each in _of(resource, given, source, ranges)
-    ]
-    return min(found, key=lambda each: each.rule is LimitRule.DEFAULT, default=None)
+def _broken(given: Stated, bound: Bound) -> _Figure | None:
+    """Return the figure that breaks a bound, as ``minConstraint``, ``maxConstraint`` and the ratio's do it, or None.
 
-
-def _of(resource: str, given: Stated, source: str, ranges: Sequence[LimitRange]) -> Iterator[Exceeded]:
-    for each in ranges:
-        for entry in each.entries:
-            for rule, asked, bound, of_limit in _broken(resource, given, entry):
-                yield Exceeded(each.name, entry.limited, rule, resource, asked, bound, of_limit)
-    # Source: validateContainerResourceRequirements in pkg/apis/core/validation/validation.go: "must be less than or
-    # equal to ... limit".
-    if source and given.request is not None and given.limit is not None and given.request > given.limit:
-        yield Exceeded(source, LimitedBy.CONTAINER, LimitRule.DEFAULT, resource, given.request, given.limit)
-
-
-def _broken(resource: str, given: Stated, entry: LimitEntry) -> Iterator[tuple[LimitRule, int | None, int, bool]]:
-    """Yield the rules of an entry that a container breaks: ``minConstraint``, ``maxConstraint`` and the ratio's.
-
-    A pod of one container has the container's figures, so entries for pods have the same rules.
+    A pod of one container has the container's figures, so bounds of pods have the same rules.
     """
     request, limit = given
-    least, most, ratio = (dict(each).get(resource) for each in (entry.least, entry.most, entry.ratio))
-    if least is not None and (request is None or request < least):
-        yield LimitRule.MIN, request, least, False
-    elif least is not None and limit is not None and limit < least:
-        yield LimitRule.MIN, limit, least, True
-    if most is not None and request is not None and request > most:
-        yield LimitRule.MAX, request, most, False
-    elif most is not None and (limit is None or limit > most):
-        yield LimitRule.MAX, limit, most, True
-    if ratio is not None and not (request and limit):
-        yield LimitRule.RATIO, None, ratio, True
-    elif ratio is not None and request and limit and limit / request * MILLI > ratio:  # floats, as the API server's
-        yield LimitRule.RATIO, round(limit / request * MILLI), ratio, True
+    if bound.rule is LimitRule.MIN:
+        if request is None or request < bound.amount:
+            return _Figure(request, of_limit=False)
+        return _Figure(limit, of_limit=True) if limit is not None and limit < bound.amount else None
+    if bound.rule is LimitRule.MAX:
+        if request is not None and request > bound.amount:
+            return _Figure(request, of_limit=False)
+        return _Figure(limit, of_limit=True) if limit is None or limit > bound.amount else None
+    if not (request and limit):
+        return _Figure(None, of_limit=True)
+    ratio = limit / request * MILLI  # floats, as the API server's
+    return _Figure(round(ratio), of_limit=True) if ratio > bound.amount else None
