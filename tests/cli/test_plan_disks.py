@@ -56,13 +56,18 @@ class Planned:
     def reasons(self, namespace: str) -> dict[str, str]:
         return {each["reason"]: each["message"] for each in self.entries[namespace]["rejections"]}
 
+    def remedies(self, namespace: str) -> list[str]:
+        return [each["message"] for each in self.entries[namespace]["remedies"]]
+
 
 def test_a_node_whose_disk_cannot_hold_the_files_is_not_taken(run: Run, tmp_path: Path) -> None:
     small = Planned(run, tmp_path, [a100("a", "47060071478")], None)
     assert small.status == 1
     assert small.reasons("team")["NodeDiskTooSmall"] == (
-        "no node has the disk (ephemeral-storage) for the model's files, 131.42 GiB: the largest has 43.83 GiB. A "
-        "claim in spec.podTemplate.modelCache.claimName may hold them"
+        "no node has the disk (ephemeral-storage) for the model's files, 131.42 GiB: the largest has 43.83 GiB"
+    )
+    assert small.remedies("team")[0] == (
+        "name a claim of 132Gi or more in spec.podTemplate.modelCache.claimName: it fits on a100-sxm-80gb then"
     )
     both = Planned(run, tmp_path, [a100("a", "47060071478"), a100("b", "2Ti"), a100("c", "2Ti")], None)
     assert (both.status, [each["placed"] for each in both.entries.values()]) == (0, [True, True])
@@ -91,7 +96,10 @@ def test_a_driver_that_is_too_old_for_the_image_is_named(run: Run, tmp_path: Pat
     old = Planned(run, tmp_path, [a100("a", "2Ti", "535")], None)
     assert old.status == 1
     assert old.reasons("team")["DriverTooOld"] == (
-        "no node has NVIDIA driver 580 or newer, which the engine's image needs: update the driver"
+        "no node has NVIDIA driver 580 or newer, which the engine's image needs"
+    )
+    assert old.remedies("team")[0] == (
+        "update the NVIDIA driver of the a100-sxm-80gb nodes to 580 or newer: it fits there then"
     )
     new = Planned(run, tmp_path, [a100("a", "2Ti", "535"), a100("b", "2Ti", "580"), a100("c", "2Ti")], None)
     assert new.status == 0

@@ -95,7 +95,7 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
         {"nodes": 2, "least_bytes": 100 * GIB, "largest_bytes": 50 * GIB},
         (
             "none of the 2 nodes has the disk (ephemeral-storage) for the model's files, 100.00 GiB: the largest has "
-            "50.00 GiB. A claim in spec.podTemplate.modelCache.claimName may hold them"
+            "50.00 GiB"
         ),
     ),
     (
@@ -103,7 +103,7 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
         {"nodes": 1, "of": 3, "least": 580},
         (
             "none of the nodes that other rules leave (1 of 3) has NVIDIA driver 580 or newer, which the engine's "
-            "image needs: update the driver"
+            "image needs"
         ),
     ),
     (
@@ -377,6 +377,16 @@ REMEDIES: list[tuple[RemedyKind, Numbers, str]] = [
         RemedyKind.LOWER_REQUESTS,
         {"cpu_millis": 1500, "memory_bytes": 8 * GIB, "gpu_type": H100},
         ("lower spec.podTemplate.resources.requests to 1.5 CPUs and 8.00 GiB of memory: it fits on h100-sxm-80gb then"),
+    ),
+    (
+        RemedyKind.CACHE_ON_CLAIM,
+        {"least_bytes": 100 * GIB + 1, "gpu_type": "l4-24gb"},
+        "name a claim of 101Gi or more in spec.podTemplate.modelCache.claimName: it fits on l4-24gb then",
+    ),
+    (
+        RemedyKind.UPDATE_DRIVER,
+        {"least": 580, "gpu_type": "l4-24gb"},
+        "update the NVIDIA driver of the l4-24gb nodes to 580 or newer: it fits there then",
     ),
     (
         RemedyKind.STATE_LIMITS,

@@ -218,6 +218,8 @@ class RemedyKind(StrEnum):
     RAISE_QUOTA = "RaiseQuota"
     LOWER_REQUESTS = "LowerRequests"
     STATE_LIMITS = "StateLimits"
+    CACHE_ON_CLAIM = "CacheOnClaim"
+    UPDATE_DRIVER = "UpdateDriver"
 
 
 class SuggestionKind(StrEnum):

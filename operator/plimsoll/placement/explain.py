@@ -459,10 +459,10 @@ _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
     ),
     Reason.NODE_DISK_TOO_SMALL: lambda f: (
         f"{_none_of(f)} has the disk (ephemeral-storage) for the model's files, {_gib(f, 'least_bytes')}: "
-        f"the largest has {_gib(f, 'largest_bytes')}. A claim in spec.podTemplate.modelCache.claimName may hold them"
+        f"the largest has {_gib(f, 'largest_bytes')}"
     ),
     Reason.DRIVER_TOO_OLD: lambda f: (
-        f"{_none_of(f)} has NVIDIA driver {f['least']} or newer, which the engine's image needs: update the driver"
+        f"{_none_of(f)} has NVIDIA driver {f['least']} or newer, which the engine's image needs"
     ),
     Reason.NODE_LEFT: lambda f: f"its pods could not run on {_any_of(f)} lately: {f['left']}",
     Reason.NODES_NOT_SELECTED: lambda f: (
@@ -540,6 +540,13 @@ _REMEDIES: dict[RemedyKind, Callable[[Figures], str]] = {
     RemedyKind.RAISE_QUOTA: lambda f: f"raise the ResourceQuota's {_raised(f)}: it fits on {f['gpus']} {f['gpu_type']}",
     RemedyKind.LOWER_REQUESTS: lambda f: f"{_lowered(f)}: it fits on {f['gpu_type']} then",
     RemedyKind.STATE_LIMITS: lambda f: f"{_stated_limits(f)}: it fits on {f['gpu_type']} then",
+    RemedyKind.CACHE_ON_CLAIM: lambda f: (
+        f"name a claim of {ceil_div(int(f['least_bytes']), GIB)}Gi or more in spec.podTemplate.modelCache.claimName: "
+        f"it fits on {f['gpu_type']} then"
+    ),
+    RemedyKind.UPDATE_DRIVER: lambda f: (
+        f"update the NVIDIA driver of the {f['gpu_type']} nodes to {f['least']} or newer: it fits there then"
+    ),
     RemedyKind.ADD_NODES: lambda f: (
         f"add {f['nodes']} node{'' if f['nodes'] == 1 else 's'} of the group {f['group']} ({f['gpus']} {f['gpu_type']} "
         f"each, {_price(f, 'price')}{'' if f['nodes'] == 1 else ' together'}){_needed(f, 'with')}: {_all_or_some(f)}"

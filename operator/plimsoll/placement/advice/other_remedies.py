@@ -19,18 +19,22 @@ from plimsoll.placement.places.place import place
 
 _ABOUT_HOSTS = (Reason.NODE_LACKS_CPU, Reason.NODE_LACKS_MEMORY, Reason.NODE_LACKS_RESOURCE)
 
-_ABOUT_ROOM = (Reason.QUOTA_EXCEEDED, Reason.LIMIT_RANGE_EXCEEDED, *_ABOUT_HOSTS)
+_OF_NODES = {Reason.NODE_DISK_TOO_SMALL: RemedyKind.CACHE_ON_CLAIM, Reason.DRIVER_TOO_OLD: RemedyKind.UPDATE_DRIVER}
+"""Reasons against nodes that somebody can change, or do without."""
+
+_ABOUT_ROOM = (Reason.QUOTA_EXCEEDED, Reason.LIMIT_RANGE_EXCEEDED, *_ABOUT_HOSTS, *_OF_NODES)
 
 
 def other_remedies(
     request: Request, fleet: Fleet, ledger: Ledger, rejections: Sequence[Rejection], memo: Memo | None = None
 ) -> tuple[Remedy, ...]:
-    """Return the remedies that work: a larger quota, smaller requests of the pod, or limits of its own."""
+    """Return the remedies that work: a larger quota, smaller requests or own limits of the pod, or better nodes."""
     one = request.with_replicas(1)
     found = (
         _larger_quota(one, fleet, ledger, rejections, memo),
         _smaller_requests(one, fleet, ledger, rejections, memo),
         _own_limits(one, fleet, ledger, rejections, memo),
+        *(_other_nodes(one, fleet, ledger, rejections, reason, memo) for reason in _OF_NODES),
     )
     return tuple(remedy for remedy in found if remedy is not None)
 
@@ -134,3 +138,18 @@ def _less_of_other(
 
 def _need(request: Request, rejection: Rejection, fleet: Fleet) -> HostNeed:
     return need_of_pool(request, rejection.gpu_type, rejection.split, fleet)
+
+
+def _other_nodes(
+    request: Request, fleet: Fleet, ledger: Ledger, rejections: Sequence[Rejection], reason: Reason, memo: Memo | None
+) -> Remedy | None:
+    """Return that it fits where the rule behind a reason holds."""
+    refused = next((each for each in rejections if each.reason is reason), None)
+    if refused is None:
+        return None
+    rules = tuple(rule for rule in request.node_rules if rule.reason is not reason)
+    outcome = place(replace(request, node_rules=rules), fleet, ledger, memo=memo)
+    if not isinstance(outcome, Placed):
+        return None
+    figures = tuple(each for each in refused.numbers if each[0] in ("least_bytes", "least"))
+    return Remedy(_OF_NODES[reason], (*figures, ("gpu_type", outcome.choice.gpu.name)))
