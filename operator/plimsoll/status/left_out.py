@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from plimsoll.domain.cluster.fleet import Fleet, GpuNode, IgnoredNode, untolerated
 from plimsoll.domain.public_words import NodeReason, Reason
+from plimsoll.domain.units import agreed, counted
 from plimsoll.facts.cluster.other_devices import dra_advice
 from plimsoll.facts.cluster.taints import is_startup_taint
 from plimsoll.placement.demands.pools import Decision
@@ -124,19 +125,15 @@ def _by_reason(ignored: Sequence[IgnoredNode]) -> str:
     causes = ", ".join(
         f"{reason.value} {reasons[reason]} ({_ADVICE[reason]})" for reason in NodeReason if reasons[reason]
     )
-    are = "is" if gpus == 1 else "are"
-    return f"{_counted(gpus, 'GPU')} of {_counted(len(nodes), 'node')} {are} left out: {causes}."
+    are = agreed(gpus, "is", "are")
+    return f"{counted(gpus, 'GPU')} of {counted(len(nodes), 'node')} {are} left out: {causes}."
 
 
 def _by_driver(driver: str, ignored: Sequence[IgnoredNode]) -> str:
     """Return how many devices of a DRA driver are left out, and what helps."""
-    devices = f"{_counted(sum(each.gpus for each in ignored), 'device')} of {driver}"
+    devices, nodes = sum(each.gpus for each in ignored), len({each.name for each in ignored})
     return (
-        f"{devices} on {_counted(len({each.name for each in ignored}), 'node')} are left out: "
+        f"{counted(devices, 'device')} of {driver} on {counted(nodes, 'node')} {agreed(devices, 'is', 'are')} left out: "
         f"{NodeReason.NOT_SUPPORTED.value} (published through DRA's ResourceSlices, on which Plimsoll does not place; "
         f"{dra_advice(driver)})."
     )
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

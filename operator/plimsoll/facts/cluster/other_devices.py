@@ -16,6 +16,7 @@ from typing import Any
 
 from plimsoll.domain.cluster.fleet import GpuNode, IgnoredNode
 from plimsoll.domain.public_words import NodeReason
+from plimsoll.domain.units import agreed, counted
 from plimsoll.facts.cluster.gpu_labels import AMD_RESOURCE, NVIDIA_RESOURCE
 
 Body = Mapping[str, Any]
@@ -97,7 +98,8 @@ def dra_advice(driver: str) -> str:
 
 
 def _detail(driver: str, gpus: int) -> str:
-    return f"{gpus} devices of {driver} are published through DRA (ResourceSlices): {dra_advice(driver)}"
+    devices = f"{counted(gpus, 'device')} of {driver} {agreed(gpus, 'is', 'are')}"
+    return f"{devices} published through DRA (ResourceSlices): {dra_advice(driver)}"
 
 
 def _published(slices: Iterable[Body]) -> dict[str, dict[str, int]]:
