@@ -148,6 +148,11 @@ GPU = {"nvidia.com/gpu": "2"}
     st.fixed_dictionaries({"cpu": FEW, "memory": FEW}, optional={"ephemeral-storage": FEW}),
     st.dictionaries(st.sampled_from(["cpu", "memory", "ephemeral-storage"]), FEW),
 )
+@example(
+    [limit_range("a", default={"ephemeral-storage": "1"}), limit_range("b", default={"ephemeral-storage": "3"})],
+    ENGINE,
+    {},
+)
 @example([limit_range(type="Pod", max={"memory": "1"}), limit_range("b", default={"memory": "1"})], ENGINE, {})
 def test_a_pod_that_we_admit_is_admitted_in_every_order_and_one_that_we_refuse_is_refused_in_some(
     bodies: list[dict[str, Any]], requests: dict[str, str], limits: dict[str, str]
