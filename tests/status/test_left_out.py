@@ -44,7 +44,7 @@ def test_gpus_that_only_dra_publishes_are_named_by_driver() -> None:
         IgnoredNode("c", NodeReason.NOT_SUPPORTED, gpus=1, driver="gpu.amd.com"),
     ]
     first = (
-        "1 device of gpu.amd.com on 1 node are left out: NotSupported (published through DRA's ResourceSlices, on "
+        "1 device of gpu.amd.com on 1 node is left out: NotSupported (published through DRA's ResourceSlices, on "
         "which Plimsoll does not place; enable the device plugin's extended resource amd.com/gpu there)."
     )
     said = left_out_sentence(drawn)

@@ -132,8 +132,8 @@ def _by_reason(ignored: Sequence[IgnoredNode]) -> str:
 def _by_driver(driver: str, ignored: Sequence[IgnoredNode]) -> str:
     """Return how many devices of a DRA driver are left out, and what helps."""
     devices, nodes = sum(each.gpus for each in ignored), len({each.name for each in ignored})
+    drawn = f"{counted(devices, 'device')} of {driver} on {counted(nodes, 'node')}"
     return (
-        f"{counted(devices, 'device')} of {driver} on {counted(nodes, 'node')} {agreed(devices, 'is', 'are')} left out: "
-        f"{NodeReason.NOT_SUPPORTED.value} (published through DRA's ResourceSlices, on which Plimsoll does not place; "
-        f"{dra_advice(driver)})."
+        f"{drawn} {agreed(devices, 'is', 'are')} left out: {NodeReason.NOT_SUPPORTED.value} (published through DRA's "
+        f"ResourceSlices, on which Plimsoll does not place; {dra_advice(driver)})."
     )
