@@ -99,7 +99,7 @@ def test_a_driver_that_is_too_old_for_the_image_is_named(run: Run, tmp_path: Pat
         "no node has NVIDIA driver 580 or newer, which the engine's image needs"
     )
     assert old.remedies("team")[0] == (
-        "update the NVIDIA driver of the a100-sxm-80gb nodes to 580 or newer: it fits there then"
+        "update the NVIDIA driver of nodes with a100-sxm-80gb to 580 or newer: it fits there then"
     )
     new = Planned(run, tmp_path, [a100("a", "2Ti", "535"), a100("b", "2Ti", "580"), a100("c", "2Ti")], None)
     assert new.status == 0

@@ -386,7 +386,7 @@ REMEDIES: list[tuple[RemedyKind, Numbers, str]] = [
     (
         RemedyKind.UPDATE_DRIVER,
         {"least": 580, "gpu_type": "l4-24gb"},
-        "update the NVIDIA driver of the l4-24gb nodes to 580 or newer: it fits there then",
+        "update the NVIDIA driver of nodes with l4-24gb to 580 or newer: it fits there then",
     ),
     (
         RemedyKind.STATE_LIMITS,

@@ -545,7 +545,7 @@ _REMEDIES: dict[RemedyKind, Callable[[Figures], str]] = {
         f"it fits on {f['gpu_type']} then"
     ),
     RemedyKind.UPDATE_DRIVER: lambda f: (
-        f"update the NVIDIA driver of the {f['gpu_type']} nodes to {f['least']} or newer: it fits there then"
+        f"update the NVIDIA driver of nodes with {f['gpu_type']} to {f['least']} or newer: it fits there then"
     ),
     RemedyKind.ADD_NODES: lambda f: (
         f"add {f['nodes']} node{'' if f['nodes'] == 1 else 's'} of the group {f['group']} ({f['gpus']} {f['gpu_type']} "
