@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.domain.cluster.fleet import Fleet, GpuNode, IgnoredNode, Taint
+from plimsoll.domain.cluster.fleet import Fleet, GpuNode, IgnoredNode, Taint, Weakest
 from plimsoll.domain.cluster.gpus import Price
+from plimsoll.domain.cluster.node_rules import DRIVER_LABEL
 from plimsoll.domain.public_words import NodeReason
 from plimsoll.domain.units import MIB
 from plimsoll.facts.cluster import cloud_labels, fleet_reading
@@ -466,3 +467,27 @@ def test_a_node_that_cannot_be_read_is_named_and_the_others_are_used(monkeypatch
     assert [(node.name, node.reason, node.detail) for node in found.ignored] == [
         ("bad", NodeReason.UNREADABLE, "ArithmeticError: conversion syntax")
     ]
+
+
+@every_case(
+    ("disks", "drivers", "weakest"),
+    [
+        ([], [], Weakest()),
+        ([None], [None], Weakest()),
+        (["100Gi"], ["535"], Weakest(100 * 1024**3, 535)),
+        (["2Ti", "100Gi", None], [None, "580", "535"], Weakest(100 * 1024**3, 535)),
+        (["much"], ["new"], Weakest()),
+        (["1Ti"], ["9" * 40], Weakest(1024**4)),
+    ],
+)
+def test_a_fleet_knows_its_smallest_disk_and_its_oldest_driver(
+    disks: list[str | None], drivers: list[str | None], weakest: Weakest
+) -> None:
+    nodes = []
+    for index, (disk, driver) in enumerate(zip(disks, drivers, strict=True)):
+        body = gpu_node(f"n{index}", "L4", 1, labels={DRIVER_LABEL: driver})
+        body["status"]["allocatable"].pop("ephemeral-storage")
+        if disk is not None:
+            body["status"]["allocatable"]["ephemeral-storage"] = disk
+        nodes.append(body)
+    assert read_fleet(nodes, [], TYPES).weakest == weakest

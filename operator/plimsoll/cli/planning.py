@@ -29,7 +29,7 @@ from plimsoll.decision.results.reports import report_of
 from plimsoll.decision.spec_digests import SpecDigests
 from plimsoll.decision.surroundings import Surroundings
 from plimsoll.decision.world import World
-from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.cluster.fleet import Fleet, Weakest
 from plimsoll.domain.cluster.gpus import GpuType
 from plimsoll.domain.cluster.node_groups import NodeGroup
 from plimsoll.domain.cluster.node_rules import Claim, KnownClaims, remarks_of, rules_of
@@ -188,7 +188,7 @@ def plan_located(
     """
     problems: list[str] = []
     models, images = Models(), Images(fleet)
-    ask = partial(_asked, models=models, images=images, priorities=priorities, claims=claims)
+    ask = partial(_asked, models=models, images=images, priorities=priorities, claims=claims, weakest=fleet.weakest)
     asked = [each for one in found if (each := _attempt(one.where, partial(ask, one), problems)) is not None]
     asked = _warned_of_sharing(_without_namesakes(asked, problems), claims)
     asked = [replace(each, request=in_limits(teach(each.request), limit_ranges)) for each in asked]
@@ -224,11 +224,18 @@ def _attempt(where: str, work: Callable[[], T], problems: list[str]) -> T | None
     return None
 
 
-def _asked(each: Sourced, models: Models, images: Images, priorities: PriorityClasses, claims: KnownClaims) -> Asked:
+def _asked(
+    each: Sourced,
+    models: Models,
+    images: Images,
+    priorities: PriorityClasses,
+    claims: KnownClaims,
+    weakest: Weakest,
+) -> Asked:
     resource = parse_located(each)
     check_without_model(resource.spec)  # first: its messages are more exact than those of the rules
     check_located(each)
-    request = in_class(_mounting(_request(resource, models, images), resource, claims), priorities)
+    request = in_class(_mounting(_request(resource, models, images, weakest), resource, claims), priorities)
     return Asked(each.where, resource, request, priority_of(resource, priorities))
 
 
@@ -301,10 +308,10 @@ def priority_of(resource: InferenceDeployment, priorities: PriorityClasses) -> P
     return priority
 
 
-def _request(resource: InferenceDeployment, models: Models, images: Images) -> Request:
+def _request(resource: InferenceDeployment, models: Models, images: Images, weakest: Weakest) -> Request:
     check_gpu_names(resource.spec, {gpu.name for gpu in load_gpu_types()})
     facts, draft = models.of(resource), models.draft_of(resource)
-    return to_request(resource, facts, draft=draft, platforms=images.of(resource))
+    return to_request(resource, facts, draft=draft, platforms=images.of(resource), weakest=weakest)
 
 
 def _without_namesakes(asked: Sequence[Asked], problems: list[str]) -> list[Asked]:

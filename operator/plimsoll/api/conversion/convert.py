@@ -32,7 +32,7 @@ from plimsoll.api.v1alpha1 import (
     Sizing,
 )
 from plimsoll.api.v1alpha1 import Toleration as ApiToleration
-from plimsoll.domain.cluster.fleet import Toleration
+from plimsoll.domain.cluster.fleet import UNKNOWN_NODES, Toleration, Weakest
 from plimsoll.domain.cluster.gpus import CapacityType, Vendor
 from plimsoll.domain.cluster.host import Amounts
 from plimsoll.domain.cluster.node_rules import NodeRule, driver_rule
@@ -85,6 +85,7 @@ def to_request(
     draft: ModelFacts | None = None,
     platforms: ImagePlatforms | None = None,
     images: EngineImages | None = None,
+    weakest: Weakest = UNKNOWN_NODES,
     refuses_code: bool = True,
 ) -> Request:
     """Return the planner's request for one object.
@@ -96,6 +97,7 @@ def to_request(
         draft: the facts of its draft, where it names one (:func:`~plimsoll.api.conversion.speculation.draft_model`).
         platforms: those of its image, where more is known of them than the spec says.
         images: the engines' images as the admin set them; None: those of the release.
+        weakest: what the cluster's nodes have at least. A rule that all of them follow is left out.
         refuses_code: whether a model is refused whose code must be run and may not be. Without, that is a doubt alone.
 
     Raises:
@@ -134,7 +136,11 @@ def to_request(
         node_selector=_node_selector(spec),
         tolerations=_tolerations(spec),
         platforms=platforms,
-        node_rules=(*platforms.rules, *_driver_rules(options), *disk_rules(options, loaded)),
+        node_rules=(
+            *platforms.rules,
+            *_driver_rules(options, weakest.driver),
+            *disk_rules(options, loaded, weakest.disk_bytes),
+        ),
         created=resource.metadata.creation_timestamp,
         cpu_millis=_requested(spec, "cpu", 1000),
         memory_bytes=_requested(spec, "memory", 1),
@@ -152,9 +158,9 @@ def to_request(
     return request
 
 
-def _driver_rules(options: WorkloadOptions) -> tuple[NodeRule, ...]:
+def _driver_rules(options: WorkloadOptions, oldest: int | None) -> tuple[NodeRule, ...]:
     least = least_driver(options)
-    return (driver_rule(least),) if least else ()
+    return (driver_rule(least),) if oldest is not None and oldest < least else ()
 
 
 def _replicas(spec: InferenceDeploymentSpec) -> int:

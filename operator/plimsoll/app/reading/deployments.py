@@ -176,9 +176,9 @@ class DeploymentReader:
         platforms = self._platforms(bare, spec.engine, fleet)
         if isinstance(platforms, Problem):
             return platforms
-        images = self.settings.images
-        convert = partial(to_request, resource, model, draft=draft, platforms=platforms, images=images)
-        request = self.memo.converted(resource, model, draft, platforms, convert)
+        images, weakest = self.settings.images, fleet.weakest
+        convert = partial(to_request, resource, model, draft=draft, platforms=platforms, images=images, weakest=weakest)
+        request = self.memo.converted(resource, model, draft, (platforms, weakest), convert)
         said = remarks_of(claims)
         if claims:
             said = (*said, *claim_remarks(to_workload_options(resource), request.model, claims))

@@ -20,7 +20,7 @@ from plimsoll.app.watch.store import Body, Picture, uid_of
 from plimsoll.decision.kept import Kept
 from plimsoll.decision.spec_digests import SpecDigests, digests_of
 from plimsoll.decision.surroundings import Surroundings
-from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.cluster.fleet import Fleet, Weakest
 from plimsoll.domain.cluster.gpus import GpuType
 from plimsoll.domain.engines.images import ImagePlatforms
 from plimsoll.domain.kubernetes_names import ObjectKey, queue_labels
@@ -57,7 +57,7 @@ class _Converted:
     resource: InferenceDeployment
     model: ModelFacts
     draft: ModelFacts | None
-    platforms: ImagePlatforms
+    besides: tuple[ImagePlatforms, Weakest]
     request: Request
 
 
@@ -157,15 +157,15 @@ class ReadingMemo:
         resource: InferenceDeployment,
         model: ModelFacts,
         draft: ModelFacts | None,
-        platforms: ImagePlatforms,
+        besides: tuple[ImagePlatforms, Weakest],
         convert: Callable[[], Request],
     ) -> Request:
-        """The request made from the object's spec and these facts."""
+        """The request made from the object's spec and these facts. ``besides`` are small ones, compared by value."""
         uid = resource.metadata.uid
         known = self._converted.get(uid)
         same = known is not None and known.resource is resource and known.model is model and known.draft is draft
-        if known is None or not same or known.platforms != platforms:
-            known = _Converted(resource, model, draft, platforms, convert())
+        if known is None or not same or known.besides != besides:
+            known = _Converted(resource, model, draft, besides, convert())
         return self._converted.put(uid, known).request
 
 

@@ -117,7 +117,13 @@ def measure_offline(found: Located, fleet: str, prices: str | None) -> Measured:
     check_without_model(resource.spec)
     check_gpu_names(resource.spec, {gpu.name for gpu in priced_types(own)})
     models, platforms = Models(), Images(seen).of(resource)
-    request = to_request(resource, models.of(resource), draft=models.draft_of(resource), platforms=platforms)
+    request = to_request(
+        resource,
+        models.of(resource),
+        draft=models.draft_of(resource),
+        platforms=platforms,
+        weakest=seen.weakest,
+    )
     request = in_limits(in_class(request, file.priorities), file.limit_ranges)
     key = ObjectKey(resource.metadata.namespace, resource.metadata.name)
     return Measured(key, 0, capacity(request, seen, Ledger.of(seen, quotas.remaining)), seen, quotas.complaints)

@@ -22,7 +22,7 @@ def manifest_question(
     shortens: bool,
     is_own: bool = True,
 ) -> Question:
-    """Return the question of a manifest with the options in it. It is about GPUs: rules about nodes are left out.
+    """Return the question of a manifest with the options in it.
 
     Args:
         manifest: the InferenceDeployment.
@@ -42,4 +42,4 @@ def manifest_question(
         resource = parse_inference_deployment({**manifest, "spec": spec})
     request = to_request(resource, model, draft=draft, refuses_code=is_own)
     overrides, notes = named_on_the_command_line(request.overrides, asked.gpus, asked.split)
-    return Question(replace(request, overrides=overrides, node_rules=()), notes)
+    return Question(replace(request, overrides=overrides), notes)

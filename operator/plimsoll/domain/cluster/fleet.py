@@ -76,6 +76,7 @@ class GpuNode:
     seconds; None where that is not known. ``unhealthy`` counts the GPUs that the node has and does not offer, because
     its device plugin reports them as unhealthy. ``placeholders`` are the parts of ``held`` that give way, and
     ``claimed`` is the part that no pod requests: ResourceClaims hold it through another driver of the same GPUs.
+    ``driver`` is the branch of its NVIDIA driver; None where that is not known.
     """
 
     name: str
@@ -95,6 +96,7 @@ class GpuNode:
     unhealthy: int = 0
     placeholders: tuple[Placeholders, ...] = ()
     claimed: int = 0
+    driver: int | None = None
 
     def __post_init__(self) -> None:
         # A pass reads it about a million times, so it is made once.
@@ -109,7 +111,7 @@ class GpuNode:
     @property
     def disk_bytes(self) -> int | None:
         """The bytes of its disk for all its pods together; None where it does not report them."""
-        return dict(self.host.others or ()).get(DISK)
+        return next((amount for name, amount in self.host.others or () if name == DISK), None)
 
     def for_pods_of(self, priority: int) -> GpuNode:
         """Return the node without the placeholders that give way to pods of this priority."""
@@ -138,6 +140,15 @@ class IgnoredNode:
     since: float | None = None
     driver: str = ""
 
+
+class Weakest(NamedTuple):
+    """The smallest disk of any node, in bytes, and the oldest branch of NVIDIA's driver; None where no node says."""
+
+    disk_bytes: int | None = None
+    driver: int | None = None
+
+
+UNKNOWN_NODES = Weakest()
 
 Answer = TypeVar("Answer")
 
@@ -216,6 +227,13 @@ class Fleet:
             nodes = self.accepting(gpu_type, where)
             self._most_gpus[asked] = max((1 if node.gpu.is_slice else node.allocatable for node in nodes), default=None)
         return self._most_gpus[asked]
+
+    @cached_property
+    def weakest(self) -> Weakest:
+        """What all nodes have: rules about disks and drivers matter where it is too little for a deployment."""
+        disks = [size for node in self.nodes if (size := node.disk_bytes) is not None]
+        drivers = [node.driver for node in self.nodes if node.driver is not None]
+        return Weakest(min(disks, default=None), min(drivers, default=None))
 
     @cached_property
     def claimed(self) -> tuple[GpuNode, ...]:

@@ -6,6 +6,7 @@ catalogue's figure. The catalogue adds the facts that no label has: usable memor
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 from plimsoll.domain.cluster.fleet import Fleet, GpuNode, IgnoredNode, Placeholders, Taint
 from plimsoll.domain.cluster.gpus import CapacityType, GpuType
 from plimsoll.domain.cluster.host import Amounts
-from plimsoll.domain.cluster.node_rules import OS_LABEL
+from plimsoll.domain.cluster.node_rules import DRIVER_LABEL, OS_LABEL
 from plimsoll.domain.cluster.spot import spot_type
 from plimsoll.domain.public_words import NodeReason
 from plimsoll.domain.units import MIB, from_rfc3339, parse_quantity
@@ -300,7 +301,17 @@ def _read_part(node: Body, found: GpuLabels, types: Sequence[GpuType]) -> GpuNod
         taints=_taints(node),
         capacity_type=capacity,
         unhealthy=unhealthy,
+        driver=_driver(labels),
     )
+
+
+def _driver(labels: Mapping[str, str]) -> int | None:
+    """Return the branch of a node's NVIDIA driver; None where no label says it."""
+    branch = labels.get(DRIVER_LABEL, "")
+    return int(branch) if _BRANCH.fullmatch(branch) else None
+
+
+_BRANCH = re.compile(r"[1-9][0-9]{2,3}", re.ASCII)
 
 
 def _counts(node: Body, resource: str) -> tuple[int, int]:
