@@ -22,10 +22,10 @@ from tests.support.planes import borrowed_plane
 pytestmark = pytest.mark.cluster
 
 SMALL = {"cpu": "500m", "memory": "512Mi"}
-"""What many clusters give to containers that state nothing."""
+"""The defaults of many clusters for containers that state nothing."""
 
 STATED = {"podTemplate": {"resources": {"limits": {"cpu": "2", "memory": "8Gi"}}}}
-"""What the remedy says."""
+"""The limits that the remedy names."""
 
 FORCED = on_gpu("l4-24gb")
 

@@ -21,7 +21,7 @@ EIGHT = resource_slice("n", *cards(8))
 
 
 def seen(*claims: Body, slices: tuple[Body, ...] = (EIGHT,), pods: tuple[Body, ...] = (), gpus: int = 8) -> Fleet:
-    """What is read of a node with both. The store keeps a part of slices and claims only, and reads the same."""
+    """Return what is read of a node with both. The store keeps a part of slices and claims only, and reads the same."""
     kept = [part for each in claims if (part := reduced_claim(each)) is not None]
     less = [part for each in slices if (part := reduced_slice(each)) is not None]
     nodes = [nvidia_node(gpus=gpus)]

@@ -22,7 +22,7 @@ from plimsoll.facts.cluster.limit_range_reading import MOST_ENTRIES, read_limit_
 from tests.support.limit_ranger import answers, limit_range, limit_range_of
 
 ENGINE = {"cpu": "2", "memory": "8Gi"}
-"""What an engine on one GPU requests."""
+"""The requests of an engine on one GPU."""
 
 
 def ranges(*bodies: dict[str, Any]) -> tuple[LimitRange, ...]:

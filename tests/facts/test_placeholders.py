@@ -35,7 +35,7 @@ def holder(name: str, gpus: int, priority: Any, labels: Body | None = None, more
 
 
 def seen(*pods: Body) -> Fleet:
-    """What is read of the node. The store keeps a part of pods only, and reads the same."""
+    """Return what is read of the node. The store keeps a part of pods only, and reads the same."""
     kept = [part for each in pods if (part := pruning.pod(each)) is not None]
     whole = read_fleet([BODY], pods, TYPES)
     assert read_fleet([BODY], kept, TYPES) == whole

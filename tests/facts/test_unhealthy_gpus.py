@@ -29,7 +29,7 @@ SLICED = {
 
 
 def seen(body: Body, *slices: Body) -> Fleet:
-    """What is read of a node. The store keeps a part of it only, and reads the same."""
+    """Return what is read of a node. The store keeps a part of it only, and reads the same."""
     whole, kept = (read_fleet([each], [], TYPES, slices=slices) for each in (body, pruning.node(body)))
     assert whole == kept
     return whole

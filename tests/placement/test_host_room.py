@@ -72,9 +72,9 @@ def test_what_is_short_beside_gpus_is_named_with_its_figures(
     assert decision.missing == 1
     rejection = next(each for each in decision.rejections if each.split.gpus == 1)
     assert (rejection.reason, dict(rejection.numbers)) == (reason, numbers)
-    told = conditions(Report("x", 1, 1, decision=decision), {}, "2026-01-01T00:00:00Z")
-    assert {each["type"]: each["reason"] for each in told}["Ready"] == "WaitingForNodeResources"
-    assert "Stalled" not in {each["type"] for each in told}
+    said = conditions(Report("x", 1, 1, decision=decision), {}, "2026-01-01T00:00:00Z")
+    assert {each["type"]: each["reason"] for each in said}["Ready"] == "WaitingForNodeResources"
+    assert "Stalled" not in {each["type"] for each in said}
 
 
 def test_another_type_with_room_is_taken_and_the_neighbour_is_placed_as_usual() -> None:

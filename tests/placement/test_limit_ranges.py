@@ -114,9 +114,9 @@ def test_a_refusal_names_limit_range_field_figures_and_fix(item: dict[str, Any],
     decision = decided(limited(**item))
     assert (decision.pools, decision.missing) == ((), 1)
     assert on_one(decision) == sentence
-    told = conditions(Report("x", 1, 1, decision=decision), {}, "2026-01-01T00:00:00Z")
-    assert {each["type"]: each["reason"] for each in told}["Planned"] == "NoGpuFits"
-    assert any(sentence in each["message"] for each in told)
+    said = conditions(Report("x", 1, 1, decision=decision), {}, "2026-01-01T00:00:00Z")
+    assert {each["type"]: each["reason"] for each in said}["Planned"] == "NoGpuFits"
+    assert any(sentence in each["message"] for each in said)
 
 
 def test_all_resources_that_are_refused_are_named() -> None:

@@ -134,9 +134,9 @@ def test_a_node_that_would_do_with_its_unhealthy_gpus_is_told() -> None:
     taken = refusal(unplaceable(request(LLAMA_70B_FP8), fleet(replace(less, held=7))), H100, 2)
     assert dict(taken.numbers) == {"gpus": 2, "free": 0}
     small = fleet(replace(node("h", H100, 1), unhealthy=1), replace(node("i", H100, 1), unhealthy=7))
-    told = {each.split: dict(each.numbers) for each in unplaceable(request(LLAMA_70B_FP8), small).rejections}
-    assert told[Split(2)] == {"gpus": 2, "largest": 1, "unhealthy": 1, "node": "h"}
-    assert told[Split(8)] == {"gpus": 8, "largest": 1, "unhealthy": 7, "node": "i"}
+    refused = {each.split: dict(each.numbers) for each in unplaceable(request(LLAMA_70B_FP8), small).rejections}
+    assert refused[Split(2)] == {"gpus": 2, "largest": 1, "unhealthy": 1, "node": "h"}
+    assert refused[Split(8)] == {"gpus": 8, "largest": 1, "unhealthy": 7, "node": "i"}
 
 
 def test_a_type_that_takes_more_of_the_replicas_goes_before_a_cheaper_one_and_that_is_said() -> None:

@@ -125,7 +125,7 @@ DONE_WITHOUT = {
     LIMIT_RANGES: "pods are placed as if no namespace had one, and the API server may refuse them.",
     RESOURCE_CLAIMS: "GPUs that only ResourceClaims hold count as free.",
 }
-"""What it means that a kind may not be read. An older chart does not grant all of them."""
+"""The consequence if a kind may not be read. An older chart does not grant all of them."""
 
 INBOX: dict[Kind, Callable[[Body], Body | None]] = {PROPOSALS: pruning.whole, APPROVALS: pruning.whole}
 """The kinds of proposals and of people's answers."""

@@ -1,4 +1,4 @@
-"""What an engine's start needs of a node besides GPUs: a driver, and a disk for the model's files."""
+"""The needs of an engine's start in addition to GPUs: a driver, and a disk for the model's files."""
 
 from __future__ import annotations
 

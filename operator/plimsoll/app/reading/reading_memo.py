@@ -57,7 +57,7 @@ class _Converted:
     resource: InferenceDeployment
     model: ModelFacts
     draft: ModelFacts | None
-    besides: tuple[ImagePlatforms, Weakest]
+    values: tuple[ImagePlatforms, Weakest]
     request: Request
 
 
@@ -157,15 +157,15 @@ class ReadingMemo:
         resource: InferenceDeployment,
         model: ModelFacts,
         draft: ModelFacts | None,
-        besides: tuple[ImagePlatforms, Weakest],
+        values: tuple[ImagePlatforms, Weakest],
         convert: Callable[[], Request],
     ) -> Request:
-        """The request made from the object's spec and these facts. ``besides`` are small ones, compared by value."""
+        """The request made from the object's spec and these facts. ``values`` are small ones, compared by value."""
         uid = resource.metadata.uid
         known = self._converted.get(uid)
         same = known is not None and known.resource is resource and known.model is model and known.draft is draft
-        if known is None or not same or known.besides != besides:
-            known = _Converted(resource, model, draft, besides, convert())
+        if known is None or not same or known.values != values:
+            known = _Converted(resource, model, draft, values, convert())
         return self._converted.put(uid, known).request
 
 

@@ -81,7 +81,7 @@ _CHECKS: dict[str, Callable[[_Check, Body, Body], None]] = {
     "ResourceQuota": _check_quota,
     "LimitRange": _check_limit_range,
 }
-"""What is checked of a kind, in addition to its head."""
+"""The check of each kind, in addition to that of its head."""
 
 
 class _Check:

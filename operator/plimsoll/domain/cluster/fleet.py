@@ -52,7 +52,7 @@ class Toleration(NamedTuple):
 
 
 class Placeholders(NamedTuple):
-    """What pods of others with one negative priority hold of a node: GPUs, CPU in thousandths, bytes, pods, others.
+    """The GPUs, CPU in thousandths, bytes, pods and others that pods of one negative priority hold of a node.
 
     They hold it for pods of a higher priority, for which the scheduler ends them.
     """
@@ -230,7 +230,7 @@ class Fleet:
 
     @cached_property
     def weakest(self) -> Weakest:
-        """What all nodes have: rules about disks and drivers matter where it is too little for a deployment."""
+        """The least that any node has. Rules about disks and drivers matter if it is too little for a deployment."""
         disks = [size for node in self.nodes if (size := node.disk_bytes) is not None]
         drivers = [node.driver for node in self.nodes if node.driver is not None]
         return Weakest(min(disks, default=None), min(drivers, default=None))

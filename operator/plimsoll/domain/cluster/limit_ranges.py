@@ -18,7 +18,7 @@ MILLI = 1000
 
 
 class LimitedBy(StrEnum):
-    """What an entry of a LimitRange is about. Entries about claims limit no pod."""
+    """The subject of an entry of a LimitRange. Entries about claims limit no pod."""
 
     CONTAINER = "Container"
     POD = "Pod"
@@ -107,7 +107,7 @@ def exceeded(pod: Mapping[str, Stated], ranges: Sequence[LimitRange]) -> tuple[E
 
 
 class _Filled:
-    """What the container of a pod may have after the defaults."""
+    """The amounts that the container of a pod may have after the defaults."""
 
     def __init__(self, pod: Mapping[str, Stated], ranges: Sequence[LimitRange]) -> None:
         self.limits = _by_resource((each.name, each.limits) for each in ranges)

@@ -39,9 +39,8 @@ https://kubernetes.io/releases/download/"""
 _DRIVERS = (
     *(450, 455, 460, 465, 470, 495, 510, 515, 520),
     *(525, 530, 535, 545, 550, 555, 560, 565, 570, 575),
-    *(580, 590, 595),
 )
-"""The branches of NVIDIA's driver for Linux since CUDA 11. Source: https://www.nvidia.com/en-us/drivers/unix/"""
+"""The branches of NVIDIA's driver for Linux that came with CUDA 11 and 12. Source: https://www.nvidia.com/en-us/drivers/unix/"""
 
 USUAL_ARCHITECTURES = ("amd64",)
 """The architectures of an image whose owner names none."""

@@ -179,7 +179,7 @@ class Request:
 
     @property
     def admission(self) -> tuple[object, ...]:
-        """Everything that decides whether LimitRanges admit its pods, besides the place; empty if there are none."""
+        """Everything but the place that decides whether LimitRanges admit its pods; empty if there are none."""
         return (self.stated_host, self.other_limits) if self.limit_ranges else ()
 
     def pod_resources(self, need: HostNeed, gpus: Amounts) -> dict[str, Stated]:

@@ -107,14 +107,14 @@ def read_node(node: Body, types: Sequence[GpuType]) -> Parts:
 
 
 class _Held(NamedTuple):
-    """What pods hold: GPUs by node and resource, and the rest by node."""
+    """The GPUs that pods hold, by node and resource, and the rest by node."""
 
     gpus: Mapping[tuple[str, str], int]
     rest: Mapping[str, tuple[int, int, int, Amounts]]
 
 
 class _Use(NamedTuple):
-    """What all pods hold, what of it is held by pods that only hold a place, by their priority, and what claims hold.
+    """The holdings of all pods, those of pods that only keep a place, by their priority, and those of claims.
 
     Claims hold GPUs by node and resource.
     """
@@ -315,7 +315,7 @@ _BRANCH = re.compile(r"[1-9][0-9]{2,3}", re.ASCII)
 
 
 def _counts(node: Body, resource: str) -> tuple[int, int]:
-    """Return how many GPUs a node offers, and how many it has besides: its device plugin reports these as unhealthy.
+    """Return how many GPUs a node offers, and how many more it has: its device plugin reports these as unhealthy.
 
     The kubelet counts healthy devices as allocatable, and all as capacity (``GetCapacity`` in
     ``pkg/kubelet/cm/devicemanager/manager.go``). Nothing is reserved of extended resources.
