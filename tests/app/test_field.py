@@ -15,6 +15,7 @@ from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, NODES, PODS,
 from plimsoll.app.lookups.claim_book import ClaimBook
 from plimsoll.app.plan.desired import Desired
 from plimsoll.app.watch.node_groups import declared_in
+from plimsoll.app.watch.pruning import is_plain
 from plimsoll.decision.planning import failed_of
 from plimsoll.decision.results.reports import is_passing
 from plimsoll.decision.surroundings import CERTAIN_SECONDS
@@ -39,6 +40,7 @@ class Claims:
     known: tuple[Claim, ...] | Problem = NOT_YET
     asked: list[tuple[str, tuple[Mounted, ...]]] = field(default_factory=list)
     doubted: list[bool] = field(default_factory=list)
+    knows_any: bool = True
 
     def look_up(
         self, namespace: str, mounted: Sequence[Mounted], *, doubted: bool = False
@@ -175,6 +177,63 @@ class TestClaims:
         request = made["one"].outcome.request
         assert request is not None
         assert (request.mounts_alone, request.replicas) == (True, 1)
+
+
+class TestVolumesThatOthersMount:
+    def put_pod(self, there: LivePasses, node: str, phase: str = "Running") -> None:
+        """A pod of somebody else that mounts the claim, as the store keeps it."""
+        there.version += 1
+        there.store.observe(PODS, "ADDED", {
+            "metadata": {"name": "shell", "namespace": "ns", "uid": "shell", "resourceVersion": str(there.version)},
+            "spec": {
+                "nodeName": node,
+                "containers": [{"image": "shell"}],
+                "volumes": [{"name": "w", "persistentVolumeClaim": {"claimName": "weights"}}],
+            },
+            "status": {"phase": phase},
+        })  # fmt: skip
+
+    async def test_a_claim_for_one_node_keeps_the_replica_on_the_node_of_the_pod_that_mounts_it(
+        self, opened: Open
+    ) -> None:
+        there = opened(l4=4, l40s=4)
+        with_claims(there, Claim("weights", ("ReadWriteOnce",)))
+        self.put_pod(there, "l40s-48gb")
+        there.put("cached", L4, L40S, **CACHE)
+        there.put("free", L4, L40S)
+        await there.settle()
+        made = there.make()
+        assert [pools(made[name]) for name in ("cached", "free")] == [{(L40S, "Active"): 1}, {(L4, "Active"): 1}]
+
+    @pytest.mark.parametrize("mode", ["ReadWriteOnce", "ReadWriteOncePod"])
+    async def test_if_that_node_has_no_gpu_the_status_names_the_pod_and_the_end_of_the_pod_is_noticed(
+        self, mode: str, opened: Open
+    ) -> None:
+        there = opened(l4=4)
+        with_claims(there, Claim("weights", (mode,)))
+        self.put_pod(there, "cpu-only")
+        there.put("cached", L4, **CACHE)
+        there.put("free", L4)
+        await there.settle()
+        made = there.make()
+        assert (workloads(made["cached"]), pools(made["free"])) == ({}, {(L4, "Active"): 1})
+        said = message(made["cached"], "Ready")
+        assert "pod shell" in said
+        assert "node cpu-only" in said
+        assert "end pod shell" in said or "end that pod" in said
+        assert not any(is_plain(each) for each in there.store.all(PODS)), "its end begins a pass"
+        self.put_pod(there, "cpu-only", "Succeeded")
+        assert pools(there.make()["cached"]) == {(L4, "Active"): 1}
+
+    async def test_what_serves_is_not_moved_for_a_pod_that_waits_for_its_volume(self, opened: Open) -> None:
+        there = opened(l4=4, l40s=4)
+        with_claims(there, Claim("weights", ("ReadWriteOnce",)))
+        there.put("cached", L4, L40S, **CACHE)
+        await there.settle()
+        self.put_pod(there, "l40s-48gb", "Pending")
+        for _ in range(3):
+            assert pools(there.make()["cached"]) == {(L4, "Active"): 1}
+            there.now += 60
 
 
 class TestVolumesThatTurnOutToBeElsewhere:

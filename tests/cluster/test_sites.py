@@ -57,6 +57,22 @@ def cached(name: str = "weights") -> dict[str, Any]:
     return {"podTemplate": {"modelCache": {"claimName": name}}}
 
 
+def shell(namespace: str, node: str, mounted: str) -> dict[str, Any]:
+    """A pod of somebody who looks at the files of a claim."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "shell", "namespace": namespace},
+        "spec": {
+            "nodeSelector": {"kubernetes.io/hostname": node},
+            "containers": [{"name": "shell", "image": "busybox"}],
+            "tolerations": [{"operator": "Exists"}],
+            "volumes": [{"name": "files", "persistentVolumeClaim": {"claimName": mounted}}],
+            "terminationGracePeriodSeconds": 0,
+        },
+    }
+
+
 def test_a_replica_goes_to_the_zone_of_its_volume_though_the_other_zone_is_cheaper(
     operator: OperatorProcess, here: View, neighbour: View
 ) -> None:
@@ -118,6 +134,26 @@ def test_a_claim_for_one_node_is_refused_for_two_replicas_with_the_fix(
     neighbour.wait_ready("two")
     here.patch("two", {"replicas": 1})
     here.wait_ready("two")
+    assert operator.is_running
+
+
+def test_a_claim_that_a_pod_of_somebody_else_mounts_where_no_replica_can_run_names_it_and_is_free_after_it(
+    operator: OperatorProcess, here: View, neighbour: View
+) -> None:
+    h100 = {"allow": ["h100-sxm-80gb"]}
+    bound(here, "weights", "zone-d")
+    here.control_plane.apply([shell(here.namespace, "h100-old", "weights")])
+    here.wait(lambda: here.read("pods", "shell")["status"]["phase"] == "Running", "the shell runs")
+    here.apply("cached", gpu=h100, **cached())
+    neighbour.apply("free", gpu=h100)
+    said = condition(here.wait_condition("cached", "Ready", "False", "NoGpuFits"), "Ready")["message"]
+    assert "pod shell mounts it on node h100-old" in said
+    assert "end pod shell, or name a claim other than weights: it fits on h100-sxm-80gb then" in said
+    neighbour.wait_ready("free")
+    assert here.pods("cached") == []
+    here.delete("pods", "shell")
+    here.wait_ready("cached")
+    assert here.nodes_of("cached") == ["h100-new"]
     assert operator.is_running
 
 

@@ -389,6 +389,11 @@ REMEDIES: list[tuple[RemedyKind, Numbers, str]] = [
         "update the NVIDIA driver of nodes with l4-24gb to 580 or newer: it fits there then",
     ),
     (
+        RemedyKind.FREE_CLAIM,
+        {"claim": "weights", "pod": "shell", "gpu_type": "l4-24gb"},
+        "end pod shell, or name a claim other than weights: it fits on l4-24gb then",
+    ),
+    (
         RemedyKind.STATE_LIMITS,
         {"cpu_millis": 1500, "memory_bytes": 8 * GIB + 512 * 1024**2, "gpu_type": H100},
         "set spec.podTemplate.resources.limits to {cpu: 1.5, memory: 8704Mi}: it fits on h100-sxm-80gb then",

@@ -220,6 +220,7 @@ class RemedyKind(StrEnum):
     STATE_LIMITS = "StateLimits"
     CACHE_ON_CLAIM = "CacheOnClaim"
     UPDATE_DRIVER = "UpdateDriver"
+    FREE_CLAIM = "FreeClaim"
 
 
 class SuggestionKind(StrEnum):

@@ -547,6 +547,9 @@ _REMEDIES: dict[RemedyKind, Callable[[Figures], str]] = {
     RemedyKind.UPDATE_DRIVER: lambda f: (
         f"update the NVIDIA driver of nodes with {f['gpu_type']} to {f['least']} or newer: it fits there then"
     ),
+    RemedyKind.FREE_CLAIM: lambda f: (
+        f"end pod {f['pod']}, or name a claim other than {f['claim']}: it fits on {f['gpu_type']} then"
+    ),
     RemedyKind.ADD_NODES: lambda f: (
         f"add {f['nodes']} node{'' if f['nodes'] == 1 else 's'} of the group {f['group']} ({f['gpus']} {f['gpu_type']} "
         f"each, {_price(f, 'price')}{'' if f['nodes'] == 1 else ' together'}){_needed(f, 'with')}: {_all_or_some(f)}"

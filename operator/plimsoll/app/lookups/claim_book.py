@@ -108,6 +108,11 @@ class ClaimBook:
         doing = f"Reading the PersistentVolumeClaims of the pods: {', '.join(map(str, mounted[:_MOST_NAMED]))}."
         return Problem(ConditionReason.READING_VOLUMES, doing, permanent=False, reported_after_seconds=NOTICE_SECONDS)
 
+    @property
+    def knows_any(self) -> bool:
+        """Whether any claim was asked for lately."""
+        return bool(self._entries.pages)
+
     def start_wanted(self) -> None:
         """Start to read what is due, in fair order. Call it after each pass."""
         self._entries.start()

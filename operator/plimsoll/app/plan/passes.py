@@ -17,7 +17,7 @@ from time import monotonic
 from typing import Any, TypeVar
 
 from plimsoll.adapters.catalog import other_checkpoints
-from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, PRIORITY_CLASSES, RESOURCE_QUOTAS
+from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, RESOURCE_QUOTAS
 from plimsoll.adapters.garbage import collecting_later
 from plimsoll.adapters.highs import fleetwide
 from plimsoll.adapters.metrics import Metrics
@@ -50,7 +50,6 @@ from plimsoll.decision.surroundings import Surroundings
 from plimsoll.decision.world import World
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.kubernetes_names import ObjectKey
-from plimsoll.facts.cluster.priority_reading import read_priority_classes
 from plimsoll.facts.cluster.quota_reading import read_quotas
 from plimsoll.placement.fleet_record import record_of as fleet_record_of
 from plimsoll.placement.solvers import Solver, Stock
@@ -166,8 +165,7 @@ class Passes:
         self, picture: Picture, intended: Mapping[str, Mapping[str, Any]], now: float, course: _WatchedCourse
     ) -> _Seen:
         """Step 1. An object whose last fault is not due for a retry is left unchanged."""
-        limit_ranges = self.reader.memo.limit_ranges(picture)
-        self.reader.begin(read_priority_classes(picture.all(PRIORITY_CLASSES)), limit_ranges)
+        self.reader.begin(picture)
         self.rendered.begin(now, self.settings)
         self._known.begin()
         memo = self.reader.memo

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from plimsoll.adapters.cluster.kinds import PRIORITY_CLASSES
 from plimsoll.api.checks.maintenance import windows_of
 from plimsoll.api.checks.pod_policy import PodPolicy, check_pod_policy
 from plimsoll.api.conversion.claims import check_claims, mounted_volumes, unusable_claim
@@ -22,7 +23,7 @@ from plimsoll.app.reading.reading_memo import ReadingMemo
 from plimsoll.app.settings import Settings
 from plimsoll.app.watch import pruning
 from plimsoll.app.watch.sizes import size_sentence
-from plimsoll.app.watch.store import Body, key_of, uid_of
+from plimsoll.app.watch.store import Body, Picture, key_of, uid_of
 from plimsoll.decision.deployment import Asked, Deployment, Identity, People, Placed
 from plimsoll.decision.kept import ChangedRequests
 from plimsoll.decision.lessons import teaches_others
@@ -30,7 +31,7 @@ from plimsoll.decision.pools.placed import placed_now
 from plimsoll.decision.surroundings import wanted_replicas
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.cluster.gpus import GpuType
-from plimsoll.domain.cluster.node_rules import Claim, left_rule, remarks_of, rules_of
+from plimsoll.domain.cluster.node_rules import Claim, Holders, left_rule, remarks_of, rules_of
 from plimsoll.domain.cluster.priorities import NO_PRIORITY, Priority
 from plimsoll.domain.engines.images import ImagePlatforms, PlatformSource, from_index, has_other_platforms
 from plimsoll.domain.errors import InvalidInput, NotPermitted, PlimsollError
@@ -38,7 +39,7 @@ from plimsoll.domain.models.model import ModelFacts
 from plimsoll.domain.public_words import ConditionReason, ConditionType
 from plimsoll.domain.requests.serving import Request
 from plimsoll.facts.cluster.limit_range_reading import LimitRanges
-from plimsoll.facts.cluster.priority_reading import PriorityClasses
+from plimsoll.facts.cluster.priority_reading import PriorityClasses, read_priority_classes
 from plimsoll.facts.cluster.scheduler_words import OF_VOLUMES
 from plimsoll.placement.demands.pools import PoolState
 from plimsoll.placement.options.total_load import with_size
@@ -51,7 +52,8 @@ from plimsoll.status.report import Problem
 class DeploymentReader:
     """Makes a :class:`Deployment` of each object. What it looks up comes from books, which fetch it in the background.
 
-    ``priorities`` and ``limit_ranges`` are those of the picture that is being read.
+    ``priorities``, ``limit_ranges`` and ``holders`` (the pods that mount claims) are those of the picture that is being
+    read.
     """
 
     settings: Settings
@@ -63,6 +65,7 @@ class DeploymentReader:
     memo: ReadingMemo = field(default_factory=ReadingMemo)
     priorities: PriorityClasses = field(default_factory=PriorityClasses)
     limit_ranges: LimitRanges = field(default_factory=dict)
+    holders: Holders = field(default_factory=dict)
     gpu_names: frozenset[str] = field(init=False)
     """GPU types that a spec may name: those of the catalogue, including their slices."""
     _requests: ChangedRequests = field(default_factory=ChangedRequests)
@@ -70,9 +73,11 @@ class DeploymentReader:
     def __post_init__(self) -> None:
         self.gpu_names = frozenset(gpu.name for gpu in self.gpu_types)
 
-    def begin(self, priorities: PriorityClasses, limit_ranges: LimitRanges) -> None:
-        """Begin a pass over a picture with these PriorityClasses and LimitRanges."""
-        self.priorities, self.limit_ranges = priorities, limit_ranges
+    def begin(self, picture: Picture) -> None:
+        """Begin a pass over a picture."""
+        self.priorities = read_priority_classes(picture.all(PRIORITY_CLASSES))
+        self.limit_ranges = self.memo.limit_ranges(picture)
+        self.holders = self.memo.holders(picture) if self.claims.knows_any else {}
         self.memo.begin()
         self._requests.begin()
 
@@ -169,6 +174,7 @@ class DeploymentReader:
         claims = self.claims.look_up(namespace, mounted_volumes(spec), doubted=_waits_for_volumes(bare))
         if isinstance(claims, Problem):
             return claims
+        claims = tuple(claim.held(bare.key, self.holders) for claim in claims)
         check_claims(spec, claims)
         unusable = None if bare.placed.pools else unusable_claim(spec, claims)
         if unusable is not None:  # of what is placed, the scheduler says what its pods wait for

@@ -22,15 +22,18 @@ from plimsoll.decision.spec_digests import SpecDigests, digests_of
 from plimsoll.decision.surroundings import Surroundings
 from plimsoll.domain.cluster.fleet import Fleet, Weakest
 from plimsoll.domain.cluster.gpus import GpuType
+from plimsoll.domain.cluster.node_rules import Holders
 from plimsoll.domain.engines.images import ImagePlatforms
 from plimsoll.domain.kubernetes_names import ObjectKey, queue_labels
 from plimsoll.domain.models.model import ModelFacts
 from plimsoll.domain.requests.serving import Request
 from plimsoll.engines.failures import read_failure
+from plimsoll.facts.cluster.claim_reading import read_holders
 from plimsoll.facts.cluster.fleet_reading import Parts, read_fleet, read_node
 from plimsoll.facts.cluster.limit_range_reading import LimitRanges, read_limit_ranges
 from plimsoll.facts.cluster.pod_reading import PodFacts, read_pod
 from plimsoll.facts.prices.repricing import OwnPrices, repriced
+from plimsoll.render.names import DEPLOYMENT_LABEL
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,7 @@ class ReadingMemo:
     _nodes: Kept[tuple[Body, object, Parts]] = field(default_factory=Kept)
     _around: tuple[tuple[int, ...], dict[ObjectKey, Surroundings]] | None = None
     _limit_ranges: tuple[int, LimitRanges] | None = None
+    _holders: tuple[int, Holders] | None = None
     _pods: Kept[tuple[Body, PodFacts]] = field(default_factory=Kept)
     _objects: Kept[_ReadObject] = field(default_factory=Kept)
     _digests: Kept[tuple[object, SpecDigests]] = field(default_factory=Kept)
@@ -116,6 +120,13 @@ class ReadingMemo:
         if self._limit_ranges is None or self._limit_ranges[0] != version:
             self._limit_ranges = version, read_limit_ranges(picture.all(LIMIT_RANGES))
         return self._limit_ranges[1]
+
+    def holders(self, picture: Picture) -> Holders:
+        """The pods that mount claims. They are read again if any pod has changed."""
+        version = picture.versions[PODS]
+        if self._holders is None or self._holders[0] != version:
+            self._holders = version, read_holders(picture.all(PODS), DEPLOYMENT_LABEL)
+        return self._holders[1]
 
     def surroundings(self, picture: Picture, now: float) -> dict[ObjectKey, Surroundings]:
         """The pods and workloads of every object. They are read again if any of the three kinds has changed.

@@ -13,6 +13,7 @@ from plimsoll.app.watch.sizes import Size, TooLarge, size_of
 from plimsoll.domain.cluster.host import HostNeed
 from plimsoll.domain.engines.failures import LONGEST_WORDS
 from plimsoll.domain.kubernetes_names import KIND, QUEUE_LABEL
+from plimsoll.facts.cluster.claim_reading import claims_of_pod
 from plimsoll.facts.cluster.fleet_reading import gpus_held, held_resources, holds_gpus
 from plimsoll.facts.cluster.gpu_count import HAMI_REGISTRATION, only_counted
 from plimsoll.facts.cluster.gpu_labels import is_gpu_resource
@@ -173,8 +174,8 @@ def pod(body: Body) -> Body | None:
         return _plain(body)
     if not ours and not is_bound(body):
         return None
-    status = body.get("status") or {}
-    spec = {"nodeName": (body.get("spec") or {}).get("nodeName"), "containers": shared([_together(body)])}
+    status, spec = body.get("status") or {}, body.get("spec") or {}
+    spec = {"nodeName": spec.get("nodeName"), "containers": shared([_together(body)]), **_mounted(spec)}
     if not ours:
         head, priority = _only(body["metadata"], _IDENTITY), placeholder_priority(body)
         spec |= {"priority": priority} if priority else {}
@@ -205,8 +206,11 @@ def _together(body: Body) -> Body:
 
 
 def is_plain(body: Body) -> bool:
-    """Whether a pod was reduced to the resources that it takes from its node: its changes need no new pass."""
-    return REQUESTS in body
+    """Whether a pod was reduced to the resources that it takes from its node: its changes need no new pass.
+
+    They need one where it mounts claims: another pod may be able to mount them then.
+    """
+    return REQUESTS in body and "volumes" not in body["spec"]
 
 
 def _plain(body: Body) -> Body | None:
@@ -215,12 +219,17 @@ def _plain(body: Body) -> Body | None:
         return body
     if not is_bound(body):
         return None
-    need = pod_need(body)
-    return {
-        "metadata": _only(body["metadata"], _IDENTITY),
-        "spec": _on_node(body["spec"]["nodeName"], placeholder_priority(body)),
-        REQUESTS: _requests(need),
-    }
+    need, mounted = pod_need(body), _mounted(body["spec"])
+    spec = _on_node(body["spec"]["nodeName"], placeholder_priority(body))
+    phase = {"status": shared(_only(body.get("status") or {}, ("phase",)))} if mounted else {}
+    head = _only(body["metadata"], _IDENTITY)
+    return {"metadata": head, "spec": {**spec, **mounted} if mounted else spec, **phase, REQUESTS: _requests(need)}
+
+
+def _mounted(spec: Body) -> dict[str, Any]:
+    """Return the claims among the volumes of a pod; nothing for most pods."""
+    claims = claims_of_pod(spec)
+    return {"volumes": [{"persistentVolumeClaim": {"claimName": name}} for name in claims]} if claims else {}
 
 
 @lru_cache(maxsize=16384)

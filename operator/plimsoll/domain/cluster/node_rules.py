@@ -165,11 +165,19 @@ class Mounted(NamedTuple):
 
 
 class Holder(NamedTuple):
-    """A pod that mounts a claim on a node, and the InferenceDeployment of its namespace that it belongs to, if any."""
+    """A pod that mounts a claim on a node, and the InferenceDeployment of its namespace that it belongs to, if any.
+
+    ``runs`` is false while it waits on its node: for its images, or for volumes that another node still has.
+    """
 
     pod: str
     node: str
     deployment: str = ""
+    runs: bool = True
+
+
+Holders = Mapping[ObjectKey, tuple[Holder, ...]]
+"""The pods that mount each claim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,21 +240,33 @@ class Claim:
         numbers = (("claim", self.name), ("pod", first.pod), ("node", first.node))
         return NodeRule(Reason.VOLUME_IN_USE, numbers, ((Requirement(NAME_FIELD, "In", (first.node,)),),))
 
+    def held(self, owner: ObjectKey, holders: Holders) -> Claim:
+        """Return the claim with the pods that keep it from those of an InferenceDeployment.
+
+        Its own pods do not: their successors mount the same. Once they are on a node, a pod of others that still waits
+        does not hold the claim, and one that runs on another node shows that the driver allows what the access modes do
+        not say.
+        """
+        found = holders.get(ObjectKey(owner.namespace, self.name), ())
+        own = [each for each in found if each.deployment == owner.name]
+        there = {each.node for each in own if each.runs}
+        others = (each for each in found if each.deployment != owner.name and (each.runs or not own))
+        held_by = tuple(each for each in others if not there or each.node in there)
+        return replace(self, held_by=held_by) if held_by != self.held_by else self
+
 
 @dataclass(frozen=True, slots=True)
 class KnownClaims:
-    """The claims of a file by their key, and the nodes for which its storage classes make volumes by their name.
-
-    Each claim is held by all pods of the file that mount it.
-    """
+    """The claims of a file, the pods that mount each, and for which nodes each storage class makes volumes."""
 
     claims: Mapping[ObjectKey, Claim] = field(default_factory=dict)
     classes: Mapping[str, tuple[Term, ...] | None] = field(default_factory=dict)
+    holders: Holders = field(default_factory=dict)
 
     def look_up(self, owner: ObjectKey, mounted: Sequence[Mounted]) -> tuple[Claim, ...]:
         """Return what is known of these volumes of an InferenceDeployment, in their order.
 
-        Those of which nothing is known are left out. Its own pods do not count: their successors mount the same.
+        Those of which nothing is known are left out.
         """
         found = (self._of(owner, each) for each in mounted)
         return tuple(each for each in found if each is not None)
@@ -254,9 +274,7 @@ class KnownClaims:
     def _of(self, owner: ObjectKey, mounted: Mounted) -> Claim | None:
         if not mounted.made_by:
             known = self.claims.get(ObjectKey(owner.namespace, mounted.name))
-            if known is None or not known.held_by:
-                return known
-            return replace(known, held_by=tuple(each for each in known.held_by if each.deployment != owner.name))
+            return None if known is None else known.held(owner, self.holders)
         return Claim(str(mounted), terms=self.classes.get(mounted.made_by))
 
 

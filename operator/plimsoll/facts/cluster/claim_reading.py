@@ -9,10 +9,9 @@ volumes without a node affinity).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
-from plimsoll.domain.cluster.node_rules import Claim, Holder, KnownClaims, Requirement, Term
+from plimsoll.domain.cluster.node_rules import Claim, Holder, Holders, KnownClaims, Requirement, Term
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.units import parse_bytes
 from plimsoll.facts.cluster.host_reading import ENDED
@@ -61,7 +60,7 @@ def read_claims(
     claims: Iterable[Body],
     volumes: Iterable[Body],
     storage_classes: Iterable[Body],
-    holders: Mapping[ObjectKey, tuple[Holder, ...]] | None = None,
+    holders: Holders | None = None,
 ) -> KnownClaims:
     """Return what is known of all these claims, and of volumes that these classes make for each pod.
 
@@ -75,30 +74,38 @@ def read_claims(
         key = _key(claim)
         lacks = bool(classes) and kind not in classes and not any(_is_for(each, claim) for each in by_name.values())
         made_by = None if volume else classes.get(kind)
-        known = read_claim(key.name, claim, by_name.get(volume), made_by, lacks_class=lacks)
-        found[key] = replace(known, held_by=(holders or {}).get(key, ()))
-    return KnownClaims(found, {name: class_terms(each) for name, each in classes.items()})
+        found[key] = read_claim(key.name, claim, by_name.get(volume), made_by, lacks_class=lacks)
+    return KnownClaims(found, {name: class_terms(each) for name, each in classes.items()}, holders or {})
 
 
 def read_holders(pods: Iterable[Body], deployment_label: str) -> dict[ObjectKey, tuple[Holder, ...]]:
     """Return the pods on nodes that mount claims, by claim, without those that have ended.
 
     Args:
-        pods: whole pods.
+        pods: pods with the volumes that :func:`claims_of_pod` returns.
         deployment_label: the label that names the InferenceDeployment of a pod.
     """
     found: dict[ObjectKey, tuple[Holder, ...]] = {}
     for pod in pods:
-        key, spec = _key(pod), _mapping(pod.get("spec"))
-        if not spec.get("nodeName") or _mapping(pod.get("status")).get("phase") in ENDED:
+        spec = _mapping(pod.get("spec"))
+        if "volumes" not in spec:
             continue
+        phase = _mapping(pod.get("status")).get("phase")
+        if not spec.get("nodeName") or phase in ENDED:
+            continue
+        key = _key(pod)
         owner = _mapping(_mapping(pod.get("metadata")).get("labels")).get(deployment_label)
-        holder = Holder(key.name, str(spec["nodeName"]), str(owner or ""))
-        named = (_mapping(_mapping(each).get("persistentVolumeClaim")) for each in _list(spec.get("volumes")))
-        for name in {str(each["claimName"]) for each in named if "claimName" in each}:
+        holder = Holder(key.name, str(spec["nodeName"]), str(owner or ""), runs=phase == "Running")
+        for name in claims_of_pod(spec):
             claim = ObjectKey(key.namespace, name)
             found[claim] = (*found.get(claim, ()), holder)
     return found
+
+
+def claims_of_pod(spec: Body) -> tuple[str, ...]:
+    """Return the names of the claims that a pod mounts, each once."""
+    named = (_mapping(_mapping(each).get("persistentVolumeClaim")) for each in _list(spec.get("volumes")))
+    return tuple(sorted({str(each["claimName"]) for each in named if "claimName" in each}))
 
 
 def volume_name(claim: Body) -> str:

@@ -19,8 +19,14 @@ from plimsoll.placement.places.place import place
 
 _ABOUT_HOSTS = (Reason.NODE_LACKS_CPU, Reason.NODE_LACKS_MEMORY, Reason.NODE_LACKS_RESOURCE)
 
-_OF_NODES = {Reason.NODE_DISK_TOO_SMALL: RemedyKind.CACHE_ON_CLAIM, Reason.DRIVER_TOO_OLD: RemedyKind.UPDATE_DRIVER}
+_OF_NODES = {
+    Reason.NODE_DISK_TOO_SMALL: RemedyKind.CACHE_ON_CLAIM,
+    Reason.DRIVER_TOO_OLD: RemedyKind.UPDATE_DRIVER,
+    Reason.VOLUME_IN_USE: RemedyKind.FREE_CLAIM,
+}
 """Reasons against nodes that somebody can change, or do without."""
+
+_FIGURES_OF_NODES = ("least_bytes", "least", "claim", "pod")
 
 _ABOUT_ROOM = (Reason.QUOTA_EXCEEDED, Reason.LIMIT_RANGE_EXCEEDED, *_ABOUT_HOSTS, *_OF_NODES)
 
@@ -151,5 +157,5 @@ def _other_nodes(
     outcome = place(replace(request, node_rules=rules), fleet, ledger, memo=memo)
     if not isinstance(outcome, Placed):
         return None
-    figures = tuple(each for each in refused.numbers if each[0] in ("least_bytes", "least"))
+    figures = tuple(each for each in refused.numbers if each[0] in _FIGURES_OF_NODES)
     return Remedy(_OF_NODES[reason], (*figures, ("gpu_type", outcome.choice.gpu.name)))
