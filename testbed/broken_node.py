@@ -24,9 +24,21 @@ LAST_WORDS: Mapping[str, str] = MappingProxyType(
         "GpuUnusable": "RuntimeError: CUDA error: uncorrectable ECC error encountered",
         "GpuNotSupported": "RuntimeError: CUDA error: no kernel image is available for execution on the device",
         "ImageForOtherPlatform": "exec /usr/bin/python3: exec format error",
+        "GpuNotInContainer": "RuntimeError: Found no NVIDIA driver on your system. Please check that you have an "
+        "NVIDIA GPU and installed a driver from http://www.nvidia.com/Download/index.aspx",
     }
 )
 """The end of an engine's log for each cause that is the place's."""
+
+LAST_WORDS_ANYWHERE: Mapping[str, str] = MappingProxyType(
+    {
+        "ModelNotAvailable": "OSError: You are trying to access a gated repo. Make sure to have access to it at "
+        "https://huggingface.co/meta-llama/Llama-3.1-8B-Instruct. 401 Client Error.",
+        "DiskFull": "OSError: [Errno 28] No space left on device",
+        "FileNotWritable": "PermissionError: [Errno 13] Permission denied: '/models/.locks'",
+    }
+)
+"""The same for causes that another place does not mend."""
 
 _POLICIES: Final = "/apis/admissionregistration.k8s.io/v1"
 _KINDS: Final = {
@@ -45,11 +57,11 @@ class BrokenNode(BackgroundLoop):
     Args:
         client: administrator of the control plane.
         node: the node's name.
-        cause: one of :data:`LAST_WORDS`.
+        cause: one of :data:`LAST_WORDS` or :data:`LAST_WORDS_ANYWHERE`.
     """
 
     def __init__(self, client: ApiClient, node: str, cause: str = "GpuMemoryHeldByOthers") -> None:
-        self._client, self._node, self._words = client, node, LAST_WORDS[cause]
+        self._client, self._node, self._words = client, node, {**LAST_WORDS, **LAST_WORDS_ANYWHERE}[cause]
         self._name = f"broken-{node}"
         super().__init__(f"testbed-{self._name}", self.crash_once, _ROUND_SECONDS)
         self.crashed: list[str] = []

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from testbed.broken_node import LAST_WORDS, BrokenNode
+from testbed.broken_node import LAST_WORDS, LAST_WORDS_ANYWHERE, BrokenNode
 from testbed.control_plane import ControlPlane
 from testbed.fleet import gpu_node
 from testbed.kwok_config import LOAD_TIME_ANNOTATION
@@ -59,7 +59,7 @@ def rehomed(body: dict[str, Any]) -> list[tuple[str, str | None]]:
     return [(each["reason"], each.get("node")) for each in body["status"].get("rehomings") or ()]
 
 
-@pytest.mark.parametrize("cause", ["GpuMemoryHeldByOthers", "GpuUnusable"])
+@pytest.mark.parametrize("cause", ["GpuMemoryHeldByOthers", "GpuUnusable", "GpuNotInContainer"])
 def test_a_replica_goes_to_another_node_of_its_type(
     operator: OperatorProcess, here: View, settled: tuple[View, str, str], cause: str
 ) -> None:
@@ -119,6 +119,29 @@ def test_where_nothing_else_is_free_cause_place_and_node_are_said_and_it_recover
         here.delete("pods", pod["metadata"]["name"])  # the node is mended, and its kubelet starts the engine again
     here.wait_ready("stuck")
     assert here.nodes_of("stuck") == [bad]
+    assert operator.is_running
+
+
+@pytest.mark.parametrize(
+    ("cause", "helps"),
+    [
+        ("ModelNotAvailable", "spec.model.tokenSecretRef"),
+        ("DiskFull", "spec.podTemplate.modelCache"),
+        ("FileNotWritable", "spec.podTemplate"),
+    ],
+)
+def test_what_no_other_place_mends_is_named_with_what_helps_and_the_replica_stays(
+    operator: OperatorProcess, here: View, settled: tuple[View, str, str], cause: str, helps: str
+) -> None:
+    _, bad, _ = settled
+    with BrokenNode(here.control_plane.client, bad, cause):
+        here.apply("stuck", gpu={"allow": ["l4-24gb", "l40s-48gb"]}, podTemplate={"nodeSelector": on(bad)})
+        here.wait_condition("stuck", "Ready", "False", cause)
+        here.wait(lambda: "3 restarts" in said(here.get("stuck")), "it is certain")
+    body = here.get("stuck")
+    for word in (LAST_WORDS_ANYWHERE[cause][:40], f"pool l4-24gb-tp1 on node {bad}", helps):
+        assert word in said(body)
+    assert (rehomed(body), here.nodes_of("stuck")) == ([], [bad])
     assert operator.is_running
 
 

@@ -20,6 +20,8 @@ from tests.support.volumes import MANY, ZONE, bound, claim, storage_class
 pytestmark = pytest.mark.cluster
 
 ARCH = "kubernetes.io/arch"
+APART = {"key": "example.com/apart", "value": "true", "effect": "NoSchedule"}
+"""Keeps all but the tests of a node off it."""
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +34,8 @@ def control_plane() -> Iterator[ControlPlane]:
         gpu_node("a100-a", "A100-SXM4-80GB", 4, labels={ZONE: "zone-a"}),
         gpu_node("h100-old", "H100-80GB-HBM3", 4, labels={ZONE: "zone-d", DRIVER_LABEL: "535"}),
         gpu_node("h100-new", "H100-80GB-HBM3", 4, labels={ZONE: "zone-d", DRIVER_LABEL: "580"}),
+        with_amounts(gpu_node("a100-full", "A100-SXM4-80GB", 4, taints=[APART]), **{"ephemeral-storage": "10Gi"}),
+        with_amounts(gpu_node("l4-sick", "L4", 4, taints=[APART]), **{"nvidia.com/gpu": "3"}),
     ]
     with borrowed_plane(nodes) as running:
         install(running)
@@ -53,8 +57,21 @@ def operator(control_plane: ControlPlane, registry: FakeRegistry) -> Iterator[Op
         yield running
 
 
+def with_amounts(node: dict[str, Any], **allocatable: str) -> dict[str, Any]:
+    """A node that offers pods other amounts than it has."""
+    return node | {"status": node["status"] | {"allocatable": node["status"]["allocatable"] | allocatable}}
+
+
 def cached(name: str = "weights") -> dict[str, Any]:
     return {"podTemplate": {"modelCache": {"claimName": name}}}
+
+
+def only_on(node: str) -> dict[str, Any]:
+    """A pod template for a node that is kept apart."""
+    return {
+        "nodeSelector": {"kubernetes.io/hostname": node},
+        "tolerations": [{"key": APART["key"], "operator": "Exists"}],
+    }
 
 
 def shell(namespace: str, node: str, mounted: str) -> dict[str, Any]:
@@ -64,7 +81,7 @@ def shell(namespace: str, node: str, mounted: str) -> dict[str, Any]:
         "kind": "Pod",
         "metadata": {"name": "shell", "namespace": namespace},
         "spec": {
-            "nodeSelector": {"kubernetes.io/hostname": node},
+            "nodeName": node,
             "containers": [{"name": "shell", "image": "busybox"}],
             "tolerations": [{"operator": "Exists"}],
             "volumes": [{"name": "files", "persistentVolumeClaim": {"claimName": mounted}}],
@@ -117,6 +134,23 @@ def test_pods_go_to_nodes_whose_driver_the_image_can_use_and_a_neighbour_may_say
     said = condition(body, "Ready")["message"]
     assert "none of the nodes that other rules leave (1 of 2) has NVIDIA driver 580 or newer" in said
     assert here.pods("pinned") == []
+    assert operator.is_running
+
+
+def test_a_disk_without_room_for_the_model_and_gpus_that_do_not_work_are_named_with_what_helps(
+    operator: OperatorProcess, here: View, neighbour: View
+) -> None:
+    here.apply("large", podTemplate=only_on("a100-full"))
+    here.apply("wide", overrides={"gpuType": "l4-24gb", "tensorParallel": 4}, podTemplate=only_on("l4-sick"))
+    neighbour.apply("free", podTemplate=only_on("l4-sick"))
+    said = condition(here.wait_condition("large", "Ready", "False", "NoGpuFits"), "Ready")["message"]
+    assert "ephemeral-storage" in said
+    assert "the largest has 10.00 GiB" in said
+    assert "spec.podTemplate.modelCache.claimName" in said
+    said = condition(here.wait_condition("wide", "Ready", "False"), "Ready")["message"]
+    assert "node l4-sick has 1 more, which is unhealthy" in said
+    neighbour.wait_ready("free")
+    assert here.pods("large") == here.pods("wide") == []
     assert operator.is_running
 
 

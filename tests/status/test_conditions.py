@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
+from plimsoll.api.crd.schema import root_schema
 from plimsoll.domain.decisions.outcomes import Rejection, Split
 from plimsoll.domain.engines.failures import EngineFailure, StartFailure
 from plimsoll.domain.public_words import ConditionReason, Reason
@@ -258,7 +262,21 @@ def test_a_refusal_names_the_nearest_candidate_and_a_way_out() -> None:
 
 def test_a_crash_is_told_in_the_engines_words() -> None:
     message = shown(report(PLACED, CRASHED))["Available"]["message"]
-    assert message == f"CUDA out of memory (pool {POOL}, 1 restart)"
+    assert message == (
+        f"CUDA out of memory (pool {POOL}, 1 restart). What helps: lower spec.engine.gpuMemoryUtilizationPercent or "
+        "spec.engine.maxBatchedTokens."
+    )
+
+
+@pytest.mark.parametrize("reason", [*StartFailure])
+def test_every_failed_start_names_node_and_what_helps_in_fields_that_exist(reason: StartFailure) -> None:
+    failed = replace(CRASHED, failure=EngineFailure(reason, "Its last line."), failed_on="node-7")
+    message = shown(report(PLACED, failed))["Available"]["message"]
+    assert message.startswith(f"Its last line (pool {POOL} on node node-7, 1 restart). What helps: ")
+    for path in re.findall(r"spec(?:\.\w+)+", message):
+        part: Any = root_schema()
+        for name in path.split("."):
+            part = part["properties"][name] if "properties" in part else part["additionalProperties"]
 
 
 def test_the_schedulers_words_are_passed_on() -> None:
@@ -338,7 +356,8 @@ def test_a_change_that_does_not_come_up_is_named_with_its_pod_and_with_what_to_d
     assert shown(report(PLACED, STUCK))["Available"]["message"] == (
         "Replicas with the last change have not come up since 2026-01-01T00:01:40Z (pool h100-sxm-80gb-tp1, "
         "CrashLoopBackOff, 3 restarts: CUDA out of memory). 1 of 1 replica serves. The change is not taken back by "
-        "itself: mend what is named here, or change the spec."
+        "itself: mend what is named here, or change the spec. What helps: lower "
+        "spec.engine.gpuMemoryUtilizationPercent or spec.engine.maxBatchedTokens."
     )
     waits = view(2, 1, updating=True, unbound=1, scheduler_message="0/3 nodes.", starting_since=SINCE)
     said = shown(report(PLACED, waits, late_updates=frozenset({POOL})))["Available"]["message"]

@@ -258,7 +258,7 @@ def _view(name: str, around: Surroundings, reported: int | None, recorded: PoolS
         scheduler_message=next((pod.scheduler_message for pod in waiting if pod.scheduler_message), ""),
         waits_for=next((obstacle_words(pod.obstacles) for pod in waiting if pod.scheduler_message), ""),
         failure=None if failed is None else failed.failure,
-        failed_on=None if failed is None or failed.failure is None or not failed.failure.is_of_place else failed.node,
+        failed_on=None if failed is None else failed.node,
         restarts=0 if failed is None else failed.restarts,
         workload_error=_workload_error(around.workloads.get(name)),
         kv_tokens_reported=reported,

@@ -26,6 +26,7 @@ from plimsoll.placement.explain import (
     remedy_sentence,
 )
 from plimsoll.status.report import PoolView, Report
+from plimsoll.status.what_helps import help_sentence
 
 CRASH_RESTARTS = 1
 """From this many restarts a failed start counts as stalled: the same arguments will fail again."""
@@ -243,13 +244,14 @@ def _available(report: Report, now: str) -> Verdict:
         return _not_coming_up(report, late, ready, now)
     failed = next((view for view in views if view.failure is not None and view.ready == 0), None)
     if failed is not None and failed.failure is not None:
-        message = f"{failed.failure.message} ({_whose(failed)}, {counted(failed.restarts, 'restart')})"
-        if failed.failed_on and report.decision is not None and report.decision.stranded_by:
-            message = f"{message}. No other place takes it: {nearest_sentence(report.decision.stranded_by)}."
+        cause = failed.failure
+        said = [f"{cause.message.rstrip('.')} ({_whose(failed)}, {counted(failed.restarts, 'restart')})."]
+        if cause.is_of_place and report.decision is not None and report.decision.stranded_by:
+            said.append(f"No other place takes it: {nearest_sentence(report.decision.stranded_by)}.")
         return Verdict(
             "True" if ready else "False",
-            failed.failure.reason,
-            message,
+            cause.reason,
+            " ".join([*said, help_sentence(cause.reason)]),
             stalled=failed.restarts >= CRASH_RESTARTS and (ready == 0 or failed.updating),
         )
     if report.replicas == 0:
@@ -298,6 +300,7 @@ def _not_coming_up(report: Report, view: PoolView, ready: int, now: str) -> Verd
         f"The change is taken back at {to_rfc3339(retune)} unless they serve by then."
         if retune is not None and is_undone
         else "The change is not taken back by itself: mend what is named here, or change the spec."
+        + ("" if view.failure is None else f" {help_sentence(view.failure.reason)}")
     )
     return Verdict(
         "True",
@@ -315,7 +318,7 @@ def _pod_words(view: PoolView) -> str:
         words = view.workload_error or queued or view.scheduler_message or "its pods did not get ready"
         return f"pool {view.name}: {words.rstrip('.')}"
     again = "" if view.restarts < CRASH_RESTARTS else f", CrashLoopBackOff, {counted(view.restarts, 'restart')}"
-    return f"pool {view.name}{again}: {view.failure.message.rstrip('.')}"
+    return f"{_whose(view)}{again}: {view.failure.message.rstrip('.')}"
 
 
 def _late_words(pool: Pool) -> str:

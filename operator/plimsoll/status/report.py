@@ -24,7 +24,7 @@ from plimsoll.status.decisions import DecisionNote
 class PoolView:
     """The pods of one pool: how many exist, serve or wait for a node (with the scheduler's message), and one's failure.
 
-    ``failed_on`` is the node of that failure where it is to blame. ``waits_for`` is the scheduler's message in plain
+    ``failed_on`` is the node of that failure. ``waits_for`` is the scheduler's message in plain
     words. ``updating`` means that replicas with the settings of the last change are still to come.
     ``kv_tokens_predicted`` was predicted at ``predicted_at_generation`` of the spec; it stays known when the pool
     proves too small. ``hides_cache`` means that its engines report their load and not the size of their KV cache.
