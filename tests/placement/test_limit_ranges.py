@@ -29,7 +29,7 @@ SMALL = {"cpu": "500m", "memory": "512Mi"}
 
 
 def bounded(wanted: Request, *bodies: dict[str, Any]) -> Request:
-    return replace(wanted, **wanted.limited_by(read_limit_ranges(bodies)["team"]))
+    return replace(wanted, **wanted.filled_in("", read_limit_ranges(bodies)["team"]))
 
 
 def limited(**item: Any) -> Request:

@@ -191,7 +191,7 @@ def plan_located(
     ask = partial(_asked, models=models, images=images, priorities=priorities, claims=claims, weakest=fleet.weakest)
     asked = [each for one in found if (each := _attempt(one.where, partial(ask, one), problems)) is not None]
     asked = _warned_of_sharing(_without_namesakes(asked, problems), claims)
-    asked = [replace(each, request=in_limits(teach(each.request), limit_ranges)) for each in asked]
+    asked = [replace(each, request=filled_in(teach(each.request), priorities, limit_ranges)) for each in asked]
     planned = _planned(asked, _Stock(fleet, _or_shipped(catalog), groups, quotas), problems)
     shown = [(entry, _attempt(where, partial(show, entry), problems)) for where, entry in planned]
     return [(entry, printed) for entry, printed in shown if printed is not None], problems
@@ -235,7 +235,7 @@ def _asked(
     resource = parse_located(each)
     check_without_model(resource.spec)  # first: its messages are more exact than those of the rules
     check_located(each)
-    request = in_class(_mounting(_request(resource, models, images, weakest), resource, claims), priorities)
+    request = _mounting(_request(resource, models, images, weakest), resource, claims)
     return Asked(each.where, resource, request, priority_of(resource, priorities))
 
 
@@ -286,15 +286,10 @@ def _shared(claim: Claim, others: Sequence[ObjectKey]) -> str:
     )
 
 
-def in_class(request: Request, priorities: PriorityClasses) -> Request:
-    """Return the request with the PriorityClass that its pods get: the cluster's default where it names none."""
-    return request if request.priority_class else replace(request, priority_class=priorities.default_name)
-
-
-def in_limits(request: Request, limit_ranges: LimitRanges) -> Request:
-    """Return the request with the LimitRanges of its namespace."""
-    ranges = limit_ranges.get(request.key.namespace)
-    return replace(request, **request.limited_by(ranges)) if ranges else request
+def filled_in(request: Request, priorities: PriorityClasses, limit_ranges: LimitRanges) -> Request:
+    """Return the request with what the API server fills in for its pods."""
+    ranges = limit_ranges.get(request.key.namespace, ())
+    return replace(request, **request.filled_in(priorities.default_name, ranges))
 
 
 def priority_of(resource: InferenceDeployment, priorities: PriorityClasses) -> Priority:

@@ -188,7 +188,7 @@ class DeploymentReader:
         said = remarks_of(claims)
         if claims:
             said = (*said, *claim_remarks(to_workload_options(resource), request.model, claims))
-        request = self._limited(bare, self._in_class(bare, self._sized(bare, request)))
+        request = self._filled_in(bare, self._sized(bare, request))
         return self._restricted(bare, request, claims, said)
 
     def _platforms(self, bare: Deployment, engine: EngineSpec, fleet: Fleet) -> ImagePlatforms | Problem:
@@ -240,17 +240,10 @@ class DeploymentReader:
         uid = bare.identity.uid
         return self._requests.of(uid, request, node_rules=node_rules, mounts_alone=alone, remarks=remarks)
 
-    def _in_class(self, bare: Deployment, request: Request) -> Request:
-        """Return the request with the PriorityClass that its pods get: the cluster's default where it names none."""
-        default = self.priorities.default_name
-        if request.priority_class or not default:
-            return request
-        return self._requests.of(bare.identity.uid, request, priority_class=default)
-
-    def _limited(self, bare: Deployment, request: Request) -> Request:
-        """Return the request with the LimitRanges of its namespace."""
-        ranges = self.limit_ranges.get(request.key.namespace)
-        return request if not ranges else self._requests.of(bare.identity.uid, request, **request.limited_by(ranges))
+    def _filled_in(self, bare: Deployment, request: Request) -> Request:
+        ranges = self.limit_ranges.get(request.key.namespace, ())
+        filled_in = request.filled_in(self.priorities.default_name, ranges)
+        return self._requests.of(bare.identity.uid, request, **filled_in)
 
     def declared_priority(self, body: Body) -> int:
         """Return the priority that an unread object names; 0 if nothing usable is there."""

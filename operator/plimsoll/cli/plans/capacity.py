@@ -16,7 +16,7 @@ from plimsoll.api.conversion.convert import check_without_model, to_request
 from plimsoll.api.gpu_names import check_gpu_names
 from plimsoll.app.review.values import Measured, Wish
 from plimsoll.cli.context import Models, prices_from
-from plimsoll.cli.planning import in_class, in_limits
+from plimsoll.cli.planning import filled_in
 from plimsoll.cli.plans.capacity_words import next_sentence, total_sentence
 from plimsoll.cli.plans.fleet_review import fleet_file
 from plimsoll.cli.plans.tables import print_left_out
@@ -124,7 +124,7 @@ def measure_offline(found: Located, fleet: str, prices: str | None) -> Measured:
         platforms=platforms,
         weakest=seen.weakest,
     )
-    request = in_limits(in_class(request, file.priorities), file.limit_ranges)
+    request = filled_in(request, file.priorities, file.limit_ranges)
     key = ObjectKey(resource.metadata.namespace, resource.metadata.name)
     return Measured(key, 0, capacity(request, seen, Ledger.of(seen, quotas.remaining)), seen, quotas.complaints)
 

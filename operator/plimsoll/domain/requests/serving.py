@@ -214,15 +214,19 @@ class Request:
         given = [(f"spec.podTemplate.resources.{part}.memory", size) for part, size in stated if size is not None]
         return min(given, key=lambda each: each[1], default=None)
 
-    def limited_by(self, ranges: tuple[LimitRange, ...]) -> dict[str, Any]:
-        """Return the fields of the request for pods of a namespace with these LimitRanges.
+    def filled_in(self, default_class: str, ranges: tuple[LimitRange, ...]) -> dict[str, Any]:
+        """Return the fields of the request that the API server fills in for its pods.
 
-        They add requests of resources that the user does not state, e.g. of ``ephemeral-storage``, and the scheduler
-        counts these.
+        They get the cluster's default PriorityClass, if the user names none. The LimitRanges of the namespace add
+        requests of resources that the user does not state, e.g. of ``ephemeral-storage``; the scheduler counts these.
         """
+        named: dict[str, Any] = {"priority_class": default_class} if default_class and not self.priority_class else {}
+        if not ranges:
+            return named
         more = added_requests(ranges, ("cpu", "memory", *(name for name, _ in self.other_resources)))
         others = {name: ceil_div(amount, MILLI) for name, amount in more.items() if amount > 0}
         return {
+            **named,
             "limit_ranges": ranges,
             "other_resources": tuple(sorted((*self.other_resources, *others.items()))),
         }
