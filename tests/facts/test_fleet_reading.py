@@ -137,6 +137,12 @@ TRAPS: list[tuple[str, Body, NodeReason, str]] = [
         NodeReason.NOT_SUPPORTED,
         "has 8 habana.ai/gaudi (Intel Gaudi)",
     ),
+    (
+        "a product of which nobody says the memory",
+        node("n", {"nvidia.com/gpu.product": "Orin-(nvgpu)"}, {"nvidia.com/gpu": "1"}),
+        NodeReason.UNKNOWN_GPU,
+        "Orin-(nvgpu) is not in the GPU catalogue",
+    ),
     ("no devices", nvidia_node(gpus=0), NodeReason.NO_DEVICES, "allocatable nvidia.com/gpu is 0"),
     (
         "devices without labels",

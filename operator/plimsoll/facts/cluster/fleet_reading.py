@@ -277,7 +277,8 @@ def _read_part(node: Body, found: GpuLabels, types: Sequence[GpuType]) -> GpuNod
     gpu = next((match for match in matches if match is not None), None)
     if gpu is None:
         sliced = "-MIG-" in found.products[0]
-        detail = f"{found.selector[1]} with {found.memory_mib} MiB is not in the GPU catalogue"
+        memory = "" if found.memory_mib is None else f" with {found.memory_mib} MiB"
+        detail = f"{found.selector[1]}{memory} is not in the GPU catalogue"
         return IgnoredNode(name, NodeReason.MIG_SLICES if sliced else NodeReason.UNKNOWN_GPU, detail, count)
     part = part_of_card(labels, gpu.total_bytes)
     if part:

@@ -158,11 +158,28 @@ _KINDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"google\.com/tpu", "Google TPUs"),
         (r"aws\.amazon\.com/neuron.*", "AWS Neuron devices"),
         (r"amd\.com/(?!gpu$).+", "partitions of AMD GPUs"),
+        (r"nvidia\.com/[A-Z].+", "GPUs for virtual machines"),
+        (r"cambricon\.com/v?mlu", "Cambricon MLUs"),
+        (r"hygon\.com/dcu(num)?", "Hygon DCUs"),
+        (r"metax-tech\.com/s?gpu", "MetaX GPUs"),
+        (r"enflame\.com/(drs-|v)?gcu", "Enflame GCUs"),
+        (r"mthreads\.com/v?gpu", "Moore Threads GPUs"),
+        (r"iluvatar\.(ai|com)/.*gpu", "Iluvatar GPUs"),
+        (r"kunlunxin\.com/v?xpu", "Kunlunxin XPUs"),
+        (r"rebellions\.ai/.+", "Rebellions NPUs"),
+        (r"(beta\.)?furiosa\.ai/.+", "Furiosa NPUs"),
+        (r"tenstorrent\.com/.+", "Tenstorrent cards"),
+        (r"qualcomm\.com/qaic", "Qualcomm Cloud AI cards"),
         (r"volcano\.sh/v?gpu-number|aliyun\.com/gpu-mem|tencent\.com/vcuda-core", "shares of GPUs"),
     )
 )
-"""The resource names of these device plugins. AMD's names partitions ``amd.com/<compute>_<memory>``
-(https://github.com/ROCm/k8s-device-plugin). Others may be added: a resource that is not here is not mentioned."""
+"""The resource names of these device plugins. Others may be added: a resource that is not here is not mentioned.
+
+AMD's names partitions ``amd.com/<compute>_<memory>`` (https://github.com/ROCm/k8s-device-plugin). NVIDIA's for KubeVirt
+names cards that go to virtual machines as a whole, and virtual GPUs, after the PCI device: ``nvidia.com/GA102GL_A10``
+(https://github.com/NVIDIA/kubevirt-gpu-device-plugin). The names of others are those that HAMi's chart lists
+(https://github.com/Project-HAMi/HAMi) and those of the vendors' plugins.
+"""
 
 SHARED_RESOURCE = "nvidia.com/gpu.shared"
 """NVIDIA's device plugin offers shared GPUs under this name where ``renameByDefault`` is set."""
