@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from plimsoll.api.conversion.convert import check_without_model, to_workload_options
+from plimsoll.api.conversion.convert import check_without_model, to_request, to_workload_options
 from plimsoll.domain.errors import InvalidInput
 from tests.api.manifests import deployment
 from tests.api.poison import BEYOND_THE_CRD, DIGITS, POISON, refusal
 from tests.render.workloads import container, rendered
+from tests.support.planning import LLAMA_8B, model
 from tests.support.tables import every_case
 
 LONGEST_REFUSAL = 1000
@@ -98,6 +99,20 @@ def test_no_request_of_the_operators_is_above_a_limit_of_the_users(
     check_without_model(resource.spec)
     made = container(rendered(to_workload_options(resource)))["resources"]
     assert {name: made["requests"][name] for name in ("cpu", "memory")} == requests
+
+
+@pytest.mark.parametrize("resource", ["nvidia.com/gpu", "amd.com/gpu", "nvidia.com/mig-1g.10gb"])
+def test_gpus_that_the_user_counts_are_left_out_with_a_warning(resource: str) -> None:
+    written = {"limits": {resource: 2, "memory": "64Gi"}, "requests": {resource: 2}}
+    given = deployment(podTemplate={"resources": written})
+    check_without_model(given.spec)
+    made = container(rendered(to_workload_options(given)))["resources"]
+    assert [made[part].get("nvidia.com/gpu") for part in ("requests", "limits")] == ["1", "1"], "the plan's"
+    assert {name for name in made["requests"] if "/" in name} == {"nvidia.com/gpu"}
+    assert made["limits"]["memory"] == "64Gi"
+    [said] = to_request(given, model(LLAMA_8B)).remarks
+    assert said.startswith(f"spec.podTemplate.resources names {resource}, which is left out")
+    assert "spec.overrides.tensorParallel" in said
 
 
 def test_everything_of_a_config_map_becomes_environment() -> None:

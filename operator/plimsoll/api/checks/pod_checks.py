@@ -30,6 +30,7 @@ from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.requests.workload import DEFAULT_REQUESTS, Manifest
 from plimsoll.domain.units import parse_quantity
 from plimsoll.engines.base import Engine
+from plimsoll.facts.cluster.gpu_labels import is_gpu_resource
 
 _GPUS = ("nvidia.com/", "amd.com/")
 """Prefixes of resources whose count the operator sets itself."""
@@ -69,17 +70,31 @@ def engine_resources(resources: ResourcesSpec | None) -> Manifest:
     """Return the requests and limits of the pods.
 
     The operator requests some CPU and memory where the user sets none. A user's limit below that becomes the request.
+    GPUs are left out: a pod that asks for those of two vendors runs nowhere.
     """
     if resources is None:
         return {}
-    given: Manifest = resources.model_dump(mode="json", by_alias=True, exclude_none=True)
-    requests, limits = resources.requests or {}, resources.limits or {}
+    parts: Manifest = resources.model_dump(mode="json", by_alias=True, exclude_none=True)
+    given = {part: {name: parts[part][name] for name in parts[part] if not is_gpu_resource(name)} for part in parts}
+    requests, limits = given.get("requests", {}), given.get("limits", {})
     lowered = {
         name: limits[name]
         for name, default in DEFAULT_REQUESTS.items()
         if name in limits and name not in requests and parse_quantity(limits[name]) < parse_quantity(default)
     }
     return given | {"requests": {**requests, **lowered}} if lowered else given
+
+
+def gpus_remark(field: str, resources: ResourcesSpec | None) -> str | None:
+    """Return the warning about a number of GPUs that the user writes; None where there is none."""
+    parts = (resources.requests or {}, resources.limits or {}) if resources else ()
+    named = sorted({name for part in parts for name in part if is_gpu_resource(name)})
+    if not named:
+        return None
+    return (
+        f"{field} names {', '.join(named)}, which is left out: the planner chooses the GPUs of a pod. Remove it; "
+        "spec.overrides.tensorParallel sets their number."
+    )
 
 
 def _is_whole(name: str) -> bool:

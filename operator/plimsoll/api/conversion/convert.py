@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from decimal import ROUND_CEILING, Decimal
 
 from plimsoll.api.checks.maintenance import check_maintenance
-from plimsoll.api.checks.pod_checks import check_pod_template, engine_resources
+from plimsoll.api.checks.pod_checks import check_pod_template, engine_resources, gpus_remark
 from plimsoll.api.checks.spec_checks import check_host_memory, check_load
 from plimsoll.api.conversion.engine_options import (
     as_served,
@@ -276,8 +276,9 @@ def _misuse(spec: EngineSpec) -> Misuse | None:
 
 def _remarks(resource: InferenceDeployment) -> tuple[str, ...]:
     """Return what the author of an object has to look at, although nothing of it is refused."""
-    found = [lost_fields(resource.metadata.annotations or {})]
-    engine = resource.spec.engine
+    engine, template = resource.spec.engine, resource.spec.pod_template
+    written = template.resources if template else None
+    found = [lost_fields(resource.metadata.annotations or {}), gpus_remark("spec.podTemplate.resources", written)]
     misuse = _misuse(engine)
     if misuse is not None:
         title = engine_of(engine.engine_name).title
