@@ -19,7 +19,7 @@ from plimsoll.api.conversion.convert import to_request
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.cli.main import cli
 from plimsoll.console.alone import document, page
-from plimsoll.console.pages.calculator import calculator as handler
+from plimsoll.console.pages.plain import calculator as handler
 from plimsoll.console.rendering import rendered
 from plimsoll.console.views.calculator.page import Calculator, calculator_of
 from plimsoll.console.views.calculator.rows import Shelf

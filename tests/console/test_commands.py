@@ -13,7 +13,7 @@ import pytest
 
 from plimsoll.adapters.cluster.bearer_access import BearerAccess
 from plimsoll.console.guards.refusals import Refusal
-from plimsoll.console.pages.what_if import what_if
+from plimsoll.console.pages.commands import what_if
 from plimsoll.console.settings import ConsoleSettings
 from plimsoll.console.sources import commands as module
 from plimsoll.console.sources.commands import AT_ONCE, Commands, Ran

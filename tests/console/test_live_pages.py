@@ -10,10 +10,8 @@ from typing import Any, cast
 import pytest
 
 from plimsoll.adapters.cluster.client import Cluster
-from plimsoll.console.pages.accuracy import accuracy
-from plimsoll.console.pages.deployments import deployments
-from plimsoll.console.pages.fleet import fleet
-from plimsoll.console.pages.pressure import pressure
+from plimsoll.console.pages.live import deployments, fleet, pressure
+from plimsoll.console.pages.plain import accuracy
 from plimsoll.console.settings import ConsoleSettings
 from plimsoll.console.sources.live import LiveSource
 from plimsoll.console.views.figures import Figures

@@ -9,10 +9,9 @@ import pytest
 from plimsoll.adapters.cluster.api_errors import ClusterRefused
 from plimsoll.api.v1alpha1.inbox import PlacementApprovalSpec
 from plimsoll.console.guards.refusals import Refusal
-from plimsoll.console.pages.deployment import deployment
-from plimsoll.console.pages.inbox import inbox
+from plimsoll.console.pages.live import deployment
+from plimsoll.console.pages.plain import inbox, words
 from plimsoll.console.pages.proposal import answer, proposal
-from plimsoll.console.pages.words import words
 from plimsoll.console.views.proposals.inbox import OUTDATED
 from plimsoll.console.views.rows import Live, Row
 from plimsoll.console.views.world import World

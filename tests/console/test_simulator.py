@@ -17,7 +17,7 @@ from plimsoll.adapters.cluster.bearer_access import BearerAccess
 from plimsoll.cli.simulations.answers import simulation_document
 from plimsoll.cli.simulations.simulation_question import Simulated, simulation_run_of
 from plimsoll.console.drawing.timeline import HEIGHT, WIDTH, Axis, area, line, steps
-from plimsoll.console.pages.simulator import simulator
+from plimsoll.console.pages.commands import simulator
 from plimsoll.console.settings import ConsoleSettings
 from plimsoll.console.sources.commands import Commands, Ran
 from plimsoll.console.views.simulator import answer_of, form_of

@@ -1,14 +1,39 @@
-"""Live use for a page: that of the pods which its person may list."""
+"""Pages with live use: that of the pods which their person may list."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
-from plimsoll.console.views.load.live_use import Asked, LiveReading, LiveUse, notice_of, uses_of
-from plimsoll.console.views.load.pressure import PressureRow, asked_of, pods_of, pressure_row
-from plimsoll.console.views.rows import Row
-from plimsoll.console.visit import Visit
+from plimsoll.adapters.cluster.kinds import INFERENCE_DEPLOYMENTS
+from plimsoll.console.drawing.heat_map import LoadStep, key_of, mark_key
+from plimsoll.console.views import deployments as listed
+from plimsoll.console.views.deployment.candidates import BAR_LENGTH
+from plimsoll.console.views.deployment.page import BIG_LENGTH, deployment_of
+from plimsoll.console.views.fleet.page import FleetMap, fleet_of
+from plimsoll.console.views.fleet.totals import lines_of_totals
+from plimsoll.console.views.load.live_use import Asked, LiveUse, notice_of, uses_of
+from plimsoll.console.views.load.pressure import (
+    SPAN_WORDS,
+    PressureRow,
+    Wanted,
+    asked_of,
+    matching,
+    pods_of,
+    pressure_row,
+    span_choices,
+    worst_first,
+)
+from plimsoll.console.views.paging import is_name, part_of
+from plimsoll.console.views.proposals.inbox import open_proposals_of
+from plimsoll.console.views.proposals.page import costs_by_proposal
+from plimsoll.console.views.rows import Row, row_of
+from plimsoll.console.views.states import summary_of
+from plimsoll.console.views.words import age
+from plimsoll.console.views.world import GapKind
+from plimsoll.console.visit import Page, Visit
+from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.kubernetes_names import ObjectKey
 
 
@@ -18,7 +43,6 @@ class LiveUses:
 
     asked: Asked
     uses: dict[ObjectKey, LiveUse]
-    reading: LiveReading
     notice: str
     now: float
 
@@ -36,4 +60,103 @@ async def live_uses(visit: Visit, rows: Iterable[Row]) -> LiveUses:
     """Return the live use of deployments. A Prometheus that does not answer holds the page for a second at most."""
     asked = asked_of(rows, visit.world.pods)
     reading = await visit.live.last(pods_of(asked, asked))
-    return LiveUses(asked, uses_of(asked, reading, visit.now), reading, notice_of(reading, visit.now), visit.now)
+    return LiveUses(asked, uses_of(asked, reading, visit.now), notice_of(reading, visit.now), visit.now)
+
+
+async def fleet(visit: Visit) -> Page:
+    """The map of the fleet; without the right to list nodes, which right is missing and what is known without it."""
+    seen = visit.world.fleet
+    values: dict[str, Any] = {"found": None, "loads": {}, "notice": ""} if seen is None else await _map(visit, seen)
+    values |= {"summary": summary_of(visit.world), "gap": visit.world.gap_of("nodes"), "totals": (), "totals_age": ""}
+    if seen is None:
+        values |= await _totals(visit)
+    values |= {"pods_gap": visit.world.gap_of("pods"), "ignored": () if seen is None else seen.ignored}
+    return Page("fleet.html", "Fleet", values)
+
+
+async def _totals(visit: Visit) -> dict[str, Any]:
+    """Return the GPUs by type for a person who may not list nodes, as the operator's metrics have them.
+
+    Prometheus knows no rights. Whoever runs the local console can ask it anyway; people of a cluster's console cannot.
+    """
+    gap = visit.world.gap_of("nodes")
+    if gap is None or gap.reason is not GapKind.FORBIDDEN or visit.bearer is not None:
+        return {}
+    found = await visit.live.totals()
+    return {} if found is None else {"totals": lines_of_totals(found.types), "totals_age": age(visit.now - found.at)}
+
+
+async def _map(visit: Visit, seen: Fleet) -> dict[str, Any]:
+    """Return the map, and the live use of the deployments on its nodes."""
+    found = fleet_of(visit.world, seen, visit.path, visit.query)
+    rows = [visit.world.rows[key] for key in _shown(found) if key in visit.world.rows]
+    live = await live_uses(visit, rows)
+    if live.shares():
+        found = fleet_of(visit.world, seen, visit.path, visit.query, live.shares())
+    return {"found": found, "loads": live.gauges(), "notice": live.notice if rows else ""}
+
+
+def _shown(found: FleetMap) -> set[Any]:
+    cards = () if found.part is None else found.part.items
+    return {holder.key for card in cards for holder in card.holders if holder.key is not None}
+
+
+async def deployments(visit: Visit) -> Page:
+    """The list of deployments, worst first, with the live use of those on this page."""
+    found = listed.deployments_of(visit.world, visit.path, visit.query)
+    live = await live_uses(visit, (line.row for line in found.part.items))
+    values = {"found": found, "length": listed.BAR_LENGTH, "loads": live.gauges(), "notice": live.notice}
+    return Page("deployments.html", "Deployments", values)
+
+
+USUAL = Wanted.of("", "")
+"""The time that the two gauges show."""
+
+
+async def deployment(visit: Visit) -> Page:
+    """One deployment, as the API server has it now."""
+    key = ObjectKey(visit.parts["namespace"], visit.parts["name"])
+    body = await visit.cluster.get(INFERENCE_DEPLOYMENTS, key) if is_name(key.namespace) and is_name(key.name) else None
+    if body is None:
+        return Page("missing.html", "Not found", {"key": key}, status=404)
+    row = row_of(body)
+    live = await live_uses(visit, [row])
+    proposals = open_proposals_of(visit.world, key, visit.now)
+    use = live.uses[key]
+    past = await visit.live.over_time(pods_of(live.asked, [key]), USUAL.span)
+    values = {
+        "found": deployment_of(body, visit.world, use.share_now(visit.now), grafana_url=visit.settings.grafana_url),
+        "load": pressure_row(key, live.asked[key], use, past, visit.now, row.live),
+        "notice": live.notice,
+        "shown": age(USUAL.span.seconds),
+        "proposals": proposals,
+        "costs": costs_by_proposal(visit.world, proposals),
+        "big": BIG_LENGTH,
+        "length": BAR_LENGTH,
+    }
+    return Page("deployment.html", key.name, values)
+
+
+async def pressure(visit: Visit) -> Page:
+    """Who is near its line, and since when: the worst first. The past is read for the shown rows only."""
+    wanted = Wanted.of(visit.first("q"), visit.first("span"))
+    rows = {row.key: row for row in matching(visit.world.rows.values(), wanted.search)}
+    live = await live_uses(visit, rows.values())
+    part = part_of(worst_first(live.uses, visit.now), visit.path, visit.query)
+    past = await visit.live.over_time(pods_of(live.asked, part.items), wanted.span)
+    values = {
+        "part": part,
+        "lines": [
+            pressure_row(key, live.asked[key], live.uses[key], past, visit.now, rows[key].live) for key in part.items
+        ],
+        "notice": live.notice,
+        "pods_gap": visit.world.gap_of("pods"),
+        "search": wanted.search,
+        "span": wanted.word,
+        "spans": span_choices(wanted, visit.path),
+        "shown": SPAN_WORDS[wanted.word],
+        "column": age(wanted.span.step),
+        "steps": [(step, key_of(step)) for step in sorted(LoadStep, key=lambda each: (each == 0, each))],
+        "mark": mark_key(),
+    }
+    return Page("pressure.html", "Pressure", values)

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from plimsoll.console.pages.accuracy import accuracy
-from plimsoll.console.pages.calculator import calculator
-from plimsoll.console.pages.deployment import deployment
-from plimsoll.console.pages.deployments import deployments
-from plimsoll.console.pages.fleet import fleet
-from plimsoll.console.pages.inbox import inbox
-from plimsoll.console.pages.pressure import pressure
+from plimsoll.console.pages.commands import simulator, what_if
+from plimsoll.console.pages.live import deployment, deployments, fleet, pressure
+from plimsoll.console.pages.plain import accuracy, calculator, inbox, words
 from plimsoll.console.pages.proposal import answer, proposal
-from plimsoll.console.pages.simulator import simulator
-from plimsoll.console.pages.what_if import what_if
-from plimsoll.console.pages.words import words
 from plimsoll.console.visit import View
 
 PAGES = (
