@@ -133,7 +133,7 @@ async def test_unknown_figures_are_said_as_unknown_and_never_as_zero() -> None:
 def test_the_inbox_has_what_needs_a_person_and_nothing_else() -> None:
     rows = [*ROWS.values(), row("odd", complaints=("bad",))]
     rows += [row("forced", warnings=("a", "b")), row("lies", spare=-7, warnings=("by an admin's figure",))]
-    items = inbox_of(World(rows={each.key: each for each in rows}), NOW).items
+    items = inbox_of(World(rows={each.key: each for each in rows}), NOW)
     assert [(item.key.name, item.word) for item in items if item.key] == [
         ("none", "NoFeasiblePlacement"),
         ("lies", "over its line"),
@@ -153,7 +153,7 @@ def test_the_inbox_has_what_needs_a_person_and_nothing_else() -> None:
 def test_a_deployment_is_over_its_line_once_however_many_warnings_it_has() -> None:
     """The number of the group is that of the card on the same page."""
     world = World(rows={each.key: each for each in (row("over", spare=-7, warnings=("a", "b")), row("fine"))})
-    items = inbox_of(world, NOW).items
+    items = inbox_of(world, NOW)
     assert [(group.title, group.total) for group in groups_of(items, items)] == [("Over the load line", 1)]
     assert summary_of(world).over == 1
 
@@ -198,7 +198,7 @@ def test_of_several_proposals_the_newest_comes_first_and_the_others_say_that_the
 
     def shown(*bodies: Any, **more: Any) -> list[tuple[str, bool]]:
         world = World(rows={key: replace(row("chat"), **more)}, proposals=bodies)
-        return [(item.proposal, OUTDATED in item.details) for item in inbox_of(world, NOW).items if item.proposal]
+        return [(item.proposal, OUTDATED in item.details) for item in inbox_of(world, NOW) if item.proposal]
 
     assert shown(old, new, live=live) == [(f"chat-{OTHER_ID}", False), (NAME, True)]
     assert shown(old, live=replace(live, proposal_id=ID)) == [(NAME, False)]

@@ -6,8 +6,9 @@ from urllib.parse import parse_qs
 
 from plimsoll.cli.answers.estimate_json import documents_of
 from plimsoll.console.rendering import rendered
-from plimsoll.console.views.calculator.form import Query, read_form
+from plimsoll.console.views.calculator.form import read_form
 from plimsoll.console.views.calculator.page import answer_of, calculator_of
+from plimsoll.console.views.paging import Query
 
 
 def page(query: str) -> str:

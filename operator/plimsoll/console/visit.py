@@ -11,6 +11,7 @@ from plimsoll.adapters.cluster.client import Cluster
 from plimsoll.console.settings import ConsoleSettings
 from plimsoll.console.sources.commands import Commands
 from plimsoll.console.sources.live import LiveSource
+from plimsoll.console.views.paging import first_of
 from plimsoll.console.views.world import World
 
 
@@ -51,25 +52,9 @@ class Visit:
     form: Mapping[str, str] = field(default_factory=dict)
     bearer: BearerAccess | None = None
 
-    @property
-    def settings(self) -> ConsoleSettings:
-        """The settings of this process."""
-        return self.tools.settings
-
-    @property
-    def commands(self) -> Commands:
-        """Runs commands of the command line."""
-        return self.tools.commands
-
-    @property
-    def live(self) -> LiveSource:
-        """Where live use is read."""
-        return self.tools.live
-
-    def first(self, name: str, otherwise: str = "") -> str:
-        """Return the first value of a parameter, without surrounding blanks."""
-        values = self.query.get(name) or ()
-        return values[0].strip() if values else otherwise
+    def first(self, name: str) -> str:
+        """Return the first value of a parameter, without surrounding blanks; empty where there is none."""
+        return first_of(self.query, name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,7 +133,7 @@ def page_text(page: Page, visit: Visit, here: str) -> str:
         banners=frame.banners,
         person=visit.person,
         scope=visit.world.namespaces,
-        allow_approvals=visit.settings.allow_approvals,
+        allow_approvals=visit.tools.settings.allow_approvals,
         now=visit.now,
         world=visit.world,
     )

@@ -172,8 +172,7 @@ def _line_label(figures: Figures, scale: Scale) -> Label:
 
 def _parts(figures: Figures, scale: Scale) -> Iterator[Part]:
     start = 0
-    sizes = figures.weights, figures.kv_cache, figures.activations, max(0, figures.other)
-    for kind, size in zip(TERMS, sizes, strict=True):
+    for kind, size in zip(TERMS, figures.terms, strict=True):
         yield _stretch(kind, start, start + size, scale, gib(size))
         start += size
     if figures.spare > 0:

@@ -30,12 +30,12 @@ class LoadStep(IntEnum):
     @property
     def word(self) -> str:
         """The step in the legend."""
-        return _WORDS[self]
+        return _STEPS[self][1]
 
     @property
     def css(self) -> str:
         """The class of the step's colour and pattern."""
-        return _CLASSES[self]
+        return _STEPS[self][2]
 
 
 TOO_MUCH_FROM = 0.8
@@ -44,43 +44,24 @@ TOO_MUCH_FROM = 0.8
 FULL_FROM = 0.995
 """The share from which a load is full: 100 % in whole percent."""
 
-_BOUNDS = (
-    (0.3, LoadStep.BELOW_30),
-    (0.5, LoadStep.BELOW_50),
-    (0.7, LoadStep.BELOW_70),
-    (TOO_MUCH_FROM, LoadStep.BELOW_80),
-    (0.9, LoadStep.TOO_MUCH),
-    (FULL_FROM, LoadStep.BELOW_FULL),
-)
-
-_WORDS = {
-    LoadStep.UNKNOWN: "no samples",
-    LoadStep.BELOW_30: "below 30 %",
-    LoadStep.BELOW_50: "30 to 50 %",
-    LoadStep.BELOW_70: "50 to 70 %",
-    LoadStep.BELOW_80: "70 to 80 %",
-    LoadStep.TOO_MUCH: "80 to 90 %: too much",
-    LoadStep.BELOW_FULL: "over 90 %",
-    LoadStep.FULL: "full",
+_STEPS = {
+    LoadStep.UNKNOWN: (0.0, "no samples", "load-unknown"),
+    LoadStep.BELOW_30: (0.3, "below 30 %", "load-30"),
+    LoadStep.BELOW_50: (0.5, "30 to 50 %", "load-50"),
+    LoadStep.BELOW_70: (0.7, "50 to 70 %", "load-70"),
+    LoadStep.BELOW_80: (TOO_MUCH_FROM, "70 to 80 %", "load-80"),
+    LoadStep.TOO_MUCH: (0.9, "80 to 90 %: too much", "load-90"),
+    LoadStep.BELOW_FULL: (FULL_FROM, "over 90 %", "load-100"),
+    LoadStep.FULL: (math.inf, "full", "load-full"),
 }
-
-_CLASSES = {
-    LoadStep.UNKNOWN: "load-unknown",
-    LoadStep.BELOW_30: "load-30",
-    LoadStep.BELOW_50: "load-50",
-    LoadStep.BELOW_70: "load-70",
-    LoadStep.BELOW_80: "load-80",
-    LoadStep.TOO_MUCH: "load-90",
-    LoadStep.BELOW_FULL: "load-100",
-    LoadStep.FULL: "load-full",
-}
+"""The share below which a step ends, its word in the legend, and its CSS class."""
 
 
 def step_of(share: float | None) -> LoadStep:
     """Return the step of a share of 1. What cannot be a share, such as NaN or a negative number, is unknown."""
     if share is None or not 0 <= share < math.inf:
         return LoadStep.UNKNOWN
-    return next((step for bound, step in _BOUNDS if share < bound), LoadStep.FULL)
+    return next(step for step, (bound, *_) in _STEPS.items() if share < bound)
 
 
 COLUMN_WIDTH = 6

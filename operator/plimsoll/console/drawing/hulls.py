@@ -120,9 +120,7 @@ def _draw(paths: dict[str, list[str]], index: int, held: Held, tall: float, scal
 
 def _stretches(figures: Figures) -> Iterator[tuple[str, int, int]]:
     at = 0
-    for kind, size in zip(
-        TERMS, (figures.weights, figures.kv_cache, figures.activations, max(0, figures.other)), strict=True
-    ):
+    for kind, size in zip(TERMS, figures.terms, strict=True):
         yield kind, at, at + size
         at += size
     yield "band", figures.lower, figures.upper

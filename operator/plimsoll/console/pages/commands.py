@@ -33,7 +33,7 @@ async def simulator(visit: Visit) -> Page:
         "command": shlex.join(["plimsoll", *form.arguments]),
     }
     if form.arguments and not values["problem"]:
-        values |= _answered(await visit.commands.run(_as_json(form)))
+        values |= _answered(await visit.tools.commands.run(_as_json(form)))
     return Page("simulator.html", "Simulator", values, is_live=False)
 
 
@@ -78,7 +78,7 @@ async def what_if(visit: Visit) -> Page:
     }
     if manifest or changes:
         arguments = list(_arguments(manifest, changes, values["namespace"]))
-        ran = await visit.commands.run([*arguments, "-o", "json", *_access(visit)], manifest, visit.bearer)
+        ran = await visit.tools.commands.run([*arguments, "-o", "json", *_access(visit)], manifest, visit.bearer)
         values |= _answer(ran) | {"command": shlex.join(["plimsoll", *_to_copy(arguments)])}
     return Page("what_if.html", "What if", values, is_live=False)
 
@@ -108,7 +108,7 @@ def _arguments(manifest: str, changes: tuple[str, ...], namespace: str) -> Itera
 
 def _access(visit: Visit) -> Iterator[str]:
     """Return how the command reaches the cluster. It must not write, not even as a dry run, in a read-only console."""
-    settings = visit.settings
+    settings = visit.tools.settings
     if settings.kubeconfig and visit.bearer is None:
         yield f"--kubeconfig={settings.kubeconfig}"
     if settings.context and visit.bearer is None:

@@ -59,7 +59,7 @@ class LiveUses:
 async def live_uses(visit: Visit, rows: Iterable[Row]) -> LiveUses:
     """Return the live use of deployments. A Prometheus that does not answer holds the page for a second at most."""
     asked = asked_of(rows, visit.world.pods)
-    reading = await visit.live.last(pods_of(asked, asked))
+    reading = await visit.tools.live.last(pods_of(asked, asked))
     return LiveUses(asked, uses_of(asked, reading, visit.now), notice_of(reading, visit.now), visit.now)
 
 
@@ -82,7 +82,7 @@ async def _totals(visit: Visit) -> dict[str, Any]:
     gap = visit.world.gap_of("nodes")
     if gap is None or gap.reason is not GapKind.FORBIDDEN or visit.bearer is not None:
         return {}
-    found = await visit.live.totals()
+    found = await visit.tools.live.totals()
     return {} if found is None else {"totals": lines_of_totals(found.types), "totals_age": age(visit.now - found.at)}
 
 
@@ -123,9 +123,11 @@ async def deployment(visit: Visit) -> Page:
     live = await live_uses(visit, [row])
     proposals = open_proposals_of(visit.world, key, visit.now)
     use = live.uses[key]
-    past = await visit.live.over_time(pods_of(live.asked, [key]), USUAL.span)
+    past = await visit.tools.live.over_time(pods_of(live.asked, [key]), USUAL.span)
     values = {
-        "found": deployment_of(body, visit.world, use.share_now(visit.now), grafana_url=visit.settings.grafana_url),
+        "found": deployment_of(
+            body, visit.world, use.share_now(visit.now), grafana_url=visit.tools.settings.grafana_url
+        ),
         "load": pressure_row(key, live.asked[key], use, past, visit.now, row.live),
         "notice": live.notice,
         "shown": age(USUAL.span.seconds),
@@ -143,7 +145,7 @@ async def pressure(visit: Visit) -> Page:
     rows = {row.key: row for row in matching(visit.world.rows.values(), wanted.search)}
     live = await live_uses(visit, rows.values())
     part = part_of(worst_first(live.uses, visit.now), visit.path, visit.query)
-    past = await visit.live.over_time(pods_of(live.asked, part.items), wanted.span)
+    past = await visit.tools.live.over_time(pods_of(live.asked, part.items), wanted.span)
     values = {
         "part": part,
         "lines": [

@@ -17,7 +17,7 @@ from plimsoll.console.visit import Page, Visit
 
 async def inbox(visit: Visit) -> Page:
     """The things that need a person, by kind of trouble."""
-    items = inbox_of(visit.world, visit.now).items
+    items = inbox_of(visit.world, visit.now)
     part = part_of(items, visit.path, visit.query)
     values = {"part": part, "groups": groups_of(part.items, items), "summary": summary_of(visit.world)}
     return Page("inbox.html", "Inbox", values | {"costs": costs_by_proposal(visit.world, part.items)})

@@ -82,7 +82,7 @@ async def _shown(visit: Visit, banner: str = "", status: int = _OK) -> Page:
     answers, gap = await _answers(visit, key.namespace, fields.deployment, fields.id)
     follows = _followed(visit)
     missing = () if follows else await _missing(visit, found)
-    has_form = visit.settings.allow_approvals and bool(found.verdicts) and not missing and not follows
+    has_form = visit.tools.settings.allow_approvals and bool(found.verdicts) and not missing and not follows
     values = {"found": found, "answers": answers, "answers_gap": gap, "banner": banner, "missing": missing}
     outdated = is_outdated(body, visit.world.rows.get(found.content.deployment))
     values |= {"outdated": OUTDATED if outdated and found.verdicts else ""}
@@ -148,7 +148,7 @@ def _gap(refusal: ClusterRefused, namespace: str, made: str) -> str:
 
 async def _missing(visit: Visit, found: Proposal) -> tuple[str, ...]:
     """Return the rights that the person lacks for an answer, as sentences. Without a form nothing is asked."""
-    if not visit.settings.allow_approvals or not found.verdicts:
+    if not visit.tools.settings.allow_approvals or not found.verdicts:
         return ()
     deployment = found.content.deployment
     create = ObjectKey(deployment.namespace, "")

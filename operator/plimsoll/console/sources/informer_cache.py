@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from plimsoll.adapters.cluster.api_errors import GONE, ClusterRefused
 from plimsoll.adapters.cluster.client import Cluster
 from plimsoll.adapters.cluster.kinds import Kind
+from plimsoll.console.views.rows import Body, key_of
 from plimsoll.console.views.world import Gap, GapKind
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.kubernetes_names import ObjectKey
-
-Body = Mapping[str, Any]
 
 WATCH_SECONDS = 10
 """How long one watch lasts. The API server checks rights when a watch begins, so a right that is taken away ends the
@@ -50,7 +49,6 @@ class InformerCache:
         keep: reduces an object to what pages show; None leaves it out.
         on_change: called after every change.
         namespace: the scope; None for the whole cluster.
-        labels: a label selector.
     """
 
     cluster: Cluster
@@ -58,7 +56,6 @@ class InformerCache:
     keep: Callable[[Body], Any]
     on_change: Callable[[], None]
     namespace: str | None = None
-    labels: str | None = None
     objects: dict[ObjectKey, Any] = field(default_factory=dict)
     gap: Gap | None = None
     heard: float = 0.0
@@ -94,10 +91,10 @@ class InformerCache:
         def put(body: Body) -> dict[str, Any]:
             kept = self._kept(body)
             if kept is not None:
-                found[_key(body)] = kept
+                found[key_of(body)] = kept
             return {"metadata": {}}
 
-        listing = await self.cluster.list(self.kind, namespace=self.namespace, labels=self.labels, keep=put)
+        listing = await self.cluster.list(self.kind, namespace=self.namespace, keep=put)
         self.objects = found
         self._answered(changed=True)
         return str(listing.version)
@@ -115,7 +112,7 @@ class InformerCache:
         if event == "BOOKMARK":
             self._answered()
             return
-        key = _key(body)
+        key = key_of(body)
         kept = None if event == "DELETED" else self._kept(body)
         before = self.objects.get(key)
         if kept is None:
@@ -129,7 +126,7 @@ class InformerCache:
         try:
             return self.keep(body)
         except Exception:
-            logger.exception("%s %s cannot be read", self.kind.kind, _key(body))
+            logger.exception("%s %s cannot be read", self.kind.kind, key_of(body))
             return None
 
     def _answered(self, *, changed: bool = False) -> None:
@@ -182,8 +179,3 @@ class InformerCache:
     def _gap(self, reason: GapKind, message: str = "") -> Gap:
         group = self.kind.group
         return Gap(self.kind.plural, reason, time.time(), self.namespace or "", message, group)
-
-
-def _key(body: Body) -> ObjectKey:
-    head = body["metadata"]
-    return ObjectKey(str(head.get("namespace") or ""), str(head["name"]))

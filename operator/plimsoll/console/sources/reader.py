@@ -15,13 +15,11 @@ from plimsoll.app.watch.pruning import node as pruned_node
 from plimsoll.app.watch.pruning import whole
 from plimsoll.console.sources.heartbeat import Heartbeat
 from plimsoll.console.sources.informer_cache import InformerCache
-from plimsoll.console.views.rows import row_of
+from plimsoll.console.views.rows import Body, row_of
 from plimsoll.console.views.world import Gap, GapKind, PodRow, World, pod_of
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.facts.cluster.fleet_reading import read_fleet
-
-Body = Mapping[str, Any]
 
 KEPT: Mapping[Kind, Callable[[Body], Any]] = {
     INFERENCE_DEPLOYMENTS: row_of,

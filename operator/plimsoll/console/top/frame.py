@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -110,9 +110,9 @@ def _row(line: Line, use: LiveUse, now: float) -> tuple[RenderableType, ...]:
         place,
         Text("no estimate", style="bright_black") if figures is None else bar(figures),
         "" if figures is None else f"{gib(figures.upper)}/{gib(figures.budget)}",
-        _gauge(use.kv, now),
-        _gauge(use.sequence_slots, now),
-        _number(use.waiting, now),
+        _live(use.kv, now, percent),
+        _live(use.sequence_slots, now, percent),
+        _live(use.waiting, now, "{:,.0f}".format),
         row.summary or UNKNOWN,
         dollars(row.hourly_price),
     )
@@ -122,8 +122,7 @@ def bar(figures: Figures) -> Text:
     """Return one GPU as text: a letter for each part, readable without colours."""
     cells: list[tuple[str, str]] = []
     reached = 0
-    sizes = (figures.weights, figures.kv_cache, figures.activations, max(0, figures.other))
-    for look, size in (*zip(_LETTERS, sizes, strict=True), (("m", "bright_black"), figures.margin)):
+    for look, size in (*zip(_LETTERS, figures.terms, strict=True), (("m", "bright_black"), figures.margin)):
         reached += size
         filled = min(BAR_CELLS, round(BAR_CELLS * reached / figures.usable)) if figures.usable else 0
         cells += [look] * (filled - len(cells))
@@ -135,16 +134,10 @@ def bar(figures: Figures) -> Text:
     return Text.assemble(*cells)
 
 
-def _gauge(sample: Sample | None, now: float) -> Text:
+def _live(sample: Sample | None, now: float, words: Callable[[float], str]) -> Text:
     if sample is None:
         return Text(UNKNOWN, style="bright_black")
-    return Text(percent(sample.value), style="bright_black" if sample.is_stale(now) else "")
-
-
-def _number(sample: Sample | None, now: float) -> Text:
-    if sample is None:
-        return Text(UNKNOWN, style="bright_black")
-    return Text(f"{sample.value:,.0f}", style="bright_black" if sample.is_stale(now) else "")
+    return Text(words(sample.value), style="bright_black" if sample.is_stale(now) else "")
 
 
 def _more(left: int) -> Iterator[Text]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from plimsoll.console.drawing.bar import Bar, Scale, bar_of, common_scale
-from plimsoll.console.views.paging import Part, first_of, part_of
+from plimsoll.console.views.paging import Part, Query, first_of, part_of
 from plimsoll.console.views.rows import Row
 from plimsoll.console.views.states import State, state_of
 from plimsoll.console.views.world import World
@@ -54,7 +54,7 @@ def _worst_first(rows: Iterable[Row]) -> list[tuple[Row, State]]:
     return sorted(found, key=lambda each: (each[1].severity, _spare(each[0]), each[0].key))
 
 
-def deployments_of(world: World, path: str, query: Mapping[str, tuple[str, ...]]) -> Deployments:
+def deployments_of(world: World, path: str, query: Query) -> Deployments:
     """Return the page of the list that a URL asks for: ``q`` searches, ``state`` filters, ``page`` counts from 1."""
     search, chosen = first_of(query, "q"), first_of(query, "state")
     found = _worst_first(row for row in world.rows.values() if _matches(row, search))

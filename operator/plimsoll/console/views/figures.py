@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from plimsoll.domain.decisions.outcomes import Fit, MemoryEstimate
 
 if TYPE_CHECKING:
-    from plimsoll.api.v1alpha1.status import EstimateStatus  # at run time it needs pydantic, which hulls do without
+    # at run time it needs pydantic, which hulls do without
+    from plimsoll.api.v1alpha1.status import CandidateFiguresStatus, EstimateStatus, RejectionStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,11 @@ class Figures:
     kv_capacity_tokens: int
     override: int | None = None
     fit: Fit | None = None
+
+    @property
+    def terms(self) -> tuple[int, int, int, int]:
+        """The terms as they are drawn, in their order; what was learned may make the last one less than nothing."""
+        return self.weights, self.kv_cache, self.activations, max(0, self.other)
 
     @property
     def expected(self) -> int:
@@ -91,23 +97,34 @@ def figures_of_estimate(estimate: MemoryEstimate) -> Figures:
 
 def figures_of_status(estimate: EstimateStatus) -> Figures:
     """Return the figures that the operator wrote into a status."""
-    other = (
-        estimate.cuda_graphs_bytes
-        + estimate.overhead_bytes
-        + (estimate.adapters_bytes or 0)
-        + (estimate.learned_bytes or 0)
-    )
+    other = estimate.cuda_graphs_bytes + estimate.overhead_bytes
+    other += (estimate.adapters_bytes or 0) + (estimate.learned_bytes or 0)
+    fit = None if estimate.fit is None else Fit(estimate.fit)
+    return _written(estimate, other, estimate.margin_bytes, fit)
+
+
+def figures_of_rejection(rejection: RejectionStatus) -> Figures | None:
+    """Return the figures of memory that the operator wrote with a rejection; None where there are none."""
+    found = rejection.figures
+    if found is None:
+        return None
+    terms = found.weights_bytes + found.kv_cache_bytes + found.activations_bytes
+    fit = Fit(found.fit) if found.fit in set(Fit) else None
+    return _written(found, found.expected_bytes - terms, found.computed_bytes - found.expected_bytes, fit)
+
+
+def _written(found: EstimateStatus | CandidateFiguresStatus, other: int, margin: int, fit: Fit | None) -> Figures:
     return Figures(
-        weights=estimate.weights_bytes,
-        kv_cache=estimate.kv_cache_bytes,
-        activations=estimate.activations_bytes,
+        weights=found.weights_bytes,
+        kv_cache=found.kv_cache_bytes,
+        activations=found.activations_bytes,
         other=other,
-        slack=estimate.slack_bytes or 0,
-        margin=estimate.margin_bytes,
-        budget=estimate.budget_bytes,
-        usable=estimate.usable_bytes,
-        kv_needed_tokens=estimate.kv_needed_tokens,
-        kv_capacity_tokens=estimate.kv_capacity_tokens,
-        override=estimate.override_bytes,
-        fit=None if estimate.fit is None else Fit(estimate.fit),
+        slack=found.slack_bytes or 0,
+        margin=margin,
+        budget=found.budget_bytes,
+        usable=found.usable_bytes,
+        kv_needed_tokens=found.kv_needed_tokens,
+        kv_capacity_tokens=found.kv_capacity_tokens,
+        override=found.override_bytes,
+        fit=fit,
     )

@@ -16,6 +16,10 @@ PAGE_SIZE = 100
 T = TypeVar("T")
 
 
+Query = Mapping[str, Sequence[str]]
+"""The parameters of a URL, each with all its values in order."""
+
+
 @dataclass(frozen=True, slots=True)
 class Part(Generic[T]):
     """One page of a list. ``previous`` and ``following`` are the addresses of its neighbours; empty for none."""
@@ -28,7 +32,7 @@ class Part(Generic[T]):
     following: str
 
 
-def part_of(items: Sequence[T], path: str, query: Mapping[str, tuple[str, ...]], size: int = PAGE_SIZE) -> Part[T]:
+def part_of(items: Sequence[T], path: str, query: Query, size: int = PAGE_SIZE) -> Part[T]:
     """Return the page that ``query['page']`` names, counted from 1. A number beyond the end is the last page."""
     pages = max(1, -(-len(items) // size))
     number = min(pages, max(1, _number(query)))
@@ -41,12 +45,12 @@ def part_of(items: Sequence[T], path: str, query: Mapping[str, tuple[str, ...]],
     return Part(items[start : start + size], len(items), number, pages, address(number - 1), address(number + 1))
 
 
-def _number(query: Mapping[str, tuple[str, ...]]) -> int:
+def _number(query: Query) -> int:
     text = (query.get("page") or ("1",))[0]
     return int(text) if text.isascii() and text.isdigit() and len(text) < 8 else 1  # noqa: PLR2004 - far beyond any list
 
 
-def first_of(query: Mapping[str, tuple[str, ...]], name: str) -> str:
+def first_of(query: Query, name: str) -> str:
     """Return the first value of a parameter without surrounding blanks; empty where there is none."""
     values = query.get(name) or ("",)
     return values[0].strip()

@@ -122,6 +122,12 @@ class Row:
         return self.gpu_type is not None
 
 
+def key_of(body: Body) -> ObjectKey:
+    """Return the key of an object; without a namespace where it has none."""
+    head = body["metadata"]
+    return ObjectKey(str(head.get("namespace") or ""), str(head["name"]))
+
+
 def row_of(body: Body) -> Row:
     """Return an object in short. Unusable parts of a status are left out and named."""
     record = read(body.get("status"))
@@ -129,7 +135,7 @@ def row_of(body: Body) -> Row:
     placement = status.placement
     conditions = {each.type: _word(each) for each in status.conditions or ()}
     return Row(
-        key=ObjectKey(str(head.get("namespace") or ""), str(head["name"])),
+        key=key_of(body),
         uid=str(head.get("uid") or ""),
         version=str(head.get("resourceVersion") or ""),
         model=_model_name(body),

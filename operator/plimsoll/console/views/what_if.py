@@ -18,27 +18,15 @@ from plimsoll.status.reading import read, whole_status
 
 Body = Mapping[str, Any]
 
-_SYMBOLS = {
-    Verdict.PLACED: ("\u2713", "good"),
-    Verdict.MOVED: ("\u2192", "warn"),
-    Verdict.CHANGED: ("\u25b3", "warn"),
-    Verdict.KEPT: ("=", "muted"),
-    Verdict.WAITING: ("\u2026", "bad"),
-    Verdict.REFUSED: ("\u2717", "bad"),
-}
 _WORDS = {
-    Verdict.PLACED: "placed",
-    Verdict.MOVED: "moves",
-    Verdict.CHANGED: "changes where it is",
-    Verdict.KEPT: "unchanged",
-    Verdict.WAITING: "waits for a place",
-    Verdict.REFUSED: "refused",
+    Verdict.PLACED: ("\u2713", "good", "placed", "placed"),
+    Verdict.MOVED: ("\u2192", "warn", "moves", "move"),
+    Verdict.CHANGED: ("\u25b3", "warn", "changes where it is", "change where they are"),
+    Verdict.KEPT: ("=", "muted", "unchanged", "unchanged"),
+    Verdict.WAITING: ("\u2026", "bad", "waits for a place", "wait for a place"),
+    Verdict.REFUSED: ("\u2717", "bad", "refused", "refused"),
 }
-_OF_SEVERAL = {
-    Verdict.MOVED: "move",
-    Verdict.CHANGED: "change where they are",
-    Verdict.WAITING: "wait for a place",
-}
+"""The symbol, the CSS class, the word for one deployment and that for several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,20 +80,20 @@ def _loses(change: Body) -> bool:
 def _counts(changes: Sequence[Body], unchanged: int) -> Iterator[str]:
     counts = Counter(Verdict(each["change"]) for each in changes)
     counts[Verdict.KEPT] += unchanged
-    for verdict, word in _WORDS.items():
+    for verdict, (_, _, of_one, of_several) in _WORDS.items():
         if counts[verdict]:
-            yield f"{counts[verdict]:,} {word if counts[verdict] == 1 else _OF_SEVERAL.get(verdict, word)}"
+            yield f"{counts[verdict]:,} {of_one if counts[verdict] == 1 else of_several}"
 
 
 def _difference(change: Body) -> Difference:
     verdict = Verdict(change["change"])
-    symbol, kind = _SYMBOLS[verdict]
+    symbol, kind, word, _ = _WORDS[verdict]
     before, after = change["before"], change["after"]
     return Difference(
         key=ObjectKey(change["namespace"], change["name"]),
         symbol=symbol,
         kind=kind,
-        word=_WORDS[verdict],
+        word=word,
         reason=change["reason"],
         message=change["message"],
         before=_places(before),

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from plimsoll.app.election.leadership import LAST_PASS_ANNOTATION
-from plimsoll.console.views.rows import Row
+from plimsoll.console.views.rows import Body, Row, key_of
 from plimsoll.console.views.words import age, clock
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.kubernetes_names import ObjectKey
@@ -120,8 +120,6 @@ def sign_of(lease: ObjectKey, body: Mapping[str, Any] | None, now: float) -> Ope
     )
 
 
-Body = Mapping[str, Any]
-
 ENDED = ("Succeeded", "Failed")
 
 
@@ -168,7 +166,7 @@ def pod_of(body: Body) -> PodRow | None:
         return None
     conditions = {str(each.get("type")): each for each in status.get("conditions") or ()}
     return PodRow(
-        key=ObjectKey(str(head.get("namespace") or ""), str(head["name"])),
+        key=key_of(body),
         node=str((body.get("spec") or {}).get("nodeName") or ""),
         gpus=gpus,
         phase=phase,

@@ -11,7 +11,8 @@ from typing import Any
 from plimsoll.cli.questions.asked import Asked
 from plimsoll.cli.questions.manifest_options import manifest_about
 from plimsoll.cli.split_words import split_options
-from plimsoll.console.views.calculator.form import Form, Kind, Query, given
+from plimsoll.console.views.calculator.form import Form, Kind, given
+from plimsoll.console.views.paging import Query
 from plimsoll.domain.requests.serving import Request
 
 _LONGEST_NAME = 53

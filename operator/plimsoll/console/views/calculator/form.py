@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -17,6 +17,7 @@ from plimsoll.api.bounds import DEFAULT_ENGINE_VERSION
 from plimsoll.cli.questions.asked import Asked
 from plimsoll.cli.questions.engine_names import HELP as ENGINE_HELP
 from plimsoll.cli.questions.names import meant_types
+from plimsoll.console.views.paging import Query, first_of
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.engines.engine_choice import SpeculationMethod
 from plimsoll.domain.errors import InvalidInput
@@ -95,9 +96,6 @@ MORE = (
 OPTIONS = {each.name: each for each in (*FIRST, *MORE)}
 
 
-Query = Mapping[str, Sequence[str]]
-"""The parameters of a URL, each with all its values in order."""
-
 _MOST_DIGITS = 12
 _MOST_DRAFTED = 32
 _WORDS = 2
@@ -130,7 +128,7 @@ def read_form(query: Query) -> Form:
     Raises:
         InvalidInput: a field cannot be used.
     """
-    config = _config(_first(query, "config"))
+    config = _config(first_of(query, "config"))
     model, meant = _model(query, pasted=config is not None), meant_types(_gpus(query))
     return Form(model, config, _asked(query, meant.types), meant.notes)
 
@@ -141,18 +139,13 @@ def _gpus(query: Query) -> list[str]:
 
 def is_filled(query: Query) -> bool:
     """Whether anything is asked."""
-    return bool(_first(query, "model") or _first(query, "config"))
-
-
-def _first(query: Query, name: str) -> str:
-    values = query.get(name) or ("",)
-    return values[0].strip()
+    return bool(first_of(query, "model") or first_of(query, "config"))
 
 
 def _model(query: Query, *, pasted: bool) -> str:
     if not pasted:
-        return _first(query, "model")
-    name = _first(query, "model") or _PASTED
+        return first_of(query, "model")
+    name = first_of(query, "model") or _PASTED
     if _NAME.fullmatch(name) is None:
         fix = "Leave it empty, or write a name for the pasted configuration: letters, digits, dots and dashes."
         raise InvalidInput("model", name, fix)
@@ -179,19 +172,19 @@ def _asked(query: Query, gpus: tuple[str, ...]) -> Asked:
     return Asked(
         context=_number(query, "context"),
         concurrency=_number(query, "concurrency"),
-        precision=_first(query, "precision") or None,
-        kv_precision=_first(query, "kv-precision") or None,
-        engine=_first(query, "engine") or None,
+        precision=first_of(query, "precision") or None,
+        kv_precision=first_of(query, "kv-precision") or None,
+        engine=first_of(query, "engine") or None,
         utilization=_number(query, "utilization"),
         batched_tokens=_number(query, "batched-tokens"),
         prompt=_number(query, "prompt"),
         output=_number(query, "output-tokens"),
         eager=_flag(query, "eager"),
         text_only=_flag(query, "text-only"),
-        cpu_offload=_first(query, "cpu-offload") or None,
-        lora=_lora(_first(query, "lora")),
-        speculate=_speculate(_first(query, "speculate")),
-        draft=_first(query, "draft") or None,
+        cpu_offload=first_of(query, "cpu-offload") or None,
+        lora=_lora(first_of(query, "lora")),
+        speculate=_speculate(first_of(query, "speculate")),
+        draft=first_of(query, "draft") or None,
         gpus=gpus,
         split=None if tp is None else Split(tp, pp or 1, dp or 1, expert_parallel=ep or (dp or 1) > 1),
     )
@@ -206,11 +199,11 @@ def _refuse_alone(tp: int | None, pp: int | None, dp: int | None, *, ep: bool) -
 
 
 def _flag(query: Query, name: str) -> bool:
-    return _first(query, name).lower() not in ("", "0", "false", "off", "no")
+    return _is_on(first_of(query, name))
 
 
 def _number(query: Query, name: str) -> int | None:
-    text, option = _first(query, name), OPTIONS[name]
+    text, option = first_of(query, name), OPTIONS[name]
     return None if not text else _within(text, option)
 
 
@@ -255,12 +248,12 @@ def _speculate(text: str) -> tuple[str, int] | None:
 
 def given(query: Query) -> tuple[tuple[Option, str], ...]:
     """Return the options that a URL sets, in the order of the form, with their values as written."""
-    found = ((option, _first(query, name)) for name, option in OPTIONS.items())
+    found = ((option, first_of(query, name)) for name, option in OPTIONS.items())
     return tuple((option, text) for option, text in found if text and (option.kind is not Kind.FLAG or _is_on(text)))
 
 
 def _is_on(text: str) -> bool:
-    return _flag({"flag": (text,)}, "flag")
+    return text.lower() not in ("", "0", "false", "off", "no")
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,11 +288,11 @@ class FormView:
 def form_view(query: Query) -> FormView:
     """Return the form with the values of a URL, right or wrong."""
     return FormView(
-        model=_first(query, "model"),
-        config=_first(query, "config"),
+        model=first_of(query, "model"),
+        config=first_of(query, "config"),
         gpus=tuple(each.strip() for each in query.get("gpu", ()) if each.strip()),
-        first=tuple(Field(each, _first(query, each.name)) for each in FIRST),
-        more=tuple(Field(each, _first(query, each.name)) for each in MORE),
+        first=tuple(Field(each, first_of(query, each.name)) for each in FIRST),
+        more=tuple(Field(each, first_of(query, each.name)) for each in MORE),
         models=catalogued_models(),
         types=tuple(gpu.name for gpu in load_gpu_types()),
     )

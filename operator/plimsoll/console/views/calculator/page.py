@@ -19,8 +19,9 @@ from plimsoll.cli.questions.manifest_options import manifest_about
 from plimsoll.cli.questions.names import Named, named_model
 from plimsoll.cli.questions.types import answers
 from plimsoll.console.views.calculator.copies import command_of, manifest_notes, manifest_of, yaml_of
-from plimsoll.console.views.calculator.form import Form, FormView, Query, form_view, is_filled, read_form
+from plimsoll.console.views.calculator.form import Form, FormView, form_view, is_filled, read_form
 from plimsoll.console.views.calculator.rows import BAR_LENGTH, Detail, RowView, Shelf, detail_of, row_views
+from plimsoll.console.views.paging import Query
 from plimsoll.domain.errors import InvalidInput, PlimsollError
 from plimsoll.domain.models.model import FactsSource, ModelFacts
 from plimsoll.facts.models.config_json import read_model_facts

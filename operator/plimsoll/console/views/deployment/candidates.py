@@ -11,7 +11,7 @@ from decimal import Decimal
 
 from plimsoll.api.v1alpha1.status import InferenceDeploymentStatus, RejectionStatus
 from plimsoll.console.drawing.bar import Bar, bar_of, common_scale
-from plimsoll.console.views.figures import Figures
+from plimsoll.console.views.figures import Figures, figures_of_rejection
 from plimsoll.console.views.proposals.lines import Line
 from plimsoll.console.views.proposals.spec_change import fixed_place
 from plimsoll.console.views.rows import Row
@@ -139,34 +139,11 @@ def _has_room(rejection: RejectionStatus, figures: Figures | None) -> bool:
     return not figures.is_over if figures.fit is None else figures.fit is not Fit.NO
 
 
-def figures_of_rejection(rejection: RejectionStatus) -> Figures | None:
-    """Return the figures of memory that the operator wrote with a rejection; None where there are none."""
-    found = rejection.figures
-    if found is None:
-        return None
-    terms = found.weights_bytes + found.kv_cache_bytes + found.activations_bytes
-    return Figures(
-        weights=found.weights_bytes,
-        kv_cache=found.kv_cache_bytes,
-        activations=found.activations_bytes,
-        other=found.expected_bytes - terms,
-        slack=found.slack_bytes or 0,
-        margin=found.computed_bytes - found.expected_bytes,
-        budget=found.budget_bytes,
-        usable=found.usable_bytes,
-        kv_needed_tokens=found.kv_needed_tokens,
-        kv_capacity_tokens=found.kv_capacity_tokens,
-        override=found.override_bytes,
-        fit=Fit(found.fit) if found.fit in set(Fit) else None,
-    )
-
-
 def _order(candidate: Candidate) -> tuple[bool, float]:
     """Return the place in the order: candidates that fit by price, then the others by what is missing."""
     figures = candidate.figures
     if candidate.verdict == FITS:
-        price = dollars_of(candidate.price)
-        return False, float("inf") if price is None else float(price)
+        return False, _price(candidate)
     return True, 0.0 if figures is None else float(figures.expected - figures.budget)
 
 

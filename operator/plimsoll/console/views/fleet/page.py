@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from plimsoll.console.drawing.bar import Scale, Strip, common_scale, strip_of
 from plimsoll.console.drawing.hulls import Held, Hulls, hulls_of
-from plimsoll.console.views.paging import Part, first_of, part_of
+from plimsoll.console.views.paging import Part, Query, first_of, part_of
 from plimsoll.console.views.rows import Row
 from plimsoll.console.views.states import Severity, State, state_of
 from plimsoll.console.views.words import count
@@ -82,7 +82,7 @@ def fleet_of(
     world: World,
     fleet: Fleet,
     path: str,
-    query: Mapping[str, tuple[str, ...]],
+    query: Query,
     live: Mapping[ObjectKey, float] = MappingProxyType({}),
 ) -> FleetMap:
     """Return the map that a URL asks for: ``type`` and ``q`` filter the nodes, ``page`` counts from 1.

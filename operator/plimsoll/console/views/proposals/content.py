@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from plimsoll.api.crd.inbox_schema import STATE_LABEL
 from plimsoll.api.v1alpha1.inbox import ProposalContent, ProposalState
+from plimsoll.console.views.rows import key_of
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.units import from_rfc3339
 
@@ -65,13 +66,12 @@ class Content:
 
 def content_of(body: Body) -> Content:
     """Return everything of a proposal that can be read."""
-    head = body["metadata"]
     fields, complaints = _read({name: body[name] for name in _FIELDS if name in body})
-    labels, expires = head.get("labels") or {}, from_rfc3339(fields.expires_at)
+    labels, expires = body["metadata"].get("labels") or {}, from_rfc3339(fields.expires_at)
     if expires is None and not complaints:
         complaints = ("expiresAt is left out: it is no time",)
     return Content(
-        ObjectKey(str(head.get("namespace") or ""), str(head["name"])),
+        key_of(body),
         fields,
         str(labels.get(STATE_LABEL) or "unknown"),
         expires,

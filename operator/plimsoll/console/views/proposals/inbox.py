@@ -67,13 +67,6 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Inbox:
-    """All items, worst first."""
-
-    items: tuple[Item, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Group:
     """Items of one kind of trouble. ``total`` counts those of all pages."""
 
@@ -90,21 +83,17 @@ def groups_of(shown: Sequence[Item], items: Sequence[Item]) -> tuple[Group, ...]
     )
 
 
-def inbox_of(world: World, now: float) -> Inbox:
-    """Return what needs a person at this time (POSIX seconds)."""
-    found = [*_of_rows(world), *_of_proposals(world, now), *_of_nodes(world)]
-    return Inbox(tuple(sorted(found, key=_place)))
+def inbox_of(world: World, now: float) -> tuple[Item, ...]:
+    """Return what needs a person at this time (POSIX seconds), worst first."""
+    rows = (item for row in world.rows.values() for item in _of_row(row))
+    found = [*rows, *_of_proposals(world, now), *_of_nodes(world)]
+    return tuple(sorted(found, key=_place))
 
 
 def _place(item: Item) -> tuple[Trouble, str, str, float]:
     """Return the place in the order: by trouble and name, and of one deployment the newest proposal first."""
     newest_first = -(item.since or 0.0) if item.proposal else 0.0
     return item.order, str(item.key), item.subject, newest_first
-
-
-def _of_rows(world: World) -> Iterator[Item]:
-    for row in world.rows.values():
-        yield from _of_row(row)
 
 
 _TROUBLES = {Severity.NO_PLACE: Trouble.NO_PLACE, Severity.NOT_SERVING: Trouble.NOT_SERVING}
@@ -184,4 +173,4 @@ def _of_nodes(world: World) -> Iterator[Item]:
 
 def counts_of(world: World, now: float) -> Mapping[str, int]:
     """Return the count of an entry of the navigation, by its path."""
-    return {"/": len(inbox_of(world, now).items), "/deployments": len(world.rows)}
+    return {"/": len(inbox_of(world, now)), "/deployments": len(world.rows)}

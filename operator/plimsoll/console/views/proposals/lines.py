@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
 
-from plimsoll.api.v1alpha1.inbox import ProposalContent, ProposedPlace, ProposedSettings, ProposedSpeed
-from plimsoll.console.views.words import UNKNOWN, count, dollars, split_words
+from plimsoll.api.v1alpha1.inbox import (
+    ProposalContent,
+    ProposedAlternative,
+    ProposedPlace,
+    ProposedSettings,
+    ProposedSpeed,
+)
+from plimsoll.console.views.words import UNKNOWN, count, dollars, dollars_of, split_words
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.units import format_price
@@ -55,13 +60,13 @@ def _place_words(places: Sequence[ProposedPlace]) -> str:
     return ", ".join(dict.fromkeys(place_of(each) for each in places)) or "none"
 
 
-def place_of(place: ProposedPlace) -> str:
+def place_of(place: ProposedPlace | ProposedAlternative) -> str:
     """Return a place in words, without its replicas."""
-    capacity = f", {place.capacity_type}" if place.capacity_type else ""
+    capacity = f", {place.capacity_type}" if isinstance(place, ProposedPlace) and place.capacity_type else ""
     return f"{place.gpu_type} {split_words(split_of(place))}{capacity}"
 
 
-def split_of(place: ProposedPlace) -> Split:
+def split_of(place: ProposedPlace | ProposedAlternative) -> Split:
     """Return how a replica is divided over GPUs."""
     return Split(
         place.tensor_parallel,
@@ -137,20 +142,15 @@ def _price(content: ProposalContent) -> Iterator[Line]:
         yield Line("price per hour", dollars(before), dollars(after), _difference(before, after))
 
 
+_BEYOND_ANY_PRICE = 10**9
+
+
 def _difference(before: str | None, after: str | None) -> str:
-    prices = [_number(text) for text in (before, after)]
-    if prices[0] is None or prices[1] is None:
+    was, then = dollars_of(before), dollars_of(after)
+    if was is None or then is None or max(abs(was), abs(then)) >= _BEYOND_ANY_PRICE:
         return ""
-    more = prices[1] - prices[0]
+    more = then - was
     return f"{'+' if more >= 0 else '-'}${format_price(abs(more))}/h"
-
-
-def _number(text: str | None) -> Decimal | None:
-    try:
-        found = Decimal(text or "NaN")
-    except InvalidOperation:
-        return None
-    return found if found.is_finite() and abs(found) < 10**9 else None
 
 
 def _settings(content: ProposalContent) -> Iterator[Line]:

@@ -10,15 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from plimsoll.api.v1alpha1.inbox import ProposedAlternative, ProposedFigure, ProposedTouch
+from plimsoll.api.v1alpha1.inbox import ProposedFigure, ProposedTouch
 from plimsoll.console.views.proposals.content import Body, Content, content_of
 from plimsoll.console.views.proposals.inbox import Item
-from plimsoll.console.views.proposals.lines import Line, costs_of, lines_of
+from plimsoll.console.views.proposals.lines import Line, costs_of, lines_of, place_of
 from plimsoll.console.views.proposals.spec_change import Spec, SpecChange, spec_change_of
-from plimsoll.console.views.words import age, split_words
+from plimsoll.console.views.rows import key_of
+from plimsoll.console.views.words import age
 from plimsoll.console.views.world import World
 from plimsoll.domain.cluster.fleet import Fleet
-from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.kubernetes_names import ObjectKey
 
 _ID_DIGITS = 12
@@ -91,7 +91,7 @@ def proposal_of(body: Body, fleet: Fleet | None, spec: Spec, now: float) -> Prop
         badge=badge_of(content.state_at(now)),
         lines=lines_of(fields, fleet),
         touches=tuple(fields.touches),
-        alternatives=tuple(map(_alternative, fields.alternatives)),
+        alternatives=tuple(Alternative(place_of(each), each.reason) for each in fields.alternatives),
         figures=tuple(fields.figures),
         startup=_startup(content),
         validity=_validity(content, now),
@@ -99,16 +99,6 @@ def proposal_of(body: Body, fleet: Fleet | None, spec: Spec, now: float) -> Prop
         commands=_commands(content),
         change=spec_change_of(fields, spec),
     )
-
-
-def _alternative(each: ProposedAlternative) -> Alternative:
-    split = Split(
-        each.tensor_parallel,
-        each.pipeline_parallel or 1,
-        each.data_parallel or 1,
-        expert_parallel=bool(each.expert_parallel),
-    )
-    return Alternative(f"{each.gpu_type} {split_words(split)}", each.reason)
 
 
 def _startup(content: Content) -> str:
@@ -178,18 +168,13 @@ def costs_by_proposal(world: World, items: Sequence[Item]) -> Mapping[tuple[str,
     Only proposals that are shown are read: a cluster may have thousands.
     """
     wanted = {proposal_key(item) for item in items if item.proposal}
-    bodies = ((_key(body), body) for body in world.proposals) if wanted else ()
+    bodies = ((key_of(body), body) for body in world.proposals) if wanted else ()
     return {(key.namespace, key.name): _costs(key, body, world.fleet) for key, body in bodies if key in wanted}
 
 
 def proposal_key(item: Item) -> ObjectKey:
     """Return the proposal of an item."""
     return ObjectKey("" if item.key is None else item.key.namespace, item.proposal)
-
-
-def _key(body: Body) -> ObjectKey:
-    head = body["metadata"]
-    return ObjectKey(str(head.get("namespace") or ""), str(head["name"]))
 
 
 def _costs(key: ObjectKey, body: Body, fleet: Fleet | None) -> Costs:
