@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from plimsoll.console.sources.prometheus_live import PrometheusLive
-from plimsoll.console.views.fleet.totals import GpuTotal
+from plimsoll.console.views.fleet import GpuTotal
 from plimsoll.domain.public_words import ConditionReason, NodeReason, PriceDoubt
 from testbed.binaries import ensure_binaries
 from testbed.played_past import PlayedPast

@@ -136,7 +136,7 @@ async def console(control_plane: ControlPlane, tmp_path: Path, reader: Tenant) -
             await cluster.user_name()
             yield cluster
 
-    people = People(session)
+    people = People(session, most=256)
     async with TestServer(_app(people)) as server:
         yield Console(str(server.make_url("")).rstrip("/"), people)
     await people.close()

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from plimsoll.console import in_cluster
+from plimsoll.console import serving
 from plimsoll.console.command import command
-from plimsoll.console.in_cluster import Front
+from plimsoll.console.guards import InCluster
+from plimsoll.console.serving import Front
 from plimsoll.console.settings import ConsoleSettings
 from plimsoll.domain.errors import InvalidInput
 
@@ -27,7 +28,7 @@ def refused(*words: str) -> str:
 def served(monkeypatch: pytest.MonkeyPatch) -> list[tuple[ConsoleSettings, Front]]:
     """Return the deployments that would be served."""
     found: list[tuple[ConsoleSettings, Front]] = []
-    monkeypatch.setattr(in_cluster, "serve_in_cluster", lambda settings, front: found.append((settings, front)))
+    monkeypatch.setattr(serving, "serve_in_cluster", lambda settings, front: found.append((settings, front)))
     return found
 
 
@@ -66,9 +67,11 @@ def test_the_whole_of_it_is_served(tmp_path: Path, served: list[tuple[ConsoleSet
     [(settings, front)] = served
     assert (settings.namespaces, settings.allow_approvals) == (("chat",), False)
     assert front == Front(
-        hosts=frozenset({"console.example.org"}),
-        proxies=(ip_network("10.0.0.0/8"), ip_network("fd00::/8")),
-        token_header="X-Id-Token",  # noqa: S106 - the name of a header
+        guards=InCluster(
+            frozenset({"console.example.org"}),
+            (ip_network("10.0.0.0/8"), ip_network("fd00::/8")),
+            "X-Id-Token",
+        ),
         certificate=str(file),
         key=str(file),
         ca_file=str(file),
@@ -78,4 +81,4 @@ def test_the_whole_of_it_is_served(tmp_path: Path, served: list[tuple[ConsoleSet
 def test_the_least_of_it_is_served(served: list[tuple[ConsoleSettings, Front]]) -> None:
     assert CliRunner().invoke(command, ["--in-cluster", HOST], catch_exceptions=False).exit_code == 0
     [(_, front)] = served
-    assert front == Front(frozenset({"console.example.org"}), (), "Authorization", None, None, None)
+    assert front == Front(InCluster(frozenset({"console.example.org"}), (), "Authorization"), None, None, None)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from plimsoll.adapters.cluster.bearer_access import BearerAccess
-from plimsoll.console.guards.refusals import Refusal
+from plimsoll.console.guards.errors import Refusal
 from plimsoll.console.pages.commands import what_if
 from plimsoll.console.settings import ConsoleSettings
 from plimsoll.console.sources import commands as module

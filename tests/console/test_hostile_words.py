@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.console.guards.refusals import Refusal
+from plimsoll.console.guards.errors import Refusal
 from plimsoll.console.pages.routes import PAGES
 from plimsoll.console.settings import ConsoleSettings
 from plimsoll.console.sources.commands import Ran

@@ -15,7 +15,7 @@ from plimsoll.console.pages.plain import accuracy
 from plimsoll.console.settings import ConsoleSettings
 from plimsoll.console.sources.live import LiveSource
 from plimsoll.console.views.figures import Figures
-from plimsoll.console.views.fleet.totals import FleetTotals, GpuTotal
+from plimsoll.console.views.fleet import FleetTotals, GpuTotal
 from plimsoll.console.views.load.live_use import Past, PodPast, Span
 from plimsoll.console.views.rows import Live, PoolRow, Row
 from plimsoll.console.views.world import Gap, GapKind, PodRow, World

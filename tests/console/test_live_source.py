@@ -11,7 +11,7 @@ import pytest
 
 from plimsoll.adapters.prometheus.bounded_session import QueryRefused
 from plimsoll.console.sources.live import KEPT_SECONDS, MOST_PAST_READINGS, YOUNG_SECONDS, LiveSource, live_source
-from plimsoll.console.views.fleet.totals import FleetTotals, GpuTotal
+from plimsoll.console.views.fleet import FleetTotals, GpuTotal
 from plimsoll.console.views.load.live_use import STALE_SECONDS, EnginePod, LiveReading, LiveState, Past, Span, use_of
 from plimsoll.domain.errors import InvalidInput, PlimsollError, SourceUnavailable
 from plimsoll.domain.kubernetes_names import ObjectKey

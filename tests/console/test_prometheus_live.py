@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from plimsoll.console.sources.prometheus_live import LONGEST_MATCHERS, MAX_BODY_BYTES, PrometheusLive, matchers_of
-from plimsoll.console.views.fleet.totals import FleetTotals, GpuTotal
+from plimsoll.console.views.fleet import FleetTotals, GpuTotal
 from plimsoll.console.views.load.live_use import Past, Span
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.kubernetes_names import ObjectKey

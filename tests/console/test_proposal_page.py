@@ -8,7 +8,7 @@ import pytest
 
 from plimsoll.adapters.cluster.api_errors import ClusterRefused
 from plimsoll.api.v1alpha1.inbox import PlacementApprovalSpec
-from plimsoll.console.guards.refusals import Refusal
+from plimsoll.console.guards.errors import Refusal
 from plimsoll.console.pages.live import deployment
 from plimsoll.console.pages.plain import inbox, words
 from plimsoll.console.pages.proposal import answer, proposal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -14,8 +14,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from plimsoll.adapters.cluster.kinds import INFERENCE_DEPLOYMENTS
 from plimsoll.console import streams as module
-from plimsoll.console.guards.refusals import Refusal
-from plimsoll.console.guards.streams import Budget
+from plimsoll.console.guards.errors import Refusal
 from plimsoll.console.sessions import Session
 from plimsoll.console.sources.reader import Listener, Reader
 from plimsoll.console.streams import OPEN, OpenStreams, stream
@@ -59,14 +58,13 @@ class One:
 
 
 @asynccontextmanager
-async def served(reader: Changing, budget: Budget | None = None) -> AsyncIterator[TestClient[Any, Any]]:
+async def served(reader: Changing, streams: OpenStreams | None = None) -> AsyncIterator[TestClient[Any, Any]]:
     app = web.Application()
-    app[OPEN] = OpenStreams()
-    places = budget or Budget()
+    app[OPEN] = streams or OpenStreams()
 
     async def follow(request: web.Request) -> web.StreamResponse:
         try:
-            return await stream(request, cast("Any", One(reader)), places)
+            return await stream(request, cast("Any", One(reader)))
         except Refusal as refusal:
             return web.Response(status=refusal.status, headers=dict(refusal.headers))
 
@@ -122,8 +120,8 @@ async def test_the_stream_ends_when_the_right_is_gone_and_not_when_the_server_is
 
 
 async def test_a_stream_beyond_the_budget_is_refused_and_a_closed_one_gives_its_place_back() -> None:
-    reader, budget = Changing(), Budget(most=1)
-    async with served(reader, budget) as client:
+    reader, streams = Changing(), OpenStreams(most=1)
+    async with served(reader, streams) as client:
         async with client.get("/stream") as first:
             await said(first)
             async with client.get("/stream") as second:
@@ -132,7 +130,7 @@ async def test_a_stream_beyond_the_budget_is_refused_and_a_closed_one_gives_its_
             reader.change()
             while await said(first):
                 pass
-        assert budget.open == 0
+        assert streams.open == 0
         reader.cache.gap = None
         async with client.get("/stream") as third:
             assert third.status == 200
@@ -144,3 +142,49 @@ async def test_all_streams_end_with_the_process() -> None:
         await said(answer)
         await client.server.app[OPEN].end()  # type: ignore[attr-defined]
         assert await said(answer) == ""
+
+
+def opened(streams: OpenStreams, *people: str) -> ExitStack:
+    stack = ExitStack()
+    for person in people:
+        stack.enter_context(streams.place(person))
+    return stack
+
+
+async def test_the_total_is_bounded_and_a_closed_stream_makes_room() -> None:
+    streams = OpenStreams(most=2, most_of_one=2)
+    with opened(streams, "a", "b"):
+        with pytest.raises(Refusal) as refused, streams.place("c"):
+            pass
+        assert refused.value.status == 503
+        assert int(refused.value.headers["Retry-After"]) > 0
+    with opened(streams, "c"):
+        assert streams.open == 1
+
+
+async def test_one_person_cannot_take_the_places_of_others() -> None:
+    streams = OpenStreams(most=3, most_of_one=2)
+    with opened(streams, "a", "a"):
+        with pytest.raises(Refusal), streams.place("a"):
+            pass
+        with opened(streams, "b"):
+            assert streams.open == 3
+    assert streams.open == 0
+
+
+async def test_a_stream_that_fails_gives_its_place_back() -> None:
+    streams = OpenStreams(most=1)
+    with pytest.raises(OSError, match="gone"), streams.place("a"):
+        raise OSError("gone")
+    assert streams.open == 0
+    with opened(streams, "b"):
+        assert streams.open == 1
+
+
+async def test_refused_strangers_are_not_remembered() -> None:
+    streams = OpenStreams(most=1)
+    with opened(streams, "a"):
+        for number in range(100):
+            with pytest.raises(Refusal), streams.place(f"stranger-{number}"):
+                pass
+        assert len(streams._open) == 1  # noqa: SLF001 - the map's size is the point

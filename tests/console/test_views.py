@@ -9,7 +9,7 @@ import pytest
 
 from plimsoll.console.rendering import environment, rendered
 from plimsoll.console.views import words
-from plimsoll.console.views.fleet.page import NODES_AT_ONCE, fleet_of, strips_of
+from plimsoll.console.views.fleet import NODES_AT_ONCE, fleet_of, strips_of
 from plimsoll.console.views.frame import frame_of, freshness_of
 from plimsoll.console.views.paging import Part, is_name, part_of
 from plimsoll.console.views.proposals.inbox import counts_of

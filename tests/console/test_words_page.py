@@ -8,9 +8,9 @@ import pytest
 
 from plimsoll.console.guards import Local
 from plimsoll.console.pages.routes import PAGES
+from plimsoll.console.rendering import Meaning, meanings, meanings_of
 from plimsoll.console.sessions import OneSession
 from plimsoll.console.settings import ConsoleSettings
-from plimsoll.console.sources.meanings import Meaning, meanings, meanings_of
 from plimsoll.console.web import make_app
 from plimsoll.rebalance.state.decisions import DecisionReason
 

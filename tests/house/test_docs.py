@@ -46,17 +46,17 @@ from plimsoll.cli.changes.changes import LEAST_CONTEXT
 from plimsoll.cli.main import COMMANDS
 from plimsoll.cli.process import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED
 from plimsoll.cli.starts.logged_start import MOST_BYTES, MOST_LINES
-from plimsoll.console.guards import streams
+from plimsoll.console import streams
 from plimsoll.console.guards.door import TOKEN_BYTES
 from plimsoll.console.guards.people import IDLE_SECONDS
+from plimsoll.console.guards.posts import LARGEST_FORM
 from plimsoll.console.sessions import MOST_PEOPLE
 from plimsoll.console.sources.commands import AT_ONCE, RUN_SECONDS
 from plimsoll.console.sources.informer_cache import WATCH_SECONDS
-from plimsoll.console.views.fleet.page import NODES_AT_ONCE
+from plimsoll.console.views.fleet import NODES_AT_ONCE
 from plimsoll.console.views.load.live_use import STALE_SECONDS
 from plimsoll.console.views.paging import PAGE_SIZE
 from plimsoll.console.views.world import SILENT_SECONDS
-from plimsoll.console.web import LARGEST_FORM
 from plimsoll.decision.surroundings import PROMISE_SECONDS
 from plimsoll.domain.engines.engine_choice import EngineVersion
 from plimsoll.domain.units import MIB

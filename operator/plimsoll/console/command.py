@@ -96,8 +96,7 @@ def command(
         allow_approvals=allow_approvals,
     )
     with needing_extra("plimsoll console"):
-        from plimsoll.console.in_cluster import front_of, serve_in_cluster  # noqa: PLC0415 - it needs the extra
-        from plimsoll.console.serving import serve  # noqa: PLC0415 - it needs the extra
+        from plimsoll.console.serving import front_of, serve, serve_in_cluster  # noqa: PLC0415 - it needs the extra
     if in_cluster:
         serve_in_cluster(settings, front_of(front))
     else:

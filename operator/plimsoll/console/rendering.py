@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
@@ -10,11 +13,11 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from plimsoll import __version__
-from plimsoll.console.sources.meanings import meanings
 from plimsoll.console.views import words
 from plimsoll.console.views.words import split_words
 
-STATIC = files("plimsoll.console") / "static"
+_PACKAGE = files("plimsoll.console")
+STATIC = _PACKAGE / "static"
 
 
 @cache
@@ -55,3 +58,34 @@ def asset(name: str) -> str:
 def rendered(template: str, **values: Any) -> str:
     """Return the HTML of a template. Raises jinja2.UndefinedError for a missing value."""
     return environment().get_template(template).render(**values)
+
+
+@cache
+def meanings() -> Mapping[str, Meaning]:
+    """Return the meaning of every public word, from the packaged copy of ``docs/reasons.md``."""
+    return meanings_of((_PACKAGE / "reasons.md").read_text(encoding="utf-8"))
+
+
+_ROW = re.compile(r"^\| `(\w+)` \| (.+?) \|(?: (.+?) \|)?$", re.MULTILINE)
+_LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """A public word with its sentence, and what to do about it; ``advice`` is empty where there is none."""
+
+    word: str
+    sentence: str
+    advice: str = ""
+
+
+def meanings_of(page: str) -> Mapping[str, Meaning]:
+    """Return the meaning of each word that has a row in a table of this Markdown text."""
+    return {
+        word: Meaning(word, _plain(sentence), _plain(advice or "")) for word, sentence, advice in _ROW.findall(page)
+    }
+
+
+def _plain(markdown: str) -> str:
+    """Return the text without the marks of links and of code."""
+    return _LINK.sub(r"\1", markdown).replace("`", "")

@@ -15,7 +15,6 @@ class ConsoleSettings:
     """How one console process works.
 
     Attributes:
-        host: the address to listen on.
         port: the port; 0 for any free one.
         kubeconfig: as for kubectl.
         context: as for kubectl.
@@ -26,7 +25,6 @@ class ConsoleSettings:
         allow_approvals: whether proposals can be answered here. Everything else is read-only in any case.
     """
 
-    host: str = "127.0.0.1"
     port: int = 8765
     kubeconfig: str | None = None
     context: str | None = None

@@ -11,7 +11,7 @@ from typing import Any
 from aiohttp import web
 
 from plimsoll.adapters.cluster.kinds import INFERENCE_DEPLOYMENTS
-from plimsoll.console.guards.streams import Budget
+from plimsoll.console.guards.errors import Refusal
 from plimsoll.console.sessions import Session, Sessions
 from plimsoll.console.views.world import GapKind
 
@@ -22,30 +22,73 @@ LEAST_PAUSE_SECONDS = 1.0
 """The least time between two changes that one tab hears of."""
 
 
-class OpenStreams:
-    """The tasks of all open streams. They end with the process."""
+MOST = 64
+MOST_OF_ONE = 4
+"""Over HTTP/1.1 a browser opens six connections to a host. Two stay free for pages, however many tabs are visible."""
 
-    def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[Any]] = set()
+RETRY_SECONDS = 30
+
+
+class OpenStreams:
+    """The tasks of all open streams of one process, by person. They end with the process.
+
+    Each holds a connection and a task for as long as a tab is open. Beyond the bounds the answer is 503 with
+    ``Retry-After``, and the page polls instead.
+
+    Args:
+        most: open streams in total.
+        most_of_one: open streams of one person.
+    """
+
+    def __init__(self, most: int = MOST, most_of_one: int = MOST_OF_ONE) -> None:
+        self._most = most
+        self._most_of_one = most_of_one
+        self._open: dict[str, list[asyncio.Task[Any]]] = {}
+
+    @property
+    def open(self) -> int:
+        """The number of streams that are open now."""
+        return sum(map(len, self._open.values()))
 
     @contextlib.contextmanager
-    def one(self) -> Iterator[None]:
-        """Count the current task as a stream."""
+    def place(self, person: str) -> Iterator[None]:
+        """Hold a place for the current task as long as its stream is open. It does not wait for a place.
+
+        Args:
+            person: any key that differs between people. It is forgotten with the person's last stream.
+
+        Raises:
+            Refusal: 503, all places are taken.
+        """
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError("a stream is a task")
-        self._tasks.add(task)
+        if self.open >= self._most or len(self._open.get(person, ())) >= self._most_of_one:
+            raise _full()
+        self._open.setdefault(person, []).append(task)
         try:
             yield
         finally:
-            self._tasks.discard(task)
+            self._open[person].remove(task)
+            if not self._open[person]:
+                del self._open[person]
 
     async def end(self) -> None:
         """End all streams."""
-        tasks = list(self._tasks)
+        tasks = [task for each in self._open.values() for task in each]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _full() -> Refusal:
+    return Refusal(
+        503,
+        "TooManyStreams",
+        "Too many pages receive live figures at the same time.",
+        "The page asks again by itself. Close tabs that nobody reads.",
+        {"Retry-After": str(RETRY_SECONDS)},
+    )
 
 
 OPEN = web.AppKey("open_streams", OpenStreams)
@@ -53,14 +96,14 @@ OPEN = web.AppKey("open_streams", OpenStreams)
 _HEADERS = {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
 
 
-async def stream(request: web.Request, sessions: Sessions, budget: Budget) -> web.StreamResponse:
+async def stream(request: web.Request, sessions: Sessions) -> web.StreamResponse:
     """Send ``changed`` with the revision until the tab is closed, or until the person may see nothing any more.
 
     Raises:
         Refusal: too many streams are open.
     """
     session = await sessions.of(request)
-    with budget.place(session.person), request.app[OPEN].one():
+    with request.app[OPEN].place(session.person):
         return await _answer(request, session)
 
 

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from aiohttp import web
 
 from plimsoll.console.guards import InCluster, Local, guard
-from plimsoll.console.guards.refusals import Refusal
-from plimsoll.console.guards.streams import Budget
+from plimsoll.console.guards.errors import Refusal
+from plimsoll.console.guards.posts import LARGEST_FORM
 from plimsoll.console.pages.routes import PAGES
 from plimsoll.console.rendering import STATIC, asset, rendered
 from plimsoll.console.sessions import Session, Sessions
@@ -21,9 +21,6 @@ from plimsoll.console.views.proposals.inbox import counts_of
 from plimsoll.console.views.world import World
 from plimsoll.console.visit import Page, Redirect, Tools, View, Visit
 
-LARGEST_FORM = 1024 * 1024
-"""Bytes of a form: a manifest or a config.json fits many times."""
-
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml", ".txt": "text/plain"}
 _FOR_EVER = "public, max-age=31536000, immutable"
 
@@ -34,13 +31,12 @@ def make_app(sessions: Sessions, settings: ConsoleSettings, guards: Local | InCl
     guard(app, guards, lambda request, refusal: error_text(request.path, refusal))
     app[OPEN] = OpenStreams()
     tools = Tools(settings, live=live_source(settings.prometheus_url or ""))
-    budget = Budget()
     app.cleanup_ctx.append(_reading(sessions))
     app.on_shutdown.append(_end_streams)
     app.on_cleanup.append(_closing(tools.live))
     for view in (each for each in PAGES if settings.allow_approvals or not each.writes):
         app.router.add_route(view.method, view.path, _answering(view, sessions, tools))
-    app.router.add_get("/stream", _following(sessions, budget))
+    app.router.add_get("/stream", _following(sessions))
     app.router.add_get("/healthz", _healthy)
     app.router.add_get("/static/{digest}/{name}", _static)
     return app
@@ -58,9 +54,9 @@ async def _end_streams(app: web.Application) -> None:
     await app[OPEN].end()
 
 
-def _following(sessions: Sessions, budget: Budget) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+def _following(sessions: Sessions) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     async def follow(request: web.Request) -> web.StreamResponse:
-        return await stream(request, sessions, budget)
+        return await stream(request, sessions)
 
     return follow
 

@@ -66,11 +66,11 @@ class Served:
 
 
 @asynccontextmanager
-async def one_person(largest_body: int = 1000) -> AsyncIterator[Served]:
+async def one_person() -> AsyncIterator[Served]:
     """The console of one person."""
     with get_unused_port_socket("127.0.0.1") as socket:
         port = socket.getsockname()[1]
-        async with _served(Local(port=port, token=TOKEN, largest_body=largest_body), port, socket) as served:
+        async with _served(Local(port=port, token=TOKEN), port, socket) as served:
             yield served
 
 

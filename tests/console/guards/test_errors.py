@@ -8,8 +8,7 @@ import pytest
 
 from plimsoll.adapters.cluster.api_errors import ClusterRefused
 from plimsoll.console.guards import InCluster
-from plimsoll.console.guards.errors import explained, plain_page
-from plimsoll.console.guards.refusals import Refusal
+from plimsoll.console.guards.errors import Refusal, explained, plain_page
 from plimsoll.domain.errors import InvalidInput, SourceUnavailable
 from tests.console.guards.served import PUBLIC, TOKEN, many_people, one_person
 

@@ -8,9 +8,9 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import pytest
 
+from plimsoll.console.guards.errors import Refusal
 from plimsoll.console.guards.people import People
 from plimsoll.console.guards.person import Person
-from plimsoll.console.guards.refusals import Refusal
 
 
 class World:

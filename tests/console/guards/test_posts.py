@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from plimsoll.console.guards import InCluster
+from plimsoll.console.guards import InCluster, posts
 from tests.console.guards.served import PUBLIC, Served, many_people, one_person
 
 FORM = "decision=approve"
@@ -55,8 +55,9 @@ async def test_another_type_of_body_is_refused() -> None:
         assert console.changes == []
 
 
-async def test_a_body_is_bounded() -> None:
-    async with one_person(largest_body=100) as console:
+async def test_a_body_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(posts, "LARGEST_FORM", 100)
+    async with one_person() as console:
         cookie = await console.enter()
         assert await posted(console, cookie, "decision=" + "x" * 92, Sec_Fetch_Site="same-origin") == 413
         assert await posted(console, cookie, "decision=" + "x" * 91, Sec_Fetch_Site="same-origin") == 200

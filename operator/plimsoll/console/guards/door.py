@@ -14,7 +14,8 @@ import secrets
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from plimsoll.console.guards.refusals import Refusal
+from plimsoll.console.guards.errors import Refusal
+from plimsoll.console.guards.headers import STATIC
 
 TOKEN_BYTES = 32
 TOKEN_FIELD = "token"  # noqa: S105 - the name of a query field
@@ -32,37 +33,34 @@ def cookie_name(port: int) -> str:
     return f"plimsoll-session-{port}"
 
 
-def only_with_session(token: str, port: int, command: str, static: str) -> Middleware:
+def only_with_session(token: str, port: int) -> Middleware:
     """Return the middleware that asks for the session cookie, and gives it to who has the token.
 
     Args:
         token: the secret of the printed URL.
         port: the port that the console listens on.
-        command: the command that the refusal names.
-        static: the path below which the static files are. They are the same for everybody, and the refusal's page
-            needs them.
     """
     session, name = new_token(), cookie_name(port)
 
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.path in DOORS and TOKEN_FIELD in request.query:
-            return enter(request, token, session, name, command)
-        if not request.path.startswith(static) and not is_same(request.cookies.get(name, ""), session):
-            raise stranger(command)
+            return enter(request, token, session, name)
+        if not request.path.startswith(STATIC) and not is_same(request.cookies.get(name, ""), session):
+            raise stranger()
         return await handler(request)
 
     return guard
 
 
-def enter(request: web.Request, token: str, session: str, name: str, command: str) -> web.StreamResponse:
+def enter(request: web.Request, token: str, session: str, name: str) -> web.StreamResponse:
     """Exchange the token for the cookie.
 
     Raises:
         Refusal: 401, the token is another one.
     """
     if not is_same(request.query[TOKEN_FIELD], token):
-        raise stranger(command)
+        raise stranger()
     answer = web.Response(status=303, headers={"Location": "/", "Referrer-Policy": "no-referrer"})
     answer.set_cookie(name, session, path="/", httponly=True, samesite="Strict")
     return answer
@@ -73,12 +71,12 @@ def is_same(given: str, known: str) -> bool:
     return hmac.compare_digest(given.encode(errors="replace"), known.encode())
 
 
-def stranger(command: str) -> Refusal:
+def stranger() -> Refusal:
     """Return the refusal for a browser without a session."""
     return Refusal(
         401,
         "NoSession",
         "This browser has no session with this console, or the console was started again.",
-        f"Open the address that `{command}` printed, or run `{command}` again. "
+        "Open the address that `plimsoll console` printed, or run `plimsoll console` again. "
         "If a link of another site led here, load the page again.",
     )

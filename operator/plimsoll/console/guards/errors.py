@@ -1,4 +1,4 @@
-"""Turns everything that a handler raises into an answer with a word, a sentence and a fix.
+"""A refused request, and how everything that a handler raises becomes an answer with a word, a sentence and a fix.
 
 No answer has a traceback, and neither an answer nor the log has a token.
 """
@@ -7,18 +7,41 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from html import escape
 from http import HTTPStatus
+from types import MappingProxyType
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from plimsoll.adapters.cluster.api_errors import FORBIDDEN, ClusterRefused
-from plimsoll.console.guards.refusals import Refusal
-from plimsoll.domain.errors import InvalidInput, SourceUnavailable
+from plimsoll.domain.errors import InvalidInput, PlimsollError, SourceUnavailable
 
 log = logging.getLogger("plimsoll.console")
+
+
+class Refusal(PlimsollError):
+    """The console does not answer this request.
+
+    Args:
+        status: HTTP status of the answer.
+        word: the reason as one word, e.g. ``UnknownHost``.
+        sentence: what is wrong. It never holds a token.
+        fix: what the person can do, as an imperative sentence.
+        headers: further headers of the answer, e.g. ``Retry-After``.
+    """
+
+    def __init__(
+        self, status: int, word: str, sentence: str, fix: str, headers: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        super().__init__(f"{word}: {sentence} {fix}")
+        self.status = status
+        self.word = word
+        self.sentence = sentence
+        self.fix = fix
+        self.headers = headers
+
 
 Draw = Callable[[web.Request, Refusal], str]
 """Makes the HTML page of a refusal. The console's frame has one in its own layout."""

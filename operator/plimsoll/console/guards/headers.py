@@ -6,10 +6,8 @@ answer carries it, errors and event streams included.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-
 from aiohttp import web
-from aiohttp.typedefs import Handler, Middleware
+from aiohttp.typedefs import Handler
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; "
@@ -27,48 +25,40 @@ REFERRER_POLICY = "same-origin"
 """No other site sees an address of the console. With ``no-referrer`` browsers would send ``Origin: null`` with the
 console's own forms (Fetch standard, "append a request `Origin` header"), and ``posts`` could not know them."""
 
+STATIC = "/static/"
+"""The path below which the static files are. They are the same for everybody, and the page of a refusal needs them."""
+
 FOUND = frozenset({200, 206, 304})
 """Answers that hold a file. Only those of static files may be kept, if their handler says for how long."""
 
 
-def dress(request: web.Request, response: web.StreamResponse, static: str) -> None:
+def dress(request: web.Request, response: web.StreamResponse) -> None:
     """Set the headers of an answer that is not sent yet. A referrer policy that the answer has stays.
 
-    Args:
-        request: what is answered.
-        response: the answer.
-        static: the path below which the static files are. Browsers keep nothing else.
+    Browsers keep nothing but static files.
     """
     response.headers.update(ALWAYS)
     response.headers.setdefault("Referrer-Policy", REFERRER_POLICY)
-    if not (request.path.startswith(static) and response.status in FOUND and "Cache-Control" in response.headers):
+    if not (request.path.startswith(STATIC) and response.status in FOUND and "Cache-Control" in response.headers):
         response.headers["Cache-Control"] = "no-store"
 
 
-def dressing(static: str) -> Middleware:
-    """Return the middleware that sets the headers of all answers but event streams. It belongs before all others.
+@web.middleware
+async def dressing(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Set the headers of all answers but event streams. It belongs before all other middlewares.
 
     A stream sends its headers before its handler returns: it needs the signal of :func:`on_prepare`.
     """
-
-    @web.middleware
-    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
-        try:
-            response = await handler(request)
-        except web.HTTPException as answer:
-            dress(request, answer, static)
-            raise
-        if not response.prepared:
-            dress(request, response, static)
-        return response
-
-    return guard
+    try:
+        response = await handler(request)
+    except web.HTTPException as answer:
+        dress(request, answer)
+        raise
+    if not response.prepared:
+        dress(request, response)
+    return response
 
 
-def on_prepare(static: str) -> Callable[[web.Request, web.StreamResponse], Awaitable[None]]:
-    """Return the handler for ``app.on_response_prepare``. It sets the headers of every answer, streams included."""
-
-    async def signal(request: web.Request, response: web.StreamResponse) -> None:
-        dress(request, response, static)
-
-    return signal
+async def on_prepare(request: web.Request, response: web.StreamResponse) -> None:
+    """Set the headers of every answer, streams included. It is a handler for ``app.on_response_prepare``."""
+    dress(request, response)

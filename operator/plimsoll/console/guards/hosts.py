@@ -15,7 +15,7 @@ from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from plimsoll.console.guards.refusals import Refusal
+from plimsoll.console.guards.errors import Refusal
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 
@@ -23,6 +23,9 @@ HTTP_PORT = 80
 
 PROXY_HEADERS = ("forwarded", "x-forwarded-", "x-remote-", "x-real-ip", "x-auth-request-", "x-original-")
 """Beginnings of names of headers by which proxies say whom a request comes from and where it was sent."""
+
+HEALTH = frozenset({"/healthz"})
+"""Paths that the kubelet probes. They need neither a host name nor a person."""
 
 Networks = tuple[IPv4Network | IPv6Network, ...]
 
@@ -81,7 +84,7 @@ def check_proxy_headers(request: web.Request, proxies: Networks) -> None:
         raise Refusal(
             403,
             "ProxyNotListed",
-            f"The request has the header {printable(sent[0])}, and it does not come from a listed proxy.",
+            f"The request has the header {sent[0][:40]}, and it does not come from a listed proxy.",
             "Open the console without a proxy, or list the proxy's address (chart value console.proxies).",
         )
 
@@ -101,8 +104,3 @@ def is_listed(address: str, networks: Iterable[IPv4Network | IPv6Network]) -> bo
     if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is not None:
         parsed = parsed.ipv4_mapped
     return any(parsed in network for network in networks)
-
-
-def printable(name: str) -> str:
-    """Return the name of a header, cut to a length that fits a sentence."""
-    return name[:40]

@@ -13,12 +13,11 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from plimsoll.console.guards.errors import Refusal
 from plimsoll.console.guards.person import Person
-from plimsoll.console.guards.refusals import Refusal
 
 T = TypeVar("T")
 
-MOST_PEOPLE = 256
 IDLE_SECONDS = 600.0
 RETRY_SECONDS = 30
 
@@ -49,7 +48,7 @@ class People(Generic[T]):
         self,
         open_for: Callable[[Person], AbstractAsyncContextManager[T]],
         *,
-        most: int = MOST_PEOPLE,
+        most: int,
         idle_seconds: float = IDLE_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

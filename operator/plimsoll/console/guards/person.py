@@ -14,8 +14,9 @@ from typing import Self
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from plimsoll.console.guards.hosts import Networks, is_listed, peer_of
-from plimsoll.console.guards.refusals import Refusal
+from plimsoll.console.guards.errors import Refusal
+from plimsoll.console.guards.headers import STATIC
+from plimsoll.console.guards.hosts import HEALTH, Networks, is_listed, peer_of
 
 AUTHORIZATION = "Authorization"
 _TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*", re.ASCII)
@@ -44,19 +45,17 @@ PERSON = web.RequestKey("plimsoll_person", Person)
 """Key of the person in a request."""
 
 
-def only_people(header: str, proxies: Networks, free: frozenset[str], static: str) -> Middleware:
+def only_people(header: str, proxies: Networks) -> Middleware:
     """Return the middleware that asks for a token and puts its :class:`Person` into the request.
 
     Args:
         header: the header with the token.
         proxies: addresses of the listed proxies.
-        free: paths that need no person.
-        static: the path below which the static files are. They are the same for everybody.
     """
 
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if request.path not in free and not request.path.startswith(static):
+        if request.path not in HEALTH and not request.path.startswith(STATIC):
             request[PERSON] = person_of(request, header, proxies)
         return await handler(request)
 

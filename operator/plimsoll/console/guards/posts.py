@@ -10,25 +10,26 @@ from __future__ import annotations
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from plimsoll.console.guards.refusals import Refusal
+from plimsoll.console.guards.errors import Refusal
 
 READING = frozenset({"GET", "HEAD"})
+LARGEST_FORM = 1024 * 1024
+"""Most bytes of a form: a manifest or a config.json fits many times."""
+
 FORMS = frozenset({"application/x-www-form-urlencoded", "multipart/form-data"})
 
 
-def only_own_forms(scheme: str, largest_body: int) -> Middleware:
+def only_own_forms(scheme: str) -> Middleware:
     """Return the middleware that lets through what reads, and forms of the console's own pages.
 
-    Args:
-        scheme: the scheme of the console's address, as the browser sees it.
-        largest_body: most bytes of a form.
+    ``scheme`` is that of the console's address, as the browser sees it.
     """
 
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.method == "POST":
             check_origin(request, scheme)
-            check_body(request, largest_body)
+            check_body(request)
         elif request.method not in READING:
             raise web.HTTPMethodNotAllowed(request.method, [*READING, "POST"])
         return await handler(request)
@@ -70,7 +71,7 @@ def is_own(sites: list[str], origins: list[str], scheme: str, host: str) -> bool
     return sites == ["same-origin"] if sites else len(origins) == 1
 
 
-def check_body(request: web.Request, largest: int) -> None:
+def check_body(request: web.Request) -> None:
     """Check the type and the announced size of the body. The server reads no more than the announced bytes.
 
     Raises:
@@ -80,10 +81,10 @@ def check_body(request: web.Request, largest: int) -> None:
         raise Refusal(415, "NoForm", "The body of the request is no form.", "Send the form of a page of the console.")
     if request.content_length is None:
         raise Refusal(411, "NoLength", "The request does not say how long it is.", "Send a Content-Length.")
-    if request.content_length > largest:
+    if request.content_length > LARGEST_FORM:
         raise Refusal(
             413,
             "TooLarge",
-            f"The form has {request.content_length:,} bytes; {largest:,} are the most.",
+            f"The form has {request.content_length:,} bytes; {LARGEST_FORM:,} are the most.",
             "Send less, or use the command line, which has no such limit.",
         )

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from plimsoll.adapters.catalog import catalogued_models, load_gpu_types
-from plimsoll.console.guards.refusals import Refusal
+from plimsoll.console.guards.errors import Refusal
 from plimsoll.console.sources.commands import Ran
 from plimsoll.console.views import simulator as simulation
 from plimsoll.console.views.deployment.candidates import BAR_LENGTH

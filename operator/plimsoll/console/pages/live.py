@@ -11,8 +11,7 @@ from plimsoll.console.drawing.heat_map import LoadStep, key_of, mark_key
 from plimsoll.console.views import deployments as listed
 from plimsoll.console.views.deployment.candidates import BAR_LENGTH
 from plimsoll.console.views.deployment.page import BIG_LENGTH, deployment_of
-from plimsoll.console.views.fleet.page import FleetMap, fleet_of
-from plimsoll.console.views.fleet.totals import lines_of_totals
+from plimsoll.console.views.fleet import FleetMap, fleet_of, lines_of_totals
 from plimsoll.console.views.load.live_use import Asked, LiveUse, notice_of, uses_of
 from plimsoll.console.views.load.pressure import (
     SPAN_WORDS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from plimsoll.console.drawing.error_strip import error_strip, reach_of
-from plimsoll.console.sources.meanings import meanings
+from plimsoll.console.rendering import meanings
 from plimsoll.console.views.accuracy import CLOSE_PERMILLE, accuracy_of
 from plimsoll.console.views.calculator.page import calculator_of
 from plimsoll.console.views.paging import part_of

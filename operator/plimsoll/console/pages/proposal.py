@@ -7,7 +7,7 @@ from plimsoll.adapters.cluster.kinds import APPROVALS, INFERENCE_DEPLOYMENTS, PR
 from plimsoll.api.v1alpha1.inbox import Verdict
 from plimsoll.cli.cluster.answering import Answer
 from plimsoll.cli.cluster.live import put_answer
-from plimsoll.console.guards.refusals import Refusal
+from plimsoll.console.guards.errors import Refusal
 from plimsoll.console.views.paging import is_name
 from plimsoll.console.views.proposals.content import AnswerLine, Body, answers_of, content_of
 from plimsoll.console.views.proposals.inbox import OUTDATED, is_outdated

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from plimsoll.adapters.cluster.bearer_access import BearerAccess
-from plimsoll.console.guards.refusals import Refusal
+from plimsoll.console.guards.errors import Refusal
 
 AT_ONCE = 2
 """Commands that run at the same time."""

@@ -18,7 +18,7 @@ from plimsoll.adapters.hub.circuit_breaker import CircuitBreaker, Unreached
 from plimsoll.adapters.prometheus.bounded_session import QueryRefused
 from plimsoll.app.settings import Settings
 from plimsoll.console.sources.prometheus_live import PrometheusLive
-from plimsoll.console.views.fleet.totals import FleetTotals
+from plimsoll.console.views.fleet import FleetTotals
 from plimsoll.console.views.load.live_use import LiveReading, LiveState, Past, PodLast, Span
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.kubernetes_names import ObjectKey

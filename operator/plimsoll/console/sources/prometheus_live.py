@@ -25,7 +25,7 @@ from plimsoll.adapters.prometheus.access import (
 )
 from plimsoll.adapters.prometheus.bounded_session import QueryAdapter, ReplyTooLarge, session_with, unreachable
 from plimsoll.adapters.prometheus.engine_series import Series, parse_series, pod_signals
-from plimsoll.console.views.fleet.totals import FleetTotals, GpuTotal
+from plimsoll.console.views.fleet import FleetTotals, GpuTotal
 from plimsoll.console.views.load.live_use import STALE_SECONDS, Past, PodPast, Span
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.kubernetes_names import ObjectKey

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from plimsoll.console.views.deployments import Line, lines_of
 from plimsoll.console.views.figures import Figures
-from plimsoll.console.views.fleet.page import TypeStrip, strips_of
+from plimsoll.console.views.fleet import TypeStrip, strips_of
 from plimsoll.console.views.frame import freshness_of
 from plimsoll.console.views.load.live_use import LiveUse, Sample
 from plimsoll.console.views.states import Summary, summary_of

@@ -1,1 +1,0 @@
-"""The GPUs of the cluster."""
