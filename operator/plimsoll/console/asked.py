@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -18,14 +18,18 @@ from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.kubernetes_names import ObjectKey
 
 
-def with_shared_options(command: Any) -> Any:
-    """Add the options that :func:`settings_from` takes, but for those that name the cluster."""
-    for option in reversed(_SHARED):
-        command = option(command)
-    return command
+def with_options(*options: Any) -> Callable[[Any], Any]:
+    """Return a decorator that adds options to a command, in this order."""
+
+    def add(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
 
 
-_SHARED: Final = (
+with_shared_options: Final = with_options(
     click.option("-n", "--namespace", "namespaces", multiple=True, help="Show this namespace only; may be repeated."),
     click.option("--prometheus-url", help="Where live use is read. Default: $PLIMSOLL_PROMETHEUS_URL, else nowhere."),
     click.option(
@@ -36,6 +40,7 @@ _SHARED: Final = (
         help="The operator's Lease, which says when it last looked at all objects.",
     ),
 )
+"""The options that :func:`settings_from` takes, but for those that name the cluster."""
 
 
 def settings_from(

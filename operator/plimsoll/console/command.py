@@ -11,7 +11,14 @@ from typing import Any, Final
 import click
 
 from plimsoll.cli.cluster.options import with_cluster
-from plimsoll.console.asked import fallback_namespace, grafana_root, needing_extra, settings_from, with_shared_options
+from plimsoll.console.asked import (
+    fallback_namespace,
+    grafana_root,
+    needing_extra,
+    settings_from,
+    with_options,
+    with_shared_options,
+)
 from plimsoll.domain.errors import InvalidInput
 
 _FILE: Final = click.Path(exists=True, dir_okay=False)
@@ -27,13 +34,6 @@ _OPTIONS = (
 )
 
 NAMES: Final = ("public_hosts", "proxies", "token_header", "tls_cert", "tls_key", "ca_file")
-
-
-def with_cluster_mode(command: Any) -> Any:
-    """Add the options for the console in a cluster."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
 
 
 def check_local(given: dict[str, Any]) -> None:
@@ -74,7 +74,7 @@ def _flag(name: str) -> str:
 @click.option("--grafana-url", help="A Grafana with the chart's dashboard, to link to. Default: no links.")
 @with_shared_options
 @with_cluster
-@with_cluster_mode
+@with_options(*_OPTIONS)
 def command(
     port: int,
     allow_approvals: bool,  # noqa: FBT001 - a flag of the command line

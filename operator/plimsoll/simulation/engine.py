@@ -9,7 +9,7 @@ computes its prompt and its tokens again. The engine keeps no clock. Whoever dri
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Final
 
 from plimsoll.simulation.batch import BLOCK_TOKENS, Chunks, Decoding, Prompts, blocks_of
@@ -205,26 +205,13 @@ class Engine:
     def sample(self, now: float) -> Sample:
         """Return the metrics as they are now."""
         self._catch_up(now)
-        totals = self.totals
         return Sample(
             at=now,
             kv_usage=self.used_blocks / self.total_blocks,
             waiting=self.waiting,
             running=self.running,
-            preemptions_total=totals.preemptions,
-            prompt_tokens_total=totals.prompt_tokens,
-            generation_tokens_total=totals.generation_tokens,
-            finished_total=totals.finished,
-            finished_prompt_tokens_total=totals.finished_prompt_tokens,
-            finished_output_tokens_total=totals.finished_output_tokens,
-            ttft_seconds_total=totals.ttft_seconds,
-            first_tokens_total=totals.first_tokens,
-            token_gap_seconds_total=totals.token_gap_seconds,
-            token_gaps_total=totals.token_gaps,
-            queue_seconds_total=totals.queue_seconds,
-            dequeued_total=totals.finished,
-            prefix_queried_tokens_total=totals.prefix_queried_tokens,
-            prefix_hit_tokens_total=totals.prefix_hit_tokens,
+            dequeued_total=self.totals.finished,
+            **{f"{each.name}_total": getattr(self.totals, each.name) for each in fields(Totals)},
         )
 
     def _make_room(self, now: float) -> None:

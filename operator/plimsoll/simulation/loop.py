@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Final
 
@@ -204,24 +204,10 @@ class Scrapes:
             self._samples[replica.name].append(engine_sample(replica.engine.sample(self.agenda.now), kv_tokens))
 
 
+_READ: Final = tuple(each.name for each in fields(Sample) if each.name not in ("queue_seconds_total", "dequeued_total"))
+"""The metrics that the live loop reads, which have the same names there."""
+
+
 def engine_sample(sample: Sample, kv_tokens: int) -> EngineSample:
     """Return a sample as the live loop reads it, of an engine with a KV cache of so many tokens."""
-    return EngineSample(
-        at=sample.at,
-        kv_usage=sample.kv_usage,
-        waiting=sample.waiting,
-        running=sample.running,
-        preemptions_total=sample.preemptions_total,
-        kv_capacity_tokens=kv_tokens,
-        prompt_tokens_total=sample.prompt_tokens_total,
-        generation_tokens_total=sample.generation_tokens_total,
-        finished_total=sample.finished_total,
-        finished_prompt_tokens_total=sample.finished_prompt_tokens_total,
-        finished_output_tokens_total=sample.finished_output_tokens_total,
-        ttft_seconds_total=sample.ttft_seconds_total,
-        first_tokens_total=sample.first_tokens_total,
-        token_gap_seconds_total=sample.token_gap_seconds_total,
-        token_gaps_total=sample.token_gaps_total,
-        prefix_queried_tokens_total=sample.prefix_queried_tokens_total,
-        prefix_hit_tokens_total=sample.prefix_hit_tokens_total,
-    )
+    return EngineSample(kv_capacity_tokens=kv_tokens, **{name: getattr(sample, name) for name in _READ})

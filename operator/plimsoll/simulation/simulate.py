@@ -130,7 +130,6 @@ class _Run:
         self._moments.append(moment)
         self._log.preempted(moment.at, moment.preemptions)
         self._log.gave_up(moment.at, moment.gave_up, self._simulation_run.patience_seconds)
-        lost = self._watching.lost()
-        if lost:
-            words = f"A removed replica ended before {lost:,} of its requests were done."
+        if self._watching.lost:
+            words = f"A removed replica ended before {self._watching.lost:,} of its requests were done."
             self._log.state(moment.at, Happening.LOST, words)

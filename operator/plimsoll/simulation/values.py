@@ -177,13 +177,16 @@ class Request:
         """
         if self.fate is None:
             raise ValueError(f"fate: the request of {self.arrival.at} s is still under way")
-        return Answered(self.arrival, self.fate, self._ttft_seconds(), self._tpot_seconds())
+        return Answered(self.arrival, self.fate, self.ttft_seconds, self.tpot_seconds)
 
-    def _ttft_seconds(self) -> float | None:
+    @property
+    def ttft_seconds(self) -> float | None:
+        """The time from the arrival to the first token; None before."""
         return None if self.first_token_at is None else self.first_token_at - self.arrival.at
 
-    def _tpot_seconds(self) -> float | None:
-        """Return the mean time of the tokens after the first; None where there are none, or not all of them came."""
+    @property
+    def tpot_seconds(self) -> float | None:
+        """The mean time of the tokens after the first; None where there are none, or not all of them came."""
         later = self.arrival.output_tokens - 1
         if self.first_token_at is None or self.finished_at is None or later == 0:
             return None

@@ -5,7 +5,7 @@ The events of a run: each kind once, until it has not been seen for a while.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import ceil
 from typing import Final
@@ -34,7 +34,8 @@ class Watching:
     _begun: set[Request] = field(default_factory=set, init=False)
     _open: dict[Request, None] = field(default_factory=dict, init=False)
     _seen: int = field(default=0, init=False)
-    _lost: int = field(default=0, init=False)
+    lost: int = field(default=0, init=False)
+    """The requests that the last moment has found lost with their replica."""
 
     def moment(self, now: float, wanted: int) -> Moment:
         """Return the state now."""
@@ -42,11 +43,13 @@ class Watching:
         for each in serving:
             each.engine.sample(now)  # it takes the steps that have ended
         ready = [each for each in serving if each.stage is Stage.READY]
-        self._look()
+        new = self.gateway.requests[self._seen :]
+        self._open.update(dict.fromkeys(new))
+        self._seen += len(new)
         ended = [each for each in self._open if each.fate is not None]
         first = [each for each in self._open if each not in self._begun and _has_first_token(each, now)]
         self._begun.update(first)
-        self._lost = sum(each.fate is Fate.LOST for each in ended)
+        self.lost = sum(each.fate is Fate.LOST for each in ended)
         for request in ended:
             del self._open[request]
             self._begun.discard(request)
@@ -63,13 +66,9 @@ class Watching:
             wanted=wanted,
             ready=len(ready),
             starting=sum(each.stage is Stage.STARTING for each in self.fleet.shown),
-            ttft=spread_of(_ttfts(first)),
-            tpot=spread_of(_tpots(ended)),
+            ttft=spread_of(each.ttft_seconds for each in first),
+            tpot=spread_of(each.tpot_seconds for each in ended),
         )
-
-    def lost(self) -> int:
-        """Return the requests that the moment before has found lost with their replica."""
-        return self._lost
 
     def obstacles(self) -> dict[Obstacle, Replica]:
         """Return why requests wait now, each with the first replica where they do."""
@@ -92,14 +91,9 @@ class Watching:
             under_way=fates.count(None),
             preemptions=self._all_preemptions(),
             replica_seconds=self.fleet.replica_seconds(seconds),
-            ttft=spread_of(_ttfts(requests)),
-            tpot=spread_of(_tpots(requests)),
+            ttft=spread_of(each.ttft_seconds for each in requests),
+            tpot=spread_of(each.tpot_seconds for each in requests),
         )
-
-    def _look(self) -> None:
-        new = self.gateway.requests[self._seen :]
-        self._open.update(dict.fromkeys(new))
-        self._seen += len(new)
 
     def _all_preemptions(self) -> int:
         return sum(each.engine.totals.preemptions for each in self.fleet.replicas)
@@ -109,25 +103,16 @@ class Watching:
         return self._preemptions - before
 
 
-def spread_of(seconds: Sequence[float]) -> Spread | None:
-    """Return the middle and the 95th percentile of times; None where there are none."""
-    if not seconds:
+def spread_of(seconds: Iterable[float | None]) -> Spread | None:
+    """Return the middle and the 95th percentile of those times that are known; None where there are none."""
+    ordered = sorted(each for each in seconds if each is not None)
+    if not ordered:
         return None
-    ordered = sorted(seconds)
     return Spread(ordered[ceil(len(ordered) / 2) - 1], ordered[ceil(_HIGH * len(ordered)) - 1])
 
 
 def _has_first_token(request: Request, now: float) -> bool:
     return request.first_token_at is not None and request.first_token_at <= now
-
-
-def _ttfts(requests: Iterable[Request]) -> list[float]:
-    return [each.first_token_at - each.arrival.at for each in requests if each.first_token_at is not None]
-
-
-def _tpots(requests: Iterable[Request]) -> list[float]:
-    done = (each.answered.tpot_seconds for each in requests if each.fate is Fate.SERVED)
-    return [seconds for seconds in done if seconds is not None]
 
 
 CALM_SECONDS: Final = 180.0

@@ -7,7 +7,7 @@ One strip for all GPUs of a type: those of deployments, those of others, and the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from plimsoll.console.views.figures import Figures
@@ -26,6 +26,12 @@ class Tick:
     words: str
 
 
+def ticks_of(whole: float, steps: Sequence[int], most: int, at: Callable[[int], float]) -> tuple[Tick, ...]:
+    """Return marks at round numbers up to ``whole``: at most so many of them, in the smallest of the steps."""
+    step = next((each for each in steps if whole / each <= most), steps[-1])
+    return tuple(Tick(at(each), f"{each}") for each in range(0, int(whole) + 1, step))
+
+
 @dataclass(frozen=True, slots=True)
 class Scale:
     """``length`` picture units stand for ``most`` bytes."""
@@ -40,9 +46,7 @@ class Scale:
     @property
     def ticks(self) -> tuple[Tick, ...]:
         """Marks at round numbers of GiB."""
-        top = self.most / GIB
-        step = next((each for each in _STEPS if top / each <= _MOST_TICKS), _STEPS[-1])
-        return tuple(Tick(self.at(at * GIB), f"{at}") for at in range(0, int(top) + 1, step))
+        return ticks_of(self.most / GIB, _STEPS, _MOST_TICKS, lambda each: self.at(each * GIB))
 
 
 def common_scale(sizes: Iterable[int], length: float) -> Scale:

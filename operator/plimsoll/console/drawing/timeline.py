@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from plimsoll.console.drawing.bar import Tick, ticks_of
+
 WIDTH = 900.0
 HEIGHT = 90.0
 """Units of a drawing without its words; the page scales it."""
@@ -12,14 +14,6 @@ HEIGHT = 90.0
 _MINUTE = 60
 _TICK_MINUTES = (1, 2, 5, 10, 15, 30, 60)
 _MOST_TICKS = 12
-
-
-@dataclass(frozen=True, slots=True)
-class Tick:
-    """A mark on the axis of time, with its words."""
-
-    at: float
-    words: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +29,7 @@ class Axis:
     @property
     def ticks(self) -> tuple[Tick, ...]:
         """Marks at round numbers of minutes."""
-        minutes = self.seconds / _MINUTE
-        step = next((each for each in _TICK_MINUTES if minutes / each <= _MOST_TICKS), _TICK_MINUTES[-1])
-        return tuple(Tick(self.at(each * _MINUTE), f"{each}") for each in range(0, int(minutes) + 1, step))
+        return ticks_of(self.seconds / _MINUTE, _TICK_MINUTES, _MOST_TICKS, lambda each: self.at(each * _MINUTE))
 
 
 @dataclass(frozen=True, slots=True)

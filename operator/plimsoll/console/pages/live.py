@@ -15,13 +15,15 @@ from plimsoll.console.views.fleet import FleetMap, fleet_of, lines_of_totals
 from plimsoll.console.views.load.live_use import Asked, LiveUse, notice_of, uses_of
 from plimsoll.console.views.load.pressure import (
     SPAN_WORDS,
+    SPANS,
+    USUAL_SPAN,
     PressureRow,
-    Wanted,
     asked_of,
     matching,
     pods_of,
     pressure_row,
     span_choices,
+    span_word,
     worst_first,
 )
 from plimsoll.console.views.paging import is_name, part_of
@@ -108,7 +110,7 @@ async def deployments(visit: Visit) -> Page:
     return Page("deployments.html", "Deployments", values)
 
 
-USUAL = Wanted.of("", "")
+USUAL = SPANS[USUAL_SPAN]
 """The time that the two gauges show."""
 
 
@@ -122,14 +124,14 @@ async def deployment(visit: Visit) -> Page:
     live = await live_uses(visit, [row])
     proposals = open_proposals_of(visit.world, key, visit.now)
     use = live.uses[key]
-    past = await visit.tools.live.over_time(pods_of(live.asked, [key]), USUAL.span)
+    past = await visit.tools.live.over_time(pods_of(live.asked, [key]), USUAL)
     values = {
         "found": deployment_of(
             body, visit.world, use.share_now(visit.now), grafana_url=visit.tools.settings.grafana_url
         ),
         "load": pressure_row(key, live.asked[key], use, past, visit.now, row.live),
         "notice": live.notice,
-        "shown": age(USUAL.span.seconds),
+        "shown": age(USUAL.seconds),
         "proposals": proposals,
         "costs": costs_by_proposal(visit.world, proposals),
         "big": BIG_LENGTH,
@@ -140,11 +142,12 @@ async def deployment(visit: Visit) -> Page:
 
 async def pressure(visit: Visit) -> Page:
     """Who is near its line, and since when: the worst first. The past is read for the shown rows only."""
-    wanted = Wanted.of(visit.first("q"), visit.first("span"))
-    rows = {row.key: row for row in matching(visit.world.rows.values(), wanted.search)}
+    search, word = visit.first("q"), span_word(visit.first("span"))
+    span = SPANS[word]
+    rows = {row.key: row for row in matching(visit.world.rows.values(), search)}
     live = await live_uses(visit, rows.values())
     part = part_of(worst_first(live.uses, visit.now), visit.path, visit.query)
-    past = await visit.tools.live.over_time(pods_of(live.asked, part.items), wanted.span)
+    past = await visit.tools.live.over_time(pods_of(live.asked, part.items), span)
     values = {
         "part": part,
         "lines": [
@@ -152,11 +155,11 @@ async def pressure(visit: Visit) -> Page:
         ],
         "notice": live.notice,
         "pods_gap": visit.world.gap_of("pods"),
-        "search": wanted.search,
-        "span": wanted.word,
-        "spans": span_choices(wanted, visit.path),
-        "shown": SPAN_WORDS[wanted.word],
-        "column": age(wanted.span.step),
+        "search": search,
+        "span": word,
+        "spans": span_choices(word, search, visit.path),
+        "shown": SPAN_WORDS[word],
+        "column": age(span.step),
         "steps": [(step, key_of(step)) for step in sorted(LoadStep, key=lambda each: (each == 0, each))],
         "mark": mark_key(),
     }

@@ -74,7 +74,7 @@ def _stale(body: Body | None, visit: Visit) -> str:
 
 async def _shown(visit: Visit, banner: str = "", status: int = _OK) -> Page:
     key = _key(visit)
-    body = await _get(visit, PROPOSALS, key) if is_name(key.namespace) and is_name(key.name) else None
+    body = await _get(visit, PROPOSALS, key)
     if body is None:
         return await _gone(visit, key, banner, status)
     found = proposal_of(body, visit.world.fleet, await _spec(visit, content_of(body).deployment), visit.now)

@@ -27,6 +27,7 @@ from plimsoll.adapters.prometheus.bounded_session import QueryAdapter, ReplyTooL
 from plimsoll.adapters.prometheus.engine_series import Series, parse_series, pod_signals
 from plimsoll.console.views.fleet import FleetTotals, GpuTotal
 from plimsoll.console.views.load.live_use import STALE_SECONDS, Past, PodPast, Span
+from plimsoll.console.views.paging import is_name
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.engines.metrics import EngineMetrics
@@ -293,7 +294,7 @@ def matchers_of(pair: LabelPair, pods: Sequence[ObjectKey], *, by_name: bool) ->
     A name that Kubernetes would not take is left out, so no name can end the quoted text and change the query.
     """
     of_namespace, of_pod = pair
-    some = sorted(pod for pod in pods if _is_name(pod.namespace) and _is_name(pod.name))
+    some = sorted(pod for pod in pods if is_name(pod.namespace) and is_name(pod.name))
     if not by_name:
         for namespaces in _portions([ObjectKey(space, "") for space in sorted({pod.namespace for pod in some})]):
             yield f'{of_namespace}=~"{_namespaces(namespaces)}",{of_pod}!=""'
@@ -325,10 +326,6 @@ def _namespaces(pods: Iterable[ObjectKey]) -> str:
 def _alternatives(names: Iterable[str]) -> str:
     """Return a regular expression for names. Of their characters only dots need an escape."""
     return "|".join(name.replace(".", "[.]") for name in names)
-
-
-def _is_name(text: str) -> bool:
-    return bool(text) and all(each in "abcdefghijklmnopqrstuvwxyz0123456789-." for each in text)
 
 
 def _totals(result: Any, skew: float) -> FleetTotals | None:

@@ -35,7 +35,7 @@ def picture(world: World, uses: Mapping[ObjectKey, LiveUse], now: float, rows: i
         now: POSIX seconds.
         rows: the most deployments that are shown, worst first.
     """
-    lines = lines_of(world)
+    lines = lines_of(world.rows.values())
     return Group(
         _headline(world, now),
         *_gaps(world, now),

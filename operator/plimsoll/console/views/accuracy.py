@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import groupby
 
-from plimsoll.console.views.rows import Observed, PoolRow, Row
+from plimsoll.console.views.rows import Observed, PoolRow, ProvedTooSmall, Row
 from plimsoll.console.views.words import UNKNOWN, count, gib, split_words
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.rebalance.law.learning import CapacityReading, error_percent_text
@@ -44,11 +44,6 @@ class Comparison:
     def permille(self) -> int | None:
         """The error in thousandths of the reported figure; above 0 too much was promised."""
         return None if self.reported is None else CapacityReading(self.predicted, self.reported).error_permille
-
-    @property
-    def proved_too_small(self) -> bool:
-        """Whether the engine got no KV cache at all."""
-        return self.reported is None
 
     @property
     def error(self) -> str:
@@ -93,8 +88,8 @@ class Group:
 
     @property
     def too_small(self) -> tuple[Comparison, ...]:
-        """The starts that ran out of memory."""
-        return tuple(each for each in self.comparisons if each.proved_too_small)
+        """The starts that ran out of memory: the engine got no KV cache at all."""
+        return tuple(each for each in self.comparisons if each.reported is None)
 
     @property
     def is_off(self) -> bool:
@@ -103,30 +98,23 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class TooSmall:
-    """A placement whose engine got less KV cache than declared."""
-
-    deployment: ObjectKey
-    gpu_type: str
-    split: str
-    kv_tokens: str
-
-
-@dataclass(frozen=True, slots=True)
 class Accuracy:
-    """The whole view. ``answer`` is one sentence for "may I trust the figures?"."""
+    """The whole view. ``answer`` is one sentence for "may I trust the figures?".
+
+    ``too_small`` are places that proved too small, with their deployments.
+    """
 
     answer: str
     is_trusted: bool | None
     groups: tuple[Group, ...]
-    too_small: tuple[TooSmall, ...]
+    too_small: tuple[tuple[ObjectKey, ProvedTooSmall], ...]
 
 
 def accuracy_of(rows: Iterable[Row]) -> Accuracy:
     """Return the view of the deployments that a person sees, the worst groups first."""
     some = list(rows)
     groups = sorted(_groups([each for row in some for each in _comparisons(row)]), key=_worst_first)
-    small = tuple(_too_small(some))
+    small = tuple((row.key, each) for row in some for each in row.too_small)
     return Accuracy(_answer(groups, small), _is_trusted(groups, small), tuple(groups), small)
 
 
@@ -176,19 +164,13 @@ def _worst_first(group: Group) -> tuple[int, int, tuple[str, str, Measure]]:
     return (-len(group.too_small), -worst, (group.model, group.gpu_type, group.measure))
 
 
-def _too_small(rows: Iterable[Row]) -> Iterator[TooSmall]:
-    for row in rows:
-        for each in row.too_small:
-            yield TooSmall(row.key, each.gpu_type, split_words(each.split), count(each.kv_tokens))
-
-
-def _is_trusted(groups: Sequence[Group], small: Sequence[TooSmall]) -> bool | None:
+def _is_trusted(groups: Sequence[Group], small: Sequence[object]) -> bool | None:
     if not groups and not small:
         return None
     return not small and not any(group.is_off for group in groups)
 
 
-def _answer(groups: Sequence[Group], small: Sequence[TooSmall]) -> str:
+def _answer(groups: Sequence[Group], small: Sequence[object]) -> str:
     """Answer in one sentence, from the figures that the placement used where there are any."""
     if not groups and not small:
         return "Nobody can say yet: no engine has reported its KV cache."

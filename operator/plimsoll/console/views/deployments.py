@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from plimsoll.console.drawing.bar import Bar, Scale, bar_of, common_scale
-from plimsoll.console.views.paging import Part, Query, first_of, part_of
+from plimsoll.console.views.paging import Part, Query, first_of, has_words, part_of
 from plimsoll.console.views.rows import Row
 from plimsoll.console.views.states import State, state_of
 from plimsoll.console.views.world import World
@@ -44,40 +44,34 @@ class Deployments:
     chosen: str
 
 
-def lines_of(world: World) -> list[Line]:
-    """Return all deployments, worst first, without hulls."""
-    return [Line(row, state, None) for row, state in _worst_first(world.rows.values())]
-
-
-def _worst_first(rows: Iterable[Row]) -> list[tuple[Row, State]]:
-    found = [(row, state_of(row)) for row in rows]
-    return sorted(found, key=lambda each: (each[1].severity, _spare(each[0]), each[0].key))
+def lines_of(rows: Iterable[Row]) -> list[Line]:
+    """Return deployments, worst first, without hulls."""
+    found = [Line(row, state_of(row), None) for row in rows]
+    return sorted(found, key=lambda each: (each.state.severity, _spare(each.row), each.row.key))
 
 
 def deployments_of(world: World, path: str, query: Query) -> Deployments:
     """Return the page of the list that a URL asks for: ``q`` searches, ``state`` filters, ``page`` counts from 1."""
     search, chosen = first_of(query, "q"), first_of(query, "state")
-    found = _worst_first(row for row in world.rows.values() if _matches(row, search))
-    counts = Counter(state.word for _, state in found)
-    kept = [(row, state) for row, state in found if chosen in ("", state.word)]
+    found = lines_of(row for row in world.rows.values() if _matches(row, search))
+    counts = Counter(each.state.word for each in found)
+    kept = [each for each in found if chosen in ("", each.state.word)]
     part = part_of(kept, path, query)
-    scale = common_scale((row.figures.usable for row, _ in kept if row.figures is not None), BAR_LENGTH)
-    lines = tuple(_line(row, state, scale) for row, state in part.items)
-    shown = Part(lines, part.total, part.number, part.pages, part.previous, part.following)
+    scale = common_scale((each.row.figures.usable for each in kept if each.row.figures is not None), BAR_LENGTH)
+    shown = replace(part, items=tuple(_with_bar(each, scale) for each in part.items))
     return Deployments(shown, _choices(counts, chosen), len(world.rows), search, chosen)
 
 
 def _matches(row: Row, search: str) -> bool:
-    texts: Iterable[str] = (str(row.key), row.model, row.gpu_type or "", row.ready.reason if row.ready else "")
-    return all(any(word in text.lower() for text in texts) for word in search.lower().split())
+    return has_words(search, str(row.key), row.model, row.gpu_type or "", row.ready.reason if row.ready else "")
 
 
 def _spare(row: Row) -> int:
     return row.figures.spare if row.figures is not None else 0
 
 
-def _line(row: Row, state: State, scale: Scale) -> Line:
-    return Line(row, state, None if row.figures is None else bar_of(row.figures, scale))
+def _with_bar(line: Line, scale: Scale) -> Line:
+    return line if line.row.figures is None else replace(line, bar=bar_of(line.row.figures, scale))
 
 
 def _choices(counts: Mapping[str, int], chosen: str) -> tuple[Choice, ...]:

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from plimsoll.console.drawing.bar import Scale, Strip, common_scale, strip_of
 from plimsoll.console.drawing.hulls import Held, Hulls, hulls_of
-from plimsoll.console.views.paging import Part, Query, first_of, part_of
+from plimsoll.console.views.paging import Part, Query, first_of, has_words, part_of
 from plimsoll.console.views.rows import Row
 from plimsoll.console.views.states import Severity, State, state_of
 from plimsoll.console.views.words import count
@@ -112,8 +112,7 @@ def strips_of(world: World) -> tuple[TypeStrip, ...]:
 
 
 def _matches(node: GpuNode, search: str) -> bool:
-    texts = (node.name, node.gpu.name, dict(node.labels).get(ZONE, ""))
-    return all(any(word in text.lower() for text in texts) for word in search.lower().split())
+    return has_words(search, node.name, node.gpu.name, dict(node.labels).get(ZONE, ""))
 
 
 def _pods_by_node(pods: Sequence[PodRow]) -> Mapping[str, Sequence[PodRow]]:

@@ -56,6 +56,11 @@ def first_of(query: Query, name: str) -> str:
     return values[0].strip()
 
 
+def has_words(search: str, *texts: str) -> bool:
+    """Whether each word of a search is in one of the texts, in capitals or not."""
+    return all(any(word in text.lower() for text in texts) for word in search.lower().split())
+
+
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 

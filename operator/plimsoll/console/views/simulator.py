@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from plimsoll.console.drawing.timeline import Axis, Curve, area, line, steps
-from plimsoll.console.views.words import UNKNOWN, count, gib, percent
+from plimsoll.console.views.words import UNKNOWN, Fact, count, gib, percent
 from plimsoll.rebalance.state.memory import FIRST_STARTUP_SECONDS
 from plimsoll.rebalance.state.policy import Mode
 from plimsoll.simulation.result import Happening, clock, evenly
@@ -169,14 +169,6 @@ class Line:
     replicas: str
     ttft: str
     tpot: str
-
-
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """A figure of the input or of the whole run, with its name."""
-
-    name: str
-    words: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ Prices of a status as numbers.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 
@@ -12,6 +13,24 @@ from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.units import GIB
 
 UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A name and its value in words."""
+
+    name: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """A symbol, a word and a CSS class: never a colour alone."""
+
+    symbol: str
+    word: str
+    kind: str
+
 
 MINUTE = 60
 HOUR = 60 * MINUTE

@@ -15,8 +15,8 @@ from plimsoll.cli.answers.steps import Step, steps
 from plimsoll.cli.changes.remedies import first_remedy
 from plimsoll.console.drawing.bar import Bar, Scale, bar_of, common_scale
 from plimsoll.console.views.figures import Figures, figures_of_estimate
+from plimsoll.console.views.words import Sign
 from plimsoll.domain.decisions.outcomes import Fit, MemoryEstimate, Rejection, Split
-from plimsoll.domain.requests.serving import Request
 from plimsoll.placement.explain import rejection_sentence
 from plimsoll.placement.options.feasibility import memory_reason
 from plimsoll.placement.options.sizing import Sized
@@ -36,19 +36,10 @@ class Shelf(StrEnum):
     IMPOSSIBLE = "impossible"
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """A symbol, a word and a CSS class: never a colour alone."""
-
-    symbol: str
-    word: str
-    kind: str
-
-
 _VERDICTS = {
-    Fit.SURE: Verdict("\u2713", "fits", "good"),
-    Fit.PROBABLE: Verdict("\u25b2", "probably", "warn"),
-    Fit.NO: Verdict("\u2717", "no", "bad"),
+    Fit.SURE: Sign("\u2713", "fits", "good"),
+    Fit.PROBABLE: Sign("\u25b2", "probably", "warn"),
+    Fit.NO: Sign("\u2717", "no", "bad"),
 }
 _ADVICE = {
     Advice.CHEAPEST: "cheapest",
@@ -66,7 +57,7 @@ class RowView:
 
     gpu: str
     split: Split
-    verdict: Verdict
+    verdict: Sign
     shelf: Shelf
     figures: Figures | None
     bar: Bar | None
@@ -148,11 +139,7 @@ def _reason(answer: Answered, row: Row) -> str:
         return rejection_sentence(row.answer)
     if row.fit is not Fit.NO or answer.is_alone:
         return ""
-    return _remedy(answer.question.request, row, answer.split)
-
-
-def _remedy(request: Request, row: Row, split: Split | None) -> str:
-    found = first_remedy(request, row.gpu, row.answer, split)
+    found = first_remedy(answer.question.request, row.gpu, row.answer, answer.split)
     return NO_REMEDY if found is None else found.short
 
 

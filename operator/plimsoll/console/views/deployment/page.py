@@ -18,7 +18,7 @@ from plimsoll.console.drawing.bar import Bar, bar_of, common_scale
 from plimsoll.console.views.deployment.candidates import Candidates, ChosenToday, candidates_of, chosen_today
 from plimsoll.console.views.rows import Row, row_of
 from plimsoll.console.views.states import State, state_of
-from plimsoll.console.views.words import count, gib, split_words
+from plimsoll.console.views.words import Fact, count, gib, split_words
 from plimsoll.console.views.world import PodRow, World
 from plimsoll.domain.cluster.spot import card_name
 from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE
@@ -31,14 +31,6 @@ from plimsoll.status.reading import read, whole_status
 Body = Mapping[str, Any]
 
 BIG_LENGTH = 720.0
-
-
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """A name and its value in words."""
-
-    name: str
-    words: str
 
 
 @dataclass(frozen=True, slots=True)

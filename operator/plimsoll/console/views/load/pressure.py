@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 from plimsoll.adapters.prometheus.readings import is_count, is_share
 from plimsoll.console.drawing.heat_map import TOO_MUCH_FROM, LoadStep, Strip, step_of, strip_of
 from plimsoll.console.views.load.live_use import Asked, EnginePod, LiveUse, Past, PodPast, Sample, Span
+from plimsoll.console.views.paging import has_words
 from plimsoll.console.views.rows import Live, PoolRow, Row
 from plimsoll.console.views.words import MINUTE, UNKNOWN, age, count, percent
 from plimsoll.console.views.world import PodRow
@@ -96,35 +97,21 @@ class SpanChoice:
     is_chosen: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """The question of a URL: words to search, and the time that the map shows."""
-
-    search: str
-    word: str
-
-    @property
-    def span(self) -> Span:
-        """The time that the map shows."""
-        return SPANS[self.word]
-
-    @staticmethod
-    def of(search: str, word: str) -> Wanted:
-        """Return it from two parameters of the URL. An unknown time is the usual one."""
-        return Wanted(search, word if word in SPANS else USUAL_SPAN)
+def span_word(word: str) -> str:
+    """Return the time that a parameter of the URL asks for. An unknown one is the usual one."""
+    return word if word in SPANS else USUAL_SPAN
 
 
 def matching(rows: Iterable[Row], search: str) -> list[Row]:
     """Return the deployments whose namespace, name or model has all words of a search."""
-    words = search.lower().split()
-    return [row for row in rows if all(word in f"{row.key} {row.model}".lower() for word in words)]
+    return [row for row in rows if has_words(search, str(row.key), row.model)]
 
 
-def span_choices(wanted: Wanted, path: str) -> tuple[SpanChoice, ...]:
+def span_choices(chosen: str, search: str, path: str) -> tuple[SpanChoice, ...]:
     """Return the times that the map can show, each with its address."""
-    kept = {"q": wanted.search} if wanted.search else {}
+    kept = {"q": search} if search else {}
     return tuple(
-        SpanChoice(words, f"{path}?{urlencode({**kept, 'span': word})}", word == wanted.word)
+        SpanChoice(words, f"{path}?{urlencode({**kept, 'span': word})}", word == chosen)
         for word, words in SPAN_WORDS.items()
     )
 
@@ -176,13 +163,9 @@ def pressure_row(
         ),
         waiting=UNKNOWN if use.waiting is None else count(round(use.waiting.value)),
         preemptions=UNKNOWN if columns.preemptions is None else count(round(columns.preemptions)),
-        pods=_pods(use),
+        pods=f"{use.reporting} of {use.pods} pods report",
         live=live,
     )
-
-
-def _pods(use: LiveUse) -> str:
-    return f"{use.reporting} of {use.pods} pods report"
 
 
 def _tokens(use: LiveUse) -> str:

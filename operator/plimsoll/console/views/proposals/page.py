@@ -16,7 +16,7 @@ from plimsoll.console.views.proposals.inbox import Item
 from plimsoll.console.views.proposals.lines import Line, costs_of, lines_of, place_of
 from plimsoll.console.views.proposals.spec_change import Spec, SpecChange, spec_change_of
 from plimsoll.console.views.rows import key_of
-from plimsoll.console.views.words import age
+from plimsoll.console.views.words import Sign, age
 from plimsoll.console.views.world import World
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.kubernetes_names import ObjectKey
@@ -30,15 +30,6 @@ _STATES = {
     "Expired": ("warn", "\u25b2"),
     "gone": ("muted", "\u25cb"),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Badge:
-    """The state of a proposal with its CSS class and symbol."""
-
-    word: str
-    kind: str
-    symbol: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +49,7 @@ class Proposal:
     """
 
     content: Content
-    badge: Badge
+    badge: Sign
     lines: tuple[Line, ...]
     touches: tuple[ProposedTouch, ...]
     alternatives: tuple[Alternative, ...]
@@ -70,9 +61,10 @@ class Proposal:
     change: SpecChange
 
 
-def badge_of(state: str) -> Badge:
-    """Return a state with its symbol. Unknown words stay as they are."""
-    return Badge(state, *_STATES.get(state, ("muted", "?")))
+def badge_of(state: str) -> Sign:
+    """Return the state of a proposal with its symbol. Unknown words stay as they are."""
+    kind, symbol = _STATES.get(state, ("muted", "?"))
+    return Sign(symbol, state, kind)
 
 
 def proposal_of(body: Body, fleet: Fleet | None, spec: Spec, now: float) -> Proposal:
