@@ -30,16 +30,14 @@ def value(sample: Sample | None) -> float:
 
 
 def test_figures_of_one_pod_are_those_that_its_engine_reports() -> None:
-    found = use([pod("a")], {"a": (replace(FULL, at=NOW - 25, preemptions_total=5), FULL)})
+    found = use([pod("a")], {"a": (replace(FULL, at=NOW - 25), FULL)})
     assert found == LiveUse(
         kv=Sample(0.5, NOW - 10),
-        kv_fullest=Sample(0.5, NOW - 10),
         kv_tokens=Sample(500, NOW - 10),
         kv_capacity_tokens=1000,
         running=Sample(8, NOW - 10),
         max_sequences=16,
         waiting=Sample(3, NOW - 10),
-        preemptions=Sample(2, NOW - 10),
         pods=1,
         reporting=1,
     )
@@ -51,10 +49,8 @@ def test_no_sample_is_unknown_and_a_sample_of_zero_is_zero() -> None:
     assert use([pod("a")], {}) == LiveUse(pods=1)
     assert use([pod("a")], {"a": ()}) == LiveUse(pods=1)
     assert use([pod("a")], {}).is_stale(NOW)
-    assert use([pod("a")], {}).age(NOW) is None
     idle = use([pod("a")], {"a": (EngineSample(NOW, kv_usage=0.0, running=0, waiting=0),)})
     assert (idle.kv, idle.running, idle.waiting) == (Sample(0, NOW), Sample(0, NOW), Sample(0, NOW))
-    assert idle.preemptions is None
 
 
 def test_caches_of_several_pods_count_by_their_tokens() -> None:
@@ -64,7 +60,6 @@ def test_caches_of_several_pods_count_by_their_tokens() -> None:
     assert value(found.kv) == pytest.approx(0.4)
     assert value(found.kv_tokens) == pytest.approx(1600)
     assert found.kv_capacity_tokens == 4000
-    assert value(found.kv_fullest) == 1.0
     assert (value(found.running), found.max_sequences, value(found.waiting)) == (16, 32, 6)
 
 
@@ -90,7 +85,7 @@ def test_an_old_pod_does_not_hide_among_fresh_ones() -> None:
     alone = use([pod("b")], {"b": (old,)})
     assert (value(alone.running), alone.reporting) == (100, 0)
     assert alone.is_stale(NOW)
-    assert alone.age(NOW) == 90
+    assert alone.running == Sample(100, NOW - 90)
 
 
 def test_figures_are_stale_from_60_seconds_on() -> None:
@@ -112,12 +107,6 @@ def test_impossible_samples_leave_the_last_possible_one_with_its_age(odd: float)
 def test_a_sample_of_the_future_is_no_sample() -> None:
     assert use([pod("a")], {"a": (replace(FULL, at=NOW + 3600),)}).samples == ()
     assert use([pod("a")], {"a": (replace(FULL, at=NOW + 1),)}).running == Sample(8, NOW + 1)
-
-
-def test_preemptions_go_on_after_a_restart_of_the_engine() -> None:
-    counts = (10, 14, 1, 3)
-    samples = tuple(EngineSample(NOW - 40 + 10 * turn, preemptions_total=count) for turn, count in enumerate(counts))
-    assert use([pod("a")], {"a": samples}).preemptions == Sample(4 + 1 + 2, NOW - 10)
 
 
 def test_places_are_unknown_while_the_status_does_not_give_them() -> None:

@@ -8,7 +8,6 @@ The past use of pods, in columns: the values that a map is drawn from.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -67,25 +66,21 @@ class LiveUse:
 
     Attributes:
         kv: the share of all its KV caches together that requests hold, 0 to 1.
-        kv_fullest: the share of the fullest pod's cache.
         kv_tokens: tokens that requests hold in ``kv_capacity_tokens``; None while a size of a cache is not known.
         kv_capacity_tokens: the size of the caches that ``kv`` is about.
         running: requests in the batches.
         max_sequences: requests that the same pods serve at the same time.
         waiting: requests in the queues.
-        preemptions: requests that lost their KV cache within the window of the reading.
         pods: pods that the deployment has.
         reporting: pods with a sample that is not stale.
     """
 
     kv: Sample | None = None
-    kv_fullest: Sample | None = None
     kv_tokens: Sample | None = None
     kv_capacity_tokens: int | None = None
     running: Sample | None = None
     max_sequences: int | None = None
     waiting: Sample | None = None
-    preemptions: Sample | None = None
     pods: int = 0
     reporting: int = 0
 
@@ -112,10 +107,6 @@ class LiveUse:
         """Whether no gauge is live."""
         return all(each.is_stale(now) for each in self.samples)
 
-    def age(self, now: float) -> float | None:
-        """Return the age of the oldest gauge in seconds; None without a sample."""
-        return max((each.age(now) for each in self.samples), default=None)
-
 
 @dataclass(frozen=True, slots=True)
 class PodLast:
@@ -128,7 +119,6 @@ class PodLast:
     capacity: int | None = None
     running: Sample | None = None
     waiting: Sample | None = None
-    preemptions: Sample | None = None
     newest: float | None = None
 
     @staticmethod
@@ -141,7 +131,6 @@ class PodLast:
             capacity=None if capacity is None else int(capacity.value),
             running=_newest(newest_first, lambda each: each.running, is_count),
             waiting=_newest(newest_first, lambda each: each.waiting, is_count),
-            preemptions=_preemptions(newest_first),
             newest=newest_first[0].at if newest_first else None,
         )
 
@@ -197,13 +186,11 @@ def use_of(pods: Sequence[EnginePod], known: Mapping[ObjectKey, PodLast], now: f
     held = _Held.of([(last.kv, last.capacity or pod.kv_tokens) for pod, last in counted if last.kv is not None])
     return LiveUse(
         kv=held.share,
-        kv_fullest=held.fullest,
         kv_tokens=held.tokens,
         kv_capacity_tokens=held.capacity,
         running=_sum(last.running for _, last in counted),
         max_sequences=_places([pod for pod, last in counted if last.running is not None]),
         waiting=_sum(last.waiting for _, last in counted),
-        preemptions=_sum(last.preemptions for _, last in counted),
         pods=len(pods),
         reporting=len(fresh),
     )
@@ -214,7 +201,6 @@ class _Held:
     """The use of several KV caches together."""
 
     share: Sample | None = None
-    fullest: Sample | None = None
     tokens: Sample | None = None
     capacity: int | None = None
 
@@ -224,12 +210,11 @@ class _Held:
         if not caches:
             return _Held()
         at, pods = min(share.at for share, _ in caches), len(caches)
-        fullest = Sample(max(share.value for share, _ in caches), at, pods)
         sizes = [size for _, size in caches if size]
         if len(sizes) < pods:
-            return _Held(Sample(sum(share.value for share, _ in caches) / pods, at, pods), fullest)
+            return _Held(Sample(sum(share.value for share, _ in caches) / pods, at, pods))
         used = sum(share.value * size for (share, _), size in zip(caches, sizes, strict=True))
-        return _Held(Sample(used / sum(sizes), at, pods), fullest, Sample(used, at, pods), sum(sizes))
+        return _Held(Sample(used / sum(sizes), at, pods), Sample(used, at, pods), sum(sizes))
 
 
 def _is_size(value: float) -> bool:
@@ -244,20 +229,6 @@ def _newest(
     """Return the newest possible value. NaN and the like are left out, so an older good value counts with its age."""
     values = ((figure(each), each.at) for each in newest_first)
     return next((Sample(value, at) for value, at in values if value is not None and is_possible(value)), None)
-
-
-def _preemptions(newest_first: Sequence[EngineSample]) -> Sample | None:
-    """Return how much the counter grew, with the time of its newest sample. A counter that fell began again at 0."""
-    counts = [
-        (each.preemptions_total, each.at)
-        for each in reversed(newest_first)
-        if each.preemptions_total is not None and is_count(each.preemptions_total)
-    ]
-    if len(counts) < 2:  # noqa: PLR2004 - one sample shows no growth
-        return None
-    totals = [total for total, _ in counts]
-    grown = sum(late - early if late >= early else late for early, late in itertools.pairwise(totals))
-    return Sample(grown, counts[-1][1])
 
 
 def _sum(samples: Iterable[Sample | None]) -> Sample | None:
