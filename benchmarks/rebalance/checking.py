@@ -25,8 +25,7 @@ from plimsoll.domain.cluster.gpus import Efficiency
 from plimsoll.performance.hardware_speed import speed_of
 from plimsoll.performance.step_costs import costs_of
 from plimsoll.simulation.batch import BLOCK_TOKENS
-from plimsoll.simulation.engine import Engine
-from plimsoll.simulation.step_times import StepTimes
+from plimsoll.simulation.engine import Engine, StepTimes
 
 GPU_TYPES: Final = ("h100-sxm-80gb", "h200-sxm-141gb")
 SEED: Final = 1

@@ -11,9 +11,8 @@ from benchmarks.rebalance.scraping import Scraping
 from benchmarks.rebalance.step_seconds import times_of
 from benchmarks.rebalance.values import Change, Maker, Order, Outcome, Policy, Scenario, View
 from plimsoll.simulation.agenda import Agenda
-from plimsoll.simulation.fleet import Fleet, lasts
+from plimsoll.simulation.fleet import Fleet, Replica, lasts
 from plimsoll.simulation.gateway import Gateway
-from plimsoll.simulation.replica import Replica
 from plimsoll.simulation.values import FaultKind
 
 

@@ -12,8 +12,7 @@ from typing import Final
 
 from benchmarks.rebalance.values import EngineSpec, PodView, Scenario
 from plimsoll.simulation.agenda import Agenda
-from plimsoll.simulation.fleet import Fleet, lasts
-from plimsoll.simulation.replica import Replica
+from plimsoll.simulation.fleet import Fleet, Replica, lasts
 from plimsoll.simulation.values import Fault, FaultKind, Sample
 
 HISTORY_SECONDS: Final = 600.0

@@ -11,7 +11,7 @@ from plimsoll.domain.cluster.gpus import GpuType
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.models.model import ModelFacts
 from plimsoll.performance.step_costs import StepCosts, step_costs
-from plimsoll.simulation.step_times import StepTimes
+from plimsoll.simulation.engine import StepTimes
 
 
 @lru_cache(maxsize=64)

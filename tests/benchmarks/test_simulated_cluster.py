@@ -13,8 +13,8 @@ import pytest
 
 from benchmarks.rebalance.values import Change, PodView, Scenario, View
 from plimsoll.simulation.agenda import Agenda
+from plimsoll.simulation.fleet import Replica
 from plimsoll.simulation.gateway import choose
-from plimsoll.simulation.replica import Replica
 from plimsoll.simulation.values import Arrival, Fate, Fault, FaultKind, Request, Routing
 from tests.support.simulated import SPEC, Scripted, engine, outcome, poisson, scenario
 

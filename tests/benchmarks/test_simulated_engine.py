@@ -16,8 +16,7 @@ from plimsoll.performance.model import Load, performance
 from plimsoll.simulation import engine as engine_module
 from plimsoll.simulation.agenda import Agenda
 from plimsoll.simulation.batch import BLOCK_TOKENS, Decoding, blocks_of
-from plimsoll.simulation.engine import Engine
-from plimsoll.simulation.step_times import SIGNIFICANT_BITS, rounded
+from plimsoll.simulation.engine import SIGNIFICANT_BITS, Engine, rounded
 from plimsoll.simulation.values import Arrival, Fate, Request
 from tests.support.simulated import SPEC, engine, poisson, serve
 

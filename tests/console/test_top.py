@@ -10,7 +10,7 @@ from rich.console import Console
 
 from plimsoll.console.sources.live import LiveSource
 from plimsoll.console.sources.reader import Listener, Reader
-from plimsoll.console.top import watching
+from plimsoll.console.top import frame
 from plimsoll.console.top.frame import BAR_CELLS, bar, picture
 from plimsoll.console.views.load.live_use import LiveUse, Sample
 from plimsoll.console.views.world import Gap, GapKind, World
@@ -91,7 +91,7 @@ async def test_one_picture_has_all_deployments_and_ends() -> None:
     screen = Console(file=out, width=220, height=5, no_color=True)
     reader: Any = Loaded(World(heard=NOW, rows={row.key: row for row in ROWS.values()}))
     live = LiveSource(None)
-    await watching._show(screen, cast("Reader", reader), live, 1.0, is_once=True)  # noqa: SLF001 - without a terminal and a cluster
+    await frame._show(screen, cast("Reader", reader), live, 1.0, is_once=True)  # noqa: SLF001 - without a terminal and a cluster
     live.close()
     assert all(f"ml/{row.key.name}" in out.getvalue() for row in ROWS.values())
     assert "Ctrl-C" not in out.getvalue()

@@ -87,5 +87,4 @@ def meanings_of(page: str) -> Mapping[str, Meaning]:
 
 
 def _plain(markdown: str) -> str:
-    """Return the text without the marks of links and of code."""
     return _LINK.sub(r"\1", markdown).replace("`", "")

@@ -64,7 +64,13 @@ class OpenStreams:
         if task is None:
             raise RuntimeError("a stream is a task")
         if self.open >= self._most or len(self._open.get(person, ())) >= self._most_of_one:
-            raise _full()
+            raise Refusal(
+                503,
+                "TooManyStreams",
+                "Too many pages receive live figures at the same time.",
+                "The page asks again by itself. Close tabs that nobody reads.",
+                {"Retry-After": str(RETRY_SECONDS)},
+            )
         self._open.setdefault(person, []).append(task)
         try:
             yield
@@ -79,16 +85,6 @@ class OpenStreams:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _full() -> Refusal:
-    return Refusal(
-        503,
-        "TooManyStreams",
-        "Too many pages receive live figures at the same time.",
-        "The page asks again by itself. Close tabs that nobody reads.",
-        {"Retry-After": str(RETRY_SECONDS)},
-    )
 
 
 OPEN = web.AppKey("open_streams", OpenStreams)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 
 from aiohttp import web
 
@@ -14,7 +15,7 @@ from plimsoll.console.pages.routes import PAGES
 from plimsoll.console.rendering import STATIC, asset, rendered
 from plimsoll.console.sessions import Session, Sessions
 from plimsoll.console.settings import ConsoleSettings
-from plimsoll.console.sources.live import LiveSource, live_source
+from plimsoll.console.sources.live import live_source
 from plimsoll.console.streams import OPEN, OpenStreams, stream
 from plimsoll.console.views.frame import frame_of
 from plimsoll.console.views.proposals.inbox import counts_of
@@ -22,6 +23,7 @@ from plimsoll.console.views.world import World
 from plimsoll.console.visit import Page, Redirect, Tools, View, Visit
 
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml", ".txt": "text/plain"}
+_MENU = [(view.path, view.word) for view in PAGES if view.word]
 _FOR_EVER = "public, max-age=31536000, immutable"
 
 
@@ -31,41 +33,29 @@ def make_app(sessions: Sessions, settings: ConsoleSettings, guards: Local | InCl
     guard(app, guards, lambda request, refusal: error_text(request.path, refusal))
     app[OPEN] = OpenStreams()
     tools = Tools(settings, live=live_source(settings.prometheus_url or ""))
-    app.cleanup_ctx.append(_reading(sessions))
+    app.cleanup_ctx.append(_reading(sessions, tools))
     app.on_shutdown.append(_end_streams)
-    app.on_cleanup.append(_closing(tools.live))
     for view in (each for each in PAGES if settings.allow_approvals or not each.writes):
-        app.router.add_route(view.method, view.path, _answering(view, sessions, tools))
-    app.router.add_get("/stream", _following(sessions))
+        app.router.add_route(view.method, view.path, partial(_answer, view=view, sessions=sessions, tools=tools))
+    app.router.add_get("/stream", partial(stream, sessions=sessions))
     app.router.add_get("/healthz", _healthy)
     app.router.add_get("/static/{digest}/{name}", _static)
     return app
 
 
-def _reading(sessions: Sessions) -> Callable[[web.Application], AsyncIterator[None]]:
+def _reading(sessions: Sessions, tools: Tools) -> Callable[[web.Application], AsyncIterator[None]]:
     async def context(_: web.Application) -> AsyncIterator[None]:
-        async with sessions:
-            yield
+        try:
+            async with sessions:
+                yield
+        finally:
+            tools.live.close()
 
     return context
 
 
 async def _end_streams(app: web.Application) -> None:
     await app[OPEN].end()
-
-
-def _following(sessions: Sessions) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-    async def follow(request: web.Request) -> web.StreamResponse:
-        return await stream(request, sessions)
-
-    return follow
-
-
-def _closing(live: LiveSource) -> Callable[[web.Application], Awaitable[None]]:
-    async def close(_: web.Application) -> None:
-        live.close()
-
-    return close
 
 
 async def _healthy(_: web.Request) -> web.Response:
@@ -84,18 +74,12 @@ async def _static(request: web.Request) -> web.Response:
     )
 
 
-def _answering(view: View, sessions: Sessions, tools: Tools) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-    async def answer(request: web.Request) -> web.StreamResponse:
-        session = await sessions.of(request)
-        visit = await _visit(request, session, tools)
-        found = await view.handler(visit)
-        if isinstance(found, Redirect):
-            raise web.HTTPSeeOther(found.to)
-        return web.Response(
-            text=page_text(found, visit, request.path_qs), status=found.status, content_type="text/html"
-        )
-
-    return answer
+async def _answer(request: web.Request, view: View, sessions: Sessions, tools: Tools) -> web.StreamResponse:
+    visit = await _visit(request, await sessions.of(request), tools)
+    found = await view.handler(visit)
+    if isinstance(found, Redirect):
+        raise web.HTTPSeeOther(found.to)
+    return web.Response(text=page_text(found, visit, request.path_qs), status=found.status, content_type="text/html")
 
 
 async def _visit(request: web.Request, session: Session, tools: Tools) -> Visit:
@@ -116,8 +100,7 @@ async def _visit(request: web.Request, session: Session, tools: Tools) -> Visit:
 
 def page_text(page: Page, visit: Visit, here: str) -> str:
     """Return the HTML of a page with its frame. ``here`` is the address that a live page is fetched from again."""
-    entries = [(view.path, view.word) for view in PAGES if view.word]
-    frame = frame_of(visit.world, visit.path, entries, counts_of(visit.world, visit.now), visit.now)
+    frame = frame_of(visit.world, visit.path, _MENU, counts_of(visit.world, visit.now), visit.now)
     return rendered(
         page.template,
         **page.values,
@@ -137,8 +120,7 @@ def page_text(page: Page, visit: Visit, here: str) -> str:
 
 def error_text(path: str, refusal: Refusal) -> str:
     """Return the page of a refusal, with the navigation. It shows nothing of the cluster."""
-    entries = [(view.path, view.word) for view in PAGES if view.word]
-    frame = frame_of(World(), path, entries, {}, 0.0)
+    frame = frame_of(World(), path, _MENU, {}, 0.0)
     return rendered(
         "error.html",
         refusal=refusal,

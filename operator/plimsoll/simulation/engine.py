@@ -4,16 +4,18 @@ Requests wait in the order of their arrival. A step has at most ``max_batched_to
 generates, then chunks of prompts. A request is admitted if the blocks of its whole prompt are free. When a request
 needs another block and none is free, the newest request loses its blocks and waits at the head of the queue; later it
 computes its prompt and its tokens again. The engine keeps no clock. Whoever drives it begins and ends its steps.
+The time of a step is that of the performance model.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from copy import copy
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
+from plimsoll.performance.step_costs import StepCosts
 from plimsoll.simulation.batch import BLOCK_TOKENS, Chunks, Decoding, Prompts, blocks_of
-from plimsoll.simulation.step_times import StepTimes
 from plimsoll.simulation.values import EngineLimits, Fate, Obstacle, Request, Sample
 
 
@@ -60,6 +62,52 @@ class Totals:
         self.finished_output_tokens += request.arrival.output_tokens
         if request.admitted_at is not None:
             self.queue_seconds += request.admitted_at - request.received_at
+
+
+SIGNIFICANT_BITS = 7
+"""Lengths and batches are rounded to so many binary digits, so that steps repeat: an error of at most 0.8 %."""
+
+
+class StepTimes:
+    """Seconds of the steps of one replica. Steps that differ by less than a rounding are computed once."""
+
+    __slots__ = ("_costs", "_factor", "_known", "request_seconds")
+
+    def __init__(self, costs: StepCosts) -> None:
+        self._costs = costs
+        self._factor = 1.0
+        self._known: dict[tuple[int, int, int], float] = {}
+        self.request_seconds = costs.request_seconds
+        """The seconds of a request outside its steps."""
+
+    def times(self, factor: float) -> StepTimes:
+        """Return times of steps that are so many times as long. What is computed is shared."""
+        found = copy(self)
+        found._factor = self._factor * factor  # noqa: SLF001 - a copy of its own
+        return found
+
+    def step(self, decoding: int, context: float, prompt_tokens: int = 0) -> float:
+        """Return the seconds of a step in which ``decoding`` requests generate a token behind ``context`` tokens each.
+
+        ``prompt_tokens`` tokens of prompts ride along; :meth:`attention` is their attention.
+        """
+        key = rounded(decoding), rounded(int(context)), rounded(prompt_tokens)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._costs.step(*key).total
+        return self._factor * found
+
+    def attention(self, computed: int, upto: int) -> float:
+        """Return the seconds of the attention of the tokens of one prompt from ``computed`` to ``upto``."""
+        whole = self._costs.prompt_attention(upto)
+        own = whole - self._costs.prompt_attention(computed) if computed else whole
+        return self._factor * own
+
+
+def rounded(number: int) -> int:
+    """Round to :data:`SIGNIFICANT_BITS` binary digits; small numbers stay as they are."""
+    shift = number.bit_length() - SIGNIFICANT_BITS
+    return (number + (1 << shift - 1)) >> shift << shift if shift > 0 else number
 
 
 MOST_STEPS: Final = 128
@@ -286,7 +334,6 @@ class Engine:
         self.plan = replace(plan, begins_at=begins_at, steps=plan.steps - passed)
 
     def _generate(self, steps: int, seconds: float) -> None:
-        """Let all requests that generate take so many steps, which take so long together."""
         requests = len(self._decoding)
         self.totals.count_later_tokens(steps * requests, seconds * requests)
         self._decoding.advance(steps)

@@ -8,7 +8,7 @@ from functools import partial
 
 from plimsoll.simulation.agenda import Agenda
 from plimsoll.simulation.draws import Chance
-from plimsoll.simulation.replica import Replica
+from plimsoll.simulation.fleet import Replica
 from plimsoll.simulation.values import Arrival, Fate, Request, Routing
 
 

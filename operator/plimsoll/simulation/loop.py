@@ -33,7 +33,7 @@ from plimsoll.rebalance.state.policy import RebalancePolicy
 from plimsoll.rebalance.state.situation import DeclaredNeed, PlacementState, Situation
 from plimsoll.simulation.agenda import Agenda
 from plimsoll.simulation.draws import Chance
-from plimsoll.simulation.replica import Replica, Stage
+from plimsoll.simulation.fleet import Replica, Stage
 from plimsoll.simulation.run import Kind
 from plimsoll.simulation.values import Sample
 

@@ -11,13 +11,12 @@ from plimsoll.rebalance.decide import Decided
 from plimsoll.rebalance.state.situation import Situation
 from plimsoll.simulation.agenda import Agenda
 from plimsoll.simulation.draws import Draws, seed_for
-from plimsoll.simulation.fleet import Fleet
+from plimsoll.simulation.engine import StepTimes
+from plimsoll.simulation.fleet import Fleet, Replica
 from plimsoll.simulation.gateway import Gateway
 from plimsoll.simulation.loop import Loop, Scrapes
-from plimsoll.simulation.replica import Replica
 from plimsoll.simulation.result import Happening, Moment, SimulationResult, summary_of
 from plimsoll.simulation.run import Limits, SimulationRun
-from plimsoll.simulation.step_times import StepTimes
 from plimsoll.simulation.values import Fault, Routing
 from plimsoll.simulation.watching import Log, Watching
 from plimsoll.simulation.workload import arrivals

@@ -14,9 +14,8 @@ from plimsoll.rebalance.decide import Decided
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Move, RemoveReplica, Retune
 from plimsoll.rebalance.why import sentence
 from plimsoll.simulation.batch import BLOCK_TOKENS
-from plimsoll.simulation.fleet import Fleet
+from plimsoll.simulation.fleet import Fleet, Replica, Stage
 from plimsoll.simulation.gateway import Gateway
-from plimsoll.simulation.replica import Replica, Stage
 from plimsoll.simulation.result import Event, Happening, Moment, Spread, Totals
 from plimsoll.simulation.run import Limits
 from plimsoll.simulation.values import Fate, Obstacle, Request
@@ -193,7 +192,6 @@ class Log:
 
 
 def _what(decided: Decided, *, is_made: bool) -> str:
-    """Return the change in words; empty where there is none."""
     match decided.decision:
         case AddReplica(count=count):
             change = f"add {_count(count, 'replica')}"

@@ -47,7 +47,6 @@ Draw = Callable[[web.Request, Refusal], str]
 """Makes the HTML page of a refusal. The console's frame has one in its own layout."""
 
 HIDDEN = "[hidden]"
-_UNAUTHORIZED = 401
 _FIRST_ERROR = 400
 
 
@@ -88,7 +87,7 @@ def explained(error: Exception) -> Refusal | None:
         case Refusal():
             return error
         case ClusterRefused(status=401):
-            return signed_out()
+            return Refusal(401, "SignedOut", "The API server does not accept this sign-in.", "Sign in again.")
         case ClusterRefused(status=403):
             return Refusal(
                 FORBIDDEN, "Forbidden", f"The API server refuses it: {error.message}.", "Ask an admin for this right."
@@ -103,11 +102,6 @@ def explained(error: Exception) -> Refusal | None:
             return Refusal(503, "Unavailable", f"{error}.", "Load the page again in a moment.")
         case _:
             return None
-
-
-def signed_out() -> Refusal:
-    """Return the refusal for a person whose credentials the API server does not accept."""
-    return Refusal(_UNAUTHORIZED, "SignedOut", "The API server does not accept this sign-in.", "Sign in again.")
 
 
 def of_http(answer: web.HTTPException) -> Refusal:

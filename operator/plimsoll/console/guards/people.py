@@ -97,7 +97,13 @@ class People(Generic[T]):
         if len(self._held) >= self._most:
             idle = [(held.used_at, key) for key, held in self._held.items() if not held.users]
             if not idle:
-                raise _full()
+                raise Refusal(
+                    503,
+                    "TooManyPeople",
+                    "Too many people use the console at the same time.",
+                    "Load the page again in a moment.",
+                    {"Retry-After": str(RETRY_SECONDS)},
+                )
             leaving = self._held.pop(min(idle)[1])
         # The place is taken before anything is awaited, so that requests at the same time cannot exceed the bound.
         held = self._held[person.key] = _Held(self._clock())
@@ -120,13 +126,3 @@ class People(Generic[T]):
         held = self._held.pop(key, None)
         if held is not None:
             await held.closing.aclose()
-
-
-def _full() -> Refusal:
-    return Refusal(
-        503,
-        "TooManyPeople",
-        "Too many people use the console at the same time.",
-        "Load the page again in a moment.",
-        {"Retry-After": str(RETRY_SECONDS)},
-    )

@@ -88,7 +88,6 @@ async def _totals(visit: Visit) -> dict[str, Any]:
 
 
 async def _map(visit: Visit, seen: Fleet) -> dict[str, Any]:
-    """Return the map, and the live use of the deployments on its nodes."""
     found = fleet_of(visit.world, seen, visit.path, visit.query)
     rows = [visit.world.rows[key] for key in _shown(found) if key in visit.world.rows]
     live = await live_uses(visit, rows)

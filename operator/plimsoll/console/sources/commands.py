@@ -55,7 +55,8 @@ class Commands:
             async with asyncio.timeout(QUEUE_SECONDS):
                 await self._ways.acquire()
         except TimeoutError:
-            raise _busy() from None
+            words = "The console works on other questions."
+            raise Refusal(503, "TooManyQuestions", words, "Ask again in a moment.", {"Retry-After": "10"}) from None
         try:
             return await _with_access(arguments, given, bearer)
         finally:
@@ -90,29 +91,11 @@ async def _run(arguments: Sequence[str], given: str, files: Sequence[int] = ()) 
         async with asyncio.timeout(RUN_SECONDS):
             out, err = await process.communicate(given.encode())
     except TimeoutError:
-        raise _slow() from None
+        words = f"The answer took more than {RUN_SECONDS:.0f} s and was stopped."
+        raise Refusal(504, "TooSlow", words, "Ask plimsoll in a terminal: it has no such limit.") from None
     finally:
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
     return Ran(process.returncode or 0, out.decode(errors="replace"), err.decode(errors="replace"))
-
-
-def _busy() -> Refusal:
-    return Refusal(
-        503,
-        "TooManyQuestions",
-        "The console works on other questions.",
-        "Ask again in a moment.",
-        {"Retry-After": "10"},
-    )
-
-
-def _slow() -> Refusal:
-    return Refusal(
-        504,
-        "TooSlow",
-        f"The answer took more than {RUN_SECONDS:.0f} s and was stopped.",
-        "Ask plimsoll in a terminal: it has no such limit.",
-    )

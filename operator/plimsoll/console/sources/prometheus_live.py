@@ -254,8 +254,6 @@ class _Columns(NamedTuple):
 
 
 class _Question(NamedTuple):
-    """One reading's connection."""
-
     session: requests.Session
     url: str
 

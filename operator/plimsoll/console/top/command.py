@@ -26,5 +26,5 @@ def command(
     """Show the fleet and its deployments in the terminal, worst first, and keep it fresh."""
     settings = settings_from(namespaces, prometheus_url, operator, kubeconfig, context)
     with needing_extra("plimsoll top"):
-        from plimsoll.console.top.watching import watch  # noqa: PLC0415 - it needs the extra
+        from plimsoll.console.top.frame import watch  # noqa: PLC0415 - it needs the extra
     watch(screen(), settings, fallback_namespace(settings), seconds=seconds, is_once=once)

@@ -1,18 +1,27 @@
-"""One picture of the terminal: values in, a renderable out."""
+"""One picture of the terminal, and how it is kept fresh."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import time
 from collections.abc import Callable, Iterator, Mapping
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from plimsoll.adapters.cluster.client import Cluster
+from plimsoll.console.settings import ConsoleSettings
+from plimsoll.console.sources.live import LiveSource, live_source
+from plimsoll.console.sources.reader import Reader
 from plimsoll.console.views.deployments import Line, lines_of
 from plimsoll.console.views.figures import Figures
 from plimsoll.console.views.fleet import TypeStrip, strips_of
 from plimsoll.console.views.frame import freshness_of
-from plimsoll.console.views.load.live_use import LiveUse, Sample
+from plimsoll.console.views.load.live_use import LiveUse, Sample, uses_of
+from plimsoll.console.views.load.pressure import asked_of, pods_of
 from plimsoll.console.views.states import Summary, summary_of
 from plimsoll.console.views.words import UNKNOWN, count, dollars, gib, percent, split_words
 from plimsoll.console.views.world import World
@@ -110,9 +119,9 @@ def _row(line: Line, use: LiveUse, now: float) -> tuple[RenderableType, ...]:
         place,
         Text("no estimate", style="bright_black") if figures is None else bar(figures),
         "" if figures is None else f"{gib(figures.upper)}/{gib(figures.budget)}",
-        _live(use.kv, now, percent),
-        _live(use.sequence_slots, now, percent),
-        _live(use.waiting, now, "{:,.0f}".format),
+        _figure(use.kv, now, percent),
+        _figure(use.sequence_slots, now, percent),
+        _figure(use.waiting, now, "{:,.0f}".format),
         row.summary or UNKNOWN,
         dollars(row.hourly_price),
     )
@@ -134,7 +143,7 @@ def bar(figures: Figures) -> Text:
     return Text.assemble(*cells)
 
 
-def _live(sample: Sample | None, now: float, words: Callable[[float], str]) -> Text:
+def _figure(sample: Sample | None, now: float, words: Callable[[float], str]) -> Text:
     if sample is None:
         return Text(UNKNOWN, style="bright_black")
     return Text(words(sample.value), style="bright_black" if sample.is_stale(now) else "")
@@ -143,3 +152,61 @@ def _live(sample: Sample | None, now: float, words: Callable[[float], str]) -> T
 def _more(left: int) -> Iterator[Text]:
     if left > 0:
         yield Text(f"{left:,} more deployments", style="bright_black")
+
+
+OVERHEAD_LINES = 12
+"""Lines of the terminal that are not deployments: the headline, the GPU types, titles and the legend."""
+
+HOW_TO_END = Text("Ctrl-C ends", style="bright_black")
+"""The last line of a picture that is kept fresh. A single picture ends by itself."""
+
+FIRST_SECONDS = 60.0
+"""How long a single picture waits until the cluster is read."""
+
+
+def watch(screen: Console, settings: ConsoleSettings, fallback: str, *, seconds: float, is_once: bool) -> None:
+    """Show the fleet until Ctrl-C, or once."""
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(_watch(screen, settings, fallback, seconds, is_once=is_once))
+
+
+async def _watch(screen: Console, settings: ConsoleSettings, fallback: str, seconds: float, *, is_once: bool) -> None:
+    live = live_source(settings.prometheus_url or "")
+    fallbacks = (fallback,) if fallback else ()
+    async with (
+        Cluster(settings.kubeconfig, settings.context) as cluster,
+        Reader(cluster, settings.namespaces, fallbacks, settings.operator) as reader,
+    ):
+        try:
+            await _show(screen, reader, live, seconds, is_once=is_once)
+        finally:
+            live.close()
+
+
+async def _show(screen: Console, reader: Reader, live: LiveSource, seconds: float, *, is_once: bool) -> None:
+    if is_once:
+        await _read(reader)
+        world = reader.world
+        screen.print(picture(world, await _uses(world, live), time.time(), len(world.rows)))
+        return
+    with Live(console=screen, screen=True, auto_refresh=False) as terminal, reader.listen() as listener:
+        while True:
+            world = reader.world
+            rows = max(1, screen.height - OVERHEAD_LINES)
+            shown = picture(world, await _uses(world, live), time.time(), rows)
+            terminal.update(Group(shown, HOW_TO_END), refresh=True)
+            await listener.wait(seconds)
+            await asyncio.sleep(min(1.0, seconds))
+
+
+async def _read(reader: Reader) -> None:
+    """Wait until every kind was read once, or refused."""
+    with contextlib.suppress(TimeoutError), reader.listen() as listener:
+        async with asyncio.timeout(FIRST_SECONDS):
+            while reader.world.is_loading:
+                await listener.wait(FIRST_SECONDS)
+
+
+async def _uses(world: World, live: LiveSource) -> dict[ObjectKey, LiveUse]:
+    asked = asked_of(world.rows.values(), world.pods)
+    return uses_of(asked, await live.last(pods_of(asked, asked)), time.time())

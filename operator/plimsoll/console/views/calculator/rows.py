@@ -127,7 +127,6 @@ def _difference(price: Decimal | None, cheapest: Decimal | None) -> int | None:
 
 
 def _code(answer: Sized | Rejection) -> str:
-    """Return the code of the reason; empty where it fits."""
     if isinstance(answer, Rejection):
         return answer.reason.value
     return memory_reason(answer.figures)[0].value if answer.figures.fit is Fit.NO else ""

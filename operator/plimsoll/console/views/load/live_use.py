@@ -232,7 +232,6 @@ def _newest(
 
 
 def _sum(samples: Iterable[Sample | None]) -> Sample | None:
-    """Add the figures of those pods that have one."""
     known = [each for each in samples if each is not None]
     if not known:
         return None

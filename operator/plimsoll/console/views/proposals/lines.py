@@ -128,7 +128,6 @@ def _cache(content: ProposalContent) -> Iterator[Line]:
 
 
 def _is_one_place(content: ProposalContent) -> bool:
-    """Whether all replicas are alike, before and after."""
     return len({place_of(place) for place in (*content.from_, *content.to)}) == 1
 
 
