@@ -45,7 +45,7 @@ def test_each_step_has_its_own_word_class_and_height() -> None:
 def test_columns_of_one_step_are_one_path() -> None:
     low, full = LoadStep.BELOW_30, LoadStep.FULL
     strip = strip_of([low, low, full, low])
-    assert [band.step for band in strip.bands] == [low, full]
+    assert [band.css for band in strip.bands] == [low.css, full.css]
     assert strip.bands[0].path == f"M0 {HEIGHT - 3}h12v3h-12z M18 {HEIGHT - 3}h6v3h-6z"
     assert strip.bands[1].path == f"M12 {HEIGHT - BARS_HEIGHT}h6v{BARS_HEIGHT}h-6z"
     assert (strip.width, strip.height, strip.view_box) == (24, HEIGHT, f"0 0 24 {HEIGHT}")

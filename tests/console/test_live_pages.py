@@ -14,6 +14,7 @@ from plimsoll.console.pages.live import deployments, fleet, pressure
 from plimsoll.console.pages.plain import accuracy
 from plimsoll.console.settings import ConsoleSettings
 from plimsoll.console.sources.live import LiveSource
+from plimsoll.console.sources.prometheus_live import PrometheusLive
 from plimsoll.console.views.figures import Figures
 from plimsoll.console.views.fleet import FleetTotals, GpuTotal
 from plimsoll.console.views.load.live_use import Past, PodPast, Span
@@ -78,7 +79,7 @@ def visit(seen: World, live: LiveSource, path: str = "/pressure", **query: str) 
 
 
 def source(reader: Played | None) -> LiveSource:
-    return LiveSource(reader, wall=lambda: NOW, patience_seconds=10)
+    return LiveSource(cast("PrometheusLive", reader), wall=lambda: NOW, patience_seconds=10)
 
 
 async def html(seen: World, live: LiveSource, **query: str) -> str:

@@ -6,11 +6,13 @@ import asyncio
 import threading
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from typing import cast
 
 import pytest
 
 from plimsoll.adapters.prometheus.bounded_session import QueryRefused
 from plimsoll.console.sources.live import KEPT_SECONDS, MOST_PAST_READINGS, YOUNG_SECONDS, LiveSource, live_source
+from plimsoll.console.sources.prometheus_live import PrometheusLive
 from plimsoll.console.views.fleet import FleetTotals, GpuTotal
 from plimsoll.console.views.load.live_use import STALE_SECONDS, EnginePod, LiveReading, LiveState, Past, Span, use_of
 from plimsoll.domain.errors import InvalidInput, PlimsollError, SourceUnavailable
@@ -67,7 +69,7 @@ def bench() -> Iterator[Bench]:
     made = Bench(Played(), LiveSource(None))
     made.reader.go_on.set()
     made.reader.past_goes_on.set()
-    made.source = LiveSource(made.reader, wall=lambda: made.now, patience_seconds=10)
+    made.source = LiveSource(cast("PrometheusLive", made.reader), wall=lambda: made.now, patience_seconds=10)
     yield made
     made.reader.go_on.set()
     made.reader.past_goes_on.set()

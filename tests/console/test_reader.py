@@ -230,7 +230,7 @@ async def test_an_outage_keeps_the_last_state_and_names_its_age(fault: Exception
         assert list(world.rows) == [CHAT]
         assert world.heard >= before.heard
         frame = frame_of(world, "/", (), {}, world.heard + 300)
-        assert (frame.freshness.kind, frame.freshness.words) == ("stale", "last state, 5 min old")
+        assert (frame.freshness.kind, frame.freshness.word) == ("stale", "last state, 5 min old")
         assert "This is the last state, 5 min old" in frame.banners[0].words
         del cluster.refusals[DEPLOYMENTS, None]
         again = await until(reader, lambda world: not world.is_stale)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -68,17 +68,11 @@ def grafana_root(url: str | None) -> str | None:
     """
     if not url:
         return None
-    if not _is_web_address(url):
-        raise InvalidInput("--grafana-url", url, "Write the address of Grafana, e.g. https://grafana.example.org.")
-    return url.rstrip("/")
-
-
-def _is_web_address(url: str) -> bool:
-    try:
+    with suppress(ValueError):  # e.g. of an IPv6 address without its bracket
         parts = urlsplit(url)
-    except ValueError:  # e.g. of an IPv6 address without its bracket
-        return False
-    return parts.scheme in ("http", "https") and bool(parts.netloc)
+        if parts.scheme in ("http", "https") and parts.netloc:
+            return url.rstrip("/")
+    raise InvalidInput("--grafana-url", url, "Write the address of Grafana, e.g. https://grafana.example.org.")
 
 
 def _lease(text: str) -> ObjectKey:

@@ -10,7 +10,7 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, Self
 
 from aiohttp import web
@@ -82,19 +82,16 @@ class OneSession:
         return self._session
 
     async def _learn_name(self) -> None:
-        """Ask the API server for the person's name. A page never waits for it."""
+        """Ask for the person's name, however long the API server does not answer. A page never waits for it."""
         with contextlib.suppress(ClusterRefused):  # an API server before 1.28 does not say it
-            name = await _name(self._session.cluster)
-            self._session = Session(name, self._session.cluster, self._session.reader)
-
-
-async def _name(cluster: Cluster) -> str:
-    """Return the person's name, however long the API server does not answer."""
-    while True:
-        try:
-            return await cluster.user_name()
-        except SourceUnavailable:
-            await asyncio.sleep(_NAME_PAUSE)
+            while True:
+                try:
+                    name = await self._session.cluster.user_name()
+                except SourceUnavailable:
+                    await asyncio.sleep(_NAME_PAUSE)
+                else:
+                    self._session = replace(self._session, person=name)
+                    return
 
 
 _NAME_PAUSE = 5.0

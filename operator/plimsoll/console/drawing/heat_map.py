@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from itertools import groupby
 
+from plimsoll.console.drawing.timeline import Curve
+
 
 class LoadStep(IntEnum):
     """A range of shares of a whole. The number is the level of the drawing: higher is fuller."""
@@ -79,25 +81,12 @@ HEIGHT = MARK_HEIGHT + GAP + BARS_HEIGHT
 
 
 @dataclass(frozen=True, slots=True)
-class Band:
-    """All columns of one step: the data of an SVG path, and the class of its colour."""
-
-    step: LoadStep
-    path: str
-
-    @property
-    def css(self) -> str:
-        """The class of the path."""
-        return self.step.css
-
-
-@dataclass(frozen=True, slots=True)
 class Strip:
-    """A row of the map. ``marks`` is the path of the columns with a queue; empty where there is none."""
+    """A row of the map, with a band for all columns of a step. ``marks`` is the path of the columns with a queue."""
 
     width: int
     height: int
-    bands: tuple[Band, ...]
+    bands: tuple[Curve, ...]
     marks: str = ""
 
     @property
@@ -117,7 +106,7 @@ def strip_of(steps: Sequence[LoadStep], queued: Sequence[bool] = ()) -> Strip:
         (step, [column for column, _ in group]) for step, group in groupby(enumerate(steps), key=lambda each: each[1])
     ]
     used = sorted({step for step, _ in runs})
-    bands = (Band(step, " ".join(_bar(step, columns) for each, columns in runs if each is step)) for step in used)
+    bands = (Curve(step.css, " ".join(_bar(step, columns) for each, columns in runs if each is step)) for step in used)
     marks = " ".join(_mark(column) for column, waits in enumerate(queued) if waits)
     return Strip(COLUMN_WIDTH * len(steps), HEIGHT, tuple(bands), marks)
 

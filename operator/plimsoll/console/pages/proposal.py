@@ -20,6 +20,7 @@ LONGEST_REASON = 1024
 """Most characters of a reason, as the API has it."""
 
 _OK, _CONFLICT = 200, 409
+_APPROVALS = f"{APPROVALS.plural}.{APPROVALS.group}"
 
 
 async def proposal(visit: Visit) -> Page:
@@ -137,13 +138,12 @@ async def _answers(visit: Visit, namespace: str, deployment: str, known: str) ->
 
 
 def _gap(refusal: ClusterRefused, namespace: str, made: str) -> str:
-    resource = f"{APPROVALS.plural}.{APPROVALS.group}"
     if refusal.status == GONE:
-        return f"The cluster has no {resource}. Upgrade Plimsoll's chart with its CRDs, and leave approvals on."
+        return f"The cluster has no {_APPROVALS}. Upgrade Plimsoll's chart with its CRDs, and leave approvals on."
     if refusal.status != FORBIDDEN:
         return f"The answers cannot be read now: {refusal.message}"
     about = f" The address names the answer {made}; its outcome is not known here." if made else ""
-    return f"You may not list {resource} in the namespace {namespace}, so answers are not shown.{about}"
+    return f"You may not list {_APPROVALS} in the namespace {namespace}, so answers are not shown.{about}"
 
 
 async def _missing(visit: Visit, found: Proposal) -> tuple[str, ...]:
@@ -157,7 +157,6 @@ async def _missing(visit: Visit, found: Proposal) -> tuple[str, ...]:
         may_approve = await visit.cluster.may("approve", INFERENCE_DEPLOYMENTS, deployment)
     except PlimsollError as error:
         return (f"Your rights cannot be asked for now: {error}.",)
-    resource = f"{APPROVALS.plural}.{APPROVALS.group}"
-    first = f"You may not create {resource} in the namespace {deployment.namespace}."
+    first = f"You may not create {_APPROVALS} in the namespace {deployment.namespace}."
     second = f"You do not have the verb approve on the InferenceDeployment {deployment}."
     return tuple(words for words, allowed in ((first, may_create), (second, may_approve)) if not allowed)

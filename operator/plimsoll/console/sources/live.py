@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from plimsoll.adapters.hub.circuit_breaker import CircuitBreaker, Unreached
 from plimsoll.adapters.prometheus.bounded_session import QueryRefused
@@ -22,7 +22,6 @@ from plimsoll.console.views.fleet import FleetTotals
 from plimsoll.console.views.load.live_use import LiveReading, LiveState, Past, PodLast, Span
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.kubernetes_names import ObjectKey
-from plimsoll.rebalance.signals.metrics import PodSignals
 
 YOUNG_SECONDS = 5.0
 """Age up to which a reading is given again without a new question."""
@@ -41,19 +40,6 @@ KEPT_SECONDS = 900.0
 
 
 T = TypeVar("T")
-
-
-class LiveReader(Protocol):
-    """Whatever reads samples of pods. Blocks; raises SourceUnavailable or InvalidInput."""
-
-    def last(self, pods: Collection[ObjectKey], *, now: float, window_seconds: int) -> dict[ObjectKey, PodSignals]:
-        """Return the last samples by pod."""
-
-    def over_time(self, pods: Collection[ObjectKey], *, now: float, span: Span) -> Past:
-        """Return the highest values of each column by pod."""
-
-    def totals(self, *, now: float) -> FleetTotals | None:
-        """Return the GPUs of the fleet by type; None where nobody reports them."""
 
 
 @dataclass(slots=True)
@@ -78,7 +64,7 @@ class LiveSource:
         breaker: ends questions to a server that does not answer.
     """
 
-    reader: LiveReader | None
+    reader: PrometheusLive | None
     wall: Callable[[], float] = time.time
     patience_seconds: float = PATIENCE_SECONDS
     breaker: CircuitBreaker = field(default_factory=lambda: CircuitBreaker("Prometheus"))
@@ -121,7 +107,7 @@ class LiveSource:
         if kept is None or self.wall() - kept.until >= max(YOUNG_SECONDS, span.step / 4):
             tasks = self._begun_past(self.reader, key)
             if tasks:
-                await asyncio.wait(tasks, timeout=0 if self._silent_since is not None else self.patience_seconds)
+                await self._wait(tasks)
         return self._pasts.get(key)
 
     async def totals(self) -> FleetTotals | None:
@@ -134,15 +120,16 @@ class LiveSource:
         if self.wall() - self._totals_read_at >= YOUNG_SECONDS:
             if self._totals_reading is None or self._totals_reading.done():
                 self._totals_reading = asyncio.create_task(self._read_totals(self.reader))
-            await asyncio.wait(
-                {self._totals_reading}, timeout=0 if self._silent_since is not None else self.patience_seconds
-            )
+            await self._wait({self._totals_reading})
         return self._totals
 
     async def settled(self) -> None:
         """Wait until the readings that are under way are over."""
         if readings := {each for each in (self._reading, self._totals_reading) if each is not None}:
             await asyncio.wait(readings)
+
+    async def _wait(self, readings: set[asyncio.Task[None]]) -> None:
+        await asyncio.wait(readings, timeout=0 if self._silent_since is not None else self.patience_seconds)
 
     def close(self) -> None:
         """Stop reading. A question that is under way ends by its own time limit."""
@@ -151,7 +138,7 @@ class LiveSource:
                 reading.cancel()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _begun(self, reader: LiveReader, pods: Collection[ObjectKey]) -> asyncio.Task[None]:
+    def _begun(self, reader: PrometheusLive, pods: Collection[ObjectKey]) -> asyncio.Task[None]:
         """Return the reading that is under way, also one for others; a new one where there is none."""
         if self._reading is None or self._reading.done():
             self._reading = asyncio.create_task(self._read(reader, frozenset(pods)))
@@ -171,7 +158,7 @@ class LiveSource:
             return LiveState.SILENT
         return LiveState.ANSWERS if self._has_answered else LiveState.READING
 
-    async def _read(self, reader: LiveReader, pods: frozenset[ObjectKey]) -> None:
+    async def _read(self, reader: PrometheusLive, pods: frozenset[ObjectKey]) -> None:
         started, began = self.wall(), time.monotonic()
 
         def work() -> dict[ObjectKey, PodLast]:
@@ -184,7 +171,7 @@ class LiveSource:
         if found is not None:
             self._keep(pods, found, started)
 
-    async def _read_totals(self, reader: LiveReader) -> None:
+    async def _read_totals(self, reader: PrometheusLive) -> None:
         now = self.wall()
 
         def work() -> FleetTotals | None:
@@ -195,14 +182,14 @@ class LiveSource:
         self._totals = await self._tried(work) or self._totals  # the last ones stay, and grow old
         self._totals_read_at = now
 
-    def _begun_past(self, reader: LiveReader, key: _PastKey) -> set[asyncio.Task[None]]:
+    def _begun_past(self, reader: PrometheusLive, key: _PastKey) -> set[asyncio.Task[None]]:
         """Return the reading of the same question that is under way, or a new one; none while too many are."""
         self._past_readings = {old: one for old, one in self._past_readings.items() if not one.done()}
         if key not in self._past_readings and len(self._past_readings) < MOST_PAST_READINGS:
             self._past_readings[key] = asyncio.create_task(self._read_past(reader, key))
         return {self._past_readings[key]} if key in self._past_readings else set()
 
-    async def _read_past(self, reader: LiveReader, key: _PastKey) -> None:
+    async def _read_past(self, reader: PrometheusLive, key: _PastKey) -> None:
         (span, pods), now = key, self.wall()
 
         def work() -> Past | None:

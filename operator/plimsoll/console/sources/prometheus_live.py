@@ -205,8 +205,8 @@ class PrometheusLive:
     def _columns(
         self, ask: _Question, source: _Source, columns: _Columns, query: str
     ) -> dict[ObjectKey, Mapping[float, float]]:
-        start, end = columns.bounds
-        result = ask.range(query, start, end, columns.span.step)
+        end = columns.now + columns.skew  # of the last column, in the server's clock
+        result = ask.range(query, end - columns.span.seconds + columns.span.step, end, columns.span.step)
         series = parse_series(result, source.metrics, shift_seconds=-columns.skew)
         return {pod: one.points for one in series if (pod := self._pod(one.labels, source.pair)) is not None}
 
@@ -245,12 +245,6 @@ class _Columns(NamedTuple):
     now: float
     skew: float
     span: Span
-
-    @property
-    def bounds(self) -> tuple[float, float]:
-        """The ends of the first and of the last column in the server's clock."""
-        end = self.now + self.skew
-        return end - self.span.seconds + self.span.step, end
 
 
 class _Question(NamedTuple):

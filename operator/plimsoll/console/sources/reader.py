@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
@@ -16,7 +16,7 @@ from plimsoll.app.watch.pruning import whole
 from plimsoll.console.sources.heartbeat import Heartbeat
 from plimsoll.console.sources.informer_cache import InformerCache
 from plimsoll.console.views.rows import Body, row_of
-from plimsoll.console.views.world import Gap, GapKind, PodRow, World, pod_of
+from plimsoll.console.views.world import GapKind, PodRow, World, pod_of
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.facts.cluster.fleet_reading import read_fleet
@@ -95,8 +95,7 @@ class Reader:
             self._start(self._narrow(cache))
 
     def _start(self, work: Any) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
+        self._tasks.add(asyncio.create_task(work))
 
     async def _narrow(self, cache: InformerCache) -> None:
         """Show single namespaces where the person may not list a kind in all of them."""
@@ -129,18 +128,17 @@ class Reader:
     def _made(self) -> World:
         return World(
             revision=self._revision,
-            heard=self.heard,
+            heard=self._heard(),
             rows=MappingProxyType(self._all(INFERENCE_DEPLOYMENTS)),
             pods=self._pods(),
             fleet=self._read_fleet(),
             proposals=tuple(self._all(PROPOSALS).values()),
-            gaps=tuple(self._gaps()),
+            gaps=tuple(cache.gap for cache in self._caches if cache.gap is not None),
             namespaces=self._shown(),
             operator=None if self._heartbeat is None else self._heartbeat.sign,
         )
 
-    @property
-    def heard(self) -> float:
+    def _heard(self) -> float:
         """When the API server last answered for every kind that it answers for, in POSIX seconds; 0 for never."""
         return min(
             (cache.heard for cache in self._caches if cache.heard and not cache.is_forbidden.is_set()), default=0.0
@@ -179,9 +177,6 @@ class Reader:
         if nodes.gap is not None and nodes.gap.reason is not GapKind.UNREACHABLE:
             return None
         return read_fleet(nodes.objects.values(), map(_holding, self._pods()), load_gpu_types())
-
-    def _gaps(self) -> Iterable[Gap]:
-        return (cache.gap for cache in self._caches if cache.gap is not None)
 
     def _shown(self) -> tuple[str, ...]:
         """The namespaces whose deployments are shown; empty for all."""

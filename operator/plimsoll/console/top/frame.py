@@ -58,7 +58,7 @@ def _headline(world: World, now: float) -> Text:
     fresh = freshness_of(world, now)
     colour = "green" if fresh.kind == "live" else "bold red"
     return Text.assemble(
-        ("Plimsoll  ", "bold"), _summary(summary_of(world)), "  ", (f"{fresh.symbol} {fresh.words}", colour)
+        ("Plimsoll  ", "bold"), _summary(summary_of(world)), "  ", (f"{fresh.symbol} {fresh.word}", colour)
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from plimsoll.console.views.words import age, clock
+from plimsoll.console.views.words import Sign, age, clock
 from plimsoll.console.views.world import GapKind, World
 
 STALE_SECONDS = 60
@@ -24,15 +24,6 @@ class MenuItem:
 
 
 @dataclass(frozen=True, slots=True)
-class Freshness:
-    """How old the page's data are: a symbol, words and a CSS class."""
-
-    kind: str
-    symbol: str
-    words: str
-
-
-@dataclass(frozen=True, slots=True)
 class Banner:
     """A sentence above the page; ``kind`` is bad or note."""
 
@@ -45,7 +36,7 @@ class Frame:
     """The frame of one page."""
 
     menu: tuple[MenuItem, ...]
-    freshness: Freshness
+    freshness: Sign
     banners: tuple[Banner, ...]
 
 
@@ -67,14 +58,14 @@ def _is_here(entry: str, path: str) -> bool:
     return entry == path or (entry != "/" and path.startswith(f"{entry}/"))
 
 
-def freshness_of(world: World, now: float) -> Freshness:
+def freshness_of(world: World, now: float) -> Sign:
     """Return how old the data are. Watches say at least once a minute that nothing has changed."""
     if not world.heard:
-        return Freshness("stale", "\u25cb", "no answer of the API server yet")
+        return Sign("\u25cb", "no answer of the API server yet", "stale")
     old = age(now - world.heard)
     if world.is_stale or now - world.heard > STALE_SECONDS:
-        return Freshness("stale", "\u25cb", f"last state, {old} old")
-    return Freshness("live", "\u25cf", f"live, {old} old")
+        return Sign("\u25cb", f"last state, {old} old", "stale")
+    return Sign("\u25cf", f"live, {old} old", "live")
 
 
 def _banners(world: World, now: float) -> Iterator[Banner]:

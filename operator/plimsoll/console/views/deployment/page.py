@@ -22,7 +22,6 @@ from plimsoll.console.views.words import Fact, count, gib, split_words
 from plimsoll.console.views.world import PodRow, World
 from plimsoll.domain.cluster.spot import card_name
 from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE
-from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.engines.registry import ENGINES
 from plimsoll.rebalance.law.learning import CapacityReading, error_percent_text
 from plimsoll.status.places import split_of
@@ -47,7 +46,6 @@ class PoolLine:
 class Deployment:
     """Everything on the page of one deployment."""
 
-    key: ObjectKey
     row: Row
     state: State
     bar: Bar | None
@@ -60,8 +58,6 @@ class Deployment:
     pods: tuple[PodRow, ...]
     decisions: tuple[DecisionStatus, ...]
     suggestions: tuple[str, ...]
-    proposals: tuple[str, ...]
-    complaints: tuple[str, ...]
 
 
 def deployment_of(body: Body, world: World, live: float | None = None, *, grafana_url: str | None = None) -> Deployment:
@@ -73,12 +69,10 @@ def deployment_of(body: Body, world: World, live: float | None = None, *, grafan
         live: the used share of its KV cache (0 to 1); None where it is not known.
         grafana_url: root of a Grafana with the chart's dashboard; None for no link to it.
     """
-    record, row = read(body.get("status")), row_of(body)
-    status = whole_status(record)
+    status, row = whole_status(read(body.get("status"))), row_of(body)
     scale = common_scale([row.figures.usable, row.figures.upper] if row.figures is not None else (), BIG_LENGTH)
     candidates = candidates_of(status, row)
     return Deployment(
-        key=row.key,
         row=row,
         state=state_of(row),
         bar=None if row.figures is None else bar_of(row.figures, scale, live),
@@ -91,8 +85,6 @@ def deployment_of(body: Body, world: World, live: float | None = None, *, grafan
         pods=tuple(sorted((pod for pod in world.pods if pod.owner == row.key), key=lambda pod: pod.key)),
         decisions=tuple(status.decisions or ()),
         suggestions=tuple(each.message for each in status.suggestions or ()),
-        proposals=tuple(each.message for each in status.proposals or ()),
-        complaints=record.complaints,
     )
 
 

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from plimsoll.api.v1alpha1.inbox import ProposedFigure, ProposedTouch
 from plimsoll.console.views.proposals.content import Body, Content, content_of
 from plimsoll.console.views.proposals.inbox import Item
 from plimsoll.console.views.proposals.lines import Line, costs_of, lines_of, place_of
@@ -44,16 +43,14 @@ class Alternative:
 class Proposal:
     """Everything on the page of one proposal that stands.
 
-    ``verdicts`` are the answers that are possible now. ``touches`` are changes of others; ``startup`` says in words
-    when a new replica serves; empty where none starts.
+    ``verdicts`` are the answers that are possible now. ``startup`` says in words when a new replica serves; empty where
+    none starts.
     """
 
     content: Content
     badge: Sign
     lines: tuple[Line, ...]
-    touches: tuple[ProposedTouch, ...]
     alternatives: tuple[Alternative, ...]
-    figures: tuple[ProposedFigure, ...]
     startup: str
     validity: str
     verdicts: tuple[str, ...]
@@ -82,9 +79,7 @@ def proposal_of(body: Body, fleet: Fleet | None, spec: Spec, now: float) -> Prop
         content=content,
         badge=badge_of(content.state_at(now)),
         lines=lines_of(fields, fleet),
-        touches=tuple(fields.touches),
         alternatives=tuple(Alternative(place_of(each), each.reason) for each in fields.alternatives),
-        figures=tuple(fields.figures),
         startup=_startup(content),
         validity=_validity(content, now),
         verdicts=_verdicts(content, now),
