@@ -51,17 +51,16 @@ def test_the_parts_of_a_bar_follow_one_another_up_to_the_line() -> None:
         ("spare", 110.0, 50.0),
     ]
     assert (bar.band.start, bar.band.end) == (90.0, 110.0)
-    assert (bar.line, bar.hull, bar.over, bar.live, bar.is_cut) == (160.0, 240.0, None, None, False)
+    assert (bar.line, bar.hull, bar.over, bar.live) == (160.0, 240.0, None, None)
 
 
-def test_what_is_over_the_line_has_its_own_part_and_a_cut_is_marked() -> None:
+def test_what_is_over_the_line_has_its_own_part_and_ends_with_the_scale() -> None:
     bar = bar_of(figures(-3), SCALE)
     assert bar.over is not None
     assert (bar.over.start, bar.over.end, bar.over.words) == (80.0, 110.0, "3.0")
     assert "spare" not in {part.kind for part in bar.parts}
     assert "3.0 GiB over the line" in bar.sentence
     beyond = bar_of(replace(figures(-3), weights=30 * GIB), SCALE)
-    assert beyond.is_cut
     assert all(part.end <= SCALE.length for part in (*beyond.parts, beyond.band))
 
 

@@ -138,11 +138,9 @@ def open_room(request: Request, option: Option) -> WhatIf:
     Nothing is known of other places, so no move is ever proposed.
     """
     runs = Tenant(request, 1, (_pool(option, request.replicas),))
-    return WhatIf(runs, _decision(runs, option), lambda changed: _answer(changed, option))
-
-
-def _answer(changed: Tenant, option: Option) -> Answer:
-    return Answer(changed, _decision(changed, option), _NOTHING, _NOTHING)
+    return WhatIf(
+        runs, _decision(runs, option), lambda changed: Answer(changed, _decision(changed, option), _NOTHING, _NOTHING)
+    )
 
 
 def _decision(tenant: Tenant, option: Option) -> Decision:

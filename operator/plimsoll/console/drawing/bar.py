@@ -86,9 +86,9 @@ class Bar:
     """A hull on a scale, in picture units along its axis.
 
     ``hull`` is the length of the GPU's memory. ``parts`` are the terms and the spare room, in order. ``band`` is the
-    error band. ``over`` is what is beyond the load line, at most up to the end of the scale; ``is_cut`` means that more
-    is beyond that end. ``live`` is the KV cache in use; None where it is not known. ``need`` and ``line_label`` are for
-    a large drawing. ``sentence`` says everything in words.
+    error band. ``over`` is what is beyond the load line, at most up to the end of the scale. ``live`` is the KV cache
+    in use; None where it is not known. ``need`` and ``line_label`` are for a large drawing. ``sentence`` says
+    everything in words.
     """
 
     hull: float
@@ -96,7 +96,6 @@ class Bar:
     band: Part
     line: float
     over: Part | None
-    is_cut: bool
     live: Part | None
     sentence: str
     need: Label
@@ -126,7 +125,6 @@ def bar_of(figures: Figures, scale: Scale, live: float | None = None) -> Bar:
         band=_stretch("band", figures.lower, figures.upper, scale),
         line=scale.at(figures.budget),
         over=_over(figures, scale),
-        is_cut=figures.upper > scale.most,
         live=None if live is None else _live(figures, scale, live),
         sentence=sentence_of(figures, live),
         need=_need(figures, scale),

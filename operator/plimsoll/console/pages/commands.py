@@ -33,7 +33,8 @@ async def simulator(visit: Visit) -> Page:
         "command": shlex.join(["plimsoll", *form.arguments]),
     }
     if form.arguments and not values["problem"]:
-        values |= _answered(await visit.tools.commands.run(_as_json(form)))
+        command, *others = form.arguments
+        values |= _answered(await visit.tools.commands.run([command, "--output=json", *others]))
     return Page("simulator.html", "Simulator", values, is_live=False)
 
 
@@ -42,11 +43,6 @@ def _refused(form: simulation.Form, models: tuple[str, ...]) -> str:
     if not form.model or form.model in models:
         return ""
     return f"model: {form.model} is not in the catalogue. `plimsoll simulate` in a terminal takes any model."
-
-
-def _as_json(form: simulation.Form) -> list[str]:
-    command, *others = form.arguments
-    return [command, "--output=json", *others]
 
 
 def _answered(ran: Ran) -> dict[str, Any]:
@@ -65,12 +61,12 @@ def _sentence(words: str) -> str:
 async def what_if(visit: Visit) -> Page:
     """The form; with a question in the URL or in the form also the answer."""
     manifest = visit.form.get("manifest", "").strip()
-    changes = _changes(visit)
+    changes, fleet = _changes(visit), visit.world.fleet
     values: dict[str, Any] = {
         "manifest": manifest,
         "changes": changes,
         "namespace": visit.form.get("namespace", "").strip() or visit.first("namespace"),
-        "types": _types(visit),
+        "types": () if fleet is None else tuple(gpu.name for gpu in fleet.gpu_types()),
         "answer": None,
         "problem": "",
         "command": "",
@@ -79,7 +75,8 @@ async def what_if(visit: Visit) -> Page:
     if manifest or changes:
         arguments = list(_arguments(manifest, changes, values["namespace"]))
         ran = await visit.tools.commands.run([*arguments, "-o", "json", *_access(visit)], manifest, visit.bearer)
-        values |= _answer(ran) | {"command": shlex.join(["plimsoll", *_to_copy(arguments)])}
+        to_copy = ["deployment.yaml" if each == "-" else each for each in arguments]
+        values |= _answer(ran) | {"command": shlex.join(["plimsoll", *to_copy])}
     return Page("what_if.html", "What if", values, is_live=False)
 
 
@@ -90,11 +87,6 @@ def _changes(visit: Visit) -> tuple[str, ...]:
     if len(found) > _CHANGES_AT_MOST:
         raise Refusal(422, "TooManyChanges", f"{len(found)} changes are too many.", f"Give at most {_CHANGES_AT_MOST}.")
     return found
-
-
-def _types(visit: Visit) -> tuple[str, ...]:
-    fleet = visit.world.fleet
-    return () if fleet is None else tuple(gpu.name for gpu in fleet.gpu_types())
 
 
 def _arguments(manifest: str, changes: tuple[str, ...], namespace: str) -> Iterator[str]:
@@ -115,10 +107,6 @@ def _access(visit: Visit) -> Iterator[str]:
         yield f"--context={settings.context}"
     if not settings.allow_approvals:
         yield "--no-dry-run"
-
-
-def _to_copy(arguments: list[str]) -> list[str]:
-    return ["deployment.yaml" if each == "-" else each for each in arguments]
 
 
 def _answer(ran: Ran) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from plimsoll.console.views.load.pressure import (
     span_word,
     worst_first,
 )
-from plimsoll.console.views.paging import is_name, part_of
+from plimsoll.console.views.paging import is_key, part_of
 from plimsoll.console.views.proposals.inbox import open_proposals_of
 from plimsoll.console.views.proposals.page import costs_by_proposal
 from plimsoll.console.views.rows import Row, row_of
@@ -116,7 +116,7 @@ USUAL = SPANS[USUAL_SPAN]
 async def deployment(visit: Visit) -> Page:
     """One deployment, as the API server has it now."""
     key = ObjectKey(visit.parts["namespace"], visit.parts["name"])
-    body = await visit.cluster.get(INFERENCE_DEPLOYMENTS, key) if is_name(key.namespace) and is_name(key.name) else None
+    body = await visit.cluster.get(INFERENCE_DEPLOYMENTS, key) if is_key(key) else None
     if body is None:
         return Page("missing.html", "Not found", {"key": key}, status=404)
     row = row_of(body)

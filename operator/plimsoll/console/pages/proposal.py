@@ -8,7 +8,7 @@ from plimsoll.api.v1alpha1.inbox import Verdict
 from plimsoll.cli.cluster.answering import Answer
 from plimsoll.cli.cluster.live import put_answer
 from plimsoll.console.guards.errors import Refusal
-from plimsoll.console.views.paging import is_name
+from plimsoll.console.views.paging import is_key, is_name
 from plimsoll.console.views.proposals.content import AnswerLine, Body, answers_of, content_of
 from plimsoll.console.views.proposals.inbox import OUTDATED, is_outdated
 from plimsoll.console.views.proposals.page import Proposal, badge_of, parts_of, path_of, proposal_of
@@ -95,7 +95,7 @@ async def _shown(visit: Visit, banner: str = "", status: int = _OK) -> Page:
 
 async def _gone(visit: Visit, key: ObjectKey, banner: str, status: int) -> Page:
     """The page of a proposal that does not stand any more. The answers to it may still be there."""
-    deployment, known = parts_of(key.name) if is_name(key.namespace) and is_name(key.name) else ("", "")
+    deployment, known = parts_of(key.name) if is_key(key) else ("", "")
     answers, gap = await _answers(visit, key.namespace, deployment, known) if known else ((), "")
     values = {"key": key, "deployment": deployment, "answers": answers, "answers_gap": gap, "banner": banner}
     values |= {"badge": badge_of("gone")}
@@ -116,7 +116,7 @@ def _key(visit: Visit) -> ObjectKey:
 
 async def _get(visit: Visit, kind: Kind, key: ObjectKey) -> Body | None:
     """Return one object. Nothing that is no name becomes a part of the request's path."""
-    return await visit.cluster.get(kind, key) if is_name(key.namespace) and is_name(key.name) else None
+    return await visit.cluster.get(kind, key) if is_key(key) else None
 
 
 async def _spec(visit: Visit, key: ObjectKey) -> Body:

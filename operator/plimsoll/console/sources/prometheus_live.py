@@ -27,7 +27,7 @@ from plimsoll.adapters.prometheus.bounded_session import QueryAdapter, ReplyTooL
 from plimsoll.adapters.prometheus.engine_series import Series, parse_series, pod_signals
 from plimsoll.console.views.fleet import FleetTotals, GpuTotal
 from plimsoll.console.views.load.live_use import STALE_SECONDS, Past, PodPast, Span
-from plimsoll.console.views.paging import is_name
+from plimsoll.console.views.paging import is_key
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.engines.metrics import EngineMetrics
@@ -286,7 +286,7 @@ def matchers_of(pair: LabelPair, pods: Sequence[ObjectKey], *, by_name: bool) ->
     A name that Kubernetes would not take is left out, so no name can end the quoted text and change the query.
     """
     of_namespace, of_pod = pair
-    some = sorted(pod for pod in pods if is_name(pod.namespace) and is_name(pod.name))
+    some = sorted(pod for pod in pods if is_key(pod))
     if not by_name:
         for namespaces in _portions([ObjectKey(space, "") for space in sorted({pod.namespace for pod in some})]):
             yield f'{of_namespace}=~"{_namespaces(namespaces)}",{of_pod}!=""'

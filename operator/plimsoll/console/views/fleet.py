@@ -130,16 +130,15 @@ def _card(
     scale: Scale,
     live: Mapping[ObjectKey, float],
 ) -> NodeCard:
-    pods = sorted((pod for pod in by_node.get(node.name, ()) if pod.holds(node.resource)), key=_order)
+    pods = sorted(
+        (pod for pod in by_node.get(node.name, ()) if pod.holds(node.resource)),
+        key=lambda pod: (not pod.is_ours, pod.owner, pod.key),
+    )
     named = list(_named(pods))
     held = [_held(world, letter, pod, node.resource, live) for letter, pod in named]
     holders = tuple(_holders(world, named, node.resource))
     zone = dict(node.labels).get(ZONE, "")
     return NodeCard(node, zone, holders, hulls_of(node.gpu.usable_bytes, node.allocatable, held, scale))
-
-
-def _order(pod: PodRow) -> tuple[bool, ObjectKey, ObjectKey]:
-    return not pod.is_ours, pod.owner, pod.key
 
 
 def _named(pods: Sequence[PodRow]) -> Iterator[tuple[str, PodRow]]:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 from urllib.parse import urlencode
 
+from plimsoll.domain.kubernetes_names import ObjectKey
+
 PAGE_SIZE = 100
 
 T = TypeVar("T")
@@ -67,3 +69,8 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 def is_name(text: str) -> bool:
     """Whether a text is the name of an object or a namespace (DNS subdomain, RFC 1123)."""
     return _NAME.fullmatch(text) is not None
+
+
+def is_key(key: ObjectKey) -> bool:
+    """Whether both parts of a key are names."""
+    return is_name(key.namespace) and is_name(key.name)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from plimsoll.api.v1alpha1.status import Condition, InferenceDeploymentStatus, ObservationStatus, PoolStatus
+from plimsoll.api.v1alpha1.status import InferenceDeploymentStatus, ObservationStatus, PoolStatus
 from plimsoll.console.views.figures import Figures, figures_of_status
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.kubernetes_names import ObjectKey
@@ -133,7 +133,10 @@ def row_of(body: Body) -> Row:
     record = read(body.get("status"))
     status, head = whole_status(record), body["metadata"]
     placement = status.placement
-    conditions = {each.type: _word(each) for each in status.conditions or ()}
+    conditions = {
+        each.type: Word(each.status, each.reason, each.message, from_rfc3339(each.last_transition_time))
+        for each in status.conditions or ()
+    }
     return Row(
         key=key_of(body),
         uid=str(head.get("uid") or ""),
@@ -166,10 +169,6 @@ def row_of(body: Body) -> Row:
 def _model_name(body: Body) -> str:
     model = (body.get("spec") or {}).get("model")
     return str(model.get("name") or "") if isinstance(model, Mapping) else ""
-
-
-def _word(condition: Condition) -> Word:
-    return Word(condition.status, condition.reason, condition.message, from_rfc3339(condition.last_transition_time))
 
 
 def _pool(pool: PoolStatus) -> PoolRow:

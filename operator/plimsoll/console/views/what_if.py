@@ -49,13 +49,11 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """``summary`` is the difference in one line. ``displaced`` counts deployments that lose by the question."""
+    """``summary`` is the difference in one line, with the number of deployments that lose by the question."""
 
     summary: str
     bill: str
     changes: tuple[Difference, ...]
-    unchanged: int
-    displaced: int
     notes: tuple[str, ...]
     problems: tuple[str, ...]
 
@@ -68,7 +66,7 @@ def answer_of(document: Body) -> Answer:
     displaced = sum(1 for each in document["changes"] if _loses(each))
     summary = ", ".join([*_counts(document["changes"], unchanged), *([bill] if bill else []), f"{displaced} displaced"])
     notes, problems = tuple(document["notes"]), tuple(document["problems"])
-    return Answer(summary, _whole_bill(document["bill"]), changes, unchanged, displaced, notes, problems)
+    return Answer(summary, _whole_bill(document["bill"]), changes, notes, problems)
 
 
 def _loses(change: Body) -> bool:

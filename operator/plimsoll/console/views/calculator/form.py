@@ -129,12 +129,8 @@ def read_form(query: Query) -> Form:
         InvalidInput: a field cannot be used.
     """
     config = _config(first_of(query, "config"))
-    model, meant = _model(query, pasted=config is not None), meant_types(_gpus(query))
-    return Form(model, config, _asked(query, meant.types), meant.notes)
-
-
-def _gpus(query: Query) -> list[str]:
-    return [each for each in query.get("gpu", ()) if each.strip()]
+    meant = meant_types([each for each in query.get("gpu", ()) if each.strip()])
+    return Form(_model(query, pasted=config is not None), config, _asked(query, meant.types), meant.notes)
 
 
 def is_filled(query: Query) -> bool:

@@ -111,7 +111,7 @@ def question_of(form: Form) -> Question:
         InvalidInput: a field cannot be used.
         UnsupportedModel: the configuration has a part without a memory law.
     """
-    named = _named(form)
+    named = named_model(form.model, "model") if form.config is None else Named(form.model)
     facts = _facts(form, named.source)
     question = plain_question(facts, form.asked) or _checked(entry_of(form, named.source), facts, form.asked)
     return replace(question, notes=(*named.notes, *form.notes, *question.notes))
@@ -120,10 +120,6 @@ def question_of(form: Form) -> Question:
 def entry_of(form: Form, name: str) -> dict[str, Any]:
     """Return ``spec.model`` for the form's model."""
     return {"name": name} if form.config is None else {"name": name, "config": dict(form.config)}
-
-
-def _named(form: Form) -> Named:
-    return named_model(form.model, "model") if form.config is None else Named(form.model)
 
 
 def _facts(form: Form, name: str) -> ModelFacts:
@@ -141,7 +137,8 @@ def _catalogued(name: str, field: str, otherwise: str) -> ModelFacts:
 
 def _checked(model: Mapping[str, Any], facts: ModelFacts, asked: Asked) -> Question:
     """Return the question through a manifest, whose checks have the right words for every fault."""
-    drafts = asked.speculate is not None and asked.draft is not None
-    draft = _catalogued(asked.draft, "--draft", "Name a catalogued model.") if drafts and asked.draft else None
+    draft = None
+    if asked.speculate is not None and asked.draft:
+        draft = _catalogued(asked.draft, "--draft", "Name a catalogued model.")
     entry = None if draft is None else {"name": draft.name}
     return known_question(manifest_about(model, asked, entry), facts, draft, asked, shortens=asked.context is None)

@@ -160,11 +160,7 @@ def _pool(pool: PoolStatus) -> PoolLine:
     if predicted is not None and reported is not None:
         permille = CapacityReading(predicted, reported).error_permille
         error = "" if permille is None else error_percent_text(permille)
-    return PoolLine(pool, _place(pool), error, pool.kv_tokens_note or "")
-
-
-def _place(pool: PoolStatus) -> str:
-    return f"{pool.gpu_type} {split_words(split_of(pool))}"
+    return PoolLine(pool, f"{pool.gpu_type} {split_words(split_of(pool))}", error, pool.kv_tokens_note or "")
 
 
 Spec = Mapping[str, Any]
@@ -190,16 +186,10 @@ def questions_about(row: Row, spec: Spec, grafana_url: str | None = None) -> tup
         spec: as the API server has it; it may hold anything.
         grafana_url: root of a Grafana with the chart's dashboard; None for no link to it.
     """
-    found = tuple(_questions(row, spec))
-    return found if grafana_url is None else (*found, _dashboard(row, grafana_url))
+    return tuple(_questions(row, spec, grafana_url))
 
 
-def _dashboard(row: Row, root: str) -> Question:
-    chosen = urlencode({"var-namespace": row.key.namespace, "var-deployment": row.key.name})
-    return Question("Over time in Grafana", f"{root}/d/{DASHBOARD}?{chosen}")
-
-
-def _questions(row: Row, spec: Spec) -> Iterator[Question]:
+def _questions(row: Row, spec: Spec, grafana_url: str | None) -> Iterator[Question]:
     load = {
         name: str(value)
         for name, field in (("context", "contextLength"), ("concurrency", "concurrency"))
@@ -212,9 +202,9 @@ def _questions(row: Row, spec: Spec) -> Iterator[Question]:
         wanted = {"model": row.model, **gpu, **split, **load}
         yield Question("Simulate a load", f"/simulator?{urlencode(wanted)}")
     if row.pools and "totalConcurrency" not in spec:  # which lets the planner choose the number of replicas
-        change = urlencode({"change": f"{row.key}.replicas={_replicas(row) + 1}"})
+        replicas = sum(pool.replicas for pool in row.pools if not pool.is_retiring)
+        change = urlencode({"change": f"{row.key}.replicas={replicas + 1}"})
         yield Question("What would one more replica change?", f"/what-if?{change}")
-
-
-def _replicas(row: Row) -> int:
-    return sum(pool.replicas for pool in row.pools if not pool.is_retiring)
+    if grafana_url is not None:
+        chosen = urlencode({"var-namespace": row.key.namespace, "var-deployment": row.key.name})
+        yield Question("Over time in Grafana", f"{grafana_url}/d/{DASHBOARD}?{chosen}")
