@@ -15,7 +15,7 @@ from plimsoll.adapters.cluster.kinds import LEASES, Kind
 from plimsoll.app.election.leadership import LAST_PASS_ANNOTATION
 from plimsoll.console.asked import settings_from
 from plimsoll.console.settings import OPERATOR
-from plimsoll.console.sources.heartbeat import PAUSE_SECONDS, REFUSED_SECONDS, Heartbeat
+from plimsoll.console.sources.reader import PAUSE_SECONDS, REFUSED_SECONDS, Heartbeat
 from plimsoll.console.top.frame import picture
 from plimsoll.console.views.world import SILENT_SECONDS, OperatorSign, World, sign_of
 from plimsoll.domain.errors import InvalidInput, SourceUnavailable
