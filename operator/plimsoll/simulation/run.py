@@ -5,7 +5,6 @@ One kind of replica: its estimate, the limits of its engine, and its speed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -140,19 +139,19 @@ class SimulationRun:
         Raises:
             InvalidInput: a figure is out of its range.
         """
-        for field, value, least, most in self._ranges():
+        ranges: tuple[tuple[str, float, float, float], ...] = (
+            ("max-replicas", self.policy.max_replicas, 1, MOST_REPLICAS),
+            ("min-replicas", self.policy.min_replicas, 1, self.policy.max_replicas),
+            ("replicas", self.replicas, 1, MOST_REPLICAS),
+            ("startup", self.startup_seconds, 1, MOST_STARTUP_SECONDS),
+            ("patience", self.patience_seconds, 1, MOST_STARTUP_SECONDS),
+            ("drain", self.drain_seconds, 0, MOST_STARTUP_SECONDS),
+            ("sample-seconds", self.sample_seconds, 1, self.workload.seconds),
+        )
+        for field, value, least, most in ranges:
             if not least <= value <= most:
                 raise InvalidInput(field, value, f"Use {least:,g} to {most:,g}.")
         longest = self.workload.prompt_tokens + self.workload.output_tokens
         if longest > self.kind.room_tokens:
             fix = f"A replica takes {self.kind.room_tokens:,} tokens of a prompt with its answer. Use a longer context."
             raise InvalidInput("prompt + output", longest, fix)
-
-    def _ranges(self) -> Iterator[tuple[str, float, float, float]]:
-        yield "max-replicas", self.policy.max_replicas, 1, MOST_REPLICAS
-        yield "min-replicas", self.policy.min_replicas, 1, self.policy.max_replicas
-        yield "replicas", self.replicas, 1, MOST_REPLICAS
-        yield "startup", self.startup_seconds, 1, MOST_STARTUP_SECONDS
-        yield "patience", self.patience_seconds, 1, MOST_STARTUP_SECONDS
-        yield "drain", self.drain_seconds, 0, MOST_STARTUP_SECONDS
-        yield "sample-seconds", self.sample_seconds, 1, self.workload.seconds

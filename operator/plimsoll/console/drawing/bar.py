@@ -149,13 +149,13 @@ def _need(figures: Figures, scale: Scale) -> Label:
     if figures.spare < 0:
         words = f"{words}, {gib(-figures.spare)} over"
     end = min(scale.at(figures.upper), scale.at(figures.budget) - LABEL_GAP)
-    return Label(end, "end", words) if end >= WIDTH_OF_NEED else Label(_beside(figures, scale), "start", words)
+    return Label(end, "end", words) if end >= WIDTH_OF_NEED else Label(_start_of_label(figures, scale), "start", words)
 
 
 LABEL_GAP = 6.0
 
 
-def _beside(figures: Figures, scale: Scale) -> float:
+def _start_of_label(figures: Figures, scale: Scale) -> float:
     """Return where a label begins that has no room before the end of the need: before the load line, or after it."""
     start, line = scale.at(figures.lower), scale.at(figures.budget)
     return start if start + WIDTH_OF_NEED < line else line + LABEL_GAP

@@ -226,7 +226,7 @@ PAUSE_SECONDS = 15.0
 """A Lease changes every few seconds. A watch of it would make every open page fetch itself again each time."""
 
 REFUSED_SECONDS = 120.0
-"""Most people may not read the Lease. They are not told whether the operator works, and it is seldom asked for."""
+"""Most people may not read the Lease. They do not learn whether the operator works, and it is seldom asked for."""
 
 logger = logging.getLogger("plimsoll.console")
 

@@ -115,7 +115,7 @@ def accuracy_of(rows: Iterable[Row]) -> Accuracy:
     some = list(rows)
     groups = sorted(_groups([each for row in some for each in _comparisons(row)]), key=_worst_first)
     small = tuple((row.key, each) for row in some for each in row.too_small)
-    return Accuracy(_answer(groups, small), _is_trusted(groups, small), tuple(groups), small)
+    return Accuracy(*_answer(groups, small), tuple(groups), small)
 
 
 def _comparisons(row: Row) -> Iterator[Comparison]:
@@ -164,28 +164,22 @@ def _worst_first(group: Group) -> tuple[int, int, tuple[str, str, Measure]]:
     return (-len(group.too_small), -worst, (group.model, group.gpu_type, group.measure))
 
 
-def _is_trusted(groups: Sequence[Group], small: Sequence[object]) -> bool | None:
+def _answer(groups: Sequence[Group], small: Sequence[object]) -> tuple[str, bool | None]:
+    """Answer in one sentence and in one word, from the figures that the placement used where there are any."""
     if not groups and not small:
-        return None
-    return not small and not any(group.is_off for group in groups)
-
-
-def _answer(groups: Sequence[Group], small: Sequence[object]) -> str:
-    """Answer in one sentence, from the figures that the placement used where there are any."""
-    if not groups and not small:
-        return "Nobody can say yet: no engine has reported its KV cache."
+        return "Nobody can say yet: no engine has reported its KV cache.", None
     compared = [each for group in groups for each in group.comparisons if each.permille is not None]
     failed = len(small) + sum(len(group.too_small) for group in groups)
     if not compared:
-        return f"No: {_placements(failed)} proved too small, and no engine has reported its KV cache."
+        return f"No: {_placements(failed)} proved too small, and no engine has reported its KV cache.", False
     worst = max(compared, key=_distance)
     extent = f"the largest of {count(len(compared))} known errors is {worst.error} ({worst.model} on {worst.gpu_type})"
     if failed:
-        return f"Not everywhere: {_placements(failed)} proved too small; {extent}."
+        return f"Not everywhere: {_placements(failed)} proved too small; {extent}.", False
     if any(group.is_off for group in groups):
         kinds = sum(group.is_off for group in groups)
-        return f"Not everywhere: over 5 % too much was promised in {kinds} of {len(groups)} groups; {extent}."
-    return f"Yes: nothing proved too small, and {extent}."
+        return f"Not everywhere: over 5 % too much was promised in {kinds} of {len(groups)} groups; {extent}.", False
+    return f"Yes: nothing proved too small, and {extent}.", True
 
 
 def _placements(number: int) -> str:

@@ -154,14 +154,9 @@ def costs_by_proposal(world: World, items: Sequence[Item]) -> Mapping[tuple[str,
 
     Only proposals that are shown are read: a cluster may have thousands.
     """
-    wanted = {proposal_key(item) for item in items if item.proposal}
+    wanted = {ObjectKey(item.key.namespace, item.proposal) for item in items if item.proposal and item.key is not None}
     bodies = ((key_of(body), body) for body in world.proposals) if wanted else ()
     return {(key.namespace, key.name): _costs(key, body, world.fleet) for key, body in bodies if key in wanted}
-
-
-def proposal_key(item: Item) -> ObjectKey:
-    """Return the proposal of an item."""
-    return ObjectKey("" if item.key is None else item.key.namespace, item.proposal)
 
 
 def _costs(key: ObjectKey, body: Body, fleet: Fleet | None) -> Costs:
