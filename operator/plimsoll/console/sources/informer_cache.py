@@ -177,5 +177,4 @@ class InformerCache:
         await asyncio.sleep(pause)
 
     def _gap(self, reason: GapKind, message: str = "") -> Gap:
-        group = self.kind.group
-        return Gap(self.kind.plural, reason, time.time(), self.namespace or "", message, group)
+        return Gap(self.kind.plural, reason, time.time(), self.namespace or "", message, self.kind.group)

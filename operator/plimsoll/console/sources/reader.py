@@ -55,7 +55,7 @@ class Reader:
         operator: the Lease of the operator's election; None to show nothing about the operator.
 
     Attributes:
-        changed: set at every change. Whoever waits for it clears it.
+        revision: grows with every change.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Reader:
         self._heartbeat = None if operator is None else Heartbeat(cluster, operator, self._note)
         self._caches: list[InformerCache] = []
         self._tasks: set[asyncio.Task[None]] = set()
-        self._revision = 0
+        self.revision = 0
         self._world: World | None = None
         self._fleet: _Read | None = None
         self._waiters: set[asyncio.Event] = set()
@@ -107,15 +107,10 @@ class Reader:
             self._add(cache.kind, namespace)
 
     def _note(self) -> None:
-        self._revision += 1
+        self.revision += 1
         self._world = None
         for waiter in self._waiters:
             waiter.set()
-
-    @property
-    def revision(self) -> int:
-        """Grows with every change."""
-        return self._revision
 
     def listen(self) -> Listener:
         """Return a listener for changes. Use it as a context manager."""
@@ -130,7 +125,7 @@ class Reader:
 
     def _made(self) -> World:
         return World(
-            revision=self._revision,
+            revision=self.revision,
             heard=self._heard(),
             rows=MappingProxyType(self._all(INFERENCE_DEPLOYMENTS)),
             pods=self._pods(),
