@@ -11,8 +11,8 @@ import pytest
 
 from plimsoll.adapters.prometheus import prometheus
 from plimsoll.adapters.prometheus.access import LABEL_PAIRS
-from plimsoll.adapters.prometheus.dcgm import MEMORY, TENSOR_CORES, activity_of, query_of
 from plimsoll.adapters.prometheus.prometheus import PrometheusSignals
+from plimsoll.adapters.prometheus.questions import GPU_MEMORY, TENSOR_CORES, activity_of, activity_query_of
 from plimsoll.rebalance.signals.metrics import GpuActivity
 from tests.adapters.fake_prometheus import Answer, Query, send_bytes, send_json, serving, success
 from tests.support.tables import every_case
@@ -24,7 +24,7 @@ def entry(name: str, value: str) -> Any:
     return {"metric": {"__name__": name}, "value": [NOW, value]}
 
 
-BOTH = [entry(MEMORY, "0.82"), entry(TENSOR_CORES, "0.13")]
+BOTH = [entry(GPU_MEMORY, "0.82"), entry(TENSOR_CORES, "0.13")]
 
 
 def vector(*entries: Any) -> Answer:
@@ -46,7 +46,7 @@ def test_both_shares_are_read_by_one_question() -> None:
     [query] = queries
     assert query.count("avg by (__name__)") == len(LABEL_PAIRS)
     assert 'exported_namespace="chat",exported_pod=~"llama-0|llama-1"' in query
-    assert f'{{__name__=~"{MEMORY}|{TENSOR_CORES}",namespace="chat",pod=~"llama-0|llama-1"}}' in query
+    assert f'{{__name__=~"{GPU_MEMORY}|{TENSOR_CORES}",namespace="chat",pod=~"llama-0|llama-1"}}' in query
 
 
 @every_case(
@@ -55,13 +55,13 @@ def test_both_shares_are_read_by_one_question() -> None:
         ([], None),
         (BOTH[:1], GpuActivity(memory=0.82)),
         (BOTH[1:], GpuActivity(tensor_cores=0.13)),
-        ([entry(MEMORY, "NaN"), BOTH[1]], GpuActivity(tensor_cores=0.13)),
-        ([entry(MEMORY, "-0.1")], None),
-        ([entry(MEMORY, "82")], None),
-        ([entry(MEMORY, "+Inf"), entry(TENSOR_CORES, "many")], None),
+        ([entry(GPU_MEMORY, "NaN"), BOTH[1]], GpuActivity(tensor_cores=0.13)),
+        ([entry(GPU_MEMORY, "-0.1")], None),
+        ([entry(GPU_MEMORY, "82")], None),
+        ([entry(GPU_MEMORY, "+Inf"), entry(TENSOR_CORES, "many")], None),
         ([entry("DCGM_FI_DEV_GPU_UTIL", "0.5")], GpuActivity()),
         ([{"metric": {}}, {"value": [1]}, None, "x", 5, BOTH[0]], GpuActivity(memory=0.82)),
-        ([entry(MEMORY, "0"), entry(TENSOR_CORES, "1")], GpuActivity(0.0, 1.0)),
+        ([entry(GPU_MEMORY, "0"), entry(TENSOR_CORES, "1")], GpuActivity(0.0, 1.0)),
     ],
     ids=str,
 )
@@ -106,4 +106,4 @@ def test_no_pod_and_no_name_of_a_pod_ask_nothing() -> None:
 
 
 def test_a_question_about_one_pair_of_labels_has_no_or() -> None:
-    assert " or " not in query_of(['namespace="a",pod=~"b"'])
+    assert " or " not in activity_query_of(['namespace="a",pod=~"b"'])

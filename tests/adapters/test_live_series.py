@@ -7,7 +7,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from plimsoll.adapters.series import METRICS, LiveSeries
+from plimsoll.adapters.series import OF_FIGURES, ObjectSeries
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.rebalance.figures import LiveFigures
 
@@ -32,9 +32,9 @@ KNOWN = LiveFigures(
 
 def scraped(figures: LiveFigures) -> dict[str, float]:
     """The samples of one deployment by the metric's name."""
-    series, registry = LiveSeries(), CollectorRegistry()
+    series, registry = ObjectSeries(OF_FIGURES), CollectorRegistry()
     registry.register(series)
-    series.figures = {CHAT: figures}
+    series.objects = {CHAT: figures}
     lines = generate_latest(registry).decode().splitlines()
     samples = (line.rpartition(" ") for line in lines if 'namespace="ns"' in line)
     return {name.partition("{")[0].removeprefix("plimsoll_live_"): float(value) for name, _, value in samples}
@@ -61,4 +61,4 @@ def test_a_figure_that_is_not_known_has_no_sample_and_the_others_have_theirs() -
 
 def test_the_documentation_names_every_live_metric() -> None:
     text = DOCS.read_text(encoding="utf-8")
-    assert [each.name for each in METRICS if f"`{each.name}`" not in text] == []
+    assert [each.name for each in OF_FIGURES if not any(f"`{each.name}{end}" in text for end in "`{")] == []

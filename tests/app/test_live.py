@@ -16,7 +16,8 @@ from plimsoll.adapters.prometheus.pod_scrape import PodScrape
 from plimsoll.adapters.prometheus.prometheus import PrometheusSignals
 from plimsoll.app.live import signal_watch as live
 from plimsoll.app.live.season_watch import DaysWanted
-from plimsoll.app.live.signal_watch import LiveSignals, Wanted, reader_of
+from plimsoll.app.live.signal_watch import LiveSignals, reader_of
+from plimsoll.app.live.wanted import CAPACITY_WINDOW_SECONDS, Wanted
 from plimsoll.app.settings import Settings
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.engines.metrics import EngineMetrics
@@ -73,7 +74,7 @@ async def test_every_wanted_object_is_read_and_what_is_not_wanted_any_more_forgo
     reader = FakeReader()
     signals = LiveSignals(reader, lambda: changed.append(None), {A: Wanted(("p", "q"), 90), B: Wanted(("r",))})
     await rounds(signals, lambda: len(changed) > 0)
-    assert {("x", ("p", "q"), 90), ("x", ("r",), live.CAPACITY_WINDOW_SECONDS)} == set(reader.asked[:2])
+    assert {("x", ("p", "q"), 90), ("x", ("r",), CAPACITY_WINDOW_SECONDS)} == set(reader.asked[:2])
     signals.wanted = {B: Wanted(("r",))}
     await rounds(signals, lambda: signals.reading(A) is None)
     assert signals.reading(B) == Reading()
@@ -482,8 +483,8 @@ async def test_a_source_without_a_past_is_asked_for_all_pods_together() -> None:
     signals = LiveSignals(reader, lambda: None, {A: Wanted(("p",))})
     await rounds(signals, lambda: len(reader.asked) > 0)
     signals.wanted = {A: Wanted(("p", "q"))}
-    await rounds(signals, lambda: ("x", ("p", "q"), live.CAPACITY_WINDOW_SECONDS) in reader.asked)
-    assert ("x", ("q",), live.CAPACITY_WINDOW_SECONDS) not in reader.asked
+    await rounds(signals, lambda: ("x", ("p", "q"), CAPACITY_WINDOW_SECONDS) in reader.asked)
+    assert ("x", ("q",), CAPACITY_WINDOW_SECONDS) not in reader.asked
 
 
 class GatewayReader(FakeReader):

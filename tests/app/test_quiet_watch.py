@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from plimsoll.app.live.quiet_watch import LONGEST_SECONDS, IdleQuestion, IdleWanted, QuietWatch
+from plimsoll.app.live.quiet_watch import LONGEST_SECONDS, QuietWatch, look_back_seconds
+from plimsoll.app.live.wanted import Wanted
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.engines.metrics import EngineMetrics
 from plimsoll.engines.registry import engine_of
@@ -19,9 +20,9 @@ from tests.support.engine_loads import NOW, Serves, moments, track
 
 KEY, OTHER = ObjectKey("ns", "llama"), ObjectKey("ns", "other")
 METRICS = engine_of().metrics
-WANTED = IdleWanted(1800)
+SECONDS = look_back_seconds(1800)
 TIMES = moments(1800)
-ASKED = IdleQuestion(WANTED, ("a",), "", METRICS, NOW, 0.0)
+ASKED = Wanted(("a",), metrics=METRICS, idle_seconds=1800)
 EMPTY = GatewayQueue(SignalState.FRESH, (Line(TIMES, [0.0] * len(TIMES)),))
 
 
@@ -44,55 +45,59 @@ class Server:
         return None if self.is_silent else {"a": PodSignals("a", seen)}
 
     def read_queue(self, namespace: str, pool: str, *, now: float, window_seconds: int) -> GatewayQueue:
-        assert (namespace, pool, now, window_seconds) == ("ns", "chat", NOW, WANTED.seconds)
+        assert (namespace, pool, now, window_seconds) == ("ns", "chat", NOW, SECONDS)
         return self.queue
 
 
 def test_each_object_is_asked_about_once() -> None:
     watch, server = QuietWatch(), Server()
-    assert watch.before(server, KEY, ASKED) == watch.before(server, KEY, ASKED) == Quiet(TIMES[0], TIMES[-1])
-    assert server.asked == [("ns", NOW, WANTED.seconds)]
-    assert watch.before(server, OTHER, ASKED) is not None
+    assert (
+        watch.before(server, KEY, ASKED, NOW, 0.0)
+        == watch.before(server, KEY, ASKED, NOW, 0.0)
+        == Quiet(TIMES[0], TIMES[-1])
+    )
+    assert server.asked == [("ns", NOW, SECONDS)]
+    assert watch.before(server, OTHER, ASKED, NOW, 0.0) is not None
     assert len(server.asked) == 2
 
 
 def test_it_reads_the_idle_time_with_a_reversal_and_a_day_at_most() -> None:
-    assert WANTED.seconds == 1.5 * 1800 + 90
-    assert IdleWanted(604_800).seconds == LONGEST_SECONDS
+    assert SECONDS == 1.5 * 1800 + 90
+    assert look_back_seconds(604_800) == LONGEST_SECONDS
 
 
 def test_a_question_that_fails_shows_nothing_and_is_not_asked_again() -> None:
     watch, server = QuietWatch(), Server(is_silent=True)
-    assert watch.before(server, KEY, ASKED) is None
+    assert watch.before(server, KEY, ASKED, NOW, 0.0) is None
     server.is_silent = False
-    assert watch.before(server, KEY, ASKED) is None
+    assert watch.before(server, KEY, ASKED, NOW, 0.0) is None
     assert len(server.asked) == 1
 
 
 @pytest.mark.parametrize(
     "asked",
-    [replace(ASKED, wanted=None), replace(ASKED, pods=())],
+    [replace(ASKED, idle_seconds=None), replace(ASKED, pods=())],
     ids=["never sleeps", "nothing is ready"],
 )
-def test_who_cannot_go_to_zero_is_not_asked_about(asked: IdleQuestion) -> None:
+def test_who_cannot_go_to_zero_is_not_asked_about(asked: Wanted) -> None:
     watch, server = QuietWatch(), Server()
-    assert watch.before(server, KEY, asked) is None
+    assert watch.before(server, KEY, asked, NOW, 0.0) is None
     assert server.asked == []
-    assert watch.before(server, KEY, ASKED) is not None, "later it is"
+    assert watch.before(server, KEY, ASKED, NOW, 0.0) is not None, "later it is"
 
 
 def test_a_source_without_a_past_shows_nothing() -> None:
-    assert QuietWatch().before(object(), KEY, ASKED) is None
+    assert QuietWatch().before(object(), KEY, ASKED, NOW, 0.0) is None
 
 
 def test_times_are_those_of_our_own_clock() -> None:
     server = Server(ahead=100.0)
-    found = QuietWatch().before(server, KEY, replace(ASKED, skew=100.0))
+    found = QuietWatch().before(server, KEY, ASKED, NOW, 100.0)
     assert found == Quiet(TIMES[0], TIMES[-1])
-    assert server.asked == [("ns", NOW + 100, WANTED.seconds)]
+    assert server.asked == [("ns", NOW + 100, SECONDS)]
 
 
 @pytest.mark.parametrize(("queue", "is_known"), [(EMPTY, True), (GatewayQueue(), False)], ids=["empty", "missing"])
 def test_where_a_gateway_is_named_its_queue_must_be_known(queue: GatewayQueue, is_known: bool) -> None:  # noqa: FBT001
-    found = QuietWatch().before(Server(queue=queue), KEY, replace(ASKED, inference_pool="chat"))
+    found = QuietWatch().before(Server(queue=queue), KEY, replace(ASKED, inference_pool="chat"), NOW, 0.0)
     assert (found is not None) is is_known

@@ -17,7 +17,7 @@ from plimsoll.app.live.sample_memory import (
     remembered,
     signals_of,
 )
-from plimsoll.app.live.signal_watch import HISTORY_SECONDS
+from plimsoll.app.live.wanted import HISTORY_SECONDS
 from plimsoll.rebalance.signals.load import ERRORS_IN_A_ROW, summarize
 from plimsoll.rebalance.signals.metrics import BY_RANK, EngineSample, PodSignals, SignalState
 

@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 
 from plimsoll.api.v1alpha1 import InferenceDeployment
-from plimsoll.app.live.quiet_watch import IdleWanted
 from plimsoll.app.live.season_watch import DaysWanted
-from plimsoll.app.live.signal_watch import CAPACITY_WINDOW_SECONDS, HISTORY_SECONDS, STALE_MEMORY_SECONDS
-from plimsoll.app.live.wanted import wanted_signals
+from plimsoll.app.live.wanted import (
+    CAPACITY_WINDOW_SECONDS,
+    HISTORY_SECONDS,
+    STALE_MEMORY_SECONDS,
+    wanted_signals,
+)
 from plimsoll.decision.deployment import Contest, Refusal, Writes
 from plimsoll.decision.planning import figures_of, tenant_of
 from plimsoll.decision.pools.placed import placed_now
@@ -135,18 +138,18 @@ def test_the_days_before_are_wanted_where_a_start_up_was_seen(
 @pytest.mark.parametrize(
     ("rebalancing", "wanted"),
     [
-        ({"mode": "Auto", "minReplicas": 0, "idleSeconds": 600}, IdleWanted(600)),
-        ({"mode": "Auto", "minReplicas": 0}, IdleWanted(1800)),
+        ({"mode": "Auto", "minReplicas": 0, "idleSeconds": 600}, 600),
+        ({"mode": "Auto", "minReplicas": 0}, 1800),
         ({"mode": "Auto", "minReplicas": 1}, None),
         ({"mode": "Recommend", "minReplicas": 0}, None),
     ],
 )
 def test_the_time_without_requests_is_wanted_where_the_last_replica_may_go(
-    rebalancing: dict[str, Any], wanted: IdleWanted | None
+    rebalancing: dict[str, Any], wanted: float | None
 ) -> None:
     resource = deployment(rebalancing={"maxReplicas": 3, "wake": "Manual", **rebalancing})
     given = deployment_of(resource=resource, pools=(replace(pool(H100), name="h100-tp1"),))
-    assert wanted_signals(given).idle == wanted
+    assert wanted_signals(given).idle_seconds == wanted
 
 
 @pytest.mark.parametrize(("declared", "shown"), [(3, 3), ("many", 0), (None, 0)])

@@ -37,7 +37,7 @@ from plimsoll.api.v1alpha1.options import MOST_WINDOWS
 from plimsoll.api.v1alpha1.spec import InferenceDeploymentSpec
 from plimsoll.app.live import season_watch
 from plimsoll.app.live.sample_memory import WHOLE_SECONDS
-from plimsoll.app.live.signal_watch import HISTORY_SECONDS
+from plimsoll.app.live.wanted import HISTORY_SECONDS
 from plimsoll.app.plan.rendered import UNWRITTEN_SECONDS
 from plimsoll.app.settings import Settings
 from plimsoll.app.watch import prices

@@ -7,7 +7,7 @@ from dataclasses import replace
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily
 
-from plimsoll.adapters.series import LiveSeries
+from plimsoll.adapters.series import OF_FIGURES, ObjectSeries
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.rebalance.decide import decide
 from plimsoll.rebalance.figures import LiveFigures, live_figures
@@ -27,9 +27,9 @@ def figures_of(facts: Situation) -> LiveFigures:
 
 def shown(figures: LiveFigures) -> dict[str, float]:
     """The values of the page, by the names of their metrics without the prefix."""
-    registry, series = CollectorRegistry(), LiveSeries()
+    registry, series = CollectorRegistry(), ObjectSeries(OF_FIGURES)
     registry.register(series)
-    series.figures = {CHAT: figures}
+    series.objects = {CHAT: figures}
     families = [each for each in registry.collect() if isinstance(each, GaugeMetricFamily)]
     samples = [sample for family in families for sample in family.samples]
     return {each.name.removeprefix("plimsoll_live_"): each.value for each in samples}

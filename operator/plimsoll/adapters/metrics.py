@@ -11,11 +11,12 @@ from typing import Concatenate, ParamSpec
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, Metric, start_http_server
 
 from plimsoll import __version__
-from plimsoll.adapters.series import Figures, LiveSeries, ObjectSeries
+from plimsoll.adapters.series import OF_FIGURES, OF_REPORTS, ObjectSeries
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.facts.prices.remarks import PriceRemark
 from plimsoll.placement.fleet_record import FleetRecord
+from plimsoll.rebalance.figures import LiveFigures
 from plimsoll.status.report import Report
 
 
@@ -71,9 +72,9 @@ class Metrics:
         self._doubts = self._gauge(
             "plimsoll_price_doubts", "Prices of the fleet that may be wrong.", ("gpu_type", "capacity_type", "reason")
         )
-        self._objects = ObjectSeries()
+        self._objects = ObjectSeries(OF_REPORTS)
         self.registry.register(self._objects)
-        self._live = LiveSeries()
+        self._live = ObjectSeries(OF_FIGURES)
         self.registry.register(self._live)
         self._bill = self._gauge(
             "plimsoll_fleet_bill_dollars_per_hour", "Price of all replicas, before and after the last plan.", ("plan",)
@@ -153,11 +154,11 @@ class Metrics:
 
     def show_cases(self, reports: Mapping[ObjectKey, Report]) -> None:
         """Show every object as its report has it, from the next scrape on. ``reports`` must not change any more."""
-        self._objects.reports = reports
+        self._objects.objects = reports
 
-    def show_live(self, figures: Figures) -> None:
+    def show_live(self, figures: Mapping[ObjectKey, LiveFigures]) -> None:
         """Show the live loop's figures from the next scrape on. ``figures`` must not change any more."""
-        self._live.figures = figures
+        self._live.objects = figures
 
     def show_solving(self, record: FleetRecord) -> None:
         """Count the time that a plan took."""

@@ -1,9 +1,8 @@
 """The series of all InferenceDeployments and of the live loop, made from the last pass each time Prometheus asks.
 
-The series of all InferenceDeployments, made from the reports of the last pass each time Prometheus asks.
 A gauge of ``prometheus_client`` keeps about 1 KiB for each combination of labels, and a pass would have to fill
-it again for all objects. So a pass only hands over its reports. They never change, so the thread of a scrape can read
-them at any time.
+it again for all objects. So a pass only hands over its reports and figures. They never change, so the thread of a
+scrape can read them at any time.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Generic, TypeVar
 
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
@@ -23,7 +23,8 @@ from plimsoll.rebalance.figures import LiveFigures
 from plimsoll.rebalance.law.learning import CapacityReading
 from plimsoll.status.report import Report
 
-Reports = Mapping[ObjectKey, Report]
+T = TypeVar("T")
+
 Values = Mapping[tuple[str, ...], float]
 """The values of one object in one series, each by the labels that follow its namespace and name."""
 
@@ -32,37 +33,38 @@ _COMPONENTS = {KV_CACHE: "kv"}
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class Series(Generic[T]):
     """One metric of all objects: its name, its help text, the labels after namespace and name, and its values."""
 
     name: str
     text: str
     labels: tuple[str, ...]
-    values: Callable[[Report], Values]
+    values: Callable[[T], Values]
 
-    def of(self, reports: Reports) -> GaugeMetricFamily:
+    def of(self, objects: Mapping[ObjectKey, T]) -> GaugeMetricFamily:
         """Return the metric with the samples of all objects."""
         family = GaugeMetricFamily(self.name, self.text, labels=("namespace", "name", *self.labels))
-        for key, report in reports.items():
-            for labels, value in self.values(report).items():
+        for key, each in objects.items():
+            for labels, value in self.values(each).items():
                 family.add_metric((key.namespace, key.name, *labels), float(value))
         return family
 
 
-class ObjectSeries(Collector):
-    """The metrics of all objects as ``reports`` has them. A scrape reads ``reports`` once: it sees one pass."""
+class ObjectSeries(Collector, Generic[T]):
+    """The metrics of ``objects``. A scrape reads ``objects`` once: it sees one pass."""
 
-    def __init__(self) -> None:
-        self.reports: Reports = MappingProxyType({})
+    def __init__(self, series: Sequence[Series[T]]) -> None:
+        self.objects: Mapping[ObjectKey, T] = MappingProxyType({})
+        self._series = series
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
         """Yield the metrics without samples. The registry refuses a second metric of the same name."""
-        return (series.of({}) for series in SERIES)
+        return (series.of({}) for series in self._series)
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield the metrics with their samples."""
-        reports = self.reports
-        return (series.of(reports) for series in SERIES)
+        objects = self.objects
+        return (series.of(objects) for series in self._series)
 
 
 def _memory(report: Report) -> Values:
@@ -126,7 +128,7 @@ def _pools(report: Report) -> Sequence[PlannedPool]:
     return () if report.decision is None else report.decision.pools
 
 
-SERIES = (
+OF_REPORTS: tuple[Series[Report], ...] = (
     Series("plimsoll_estimated_gpu_memory_bytes", "Estimated memory of one GPU.", ("component",), _memory),
     Series("plimsoll_planned_replicas", "Replicas planned.", ("gpu_type",), _replicas),
     Series("plimsoll_unplaced_replicas", "Replicas without a place.", (), _missing),
@@ -144,105 +146,71 @@ SERIES = (
 )
 
 
-Figures = Mapping[ObjectKey, LiveFigures]
+def _live(name: str, text: str, value: Callable[[LiveFigures], float | None]) -> Series[LiveFigures]:
+    """Return a metric of the live loop with one value for each object; None leaves the object out."""
+
+    def values(figures: LiveFigures) -> Values:
+        found = value(figures)
+        return {} if found is None else {(): found}
+
+    return Series(name, text, (), values)
 
 
-@dataclass(frozen=True, slots=True)
-class LiveMetric:
-    """One metric: its name, its help text, and its value for one object; None leaves the object out."""
-
-    name: str
-    text: str
-    value: Callable[[LiveFigures], float | None]
-
-    def of(self, figures: Figures) -> GaugeMetricFamily:
-        """Return the metric with the samples of all objects."""
-        family = GaugeMetricFamily(self.name, self.text, labels=("namespace", "name"))
-        for key, figure in figures.items():
-            value = self.value(figure)
-            if value is not None:
-                family.add_metric((key.namespace, key.name), float(value))
-        return family
-
-
-class LiveSeries(Collector):
-    """The live figures of all objects. A scrape reads ``figures`` once: it sees one pass."""
-
-    def __init__(self) -> None:
-        self.figures: Figures = MappingProxyType({})
-
-    def describe(self) -> Iterator[GaugeMetricFamily]:
-        """Yield the metrics without samples. The registry refuses a second metric of the same name."""
-        return self._families({})
-
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Yield the metrics with their samples."""
-        return self._families(self.figures)
-
-    @staticmethod
-    def _families(figures: Figures) -> Iterator[GaugeMetricFamily]:
-        yield from (metric.of(figures) for metric in METRICS)
-        decisions = GaugeMetricFamily(
-            "plimsoll_live_decision",
-            "1 for the last decision of the live loop.",
-            labels=("namespace", "name", "decision", "reason", "diagnosis"),
-        )
-        for key, each in figures.items():
-            decisions.add_metric((key.namespace, key.name, each.decision, each.reason, each.diagnosis), 1)
-        yield decisions
-
-
-METRICS = (
-    LiveMetric("plimsoll_live_arrivals_per_second", "Requests that arrive.", lambda each: each.arrivals),
-    LiveMetric(
+OF_FIGURES: tuple[Series[LiveFigures], ...] = (
+    _live("plimsoll_live_arrivals_per_second", "Requests that arrive.", lambda each: each.arrivals),
+    _live(
         "plimsoll_live_expected_arrivals_per_second",
         "Requests that are expected when a new replica serves, where these are more than now.",
         lambda each: each.expected,
     ),
-    LiveMetric(
+    _live(
         "plimsoll_live_replica_capacity_per_second",
         "Requests that one replica carries with its promises kept, as learned.",
         lambda each: each.capacity,
     ),
-    LiveMetric(
+    _live(
         "plimsoll_live_pressure_ratio",
         "Replicas that the load needs over those that are wanted: above 1 there are too few.",
         lambda each: each.pressure,
     ),
-    LiveMetric("plimsoll_live_needed_replicas", "Replicas that the load needs.", lambda each: each.needed),
-    LiveMetric("plimsoll_live_target_replicas", "Replicas that are wanted.", lambda each: each.target),
-    LiveMetric(
+    _live("plimsoll_live_needed_replicas", "Replicas that the load needs.", lambda each: each.needed),
+    _live("plimsoll_live_target_replicas", "Replicas that are wanted.", lambda each: each.target),
+    _live(
         "plimsoll_live_waiting_requests", "Requests in the queues of engines and gateway.", lambda each: each.waiting
     ),
-    LiveMetric(
-        "plimsoll_live_gateway_waiting_requests", "Requests in the gateway's queue.", lambda each: each.at_gateway
-    ),
-    LiveMetric("plimsoll_live_running_requests", "Requests in the engines' batches.", lambda each: each.running),
-    LiveMetric(
+    _live("plimsoll_live_gateway_waiting_requests", "Requests in the gateway's queue.", lambda each: each.at_gateway),
+    _live("plimsoll_live_running_requests", "Requests in the engines' batches.", lambda each: each.running),
+    _live(
         "plimsoll_live_preempted_ratio",
         "Requests that lost their blocks over those that got a first token, over the window.",
         lambda each: each.preempted_share,
     ),
-    LiveMetric("plimsoll_live_kv_cache_use_ratio", "KV cache in use, 0 to 1.", lambda each: each.kv_use),
-    LiveMetric(
+    _live("plimsoll_live_kv_cache_use_ratio", "KV cache in use, 0 to 1.", lambda each: each.kv_use),
+    _live(
         "plimsoll_live_kv_cache_used_tokens", "KV tokens in use in the pods that report.", lambda each: each.used_tokens
     ),
-    LiveMetric("plimsoll_live_kv_cache_tokens", "KV cache that these pods have.", lambda each: each.held_tokens),
-    LiveMetric(
+    _live("plimsoll_live_kv_cache_tokens", "KV cache that these pods have.", lambda each: each.held_tokens),
+    _live(
         "plimsoll_live_batch_slots",
         "Requests that these pods run at the same time at most.",
         lambda each: each.slots,
     ),
-    LiveMetric("plimsoll_live_ttft_seconds", "Mean time to the first token.", lambda each: each.ttft_seconds),
-    LiveMetric("plimsoll_live_token_seconds", "Mean time between two tokens.", lambda each: each.token_seconds),
-    LiveMetric(
+    _live("plimsoll_live_ttft_seconds", "Mean time to the first token.", lambda each: each.ttft_seconds),
+    _live("plimsoll_live_token_seconds", "Mean time between two tokens.", lambda each: each.token_seconds),
+    _live(
         "plimsoll_live_token_time_ratio",
         "Measured time per token over the performance model's, as learned.",
         lambda each: each.slowness,
     ),
-    LiveMetric(
+    _live(
         "plimsoll_live_startup_seconds",
         "Longest start-up of a replica that was seen.",
         lambda each: each.startup_seconds,
+    ),
+    Series(
+        "plimsoll_live_decision",
+        "1 for the last decision of the live loop.",
+        ("decision", "reason", "diagnosis"),
+        lambda each: {(each.decision, each.reason, each.diagnosis): 1},
     ),
 )

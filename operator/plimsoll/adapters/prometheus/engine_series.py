@@ -30,7 +30,7 @@ class Series:
     """One series: its labels and its raw samples by scrape time in POSIX seconds.
 
     ``name`` is the name of the metric in current releases. ``engine`` is the data-parallel rank as text; empty where
-    the engine does not report it.
+    the engine does not report it, and of a series of a gateway.
     """
 
     labels: Mapping[str, str]
@@ -39,9 +39,11 @@ class Series:
     engine: str
 
     @staticmethod
-    def of(labels: Mapping[str, str], points: Mapping[float, float], metrics: EngineMetrics) -> Series:
-        """Return the series with the current name of its metric."""
+    def of(labels: Mapping[str, str], points: Mapping[float, float], metrics: EngineMetrics | None) -> Series:
+        """Return the series with the current name of its metric. None: it is no engine's."""
         name = labels.get("__name__", "")
+        if metrics is None:
+            return Series(labels, points, name, "")
         return Series(labels, points, metrics.former_names.get(name, name), labels.get(metrics.rank_label, ""))
 
     @property
@@ -51,12 +53,12 @@ class Series:
         return (max(self.points), len(self.points), current, sorted(self.labels.items()))
 
 
-def parse_series(result: Any, metrics: EngineMetrics, *, shift_seconds: float = 0.0) -> list[Series]:
+def parse_series(result: Any, metrics: EngineMetrics | None, *, shift_seconds: float = 0.0) -> list[Series]:
     """Read the ``data.result`` of a range-vector reply; series without samples are left out.
 
     Args:
         result: the parsed JSON.
-        metrics: the engine's names.
+        metrics: the engine's names; None for series that are no engine's.
         shift_seconds: added to every time, to bring the server's clock to the caller's.
 
     Raises:
@@ -66,7 +68,7 @@ def parse_series(result: Any, metrics: EngineMetrics, *, shift_seconds: float = 
         read = [
             Series.of(
                 {str(label): str(value) for label, value in entry["metric"].items()},
-                points_of(entry["values"], shift_seconds),
+                _points_of(entry["values"], shift_seconds),
                 metrics,
             )
             for entry in result
@@ -76,7 +78,7 @@ def parse_series(result: Any, metrics: EngineMetrics, *, shift_seconds: float = 
     return [series for series in read if series.points]
 
 
-def points_of(values: Any, shift_seconds: float) -> dict[float, float]:
+def _points_of(values: Any, shift_seconds: float) -> dict[float, float]:
     """Return values by time. A point without a finite time belongs to no scrape and is left out."""
     points = {float(at) + shift_seconds: float(value) for at, value in values}
     return {at: value for at, value in points.items() if math.isfinite(at)}

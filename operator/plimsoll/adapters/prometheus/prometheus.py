@@ -18,23 +18,22 @@ from prometheus_api_client import PrometheusConnect
 
 from plimsoll.adapters.prometheus.access import LABEL_PAIRS, NO_PROOF, LabelPair, PrometheusAccess, places_of
 from plimsoll.adapters.prometheus.bounded_session import QueryAdapter, QueryRefused, session_with, unreachable
-from plimsoll.adapters.prometheus.dcgm import activity_of, query_of
 from plimsoll.adapters.prometheus.engine_series import Series, parse_series, pod_signals
 from plimsoll.adapters.prometheus.questions import (
     USUAL_METRICS,
     WINDOW_SECONDS,
     GatewayMetrics,
     Pods,
-    QueueSeries,
+    activity_of,
+    activity_query_of,
     any_of,
     gateway_queue,
-    parse_queue_series,
     past_points_of,
     pods_of,
+    query_of,
     samples_by_pod,
     selector_of,
 )
-from plimsoll.adapters.prometheus.questions import query_of as query_of_past
 from plimsoll.domain.errors import InvalidInput, SourceUnavailable
 from plimsoll.engines.metrics import EngineMetrics, count_of
 from plimsoll.engines.registry import engine_of
@@ -118,13 +117,12 @@ class PrometheusSignals:
         asked = sorted({pod for pod in pods if _NAME.fullmatch(pod)})
         try:
             with self._client() as client:
-                server_now = _server_time(_ask(client, "time()"))
-                skew = server_now - now if abs(server_now - now) > self._timeout_seconds else 0.0
-                found = self._find(client, namespace, asked, metrics, _When(now + skew, window_seconds, skew))
+                when = self._when(client, now, window_seconds)
+                found = self._find(client, namespace, asked, metrics, when)
         except (SourceUnavailable, InvalidInput) as error:
             return Reading(state=SignalState.UNAVAILABLE, error=str(error))
         signals = {pod: pod_signals(pod, series, metrics) for pod, series in found.items()}
-        return Reading({pod: one for pod, one in signals.items() if one.samples}, clock_skew_seconds=skew)
+        return Reading({pod: one for pod, one in signals.items() if one.samples}, clock_skew_seconds=when.skew)
 
     def gpu_activity(self, namespace: str, pods: Collection[str]) -> GpuActivity | None:
         """Ask how busy the pods' GPUs are, by one query; None where the server does not know it or cannot be asked.
@@ -139,7 +137,7 @@ class PrometheusSignals:
             return None
         try:
             with self._client(GPU_TIMEOUT_SECONDS) as client:
-                return activity_of(_ask(client, query_of(matchers)))
+                return activity_of(_ask(client, activity_query_of(matchers)))
         except (SourceUnavailable, InvalidInput):
             return None
 
@@ -165,7 +163,7 @@ class PrometheusSignals:
         ]
         try:
             with self._client(PAST_TIMEOUT_SECONDS) as client:
-                query, limit = query_of_past(counter, pods, seconds), f"{PAST_TIMEOUT_SECONDS:g}s"
+                query, limit = query_of(counter, pods, seconds), f"{PAST_TIMEOUT_SECONDS:g}s"
                 return PastReading(past_points_of(_ask(client, query, time=f"{until:.3f}", timeout=limit)))
         except (SourceUnavailable, InvalidInput) as error:
             return PastReading(error=str(error))
@@ -215,29 +213,21 @@ class PrometheusSignals:
             return GatewayQueue(error=self._gateway.missing(pool))
         try:
             with self._client() as client:
-                server_now = _server_time(_ask(client, "time()"))
-                skew = server_now - now if abs(server_now - now) > self._timeout_seconds else 0.0
-                when = _When(now + skew, window_seconds, skew)
+                when = self._when(client, now, window_seconds)
                 for within_namespace, pod_label in places_of(namespace, self._label_pairs):
                     matchers = f'{within_namespace},{self._gateway.pool_label}="{pool}"'
-                    found = self._queue_series(client, matchers, when)
+                    found = self._series(client, matchers, None, when)
                     if found:
                         return gateway_queue(found, self._gateway, pool, pod_label, now)
         except (SourceUnavailable, InvalidInput) as error:
             return GatewayQueue(SignalState.UNAVAILABLE, error=str(error))
         return GatewayQueue(error=self._gateway.missing(pool))
 
-    def _queue_series(self, client: Any, matchers: str, when: _When) -> list[QueueSeries]:
-        """Return all series of a queue, by one query, or by one for each name; see :meth:`_series`."""
-        names = self._gateway.names
-        if not self._one_by_one:
-            try:
-                return _query_queue(client, any_of(names, matchers), when)
-            except QueryRefused:
-                found = [one for name in names for one in _query_queue(client, f"{name}{{{matchers}}}", when)]
-                self._one_by_one = _takes_no_pattern(client)
-                return found
-        return [one for name in names for one in _query_queue(client, f"{name}{{{matchers}}}", when)]
+    def _when(self, client: Any, now: float, window_seconds: int) -> _When:
+        """Return the window that ends now. A difference of the clocks that a request may take counts as none."""
+        skew = _server_time(_ask(client, "time()")) - now
+        skew = skew if abs(skew) > self._timeout_seconds else 0.0
+        return _When(now + skew, window_seconds, skew)
 
     def _client(self, most_seconds: float = math.inf) -> Any:
         """Return a client for one reading, with its own connection, deadline and proof.
@@ -270,19 +260,21 @@ class PrometheusSignals:
                         found.setdefault(pod, []).append(series)
         return found
 
-    def _series(self, client: Any, matchers: str, metrics: EngineMetrics, when: _When) -> list[Series]:
+    def _series(self, client: Any, matchers: str, metrics: EngineMetrics | None, when: _When) -> list[Series]:
         """Return all series that match, by one query, or by one for each name where the server refuses the one.
 
         Some managed services take no regular expression for the name of a metric. That is remembered. Others refuse a
         query for what it finds, e.g. too many samples of one tenant's pods: the next query may still work.
+        ``metrics`` are those of an engine; None: those of a gateway's queue.
         """
+        names = self._gateway.names if metrics is None else (*metrics.names, *metrics.former_names)
         if self._one_by_one:
-            return _by_name(client, matchers, metrics, when)
+            return _by_name(client, names, matchers, metrics, when)
         try:
-            return _query(client, _any_name(metrics, matchers), metrics, when)
+            return _query(client, any_of(names, matchers), metrics, when)
         except QueryRefused as refusal:
             try:
-                found = _by_name(client, matchers, metrics, when)
+                found = _by_name(client, names, matchers, metrics, when)
             except QueryRefused:
                 raise refusal from None
             self._one_by_one = _takes_no_pattern(client)
@@ -308,24 +300,23 @@ def _takes_no_pattern(client: Any) -> bool:
     return False
 
 
-def _by_name(client: Any, matchers: str, metrics: EngineMetrics, when: _When) -> list[Series]:
-    """Ask for each name alone, and first for those without which a pod counts as not found."""
-    first = [metrics.kv_usage, *(old for old, name in metrics.former_names.items() if name == metrics.kv_usage)]
+def _by_name(
+    client: Any, names: Sequence[str], matchers: str, metrics: EngineMetrics | None, when: _When
+) -> list[Series]:
+    """Ask for each name alone. Of an engine, those come first without which a pod counts as not found."""
+    first = list(names)
+    if metrics is not None:
+        first = [metrics.kv_usage, *(old for old, name in metrics.former_names.items() if name == metrics.kv_usage)]
     found = [one for name in first for one in _query(client, f"{name}{{{matchers}}}", metrics, when)]
     if not found:
         return []
-    others = [name for name in (*metrics.names, *metrics.former_names) if name not in first]
+    others = [name for name in names if name not in first]
     return [*found, *(one for name in others for one in _query(client, f"{name}{{{matchers}}}", metrics, when))]
 
 
-def _query(client: Any, selector: str, metrics: EngineMetrics, when: _When) -> list[Series]:
+def _query(client: Any, selector: str, metrics: EngineMetrics | None, when: _When) -> list[Series]:
     result = _ask(client, f"{selector}[{when.window_seconds}s]", time=f"{when.at:.3f}")
     return parse_series(result, metrics, shift_seconds=-when.skew)
-
-
-def _query_queue(client: Any, selector: str, when: _When) -> list[QueueSeries]:
-    result = _ask(client, f"{selector}[{when.window_seconds}s]", time=f"{when.at:.3f}")
-    return parse_queue_series(result, -when.skew)
 
 
 def _ask(client: Any, query: str, **params: str) -> Any:
@@ -340,12 +331,6 @@ def _ask(client: Any, query: str, **params: str) -> Any:
 
 def _portions(pods: Sequence[str]) -> Iterator[Sequence[str]]:
     return (pods[start : start + PODS_PER_QUERY] for start in range(0, len(pods), PODS_PER_QUERY))
-
-
-def _any_name(metrics: EngineMetrics, matchers: str) -> str:
-    """Return one selector for all metrics, so that all values are of one moment."""
-    wanted = "|".join((*metrics.names, *metrics.former_names))
-    return f'{{__name__=~"{wanted}",{matchers}}}'
 
 
 def _matchers(within_namespace: str, pod_label: str, pods: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""More questions to Prometheus: the queue of a gateway, and the past of a deployment.
+"""More questions to Prometheus: the queue of a gateway, the past of a deployment, and the activity of GPUs.
 
 The queue of a gateway's endpoint picker, from the series of Prometheus.
 The endpoint picker of llm-d and of the Gateway API inference extension holds requests where the engines are full or
@@ -9,22 +9,26 @@ The questions to Prometheus about the past of a deployment: arrivals of days bef
 The questions are about all pods that the deployment ever had. A pod counts where its namespace, its own name and
 the name under which its engine serves the model agree with the deployment. All three stay when the deployment moves to
 other GPUs, and no other deployment of the namespace has the same three.
+
+How busy the GPUs of pods are, as NVIDIA's DCGM exporter reports it to Prometheus. Nothing needs it.
+The two series are in the exporter's default set: the share of cycles in which the memory sends or receives data, and in
+which tensor cores work (https://docs.nvidia.com/datacenter/dcgm/latest/user-guide/feature-overview.html). GPUs without
+profiling, such as GeForce, do not have them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from plimsoll.adapters.prometheus.engine_series import Series, pod_signals, points_of
-from plimsoll.domain.errors import SourceUnavailable
+from plimsoll.adapters.prometheus.engine_series import Series, pod_signals
 from plimsoll.engines.metrics import EngineMetrics, count_of
 from plimsoll.rebalance.signals.forecast import STEP_SECONDS, Point
 from plimsoll.rebalance.signals.gateway import GatewayQueue
 from plimsoll.rebalance.signals.gateway_scrapes import Scrapes, queue_of
-from plimsoll.rebalance.signals.metrics import PodSignals, SignalState
+from plimsoll.rebalance.signals.metrics import GpuActivity, PodSignals, SignalState
 
 QUEUE_METRICS = ("llm_d_epp_flow_control_queue_size", "inference_extension_flow_control_queue_size")
 """Requests that wait, as llm-d 0.9 names them, and the older name, under which it reports the same requests again."""
@@ -54,40 +58,13 @@ USUAL_METRICS = GatewayMetrics()
 """Those of llm-d's endpoint picker."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueueSeries:
-    """One series: its labels, and its raw samples by scrape time in POSIX seconds."""
-
-    labels: Mapping[str, str]
-    points: Mapping[float, float]
-
-
-def parse_queue_series(result: Any, shift_seconds: float) -> list[QueueSeries]:
-    """Read the ``data.result`` of a range-vector reply; ``shift_seconds`` is added to every time.
-
-    Raises:
-        SourceUnavailable: the reply has another shape.
-    """
-    try:
-        read = [
-            QueueSeries(
-                {str(label): str(value) for label, value in entry["metric"].items()},
-                points_of(entry["values"], shift_seconds),
-            )
-            for entry in result
-        ]
-    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
-        raise SourceUnavailable("Prometheus answered with another shape than a range vector") from error
-    return [series for series in read if series.points]
-
-
 def gateway_queue(
-    series: Sequence[QueueSeries], metrics: GatewayMetrics, pool: str, pod_label: str, now: float
+    series: Sequence[Series], metrics: GatewayMetrics, pool: str, pod_label: str, now: float
 ) -> GatewayQueue:
     """Return the queue. Only the best metric that has recent samples is read: two names report the same requests."""
     found = GatewayQueue(SignalState.MISSING)
     for name in metrics.names:
-        some = [each for each in series if each.labels.get("__name__") == name]
+        some = [each for each in series if each.name == name]
         found = queue_of(_processes(some, metrics, pod_label), now)
         if found.state not in (SignalState.MISSING, SignalState.STALE):
             break
@@ -96,25 +73,25 @@ def gateway_queue(
     return found if found.is_known else replace(found, error=metrics.missing(pool))
 
 
-def _processes(series: Sequence[QueueSeries], metrics: GatewayMetrics, pod_label: str) -> list[Scrapes]:
+def _processes(series: Sequence[Series], metrics: GatewayMetrics, pod_label: str) -> list[Scrapes]:
     """Return the queue of each pod of the gateway. A pod that is scraped twice counts once, as it was scraped last."""
-    by_pod: dict[str, dict[tuple[tuple[str, str], ...], list[QueueSeries]]] = {}
+    by_pod: dict[str, dict[tuple[tuple[str, str], ...], list[Series]]] = {}
     for each in series:
         target = _target(each, metrics)
         by_pod.setdefault(each.labels.get(pod_label) or str(target), {}).setdefault(target, []).append(each)
     return [_summed(max(targets.values(), key=_newest)) for targets in by_pod.values()]
 
 
-def _target(series: QueueSeries, metrics: GatewayMetrics) -> tuple[tuple[str, str], ...]:
+def _target(series: Series, metrics: GatewayMetrics) -> tuple[tuple[str, str], ...]:
     own = _OWN_LABELS | {metrics.pool_label}
     return tuple(sorted((label, value) for label, value in series.labels.items() if label not in own))
 
 
-def _newest(some: Sequence[QueueSeries]) -> float:
+def _newest(some: Sequence[Series]) -> float:
     return max(max(each.points) for each in some)
 
 
-def _summed(some: Sequence[QueueSeries]) -> Scrapes:
+def _summed(some: Sequence[Series]) -> Scrapes:
     """Add the series of each scrape. One impossible value stays, so that no other value hides it."""
     scrapes: dict[float, list[float]] = {}
     for each in some:
@@ -124,7 +101,7 @@ def _summed(some: Sequence[QueueSeries]) -> Scrapes:
 
 
 def any_of(names: Sequence[str], matchers: str) -> str:
-    """Return one selector for all names."""
+    """Return one selector for all names, so that all values are of one moment."""
     return f'{{__name__=~"{"|".join(names)}",{matchers}}}'
 
 
@@ -194,12 +171,12 @@ def _listed(found: Any) -> list[Any]:
 
 
 def selector_of(metrics: EngineMetrics, matchers: str) -> str:
-    """Return one selector for the series that show requests, so that all values are of one moment."""
+    """Return one selector for the series that show requests."""
     counters = (metrics.prompt_tokens, metrics.generation_tokens)
     counts = (count_of(metrics.first_token_seconds), count_of(metrics.output_lengths))
     names = [name for name in (metrics.kv_usage, metrics.waiting, metrics.running, *counters, *counts) if name]
     former = [old for old, name in metrics.former_names.items() if name in names]
-    return f'{{__name__=~"{"|".join((*names, *former))}",{matchers}}}'
+    return any_of((*names, *former), matchers)
 
 
 def samples_by_pod(series: Sequence[Series], pod_label: str, metrics: EngineMetrics) -> dict[str, PodSignals]:
@@ -208,3 +185,33 @@ def samples_by_pod(series: Sequence[Series], pod_label: str, metrics: EngineMetr
     for each in series:
         by_pod.setdefault(each.labels.get(pod_label, ""), []).append(each)
     return {pod: pod_signals(pod, some, metrics) for pod, some in by_pod.items()}
+
+
+GPU_MEMORY = "DCGM_FI_PROF_DRAM_ACTIVE"
+TENSOR_CORES = "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE"
+
+
+def activity_query_of(matchers: Sequence[str]) -> str:
+    """Return one query for the means over all GPUs of the pods. ``matchers`` are those of the pods, for any labels.
+
+    Prometheus may have renamed the labels of the pod, because those of the exporter's own pod came first.
+    """
+    some = (any_of((GPU_MEMORY, TENSOR_CORES), each) for each in matchers)
+    return " or ".join(f"avg by (__name__) ({each})" for each in some)
+
+
+def activity_of(result: Any) -> GpuActivity | None:
+    """Read the ``data.result`` of the query's reply. None where it holds no figure that can be."""
+    found = {name: share for entry in _listed(result) for name, share in _gpu_share(entry)}
+    if not found:
+        return None
+    return GpuActivity(memory=found.get(GPU_MEMORY), tensor_cores=found.get(TENSOR_CORES))
+
+
+def _gpu_share(entry: Any) -> list[tuple[str, float]]:
+    """Return the metric's name and its value; nothing where that is no share."""
+    try:
+        name, value = str(entry["metric"]["__name__"]), float(entry["value"][1])
+    except (IndexError, KeyError, OverflowError, TypeError, ValueError):
+        return []
+    return [(name, value)] if math.isfinite(value) and 0 <= value <= 1 else []

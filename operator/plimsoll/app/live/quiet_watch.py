@@ -7,10 +7,11 @@ same, and anybody who may write statuses could scale a deployment to zero with i
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
+from plimsoll.app.live.wanted import Wanted
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.engines.metrics import EngineMetrics
 from plimsoll.rebalance.signals.gateway import GatewayQueue
@@ -25,32 +26,9 @@ REVERSAL_SHARE = 1.5
 """A reversal makes the idle time half as long again, and a second one stops removals."""
 
 
-@dataclass(frozen=True, slots=True)
-class IdleWanted:
-    """How long no request may have come."""
-
-    idle_seconds: float
-
-    @property
-    def seconds(self) -> int:
-        """How far back to read."""
-        return math.ceil(min(LONGEST_SECONDS, REVERSAL_SHARE * self.idle_seconds + LONGEST_HOLE_SECONDS))
-
-
-@dataclass(frozen=True, slots=True)
-class IdleQuestion:
-    """One question about an object.
-
-    ``pods`` are those that are ready. ``skew`` is how far the source's clock is ahead of ``now``, which is in POSIX
-    seconds.
-    """
-
-    wanted: IdleWanted | None
-    pods: Collection[str]
-    inference_pool: str
-    metrics: EngineMetrics
-    now: float
-    skew: float
+def look_back_seconds(idle_seconds: float) -> int:
+    """Return how far back to read where no request may have come for so long."""
+    return math.ceil(min(LONGEST_SECONDS, REVERSAL_SHARE * idle_seconds + LONGEST_HOLE_SECONDS))
 
 
 @runtime_checkable
@@ -74,25 +52,32 @@ class QuietWatch:
 
     known: dict[ObjectKey, Quiet | None] = field(default_factory=dict)
 
-    def before(self, reader: object, key: ObjectKey, asked: IdleQuestion) -> Quiet | None:
-        """Return when a request came last before this process began; None where nothing shows it."""
-        if asked.wanted is None or not asked.pods or not isinstance(reader, QuietReader):
+    def before(self, reader: object, key: ObjectKey, what: Wanted, now: float, skew: float) -> Quiet | None:
+        """Return when a request came last before this process began; None where nothing shows it.
+
+        Args:
+            reader: the source of signals.
+            key: the object.
+            what: what is read of it. Its pods are those that are ready.
+            now: POSIX seconds.
+            skew: how far the source's clock is ahead, in seconds.
+        """
+        if what.idle_seconds is None or not what.pods or not isinstance(reader, QuietReader):
             return None
         if key not in self.known:
             self.known[key] = None  # a question that fails is not asked again
-            self.known[key] = _asked(reader, key, asked, asked.wanted)
+            self.known[key] = _asked(reader, key, what, look_back_seconds(what.idle_seconds), now, skew)
         return self.known[key]
 
 
-def _asked(reader: QuietReader, key: ObjectKey, asked: IdleQuestion, wanted: IdleWanted) -> Quiet | None:
-    until = asked.now + asked.skew
-    found = reader.scrapes_before(key.namespace, key.name, asked.metrics, until=until, seconds=wanted.seconds)
+def _asked(reader: QuietReader, key: ObjectKey, what: Wanted, seconds: int, now: float, skew: float) -> Quiet | None:
+    found = reader.scrapes_before(key.namespace, key.name, what.metrics, until=now + skew, seconds=seconds)
     if not found:
         return None
     queue = None
-    if asked.inference_pool:
-        queue = reader.read_queue(key.namespace, asked.inference_pool, now=asked.now, window_seconds=wanted.seconds)
-    return quiet_before({pod: _shifted(each, asked.skew) for pod, each in found.items()}, asked.pods, queue, asked.now)
+    if what.inference_pool:
+        queue = reader.read_queue(key.namespace, what.inference_pool, now=now, window_seconds=seconds)
+    return quiet_before({pod: _shifted(each, skew) for pod, each in found.items()}, what.pods, queue, now)
 
 
 def _shifted(signals: PodSignals, skew: float) -> PodSignals:

@@ -15,13 +15,12 @@ from plimsoll.adapters.prometheus.pod_scrape import PodScrape
 from plimsoll.adapters.prometheus.prometheus import PrometheusSignals
 from plimsoll.adapters.prometheus.readings import PastReader, QueueReader, SignalReader
 from plimsoll.app.live.gpu_watch import GpuWatch
-from plimsoll.app.live.quiet_watch import IdleQuestion, IdleWanted, QuietWatch
+from plimsoll.app.live.quiet_watch import QuietWatch
 from plimsoll.app.live.sample_memory import Memory, Question, questions, remembered, signals_of
-from plimsoll.app.live.season_watch import DaysWanted, SeasonWatch
+from plimsoll.app.live.season_watch import SeasonWatch
+from plimsoll.app.live.wanted import Wanted
 from plimsoll.app.settings import Settings
 from plimsoll.domain.kubernetes_names import ObjectKey
-from plimsoll.engines.metrics import EngineMetrics
-from plimsoll.engines.registry import engine_of
 from plimsoll.rebalance.signals.gateway import GatewayQueue
 from plimsoll.rebalance.signals.metrics import PodSignals, SignalState
 from plimsoll.rebalance.signals.reading import Reading
@@ -39,38 +38,9 @@ REST = 2.0
 """How many times the CPU time of its last readings a namespace is not read again: it takes a third of a core at most. A
 thousand pods of one engine each take 0.8 s, which is less than the usual pause allows."""
 
-CAPACITY_WINDOW_SECONDS = 60
-"""The window for objects whose live loop is off: enough to learn what the engine reports."""
-
-HISTORY_SECONDS = 660
-"""The least that is read for an object whose live loop is on: ten minutes show a trend, and one minute more tells a pod
-that stopped reporting from one that never did. It is read once; then only what is new."""
-
-STALE_MEMORY_SECONDS = 60
-"""The same minute for a longer window: how far before it a pod's last sample is still read. Two scrapes of 30 s."""
-
 T = TypeVar("T")
 
 logger = logging.getLogger("plimsoll.live")
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """The pods and the window to read for one object, and the names of its engine's metrics.
-
-    ``addresses`` holds the IP addresses of the pods that have one, by name. ``inference_pool`` is the one whose gateway
-    holds requests; empty where the spec names none. ``days`` are the days before that matter; None: none do.
-    ``idle`` is the
-    time without requests that matters; None: none does.
-    """
-
-    pods: tuple[str, ...]
-    window_seconds: int = CAPACITY_WINDOW_SECONDS
-    metrics: EngineMetrics = engine_of().metrics
-    addresses: Mapping[str, str] = field(default_factory=dict)
-    inference_pool: str = ""
-    days: DaysWanted | None = None
-    idle: IdleWanted | None = None
 
 
 def reader_of(settings: Settings) -> PrometheusSignals | PodScrape | None:
@@ -204,8 +174,8 @@ class LiveSignals:
             return reading, memory
         gpus = _tried(partial(self.gpus.activity, reader, key, what.pods, now), f"the activity of GPUs of {key}")
         outlook = self.seasons.outlook(key, what.days)
-        ask = IdleQuestion(what.idle, what.pods, what.inference_pool, what.metrics, now, reading.clock_skew_seconds)
-        quiet = _tried(partial(self.quiets.before, reader, key, ask), f"the time before of {key}")
+        ask = partial(self.quiets.before, reader, key, what, now, reading.clock_skew_seconds)
+        quiet = _tried(ask, f"the time before of {key}")
         found = replace(reading, gpus=gpus, season=outlook.season, season_error=outlook.error, quiet_before=quiet)
         return found, memory
 

@@ -2,14 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
 from plimsoll.api.v1alpha1 import RebalancingMode
-from plimsoll.app.live.quiet_watch import IdleWanted
 from plimsoll.app.live.season_watch import DaysWanted
-from plimsoll.app.live.signal_watch import CAPACITY_WINDOW_SECONDS, HISTORY_SECONDS, STALE_MEMORY_SECONDS, Wanted
 from plimsoll.decision.deployment import Deployment
 from plimsoll.decision.results.reports import longest_startup
 from plimsoll.decision.turns import policy_of
+from plimsoll.engines.metrics import EngineMetrics
 from plimsoll.engines.registry import engine_of
+
+CAPACITY_WINDOW_SECONDS = 60
+"""The window for objects whose live loop is off: enough to learn what the engine reports."""
+
+HISTORY_SECONDS = 660
+"""The least that is read for an object whose live loop is on: ten minutes show a trend, and one minute more tells a pod
+that stopped reporting from one that never did. It is read once; then only what is new."""
+
+STALE_MEMORY_SECONDS = 60
+"""The same minute for a longer window: how far before it a pod's last sample is still read. Two scrapes of 30 s."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The pods and the window to read for one object, and the names of its engine's metrics.
+
+    ``addresses`` holds the IP addresses of the pods that have one, by name. ``inference_pool`` is the one whose gateway
+    holds requests; empty where the spec names none. ``days`` are the days before that matter; None: none do.
+    ``idle_seconds`` is the time without requests that matters; None: none does.
+    """
+
+    pods: tuple[str, ...]
+    window_seconds: int = CAPACITY_WINDOW_SECONDS
+    metrics: EngineMetrics = engine_of().metrics
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    inference_pool: str = ""
+    days: DaysWanted | None = None
+    idle_seconds: float | None = None
 
 
 def wanted_signals(deployment: Deployment) -> Wanted:
@@ -21,7 +51,6 @@ def wanted_signals(deployment: Deployment) -> Wanted:
         return Wanted(pods, addresses=addresses)
     is_off = spec.rebalancing.mode is RebalancingMode.OFF
     history = max(HISTORY_SECONDS, spec.rebalancing.window_seconds + STALE_MEMORY_SECONDS)
-    idle_seconds = policy_of(spec).idle_seconds
     return Wanted(
         pods,
         CAPACITY_WINDOW_SECONDS if is_off else history,
@@ -29,7 +58,7 @@ def wanted_signals(deployment: Deployment) -> Wanted:
         addresses,
         inference_pool=deployment.inference_pool,
         days=None if is_off else _days_wanted(deployment, spec.rebalancing.cooldown_seconds),
-        idle=None if idle_seconds is None else IdleWanted(idle_seconds),
+        idle_seconds=policy_of(spec).idle_seconds,
     )
 
 
