@@ -1,10 +1,10 @@
-"""The catalogue that ships with the package: GPU types and the facts of well-known models."""
+"""The catalogue that ships with the package: GPU types with their speeds, and the facts of well-known models."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
@@ -12,9 +12,20 @@ from pkgutil import get_data
 from types import MappingProxyType
 from typing import Any
 
-from plimsoll.adapters.speeds import slice_speed, speed_of
 from plimsoll.api.price_list import read_price_list
-from plimsoll.domain.cluster.gpus import GpuType, Interconnect, MigSlice, Price, Vendor
+from plimsoll.domain.cluster.gpus import (
+    Curve,
+    Efficiency,
+    GpuSpeed,
+    GpuType,
+    Interconnect,
+    Links,
+    MigSlice,
+    Peaks,
+    Price,
+    Trust,
+    Vendor,
+)
 from plimsoll.domain.models.model import FactsSource, ModelFacts
 from plimsoll.domain.units import MIB
 
@@ -22,6 +33,8 @@ _FORMAT = re.compile(
     r"(-(bf16|fp16|fp8(-dynamic|-block)?|nvfp4|mxfp4|awq|gptq|autoround|bnb|int[48]|[48]-?bit|(quantized\.)?w\d+a\d+))+$"
 )
 """The words for a number format at the end of a checkpoint's name."""
+
+_MICROSECONDS = 1_000_000
 
 
 @cache
@@ -102,7 +115,7 @@ def _gpu_types(entry: Mapping[str, Any], prices: Mapping[str, Price]) -> Iterato
             compute = Fraction(int(profile.partition("g.")[0]), mig["compute_slices"])
             share = max(memory, compute)
             slice_ = _slice(card, MigSlice(card.name, profile, share), memory, part["mib"] * MIB)
-            yield replace(slice_, speed=slice_speed(card.speed, compute))
+            yield replace(slice_, speed=_slice_speed(card.speed, compute))
 
 
 def _slice(card: GpuType, mig: MigSlice, memory: Fraction, size: int) -> GpuType:
@@ -141,10 +154,85 @@ def _gpu_type(entry: Mapping[str, Any], price: Price | None) -> GpuType:
         memory_bandwidth_gb_per_second=entry["memory_bandwidth_gb_per_second"],
         host_bandwidth_gb_per_second=entry["host_bandwidth_gb_per_second"],
         unified_memory=entry.get("unified_memory", False),
-        speed=speed_of(entry),
+        speed=_speed_of(entry),
         price=price,
         family=entry["family"],
         architecture=entry.get("architecture", ""),
+    )
+
+
+def _speed_of(entry: Mapping[str, Any]) -> GpuSpeed | None:
+    """Return the speed of the GPU of one entry of ``gpus.json``; None where the catalogue has no peaks for it."""
+    card = _document("speeds.json")["cards"].get(entry["name"])
+    if card is None:
+        return None
+    fitted = _document("performance.json")
+    family = next(each for each in fitted["families"] if _is_of_family(entry, each))
+    return GpuSpeed(
+        family=family["name"],
+        peaks=Peaks(**card["tflops"]),
+        efficiency=Efficiency(**family["efficiency"]),
+        trust=_trust(entry["name"], family, fitted["trust"]),
+        links=_links(card, entry["interconnect"]),
+    )
+
+
+def _slice_speed(card: GpuSpeed | None, compute: Fraction) -> GpuSpeed | None:
+    """Return the speed of a slice with that share of the card's compute. A slice works alone."""
+    if card is None:
+        return None
+    peaks, share = card.peaks, float(compute)
+    scaled = Peaks(
+        bf16=peaks.bf16 * share,
+        fp8=_times(peaks.fp8, share),
+        fp4=_times(peaks.fp4, share),
+        int8=_times(peaks.int8, share),
+    )
+    return replace(card, peaks=scaled, links=None)
+
+
+def _times(peak: float | None, share: float) -> float | None:
+    return None if peak is None else peak * share
+
+
+def _is_of_family(entry: Mapping[str, Any], family: Mapping[str, Any]) -> bool:
+    generation = entry["gfx"] or entry["compute_capability"]
+    return any(generation.startswith(each) for each in family["generations"])
+
+
+def _trust(name: str, family: Mapping[str, Any], classes: Mapping[str, Any]) -> Trust:
+    """Return the class of a card: its own if it was measured, else the one of its family."""
+    kind = family["cards"].get(name, family["trust"])
+    found = classes[kind]
+    return Trust(kind, found["validated"], tuple(found["tpot"]), tuple(found["ttft"]))
+
+
+def _links(card: Mapping[str, Any], interconnect: str) -> Links | None:
+    rate = card.get("link_gb_per_second")
+    if rate is None:
+        return None
+    measured = min(
+        _document("speeds.json")["links"].values(),
+        key=lambda link: ((link["interconnect"] == "pcie") is not (interconnect == "pcie"), _ratio(link, rate)),
+    )
+    return Links(
+        gb_per_second=rate,
+        pair_gb_per_second=card.get("pair_gb_per_second", rate),
+        measured_gb_per_second=measured["link_gb_per_second"],
+        all_reduce=_curves(measured["bytes"], measured["all_reduce_us"]),
+        all_to_all=_curves(measured["bytes"], measured["all_to_all_us"]),
+    )
+
+
+def _ratio(link: Mapping[str, Any], rate: float) -> float:
+    other = float(link["link_gb_per_second"])
+    return max(other / rate, rate / other)
+
+
+def _curves(sizes: Sequence[int], times: Mapping[str, Sequence[float]]) -> tuple[tuple[int, Curve], ...]:
+    return tuple(
+        (int(gpus), tuple((size, time / _MICROSECONDS) for size, time in zip(sizes, each, strict=True)))
+        for gpus, each in times.items()
     )
 
 
@@ -162,6 +250,7 @@ def _models() -> Mapping[str, Mapping[str, Any]]:
     return MappingProxyType({entry["name"]: entry for entry in entries})
 
 
+@cache
 def _document(name: str) -> Any:
     return json.loads(_text(name))
 
