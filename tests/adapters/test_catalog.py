@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
 
 import pytest
 
@@ -209,8 +208,10 @@ def test_the_h100_is_the_one_that_engines_see() -> None:
 
 
 def test_a_name_given_twice_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    document: dict[str, Any] = catalog._document("gpus.json")  # noqa: SLF001
-    document["gpus"].append(document["gpus"][0])
-    monkeypatch.setattr(catalog, "_document", lambda _name: document)
+    read = catalog._document  # noqa: SLF001
+    gpus = read("gpus.json")["gpus"]
+    monkeypatch.setattr(
+        catalog, "_document", lambda name: {"gpus": [*gpus, gpus[0]]} if name == "gpus.json" else read(name)
+    )
     with pytest.raises(ValueError, match="names a GPU type twice: h100-sxm-80gb"):
         catalog.load_gpu_types.__wrapped__()
