@@ -18,14 +18,12 @@ from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.api.v1alpha1 import EngineSpec, InferenceDeploymentSpec, ModelSpec, PodTemplateSpec, RebalancingSpec
 from plimsoll.api.v1alpha1.status import InferenceDeploymentStatus, RebalancingStatus
 from plimsoll.app.exports.digests import Inputs, with_digests
-from plimsoll.app.exports.document import FORMAT, read_export, text_of
+from plimsoll.app.exports.document import FORMAT, Export, read_export, text_of
 from plimsoll.app.exports.exporting import environment_of
-from plimsoll.app.exports.hashing import PHRASES, Hashing, names_of
-from plimsoll.app.exports.pseudonyms import Pseudonyms
+from plimsoll.app.exports.hashing import PHRASES, Hashing, Pseudonyms, names_of
 from plimsoll.app.exports.reduction import reduced
+from plimsoll.app.exports.replaying import StoredCluster
 from plimsoll.app.exports.specs import without_secrets
-from plimsoll.app.exports.stored_cluster import StoredCluster
-from plimsoll.app.exports.values import Export
 from plimsoll.app.settings import Settings
 from plimsoll.app.watch import pruning
 from plimsoll.decision.spec_digests import digests_of

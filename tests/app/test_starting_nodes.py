@@ -16,8 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS
-from plimsoll.app.exports.hashed_labels import HashedLabels
-from plimsoll.app.exports.pseudonyms import Pseudonyms
+from plimsoll.app.exports.hashing import HashedLabels, Pseudonyms
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.facts.cluster.taints import is_startup_taint
 from plimsoll.status.left_out import NODE_STARTS_SECONDS

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from plimsoll import __version__
-from plimsoll.app.exports.document import text_of
-from plimsoll.app.exports.values import Export
+from plimsoll.app.exports.document import Export, text_of
 from testbed.fleet import gpu_node
 from tests.cli.conftest import Run
 from tests.cli.test_plan_quotas import MODEL, files, fleet, manifest, planned

@@ -10,8 +10,7 @@ import pytest
 import yaml
 
 from plimsoll import __version__
-from plimsoll.app.exports.document import text_of
-from plimsoll.app.exports.values import Export
+from plimsoll.app.exports.document import Export, text_of
 from testbed.fleet import gpu_node
 from tests.cli.conftest import Run
 

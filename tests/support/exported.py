@@ -24,11 +24,9 @@ from plimsoll.adapters.cluster.client import (
 )
 from plimsoll.adapters.cluster.kinds import LIMIT_RANGES, NODE_POOLS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from plimsoll.api.crd.lost_fields import LAST_APPLIED
-from plimsoll.app.exports.document import read_export, text_of
+from plimsoll.app.exports.document import Export, objects_of, read_export, text_of
 from plimsoll.app.exports.exporting import export
-from plimsoll.app.exports.objects import objects_of
 from plimsoll.app.exports.replaying import replay
-from plimsoll.app.exports.values import Export
 from plimsoll.app.review.operator_settings import OPERATOR_SELECTOR
 from plimsoll.app.review.overlay import stored
 from plimsoll.app.review.reviewing import review

@@ -23,7 +23,7 @@ from plimsoll.facts.prices.repricing import OwnPrices
 if TYPE_CHECKING:
     from plimsoll.adapters.hub.hub import HubModels
     from plimsoll.adapters.hub.registries import Registries
-    from plimsoll.app.exports.values import Export
+    from plimsoll.app.exports.document import Export
     from plimsoll.app.review.values import Means, Measured, Review, Wish
     from plimsoll.cli.cluster.options import ClusterAccess
     from plimsoll.cli.cluster.teachers import Lessons, Teachers

@@ -7,13 +7,14 @@ value gets into the file.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
 from plimsoll.api.conversion.convert import platforms_of, to_workload_options
 from plimsoll.api.parse import parse_inference_deployment
+from plimsoll.app.exports.document import Body
 from plimsoll.app.settings import Settings
 from plimsoll.app.watch.store import key_of
 from plimsoll.decision.spec_digests import digests_of
@@ -25,8 +26,6 @@ from plimsoll.render.names import POOL_LABEL
 from plimsoll.status.observations import recorded_platforms
 from plimsoll.status.reading import record_of
 from plimsoll.status.sharing import with_other_digests
-
-Body = Mapping[str, Any]
 
 ANOTHER = "another"
 """A digest of inputs that is equal to none."""
@@ -46,18 +45,11 @@ def with_digests(real: Body, written: Body, salt: str) -> dict[str, Any]:
     if before.engine == after.engine:
         return dict(written)
 
-    def other(digest: object) -> str:
-        return sha256(f"{salt}{digest}".encode()).hexdigest()[:_DIGITS]
+    def translation(real: str, written: str) -> Callable[[object], str]:
+        return lambda digest: written if digest == real else sha256(f"{salt}{digest}".encode()).hexdigest()[:_DIGITS]
 
-    def spec(digest: object) -> str:
-        return after.engine if digest == before.engine else other(digest)
-
-    def size(digest: object) -> str:
-        return after.size if digest == before.size else other(digest)
-
-    def start(digest: object) -> str:
-        return after.start if digest == before.start else other(digest)
-
+    spec, size = translation(before.engine, after.engine), translation(before.size, after.size)
+    start = translation(before.start, after.start)
     return {**written, "status": with_other_digests(written.get("status") or {}, spec, size, start)}
 
 

@@ -1,29 +1,77 @@
-"""A snapshot as JSON text. Each object has a line of its own, so that people can search, compare and cut the file."""
+"""The content of a snapshot, and its JSON text.
+
+In the text each object has a line of its own, so that people can search, compare and cut the file.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from plimsoll.adapters.cluster.kinds import KINDS
-from plimsoll.app.exports.values import Export
+from plimsoll.app.review.values import Wish
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.kubernetes_names import SNAPSHOT_KIND as KIND
+from plimsoll.domain.kubernetes_names import KIND, SNAPSHOT_KIND
 from plimsoll.domain.units import from_rfc3339, to_rfc3339
 from plimsoll.facts.cluster.host_reading import OTHERS, REQUESTS
 
+Body = Mapping[str, Any]
+
 FORMAT = 1
 """The version of the format. A release that cannot read an older format any more must say so in the changelog."""
+
+SNAPSHOT = "the snapshot"
+"""The place of an object that is in no file of the user."""
 
 _AGAIN = "Write it again: plimsoll fleet export -o FILE."
 _NAMED = {(kind.api_version, kind.kind): kind for kind in KINDS}
 
 
+@dataclass(frozen=True, slots=True)
+class Export:
+    """A snapshot of a cluster.
+
+    Attributes:
+        at: the time of the snapshot, in POSIX seconds.
+        release: the release of Plimsoll that wrote it.
+        settings: the operator's settings, as its environment variables.
+        bodies: the objects, each with its ``apiVersion`` and ``kind``.
+        notes: what could not be read.
+        hashed: whether names are replaced by digests.
+    """
+
+    at: float
+    release: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+    bodies: Sequence[Body] = ()
+    notes: tuple[str, ...] = ()
+    hashed: bool = False
+
+
+def objects_of(export: Export) -> list[Wish]:
+    """Return every InferenceDeployment that is not being deleted: then a review has an answer for each of them."""
+    return [
+        Wish(
+            SNAPSHOT,
+            {
+                "apiVersion": body["apiVersion"],
+                "kind": body["kind"],
+                "metadata": {name: body["metadata"][name] for name in ("name", "namespace")},
+                "spec": body.get("spec") or {},
+            },
+            is_whole=True,
+        )
+        for body in export.bodies
+        if body["kind"] == KIND and not body["metadata"].get("deletionTimestamp")
+    ]
+
+
 def text_of(export: Export) -> str:
     """Return the text of a snapshot."""
     head = {
-        "kind": KIND,
+        "kind": SNAPSHOT_KIND,
         "formatVersion": FORMAT,
         "release": export.release,
         "time": to_rfc3339(export.at),
@@ -50,9 +98,9 @@ def read_export(text: str, title: str) -> Export:
         raise InvalidInput(f"{title}: {place}", error.doc[error.pos : error.pos + 40], fix) from error
     except (ValueError, RecursionError) as error:
         raise InvalidInput(title, text[:40], f"It is no snapshot. {_AGAIN}") from error
-    if not isinstance(found, Mapping) or found.get("kind") != KIND:
+    if not isinstance(found, Mapping) or found.get("kind") != SNAPSHOT_KIND:
         kind = found.get("kind") if isinstance(found, Mapping) else found
-        raise InvalidInput(f"{title}: kind", kind, f"It must be {KIND}. {_AGAIN}")
+        raise InvalidInput(f"{title}: kind", kind, f"It must be {SNAPSHOT_KIND}. {_AGAIN}")
     return _Reader(found, title).export()
 
 
@@ -101,7 +149,7 @@ class _Reader:
         listed: Sequence[Any] = self._typed(name, list, f"Write a list. {_AGAIN}")
         return listed
 
-    def _object(self, index: int, body: Any) -> Mapping[str, Any]:
+    def _object(self, index: int, body: Any) -> Body:
         where = f"objects[{index}]"
         if not isinstance(body, dict):
             raise self._bad(where, body, "Write a mapping with apiVersion, kind and metadata.")
@@ -120,7 +168,7 @@ class _Reader:
                 raise self._bad(f"{where}.metadata.{name}", value, f"Every {kind.kind} needs one. {_AGAIN}")
         return body
 
-    def _check_sums(self, where: str, body: Mapping[str, Any]) -> None:
+    def _check_sums(self, where: str, body: Body) -> None:
         """Check the summed requests of a pod without GPUs. Other objects have none."""
         sums = body.get(REQUESTS)
         if REQUESTS not in body:

@@ -25,10 +25,10 @@ from plimsoll.api.checks.pod_policy import PodPolicy, check_pod_policy
 from plimsoll.api.conversion.convert import check_without_model
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.app.exports.digests import Inputs, with_digests, with_inputs
+from plimsoll.app.exports.document import Body, Export
 from plimsoll.app.exports.hashing import Hashing, marked, names_of
 from plimsoll.app.exports.reduction import KINDS, reduced
-from plimsoll.app.exports.stored_cluster import StoredCluster
-from plimsoll.app.exports.values import Body, Export
+from plimsoll.app.exports.replaying import StoredCluster
 from plimsoll.app.review.deciding import new_decider, node_pools_note, prices_note
 from plimsoll.app.review.looking import Look, look
 from plimsoll.app.review.operator_settings import operator_settings

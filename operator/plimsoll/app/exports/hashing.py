@@ -1,9 +1,18 @@
-"""Replaces names in the objects of a snapshot, and leaves out sentences and fields that hold names and are not read."""
+"""Replaces names in the objects of a snapshot, and leaves out sentences and fields that hold names and are not read.
+
+A digest is the same for a name wherever it is. A salt that is not kept makes them different in each file. Each digest
+has a number in front of it that keeps the alphabetical order of the names: the operator breaks ties by name, so it
+breaks them in the same way.
+Labels and taints get digests in place of the admin's words. Those of GPU vendors and clouds stay: they are read.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 from plimsoll.adapters.cluster.kinds import (
@@ -19,18 +28,20 @@ from plimsoll.adapters.cluster.kinds import (
     Kind,
 )
 from plimsoll.api.crd.lost_fields import LAST_APPLIED
-from plimsoll.app.exports.hashed_labels import HashedLabels
-from plimsoll.app.exports.pseudonyms import Pseudonyms
+from plimsoll.app.exports.document import Body
 from plimsoll.app.exports.specs import LEFT_OUT
+from plimsoll.domain.cluster.spot import SPOT_LABELS
 from plimsoll.domain.engines.images import vendor_of
+from plimsoll.facts.cluster.cloud_labels import AWS_LABELS, GKE_ACCELERATOR, GPU_TYPE_LABEL
 from plimsoll.facts.cluster.device_claims import claim_with_names
+from plimsoll.facts.cluster.gpu_count import COUNTS, INSTANCE_TYPE, SHARING
+from plimsoll.facts.cluster.node_pools import POOL_LABEL as NODE_POOL
 from plimsoll.facts.cluster.other_devices import slice_with_names
 from plimsoll.facts.cluster.pod_reading import SCHEDULED
 from plimsoll.facts.cluster.scheduler_words import Obstacle, read_obstacles
+from plimsoll.facts.cluster.taints import DISRUPTION_TAINTS, STARTUP_PREFIX, is_startup_taint
 from plimsoll.render.names import DEPLOYMENT_LABEL, POOL_LABEL, workload_name
 from plimsoll.status.sharing import with_other_image, with_other_nodes, without_sentences
-
-Body = Mapping[str, Any]
 
 PHRASES: Mapping[Obstacle, str] = {
     Obstacle.GPUS: "Insufficient nvidia.com/gpu",
@@ -55,6 +66,66 @@ _NOT_HASHED = frozenset({
     "PLIMSOLL_POD_POLICY", "PLIMSOLL_ENGINE_IMAGE_NVIDIA", "PLIMSOLL_ENGINE_IMAGE_AMD", "PLIMSOLL_ENGINE_REGISTRY",
 })  # fmt: skip
 
+HOSTNAME = "kubernetes.io/hostname"
+
+_READ = frozenset({
+    GPU_TYPE_LABEL, GKE_ACCELERATOR, *(label for pair in AWS_LABELS for label in pair), *SHARING, *COUNTS,
+    INSTANCE_TYPE, *SPOT_LABELS, *DISRUPTION_TAINTS,
+})  # fmt: skip
+
+_OF_VENDORS = re.compile(r"(nvidia|amd)\.com/.*|node\.kubernetes\.io/.*|kubernetes\.io/(arch|os)")
+"""Labels and taints that GPU vendors and Kubernetes write."""
+
+_DIGITS = 6
+_LONG_DIGITS = 12
+
+
+class Pseudonyms:
+    """The names of one snapshot.
+
+    Args:
+        salt: random text.
+        nodes: names of nodes.
+        namespaces: names of namespaces.
+        names: names of other objects.
+    """
+
+    def __init__(self, salt: str, nodes: Iterable[str], namespaces: Iterable[str], names: Iterable[str]) -> None:
+        self._salt = salt
+        self._nodes = self._numbered("node", nodes)
+        self._namespaces = self._numbered("ns", namespaces)
+        self._names = self._numbered("name", names)
+
+    def node(self, name: str) -> str:
+        """The digest of a node's name."""
+        return self._nodes.get(name) or f"node-{self._digest('node', name)}"
+
+    def namespace(self, name: str) -> str:
+        """The digest of a namespace; cluster-wide objects have none."""
+        return self._namespaces.get(name) or (f"ns-{self._digest('ns', name)}" if name else "")
+
+    def name(self, name: str) -> str:
+        """The digest of any other name."""
+        return self._names.get(name) or f"name-{self._digest('name', name)}"
+
+    def uid(self, uid: str) -> str:
+        """The digest of a uid."""
+        return self._digest("uid", uid, _LONG_DIGITS)
+
+    def word(self, word: str) -> str:
+        """The digest of the key or the value of a label or a taint; nothing stays nothing."""
+        return f"w-{self._digest('word', word, _LONG_DIGITS)}" if word else ""
+
+    def _numbered(self, kind: str, names: Iterable[str]) -> Mapping[str, str]:
+        ordered = sorted({name for name in names if name})
+        width = len(str(len(ordered)))
+        return {
+            name: f"{kind}-{number:0{width}}-{self._digest(kind, name)}" for number, name in enumerate(ordered, start=1)
+        }
+
+    def _digest(self, kind: str, text: str, digits: int = _DIGITS) -> str:
+        return sha256(f"{self._salt}/{kind}/{text}".encode()).hexdigest()[:digits]
+
 
 def names_of(bodies: Mapping[Kind, Iterable[Body]], namespaces: Iterable[str], salt: str) -> Pseudonyms:
     """Return digests for all names of these objects and for further namespaces."""
@@ -67,6 +138,47 @@ def names_of(bodies: Mapping[Kind, Iterable[Body]], namespaces: Iterable[str], s
             spaces.add(str(body["metadata"].get("namespace") or ""))
             nodes.add(str((body.get("spec") or {}).get("nodeName") or ""))
     return Pseudonyms(salt, nodes, spaces, names)
+
+
+@dataclass(frozen=True, slots=True)
+class HashedLabels:
+    """Replaces keys and values. A value is replaced in the same way in a node and in a selector."""
+
+    names: Pseudonyms
+
+    def labels(self, labels: Body) -> dict[str, Any]:
+        """Return labels of a node, or a selector. Values may be missing."""
+        return {self._key(key): self._value(key, value) for key, value in labels.items()}
+
+    def taint(self, taint: Body) -> dict[str, Any]:
+        """Return a taint or a toleration. A startup taint stays one."""
+        key, value = str(taint.get("key") or ""), str(taint.get("value") or "")
+        if not key or _is_known(key):
+            return dict(taint)
+        prefix = STARTUP_PREFIX if is_startup_taint(key) else ""
+        return {**taint, "key": f"{prefix}{self.names.word(key)}"} | (
+            {"value": self.names.word(value)} if value else {}
+        )
+
+    def requirement(self, requirement: Body) -> dict[str, Any]:
+        """Return a requirement of a node pool."""
+        key = str(requirement.get("key") or "")
+        values = [self._value(key, each) for each in requirement.get("values") or ()]
+        return {**requirement, "key": self._key(key)} | ({"values": values} if values else {})
+
+    def _key(self, key: str) -> str:
+        return key if _is_known(key) or key in (HOSTNAME, NODE_POOL) else self.names.word(key)
+
+    def _value(self, key: str, value: Any) -> Any:
+        if not isinstance(value, str) or _is_known(key):
+            return value
+        if key == HOSTNAME:
+            return self.names.node(value)
+        return self.names.name(value) if key == NODE_POOL else self.names.word(value)
+
+
+def _is_known(key: str) -> bool:
+    return key in _READ or _OF_VENDORS.fullmatch(key) is not None
 
 
 class Hashing:

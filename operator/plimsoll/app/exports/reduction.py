@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from plimsoll.adapters.cluster.kinds import (
@@ -21,7 +22,9 @@ from plimsoll.adapters.cluster.kinds import (
     Kind,
 )
 from plimsoll.api.crd.lost_fields import LAST_APPLIED
+from plimsoll.app.exports.document import Body
 from plimsoll.app.exports.specs import skeleton, without_secrets
+from plimsoll.app.review.overlay import is_scaled
 from plimsoll.domain.engines.failures import StartFailure
 from plimsoll.engines.failures import read_failure
 from plimsoll.facts.cluster.fleet_reading import HEALTH_CONDITIONS
@@ -34,9 +37,8 @@ from plimsoll.render.inputs import INPUTS_ANNOTATION
 from plimsoll.render.names import DEPLOYMENT_LABEL, HASH_ANNOTATION, MANAGED_BY, POOL_ANNOTATION, POOL_LABEL
 from plimsoll.status.sharing import without_messages
 
-Body = Mapping[str, Any]
-
 _IDENTITY = ("name", "namespace", "uid")
+_HEAD = (*_IDENTITY, "generation", "creationTimestamp", "deletionTimestamp")
 _OWN_LABELS = (MANAGED_BY, DEPLOYMENT_LABEL, POOL_LABEL)
 _REFERENCE = ("kind", "name", "uid", "controller")
 _WITHOUT_WORDS = (
@@ -115,7 +117,7 @@ def _amounts(resources: Body | None) -> dict[str, Any]:
 def _own_head(body: Body) -> dict[str, Any]:
     """The metadata of an object that the operator made."""
     head = body["metadata"]
-    kept = _only(head, (*_IDENTITY, "generation", "creationTimestamp", "deletionTimestamp"))
+    kept = _only(head, _HEAD)
     references = [_only(each, _REFERENCE) for each in head.get("ownerReferences") or ()]
     return kept | {"labels": _only(head.get("labels") or {}, _OWN_LABELS), "ownerReferences": references}
 
@@ -176,9 +178,8 @@ def _pool_record(text: Any) -> str:
 
 
 def _inference_deployment(body: Body) -> dict[str, Any]:
-    head = _only(body["metadata"], (*_IDENTITY, "generation", "creationTimestamp", "deletionTimestamp"))
     return {
-        "metadata": head | _applied_before(body["metadata"]) | _scaled(body["metadata"]),
+        "metadata": _only(body["metadata"], _HEAD) | _applied_before(body["metadata"]) | _scaled(body),
         "spec": without_secrets(body.get("spec") or {}),
         "status": without_messages(body.get("status") or {}),
     }
@@ -193,46 +194,20 @@ def _applied_before(head: Body) -> dict[str, Any]:
     return {"annotations": {LAST_APPLIED: json.dumps({"spec": skeleton(spec)})}} if isinstance(spec, dict) else {}
 
 
-def _scaled(head: Body) -> dict[str, Any]:
-    """Whether another client scales the object."""
-    entries = head.get("managedFields") or ()
-    if not any(
-        each.get("subresource") == "scale" and "f:replicas" in ((each.get("fieldsV1") or {}).get("f:spec") or {})
-        for each in entries
-    ):
-        return {}
-    return {"managedFields": [{"subresource": "scale", "fieldsV1": {"f:spec": {"f:replicas": {}}}}]}
+def _scaled(body: Body) -> dict[str, Any]:
+    entry = {"subresource": "scale", "fieldsV1": {"f:spec": {"f:replicas": {}}}}
+    return {"managedFields": [entry]} if is_scaled(body) else {}
 
 
-def _quota(body: Body) -> dict[str, Any]:
-    """The store has reduced its spec and status to the limits that are read."""
-    return {"metadata": _only(body["metadata"], _IDENTITY), **_only(body, ("spec", "status"))}
-
-
-def _limit_range(body: Body) -> dict[str, Any]:
-    """The store has reduced its spec to the entries about containers and pods."""
-    return {"metadata": _only(body["metadata"], _IDENTITY), **_only(body, ("spec",))}
+def _as_stored(parts: tuple[str, ...], body: Body) -> dict[str, Any]:
+    """An object that the store has reduced to what is read, or that has no more than that."""
+    return {"metadata": _only(body["metadata"], _IDENTITY), **_only(body, parts)}
 
 
 def _priority_class(body: Body) -> dict[str, Any]:
     preempts = _only(body["metadata"].get("annotations") or {}, (PREEMPTS,))
     head = _only(body["metadata"], ("name", "uid")) | ({"annotations": preempts} if preempts else {})
     return {"metadata": head, **_only(body, ("value", "globalDefault", "preemptionPolicy"))}
-
-
-def _slice(body: Body) -> dict[str, Any]:
-    """The store has reduced it to driver, node, pool and the number of devices."""
-    return {"metadata": _only(body["metadata"], ("name", "uid")), **_only(body, ("spec", DEVICES))}
-
-
-def _claim(body: Body) -> dict[str, Any]:
-    """The store has reduced its status to the GPUs that it holds."""
-    return {"metadata": _only(body["metadata"], _IDENTITY), **_only(body, ("status",))}
-
-
-def _config_map(body: Body) -> dict[str, Any]:
-    """The price list."""
-    return {"metadata": _only(body["metadata"], _IDENTITY), **_only(body, ("data",))}
 
 
 def _node_pool(body: Body) -> dict[str, Any]:
@@ -257,13 +232,13 @@ _REDUCE: Mapping[Kind, Callable[[Body], dict[str, Any]]] = {
     PODS: _pod,
     DEPLOYMENTS: _workload,
     INFERENCE_DEPLOYMENTS: _inference_deployment,
-    RESOURCE_QUOTAS: _quota,
-    LIMIT_RANGES: _limit_range,
+    RESOURCE_QUOTAS: partial(_as_stored, ("spec", "status")),
+    LIMIT_RANGES: partial(_as_stored, ("spec",)),
     PRIORITY_CLASSES: _priority_class,
-    CONFIG_MAPS: _config_map,
+    CONFIG_MAPS: partial(_as_stored, ("data",)),
     NODE_POOLS: _node_pool,
-    RESOURCE_SLICES: _slice,
-    RESOURCE_CLAIMS: _claim,
+    RESOURCE_SLICES: partial(_as_stored, ("spec", DEVICES)),
+    RESOURCE_CLAIMS: partial(_as_stored, ("status",)),
 }
 
 KINDS = tuple(_REDUCE)

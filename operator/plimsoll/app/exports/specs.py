@@ -14,11 +14,10 @@ from typing import Any, NamedTuple
 
 from plimsoll.api.bounds import DEFAULT_ENGINE_VERSION, ENGINE_VERSION
 from plimsoll.api.v1alpha1.volumes import SOURCES
+from plimsoll.app.exports.document import Body
 from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE, EngineVersion
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.engines.registry import ENGINES
-
-Body = Mapping[str, Any]
 
 LEFT_OUT = "left-out"
 

@@ -52,10 +52,11 @@ def _spec_before(live: Body) -> Any:
     if isinstance(before, Mapping):
         return before
     spec = live.get("spec") or {}
-    return {name: value for name, value in spec.items() if not (name == "replicas" and _is_scaled(live))}
+    return {name: value for name, value in spec.items() if not (name == "replicas" and is_scaled(live))}
 
 
-def _is_scaled(live: Body) -> bool:
+def is_scaled(live: Body) -> bool:
+    """Whether another client scales the object."""
     entries = live["metadata"].get("managedFields") or ()
     return any(
         entry.get("subresource") == "scale" and "f:replicas" in ((entry.get("fieldsV1") or {}).get("f:spec") or {})

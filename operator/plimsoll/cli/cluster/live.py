@@ -16,10 +16,10 @@ from kubernetes.aio import config
 from plimsoll.adapters.cluster.api_errors import FORBIDDEN, GONE, ClusterRefused
 from plimsoll.adapters.cluster.client import Cluster
 from plimsoll.adapters.cluster.kinds import INFERENCE_DEPLOYMENTS, PROPOSALS
+from plimsoll.app.exports.document import Export
 from plimsoll.app.exports.exporting import export as export_cluster
 from plimsoll.app.exports.replaying import replay as replay_wishes
 from plimsoll.app.exports.replaying import replay_capacity as replay_wish
-from plimsoll.app.exports.values import Export
 from plimsoll.app.review.measuring import measure as measure_wish
 from plimsoll.app.review.reviewing import review as review_wishes
 from plimsoll.app.review.values import Means, Measured, Review, Wish

@@ -14,8 +14,7 @@ from types import MappingProxyType
 import click
 import yaml
 
-from plimsoll.app.exports.objects import objects_of
-from plimsoll.app.exports.values import Export
+from plimsoll.app.exports.document import Export, objects_of
 from plimsoll.app.review.values import Means, Review, WhatIf, Wish
 from plimsoll.cli.cluster.options import ClusterAccess
 from plimsoll.cli.context import prices_from

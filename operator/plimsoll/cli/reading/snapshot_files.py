@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from plimsoll.api.node_groups import declared_groups
-from plimsoll.app.exports.document import read_export
-from plimsoll.app.exports.values import Export
+from plimsoll.app.exports.document import Export, read_export
 from plimsoll.cli.reading.files import read_text, title
 from plimsoll.cli.reading.shapes import refuse_misshapen
 from plimsoll.cli.reading.yaml_documents import Broken, read_documents
