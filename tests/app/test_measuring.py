@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 
 from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, Cluster, Kind, Listing
+from plimsoll.app.review.looking import OPERATOR_SELECTOR
 from plimsoll.app.review.measuring import measure, measured
-from plimsoll.app.review.operator_settings import OPERATOR_SELECTOR
 from plimsoll.app.review.overlay import overlaid
 from plimsoll.app.review.values import Means, Measured, Wish
 from plimsoll.domain.errors import InvalidInput, PlimsollError

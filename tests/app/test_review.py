@@ -23,10 +23,9 @@ from plimsoll.adapters.cluster.client import (
 )
 from plimsoll.adapters.cluster.kinds import LIMIT_RANGES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from plimsoll.api.crd.lost_fields import LAST_APPLIED
-from plimsoll.app.review.changes import review_of
-from plimsoll.app.review.looking import look
-from plimsoll.app.review.operator_settings import operator_settings
+from plimsoll.app.review.looking import look, operator_settings
 from plimsoll.app.review.overlay import applied, overlaid, stored
+from plimsoll.app.review.reviewing import review_of
 from plimsoll.app.review.values import Review, Verdict
 from plimsoll.app.settings import Settings
 from plimsoll.domain.errors import InvalidInput

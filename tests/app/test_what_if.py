@@ -10,9 +10,9 @@ import pytest
 
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, NODES, PODS
-from plimsoll.app.review.changes import review_of
 from plimsoll.app.review.hypothetical import after_changes, with_fields
 from plimsoll.app.review.overlay import on_other_nodes
+from plimsoll.app.review.reviewing import review_of
 from plimsoll.app.review.values import AddNodes, RemoveNodes, Review, SetField, Verdict, Wish
 from plimsoll.app.watch.store import key_of
 from plimsoll.cli.plans.what_if import what_if_notes, what_if_of

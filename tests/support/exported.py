@@ -27,7 +27,7 @@ from plimsoll.api.crd.lost_fields import LAST_APPLIED
 from plimsoll.app.exports.document import Export, objects_of, read_export, text_of
 from plimsoll.app.exports.exporting import export
 from plimsoll.app.exports.replaying import replay
-from plimsoll.app.review.operator_settings import OPERATOR_SELECTOR
+from plimsoll.app.review.looking import OPERATOR_SELECTOR
 from plimsoll.app.review.overlay import stored
 from plimsoll.app.review.reviewing import review
 from plimsoll.app.review.values import Means, Review, WhatIf, Wish

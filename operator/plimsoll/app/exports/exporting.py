@@ -12,6 +12,7 @@ from typing import Any
 
 from plimsoll import __version__
 from plimsoll.adapters.catalog import load_gpu_types
+from plimsoll.adapters.cluster.api_errors import GONE
 from plimsoll.adapters.cluster.client import (
     CONFIG_MAPS,
     DEPLOYMENTS,
@@ -30,8 +31,7 @@ from plimsoll.app.exports.hashing import Hashing, marked, names_of
 from plimsoll.app.exports.reduction import KINDS, reduced
 from plimsoll.app.exports.replaying import StoredCluster
 from plimsoll.app.review.deciding import new_decider, node_pools_note, prices_note
-from plimsoll.app.review.looking import Look, look
-from plimsoll.app.review.operator_settings import operator_settings
+from plimsoll.app.review.looking import Look, look, operator_settings
 from plimsoll.app.review.values import Means
 from plimsoll.app.settings import Settings
 from plimsoll.app.watch.node_groups import declared_in
@@ -42,7 +42,6 @@ from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.placement.demands.pools import Decision
 from plimsoll.render.names import DEPLOYMENT_LABEL
 
-_GONE = 404
 _SALT_BYTES = 16
 
 Bodies = Mapping[Kind, Sequence[Body]]
@@ -128,7 +127,7 @@ async def _node_pools(cluster: Cluster, settings: Settings) -> tuple[Sequence[Bo
     try:
         return (await cluster.list(NODE_POOLS)).items, ()
     except PlimsollError as error:
-        is_absent = isinstance(error, ClusterRefused) and error.status == _GONE
+        is_absent = isinstance(error, ClusterRefused) and error.status == GONE
         return (), () if is_absent else (node_pools_note(error),)
 
 
@@ -180,11 +179,9 @@ async def _decisions(seen: _Seen, means: Means) -> Mapping[ObjectKey, Decision |
     needed = [{"apiVersion": kind.api_version, "kind": kind.kind, **body} for kind in (CONFIG_MAPS, NODE_POOLS)
               for body in seen.bodies[kind]]  # fmt: skip
     cluster = StoredCluster(Export(seen.at, __version__, environment_of(seen.settings), needed))
-    decider, _ = await new_decider(cluster, seen.settings, means)
-    try:
-        return {each.key: each.outcome.decision for each in await decider.desired(seen.look.picture, seen.at)}
-    finally:
-        await decider.close()
+    async with new_decider(cluster, seen.settings, means) as (decider, _):
+        done = await decider.decided(seen.look.picture, seen.at)
+    return {each.key: each.outcome.decision for each in done.desired}
 
 
 def environment_of(settings: Settings) -> Mapping[str, str]:

@@ -11,8 +11,8 @@ from plimsoll.adapters.cluster.api_errors import FORBIDDEN
 from plimsoll.adapters.cluster.client import DEPLOYMENTS, SECRETS, Cluster, ClusterRefused, Kind, Listing
 from plimsoll.app.exports.document import SNAPSHOT, Export
 from plimsoll.app.exports.specs import without_secrets
+from plimsoll.app.review.looking import OPERATOR_SELECTOR
 from plimsoll.app.review.measuring import measure
-from plimsoll.app.review.operator_settings import OPERATOR_SELECTOR
 from plimsoll.app.review.reviewing import review
 from plimsoll.app.review.values import Means, Measured, Review, Wish
 from plimsoll.domain.kubernetes_names import ObjectKey

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from plimsoll.adapters.cluster.api_errors import FORBIDDEN, GONE
 from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, Cluster, ClusterRefused
 from plimsoll.api.crd.rules import check_rules
 from plimsoll.app.review.looking import Look
@@ -13,9 +14,6 @@ from plimsoll.app.review.values import Wish
 from plimsoll.app.watch.store import Body
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.kubernetes_names import ObjectKey
-
-_FORBIDDEN = 403
-_GONE = 404
 
 
 @dataclass(slots=True)
@@ -76,6 +74,6 @@ def _check_here(wish: Wish, seen: Look, now: float, found: Admitted) -> bool:
 def _is_unanswered(refusal: ClusterRefused) -> bool:
     """Whether the answer is not about the object: this user may not write it, or its namespace is still to come."""
     may_not = (
-        refusal.status == _FORBIDDEN and " cannot " in refusal.message and "admission webhook" not in refusal.message
+        refusal.status == FORBIDDEN and " cannot " in refusal.message and "admission webhook" not in refusal.message
     )
-    return may_not or refusal.status == _GONE
+    return may_not or refusal.status == GONE

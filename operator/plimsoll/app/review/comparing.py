@@ -7,7 +7,7 @@ needs an extra of the package.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -70,8 +70,8 @@ def compared(
         places: the place in the files, for each object in them.
         fleet: the fleet before any change.
     """
-    baseline = {each.key: _change(each, "") for each in without}
-    changes = [_with_baseline(_change(each, places.get(each.key, "")), baseline.get(each.key)) for each in decided]
+    baseline = {each.key: _decision(each) for each in without}
+    changes = [_change(each, places.get(each.key, ""), baseline.get(each.key)) for each in decided]
     order = {key: number for number, key in enumerate(places)}
     ours = sorted((each for each in changes if each.where), key=lambda each: order[each.key])
     rest = [each for each in changes if not each.where]
@@ -98,9 +98,8 @@ def are_restarted(manifests: Iterable[Manifest], live: Mapping[str, Body]) -> bo
     return False
 
 
-def _change(decided: Decided, where: str) -> Change:
-    question = ConditionType.PLACED if decided.is_stuck else ConditionType.PLANNED
-    answer = decided.condition(question)
+def _change(decided: Decided, where: str, without: object) -> Change:
+    answer = _answer(decided)
     return Change(
         key=decided.key,
         where=where,
@@ -110,10 +109,18 @@ def _change(decided: Decided, where: str) -> Change:
         before=decided.before,
         after=decided.after,
         restarts=decided.restarts,
-        regardless=False,
+        regardless=_decision(decided) == without,
         status=decided.status,
         manifests=decided.manifests,
     )
+
+
+def _decision(decided: Decided) -> object:
+    return _verdict(decided), _reason(_answer(decided)), decided.after, decided.restarts
+
+
+def _answer(decided: Decided) -> Condition | None:
+    return decided.condition(ConditionType.PLACED if decided.is_stuck else ConditionType.PLANNED)
 
 
 def _verdict(decided: Decided) -> Verdict:
@@ -138,15 +145,6 @@ def _reason(condition: Condition | None) -> str | None:
 
 def _spot(place: Place) -> tuple[str, Split]:
     return place.gpu_type, place.split
-
-
-def _with_baseline(change: Change, without: Change | None) -> Change:
-    same = without is not None and _decision(change) == _decision(without)
-    return replace(change, regardless=same)
-
-
-def _decision(change: Change) -> object:
-    return change.verdict, change.reason, change.after, change.restarts
 
 
 def _bill(changes: Sequence[Change]) -> Bill:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from plimsoll.adapters.catalog import load_gpu_types
@@ -51,10 +52,6 @@ class Decider:
     passes: Passes
     changed: asyncio.Event
 
-    async def desired(self, picture: Picture, now: float) -> Sequence[Desired]:
-        """Return the decision on every object of a picture."""
-        return (await self.decided(picture, now)).desired
-
     async def decided(self, picture: Picture, now: float) -> PassResult:
         """Return the decisions on a picture, and what they leave free."""
         end = time.monotonic() + MODELS_SECONDS
@@ -69,18 +66,20 @@ class Decider:
             except TimeoutError:
                 return done
 
-    async def close(self) -> None:
-        """End the look-ups of models, claims and images."""
-        await self.passes.reader.close()
-
 
 def _is_resolving(desired: Desired) -> bool:
     problem = desired.outcome.problem
     return problem is not None and problem.reason in RESOLVING
 
 
-async def new_decider(cluster: Cluster, settings: Settings, means: Means) -> tuple[Decider, tuple[str, ...]]:
-    """Return a decider with the operator's settings and prices, and notes about prices that cannot be read."""
+@asynccontextmanager
+async def new_decider(
+    cluster: Cluster, settings: Settings, means: Means
+) -> AsyncIterator[tuple[Decider, tuple[str, ...]]]:
+    """Return a decider with the operator's settings and prices, and notes about prices that cannot be read.
+
+    Its look-ups of models, claims and images end with the context.
+    """
     changed = asyncio.Event()
     prices, notes = await _prices(cluster, settings, means)
 
@@ -110,7 +109,10 @@ async def new_decider(cluster: Cluster, settings: Settings, means: Means) -> tup
         faults=Faults(metrics.fault),
         node_groups=groups,
     )
-    return Decider(passes, changed), (*notes, *about_groups)
+    try:
+        yield Decider(passes, changed), (*notes, *about_groups)
+    finally:
+        await reader.close()
 
 
 async def _node_groups(cluster: Cluster, settings: Settings) -> tuple[NodeGroups, tuple[str, ...]]:

@@ -38,21 +38,14 @@ def after_changes(
 ) -> tuple[Sequence[Body], Sequence[Body]]:
     """Return nodes and pods after all changes. ``fleet`` is what is read from them before."""
     for change in changes:
-        nodes, pods = with_other_nodes(nodes, pods, change, fleet, types)
+        match change:
+            case AddNodes():
+                nodes = (*nodes, *_added(nodes, change, fleet, types))
+            case RemoveNodes():
+                nodes, pods = _without(nodes, pods, change.gpu_type, fleet)
+            case SetField():
+                pass  # it is no change of the nodes
     return nodes, pods
-
-
-def with_other_nodes(
-    nodes: Sequence[Body], pods: Sequence[Body], change: WhatIf, fleet: Fleet, types: Sequence[GpuType]
-) -> tuple[tuple[Body, ...], tuple[Body, ...]]:
-    """Return nodes and pods after a change. A change of a field changes neither."""
-    match change:
-        case AddNodes():
-            return (*nodes, *_added(nodes, change, fleet, types)), tuple(pods)
-        case RemoveNodes():
-            return _without(nodes, pods, change.gpu_type, fleet)
-        case SetField():
-            return tuple(nodes), tuple(pods)
 
 
 def _added(nodes: Sequence[Body], change: AddNodes, fleet: Fleet, types: Sequence[GpuType]) -> Iterator[Body]:

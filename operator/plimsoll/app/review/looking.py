@@ -1,4 +1,4 @@
-"""Reads a cluster once, with the same kinds, selectors and reductions as the operator's store."""
+"""Reads a cluster once: the operator's settings from its Deployment, and objects as the operator's store has them."""
 
 from __future__ import annotations
 
@@ -7,16 +7,22 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, PODS, Cluster, ClusterRefused, Kind
+from plimsoll.adapters.cluster.api_errors import FORBIDDEN, GONE
+from plimsoll.adapters.cluster.client import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS, Cluster, ClusterRefused, Kind
 from plimsoll.adapters.cluster.kinds import RESOURCE_CLAIMS, RESOURCE_SLICES
 from plimsoll.app.settings import Settings
 from plimsoll.app.shell import BOUNDS, PRUNERS, kept
 from plimsoll.app.watch.pruning import why_reduced
 from plimsoll.app.watch.store import Body, Picture, Store, key_of
+from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.kubernetes_names import ObjectKey
 
-_GONE = 404
-_FORBIDDEN = 403
+OPERATOR_SELECTOR = "app.kubernetes.io/name=plimsoll"
+"""The label that the chart gives to the operator's Deployment."""
+
+_PREFIX = "PLIMSOLL_"
+_OF_THE_POD = frozenset({"PLIMSOLL_CACHE_DIR", "PLIMSOLL_FLEET_FILE", "PLIMSOLL_IDENTITY"})
+"""Settings about the file system and the name of the operator's pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +53,9 @@ async def look(cluster: Cluster, settings: Settings) -> Look:
         try:
             heads = await _listed(cluster, kind, selectors.get(kind), settings, keep)
         except ClusterRefused as refusal:
-            if kind in _NEEDED or refusal.status not in (_FORBIDDEN, _GONE):
+            if kind in _NEEDED or refusal.status not in (FORBIDDEN, GONE):
                 raise
-            if kind not in _NEWER or refusal.status != _GONE:
+            if kind not in _NEWER or refusal.status != GONE:
                 notes.append(f"{kind.plural} cannot be read ({refusal.message}): the plan is without them.")
             continue
         store.replace(kind, heads)
@@ -79,6 +85,46 @@ async def _listed(
     names = settings.watch_namespaces
     pages = [await cluster.list(kind, labels=selector, namespace=each, keep=keep) for each in names]
     return [body for page in pages for body in page.items]
+
+
+async def operator_settings(cluster: Cluster, own: Mapping[str, str]) -> tuple[Settings, tuple[str, ...]]:
+    """Return the operator's settings and notes about them.
+
+    Args:
+        cluster: where the operator runs.
+        own: environment variables of this process; a ``PLIMSOLL_`` variable wins over the operator's.
+
+    Raises:
+        InvalidInput: a setting cannot be used, or there are several operators.
+    """
+    given = {name: value for name, value in own.items() if name.startswith(_PREFIX)}
+    namespace = given.get("PLIMSOLL_NAMESPACE")
+    try:
+        found = (await cluster.list(DEPLOYMENTS, labels=OPERATOR_SELECTOR, namespace=namespace)).items
+    except ClusterRefused as refusal:
+        note = f"The operator's settings cannot be read ({refusal.message}): its defaults are used."
+        return Settings.from_environment(given), (note,)
+    environments = {body["metadata"]["namespace"]: _environment(body) for body in found}
+    if len(environments) > 1:
+        names = ", ".join(sorted(environments))
+        raise InvalidInput("PLIMSOLL_NAMESPACE", namespace, f"Name the operator's namespace, one of {names}.")
+    if not environments:
+        note = "No Deployment of the operator was found: the defaults of its settings are used."
+        return Settings.from_environment(given), () if given else (note,)
+    ((where, environment),) = environments.items()
+    notes: tuple[str, ...] = ()
+    if environment.get("PLIMSOLL_FLEET_FILE") and not given.get("PLIMSOLL_FLEET_FILE"):
+        notes = ("The operator reads its nodes from a file. Here they are read from the cluster.",)
+    theirs = {name: value for name, value in environment.items() if name not in _OF_THE_POD}
+    return Settings.from_environment({"PLIMSOLL_NAMESPACE": where} | theirs | given), notes
+
+
+def _environment(body: Mapping[str, Any]) -> dict[str, str]:
+    """The plain environment variables of the operator's container."""
+    containers = body["spec"]["template"]["spec"].get("containers") or ()
+    entries = [entry for container in containers for entry in container.get("env") or ()]
+    plain = (entry for entry in entries if entry["name"].startswith(_PREFIX) and isinstance(entry.get("value"), str))
+    return {entry["name"]: entry["value"] for entry in plain}
 
 
 _NEWER = frozenset({RESOURCE_SLICES, RESOURCE_CLAIMS})

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 
 from plimsoll.adapters.cluster.client import Cluster
 from plimsoll.app.plan.passes import PassResult
 from plimsoll.app.review.deciding import new_decider
-from plimsoll.app.review.looking import look
-from plimsoll.app.review.operator_settings import operator_settings
+from plimsoll.app.review.looking import look, operator_settings
 from plimsoll.app.review.overlay import applied, overlaid, stored
 from plimsoll.app.review.values import Means, Measured, Wish
 from plimsoll.domain.errors import InvalidInput, PlimsollError
@@ -42,13 +42,9 @@ async def measure(
     sent = applied(wish.body, live)
     if live is None:
         sent["spec"] = {**sent["spec"], "suspend": True}
-    decider, about_prices = await new_decider(cluster, settings, means)
-    try:
+    async with new_decider(cluster, settings, means) as (decider, about_prices):
         done = await decider.decided(overlaid(seen.picture, [stored(sent, live, now)]), now)
-        found = measured(done, wish)
-    finally:
-        await decider.close()
-    return Measured(found.key, found.runs, found.capacity, found.fleet, (*notes, *seen.notes, *about_prices))
+    return replace(measured(done, wish), notes=(*notes, *seen.notes, *about_prices))
 
 
 def measured(done: PassResult, wish: Wish) -> Measured:

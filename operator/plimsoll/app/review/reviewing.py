@@ -6,20 +6,26 @@ import os
 import time
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
 
 from plimsoll.adapters.cluster.client import Cluster
+from plimsoll.app.plan.desired import Desired
 from plimsoll.app.review.admission import admitted, checked_here
-from plimsoll.app.review.changes import review_of
+from plimsoll.app.review.comparing import Decided, are_restarted, compared
 from plimsoll.app.review.deciding import new_decider
 from plimsoll.app.review.hypothetical import with_fields
-from plimsoll.app.review.looking import look
-from plimsoll.app.review.operator_settings import operator_settings
+from plimsoll.app.review.looking import look, operator_settings
 from plimsoll.app.review.overlay import on_other_nodes, overlaid
-from plimsoll.app.review.values import Means, Review, Wish
+from plimsoll.app.review.values import Means, Place, Review, Wish
 from plimsoll.decision.outcome import Outcome
+from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.decisions.observations import Correction
+from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.placement.demands.pools import PlannedPool, Pool, PoolState
+from plimsoll.placement.options.feasibility import hourly_price
 from plimsoll.status.learned_words import Source, learned_sentence, sources_of
+from plimsoll.status.reading import read, whole_status
 
 
 async def review(
@@ -48,9 +54,8 @@ async def review(
         if each not in watched
     ]
     accepted = await admitted(cluster, watched, seen, now) if means.dry_run else checked_here(watched, seen, now)
-    decider, about_prices = await new_decider(cluster, settings, means)
-    try:
-        before = tuple(await decider.desired(seen.picture, now))
+    async with new_decider(cluster, settings, means) as (decider, about_prices):
+        before = (await decider.decided(seen.picture, now)).desired
         passes = decider.passes
         fleet = passes.reader.memo.fleet(seen.picture, passes.reader.gpu_types, passes.prices.current)
         picture = (
@@ -58,9 +63,7 @@ async def review(
             if means.what_if
             else seen.picture
         )
-        after = tuple(await decider.desired(overlaid(picture, accepted.bodies.values()), now))
-    finally:
-        await decider.close()
+        after = (await decider.decided(overlaid(picture, accepted.bodies.values()), now)).desired
     places = {each.key: each.where for each in watched if each.key in accepted.bodies}
     found = review_of(before, after, places, fleet)
     return replace(
@@ -74,6 +77,74 @@ async def review(
             *taught_notes([each.outcome for each in after], places),
         ),
     )
+
+
+def review_of(
+    before: Sequence[Desired], after: Sequence[Desired], places: Mapping[ObjectKey, str], fleet: Fleet
+) -> Review:
+    """Compare two passes over one cluster: one without and one with the user's files.
+
+    Args:
+        before: the decisions of the pass without them.
+        after: the decisions of the pass with them.
+        places: the place in the files, for each object in them.
+        fleet: the fleet of both passes.
+    """
+    prices = _Prices(fleet, (*before, *after))
+    without, decided = ([_decided(each, prices) for each in pass_] for pass_ in (before, after))
+    return compared(without, decided, places, fleet)
+
+
+class _Prices:
+    """The price of one replica: as it was decided in one of the passes, else that of the fleet's GPU type."""
+
+    def __init__(self, fleet: Fleet, desired: Iterable[Desired]) -> None:
+        self._fleet = fleet
+        self._decided: dict[tuple[ObjectKey, str], Decimal | None] = {}
+        for each in desired:
+            decision = each.outcome.decision
+            for pool in () if decision is None else decision.pools:
+                if pool.choice is not None:
+                    self._decided.setdefault((each.key, pool.name), pool.choice.hourly_price)
+
+    def places(self, key: ObjectKey, pools: Iterable[Pool | PlannedPool]) -> tuple[Place, ...]:
+        """The places of the pools that are in force; retiring ones are left out."""
+        return tuple(
+            self._place(key, pool.name, pool.gpu_type, pool.split, pool.replicas)
+            for pool in pools
+            if pool.state is PoolState.ACTIVE and pool.replicas
+        )
+
+    def _place(self, key: ObjectKey, name: str, gpu_type: str, split: Split, replicas: int) -> Place:
+        gpu = self._fleet.named(gpu_type)
+        each = self._decided.get((key, name), None if gpu is None else hourly_price(gpu, split))
+        return Place(gpu_type, split, replicas, None if each is None else each * replicas)
+
+
+def _decided(desired: Desired, prices: _Prices) -> Decided:
+    outcome = desired.outcome
+    placed, spec = outcome.deployment.placed, outcome.deployment.spec
+    before = prices.places(desired.key, placed.pools)
+    return Decided(
+        key=desired.key,
+        before=before,
+        after=before if outcome.decision is None else prices.places(desired.key, outcome.decision.pools),
+        status=whole_status(read(desired.new_status)),
+        restarts=are_restarted(desired.manifests, desired.workloads),
+        has_problem=outcome.problem is not None,
+        is_stuck=_is_stuck(outcome),
+        is_suspended=spec is not None and spec.suspend,
+        manifests=desired.manifests,
+    )
+
+
+def _is_stuck(outcome: Outcome) -> bool:
+    """Whether pods find no node and their replicas get no other place: the operator leaves them where they are."""
+    stranded = {pool.name for pool in outcome.deployment.placed.active if pool.leaving}
+    decision = outcome.decision
+    if outcome.problem is not None or decision is None or decision.missing:
+        return False
+    return any(pool.name in stranded and pool.replicas for pool in decision.pools)
 
 
 def taught_notes(outcomes: Sequence[Outcome], asked: Container[ObjectKey]) -> tuple[str, ...]:
