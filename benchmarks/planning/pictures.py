@@ -21,7 +21,7 @@ from plimsoll.adapters.cluster.client import (
     Kind,
 )
 from plimsoll.adapters.cluster.kinds import LIMIT_RANGES, RESOURCE_CLAIMS, RESOURCE_SLICES
-from plimsoll.app.plan.desired import Desired
+from plimsoll.app.plan.rendered import Desired
 from plimsoll.app.shell import BOUNDS
 from plimsoll.app.watch import pruning
 from plimsoll.app.watch.store import Store, key_of

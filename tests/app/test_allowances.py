@@ -10,7 +10,7 @@ import pytest
 from benchmarks.planning.passes import look_up, new_passes
 from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS
 from plimsoll.api.v1alpha1 import RebalancingMode
-from plimsoll.app.plan.desired import Desired
+from plimsoll.app.plan.rendered import Desired
 from plimsoll.app.settings import Settings
 from plimsoll.decision.turns import Standing, Turn
 from plimsoll.domain.errors import InvalidInput

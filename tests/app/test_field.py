@@ -13,7 +13,7 @@ from benchmarks.planning.passes import look_up
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, NODES, PODS, RESOURCE_QUOTAS
 from plimsoll.app.lookups.claim_book import ClaimBook
-from plimsoll.app.plan.desired import Desired
+from plimsoll.app.plan.rendered import Desired
 from plimsoll.app.watch.node_groups import declared_in
 from plimsoll.app.watch.pruning import is_plain
 from plimsoll.decision.planning import failed_of

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from typing import cast
 
 import pytest
 
+from plimsoll.adapters.hub.registries import Registries
 from plimsoll.app.lookups.image_book import (
     MOST_OF_NAMESPACE,
     WAIT_SECONDS,
@@ -34,7 +36,7 @@ class Desk:
         self.opened = threading.Event()
         self.opened.set()
         self.over = False
-        self.book = ImageBook(self, self.news.set, clock=lambda: self.now)
+        self.book = ImageBook(cast("Registries", self), self.news.set, clock=lambda: self.now)
 
     def refusal(self, reference: str) -> str:
         return "no" if reference.startswith("evil") else ""

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.planning.passes import look_up
 from plimsoll.adapters.cluster.client import NODES, PODS
 from plimsoll.app.lookups.image_book import Found, ImageBook
-from plimsoll.app.plan.desired import Desired
+from plimsoll.app.plan.rendered import Desired
 from plimsoll.domain.public_words import ConditionReason
 from testbed.broken_node import LAST_WORDS
 from testbed.fleet import gpu_node

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from plimsoll.adapters.cluster.client import NODES
-from plimsoll.app.plan.desired import Desired
+from plimsoll.app.plan.rendered import Desired
 from plimsoll.decision.live.turn_memo import TurnMemo
 from plimsoll.placement.demands.pools import PoolState
 from plimsoll.rebalance.diagnosis.diagnose import MISSED_SECONDS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from plimsoll.app.plan.desired import Desired
+from plimsoll.app.plan.rendered import Desired
 from tests.support.live_passes import LivePasses
 
 LOAD: dict[str, Any] = {

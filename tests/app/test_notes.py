@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from plimsoll.app.plan.desired import Desired
+from plimsoll.app.plan.rendered import Desired
 from plimsoll.app.write.executor import Note
 from plimsoll.app.write.notes import notes_of
 from plimsoll.domain.public_words import ConditionReason, EventReason

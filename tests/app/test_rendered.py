@@ -13,9 +13,8 @@ from benchmarks.planning.passes import look_up
 from benchmarks.planning.pictures import carry_out
 from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, NODES, PODS, ClusterRefused
 from plimsoll.app.plan import rendered as rendered_module
-from plimsoll.app.plan.desired import Desired
 from plimsoll.app.plan.passes import PassResult
-from plimsoll.app.plan.rendered import UNWRITTEN_SECONDS
+from plimsoll.app.plan.rendered import UNWRITTEN_SECONDS, Desired
 from tests.support.office import OBJECTS, Office
 
 

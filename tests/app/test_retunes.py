@@ -10,7 +10,7 @@ import pytest
 
 from plimsoll.adapters.cluster.client import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
 from plimsoll.app.plan import rendered as rendered_module
-from plimsoll.app.plan.desired import Desired
+from plimsoll.app.plan.rendered import Desired
 from plimsoll.app.write.notes import notes_of
 from plimsoll.decision.outcome import Ready
 from plimsoll.decision.planning import running_of

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from plimsoll.adapters.cluster.client import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
-from plimsoll.app.plan.desired import Desired
+from plimsoll.app.plan.rendered import Desired
 from plimsoll.app.write.notes import notes_of
 from plimsoll.domain.units import from_rfc3339
 from plimsoll.placement.demands.clocks import LEAST_SECONDS

@@ -48,7 +48,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def running(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Shell:
     """A leader in the best of health."""
     kinds: dict[Any, str | None] = {INFERENCE_DEPLOYMENTS: None, NODES: None, PODS: None}
-    monkeypatch.setattr(module, "kept", lambda _: kinds)
+    monkeypatch.setattr(module, "KEPT", kinds)
     shell = Shell(Settings(relist_seconds=100))
     shell.store = Store({kind: lambda body: body for kind in kinds}, lambda: None)
     shell.relist = Relist(cast("Cluster", None), shell.store, kinds, 100, asyncio.Event())

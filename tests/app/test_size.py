@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from plimsoll.app.plan.desired import Desired
+from plimsoll.app.plan.rendered import Desired
 from plimsoll.decision.surroundings import wanted_replicas
 from tests.support.live_passes import AUTO, H100, L4, L40S, PRESSURE, SLACK, LivePasses, Open, live_part, pools
 

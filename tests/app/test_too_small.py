@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from plimsoll.app.plan.desired import Desired
+from plimsoll.app.plan.rendered import Desired
 from tests.support.live_passes import AUTO, EASY, L4, Open
 
 POOLS: dict[str, Any] = {"contextLength": 8192, "concurrency": 32, "engine": {"runner": "Pooling"}}

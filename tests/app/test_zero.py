@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from plimsoll.adapters.cluster.client import PODS
-from plimsoll.app.plan.desired import Desired
+from plimsoll.app.plan.rendered import Desired
 from plimsoll.rebalance.signals.gateway import GatewayQueue
 from plimsoll.rebalance.signals.gateway_scrapes import queue_of
 from plimsoll.rebalance.signals.idle import Quiet

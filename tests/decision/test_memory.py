@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from benchmarks.planning.passes import look_up
 from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, NODES, PODS, Kind
 from plimsoll.app.plan import passes as passes_module
-from plimsoll.app.plan.desired import Desired
+from plimsoll.app.plan.rendered import Desired
 from plimsoll.decision.course import Course
 from plimsoll.decision.decide import decide
 from plimsoll.decision.live.turn_memo import LONGEST_SECONDS

@@ -11,8 +11,8 @@ from benchmarks.planning.passes import look_up, new_passes
 from benchmarks.planning.pictures import carry_out, new_store
 from plimsoll.adapters.cluster.client import INFERENCE_DEPLOYMENTS, NODES
 from plimsoll.adapters.prometheus.prometheus import PrometheusSignals
-from plimsoll.app.plan.desired import Desired
 from plimsoll.app.plan.passes import Passes, PassResult
+from plimsoll.app.plan.rendered import Desired
 from plimsoll.app.plan.snapshot import Snapshot
 from plimsoll.app.watch.store import Store
 from plimsoll.decision.live.turn_memo import TurnMemo

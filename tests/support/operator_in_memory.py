@@ -28,7 +28,7 @@ from plimsoll.app.plan.inbox import Inbox
 from plimsoll.app.plan.passes import Passes
 from plimsoll.app.planner import Planner
 from plimsoll.app.settings import Settings
-from plimsoll.app.shell import BOUNDS, INBOX, OWNED_SELECTOR, PRUNERS, kept
+from plimsoll.app.shell import BOUNDS, INBOX, KEPT, OWNED_SELECTOR, PRUNERS
 from plimsoll.app.watch import pruning
 from plimsoll.app.watch.prices import PriceList
 from plimsoll.app.watch.relist import Relist
@@ -218,7 +218,7 @@ class OperatorInMemory:
         writers = Writers(executor, passes.faults, passes.noticed.refusals, passes.metrics, wake)
         writers.proposal_writer = ProposalWriter(cluster, self.store)
         self.planner = Planner(self.store, passes, writers, passes.metrics, wake=wake)
-        self.relist = Relist(cluster, self.store, kept(self.settings), 60.0, asyncio.Event())
+        self.relist = Relist(cluster, self.store, KEPT, 60.0, asyncio.Event())
         await self.list_again()
         for namespace, model in self.warm:
             passes.reader.models.look_up(namespace, ModelSpec(name=model))
@@ -235,7 +235,7 @@ class OperatorInMemory:
     async def hear(self) -> None:
         """Deliver what the watches have, and list the kinds without a watch."""
         for kind, event, body in self.api.take_changes():
-            selector = kept(self.settings).get(kind, "unwatched")
+            selector = KEPT.get(kind, "unwatched")
             if selector is None:
                 self.store.observe(kind, event, body)
             elif selector == OWNED_SELECTOR:
@@ -245,7 +245,7 @@ class OperatorInMemory:
     async def break_watches(self) -> None:
         """Lose what the watches had. Kopf lists again, and only names the objects that there are."""
         self.api.take_changes()
-        for kind in kept(self.settings):
+        for kind in KEPT:
             self.store.begin_watch(kind)
         await self.list_again()
 

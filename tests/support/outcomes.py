@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from plimsoll.api.v1alpha1 import InferenceDeployment
-from plimsoll.app.plan.desired import Desired
+from plimsoll.app.plan.rendered import Desired
 from plimsoll.app.reading.deployments import declared_replicas
 from plimsoll.app.watch.store import Body
 from plimsoll.decision.deployment import Asked, Deployment, Identity, Placed, Writes

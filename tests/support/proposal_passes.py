@@ -8,8 +8,8 @@ from typing import Any, cast
 
 from plimsoll.adapters.cluster.api_errors import ClusterRefused
 from plimsoll.adapters.cluster.client import APPROVALS, PROPOSALS, Cluster, Kind
-from plimsoll.app.plan.desired import Desired
 from plimsoll.app.plan.inbox import Inbox
+from plimsoll.app.plan.rendered import Desired
 from plimsoll.app.watch.store import Store, key_of
 from plimsoll.app.write.proposal_writer import ProposalWriter
 from plimsoll.domain.kubernetes_names import ObjectKey

@@ -68,7 +68,6 @@ class ObjectSeries(Collector, Generic[T]):
 
 
 def _memory(report: Report) -> Values:
-    """Return every term of the estimate, and the margin."""
     if report.decision is None or report.decision.choice is None:
         return {}
     figures = report.decision.choice.estimate
@@ -89,7 +88,6 @@ def _missing(report: Report) -> Values:
 
 
 def _rejections(report: Report) -> Values:
-    """Return how many candidates were not taken, by reason."""
     rejections = () if report.decision is None else report.decision.rejections
     return Counter((rejection.reason.value,) for rejection in rejections)
 

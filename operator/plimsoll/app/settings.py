@@ -219,7 +219,6 @@ class Settings:
 
 
 def _lease_times(given: Mapping[str, str], default: LeaseTimes) -> LeaseTimes:
-    """Read the times of the election. Raises :class:`InvalidInput` naming the variable."""
     return LeaseTimes(
         _count(given, times.LEASE, default.lease),
         _seconds(given, times.RENEW_DEADLINE, default.renew_deadline),
@@ -228,7 +227,6 @@ def _lease_times(given: Mapping[str, str], default: LeaseTimes) -> LeaseTimes:
 
 
 def _access(given: Mapping[str, str]) -> PrometheusAccess:
-    """Read how to prove to Prometheus who asks. Raises :class:`InvalidInput` naming the variable."""
     return PrometheusAccess(
         token_file=_file(given, "PLIMSOLL_PROMETHEUS_TOKEN_FILE"),
         user=given.get("PLIMSOLL_PROMETHEUS_USER") or "",

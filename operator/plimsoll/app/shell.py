@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from plimsoll import __version__
 from plimsoll.adapters.catalog import load_gpu_types
@@ -26,7 +27,7 @@ from plimsoll.adapters.cluster.client import (
     Kind,
 )
 from plimsoll.adapters.cluster.kinds import LIMIT_RANGES, RESOURCE_CLAIMS, RESOURCE_SLICES
-from plimsoll.adapters.cluster.secrets import read_entry
+from plimsoll.adapters.cluster.secrets import SecretUnreadable, read_entry
 from plimsoll.adapters.garbage import give_back_free_memory
 from plimsoll.adapters.hub.hub import HubModels
 from plimsoll.adapters.hub.models import ModelSources
@@ -117,6 +118,12 @@ BOUNDS = {
     APPROVALS: Bounds(pruning.whole_size, pruning.outline, pruning.why_reduced),
 }
 
+KEPT: dict[Kind, str | None] = {
+    **dict.fromkeys((INFERENCE_DEPLOYMENTS, NODES, PODS)),
+    **dict.fromkeys((DEPLOYMENTS, SERVICES, DISRUPTION_BUDGETS), OWNED_SELECTOR),
+}
+"""The kinds without which nothing is decided, each with its server-side label selector."""
+
 LISTED_SELDOM = (PRIORITY_CLASSES, LIMIT_RANGES, RESOURCE_QUOTAS, RESOURCE_CLAIMS)
 """The kinds that no watch delivers, in the order in which they are listed."""
 
@@ -135,18 +142,6 @@ _WITHOUT_INBOX = "proposals are in the status only, and nobody can approve them.
 logger = logging.getLogger("plimsoll.shell")
 
 
-def kept(_: Settings) -> dict[Kind, str | None]:
-    """Return the kinds that the store keeps, each with its server-side label selector."""
-    return {
-        INFERENCE_DEPLOYMENTS: None,
-        NODES: None,
-        PODS: None,
-        DEPLOYMENTS: OWNED_SELECTOR,
-        SERVICES: OWNED_SELECTOR,
-        DISRUPTION_BUDGETS: OWNED_SELECTOR,
-    }
-
-
 def listed_only(settings: Settings) -> set[Kind]:
     """Return the kinds that watches deliver in part or not at all: nodes from a file, pods of unwatched namespaces."""
     nodes = {NODES} if settings.fleet_file is not None else set()
@@ -155,7 +150,7 @@ def listed_only(settings: Settings) -> set[Kind]:
 
 def watched(settings: Settings) -> dict[Kind, str | None]:
     """Return the kinds to watch. Nodes are not watched if a fleet file lists them."""
-    return {kind: label for kind, label in kept(settings).items() if kind is not NODES or settings.fleet_file is None}
+    return {kind: label for kind, label in KEPT.items() if kind is not NODES or settings.fleet_file is None}
 
 
 def inbox_lists(cluster: Cluster, store: Store, settings: Settings) -> Relist:
@@ -171,6 +166,37 @@ def slice_lists(cluster: Cluster, store: Store) -> Relist:
     """Return the loop that lists ResourceSlices, which Kubernetes has since 1.34, and which older roles do not read."""
     dispensable = {RESOURCE_SLICES: "GPUs that only a DRA driver publishes are not named."}
     return Relist(cluster, store, {RESOURCE_SLICES: None}, SLICE_SECONDS, asyncio.Event(), dispensable=dispensable)
+
+
+def new_reader(
+    cluster: Cluster, settings: Settings, cache: Path, on_change: Callable[[], None], *, token: str | None = None
+) -> DeploymentReader:
+    """Return a reader of InferenceDeployments, with the look-ups that it needs.
+
+    Args:
+        cluster: where Secrets, claims and classes are read.
+        settings: the admin's settings.
+        cache: the folder for the hub's answers.
+        on_change: called on the event loop when a look-up has another answer.
+        token: for the hub, used where the Secret that a spec names may not be read.
+    """
+
+    async def read_token(namespace: str, name: str, key: str) -> str:
+        try:
+            return await read_entry(cluster.get, ObjectKey(namespace, name), key)
+        except SecretUnreadable:
+            if token is None:
+                raise
+            return token
+
+    return DeploymentReader(
+        settings,
+        ModelBook(ModelSources(hub=HubModels(cache)), read_token, on_change),
+        load_gpu_types(),
+        PodPolicy.from_json(settings.pod_policy or "{}"),
+        ClaimBook(cluster.get, on_change),
+        ImageBook.asking(settings.image_registries, on_change),
+    )
 
 
 @dataclass(slots=True)
@@ -215,14 +241,14 @@ class Shell:
         cluster.fence = self.elector.fence
         self.relist = self._relist(cluster, self.store)
         self._show_process(metrics, self.store, self.elector)
-        prices = self._prices(cluster, wake)
+        key = ObjectKey(self.settings.namespace, self.settings.prices_configmap)
+        prices = PriceList(cluster, key, wake.set, load_gpu_types())
         self.node_groups.declared = declared_in(self.settings.node_groups, load_gpu_types())
         live = self._live(wake)
-        models = self._models(cluster, wake)
-        self.planner = self._planner(cluster, metrics, wake, (prices, live, models))
-        self.stack.push_async_callback(models.close)
-        self.stack.push_async_callback(self.planner.passes.reader.claims.close)
-        self.stack.push_async_callback(self.planner.passes.reader.images.close)
+        reader = new_reader(cluster, self.settings, self.settings.cache_dir / "hub", wake.set)
+        self.planner = self._planner(Executor(cluster, self.store), metrics, wake, reader, prices, live)
+        for book in (reader.models, reader.claims, reader.images):
+            self.stack.push_async_callback(book.close)
         self.tasks = [
             asyncio.create_task(self._beat()),
             asyncio.create_task(_give_back_memory()),
@@ -263,7 +289,7 @@ class Shell:
         return Relist(
             cluster,
             store,
-            kept(self.settings),
+            KEPT,
             min(self.settings.relist_seconds, LISTED_ONLY_SECONDS)
             if listed_only(self.settings)
             else self.settings.relist_seconds,
@@ -290,41 +316,23 @@ class Shell:
             dispensable=DONE_WITHOUT,
         )
 
-    def _prices(self, cluster: Cluster, wake: asyncio.Event) -> PriceList:
-        key = ObjectKey(self.settings.namespace, self.settings.prices_configmap)
-        return PriceList(cluster, key, wake.set, load_gpu_types())
-
     def _live(self, wake: asyncio.Event) -> LiveSignals:
         reader = reader_of(self.settings)
         if isinstance(reader, PodScrape):
             self.stack.callback(reader.close)
         return LiveSignals(reader, wake.set)
 
-    def _models(self, cluster: Cluster, wake: asyncio.Event) -> ModelBook:
-        async def read_token(namespace: str, name: str, key: str) -> str:
-            return await read_entry(cluster.get, ObjectKey(namespace, name), key)
-
-        return ModelBook(ModelSources(hub=HubModels(self.settings.cache_dir / "hub")), read_token, wake.set)
-
     def _planner(
         self,
-        cluster: Cluster,
+        executor: Executor,
         metrics: Metrics,
         wake: asyncio.Event,
-        sources: tuple[PriceList, LiveSignals, ModelBook],
+        reader: DeploymentReader,
+        prices: PriceList,
+        live: LiveSignals,
     ) -> Planner:
-        assert self.store is not None  # noqa: S101 - made in start()
-        prices, live, models = sources
-        executor = Executor(cluster, self.store)
+        cluster, store = executor.cluster, executor.store
         faults, news = Faults(metrics.fault), asyncio.Event()
-        reader = DeploymentReader(
-            self.settings,
-            models,
-            load_gpu_types(),
-            PodPolicy.from_json(self.settings.pod_policy or "{}"),
-            ClaimBook(cluster.get, wake.set),
-            ImageBook.asking(self.settings.image_registries, wake.set),
-        )
         passes = Passes(
             reader=reader,
             live=live,
@@ -338,8 +346,8 @@ class Shell:
             time=PlanningTime(planning_time.SECONDS, planning_time.RECORDED_SECONDS, is_hurried=news.is_set),
         )
         writers = Writers(executor, faults, passes.noticed.refusals, metrics, wake, beats=self.beats)
-        writers.proposal_writer = ProposalWriter(cluster, self.store) if self.settings.approvals else None
-        return Planner(self.store, passes, writers, metrics, beats=self.beats, wake=wake, news=news)
+        writers.proposal_writer = ProposalWriter(cluster, store) if self.settings.approvals else None
+        return Planner(store, passes, writers, metrics, beats=self.beats, wake=wake, news=news)
 
     def _inbox_is_served(self) -> bool:
         return self.store is not None and all(map(self.store.was_listed, INBOX))
@@ -354,7 +362,6 @@ class Shell:
         )
 
     async def _beat(self) -> None:
-        """Mark regularly that the event loop runs."""
         while True:
             self.beats.beat(EVENT_LOOP, "going round")
             await asyncio.sleep(_LOOP_BEAT_SECONDS)
@@ -453,7 +460,7 @@ class Shell:
     def _old(self, store: Store) -> list[str]:
         """Return a sentence for each kind whose last list is older than two rounds may take."""
         bound = 2 * self.settings.relist_seconds + LIST_TROUBLE_SECONDS
-        ages = {kind.plural: store.list_age_seconds(kind) for kind in kept(self.settings)}
+        ages = {kind.plural: store.list_age_seconds(kind) for kind in KEPT}
         return [f"{kind} were listed {age:.0f} s ago" for kind, age in ages.items() if age is not None and age > bound]
 
 
@@ -471,7 +478,6 @@ def _is_news(planner: Planner, kind: Kind, before: Body | None, body: Body) -> b
 
 
 def _step(pod: Body) -> tuple[object, ...]:
-    """Return the node of a pod, and its conditions."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
     return (pod.get("spec") or {}).get("nodeName"), *((each["type"], each["status"]) for each in conditions)
 

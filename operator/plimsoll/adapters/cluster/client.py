@@ -263,9 +263,8 @@ class Cluster:
         query = {"labelSelector": labels, "fieldSelector": named, "limit": PAGE_SIZE}
         accept = METADATA_ONLY if metadata_only else JSON
         while True:
-            page = await self._read(
-                f"list {kind.plural}", kind, namespace=namespace, query=query | {"continue": token}, accept=accept
-            )
+            asked = query | {"continue": token}
+            page = await self._call(f"list {kind.plural}", "get", kind, namespace=namespace, query=asked, accept=accept)
             items = _items(page)
             if not isinstance(items, list) or not all(isinstance(item, dict) and "metadata" in item for item in items):
                 raise SourceUnavailable(f"list {kind.plural}: the answer is no list of {kind.plural}")
@@ -301,12 +300,7 @@ class Cluster:
 
     async def get(self, kind: Kind, key: ObjectKey) -> Manifest | None:
         """Return one object; None if it does not exist."""
-        try:
-            return _whole(await self._read(f"get {kind.plural} {key}", kind, name=key.name, namespace=key.namespace))
-        except ClusterRefused as refusal:
-            if refusal.status == GONE:
-                return None
-            raise
+        return await self._found(f"get {kind.plural} {key}", kind, key)
 
     async def apply(self, manifest: Manifest) -> Manifest:
         """Server-side apply with our field manager; on a conflict our value replaces the other manager's."""
@@ -425,41 +419,17 @@ class Cluster:
 
     async def get_lease(self, key: ObjectKey, *, timeout_seconds: float) -> Manifest | None:
         """Return the lease of the election; None if it does not exist yet. One try: the elector asks again soon."""
-        try:
-            return _whole(
-                await self._call(
-                    f"get lease {key}",
-                    "get",
-                    LEASES,
-                    name=key.name,
-                    namespace=key.namespace,
-                    timeout_seconds=timeout_seconds,
-                    patience=IMPATIENT,
-                )
-            )
-        except ClusterRefused as refusal:
-            if refusal.status == GONE:
-                return None
-            raise
+        limits = {"timeout_seconds": timeout_seconds, "patience": IMPATIENT}
+        return await self._found(f"get lease {key}", LEASES, key, **limits)
 
     async def put_lease(self, lease: Manifest, *, timeout_seconds: float) -> Manifest:
         """Create the lease, or replace the version that was read. A conflict (409) means another process was faster.
 
         The fence does not apply, because this write opens the fence.
         """
-        head = lease["metadata"]
-        is_known = bool(head.get("resourceVersion"))
-        answer = await self._call(
-            f"{'renew' if is_known else 'create'} lease {head['namespace']}/{head['name']}",
-            "put" if is_known else "post",
-            LEASES,
-            name=head["name"] if is_known else None,
-            namespace=head["namespace"],
-            body=lease,
-            timeout_seconds=timeout_seconds,
-            patience=IMPATIENT,
-        )
-        return _whole(answer)
+        what = f"lease {lease['metadata']['namespace']}/{lease['metadata']['name']}"
+        limits = {"timeout_seconds": timeout_seconds, "patience": IMPATIENT}
+        return await self._put("renew", what, LEASES, lease, **limits)
 
     async def checked(self, kind: Kind, body: Manifest) -> Manifest:
         """Return an object as the API server would store it (a dry run). Nothing is stored.
@@ -469,21 +439,31 @@ class Cluster:
         Raises:
             ClusterRefused: the API server would refuse it, or this user may not write objects of this kind.
         """
+        what = f"{kind.plural} {body['metadata'].get('namespace')}/{body['metadata']['name']} as a dry run"
+        return await self._put("replace", what, kind, body, query={"dryRun": "All"})
+
+    async def _found(self, action: str, kind: Kind, key: ObjectKey, **options: Any) -> Manifest | None:
+        try:
+            return _whole(await self._call(action, "get", kind, name=key.name, namespace=key.namespace, **options))
+        except ClusterRefused as refusal:
+            if refusal.status == GONE:
+                return None
+            raise
+
+    async def _put(self, verb: str, what: str, kind: Kind, body: Manifest, **options: Any) -> Manifest:
+        """Replace the version of an object that was read, or create it if none was. ``verb`` is for the former."""
         head = body["metadata"]
         is_known = bool(head.get("resourceVersion"))
         answer = await self._call(
-            f"{'replace' if is_known else 'create'} {kind.plural} {head.get('namespace')}/{head['name']} as a dry run",
+            f"{verb if is_known else 'create'} {what}",
             "put" if is_known else "post",
             kind,
             name=head["name"] if is_known else None,
             namespace=head.get("namespace"),
             body=body,
-            query={"dryRun": "All"},
+            **options,
         )
         return _whole(answer)
-
-    async def _read(self, action: str, kind: Kind, **options: Any) -> Manifest:
-        return await self._call(action, "get", kind, **options)
 
     async def _write(self, action: str, method: str, kind: Kind, **options: Any) -> Manifest:
         mark = _writing.set(True)
@@ -570,7 +550,6 @@ class Cluster:
 
 @contextmanager
 def _own_errors(action: str) -> Iterator[None]:
-    """Turn the exceptions of a connection into our own."""
     try:
         yield
     except (aiohttp.ClientError, TimeoutError, OSError) as error:

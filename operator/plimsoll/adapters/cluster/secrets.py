@@ -5,12 +5,12 @@ from __future__ import annotations
 import base64
 from collections.abc import Awaitable, Callable
 
-from plimsoll.adapters.cluster.client import SECRETS, ClusterRefused, Kind
+from plimsoll.adapters.cluster.api_errors import FORBIDDEN, ClusterRefused
+from plimsoll.adapters.cluster.kinds import SECRETS, Kind
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.requests.workload import Manifest
 
-_FORBIDDEN = 403
 _MOST_KEYS_NAMED = 10
 
 Get = Callable[[Kind, ObjectKey], Awaitable[Manifest | None]]
@@ -42,7 +42,7 @@ async def read_entry(get: Get, secret: ObjectKey, entry: str) -> str:
     try:
         found = await get(SECRETS, secret)
     except ClusterRefused as refusal:
-        if refusal.status != _FORBIDDEN:
+        if refusal.status != FORBIDDEN:
             raise
         raise SecretUnreadable(
             f"the operator may not read Secret {secret}. Grant its service account a Role with get on this Secret in "

@@ -63,8 +63,6 @@ class AccessRefused(ModelNotFound):
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """One look-up: the model, the revision and the token."""
-
     name: str
     revision: str | None
     token: str | None
@@ -227,7 +225,6 @@ class HubModels:
 
 
 def _total(document: dict[str, object]) -> int | None:
-    """Return the exact count of parameters; None if the hub has none."""
     weights = document.get("safetensors")
     total = weights.get("total") if isinstance(weights, dict) else None
     return total if isinstance(total, int) and total > 0 else None
@@ -295,7 +292,6 @@ def _gated(asked: _Asked) -> NoReturn:
 
 
 def _unread(asked: _Asked, error: SourceUnavailable) -> SourceUnavailable:
-    """Return the error with the model's name."""
     text = f"{asked} could not be read from the hub: {error}"
     return RateLimited(text, error.pause_seconds) if isinstance(error, RateLimited) else SourceUnavailable(text)
 

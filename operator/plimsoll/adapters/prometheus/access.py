@@ -107,7 +107,6 @@ class PrometheusAccess:
         return {}
 
     def _lines(self) -> Iterator[tuple[str, str]]:
-        """Yield the headers of the file."""
         if self.headers_file is None:
             return
         for number, line in enumerate(_contents("HEADERS_FILE", self.headers_file).splitlines(), 1):

@@ -133,7 +133,6 @@ class QueryAdapter(LimitedAdapter):
 
 
 def _envelope(body: bytes) -> object:
-    """Return a reply's JSON; None for anything else."""
     try:
         found: object = json.loads(body)
     except (ValueError, RecursionError):

@@ -63,8 +63,6 @@ FORGET_SECONDS = 600.0
 
 
 class _Cost(NamedTuple):
-    """The cost of one scrape: seconds of the clock, and CPU seconds."""
-
     seconds: float
     cpu_seconds: float
 
@@ -155,7 +153,6 @@ class PodScrape:
         return _Known(known.signals, known.error)
 
     def _scrape(self, target: _Target, metrics: EngineMetrics) -> None:
-        """Scrape one pod and keep the result."""
         signals, error, began, worked = None, "", time.monotonic(), time.thread_time()
         try:
             signals = scraped(target.pod, self._url(target, metrics), metrics, self.timeout_seconds)

@@ -320,7 +320,6 @@ def _query(client: Any, selector: str, metrics: EngineMetrics | None, when: _Whe
 
 
 def _ask(client: Any, query: str, **params: str) -> Any:
-    """Return the ``data.result`` of an instant query."""
     try:
         return client.custom_query(query, params=params)
     except (KeyError, TypeError) as error:

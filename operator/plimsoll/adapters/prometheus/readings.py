@@ -131,7 +131,6 @@ def _impossible(sample: EngineSample, names: Sequence[str]) -> list[str]:
 
 
 def _can_be(name: str, value: Any) -> bool:
-    """Whether a figure is possible or unknown."""
     if value is None:
         return True
     if name == "kv_usage":

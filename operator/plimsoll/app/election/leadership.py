@@ -226,7 +226,6 @@ class Elector:
         self.holder, self.trouble, self._last_message = self.candidate.identity, "", ""
 
     def _mine(self, lease: Manifest | None) -> Manifest:
-        """The lease to write: renewed or taken over."""
         before: Mapping[str, Any] = (lease or {}).get("spec") or {}
         now = to_rfc3339(self.wall_clock()).replace("Z", ".000000Z")
         is_mine = before.get("holderIdentity") == self.candidate.identity

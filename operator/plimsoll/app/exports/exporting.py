@@ -49,8 +49,6 @@ Bodies = Mapping[Kind, Sequence[Body]]
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """Everything that was read, before fields are left out."""
-
     at: float
     settings: Settings
     look: Look
@@ -175,7 +173,6 @@ def _owner_of(workload: Body) -> ObjectKey:
 
 
 async def _decisions(seen: _Seen, means: Means) -> Mapping[ObjectKey, Decision | None]:
-    """Return the operator's decisions on the cluster as it is."""
     needed = [{"apiVersion": kind.api_version, "kind": kind.kind, **body} for kind in (CONFIG_MAPS, NODE_POOLS)
               for body in seen.bodies[kind]]  # fmt: skip
     cluster = StoredCluster(Export(seen.at, __version__, environment_of(seen.settings), needed))

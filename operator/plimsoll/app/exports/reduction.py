@@ -115,7 +115,6 @@ def _amounts(resources: Body | None) -> dict[str, Any]:
 
 
 def _own_head(body: Body) -> dict[str, Any]:
-    """The metadata of an object that the operator made."""
     head = body["metadata"]
     kept = _only(head, _HEAD)
     references = [_only(each, _REFERENCE) for each in head.get("ownerReferences") or ()]

@@ -72,7 +72,6 @@ def questions(memory: Memory, pods: Collection[str], window_seconds: int, now: f
 
 
 def _begin(known: PodMemory) -> float:
-    """Return the time from which a known pod is read again."""
     latest = known.samples[-1].at if known.samples else 0.0
     return max(latest, known.read_at - LATE_SECONDS) - OVERLAP_SECONDS
 

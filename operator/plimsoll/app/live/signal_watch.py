@@ -133,7 +133,6 @@ class LiveSignals:
             self.seasons.keep(key, known, now)
 
     def _forget(self) -> None:
-        """Forget all objects that are not wanted any more."""
         for known in (self.readings, self.memories, self.gpus.answers, self.seasons.known, self.quiets.known):
             for key in [key for key in known if key not in self.wanted]:
                 del known[key]

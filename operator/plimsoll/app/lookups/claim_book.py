@@ -13,8 +13,8 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from plimsoll.adapters.cluster.client import ClusterRefused, Kind
-from plimsoll.adapters.cluster.kinds import CLAIMS, STORAGE_CLASSES, VOLUMES
+from plimsoll.adapters.cluster.api_errors import FORBIDDEN, ClusterRefused
+from plimsoll.adapters.cluster.kinds import CLAIMS, STORAGE_CLASSES, VOLUMES, Kind
 from plimsoll.app.lookups.lanes import Lane
 from plimsoll.app.lookups.look_ups import LookUp, LookUps
 from plimsoll.domain.cluster.node_rules import Claim, Mounted
@@ -49,8 +49,6 @@ NOTICE_SECONDS = 2.0
 """How long a first reading may take before a status reports it."""
 
 _MOST_NAMED = 5
-
-_FORBIDDEN = 403
 
 Get = Callable[[Kind, ObjectKey], Awaitable[Manifest | None]]
 
@@ -136,7 +134,7 @@ class ClaimBook:
             entry.claim, is_bound = await self._found(entry.namespace, entry.mounted)
             pause = BOUND_SECONDS if is_bound and not entry.claim.why_unusable else UNBOUND_SECONDS
         except ClusterRefused as refusal:
-            pause = FORBIDDEN_SECONDS if refusal.status == _FORBIDDEN else UNBOUND_SECONDS
+            pause = FORBIDDEN_SECONDS if refusal.status == FORBIDDEN else UNBOUND_SECONDS
             self._failed(entry, str(refusal))
         except PlimsollError as error:
             self._failed(entry, str(error))

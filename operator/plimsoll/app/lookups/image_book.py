@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, Self
+from typing import Self
 
 from plimsoll.adapters.hub.registries import Registries
 from plimsoll.app.backoff import MOST_DOUBLINGS
@@ -54,19 +54,6 @@ _MOST_CHARACTERS = 300
 logger = logging.getLogger("plimsoll.images")
 
 
-class Registry(Protocol):
-    """Where images are read, for example :class:`~plimsoll.adapters.hub.registries.Registries`."""
-
-    def refusal(self, reference: str) -> str:
-        """Return why the registry of an image is not asked; empty where it may be."""
-
-    def architectures(self, reference: str, *, asker: str = "") -> tuple[str, ...]:
-        """Return the architectures of an image. Blocks. Raises :class:`PlimsollError`."""
-
-    def close(self) -> None:
-        """End the look-ups that are under way."""
-
-
 @dataclass(frozen=True, slots=True)
 class Found:
     """The architectures of an image, at least one, or why they are not known."""
@@ -102,7 +89,7 @@ class ImageBook:
 
     def __init__(
         self,
-        registry: Registry | None = None,
+        registry: Registries | None = None,
         on_change: Callable[[], None] = lambda: None,
         *,
         clock: Callable[[], float] = time.monotonic,

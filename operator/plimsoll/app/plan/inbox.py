@@ -21,6 +21,7 @@ from plimsoll.rebalance.inbox import AnsweredProposals, Board, Outcome, PendingP
 from plimsoll.rebalance.state.history import ChangeKind
 from plimsoll.render.placement_proposals import STATE_LABEL, Found, Owner, in_state, placement_proposal
 from plimsoll.status.approval_words import orphan_sentence, outcome_sentence
+from plimsoll.status.workload_trust import controller_of
 
 MOST_COMPLAINTS = 100
 """The most objects that are named in the log because they cannot be read."""
@@ -50,8 +51,6 @@ class Outbox:
 
 
 class _Answer(NamedTuple):
-    """An approval or a rejection, and what was read of it."""
-
     body: Body
     vote: Vote
 
@@ -107,7 +106,7 @@ class Inbox:
         proposals = {
             posted.id: (body, posted)
             for body in self._proposals.get(owner.key, ())
-            if _belongs_to(body, owner.uid) and (posted := self._read(body, _posted)) is not None
+            if (controller_of(body) or {}).get("uid") == owner.uid and (posted := self._read(body, _posted)) is not None
         }
         answers = self._approvals.get(owner.key, ())
         votes = sorted((each.vote for each in answers), key=lambda vote: (vote.created, vote.uid))
@@ -203,14 +202,8 @@ def _in_turns(answers: Iterable[_Answer]) -> list[_Answer]:
 
 
 def _about(body: Body, content: Any) -> ObjectKey:
-    """Return the deployment that an object names."""
     name = content.get("deployment") if isinstance(content, Mapping) else None
     return ObjectKey(body["metadata"].get("namespace") or "", str(name))
-
-
-def _belongs_to(body: Body, uid: str) -> bool:
-    references = body["metadata"].get("ownerReferences") or ()
-    return any(each.get("controller") and each.get("uid") == uid for each in references)
 
 
 def _posted(body: Body) -> Posted:

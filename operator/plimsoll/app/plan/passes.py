@@ -25,10 +25,9 @@ from plimsoll.app.faults import Faults
 from plimsoll.app.health import Beats
 from plimsoll.app.live.signal_watch import LiveSignals
 from plimsoll.app.live.wanted import wanted_signals
-from plimsoll.app.plan.desired import Desired
 from plimsoll.app.plan.inbox import DeploymentInbox, Inbox, Outbox
 from plimsoll.app.plan.planning_time import PlanningTime
-from plimsoll.app.plan.rendered import Rendered
+from plimsoll.app.plan.rendered import Desired, Rendered
 from plimsoll.app.plan.snapshot import Snapshot, snapshot_of
 from plimsoll.app.reading.deployments import DeploymentReader, declared_replicas
 from plimsoll.app.refusals import Refusals
@@ -312,7 +311,6 @@ class Passes:
         self.shown = snapshot
 
     def _watch_prices(self, fleet: Fleet, now: float) -> None:
-        """Show what is doubtful about the fleet's prices, if fleet or day have changed."""
         remarks = self._price_watch.look(fleet, now)
         if remarks is not None:
             self.metrics.show_prices(remarks)

@@ -161,16 +161,9 @@ class PlanningTime:
         """
         faded = 0.5 ** (max(0.0, now - self._now) / HALF_LIFE_SECONDS)
         self._taken = {name: left for name, taken in self._taken.items() if (left := taken * faded) > CHEAP_SECONDS}
-        self._known = {
-            deployment.identity.uid: self._known[deployment.identity.uid]
-            for deployment in deployments
-            if deployment.identity.uid in self._known
-        }
-        self._tried = {
-            deployment.identity.uid: self._tried[deployment.identity.uid]
-            for deployment in deployments
-            if deployment.identity.uid in self._tried
-        }
+        uids = [deployment.identity.uid for deployment in deployments]
+        self._known = {uid: self._known[uid] for uid in uids if uid in self._known}
+        self._tried = {uid: self._tried[uid] for uid in uids if uid in self._tried}
         self._costs, self._first, self._spent, self._now, self._due = {}, "", 0.0, now, []
         self._queue = self._in_fair_order(
             [deployment for deployment in deployments if self._is_costly(deployment)], priority_of
@@ -198,15 +191,12 @@ class PlanningTime:
 
     def waits(self, deployment: Deployment, *, reading: bool = False) -> Problem | None:
         """Return why a deployment waits for another pass; None: it has its turn. Who waits stands still in this one."""
-        if deployment.identity.uid not in self._queued or deployment.is_faulty or math.isinf(self.seconds):
-            return None
         uid, namespace = deployment.identity.uid, deployment.key.namespace
+        if uid not in self._queued or deployment.is_faulty or math.isinf(self.seconds):
+            return None
         known = self._known.get(uid)
-        if (
-            known is not None
-            and known.generation != deployment.identity.generation
-            and known.due(self._now) > self._now
-        ):
+        has_changed = known is not None and known.generation != deployment.identity.generation
+        if known is not None and has_changed and known.due(self._now) > self._now:
             return self._wait(uid, CHANGED_OFTEN, known.due(self._now))
         if reading and not self._is_answered(deployment):
             if self._unwritten[namespace] >= MOST_UNWRITTEN:
@@ -227,18 +217,17 @@ class PlanningTime:
         is no system call. Whoever seems to take long by it may have waited for another thread: nothing is charged to
         the namespace, and the queue of the next pass shows what it takes.
         """
-        clock = self.clock if any(deployment.identity.uid in self._queued for deployment in deployments) else self.wall
+        uids = [deployment.identity.uid for deployment in deployments]
+        clock = self.wall if self._queued.isdisjoint(uids) else self.clock
         began = clock()
         try:
             return work()
         finally:
-            seconds = clock() - began
-            for deployment in deployments:
-                self._costs[deployment.identity.uid] = self._costs.get(deployment.identity.uid, 0.0) + seconds / len(
-                    deployments
-                )
-                if deployment.identity.uid in self._queued:
-                    self._spent += seconds / len(deployments)
+            part = (clock() - began) / max(1, len(uids))
+            for uid in uids:
+                self._costs[uid] = self._costs.get(uid, 0.0) + part
+                if uid in self._queued:
+                    self._spent += part
 
     def end(self, outcomes: Collection[Outcome]) -> None:
         """End a pass: remember what it has cost, and which specs are planned."""
@@ -284,21 +273,17 @@ class PlanningTime:
 
     def _is_newcomer(self, deployment: Deployment) -> bool:
         """Whether a deployment is new or has changed, may be planned now, and its namespace took little time lately."""
-        if (
-            self._is_answered(deployment)
-            or deployment.identity.uid in self._tried
-            or not self.took_little(deployment.key.namespace)
-        ):
+        uid = deployment.identity.uid
+        if self._is_answered(deployment) or uid in self._tried or not self.took_little(deployment.key.namespace):
             return False
-        known = self._known.get(deployment.identity.uid)
+        known = self._known.get(uid)
         return known is None or known.due(self._now) <= self._now
 
     def _most(self, deployment: Deployment) -> float:
         if not self._is_answered(deployment):
             return self.seconds
-        return (
-            self.recorded_seconds if deployment.identity.uid not in self._known else max(self.seconds, ANSWERED_SECONDS)
-        )
+        is_known = deployment.identity.uid in self._known
+        return max(self.seconds, ANSWERED_SECONDS) if is_known else self.recorded_seconds
 
     def _wait(self, uid: str, why: Problem, due: float) -> Problem:
         self._queued.discard(uid)
@@ -337,17 +322,11 @@ class PlanningTime:
     def _rank(
         self, priority_of: Callable[[Deployment], int], deployment: Deployment
     ) -> tuple[bool, float, int, float, str, str]:
-        born, known = deployment.identity.created_at, self._known.get(deployment.identity.uid)
+        uid, born = deployment.identity.uid, deployment.identity.created_at
+        known, tried = self._known.get(uid), self._tried.get(uid, 0.0)
         if self._is_answered(deployment):
-            return True, 0.0 if known is None else known.turn, 0, 0.0, born, deployment.identity.uid
-        return (
-            False,
-            self._tried.get(deployment.identity.uid, 0.0),
-            -priority_of(deployment),
-            self._last_cost(deployment),
-            born,
-            deployment.identity.uid,
-        )
+            return True, 0.0 if known is None else known.turn, 0, 0.0, born, uid
+        return False, tried, -priority_of(deployment), self._last_cost(deployment), born, uid
 
     def _last_cost(self, deployment: Deployment) -> float:
         known = self._known.get(deployment.identity.uid)
@@ -356,6 +335,5 @@ class PlanningTime:
 
 def _is_recorded(deployment: Deployment) -> bool:
     """Whether the status tells the decision about this very spec."""
-    return deployment.record.status.observed_generation == deployment.identity.generation and bool(
-        deployment.record.status.conditions
-    )
+    status = deployment.record.status
+    return status.observed_generation == deployment.identity.generation and bool(status.conditions)

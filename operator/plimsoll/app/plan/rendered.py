@@ -1,4 +1,4 @@
-"""A cache of what the last pass rendered: most objects change in only a few passes a day.
+"""The writes about one object after a pass, and a cache of them: most objects change in only a few passes a day.
 
 While a deployment starts, its pods change in nearly every pass, and what they are made from does not.
 """
@@ -6,11 +6,12 @@ While a deployment starts, its pods change in nearly every pass, and what they a
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from plimsoll.api.v1alpha1 import InferenceDeployment
-from plimsoll.app.plan.desired import Desired
+from plimsoll.app.plan.inbox import Outbox
 from plimsoll.app.settings import Settings
 from plimsoll.app.watch.equal_parts import shared
 from plimsoll.app.watch.store import Body
@@ -19,15 +20,58 @@ from plimsoll.decision.outcome import Outcome
 from plimsoll.decision.results.manifests import manifests_of
 from plimsoll.decision.results.reports import report_of
 from plimsoll.domain.engines.images import ImagePlatforms
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.requests.workload import Manifest
 from plimsoll.domain.units import to_rfc3339
 from plimsoll.placement.demands.pools import PlannedPool
 from plimsoll.placement.extra_pods import Replacements
 from plimsoll.status.reading import Record
+from plimsoll.status.report import Report
 from plimsoll.status.writing import document_of, new_status
 
 UNWRITTEN_SECONDS = 120.0
 """How long a status that is not written yet is good: the last of a thousand new objects waits so long for its turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Desired:
+    """The decision about one object as it is to be written.
+
+    Attributes:
+        body: the object as the store has it, with the status that is being written.
+        outcome: the decision.
+        report: what the status is made from.
+        manifests: the objects of its pools.
+        new_status: the status; None: there is none.
+        outbox: what is to be written about proposals and approvals.
+    """
+
+    body: Body
+    outcome: Outcome
+    report: Report | None = None
+    manifests: tuple[Manifest, ...] = ()
+    new_status: Mapping[str, Any] | None = None
+    outbox: Outbox = field(default_factory=Outbox)
+
+    @property
+    def key(self) -> ObjectKey:
+        """Namespace and name of the object."""
+        return self.outcome.key
+
+    @property
+    def uid(self) -> str:
+        """Kubernetes' identity of the object."""
+        return self.outcome.uid
+
+    @property
+    def generation(self) -> int:
+        """The generation of the spec that was decided on."""
+        return self.outcome.generation
+
+    @property
+    def workloads(self) -> Mapping[str, Body]:
+        """The object's Deployments as they are, by pool."""
+        return self.outcome.deployment.placed.around.workloads
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +85,6 @@ class _Last:
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """The manifests of an object, and all that they were made from."""
-
     resource: InferenceDeployment | None
     pools: tuple[PlannedPool, ...] | None
     platforms: ImagePlatforms | None

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from plimsoll.app.plan.desired import Desired
+from plimsoll.app.plan.rendered import Desired
 from plimsoll.decision.outcome import Outcome
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.decisions.proposals import Proposal
@@ -32,11 +32,7 @@ class Snapshot:
 
     def says_the_same(self, other: Snapshot) -> bool:
         """Whether only the time and the record differ: after a decision the bill before it is another one."""
-        return _content(self) == _content(other)
-
-
-def _content(snapshot: Snapshot) -> tuple[object, ...]:
-    return snapshot.fleet, snapshot.reports, snapshot.proposals
+        return replace(self, at=other.at, record=other.record) == other
 
 
 def snapshot_of(desired: Iterable[Desired], fleet: Fleet, at: float, record: FleetRecord) -> Snapshot:

@@ -45,14 +45,11 @@ def _read_pod(body: Body) -> PodFacts:
 def surroundings_of(store: Picture, read: ReadPod = _read_pod) -> dict[ObjectKey, Surroundings]:
     """Return the surroundings of every InferenceDeployment; each kind is read once."""
     found = {key_of(body): _Gathering(body, {}, {}, []) for body in store.all(INFERENCE_DEPLOYMENTS)}
-    for body in store.all(DEPLOYMENTS):
-        labelled = _labelled_owner(body)
-        if labelled is not None and labelled[0] in found:
-            _guarded(DEPLOYMENTS.kind, body, found[labelled[0]], partial(_gather_workload, body, labelled[1]))
-    for body in store.all(PODS):
-        labelled = _labelled_owner(body)
-        if labelled is not None and labelled[0] in found:
-            _guarded(PODS.kind, body, found[labelled[0]], partial(_gather_pod, body, labelled[1], read=read))
+    for kind, gather in ((DEPLOYMENTS, _gather_workload), (PODS, partial(_gather_pod, read=read))):
+        for body in store.all(kind):
+            key, pool = _labelled_owner(body)
+            if key in found:
+                _guarded(kind.kind, body, found[key], partial(gather, body, pool))
     return {
         key: Surroundings(
             {pool: tuple(pods) for pool, pods in each.pods.items()},
@@ -97,15 +94,14 @@ def _gather_pod(body: Body, pool: str, into: _Gathering, read: ReadPod) -> None:
         into.rejections.setdefault(pool, []).append(facts.rejection)
 
 
-def _labelled_owner(body: Body) -> tuple[ObjectKey, str] | None:
+def _labelled_owner(body: Body) -> tuple[ObjectKey | None, str]:
     labels = body["metadata"].get("labels") or {}
     if DEPLOYMENT_LABEL not in labels or POOL_LABEL not in labels:
-        return None
+        return None, ""
     return ObjectKey(body["metadata"]["namespace"], labels[DEPLOYMENT_LABEL]), labels[POOL_LABEL]
 
 
 def _was_made_by(pod: Body, workload: str) -> bool:
-    """Whether a ReplicaSet of the Deployment made the pod."""
     controller = controller_of(pod) or {}
     return controller.get("kind") == "ReplicaSet" and str(controller.get("name")).startswith(f"{workload}-")
 

@@ -55,8 +55,6 @@ class _ReadObject:
 
 @dataclass(frozen=True, slots=True)
 class _Converted:
-    """A request and the facts that it was made from."""
-
     resource: InferenceDeployment
     model: ModelFacts
     draft: ModelFacts | None

@@ -10,21 +10,14 @@ from dataclasses import dataclass
 
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.adapters.cluster.client import Cluster
-from plimsoll.adapters.cluster.secrets import SecretUnreadable, read_entry
-from plimsoll.adapters.hub.hub import HubModels
-from plimsoll.adapters.hub.models import ModelSources
 from plimsoll.adapters.metrics import Metrics
-from plimsoll.api.checks.pod_policy import PodPolicy
 from plimsoll.app.faults import Faults
 from plimsoll.app.live.signal_watch import LiveSignals
-from plimsoll.app.lookups.claim_book import ClaimBook
-from plimsoll.app.lookups.image_book import ImageBook
-from plimsoll.app.lookups.model_book import ModelBook
-from plimsoll.app.plan.desired import Desired
 from plimsoll.app.plan.passes import Passes, PassResult
-from plimsoll.app.reading.deployments import DeploymentReader
+from plimsoll.app.plan.rendered import Desired
 from plimsoll.app.review.values import Means
 from plimsoll.app.settings import Settings
+from plimsoll.app.shell import new_reader
 from plimsoll.app.watch.node_groups import NodeGroups, declared_in
 from plimsoll.app.watch.prices import PriceList
 from plimsoll.app.watch.store import Picture
@@ -83,24 +76,9 @@ async def new_decider(
     changed = asyncio.Event()
     prices, notes = await _prices(cluster, settings, means)
 
-    async def read_token(namespace: str, name: str, key: str) -> str:
-        try:
-            return await read_entry(cluster.get, ObjectKey(namespace, name), key)
-        except SecretUnreadable:
-            if means.token is None:
-                raise
-            return means.token
-
     metrics = Metrics()
     groups, about_groups = await _node_groups(cluster, settings)
-    reader = DeploymentReader(
-        settings,
-        ModelBook(ModelSources(hub=HubModels(means.cache)), read_token, changed.set),
-        load_gpu_types(),
-        PodPolicy.from_json(settings.pod_policy or "{}"),
-        ClaimBook(cluster.get, changed.set),
-        ImageBook.asking(settings.image_registries, changed.set),
-    )
+    reader = new_reader(cluster, settings, means.cache, changed.set, token=means.token)
     passes = Passes(
         reader=reader,
         live=NoReadings(None, lambda: None),

@@ -11,7 +11,7 @@ from plimsoll.adapters.cluster.api_errors import FORBIDDEN, GONE
 from plimsoll.adapters.cluster.client import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS, Cluster, ClusterRefused, Kind
 from plimsoll.adapters.cluster.kinds import RESOURCE_CLAIMS, RESOURCE_SLICES
 from plimsoll.app.settings import Settings
-from plimsoll.app.shell import BOUNDS, PRUNERS, kept
+from plimsoll.app.shell import BOUNDS, KEPT, PRUNERS
 from plimsoll.app.watch.pruning import why_reduced
 from plimsoll.app.watch.store import Body, Picture, Store, key_of
 from plimsoll.domain.errors import InvalidInput
@@ -45,15 +45,14 @@ async def look(cluster: Cluster, settings: Settings) -> Look:
         PlimsollError: a kind that every decision needs cannot be listed.
     """
     store = Store(PRUNERS, lambda: None, bounds=BOUNDS)
-    selectors = kept(settings)
     live: dict[ObjectKey, Body] = {}
     notes: list[str] = []
     for kind in PRUNERS:
         keep = partial(store.take, kind) if kind != INFERENCE_DEPLOYMENTS else partial(_take, store, live)
         try:
-            heads = await _listed(cluster, kind, selectors.get(kind), settings, keep)
+            heads = await _listed(cluster, kind, KEPT.get(kind), settings, keep)
         except ClusterRefused as refusal:
-            if kind in _NEEDED or refusal.status not in (FORBIDDEN, GONE):
+            if kind in KEPT or refusal.status not in (FORBIDDEN, GONE):
                 raise
             if kind not in _NEWER or refusal.status != GONE:
                 notes.append(f"{kind.plural} cannot be read ({refusal.message}): the plan is without them.")
@@ -129,6 +128,3 @@ def _environment(body: Mapping[str, Any]) -> dict[str, str]:
 
 _NEWER = frozenset({RESOURCE_SLICES, RESOURCE_CLAIMS})
 """Kinds that older releases of Kubernetes do not have, so that nothing is missing there."""
-
-_NEEDED = frozenset(kept(Settings()))
-"""Kinds without which nothing is decided. The operator does without the others, too."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 from plimsoll.adapters.cluster.client import Cluster
-from plimsoll.app.plan.desired import Desired
+from plimsoll.app.plan.rendered import Desired
 from plimsoll.app.review.admission import admitted, checked_here
 from plimsoll.app.review.comparing import Decided, are_restarted, compared
 from plimsoll.app.review.deciding import new_decider

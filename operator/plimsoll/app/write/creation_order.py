@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from plimsoll.app.plan.desired import Desired
+from plimsoll.app.plan.rendered import Desired
 from plimsoll.app.watch.store import Body
 
 

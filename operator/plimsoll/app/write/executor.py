@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from plimsoll.adapters.cluster.api_errors import ClusterRefused
+from plimsoll.adapters.cluster.api_errors import CONFLICT, GONE, ClusterRefused
 from plimsoll.adapters.cluster.client import (
     DEPLOYMENTS,
     EVENTS,
@@ -23,23 +23,20 @@ from plimsoll.adapters.cluster.client import (
 )
 from plimsoll.app.watch.contests import Contests
 from plimsoll.app.watch.pruning import why_reduced
-from plimsoll.app.watch.store import Body, Store, key_of
+from plimsoll.app.watch.store import Body, Store, key_of, uid_of
 from plimsoll.app.write.free_names import FreeNames
 from plimsoll.domain.public_words import PublicWord
 from plimsoll.domain.requests.workload import Manifest
 from plimsoll.domain.units import to_rfc3339
 from plimsoll.render.inputs import INPUTS_ANNOTATION, is_left_running
 from plimsoll.render.names import DEPLOYMENT_LABEL, HASH_ANNOTATION, MANAGED_BY, POOL_ANNOTATION, POOL_LABEL
-from plimsoll.status.workload_trust import is_adoptable, record_doubt
+from plimsoll.status.workload_trust import controller_of, is_adoptable, is_of_namesake, record_doubt
 
 REMOVED_SECONDS = 5.0
 """How long an object counts as deleted after the request, whatever the watch reports."""
 
 MOST_REMEMBERED = 10_000
 """The most events and rewritten objects to remember; forgetting one costs a request that changes nothing."""
-
-_GONE, _CONFLICT = 404, 409
-"""The HTTP status for an object that does not exist."""
 
 
 class NameTaken(Exception):
@@ -102,11 +99,11 @@ class Executor:
         try:
             return await self.cluster.put_status(INFERENCE_DEPLOYMENTS, known, status)
         except ClusterRefused as refusal:
-            if refusal.status != _CONFLICT:
+            if refusal.status != CONFLICT:
                 raise
         newest = await self.cluster.get(INFERENCE_DEPLOYMENTS, key)
         if newest is None or newest["metadata"]["uid"] != uid:
-            raise ClusterRefused(f"status of InferenceDeployment {key}", _GONE, "it was deleted")
+            raise ClusterRefused(f"status of InferenceDeployment {key}", GONE, "it was deleted")
         return await self.cluster.put_status(INFERENCE_DEPLOYMENTS, newest, status)
 
     def _remember_status(self, uid: str, wanted: Mapping[str, Any], shown: Mapping[str, Any]) -> None:
@@ -181,7 +178,7 @@ class Executor:
         if is_adoptable(live, str(owner["metadata"]["name"])):
             await self._check_owner(owner)
             return live
-        if _was_controlled_by_namesake(live, owner):
+        if is_of_namesake(live, owner):
             raise NameTaken(f"{kind.kind} {key} of a deleted namesake is still there.", passing=True)
         raise NameTaken(f"{kind.kind} {key} exists and is not controlled by this InferenceDeployment; rename either.")
 
@@ -206,7 +203,7 @@ class Executor:
             self.store.observe(INFERENCE_DEPLOYMENTS, "MODIFIED", current)
         else:
             return
-        raise ClusterRefused(f"get InferenceDeployment {key_of(owner)}", _GONE, "it was deleted")
+        raise ClusterRefused(f"get InferenceDeployment {key_of(owner)}", GONE, "it was deleted")
 
     async def scale(self, owner: Body, live: Body, replicas: int) -> None:
         """Change only the number of replicas of a workload."""
@@ -295,14 +292,7 @@ def is_ours(live: Body, owner: Body) -> bool:
 
 
 def _is_controlled_by(live: Body, owner: Body) -> bool:
-    references = live["metadata"].get("ownerReferences") or ()
-    return any(ref.get("controller") and ref.get("uid") == owner["metadata"]["uid"] for ref in references)
-
-
-def _was_controlled_by_namesake(live: Body, owner: Body) -> bool:
-    references = live["metadata"].get("ownerReferences") or ()
-    same = (INFERENCE_DEPLOYMENTS.kind, owner["metadata"]["name"])
-    return any(ref.get("controller") and (ref.get("kind"), ref.get("name")) == same for ref in references)
+    return uid_of(owner) == (controller_of(live) or {}).get("uid")
 
 
 def _shown(live: Any, wanted: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plimsoll.app.plan.desired import Desired
+from plimsoll.app.plan.rendered import Desired
 from plimsoll.app.write.executor import Note
 from plimsoll.domain.public_words import ConditionType, EventReason
 from plimsoll.domain.units import agreed, counted, to_rfc3339
@@ -53,7 +53,6 @@ def _opened(pool: PlannedPool) -> str:
 
 
 def _rolled_back(failed: FailedMove | None, decision: Decision) -> Note:
-    """The event of a move, or of a change of settings, that was taken back."""
     assert failed is not None  # noqa: S101 - the report remembers every roll-back of its decision
     if failed.is_of_settings:
         return _restored(failed)
@@ -67,7 +66,6 @@ def _rolled_back(failed: FailedMove | None, decision: Decision) -> Note:
 
 
 def _restored(failed: FailedMove) -> Note:
-    """The event of a change of settings that was taken back."""
     delay = failed.delay
     text = (
         f"Engines on {place_words(*failed.place)} with {settings_words(failed.sequences, failed.batched_tokens)} "

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from plimsoll.adapters.cluster.client import APPROVALS, PROPOSALS, Cluster, ClusterRefused, Kind, NotLeading
+from plimsoll.adapters.cluster.api_errors import GONE, ClusterRefused, NotLeading
+from plimsoll.adapters.cluster.client import APPROVALS, PROPOSALS, Cluster, Kind
 from plimsoll.app.backoff import Backoff
-from plimsoll.app.plan.desired import Desired
 from plimsoll.app.plan.inbox import Outbox
+from plimsoll.app.plan.rendered import Desired
 from plimsoll.app.watch.store import Body, Store, key_of, uid_of
 from plimsoll.domain.requests.workload import Manifest
 
-_GONE = 404
 _ORPHANS = ""
 """Stands for the uid of a deployment in the pauses after failures."""
 
@@ -82,7 +82,7 @@ class ProposalWriter:
         try:
             written = await self.cluster.put_status(APPROVALS, known, status)
         except ClusterRefused as refusal:
-            if refusal.status != _GONE:
+            if refusal.status != GONE:
                 raise
             self.store.observe(APPROVALS, "DELETED", approval)
         else:
@@ -97,7 +97,6 @@ class ProposalWriter:
 
 
 async def _tried(write: Callable[[], Awaitable[None]]) -> Exception | None:
-    """Return the error of a write; None if it succeeded."""
     try:
         await write()
     except NotLeading:

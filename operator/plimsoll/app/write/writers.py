@@ -16,13 +16,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from plimsoll.adapters.cluster.client import ClusterRefused, NotLeading
+from plimsoll.adapters.cluster.api_errors import CONFLICT, GONE, ClusterRefused, NotLeading
 from plimsoll.adapters.metrics import Metrics
 from plimsoll.app.backoff import Backoff
 from plimsoll.app.faults import Faults
 from plimsoll.app.health import Beats
-from plimsoll.app.plan.desired import Desired
 from plimsoll.app.plan.inbox import Outbox
+from plimsoll.app.plan.rendered import Desired
 from plimsoll.app.refusals import Refusals
 from plimsoll.app.write.creation_order import largest_pods_first
 from plimsoll.app.write.executor import Executor, NameTaken, Note
@@ -67,8 +67,6 @@ NAME_SECONDS = 5.0
 
 NOTICE_SECONDS = 2.0
 """How soon a pass is made again where somebody waits and the status may have to say so."""
-
-_GONE, _CONFLICT = 404, 409
 
 LARGE = "", True
 """The lane of objects that are too large, and whose status does not say so yet."""
@@ -230,7 +228,7 @@ class Writers:
         self._progress(desired)
 
     def _not_written(self, desired: Desired, error: Exception) -> None:
-        if isinstance(error, ClusterRefused) and error.status == _GONE:
+        if isinstance(error, ClusterRefused) and error.status == GONE:
             return  # deleted meanwhile
         is_refused = isinstance(error, ClusterRefused) and not error.is_passing
         pause = self.backoff.failed(desired.uid, REFUSED_SECONDS if is_refused else UNREACHABLE_SECONDS)
@@ -322,7 +320,7 @@ class Writers:
             logger.warning("%s: %s", desired.key, taken)  # taken just now; the next pass reports it in the status
             return False
         except ClusterRefused as refusal:
-            if refusal.status in (_GONE, _CONFLICT):
+            if refusal.status in (GONE, CONFLICT):
                 raise
             await self._report_refused(desired, report, refusal, now)
             return False
@@ -389,7 +387,7 @@ class StatusRefused(Exception):
 
 def _may_pass(refusal: ClusterRefused) -> bool:
     """Whether the write was refused for now, or because the object changed or is gone, and not for its content."""
-    return refusal.is_passing or refusal.status in (_GONE, _CONFLICT)
+    return refusal.is_passing or refusal.status in (GONE, CONFLICT)
 
 
 def is_costly(desired: Desired) -> bool:
