@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from functools import partial, wraps
 from threading import RLock
 from typing import Concatenate, ParamSpec
@@ -118,11 +118,9 @@ class Metrics:
         """Serve ``/metrics`` from a separate thread."""
         start_http_server(port, registry=self.registry)
 
-    @contextmanager
-    def pass_timed(self) -> Iterator[None]:
+    def pass_timed(self) -> AbstractContextManager[object]:
         """Time one pass."""
-        with self._passes.time():
-            yield
+        return self._passes.time()
 
     def pass_failed(self) -> None:
         """Count a pass that raised."""

@@ -103,23 +103,27 @@ def _waiting(report: Report) -> Values:
 
 
 def _predicted(report: Report) -> Values:
-    found = ((pool.name, report.predicted_tokens(pool)) for pool in _pools(report))
-    return {(pool,): tokens for pool, tokens in found if tokens is not None}
+    return _by_pool(report, report.predicted_tokens)
 
 
 def _reported(report: Report) -> Values:
-    found = ((pool.name, report.view(pool.name).kv_tokens_reported) for pool in _pools(report))
-    return {(pool,): tokens for pool, tokens in found if tokens is not None}
+    return _by_pool(report, lambda pool: report.view(pool.name).kv_tokens_reported)
 
 
 def _error(report: Report) -> Values:
-    found = ((pool.name, _error_permille(report, pool)) for pool in _pools(report))
-    return {(pool,): error / 1000 for pool, error in found if error is not None}
+    def error(pool: PlannedPool) -> float | None:
+        predicted, reported = report.predicted_tokens(pool), report.view(pool.name).kv_tokens_reported
+        if predicted is None or reported is None:
+            return None
+        permille = CapacityReading(predicted, reported).error_permille
+        return None if permille is None else permille / 1000
+
+    return _by_pool(report, error)
 
 
-def _error_permille(report: Report, pool: PlannedPool) -> int | None:
-    predicted, reported = report.predicted_tokens(pool), report.view(pool.name).kv_tokens_reported
-    return None if predicted is None or reported is None else CapacityReading(predicted, reported).error_permille
+def _by_pool(report: Report, figure: Callable[[PlannedPool], float | None]) -> Values:
+    found = ((pool.name, figure(pool)) for pool in _pools(report))
+    return {(pool,): value for pool, value in found if value is not None}
 
 
 def _pools(report: Report) -> Sequence[PlannedPool]:

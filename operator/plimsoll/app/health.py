@@ -114,17 +114,13 @@ class HealthServer:
     """
 
     def __init__(self, port: int, probes: Mapping[str, Probe]) -> None:
-        self._server = _Server(("0.0.0.0", port), _handler(probes))  # noqa: S104 - the kubelet asks from the node
+        self._server = ThreadingHTTPServer(("0.0.0.0", port), _handler(probes))  # noqa: S104 - the kubelet asks from the node
         threading.Thread(target=self._server.serve_forever, name="health", daemon=True).start()
 
     def close(self) -> None:
         """Stop answering."""
         self._server.shutdown()
         self._server.server_close()
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
 
 
 def _answer(probe: Probe) -> Verdict:

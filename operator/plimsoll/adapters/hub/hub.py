@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import NoReturn
 from urllib.parse import quote
 
 import httpx2
@@ -260,7 +259,9 @@ def _refuse_failures(asked: _Asked, answer: Answer, filename: str) -> None:
     if answer.is_success or _is_missing_file(answer, filename):
         return
     if answer.error_code == "GatedRepo":
-        _gated(asked)
+        raise AccessRefused(
+            f"{asked} is gated. Accept its licence on the hub and give a token of that account: {_HOW_TO_GIVE}"
+        )
     if answer.error_code == "RevisionNotFound":
         raise ModelNotFound(
             f"{asked} does not exist: the model has no such revision. Name a branch, a tag or a commit of it."
@@ -283,12 +284,6 @@ def _is_missing_file(answer: Answer, filename: str) -> bool:
     """
     known_model = filename != _CONFIG and not answer.error_code
     return answer.status == httpx2.codes.NOT_FOUND and (known_model or answer.error_code == "EntryNotFound")
-
-
-def _gated(asked: _Asked) -> NoReturn:
-    raise AccessRefused(
-        f"{asked} is gated. Accept its licence on the hub and give a token of that account: {_HOW_TO_GIVE}"
-    )
 
 
 def _unread(asked: _Asked, error: SourceUnavailable) -> SourceUnavailable:

@@ -155,7 +155,9 @@ class Passes:
         self.time.end([each.outcome for each in desired])
         snapshot = snapshot_of(desired, seen.fleet, now, fleet_record_of(outcomes.planned, course.planning_seconds))
         self._show(snapshot, outcomes)
-        self._watch_prices(seen.fleet, now)
+        remarks = self._price_watch.look(seen.fleet, now)
+        if remarks is not None:
+            self.metrics.show_prices(remarks)
         keys = {each.key for each in desired}
         orphans = Outbox() if self.inbox is None else self.inbox.orphans(keys, now)
         return PassResult(desired, snapshot, outcomes.left.left, tuple(self._due(outcomes, now)), orphans)
@@ -309,11 +311,6 @@ class Passes:
         self.metrics.show_fleet(snapshot.fleet)
         self.metrics.show_cases(snapshot.reports)
         self.shown = snapshot
-
-    def _watch_prices(self, fleet: Fleet, now: float) -> None:
-        remarks = self._price_watch.look(fleet, now)
-        if remarks is not None:
-            self.metrics.show_prices(remarks)
 
     def _due(self, outcomes: Outcomes, now: float) -> Iterator[float]:
         """Yield the seconds until an object must be planned again even if nothing happens."""

@@ -7,14 +7,13 @@ needs an extra of the package.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import fields
 from decimal import Decimal
 from typing import Any
 
 from plimsoll.adapters.cluster.kinds import DEPLOYMENTS
-from plimsoll.api.v1alpha1 import InferenceDeploymentStatus
 from plimsoll.api.v1alpha1.status import Condition
-from plimsoll.app.review.values import Bill, Change, Place, Review, Verdict
+from plimsoll.app.review.values import Bill, Change, Decided, Place, Review, Verdict
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.kubernetes_names import ObjectKey
@@ -26,37 +25,6 @@ from plimsoll.render.names import POOL_LABEL
 Body = Mapping[str, Any]
 
 _CHANGES = frozenset({Verdict.PLACED, Verdict.MOVED, Verdict.CHANGED})
-
-
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """One InferenceDeployment after a plan.
-
-    Attributes:
-        key: namespace and name.
-        before: the places that were in force.
-        after: the places that the plan decides.
-        status: the status that the operator would write.
-        restarts: whether its engines are started anew where they are.
-        has_problem: whether it cannot be planned at all.
-        is_stuck: whether its pods find no node and the plan has no other place for them.
-        is_suspended: whether its spec asks for no replicas.
-        manifests: the objects that the operator would apply.
-    """
-
-    key: ObjectKey
-    before: tuple[Place, ...]
-    after: tuple[Place, ...]
-    status: InferenceDeploymentStatus
-    restarts: bool = False
-    has_problem: bool = False
-    is_stuck: bool = False
-    is_suspended: bool = False
-    manifests: tuple[Manifest, ...] = ()
-
-    def condition(self, kind: ConditionType) -> Condition | None:
-        """The condition of this type."""
-        return next((each for each in self.status.conditions or () if each.type == kind), None)
 
 
 def compared(
@@ -100,18 +68,14 @@ def are_restarted(manifests: Iterable[Manifest], live: Mapping[str, Body]) -> bo
 
 def _change(decided: Decided, where: str, without: object) -> Change:
     answer = _answer(decided)
+    same: dict[str, Any] = {each.name: getattr(decided, each.name) for each in fields(Decided)}
     return Change(
-        key=decided.key,
+        **same,
         where=where,
         verdict=_verdict(decided),
         reason="" if answer is None else answer.reason,
         message="" if answer is None else answer.message,
-        before=decided.before,
-        after=decided.after,
-        restarts=decided.restarts,
         regardless=_decision(decided) == without,
-        status=decided.status,
-        manifests=decided.manifests,
     )
 
 

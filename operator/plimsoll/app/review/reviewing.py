@@ -11,12 +11,12 @@ from decimal import Decimal
 from plimsoll.adapters.cluster.client import Cluster
 from plimsoll.app.plan.rendered import Desired
 from plimsoll.app.review.admission import admitted, checked_here
-from plimsoll.app.review.comparing import Decided, are_restarted, compared
+from plimsoll.app.review.comparing import are_restarted, compared
 from plimsoll.app.review.deciding import new_decider
 from plimsoll.app.review.hypothetical import with_fields
 from plimsoll.app.review.looking import look, operator_settings
 from plimsoll.app.review.overlay import on_other_nodes, overlaid
-from plimsoll.app.review.values import Means, Place, Review, Wish
+from plimsoll.app.review.values import Decided, Means, Place, Review, Wish
 from plimsoll.decision.outcome import Outcome
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.decisions.observations import Correction

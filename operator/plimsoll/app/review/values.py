@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from plimsoll.api.v1alpha1 import InferenceDeploymentStatus
+from plimsoll.api.v1alpha1.status import Condition
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.public_words import ConditionType
 from plimsoll.domain.requests.workload import Manifest
 from plimsoll.facts.prices.repricing import OwnPrices
 from plimsoll.placement.places.capacity import Capacity
@@ -133,35 +135,54 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """One InferenceDeployment before and after.
+class Decided:
+    """One InferenceDeployment after a plan.
 
     Attributes:
         key: namespace and name.
+        before: the places that were in force, retiring ones left out.
+        after: the places that the plan decides.
+        status: the status that the operator would write.
+        restarts: whether its engines are started anew where they are.
+        has_problem: whether it cannot be planned at all.
+        is_stuck: whether its pods find no node and the plan has no other place for them.
+        is_suspended: whether its spec asks for no replicas.
+        manifests: the objects that the operator would apply.
+    """
+
+    key: ObjectKey
+    before: tuple[Place, ...]
+    after: tuple[Place, ...]
+    status: InferenceDeploymentStatus
+    restarts: bool = False
+    has_problem: bool = False
+    is_stuck: bool = False
+    is_suspended: bool = False
+    manifests: tuple[Manifest, ...] = ()
+
+    def condition(self, kind: ConditionType) -> Condition | None:
+        """The condition of this type."""
+        return next((each for each in self.status.conditions or () if each.type == kind), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change(Decided):
+    """One InferenceDeployment before and after.
+
+    Attributes:
         where: its place in the user's files; empty for an object that is not in them.
         verdict: the difference in one word.
         reason: the reason of the condition ``Planned`` that the operator would write; of ``Placed`` where pods find no
             node and have no other place to go.
         message: the message of that condition.
-        before: the places that are in force now, retiring ones left out.
-        after: the places that the operator decides.
-        restarts: whether its engines are started anew where they are.
         regardless: whether the operator decides the same without the user's files.
-        status: the status that the operator would write.
-        manifests: the objects that the operator would apply.
     """
 
-    key: ObjectKey
     where: str
     verdict: Verdict
     reason: str
     message: str
-    before: tuple[Place, ...]
-    after: tuple[Place, ...]
-    restarts: bool
     regardless: bool
-    status: InferenceDeploymentStatus
-    manifests: tuple[Manifest, ...] = ()
 
     @property
     def is_served(self) -> bool:

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.app.review.comparing import Decided, are_restarted, compared
+from plimsoll.app.review.comparing import are_restarted, compared
 from plimsoll.app.review.hypothetical import after_changes, with_fields
-from plimsoll.app.review.values import Place, Review, WhatIf, Wish
+from plimsoll.app.review.values import Decided, Place, Review, WhatIf, Wish
 from plimsoll.cli.planning import Planned, plan_located
 from plimsoll.cli.reading.documents import FleetObjects, load_fleet_objects
 from plimsoll.domain.cluster.fleet import Fleet
