@@ -178,7 +178,7 @@ def new_reader(
         settings: the admin's settings.
         cache: the folder for the hub's answers.
         on_change: called on the event loop when a look-up has another answer.
-        token: for the hub, used where the Secret that a spec names may not be read.
+        token: for the hub, used if the Secret that a spec names may not be read.
     """
 
     async def read_token(namespace: str, name: str, key: str) -> str:
