@@ -147,13 +147,16 @@ class Fields:
             return self.integer(keys, largest=largest, smallest=smallest)
         return max(self.integers(key, len(entries) or 1, largest=largest, smallest=smallest))
 
-    def integers(self, key: str, count: int, *, largest: int = _LARGEST, smallest: int = 1) -> tuple[int, ...]:
-        """The first ``count`` entries of a list of whole numbers.
+    def integers(
+        self, key: str, count: int | None = None, *, largest: int = _LARGEST, smallest: int = 1
+    ) -> tuple[int, ...]:
+        """The first ``count`` entries of a list of whole numbers; all of them, or none if it is not set, by default.
 
         Raises:
             InvalidInput: the list is shorter, or an entry is no whole number from ``smallest`` to ``largest``.
         """
         entries = self.items(key)[:count]
+        count = len(entries) if count is None else count
         numbers = tuple(entry for entry in entries if isinstance(entry, int) and not isinstance(entry, bool))
         if len(numbers) < count or not all(smallest <= number <= largest for number in numbers):
             raise self.refuse(key, f"List {count} whole numbers from {smallest} to {largest}.")

@@ -11,11 +11,11 @@ from plimsoll.facts.models.extras.gemma import LAYER_INPUTS
 from plimsoll.facts.models.fields import Fields, mapping_of
 from plimsoll.facts.models.layers.expert_layers import after_first, every_nth, interval, period_offset, sparse_step
 from plimsoll.facts.models.layers.mlps import double_if_shared
-from plimsoll.facts.models.mixers.block_sparse import block_sparse_layers
-from plimsoll.facts.models.mixers.factored import factored_layers
+from plimsoll.facts.models.mixers.attention import factored_layers
 from plimsoll.facts.models.mixers.heads import global_own, listed, other_setting, sliding_own
 from plimsoll.facts.models.mixers.kv_heads import chatglm, falcon, grouped, multi_query
 from plimsoll.facts.models.mixers.latent import latent_layers
+from plimsoll.facts.models.mixers.sparse import block_sparse_layers
 from plimsoll.facts.models.traits import (
     NO_EXTRA,
     Architecture,

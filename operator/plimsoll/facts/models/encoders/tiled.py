@@ -1,14 +1,15 @@
-"""Towers over tiles of an image: Llama 4, Idefics 3 and SmolVLM, Ovis, LFM2-VL, Step 3, dots.ocr.
+"""Towers over tiles of an image: Llama 4, Idefics 3 and SmolVLM, Ovis, LFM2-VL, Step 3, dots.ocr, Molmo.
 
-Sources: vLLM's ``mllama4.py``, ``idefics3.py``, ``smolvlm.py``, ``ovis.py``, ``lfm2_vl.py``, ``step3_vl.py`` and
-``dots_ocr.py``; defaults from the configuration classes in Transformers and vLLM.
+Sources: vLLM's ``mllama4.py``, ``idefics3.py``, ``smolvlm.py``, ``ovis.py``, ``lfm2_vl.py``, ``step3_vl.py``,
+``dots_ocr.py`` and ``molmo.py`` (``VisionBackboneConfig``: the configuration describes no tower); defaults from the
+configuration classes in Transformers and vLLM.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from plimsoll.domain.models.model import EncoderFacts, ModelFacts, Weight
+from plimsoll.domain.models.model import EncoderFacts, ModelFacts, Sharding, Weight
 from plimsoll.facts.models.encoders.images import image_tower, patches, siglip
 from plimsoll.facts.models.encoders.sections import neighbours, size, tower_section
 from plimsoll.facts.models.encoders.towers import (
@@ -164,3 +165,34 @@ def dots_ocr(fields: Fields, _language: Fields, _facts_of_language: ModelFacts) 
 
 def _facts(weights: Iterable[Weight], tower: Tower, *, positions: int, tiles: int, outputs: int) -> EncoderFacts:
     return tower_facts(tower, weights, positions=tiles * positions, outputs=max(1, tiles * outputs))
+
+
+_MOLMO = Tower(hidden=1024, intermediate=4096, layers=23, heads=16)
+_MOLMO_POSITIONS = 577
+_MOLMO_LAYERS_READ = 2
+_MOLMO_CROPS = 13
+_MOLMO_TOKENS_OF_CROP = 144
+_MOLMO_EXTRA_TOKENS = 128
+"""Rows that the embedding table has and the output projection has not."""
+
+
+def molmo(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
+    """Molmo 7B and 72B: CLIP read at two layers, pooled by attention, projected by a gated MLP."""
+    hidden, read = _MOLMO.hidden, _MOLMO.hidden * _MOLMO_LAYERS_READ
+    width = fields.integer(("intermediate_size",)) // 2
+    weights = (
+        *whole("vision_backbone.pad_embed", 2, read),
+        *whole("vision_backbone.class_embedding", hidden, 1),
+        *patches("vision_backbone", _MOLMO, 14, bias=False),
+        *whole("vision_backbone.positional_embedding", _MOLMO_POSITIONS, hidden),
+        *layer_norm("vision_backbone.pre_ln", hidden),
+        *tower_layers("vision_backbone.image_vit.transformer.resblocks", _MOLMO),
+        *up("vision_backbone.image_pooling_2d.wqkv", 3 * hidden, read, bias=True),
+        *down("vision_backbone.image_pooling_2d.wo", hidden, hidden, bias=True),
+        *up("vision_backbone.image_projector.merged_linear", 2 * width, hidden),
+        *down("vision_backbone.image_projector.down_proj", facts.hidden, width),
+        Weight("additional_embedding", _MOLMO_EXTRA_TOKENS, facts.hidden, Sharding.VOCABULARY, linear=False),
+    )
+    return tower_facts(
+        _MOLMO, weights, positions=_MOLMO_CROPS * _MOLMO_POSITIONS, outputs=_MOLMO_CROPS * _MOLMO_TOKENS_OF_CROP
+    )

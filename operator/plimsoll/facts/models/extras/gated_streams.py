@@ -114,7 +114,7 @@ def _heads(fields: Fields) -> int:
 
 def _embedded(fields: Fields) -> frozenset[int]:
     """Numbers of the layers that have embeddings, counted from 1."""
-    return frozenset(fields.integers("ple_layer_ids", len(fields.items("ple_layer_ids"))))
+    return frozenset(fields.integers("ple_layer_ids"))
 
 
 def _streams(fields: Fields) -> int:

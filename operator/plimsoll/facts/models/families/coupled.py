@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from plimsoll.facts.models.layers.mlps import half
-from plimsoll.facts.models.mixers.cross_attention import cross_attention_layers
+from plimsoll.facts.models.mixers.attention import cross_attention_layers
 from plimsoll.facts.models.mixers.kv_heads import all_heads
 from plimsoll.facts.models.traits import Architecture, Flag
 

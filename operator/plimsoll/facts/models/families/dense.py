@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from plimsoll.facts.models.extras.gemma import ALTUP
 from plimsoll.facts.models.layers.mlps import half
+from plimsoll.facts.models.mixers.attention import looped_layers
 from plimsoll.facts.models.mixers.kv_heads import all_heads
-from plimsoll.facts.models.mixers.looped import looped_layers
 from plimsoll.facts.models.traits import (
     Architecture,
     Flag,

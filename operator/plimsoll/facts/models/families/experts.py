@@ -10,9 +10,9 @@ from dataclasses import replace
 from plimsoll.facts.models.extras.gemma import LAYER_INPUTS
 from plimsoll.facts.models.layers.expert_layers import after_first, all_but_first, every_nth, interval, sparse_step
 from plimsoll.facts.models.layers.mlps import double_if_shared
-from plimsoll.facts.models.mixers.block_sparse import block_sparse_layers
-from plimsoll.facts.models.mixers.factored import factored_layers
+from plimsoll.facts.models.mixers.attention import factored_layers
 from plimsoll.facts.models.mixers.heads import global_own, listed, other_setting, sliding_own
+from plimsoll.facts.models.mixers.sparse import block_sparse_layers
 from plimsoll.facts.models.traits import (
     Architecture,
     Flag,

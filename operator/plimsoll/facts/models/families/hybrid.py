@@ -22,14 +22,11 @@ from plimsoll.facts.models.layers.layer_patterns import (
     shared_block,
 )
 from plimsoll.facts.models.layers.mlps import two_thirds
-from plimsoll.facts.models.mixers.gated_delta import gated_delta_part
-from plimsoll.facts.models.mixers.group_sparse import group_sparse_layers
-from plimsoll.facts.models.mixers.kimi_delta import kimi_delta_part
 from plimsoll.facts.models.mixers.latent import latent_layers
-from plimsoll.facts.models.mixers.lightning import lightning_part
-from plimsoll.facts.models.mixers.mamba1 import mamba1_part
-from plimsoll.facts.models.mixers.mamba2 import mamba2_part
-from plimsoll.facts.models.mixers.short_conv import short_conv_part
+from plimsoll.facts.models.mixers.linear_attention import gated_delta_part, kimi_delta_part, lightning_part
+from plimsoll.facts.models.mixers.mamba import mamba1_part, mamba2_part
+from plimsoll.facts.models.mixers.sparse import group_sparse_layers
+from plimsoll.facts.models.mixers.states import short_conv_part
 from plimsoll.facts.models.traits import (
     Architecture,
     Flag,

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from plimsoll.facts.models.extras.embeddings import NGRAM
-from plimsoll.facts.models.extras.engram import ENGRAM
-from plimsoll.facts.models.extras.hyper_connections import HYPER_CONNECTIONS
+from plimsoll.facts.models.extras.hyper_connections import ENGRAM, HYPER_CONNECTIONS
 from plimsoll.facts.models.layers.expert_layers import after_first
-from plimsoll.facts.models.mixers.compressed import compressed_layers
+from plimsoll.facts.models.mixers.compressed import compressed_layers, shared_compressed_layers
 from plimsoll.facts.models.mixers.latent import latent_layers
-from plimsoll.facts.models.mixers.shared_compressed import shared_compressed_layers
 from plimsoll.facts.models.traits import Architecture, Flag, Gate, Moe
 
 _YES = Flag(default=True)

@@ -14,7 +14,7 @@ from plimsoll.domain.models.model import Tables
 from plimsoll.facts.models.extras.gated_streams import GATED_STREAMS
 from plimsoll.facts.models.fields import Fields
 from plimsoll.facts.models.layers.shape import Shape
-from plimsoll.facts.models.mixers.shared_compressed import shared_compressed_layers
+from plimsoll.facts.models.mixers.compressed import shared_compressed_layers
 from plimsoll.facts.models.mixers.windows import spans
 from plimsoll.facts.models.traits import Architecture
 
@@ -90,7 +90,7 @@ def inseparable_runs(fields: Fields, traits: Architecture, shape: Shape) -> tupl
 def _behind_sources(fields: Fields, layers: int) -> Iterator[Run]:
     """Each source of compressed keys with the layers that read them."""
     ratios = fields.integers("compress_ratios", layers, smallest=0)
-    listed = fields.integers("kv_source_layer_ids", len(fields.items("kv_source_layer_ids")), smallest=0)
+    listed = fields.integers("kv_source_layer_ids", smallest=0)
     sources = sorted({source for source in listed if source < layers})
     for source, following in zip(sources, [*sources[1:], layers], strict=True):
         last = max((layer for layer in range(source, following) if ratios[layer]), default=source)

@@ -1,17 +1,29 @@
-"""Multi-, grouped- and single-head attention: projections, norms, and the cache of each layer."""
+"""Multi-, grouped- and single-head attention: projections, norms, and the cache of each layer.
+
+Some classes have it in another form: layers that run several times, queries from a shared low rank, or attention to an
+encoder's output in addition.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from plimsoll.domain.models.caches import AttentionCache
+from plimsoll.domain.models.caches import AttentionCache, CrossCache
 from plimsoll.domain.models.model import Sharding, Weight
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.layers.linears import column, heads, norm, row, vector
+from plimsoll.facts.models.layers.linears import column, heads, norm, replicated, row, vector
 from plimsoll.facts.models.layers.shape import Heads, Part, Parts, Shape, Span
-from plimsoll.facts.models.mixers.heads import layer_heads
+from plimsoll.facts.models.mixers.heads import layer_heads, uniform_heads
 from plimsoll.facts.models.mixers.windows import spans
 from plimsoll.facts.models.traits import Architecture, Gate
+
+_PASSES, _WINDOW = 2, 64
+"""vLLM's defaults of ``loop_num`` and ``loop_window_size``."""
+_MOST_PASSES = 64
+
+_ENCODER_POSITIONS = 1500
+"""``max_source_positions`` of WhisperConfig in Transformers: 30 seconds."""
 
 
 def attention_layers(fields: Fields, traits: Architecture, shape: Shape) -> Parts:
@@ -87,3 +99,68 @@ def _qk_norms(traits: Architecture, dims: Heads) -> Iterator[Weight]:
     yield from norm("self_attn.q_norm", dims.query * dims.key_dim if spans_heads else dims.key_dim, bias=bias)
     if not dims.borrows_kv:
         yield from norm("self_attn.k_norm", dims.kv * dims.key_dim if spans_heads else dims.key_dim, bias=bias)
+
+
+def looped_layers(fields: Fields, traits: Architecture, shape: Shape) -> Parts:
+    """Layers that run several times: one set of weights, a cache for every pass (IQuest-LoopCoder).
+
+    Source: vLLM, ``model_executor/models/iquest_loopcoder.py``. The first pass keeps all tokens, the others a window;
+    a gate of one value a head mixes the passes.
+
+    Raises:
+        InvalidInput: a count is missing or absurd.
+    """
+    passes = fields.optional_integer(("loop_num",), largest=_MOST_PASSES) or _PASSES
+    window = fields.optional_integer(("loop_window_size",)) or _WINDOW
+    dims = uniform_heads(fields, traits, shape)
+    gate = Part(tuple(column("self_attn.gate_projections", dims.query, dims.key_dim, bias=True)))
+    return tuple(
+        part + gate + Part((), _windowed(part, window) * (passes - 1))
+        for part in attention_layers(fields, traits, shape)
+    )
+
+
+def _windowed(part: Part, window: int) -> tuple[AttentionCache, ...]:
+    return tuple(replace(cache, window_tokens=window) for cache in part.caches if isinstance(cache, AttentionCache))
+
+
+def factored_layers(fields: Fields, _traits: Architecture, shape: Shape) -> Parts:
+    """Step 3's multi-matrix factorized attention: queries of all heads from one shared low rank, one KV head.
+
+    Source: vLLM, ``model_executor/models/step3_text.py``. The projection to the rank, the key and the value lies on
+    every rank; the projection from the rank to the queries is divided.
+
+    Raises:
+        InvalidInput: a size is missing or absurd.
+    """
+    rank, size = fields.integer(("share_q_dim",)), fields.integer(("head_dim",))
+    weights = (
+        *replicated("self_attn.q_proj", rank, shape.hidden),
+        *replicated("self_attn.k_proj", size, shape.hidden),
+        *replicated("self_attn.v_proj", size, shape.hidden),
+        *norm("self_attn.inter_norm", rank),
+        *column("self_attn.wq", shape.heads * size, rank),
+        *row("self_attn.o_proj", shape.hidden, shape.heads * size),
+    )
+    return (Part(weights, (AttentionCache(1, size, size),)),) * shape.layers
+
+
+def cross_attention_layers(fields: Fields, traits: Architecture, shape: Shape) -> Parts:
+    """Self-attention, and attention to an encoder's output: the layers of an encoder-decoder's decoder (Whisper).
+
+    Source: vLLM's ``whisper.py``: both have all heads, biases on every projection, and a cache each.
+
+    Raises:
+        InvalidInput: a field is missing, ill-typed or absurd, or heads do not divide the hidden size.
+    """
+    if shape.hidden % shape.heads:
+        raise fields.refuse("decoder_attention_heads", f"Give a divisor of the width {shape.hidden}.")
+    tokens = fields.optional_integer(("max_source_positions",)) or _ENCODER_POSITIONS
+    cache = CrossCache(shape.heads, shape.hidden // shape.heads, tokens)
+    weights = (
+        *column("encoder_attn.q_proj", shape.hidden, shape.hidden, bias=True),
+        *column("encoder_attn.k_proj", shape.hidden, shape.hidden, bias=True),
+        *column("encoder_attn.v_proj", shape.hidden, shape.hidden, bias=True),
+        *row("encoder_attn.out_proj", shape.hidden, shape.hidden, bias=True),
+    )
+    return tuple(own + Part(weights, (cache,)) for own in attention_layers(fields, traits, shape))

@@ -1,11 +1,16 @@
-"""DeepSeek-V4: a short window of exact keys, and compressed keys of the whole sequence.
+"""DeepSeek-V4 and V4.1: a short window of exact keys, and compressed keys of the whole sequence.
 
-Source: vLLM, ``models/deepseek_v4/attention.py`` and ``compressor.py``. ``compress_ratios`` says for each layer how
-many tokens share one compressed key: 0 or 1 for no compressed keys, 4 with an indexer that picks among them, 128
-without an indexer. Queries go through a low rank, outputs through one rank a group.
+Sources: vLLM, ``models/deepseek_v4/attention.py`` and ``compressor.py``, and those of ``models/deepseek_v41``.
+``compress_ratios`` says for each layer how many tokens share one compressed key. In V4 it is 0 or 1 for no compressed
+keys, 4 with an indexer that picks among them, 128 without an indexer. Queries go through a low rank, outputs through
+one rank a group.
 
-The cache always has the format ``fp8_ds_mla``, whatever the user asks for. It is the format of the FlashMLA kernels,
-which the engine uses unless it is set to use FlashInfer. Its rows are packed next to each other in one block.
+In V4.1, layers in ``kv_source_layer_ids`` compress one or two tokens to a key for themselves and for the layers after
+them. Layers in ``index_source_layer_ids`` have an indexer; layers in both lists keep its keys.
+
+The cache always has the format ``fp8_ds_mla``, whatever the user asks for. It is the format of the FlashMLA kernels
+(on Hopper, in V4.1), which the engine uses unless it is set to use FlashInfer. All rows of a sequence are packed next
+to each other in one block.
 """
 
 from __future__ import annotations
@@ -13,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from plimsoll.domain.models.caches import RowCache
+from plimsoll.domain.models.caches import CacheSpec, RingCache, RowCache
 from plimsoll.domain.models.model import Sharding, Weight
 from plimsoll.domain.models.precision import FP32
 from plimsoll.facts.models.fields import Fields
@@ -23,10 +28,10 @@ from plimsoll.facts.models.traits import Architecture
 
 _INDEXED_RATIO = 4
 """The ratio whose layers pick among compressed keys, and compress overlapping stretches."""
-KEY_BYTES = 584
+_KEY_BYTES = 584
 """A key: 448 values of 8 bits, 64 rotary ones of 16, and scales."""
-INDEX_SCALE_BYTES = 4
-SCALED_WIDTH = 128
+_INDEX_SCALE_BYTES = 4
+_SCALED_WIDTH = 128
 """Values under one of the indexer's scales."""
 _ALIGNMENT = 576
 """A page is rounded up to a multiple of this number of bytes, because of the strides that the kernels load."""
@@ -40,9 +45,15 @@ _STATE_BLOCK_TOKENS = {4: 4, 128: 8}
 _STATE_TYPE_BYTES = 4
 """Compressors keep values and scores in 32 bits."""
 
+_SHARED_RATIOS = (1, 2)
+_SHARED_BLOCK_TOKENS = 64
+_SHARED_WINDOW_BLOCK_TOKENS = 32
+_LEAST_STATE_TOKENS = 8
+"""The figures of V4.1."""
+
 
 @dataclass(frozen=True, slots=True)
-class CompressedSizes:
+class _Sizes:
     """Widths of one layer; ``window`` in tokens."""
 
     hidden: int
@@ -62,7 +73,7 @@ def compressed_layers(fields: Fields, _traits: Architecture, shape: Shape) -> Pa
     Raises:
         InvalidInput: a size is missing, ``compress_ratios`` is too short, or a ratio is unknown to the compressors.
     """
-    sizes = compressed_sizes(fields, shape)
+    sizes = _read_sizes(fields, shape)
     ratios = fields.integers("compress_ratios", shape.layers, smallest=0)
     if not {max(1, ratio) for ratio in ratios} <= {1, *_STATE_BLOCK_TOKENS}:
         raise fields.refuse("compress_ratios", "Write 0, 1, 4 or 128 for each layer.")
@@ -76,16 +87,11 @@ def uncompressed_layer(fields: Fields, shape: Shape) -> Part:
     Raises:
         InvalidInput: a size is missing.
     """
-    return _part(compressed_sizes(fields, shape), 1)
+    return _part(_read_sizes(fields, shape), 1)
 
 
-def compressed_sizes(fields: Fields, shape: Shape) -> CompressedSizes:
-    """Read the widths.
-
-    Raises:
-        InvalidInput: one is missing, ill-typed or absurd.
-    """
-    return CompressedSizes(
+def _read_sizes(fields: Fields, shape: Shape) -> _Sizes:
+    return _Sizes(
         hidden=shape.hidden,
         heads=shape.heads,
         head_dim=fields.integer(("head_dim",)),
@@ -98,38 +104,46 @@ def compressed_sizes(fields: Fields, shape: Shape) -> CompressedSizes:
     )
 
 
-def _part(sizes: CompressedSizes, ratio: int) -> Part:
-    window = packed_rows(KEY_BYTES, _WINDOW_BLOCK_TOKENS, window=sizes.window)
-    plain = Part(tuple(windowed_attention(sizes)), (window,))
+def _part(sizes: _Sizes, ratio: int) -> Part:
+    plain = _windowed(sizes, _WINDOW_BLOCK_TOKENS)
     if ratio == 1:
         return plain
     weights = _compressor("self_attn.compressor", sizes.hidden, sizes.head_dim, ratio)
-    caches = (packed_rows(KEY_BYTES, _BLOCK_TOKENS, ratio), _waiting(sizes.head_dim, ratio))
+    caches = (_packed_rows(_KEY_BYTES, _BLOCK_TOKENS, ratio), _waiting(sizes.head_dim, ratio))
     compressed = plain + Part(tuple(weights), caches)
     return compressed + _indexer_part(sizes, ratio) if ratio == _INDEXED_RATIO else compressed
 
 
-def _indexer_part(sizes: CompressedSizes, ratio: int) -> Part:
-    key = sizes.index_dim + sizes.index_dim // SCALED_WIDTH * INDEX_SCALE_BYTES
-    keys = replace(packed_rows(key, _BLOCK_TOKENS, ratio), indexed=True)
-    caches = (keys, _waiting(sizes.index_dim, ratio))
-    return Part(tuple(_indexer(sizes, ratio)), caches)
+def _indexer_part(sizes: _Sizes, ratio: int) -> Part:
+    caches = (_index_keys(sizes, _BLOCK_TOKENS, ratio), _waiting(sizes.index_dim, ratio))
+    compressor = _compressor("self_attn.indexer.compressor", sizes.hidden, sizes.index_dim, ratio)
+    return Part((*_index_queries(sizes), *compressor), caches)
+
+
+def _index_keys(sizes: _Sizes, block_tokens: int, ratio: int) -> RowCache:
+    row = sizes.index_dim + sizes.index_dim // _SCALED_WIDTH * _INDEX_SCALE_BYTES
+    return replace(_packed_rows(row, block_tokens, ratio), indexed=True)
 
 
 def _waiting(width: int, ratio: int) -> RowCache:
     """Return the cache for values and scores of the tokens that a compressor still compresses, or compresses again."""
     overlap = 2 if ratio == _INDEXED_RATIO else 1
     row = 2 * overlap * width * _STATE_TYPE_BYTES
-    return packed_rows(row, _STATE_BLOCK_TOKENS[ratio], window=overlap * ratio)
+    return _packed_rows(row, _STATE_BLOCK_TOKENS[ratio], window=overlap * ratio)
 
 
-def packed_rows(row_bytes: int, block_tokens: int, ratio: int = 1, *, window: int | None = None) -> RowCache:
+def _packed_rows(row_bytes: int, block_tokens: int, ratio: int = 1, *, window: int | None = None) -> RowCache:
     """Return rows of one kind, one for ``ratio`` tokens. They are packed next to the rows of other kinds."""
     return RowCache(row_bytes, block_tokens, ratio, window, _ALIGNMENT, packed=True)
 
 
-def windowed_attention(sizes: CompressedSizes) -> Iterator[Weight]:
-    """Yield the attention weights of one layer without the compressor of keys."""
+def _windowed(sizes: _Sizes, block_tokens: int) -> Part:
+    """Return the attention of one layer without the compressor of keys."""
+    rows = _packed_rows(_KEY_BYTES, block_tokens, window=sizes.window)
+    return Part(tuple(_windowed_weights(sizes)), (rows,))
+
+
+def _windowed_weights(sizes: _Sizes) -> Iterator[Weight]:
     outputs = sizes.heads * sizes.head_dim
     yield vector("self_attn.attn_sink", sizes.heads, storage=FP32)
     yield from replicated("self_attn.wq_a", sizes.query_rank, sizes.hidden)
@@ -149,7 +163,53 @@ def _compressor(prefix: str, hidden: int, width: int, ratio: int) -> Iterator[We
     yield from norm(f"{prefix}.norm", width)
 
 
-def _indexer(sizes: CompressedSizes, ratio: int) -> Iterator[Weight]:
+def _index_queries(sizes: _Sizes) -> Iterator[Weight]:
     yield from replicated("self_attn.indexer.wq_b", sizes.index_heads * sizes.index_dim, sizes.query_rank)
     yield from replicated("self_attn.indexer.weights_proj", sizes.index_heads, sizes.hidden, linear=False)
-    yield from _compressor("self_attn.indexer.compressor", sizes.hidden, sizes.index_dim, ratio)
+
+
+def shared_compressed_layers(fields: Fields, _traits: Architecture, shape: Shape) -> Parts:
+    """Attention of every layer.
+
+    Raises:
+        InvalidInput: a size is missing, a list is too short or ill-typed, or a ratio is unknown to the compressors.
+    """
+    sizes = _read_sizes(fields, shape)
+    ratios = fields.integers("compress_ratios", shape.layers, smallest=0)
+    sources, indexers = (
+        frozenset(fields.integers(key, smallest=0)) for key in ("kv_source_layer_ids", "index_source_layer_ids")
+    )
+    if any(ratios[layer] not in _SHARED_RATIOS for layer in sources if layer < shape.layers):
+        raise fields.refuse("compress_ratios", "Write 1 or 2 for the layers of kv_source_layer_ids.")
+    every = _windowed(sizes, _SHARED_WINDOW_BLOCK_TOKENS)
+    return tuple(
+        every
+        + (_source(sizes, ratio) if layer in sources else Part())
+        + (_shared_indexer(sizes, ratio, owns_keys=layer in sources) if layer in indexers else Part())
+        for layer, ratio in enumerate(ratios)
+    )
+
+
+def _source(sizes: _Sizes, ratio: int) -> Part:
+    caches: list[CacheSpec] = [_packed_rows(_KEY_BYTES, _SHARED_BLOCK_TOKENS, ratio)]
+    if ratio > 1:
+        # Values and scores of the tokens that are not compressed yet.
+        caches.append(RingCache(2 * sizes.head_dim * _STATE_TYPE_BYTES, ratio, least_tokens=_LEAST_STATE_TOKENS))
+    return Part(tuple(_shared_compressor(sizes, gated=ratio > 1)), tuple(caches))
+
+
+def _shared_compressor(sizes: _Sizes, *, gated: bool) -> Iterator[Weight]:
+    for name in ("wkv", "wgate") if gated else ("wkv",):
+        yield from replicated(f"self_attn.compressor.{name}", sizes.head_dim, sizes.hidden, linear=False)
+    yield from norm("self_attn.compressor.norm", sizes.head_dim)
+
+
+def _shared_indexer(sizes: _Sizes, ratio: int, *, owns_keys: bool) -> Part:
+    queries = tuple(_index_queries(sizes))
+    if not owns_keys:
+        return Part(queries)
+    keys = (
+        *replicated("self_attn.indexer.wk", sizes.index_dim, sizes.head_dim, linear=False),
+        *norm("self_attn.indexer.k_norm", sizes.index_dim),
+    )
+    return Part(queries + keys, (_index_keys(sizes, _SHARED_BLOCK_TOKENS, ratio),))

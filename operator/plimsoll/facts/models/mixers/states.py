@@ -1,12 +1,21 @@
-"""Recurrent states: the cache of a convolution and of a recurrence, and the type they are kept in."""
+"""Recurrent states: the cache of a convolution and of a recurrence, and the type they are kept in.
+
+Gated short convolutions (LFM2) keep the window of a convolution alone.
+"""
 
 from __future__ import annotations
 
-from plimsoll.domain.models.caches import StatePart
+from plimsoll.domain.models.caches import StateCache, StateKind, StatePart
+from plimsoll.domain.models.model import Sharding, Weight
 from plimsoll.facts.models.fields import Fields
+from plimsoll.facts.models.layers.linears import column, row, vector
+from plimsoll.facts.models.layers.shape import Part, Shape
 from plimsoll.facts.models.traits import Recurrent
 
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+
+_KERNEL = 3
+"""Default of ``conv_L_cache`` in Transformers."""
 
 
 def state_bytes(fields: Fields, recurrent: Recurrent) -> int | None:
@@ -38,3 +47,24 @@ def convolution(units: int, channels: int, kernel: int, *, speculates: bool = Tr
         speculates: whether one column more is kept for every speculative token.
     """
     return StatePart(units, channels * (kernel - 1), grows_with_speculation=channels if speculates else 0)
+
+
+def short_conv_part(fields: Fields, recurrent: Recurrent, shape: Shape) -> Part:
+    """Return one layer: its only state is the convolution's window.
+
+    Source: vLLM, ``layers/mamba/short_conv.py``, ``mamba_utils.py`` (``short_conv_state_shape``).
+
+    Raises:
+        InvalidInput: a size is ill-typed or absurd.
+    """
+    kernel = fields.optional_integer(("conv_L_cache",)) or _KERNEL
+    bias = fields.flag("conv_bias", default=False)
+    cache = StateCache(StateKind.SHORT_CONV, ((convolution(shape.hidden, 1, kernel, speculates=False),),))
+    module, hidden = recurrent.module, shape.hidden
+    weights = (
+        *column(f"{module}.in_proj", 3 * hidden, hidden, bias=bias),
+        Weight(f"{module}.conv", hidden, kernel, Sharding.OUTPUTS, linear=False),
+        *((vector(f"{module}.conv.bias", hidden, sharding=Sharding.OUTPUTS),) if bias else ()),
+        *row(f"{module}.out_proj", hidden, hidden, bias=bias),
+    )
+    return Part(weights, (cache,))

@@ -1,4 +1,7 @@
-"""Mamba 2: state spaces with heads, and groups of heads that share their projections."""
+"""Selective state spaces: Mamba with one state for every channel, Mamba 2 with heads and groups of them.
+
+The heads of a group share their projections.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,19 @@ from dataclasses import dataclass
 from plimsoll.domain.models.caches import StateCache, StateKind, StatePart
 from plimsoll.domain.models.model import Sharding, Weight
 from plimsoll.domain.models.precision import FP32
+from plimsoll.domain.units import ceil_div
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.layers.linears import heads, row, vector
+from plimsoll.facts.models.layers.linears import heads, norm, row, vector
 from plimsoll.facts.models.layers.shape import Part, Shape
 from plimsoll.facts.models.mixers.states import convolution, state_bytes
 from plimsoll.facts.models.traits import Recurrent
 
 _EXPAND, _KERNEL = 2, 4
-"""Defaults of the Mamba-2 configurations in Transformers."""
+_MAMBA1_STATE = 16
+"""Defaults of ``MambaConfig``, ``JambaConfig`` and the Mamba-2 configurations in Transformers."""
+
+_STEP_RANK_DIVISOR = 16
+"""If the file has no rank for the step size, the rank is the hidden size divided by this number, rounded up."""
 
 _HEADS = ("mamba_num_heads", "mamba_n_heads", "n_mamba_heads", "num_heads")
 _HEAD_DIM = ("mamba_head_dim", "mamba_d_head", "mamba_headdim")
@@ -25,9 +33,71 @@ _CONV = ("mamba_d_conv", "conv_kernel")
 
 
 @dataclass(frozen=True, slots=True)
-class Mamba2Sizes:
-    """Sizes of one Mamba-2 layer. ``channels`` are ``heads`` times ``head_dim``."""
+class _Mamba1Sizes:
+    hidden: int
+    channels: int
+    state: int
+    kernel: int
+    step_rank: int
 
+
+def mamba1_part(fields: Fields, recurrent: Recurrent, shape: Shape) -> Part:
+    """One Mamba layer: its projections stay unquantized in the engine.
+
+    Source: vLLM, ``layers/mamba/mamba_mixer.py``, ``mamba_utils.py`` (``mamba1_state_shape``).
+
+    Raises:
+        InvalidInput: a size is ill-typed or absurd.
+    """
+    sizes = _mamba1_sizes(fields, shape.hidden)
+    recurrence = StatePart(sizes.channels, sizes.state, state_bytes(fields, recurrent))
+    window = convolution(sizes.channels, 1, sizes.kernel, speculates=False)
+    cache = StateCache(StateKind.MAMBA1, ((window,), (recurrence,)))
+    return Part(tuple(_mamba1_weights(fields, recurrent, sizes)), (cache,))
+
+
+def _mamba1_sizes(fields: Fields, hidden: int) -> _Mamba1Sizes:
+    expand = fields.optional_integer(("mamba_expand", "expand")) or _EXPAND
+    rank_key = fields.first(("mamba_dt_rank", "time_step_rank"))
+    automatic = rank_key is None or fields.values[rank_key] == "auto"
+    channels = expand * hidden
+    if not fields.has("mamba_expand"):
+        channels = fields.optional_integer(("intermediate_size",)) or channels
+    return _Mamba1Sizes(
+        hidden=hidden,
+        channels=channels,
+        state=fields.optional_integer(("mamba_d_state", "state_size")) or _MAMBA1_STATE,
+        kernel=fields.optional_integer(_CONV) or _KERNEL,
+        step_rank=ceil_div(hidden, _STEP_RANK_DIVISOR) if automatic else fields.integer((rank_key or "",)),
+    )
+
+
+def _mamba1_weights(fields: Fields, recurrent: Recurrent, sizes: _Mamba1Sizes) -> Iterator[Weight]:
+    module, channels = recurrent.module, sizes.channels
+    biased = fields.flag(fields.first(("mamba_proj_bias", "use_bias")) or "use_bias", default=False)
+    convolves_biased = fields.flag(fields.first(("mamba_conv_bias",)) or "use_conv_bias", default=True)
+    projected = sizes.step_rank + 2 * sizes.state
+    yield Weight(f"{module}.in_proj", 2 * channels, sizes.hidden, Sharding.OUTPUTS, linear=False)
+    yield Weight(f"{module}.conv1d", channels, sizes.kernel, Sharding.OUTPUTS, linear=False)
+    yield Weight(f"{module}.x_proj", projected, channels, Sharding.INPUTS, linear=False)
+    yield Weight(f"{module}.dt_proj", channels, sizes.step_rank, Sharding.OUTPUTS, linear=False)
+    yield Weight(f"{module}.out_proj", sizes.hidden, channels, Sharding.INPUTS, linear=False)
+    yield Weight(f"{module}.A_log", channels, sizes.state, Sharding.OUTPUTS, storage=FP32, linear=False)
+    yield vector(f"{module}.D", channels, sharding=Sharding.OUTPUTS)
+    yield vector(f"{module}.dt_proj.bias", channels, sharding=Sharding.OUTPUTS)
+    if convolves_biased:
+        yield vector(f"{module}.conv1d.bias", channels, sharding=Sharding.OUTPUTS)
+    if biased:
+        yield vector(f"{module}.in_proj.bias", 2 * channels, sharding=Sharding.OUTPUTS)
+        yield vector(f"{module}.out_proj.bias", sizes.hidden)
+    if recurrent.step_norms:
+        yield from norm(f"{module}.dt_layernorm", sizes.step_rank)
+        yield from norm(f"{module}.b_layernorm", sizes.state)
+        yield from norm(f"{module}.c_layernorm", sizes.state)
+
+
+@dataclass(frozen=True, slots=True)
+class _Mamba2Sizes:
     hidden: int
     channels: int
     heads: int
@@ -37,7 +107,6 @@ class Mamba2Sizes:
 
     @property
     def head_dim(self) -> int:
-        """Channels of one head."""
         return self.channels // self.heads
 
 
@@ -49,18 +118,17 @@ def mamba2_part(fields: Fields, recurrent: Recurrent, shape: Shape) -> Part:
     Raises:
         InvalidInput: a size is missing, ill-typed or absurd.
     """
-    sizes = mamba2_sizes(fields, shape.hidden)
+    sizes = _mamba2_sizes(fields, shape.hidden)
     window = (
         convolution(sizes.heads, sizes.head_dim, sizes.kernel),
         convolution(sizes.groups, 2 * sizes.state, sizes.kernel),
     )
     recurrence = StatePart(sizes.heads, sizes.head_dim * sizes.state, state_bytes(fields, recurrent))
     cache = StateCache(StateKind.MAMBA2, (window, (recurrence,)), checkpoints=True)
-    return Part(tuple(_weights(fields, recurrent, sizes)), (cache,))
+    return Part(tuple(_mamba2_weights(fields, recurrent, sizes)), (cache,))
 
 
-def mamba2_sizes(fields: Fields, hidden: int) -> Mamba2Sizes:
-    """The sizes, under the names that each family gives them."""
+def _mamba2_sizes(fields: Fields, hidden: int) -> _Mamba2Sizes:
     count = fields.integer(_HEADS)
     expand = fields.optional_integer(("mamba_expand", "expand")) or _EXPAND
     channels = fields.optional_integer(("mamba_d_ssm",))
@@ -70,7 +138,7 @@ def mamba2_sizes(fields: Fields, hidden: int) -> Mamba2Sizes:
     channels = expand * hidden if channels is None else channels
     if channels % count:
         raise fields.refuse(fields.first(_HEADS) or _HEADS[0], f"Give a divisor of the {channels} channels.")
-    return Mamba2Sizes(
+    return _Mamba2Sizes(
         hidden=hidden,
         channels=channels,
         heads=count,
@@ -80,7 +148,7 @@ def mamba2_sizes(fields: Fields, hidden: int) -> Mamba2Sizes:
     )
 
 
-def _weights(fields: Fields, recurrent: Recurrent, sizes: Mamba2Sizes) -> Iterator[Weight]:
+def _mamba2_weights(fields: Fields, recurrent: Recurrent, sizes: _Mamba2Sizes) -> Iterator[Weight]:
     """The input projection holds gate, input and step sizes by heads, then the two projections of the groups."""
     module, channels = recurrent.module, sizes.channels
     bias_key = fields.first(("mamba_proj_bias",)) if not fields.has("use_bias") else "use_bias"
@@ -100,7 +168,7 @@ def _weights(fields: Fields, recurrent: Recurrent, sizes: Mamba2Sizes) -> Iterat
     yield from row(f"{module}.out_proj", sizes.hidden, channels, bias=biased)
 
 
-def _convolution(name: str, sizes: Mamba2Sizes, *, bias: bool) -> Iterator[Weight]:
+def _convolution(name: str, sizes: _Mamba2Sizes, *, bias: bool) -> Iterator[Weight]:
     grouped = 2 * sizes.groups * sizes.state
     yield Weight(name, sizes.channels, sizes.kernel, Sharding.OUTPUTS, linear=False)
     yield Weight(name, grouped, sizes.kernel, Sharding.HEADS, units=sizes.groups, linear=False)
