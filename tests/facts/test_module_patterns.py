@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plimsoll.facts.models.quantization.module_list import module_list
-from plimsoll.facts.models.quantization.module_path import Module, module_of, parse_name
+from plimsoll.facts.models.quantization.module_list import Module, module_list, module_of, parse_name
 from plimsoll.facts.models.quantization.patterns import (
     OutsideSubsetError,
     TooComplexError,

@@ -34,6 +34,10 @@ class Flag:
         return self.default if word is None else word == self.equals
 
 
+YES, NO = Flag(default=True), Flag(default=False)
+"""Traits that the class fixes."""
+
+
 class WindowRule(Enum):
     """Which layers slide where the configuration has a window and no ``layer_types``."""
 

@@ -13,16 +13,14 @@ from plimsoll.domain.models.model import Task
 from plimsoll.facts.models.extras.embeddings import positions_and_types, token_types
 from plimsoll.facts.models.mixers.kv_heads import all_heads
 from plimsoll.facts.models.pooling import classifier, dense_classifier, normed_classifier
-from plimsoll.facts.models.traits import Architecture, Extra, Flag
-
-_YES = Flag(default=True)
+from plimsoll.facts.models.traits import NO, YES, Architecture, Extra, Flag
 
 _BERT = Architecture(
     task=Task.POOL,
     reads_both_ways=True,
     gated_mlp=False,
-    attention_bias=_YES,
-    mlp_bias=_YES,
+    attention_bias=YES,
+    mlp_bias=YES,
     norm_bias=True,
     final_norm=False,
     embedding_norm=True,
@@ -45,7 +43,7 @@ _NOMIC = replace(
     attention_bias=Flag(default=False, key="qkv_proj_bias"),
     mlp_bias=Flag(default=False, key="mlp_fc1_bias"),
 )
-_GTE = replace(_ROTATED, gated_mlp=True, mlp_bias=Flag(default=False))
+_GTE = replace(_ROTATED, gated_mlp=True, mlp_bias=NO)
 _MODERN = Architecture(
     task=Task.POOL,
     reads_both_ways=True,

@@ -1,6 +1,6 @@
 """Classes of mixture-of-experts decoders with attention; others are in :mod:`plimsoll.facts.models.architectures`.
 
-Sources: the same as in :mod:`plimsoll.facts.models.families.dense`.
+Sources: the same as in :mod:`plimsoll.facts.models.architectures`.
 """
 
 from __future__ import annotations
@@ -13,16 +13,7 @@ from plimsoll.facts.models.layers.mlps import double_if_shared
 from plimsoll.facts.models.mixers.attention import factored_layers
 from plimsoll.facts.models.mixers.heads import global_own, listed, other_setting, sliding_own
 from plimsoll.facts.models.mixers.sparse import block_sparse_layers
-from plimsoll.facts.models.traits import (
-    Architecture,
-    Flag,
-    Gate,
-    Moe,
-    WindowRule,
-)
-
-_YES = Flag(default=True)
-_NO = Flag(default=False)
+from plimsoll.facts.models.traits import NO, YES, Architecture, Flag, Gate, Moe, WindowRule
 
 _BAILING_MOE = Moe(
     holds=after_first,
@@ -38,13 +29,13 @@ _BAILING = Architecture(
     moe=_BAILING_MOE,
 )
 _EXAONE_MOE = Architecture(
-    qk_norm=_YES,
+    qk_norm=YES,
     window_rule=WindowRule.PERIODIC,
     window_period=4,
-    moe=Moe(holds=after_first, shared_count_key="num_shared_experts", router_bias=_YES),
+    moe=Moe(holds=after_first, shared_count_key="num_shared_experts", router_bias=YES),
 )
 _PHI_MOE = Architecture(
-    attention_bias=_YES,
+    attention_bias=YES,
     norm_bias=True,
     lm_head_bias=True,
     window_rule=WindowRule.ALL,
@@ -56,7 +47,7 @@ _MIMO_V2 = Architecture(
     window_rule=WindowRule.HYBRID_PATTERN,
     sinks=Flag(default=False, key="add_swa_attention_sink_bias"),
     sinks_local_only=True,
-    moe=Moe(holds=after_first, router_bias=_YES, router_fp32=True),
+    moe=Moe(holds=after_first, router_bias=YES, router_fp32=True),
     predictors=1,
     predicts_locally=True,
 )
@@ -67,7 +58,7 @@ _STEP35 = Architecture(
         ("num_experts_per_tok", "moe_top_k"),
     ),
     output_bias=False,
-    qk_norm=_YES,
+    qk_norm=YES,
     gate=Gate.BY_FIELD,
     heads=other_setting,
     window_rule=WindowRule.PERIODIC,
@@ -91,16 +82,16 @@ _MINIMAX_M3 = Architecture(
         router_fp32=True,
     ),
 )
-_GROK = Architecture(norms=4, attention_bias=_NO, moe=Moe(width_keys=("moe_intermediate_size", "intermediate_size")))
+_GROK = Architecture(norms=4, attention_bias=NO, moe=Moe(width_keys=("moe_intermediate_size", "intermediate_size")))
 
 EXPERTS: dict[str, Architecture] = {
     "AfmoeForCausalLM": Architecture(
-        qk_norm=_YES,
+        qk_norm=YES,
         gate=Gate.ELEMENTS,
         norms=4,
         window_rule=WindowRule.PERIODIC,
         window_period=4,
-        moe=Moe(holds=after_first, shared_count_key="num_shared_experts", router_bias=_YES, router_fp32=True),
+        moe=Moe(holds=after_first, shared_count_key="num_shared_experts", router_bias=YES, router_fp32=True),
     ),
     "ArcticForCausalLM": Architecture(
         norms=3,
@@ -121,7 +112,7 @@ EXPERTS: dict[str, Architecture] = {
     ),
     "Cohere2MoeForCausalLM": Architecture(
         tied=True,
-        parallel_residual=_YES,
+        parallel_residual=YES,
         norms_if_parallel=1,
         window_rule=WindowRule.PERIODIC,
         window_period=4,
@@ -148,9 +139,9 @@ EXPERTS: dict[str, Architecture] = {
         moe=Moe(holds=after_first, shared_count_key="n_shared_experts"),
     ),
     "Dots1ForCausalLM": Architecture(
-        qk_norm=_YES,
+        qk_norm=YES,
         window_rule=WindowRule.QWEN,
-        moe=Moe(holds=after_first, shared_count_key="n_shared_experts", router_bias=_YES),
+        moe=Moe(holds=after_first, shared_count_key="n_shared_experts", router_bias=YES),
     ),
     "Ernie4_5_MoeForCausalLM": Architecture(
         attention_bias=Flag(default=False, key="use_bias"),
@@ -159,19 +150,19 @@ EXPERTS: dict[str, Architecture] = {
         moe=Moe(
             holds=interval,
             shared_count_key="moe_num_shared_experts",
-            router_bias=_YES,
+            router_bias=YES,
             router_fp32=True,
         ),
     ),
     "ExaoneMoeForCausalLM": _EXAONE_MOE,
     "ExaoneMoEForCausalLM": _EXAONE_MOE,
     "FlexOlmoForCausalLM": Architecture(
-        qk_norm=_YES, qk_norm_spans_heads=True, moe=Moe(width_keys=("intermediate_size",))
+        qk_norm=YES, qk_norm_spans_heads=True, moe=Moe(width_keys=("intermediate_size",))
     ),
     "Gemma4ForCausalLM": Architecture(
         tied=True,
         norms=4,
-        qk_norm=_YES,
+        qk_norm=YES,
         window_rule=WindowRule.PERIODIC,
         window_period=6,
         heads=global_own,
@@ -182,13 +173,13 @@ EXPERTS: dict[str, Architecture] = {
     ),
     "GraniteMoeSWAForCausalLM": Architecture(
         window_rule=WindowRule.ALL,
-        sinks=_YES,
+        sinks=YES,
         moe=Moe(width_keys=("intermediate_size",), shared_width_key="shared_intermediate_size"),
     ),
     "Grok1ForCausalLM": _GROK,
     "Grok1ModelForCausalLM": _GROK,
     "HunYuanMoEV1ForCausalLM": Architecture(
-        qk_norm=_YES,
+        qk_norm=YES,
         moe=Moe(
             width_keys=("moe_intermediate_size", "intermediate_size"),
             shared_count_key="num_shared_expert",
@@ -201,7 +192,7 @@ EXPERTS: dict[str, Architecture] = {
             holds=after_first,
             width_keys=("expert_hidden_dim", "moe_intermediate_size"),
             shared_count_key="num_shared_experts",
-            router_bias=_YES,
+            router_bias=YES,
             router_fp32=True,
         ),
     ),
@@ -214,15 +205,15 @@ EXPERTS: dict[str, Architecture] = {
         ),
     ),
     "LagunaForCausalLM": Architecture(
-        qk_norm=_YES,
+        qk_norm=YES,
         gate=Gate.BY_FIELD,
         heads=listed,
         sinks=Flag(default=False, key="swa_attention_sink_enabled"),
         sinks_local_only=True,
-        moe=Moe(shared_width_key="shared_expert_intermediate_size", router_bias=_YES),
+        moe=Moe(shared_width_key="shared_expert_intermediate_size", router_bias=YES),
     ),
     "Llama4ForCausalLM": Architecture(
-        attention_bias=_NO,
+        attention_bias=NO,
         width_keys=("intermediate_size_mlp",),
         window_rule=WindowRule.CHUNKED,
         moe=Moe(holds=every_nth, width_keys=("intermediate_size",), shared_width_key="intermediate_size"),

@@ -27,15 +27,7 @@ from plimsoll.facts.models.mixers.linear_attention import gated_delta_part, kimi
 from plimsoll.facts.models.mixers.mamba import mamba1_part, mamba2_part
 from plimsoll.facts.models.mixers.sparse import group_sparse_layers
 from plimsoll.facts.models.mixers.states import short_conv_part
-from plimsoll.facts.models.traits import (
-    Architecture,
-    Flag,
-    Moe,
-    Recurrent,
-)
-
-_YES = Flag(default=True)
-_NO = Flag(default=False)
+from plimsoll.facts.models.traits import NO, YES, Architecture, Flag, Moe, Recurrent
 
 _QWEN_GATE = Flag(default=True, key="attn_output_gate")
 _QWEN_EXPERTS = Moe(
@@ -43,14 +35,14 @@ _QWEN_EXPERTS = Moe(
 )
 _QWEN_NEXT = Architecture(
     ties=False,
-    qk_norm=_YES,
+    qk_norm=YES,
     output_gate=_QWEN_GATE,
     predictors=1,
     recurrent=Recurrent(gated_delta_part, every_nth, "linear_attn"),
     moe=_QWEN_EXPERTS,
 )
 _QWEN3_5 = Architecture(
-    qk_norm=_YES,
+    qk_norm=YES,
     output_gate=_QWEN_GATE,
     predictors=1,
     recurrent=Recurrent(gated_delta_part, every_nth, "linear_attn", state_dtype_key="mamba_ssm_dtype"),
@@ -59,7 +51,7 @@ _QWEN3_5 = Architecture(
 _NEMOTRON_H = Architecture(
     ties=False,
     gated_mlp=False,
-    attention_bias=_NO,
+    attention_bias=NO,
     norms=1,
     recurrent=Recurrent(
         mamba2_part,
@@ -72,7 +64,7 @@ _NEMOTRON_H = Architecture(
         holds=expert_characters,
         shared_count_key="n_shared_experts",
         shared_width_key="moe_shared_expert_intermediate_size",
-        router_bias=_YES,
+        router_bias=YES,
         latent_keys=("moe_latent_size",),
         optional=True,
     ),
@@ -81,7 +73,7 @@ _KIMI_SHARE = 256
 """vLLM, ``models/kimi_k3/nvidia/model.py`` (``min_moe_intermediate_per_partition``)."""
 _MAMBA = Architecture(norms=1, tied=True, recurrent=Recurrent(mamba1_part, recurrent_only, "mixer"))
 _MINIMAX = Architecture(
-    attention_bias=_NO,
+    attention_bias=NO,
     recurrent=Recurrent(lightning_part, by_codes, "self_attn"),
     moe=Moe(
         width_keys=("intermediate_size",), shared_width_key="shared_intermediate_size", router_fp32=True, optional=True
@@ -95,16 +87,16 @@ HYBRID: dict[str, Architecture] = {
     "Qwen4ExpForCausalLM": Architecture(
         ties=False,
         mixer=group_sparse_layers,
-        attention_bias=_NO,
-        qk_norm=_YES,
-        output_gate=_YES,
+        attention_bias=NO,
+        qk_norm=YES,
+        output_gate=YES,
         norms=0,
         extra=GATED_STREAMS,
         recurrent=Recurrent(gated_delta_part, every_nth, "linear_attn", state_dtype_key="mamba_ssm_dtype"),
         moe=_QWEN_EXPERTS,
     ),
     "OlmoHybridForCausalLM": Architecture(
-        qk_norm=_YES,
+        qk_norm=YES,
         qk_norm_spans_heads=True,
         recurrent=Recurrent(gated_delta_part, every_nth, "linear_attn"),
     ),
@@ -114,7 +106,7 @@ HYBRID: dict[str, Architecture] = {
     "Mamba2ForCausalLM": Architecture(norms=1, recurrent=Recurrent(mamba2_part, recurrent_only, "mixer")),
     "JambaForCausalLM": Architecture(
         ties=False,
-        attention_bias=_NO,
+        attention_bias=NO,
         recurrent=Recurrent(mamba1_part, by_period, "mamba", step_norms=True),
         moe=Moe(holds=period_offset, width_keys=("intermediate_size",), optional=True),
     ),
@@ -137,14 +129,14 @@ HYBRID: dict[str, Architecture] = {
     ),
     "Lfm2ForCausalLM": Architecture(
         ties=False,
-        qk_norm=_YES,
+        qk_norm=YES,
         tied=True,
         width_keys=("block_ff_dim", "intermediate_size"),
         widths=two_thirds,
         recurrent=Recurrent(short_conv_part, by_numbers, "conv"),
     ),
     "Lfm2MoeForCausalLM": Architecture(
-        qk_norm=_YES,
+        qk_norm=YES,
         tied=True,
         recurrent=Recurrent(short_conv_part, by_numbers, "conv"),
         moe=Moe(holds=after_first, router_bias=Flag(default=True, key="use_expert_bias")),
@@ -152,13 +144,13 @@ HYBRID: dict[str, Architecture] = {
     "KimiLinearForCausalLM": Architecture(
         ties=False,
         mixer=latent_layers,
-        attention_bias=_NO,
+        attention_bias=NO,
         recurrent=Recurrent(kimi_delta_part, outside_kda_layers, "self_attn", state_dtype="float32"),
         moe=Moe(
             holds=after_first,
             per_token_keys=("num_experts_per_token", "num_experts_per_tok"),
             shared_count_key="num_shared_experts",
-            router_bias=_YES,
+            router_bias=YES,
             latent_keys=("routed_expert_hidden_size",),
             latent_norm=Flag(default=False, key="latent_moe_use_norm"),
             smallest_share=_KIMI_SHARE,
@@ -168,7 +160,7 @@ HYBRID: dict[str, Architecture] = {
     "BailingMoeV2_5ForCausalLM": Architecture(
         ties=False,
         mixer=latent_layers,
-        attention_bias=_NO,
+        attention_bias=NO,
         recurrent=Recurrent(lightning_part, every_nth, "self_attn", every=1),
         moe=Moe(
             holds=after_first,
@@ -181,21 +173,21 @@ HYBRID: dict[str, Architecture] = {
     "BailingMoeV3ForCausalLM": Architecture(
         ties=False,
         mixer=latent_layers,
-        attention_bias=_NO,
+        attention_bias=NO,
         recurrent=Recurrent(kimi_delta_part, every_nth, "self_attn", state_dtype="float32", rest_attends=True),
         moe=Moe(
             holds=after_first,
             shared_count_key="num_shared_experts",
             shared_width_key="moe_shared_expert_intermediate_size",
-            router_bias=_YES,
+            router_bias=YES,
             router_fp32=True,
         ),
     ),
     "Glm5NextForCausalLM": Architecture(
         mixer=latent_layers,
-        attention_bias=_NO,
+        attention_bias=NO,
         recurrent=Recurrent(kimi_delta_part, every_nth, "self_attn", state_dtype="float32"),
-        moe=Moe(holds=after_first, shared_count_key="n_shared_experts", router_bias=_YES),
+        moe=Moe(holds=after_first, shared_count_key="n_shared_experts", router_bias=YES),
     ),
     "MiniMaxForCausalLM": _MINIMAX,
     "MiniMaxText01ForCausalLM": _MINIMAX,

@@ -1,4 +1,4 @@
-"""Classes with multi-head latent attention. Sources: as in :mod:`plimsoll.facts.models.families.dense`."""
+"""Classes with multi-head latent attention. Sources: as in :mod:`plimsoll.facts.models.architectures`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from plimsoll.facts.models.extras.hyper_connections import ENGRAM, HYPER_CONNECT
 from plimsoll.facts.models.layers.expert_layers import after_first
 from plimsoll.facts.models.mixers.compressed import compressed_layers, shared_compressed_layers
 from plimsoll.facts.models.mixers.latent import latent_layers
-from plimsoll.facts.models.traits import Architecture, Flag, Gate, Moe
-
-_YES = Flag(default=True)
+from plimsoll.facts.models.traits import YES, Architecture, Flag, Gate, Moe
 
 _BY_METHOD = Flag(default=False, key="topk_method", equals="noaux_tc")
-_CORRECTED = Moe(holds=after_first, shared_count_key="n_shared_experts", router_bias=_YES)
+_CORRECTED = Moe(holds=after_first, shared_count_key="n_shared_experts", router_bias=YES)
 _DEEPSEEK_V2 = Architecture(
     mixer=latent_layers,
     moe=Moe(
@@ -28,9 +26,9 @@ _DEEPSEEK = replace(_DEEPSEEK_V2, moe=replace(_CORRECTED, router_bias=_BY_METHOD
 _HUNYUAN_V4 = Architecture(
     mixer=latent_layers,
     gate=Gate.ELEMENTS,
-    sinks=_YES,
+    sinks=YES,
     extra=HYPER_CONNECTIONS,
-    moe=Moe(holds=after_first, shared_count_key="n_shared_experts", router_bias=_YES, router_fp32=True),
+    moe=Moe(holds=after_first, shared_count_key="n_shared_experts", router_bias=YES, router_fp32=True),
 )
 _LONGCAT = Architecture(
     spellings=(("num_hidden_layers", "num_layers"), ("intermediate_size", "ffn_hidden_size")),
@@ -40,7 +38,7 @@ _LONGCAT = Architecture(
     moe=Moe(
         width_keys=("expert_ffn_hidden_size", "moe_intermediate_size"),
         extra_router_rows="zero_expert_num",
-        router_bias=_YES,
+        router_bias=YES,
         router_fp32=True,
         beside_dense=True,
     ),
@@ -84,7 +82,7 @@ LATENT: dict[str, Architecture] = {
     "DeepseekV41ForCausalLM": Architecture(
         mixer=shared_compressed_layers,
         extra=ENGRAM,
-        moe=Moe(shared_count_key="n_shared_experts", router_bias=Flag(default=True)),
+        moe=Moe(shared_count_key="n_shared_experts", router_bias=YES),
     ),
 }
 """Traits by class name, as ``architectures`` of a configuration spells it."""

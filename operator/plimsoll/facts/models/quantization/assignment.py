@@ -9,8 +9,7 @@ from itertools import groupby
 from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.domain.models.precision import KvPrecision
 from plimsoll.facts.models.quantization.formats import Scheme
-from plimsoll.facts.models.quantization.module_list import MOST_PATTERNS, NO_MODULES, ModuleList, module_list
-from plimsoll.facts.models.quantization.module_path import Module
+from plimsoll.facts.models.quantization.module_list import MOST_PATTERNS, NO_MODULES, Module, ModuleList, module_list
 
 Rule = tuple[ModuleList, Scheme | None]
 

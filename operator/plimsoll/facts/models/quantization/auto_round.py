@@ -12,10 +12,8 @@ from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.facts.models.fields import Fields, shown
 from plimsoll.facts.models.quantization import formats
 from plimsoll.facts.models.quantization.assignment import Assignment, Rule, ordered_rules
-from plimsoll.facts.models.quantization.formats import BYTE, FOUR_BITS, MX_GROUP, Scheme
-from plimsoll.facts.models.quantization.module_list import module_list
-from plimsoll.facts.models.quantization.module_path import LAYER_ROOTS
-from plimsoll.facts.models.quantization.schemes import block_shape, group_size
+from plimsoll.facts.models.quantization.formats import BYTE, FOUR_BITS, MX_GROUP, Scheme, block_shape, group_size
+from plimsoll.facts.models.quantization.module_list import LAYER_ROOTS, module_list
 
 _SIXTEEN_BITS = 16
 _GPTQ, _AWQ = "auto_round:auto_gptq", "auto_round:auto_awq"

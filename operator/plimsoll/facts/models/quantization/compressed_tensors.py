@@ -15,9 +15,16 @@ from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.facts.models.fields import Fields, shown
 from plimsoll.facts.models.quantization import formats
 from plimsoll.facts.models.quantization.assignment import Assignment, most_weights
-from plimsoll.facts.models.quantization.formats import BYTE, FOUR_BITS, NVFP4_GROUP, Scheme
+from plimsoll.facts.models.quantization.formats import (
+    BYTE,
+    FOUR_BITS,
+    NVFP4_GROUP,
+    Scheme,
+    block_shape,
+    group_size,
+    kv_precision,
+)
 from plimsoll.facts.models.quantization.module_list import module_list
-from plimsoll.facts.models.quantization.schemes import block_shape, group_size, kv_precision
 
 _CHANNEL, _GROUP, _TENSOR = "channel", "group", "tensor"
 _WHOLE_ROW = -1

@@ -1,6 +1,6 @@
-"""Checkpoints in FP8: one scale a tensor, a channel or a block.
+"""Checkpoints in FP8, with one scale a tensor, a channel or a block, and GPT-OSS's own export in MXFP4.
 
-Source: vLLM, ``quantization/fp8.py``, ``fbgemm_fp8.py`` and ``models/deepseek_v4/quant_config.py``.
+Source: vLLM, ``quantization/fp8.py``, ``fbgemm_fp8.py``, ``mxfp4.py`` and ``models/deepseek_v4/quant_config.py``.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from plimsoll.facts.models.quantization.formats import (
     FP8_TENSOR,
     MXFP4,
     Scheme,
+    block_shape,
     fp8_blocks,
     nvfp4,
 )
 from plimsoll.facts.models.quantization.module_list import module_list
-from plimsoll.facts.models.quantization.schemes import block_shape
 
 _DEEPSEEK_V4 = ("deepseek_v4", "deepseek_v41", "deepseek_v41_text")
 _MX_GROUP = 32
@@ -68,3 +68,13 @@ def fbgemm_fp8(name: str, section: Fields, _fields: Fields) -> Assignment:
     """Meta's FP8: one scale a channel; routed experts stay in 16 bits."""
     scheme = Scheme(FP8_CHANNEL, min_capability=(8, 0))
     return replace(uniform(scheme, module_list(name, section.texts("modules_to_not_convert"))), experts=None)
+
+
+_EXPERT_COUNTS = ("num_local_experts", "num_experts", "n_routed_experts")
+
+
+def mxfp4(name: str, _section: Fields, fields: Fields) -> Assignment:
+    """Quantize only the experts; the list of exceptions has no effect."""
+    if fields.first(_EXPERT_COUNTS) is None:
+        raise UnsupportedModel(name, "mxfp4 weights in a dense model")
+    return Assignment(MXFP4, experts=MXFP4)

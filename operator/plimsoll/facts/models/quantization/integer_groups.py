@@ -1,6 +1,7 @@
-"""AWQ and GPTQ: integers of four or eight bits in groups along the inputs.
+"""AWQ and GPTQ: integers of four or eight bits in groups along the inputs. bitsandbytes: NF4, FP4 or 8 bits.
 
-Source: vLLM, ``quantization/auto_awq.py``, ``auto_gptq.py`` and ``utils/gptq_utils.py``.
+Source: vLLM, ``quantization/auto_awq.py``, ``auto_gptq.py``, ``utils/gptq_utils.py`` and ``bitsandbytes.py``, with
+``model_loader/bitsandbytes_loader.py`` (a plugin since 0.28).
 """
 
 from __future__ import annotations
@@ -8,12 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from plimsoll.domain.errors import UnsupportedModel
-from plimsoll.facts.models.fields import Fields
+from plimsoll.facts.models.fields import Fields, shown
 from plimsoll.facts.models.quantization import formats
 from plimsoll.facts.models.quantization.assignment import Assignment, ordered_rules, uniform
-from plimsoll.facts.models.quantization.formats import BYTE, FOUR_BITS, Scheme
+from plimsoll.facts.models.quantization.formats import (
+    BITSANDBYTES_4,
+    BITSANDBYTES_8,
+    BYTE,
+    FOUR_BITS,
+    Scheme,
+    group_size,
+)
 from plimsoll.facts.models.quantization.module_list import module_list
-from plimsoll.facts.models.quantization.schemes import group_size
 
 _NEGATIVE, _POSITIVE = "-:", "+:"
 
@@ -74,3 +81,19 @@ def _names(section: Fields, key: str) -> Iterator[str]:
             if not isinstance(name, str):
                 raise section.refuse(key, "Write a list of names.")
             yield name
+
+
+_FOUR_BIT_TYPES = ("nf4", "fp4")
+
+
+def bitsandbytes(name: str, section: Fields, _fields: Fields) -> Assignment:
+    """Every linear layer but those listed; the output projection is none of them."""
+    left = module_list(name, section.texts("llm_int8_skip_modules"))
+    if section.flag("load_in_4bit", default=False):
+        kind = section.text("bnb_4bit_quant_type") or _FOUR_BIT_TYPES[0]
+        if kind not in _FOUR_BIT_TYPES:
+            raise UnsupportedModel(name, f"bitsandbytes' {shown(kind)!r} (quantization_config.bnb_4bit_quant_type)")
+        return uniform(Scheme(BITSANDBYTES_4), left)
+    if section.flag("load_in_8bit", default=False):
+        return uniform(Scheme(BITSANDBYTES_8), left)
+    raise UnsupportedModel(name, "bitsandbytes without load_in_4bit or load_in_8bit (quantization_config)")

@@ -19,10 +19,10 @@ from plimsoll.facts.models.quantization.formats import (
     NVFP4_GROUP,
     Scheme,
     fp8_blocks,
+    kv_precision,
     nvfp4,
 )
 from plimsoll.facts.models.quantization.module_list import ModuleList, module_list
-from plimsoll.facts.models.quantization.schemes import kv_precision
 
 _BLOCK = 128
 _FP8_CAPABILITY = (8, 0)

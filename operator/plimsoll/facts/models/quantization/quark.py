@@ -13,9 +13,8 @@ from plimsoll.domain.models.precision import KvPrecision
 from plimsoll.facts.models.fields import Fields, shown
 from plimsoll.facts.models.quantization import formats
 from plimsoll.facts.models.quantization.assignment import Assignment, ordered_rules, uniform
-from plimsoll.facts.models.quantization.formats import FOUR_BITS, MX_GROUP, Scheme
+from plimsoll.facts.models.quantization.formats import FOUR_BITS, MX_GROUP, Scheme, block_shape
 from plimsoll.facts.models.quantization.module_list import module_list
-from plimsoll.facts.models.quantization.schemes import block_shape
 
 _FP8_CAPABILITY = (8, 9)
 _FP8 = ("fp8_e4m3", "fp8_e4m3fn")

@@ -20,13 +20,11 @@ from plimsoll.domain.models.precision import PLAIN, Precision, Storage
 from plimsoll.facts.models.fields import Fields, shown
 from plimsoll.facts.models.quantization.assignment import Assignment, refuse_too_many
 from plimsoll.facts.models.quantization.auto_round import auto_round
-from plimsoll.facts.models.quantization.bitsandbytes import bitsandbytes
 from plimsoll.facts.models.quantization.compressed_tensors import compressed_tensors
-from plimsoll.facts.models.quantization.float8 import fbgemm_fp8, fp8
-from plimsoll.facts.models.quantization.integer_groups import awq, gptq
+from plimsoll.facts.models.quantization.float8 import fbgemm_fp8, fp8, mxfp4
+from plimsoll.facts.models.quantization.integer_groups import awq, bitsandbytes, gptq
 from plimsoll.facts.models.quantization.modelopt import is_modelopt, modelopt
-from plimsoll.facts.models.quantization.module_path import module_of
-from plimsoll.facts.models.quantization.mxfp4 import mxfp4
+from plimsoll.facts.models.quantization.module_list import module_of
 from plimsoll.facts.models.quantization.quark import quark
 from plimsoll.facts.models.quantization.torchao import IMAGE_REMARK, torchao
 
