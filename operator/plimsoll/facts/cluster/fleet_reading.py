@@ -195,11 +195,7 @@ def _held_by_node(pods: Iterable[Body]) -> dict[tuple[str, str], int]:
 
 
 def _born(node: Body) -> float | None:
-    made = (node.get("metadata") or {}).get("creationTimestamp")
-    try:
-        return from_rfc3339(str(made)) if made else None
-    except ValueError:
-        return None
+    return from_rfc3339(str((node.get("metadata") or {}).get("creationTimestamp")))
 
 
 def _name(node: Body) -> str:

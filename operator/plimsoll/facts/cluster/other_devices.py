@@ -190,11 +190,6 @@ def device_kind(resource: str) -> str | None:
     return next((kind for pattern, kind in _KINDS if pattern.fullmatch(resource)), None)
 
 
-def is_other_device(resource: str) -> bool:
-    """Whether a resource is read only to name the node that offers it."""
-    return resource == SHARED_RESOURCE or device_kind(resource) is not None
-
-
 def other_devices(resources: Iterable[str]) -> list[tuple[str, str]]:
     """Return the resources among these that stand for other devices, each with its kind."""
     return [(name, kind) for name in sorted(resources) if (kind := device_kind(name)) is not None]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from plimsoll.domain.cluster.host import NO_HOST_NEED, HostNeed
 from plimsoll.domain.engines.failures import EngineFailure, Rejection
 from plimsoll.domain.kubernetes_names import QUEUE_LABEL
+from plimsoll.domain.units import from_rfc3339
 from plimsoll.facts.cluster.fleet_reading import holds_gpus
 from plimsoll.facts.cluster.host_reading import pod_need
 from plimsoll.facts.cluster.scheduler_words import Obstacle, read_obstacles
@@ -140,8 +140,4 @@ def _runtime_failure(waiting: Body, read_failure: ReadFailure) -> EngineFailure 
 
 
 def _time(text: object) -> float | None:
-    """Convert RFC 3339 to POSIX seconds; None for a missing or malformed time."""
-    try:
-        return datetime.fromisoformat(str(text)).timestamp()
-    except ValueError:
-        return None
+    return from_rfc3339(str(text))

@@ -5,19 +5,19 @@ The name of the method by which a checkpoint is quantized, as engines look it up
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.models.model import EncoderFacts, FactsSource, ModelFacts, Task
+from plimsoll.domain.models.model import EncoderFacts, FactsSource, ModelFacts, Sharding, Task, Weight
 from plimsoll.facts.models.composites import language_fields, reads_items_whole
 from plimsoll.facts.models.drafts import predictor_kinds, with_eagle_parts, with_head_fields
 from plimsoll.facts.models.extras.embeddings import host_tables_remarks
 from plimsoll.facts.models.fields import Fields, mapping_of, shown
 from plimsoll.facts.models.generic import respelled
 from plimsoll.facts.models.layers.layer_patterns import has_attention, in_one_module, layer_count
+from plimsoll.facts.models.layers.linears import norm, vector, vocabulary
 from plimsoll.facts.models.layers.mlps import mlps
-from plimsoll.facts.models.layers.outside_layers import embedding_weights, head_weights, layer_norms
 from plimsoll.facts.models.layers.shape import Part, Shape, layer_kinds, stored, with_undivided
 from plimsoll.facts.models.layers.stages import inseparable_runs, tables_on_every_stage
 from plimsoll.facts.models.mixers.every_layer import mixers
@@ -27,6 +27,7 @@ from plimsoll.facts.models.positions import max_context_tokens, names_context, o
 from plimsoll.facts.models.quantization import StorageRule, quantization_remarks, storage_rule
 from plimsoll.facts.models.refusals import MOST_PARAMETERS, check_size, check_tower_size, count_parameters
 from plimsoll.facts.models.tensors import Tensor, unreadable, with_tensors
+from plimsoll.facts.models.traits import Architecture
 
 _SECTIONS = ("quantization_config", "compression_config")
 _MODELOPT = "modelopt"
@@ -125,7 +126,7 @@ def _decoder(name: str, fields: Fields, kind: ModelClass, rule: StorageRule) -> 
     traits = kind.traits
     shape = _shape(name, fields, kind)
     mlp_parts, width, experts = mlps(fields, traits, shape)
-    norms = Part(tuple(layer_norms(fields, traits, shape)))
+    norms = Part(tuple(_layer_norms(fields, traits, shape)))
     mixer_parts = mixers(fields, traits, shape)
     if traits.reads_both_ways:
         mixer_parts = tuple(Part(part.weights) for part in mixer_parts)
@@ -148,8 +149,8 @@ def _decoder(name: str, fields: Fields, kind: ModelClass, rule: StorageRule) -> 
         intermediate=width,
         kinds=kinds,
         order=order,
-        embedding=stored(embedding_weights(fields, traits, shape, tokens), None, rule.storage_of),
-        head=stored(head_weights(fields, traits, shape, tokens, tied=tied), None, rule.storage_of),
+        embedding=stored(_embedding_weights(fields, traits, shape, tokens), None, rule.storage_of),
+        head=stored(_head_weights(fields, traits, shape, tokens, tied=tied), None, rule.storage_of),
         checkpoint=replace(rule.checkpoint, method=quantization_method(fields)),
         max_context_tokens=shape.context,
         names_context=names_context(fields),
@@ -170,6 +171,39 @@ def _decoder(name: str, fields: Fields, kind: ModelClass, rule: StorageRule) -> 
             fields, traits, shape, list(zip(mixer_parts, mlp_parts, strict=True)), norms, rule.storage_of
         ),
     )
+
+
+def _embedding_weights(fields: Fields, traits: Architecture, shape: Shape, tokens: int) -> Iterator[Weight]:
+    """The token embeddings, and learned positions where the class has them."""
+    if traits.whole_vocabulary:
+        yield Weight("embed_tokens", tokens, shape.hidden, Sharding.REPLICATED, linear=False)
+    else:
+        yield vocabulary("embed_tokens", tokens, shape.hidden)
+    if traits.learned_positions:
+        positions = fields.integer(("n_positions", "max_position_embeddings")) + traits.extra_positions
+        yield Weight("embed_positions", positions, shape.hidden, Sharding.REPLICATED, linear=False)
+    if traits.embedding_norm:
+        yield from norm("embed_norm", shape.hidden, bias=traits.norm_bias)
+    yield from traits.extra.embeddings(fields, shape)
+
+
+def _head_weights(fields: Fields, traits: Architecture, shape: Shape, tokens: int, *, tied: bool) -> Iterator[Weight]:
+    """Yield the final norm, and the output projection unless it shares the embedding table or the class only pools."""
+    if traits.norms and traits.final_norm:
+        yield from norm("norm", shape.hidden, bias=traits.norm_bias)
+    generates = traits.task is Task.GENERATE
+    if generates and not tied:
+        yield Weight("lm_head", tokens, shape.hidden, Sharding.VOCABULARY)
+    if generates and traits.lm_head_bias:
+        yield vector("lm_head.bias", tokens, sharding=Sharding.VOCABULARY)
+    yield from traits.extra.head(fields, shape)
+
+
+def _layer_norms(fields: Fields, traits: Architecture, shape: Shape) -> Iterator[Weight]:
+    """Normalisations of hidden width in one layer."""
+    count = traits.norms_if_parallel if traits.parallel_residual.read(fields) else traits.norms
+    for index in range(count):
+        yield from norm(f"norm_{index}", shape.hidden, bias=traits.norm_bias)
 
 
 def _tower(

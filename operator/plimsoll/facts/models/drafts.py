@@ -13,7 +13,7 @@ from dataclasses import replace
 from plimsoll.domain.engines.engine_choice import DraftMethod, HeadMethod
 from plimsoll.domain.models.caches import AttentionCache, IndexerCache, StateCache
 from plimsoll.domain.models.model import LayerKind, ModelFacts, Sharding, Weight
-from plimsoll.domain.models.precision import BF16
+from plimsoll.domain.models.precision import Storage
 from plimsoll.facts.models.architectures import ARCHITECTURES
 from plimsoll.facts.models.fields import Fields, mapping_of
 from plimsoll.facts.models.layers.layer_patterns import in_one_module
@@ -196,8 +196,13 @@ def predictor_kinds(
     block = sum(parts, Part(_joining(traits, shape.hidden)))
     block = in_one_module(block, traits)
     hybrid = traits.recurrent is not None
+
+    def asked(layer: int | None, weight: Weight) -> Storage:
+        """Ask by the name in the checkpoint: that of a layer after the last one; hybrids have a separate module."""
+        return storage_of(layer, replace(weight, name=f"{_MODULE}{weight.name}") if hybrid else weight)
+
     return tuple(
-        LayerKind(_stored(block.weights, None if hybrid else shape.layers + number, storage_of), block.caches)
+        LayerKind(stored(block.weights, None if hybrid else shape.layers + number, asked), block.caches)
         for number in range(count)
     )
 
@@ -223,16 +228,4 @@ def _joining(traits: Architecture, hidden: int) -> tuple[Weight, ...]:
         *norm("enorm", hidden),
         *norm("hnorm", hidden),
         *norm("final_layernorm", hidden),
-    )
-
-
-def _stored(weights: Sequence[Weight], layer: int | None, storage_of: StorageOf) -> tuple[Weight, ...]:
-    """Return the weights with their storage, found by their name in the checkpoint.
-
-    The name is that of a layer after the last one; hybrid models have a separate module.
-    """
-    named = [weight if layer is not None else replace(weight, name=f"{_MODULE}{weight.name}") for weight in weights]
-    return tuple(
-        weight if weight.storage is not BF16 else replace(weight, storage=storage_of(layer, asked))
-        for weight, asked in zip(weights, named, strict=True)
     )

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from plimsoll.domain.models.model import EncoderFacts, ModelFacts, Weight
-from plimsoll.facts.models.encoders.images import patches
+from plimsoll.facts.models.encoders.images import embeddings, patches
 from plimsoll.facts.models.encoders.sections import listed, size, tower_section
 from plimsoll.facts.models.encoders.towers import (
     Cut,
@@ -46,9 +46,7 @@ def deepseek_ocr(fields: Fields, _language: Fields, facts: ModelFacts) -> Encode
         *whole("image_newline", outputs, 1),
         *whole("view_seperator", outputs, 1),
         *_sam(),
-        *whole("vision_model.class_embedding", _CLIP.hidden, 1),
-        *patches("vision_model", _CLIP, 14, bias=False),
-        *whole("vision_model.position_embedding", _CLIP_POSITIONS, _CLIP.hidden),
+        *embeddings("vision_model", _CLIP, 14, _CLIP_POSITIONS, bias=False, class_token=True),
         *layer_norm("vision_model.pre_layrnorm", _CLIP.hidden),
         *tower_layers("vision_model.transformer.layers", _CLIP),
         *whole("projector.layers", outputs, inputs, bias=True),
@@ -93,8 +91,7 @@ def deepseek_vl2(fields: Fields, _language: Fields, facts: ModelFacts) -> Encode
     outputs = size(projector, "n_embed", default=facts.hidden)
     joined = hidden * size(projector, "downsample_ratio", default=2) ** 2
     weights = (
-        *patches("vision", tower, patch, bias=True),
-        *whole("vision.position_embedding", side**2, hidden),
+        *embeddings("vision", tower, patch, side**2, bias=True),
         *tower_layers("vision.blocks", tower),
         *layer_norm("vision.norm", hidden),
         *_pooling(hidden, intermediate),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.domain.models.model import EncoderFacts, ModelFacts
-from plimsoll.facts.models.encoders.images import patches
+from plimsoll.facts.models.encoders.images import embeddings
 from plimsoll.facts.models.encoders.sections import size, tower_section
 from plimsoll.facts.models.encoders.towers import Cut, Tower, layer_norm, tower_facts, tower_layers, whole
 from plimsoll.facts.models.fields import Fields
@@ -13,9 +13,10 @@ _WIDTH = ("hidden_size", "embed_dim", "width")
 _MLP = ("intermediate_size", "mlp_dim")
 _LAYERS = ("num_hidden_layers", "depth", "layers")
 _HEADS = ("num_attention_heads", "num_heads", "heads")
-_MOST_POSITIONS = 4_096
+SOUND_SECTIONS = ("audio_config", "speech_config", "audio_encoder_config")
+MOST_POSITIONS = 4_096
 """A square of 896 pixels in patches of 14: between towers for one small square and towers for images of any size."""
-_JOINED = 4
+JOINED = 4
 """Patches in a token, after the most common merging: two by two."""
 
 
@@ -26,7 +27,7 @@ def can_estimate(fields: Fields) -> bool:
         InvalidInput: the section is no object.
     """
     section = tower_section(fields, "vision_config")
-    sound = any(fields.has(key) for key in ("audio_config", "speech_config", "audio_encoder_config"))
+    sound = any(fields.has(key) for key in SOUND_SECTIONS)
     return not sound and all(section.first(keys) for keys in (_WIDTH, _MLP, _LAYERS))
 
 
@@ -48,15 +49,14 @@ def generic_tower(fields: Fields, _language: Fields, facts: ModelFacts) -> Encod
     )
     patch = size(section, "patch_size", default=14)
     image = size(section, "image_size", default=0) if section.has("image_size") else 0
-    positions = (image // patch) ** 2 if image else _MOST_POSITIONS
-    joined = tower.hidden * _JOINED
+    positions = (image // patch) ** 2 if image else MOST_POSITIONS
+    joined = tower.hidden * JOINED
     weights = (
-        *patches("vision_tower", tower, patch, bias=True),
-        *whole("vision_tower.position_embedding", positions, tower.hidden),
+        *embeddings("vision_tower", tower, patch, positions, bias=True),
         *tower_layers("vision_tower.encoder.layers", tower),
         *layer_norm("vision_tower.post_layernorm", tower.hidden),
         *whole("multi_modal_projector.linear_1", facts.hidden, joined, bias=True),
         *whole("multi_modal_projector.linear_2", facts.hidden, facts.hidden, bias=True),
     )
-    outputs = max(1, positions // _JOINED)
+    outputs = max(1, positions // JOINED)
     return tower_facts(tower, weights, positions=positions, outputs=outputs)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from plimsoll.domain.models.model import EncoderFacts, ModelFacts, VideoFacts, Weight
-from plimsoll.facts.models.encoders.images import patches
+from plimsoll.facts.models.encoders.images import embeddings, patches
 from plimsoll.facts.models.encoders.sections import size, tower_section
 from plimsoll.facts.models.encoders.towers import (
     BY_DEPTH,
@@ -45,8 +45,7 @@ def glm4_1v(fields: Fields, _language: Fields, _facts: ModelFacts) -> EncoderFac
     positions = (size(section, "image_size", default=336) // patch) ** 2
     frames = size(section, "temporal_patch_size", default=_FRAMES)
     weights = (
-        *patches("visual", tower, patch, bias=True, channels=3 * frames),
-        *whole("visual.position_embedding", positions, tower.hidden),
+        *embeddings("visual", tower, patch, positions, bias=True, channels=3 * frames),
         *layer_norm("visual.post_conv_layernorm", tower.hidden, bias=False),
         *tower_layers("visual.blocks", tower),
         *layer_norm("visual.post_layernorm", tower.hidden, bias=False),

@@ -75,14 +75,30 @@ def patches(prefix: str, tower: Tower, patch: int, *, bias: bool, channels: int 
     yield from whole(f"{prefix}.patch_embedding", tower.hidden, channels * patch**2, bias=bias)
 
 
+def embeddings(
+    prefix: str,
+    tower: Tower,
+    patch: int,
+    positions: int,
+    *,
+    bias: bool,
+    class_token: bool = False,
+    channels: int = _CHANNELS,
+) -> Iterator[Weight]:
+    """The tables in front of the layers: that of the class token, the patches, and the positions if there are any."""
+    if class_token:
+        yield from whole(f"{prefix}.class_embedding", tower.hidden, 1)
+    yield from patches(prefix, tower, patch, bias=bias, channels=channels)
+    if positions:
+        yield from whole(f"{prefix}.position_embedding", positions, tower.hidden)
+
+
 def _clip(section: Fields, prefix: str, layers: int | None, *, post_norm: bool) -> ImageTower:
     tower = _sizes(section, layers)
     image, patch = size(section, "image_size", default=224), size(section, "patch_size", default=32)
     positions = (image // patch) ** 2 + 1
     weights = [
-        *whole(f"{prefix}.class_embedding", tower.hidden, 1),
-        *patches(prefix, tower, patch, bias=False),
-        *whole(f"{prefix}.position_embedding", positions, tower.hidden),
+        *embeddings(prefix, tower, patch, positions, bias=False, class_token=True),
         *layer_norm(f"{prefix}.pre_layrnorm", tower.hidden),
         *tower_layers(f"{prefix}.encoder.layers", tower),
     ]
@@ -100,8 +116,7 @@ def siglip(section: Fields, prefix: str, *, layers: int | None = None, post_norm
     tower = _sizes(section, layers)
     image, patch = size(section, "image_size", default=224), size(section, "patch_size", default=16)
     weights = [
-        *patches(prefix, tower, patch, bias=True),
-        *whole(f"{prefix}.position_embedding", (image // patch) ** 2, tower.hidden),
+        *embeddings(prefix, tower, patch, (image // patch) ** 2, bias=True),
         *tower_layers(f"{prefix}.encoder.layers", tower),
     ]
     if post_norm:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.domain.models.model import EncoderFacts, ModelFacts, VideoFacts, Weight
-from plimsoll.facts.models.encoders.images import patches
+from plimsoll.facts.models.encoders.images import embeddings
 from plimsoll.facts.models.encoders.sections import model_type, neighbours, size, tower_section
 from plimsoll.facts.models.encoders.towers import Cut, Tower, layer_norm, sized, tower_facts, tower_layers, whole
 from plimsoll.facts.models.fields import Fields, mapping_of, shown
@@ -42,7 +42,7 @@ def internvl_chat(fields: Fields, language: Fields, facts: ModelFacts) -> Encode
     joined = neighbours(fields, "downsample_ratio")
     projected = tower.hidden * joined
     weights = (
-        *_embeddings("vision_model", tower, patch, positions),
+        *embeddings("vision_model", tower, patch, positions, bias=True, class_token=True),
         *tower_layers("vision_model.encoder.layers", tower),
         *_scales("vision_model.encoder.layers", tower),
         *(_query_key_norms(tower) if section.flag("qk_normalization", default=True) else ()),
@@ -72,7 +72,7 @@ def internvl(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFac
     projected = tower.hidden * joined
     projector = "multi_modal_projector"
     weights = (
-        *_embeddings("vision_tower", tower, patch, positions),
+        *embeddings("vision_tower", tower, patch, positions, bias=True, class_token=True),
         *tower_layers("vision_tower.encoder.layer", tower),
         *_scales("vision_tower.encoder.layer", tower),
         *(_query_key_norms(tower) if section.flag("use_qk_norm", default=False) else ()),
@@ -89,13 +89,6 @@ def _layers(fields: Fields, built: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not -built <= value < built:
         raise fields.refuse("select_layer", f"Name one of the {built} layers of the vision tower.")
     return value + 1 if value >= 0 else built + value + 1
-
-
-def _embeddings(prefix: str, tower: Tower, patch: int, positions: int) -> Iterator[Weight]:
-    yield from whole(f"{prefix}.class_embedding", tower.hidden, 1)
-    yield from patches(prefix, tower, patch, bias=True)
-    if positions:
-        yield from whole(f"{prefix}.position_embedding", positions, tower.hidden)
 
 
 def _scales(prefix: str, tower: Tower) -> Iterator[Weight]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from plimsoll.domain.models.model import EncoderFacts, ModelFacts, Weight
 from plimsoll.domain.units import ceil_div
 from plimsoll.facts.models.encoders.audio import audio_tower, whisper_weights
-from plimsoll.facts.models.encoders.images import patches, siglip
+from plimsoll.facts.models.encoders.images import embeddings, siglip
 from plimsoll.facts.models.encoders.sections import size, tower_section
 from plimsoll.facts.models.encoders.towers import (
     Cut,
@@ -85,9 +85,7 @@ def blip2(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
     queries = size(fields, "num_query_tokens", default=32)
     former = q_former(tower_section(fields, "qformer_config"), read=tower.hidden)
     weights = (
-        *whole("vision_model.class_embedding", tower.hidden, 1),
-        *patches("vision_model", tower, patch, bias=True),
-        *whole("vision_model.position_embedding", positions, tower.hidden),
+        *embeddings("vision_model", tower, patch, positions, bias=True, class_token=True),
         *tower_layers("vision_model.encoder.layers", tower),
         *layer_norm("vision_model.post_layernorm", tower.hidden),
         *whole("query_tokens", queries, former.hidden),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from plimsoll.domain.models.model import EncoderFacts, ModelFacts, Sharding, Weight
-from plimsoll.facts.models.encoders.images import image_tower, patches, siglip
+from plimsoll.facts.models.encoders.images import embeddings, image_tower, patches, siglip
 from plimsoll.facts.models.encoders.sections import neighbours, size, tower_section
 from plimsoll.facts.models.encoders.towers import (
     USUAL,
@@ -129,9 +129,7 @@ def step3(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
     side = size(section, "image_size", default=728) // patch
     outputs = size(section, "output_hidden_size", default=4096)
     weights = (
-        *whole("vision_model.class_embedding", tower.hidden, 1),
-        *patches("vision_model", tower, patch, bias=True),
-        *whole("vision_model.position_embedding", side**2 + 1, tower.hidden),
+        *embeddings("vision_model", tower, patch, side**2 + 1, bias=True, class_token=True),
         *tower_layers("vision_model.transformer.layers", tower),
         *whole("vit_downsampler", outputs, tower.hidden * 4, bias=True),
         *whole("vit_downsampler2", 2 * outputs, outputs * 9, bias=True),
