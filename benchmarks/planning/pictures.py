@@ -26,8 +26,7 @@ from plimsoll.app.shell import BOUNDS
 from plimsoll.app.watch import pruning
 from plimsoll.app.watch.store import Store, key_of
 from plimsoll.domain.requests.workload import Manifest
-from plimsoll.facts.cluster.device_claims import reduced_claim
-from plimsoll.facts.cluster.other_devices import reduced_slice
+from plimsoll.facts.cluster.other_devices import reduced_claim, reduced_slice
 from plimsoll.placement.demands.pools import PlannedPool
 from plimsoll.render.names import DEPLOYMENT_LABEL, HASH_ANNOTATION, POOL_LABEL, workload_name
 from testbed.fleet import gpu_node

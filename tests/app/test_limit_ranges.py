@@ -10,7 +10,7 @@ import pytest
 from plimsoll.adapters.cluster.kinds import LIMIT_RANGES
 from plimsoll.app.shell import DONE_WITHOUT, LISTED_SELDOM, PRUNERS
 from plimsoll.app.watch import pruning
-from plimsoll.facts.cluster.limit_range_reading import read_limit_ranges
+from plimsoll.facts.cluster.quota_reading import read_limit_ranges
 from tests.support.desk import Desk
 from tests.support.limit_ranger import limit_range, limit_range_of
 

@@ -10,9 +10,14 @@ from hypothesis import strategies as st
 
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.domain.cluster.fleet import Fleet
-from plimsoll.facts.cluster.device_claims import MOST_RESULTS, OF_EXTENDED_RESOURCE, claimed_by_node, reduced_claim
 from plimsoll.facts.cluster.fleet_reading import read_fleet
-from plimsoll.facts.cluster.other_devices import reduced_slice
+from plimsoll.facts.cluster.other_devices import (
+    MOST_RESULTS,
+    OF_EXTENDED_RESOURCE,
+    claimed_by_node,
+    reduced_claim,
+    reduced_slice,
+)
 from tests.facts.nodes import Body, nvidia_node, pod
 from tests.support.slices import cards, resource_claim, resource_slice
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.units import MIB
-from plimsoll.facts.cluster.gpu_match import SLICE_TOLERANCE, match_gpu, usable_bytes_from_label
+from plimsoll.facts.cluster.gpu_labels import SLICE_TOLERANCE, match_gpu, usable_bytes_from_label
 from tests.support.tables import every_case, examples
 
 TYPES = load_gpu_types()

@@ -18,7 +18,7 @@ from plimsoll.domain.cluster.limit_ranges import (
     exceeded,
 )
 from plimsoll.domain.units import parse_quantity
-from plimsoll.facts.cluster.limit_range_reading import MOST_ENTRIES, read_limit_ranges
+from plimsoll.facts.cluster.quota_reading import MOST_ENTRIES, read_limit_ranges
 from tests.support.limit_ranger import answers, limit_range, limit_range_of
 
 ENGINE = {"cpu": "2", "memory": "8Gi"}

@@ -13,7 +13,7 @@ from plimsoll.domain.engines.engine_choice import CpuOffload
 from plimsoll.domain.public_words import Reason, RemedyKind
 from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import GIB
-from plimsoll.facts.cluster.limit_range_reading import read_limit_ranges
+from plimsoll.facts.cluster.quota_reading import read_limit_ranges
 from plimsoll.placement.demands.pools import Decision, PoolState
 from plimsoll.placement.explain import rejection_sentence, remedy_sentence
 from plimsoll.placement.memo import Memo

@@ -59,8 +59,7 @@ from plimsoll.app.write.executor import Executor
 from plimsoll.app.write.proposal_writer import ProposalWriter
 from plimsoll.app.write.writers import Writers
 from plimsoll.domain.kubernetes_names import ObjectKey
-from plimsoll.facts.cluster.device_claims import reduced_claim
-from plimsoll.facts.cluster.other_devices import reduced_slice
+from plimsoll.facts.cluster.other_devices import reduced_claim, reduced_slice
 from plimsoll.render.names import DEPLOYMENT_LABEL, FIELD_MANAGER, MANAGED_BY
 
 OWNED_SELECTOR = f"{MANAGED_BY}={FIELD_MANAGER}"

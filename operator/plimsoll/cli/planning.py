@@ -39,9 +39,8 @@ from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import agreed
 from plimsoll.engines.registry import engine_of
-from plimsoll.facts.cluster.limit_range_reading import LimitRanges
 from plimsoll.facts.cluster.priority_reading import PriorityClasses
-from plimsoll.facts.cluster.quota_reading import NamespaceQuotas
+from plimsoll.facts.cluster.quota_reading import LimitRanges, NamespaceQuotas
 from plimsoll.placement.costs import Appraisal
 from plimsoll.placement.demands.pools import Decision
 from plimsoll.placement.ledger import Quotas

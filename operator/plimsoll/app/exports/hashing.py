@@ -33,10 +33,9 @@ from plimsoll.app.exports.specs import LEFT_OUT
 from plimsoll.domain.cluster.spot import SPOT_LABELS
 from plimsoll.domain.engines.images import vendor_of
 from plimsoll.facts.cluster.cloud_labels import AWS_LABELS, GKE_ACCELERATOR, GPU_TYPE_LABEL
-from plimsoll.facts.cluster.device_claims import claim_with_names
 from plimsoll.facts.cluster.gpu_count import COUNTS, INSTANCE_TYPE, SHARING
 from plimsoll.facts.cluster.node_pools import POOL_LABEL as NODE_POOL
-from plimsoll.facts.cluster.other_devices import slice_with_names
+from plimsoll.facts.cluster.other_devices import claim_with_names, slice_with_names
 from plimsoll.facts.cluster.pod_reading import SCHEDULED
 from plimsoll.facts.cluster.scheduler_words import Obstacle, read_obstacles
 from plimsoll.facts.cluster.taints import DISRUPTION_TAINTS, STARTUP_PREFIX, is_startup_taint

@@ -38,8 +38,8 @@ from plimsoll.domain.errors import InvalidInput, NotPermitted, PlimsollError
 from plimsoll.domain.models.model import ModelFacts
 from plimsoll.domain.public_words import ConditionReason, ConditionType
 from plimsoll.domain.requests.serving import Request
-from plimsoll.facts.cluster.limit_range_reading import LimitRanges
 from plimsoll.facts.cluster.priority_reading import PriorityClasses, read_priority_classes
+from plimsoll.facts.cluster.quota_reading import LimitRanges
 from plimsoll.facts.cluster.scheduler_words import OF_VOLUMES
 from plimsoll.placement.demands.pools import PoolState
 from plimsoll.placement.options.total_load import with_size

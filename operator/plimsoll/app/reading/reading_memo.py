@@ -30,8 +30,8 @@ from plimsoll.domain.requests.serving import Request
 from plimsoll.engines.failures import read_failure
 from plimsoll.facts.cluster.claim_reading import read_holders
 from plimsoll.facts.cluster.fleet_reading import Parts, read_fleet, read_node
-from plimsoll.facts.cluster.limit_range_reading import LimitRanges, read_limit_ranges
 from plimsoll.facts.cluster.pod_reading import PodFacts, read_pod
+from plimsoll.facts.cluster.quota_reading import LimitRanges, read_limit_ranges
 from plimsoll.facts.prices.repricing import OwnPrices, repriced
 from plimsoll.render.names import DEPLOYMENT_LABEL
 

@@ -18,9 +18,8 @@ from plimsoll.facts.cluster.fleet_reading import gpus_held, held_resources, hold
 from plimsoll.facts.cluster.gpu_count import HAMI_REGISTRATION, only_counted
 from plimsoll.facts.cluster.gpu_labels import is_gpu_resource
 from plimsoll.facts.cluster.host_reading import ENDED, OTHERS, REQUESTS, is_bound, pod_need
-from plimsoll.facts.cluster.limit_range_reading import limits_of_pods
 from plimsoll.facts.cluster.priority_reading import PREEMPTS, placeholder_priority
-from plimsoll.facts.cluster.quota_reading import is_named, is_read, read_quotas
+from plimsoll.facts.cluster.quota_reading import is_named, is_read, limits_of_pods, read_quotas
 from plimsoll.render.inputs import INPUTS_ANNOTATION, RENDERING_ANNOTATION
 from plimsoll.render.names import (
     DEPLOYMENT_LABEL,

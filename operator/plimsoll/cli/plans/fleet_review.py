@@ -22,9 +22,8 @@ from plimsoll.domain.cluster.node_rules import KnownClaims
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.facts.cluster.claim_reading import read_claims, read_holders
 from plimsoll.facts.cluster.fleet_reading import read_fleet
-from plimsoll.facts.cluster.limit_range_reading import LimitRanges, read_limit_ranges
 from plimsoll.facts.cluster.priority_reading import PriorityClasses, read_priority_classes
-from plimsoll.facts.cluster.quota_reading import NamespaceQuotas, read_quotas
+from plimsoll.facts.cluster.quota_reading import LimitRanges, NamespaceQuotas, read_limit_ranges, read_quotas
 from plimsoll.facts.prices.repricing import OwnPrices
 from plimsoll.placement.demands.pools import PlannedPool, PoolState
 from plimsoll.render.names import DEPLOYMENT_LABEL, POOL_LABEL

@@ -13,7 +13,7 @@ from plimsoll.adapters.hub.models import catalogued_spelling
 from plimsoll.api.gpu_names import alike, offering
 from plimsoll.domain.cluster.gpus import GpuType, Interconnect
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.facts.cluster.gpu_match import match_gpu, of_this_name, same_chip, states_size
+from plimsoll.facts.cluster.gpu_labels import match_gpu, of_this_name, same_chip, states_size
 from plimsoll.facts.models.hub_address import read_hub_address
 
 

@@ -8,8 +8,7 @@ from typing import Any
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.units import parse_quantity
 from plimsoll.facts.cluster.gpu_labels import is_gpu_resource
-from plimsoll.facts.cluster.limit_range_reading import PARTS
-from plimsoll.facts.cluster.quota_reading import is_read
+from plimsoll.facts.cluster.quota_reading import PARTS, is_read
 
 Body = dict[str, Any]
 

@@ -20,8 +20,7 @@ from plimsoll.domain.requests.serving import Request
 from plimsoll.engines.given import unconfirmed_files
 from plimsoll.engines.registry import engine_of
 from plimsoll.engines.starts import StartCommand, as_written, unresolved_in
-from plimsoll.facts.cluster.gpu_labels import NVIDIA_RESOURCE, cloud_labels, main_labels
-from plimsoll.facts.cluster.gpu_match import match_gpu
+from plimsoll.facts.cluster.gpu_labels import NVIDIA_RESOURCE, cloud_labels, main_labels, match_gpu
 
 _ALLOWED = {"gpus": (), "engine": None, "concurrency": None}
 """Options that say something that no command says, with their values where they are left out."""

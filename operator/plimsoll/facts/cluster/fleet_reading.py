@@ -20,7 +20,6 @@ from plimsoll.domain.cluster.spot import spot_type
 from plimsoll.domain.public_words import NodeReason
 from plimsoll.domain.units import MIB, from_rfc3339, parse_quantity
 from plimsoll.facts.cluster.cloud_labels import GPU_TYPE_LABEL, capacity_type, part_of_card
-from plimsoll.facts.cluster.device_claims import claimed_by_node
 from plimsoll.facts.cluster.gpu_count import (
     GFD_COUNT,
     GPU_COUNT_LABEL,
@@ -39,11 +38,12 @@ from plimsoll.facts.cluster.gpu_labels import (
     cloud_labels,
     is_gpu_resource,
     main_labels,
+    match_gpu,
     slice_labels,
+    usable_bytes_from_label,
 )
-from plimsoll.facts.cluster.gpu_match import match_gpu, usable_bytes_from_label
 from plimsoll.facts.cluster.host_reading import REQUESTS, host_room, is_bound, needed, taken_by_node
-from plimsoll.facts.cluster.other_devices import SHARED_RESOURCE, left_to_dra, other_devices
+from plimsoll.facts.cluster.other_devices import SHARED_RESOURCE, claimed_by_node, left_to_dra, other_devices
 from plimsoll.facts.cluster.priority_reading import placeholder_priority
 from plimsoll.facts.cluster.taints import DISRUPTION_TAINTS
 from plimsoll.facts.prices.repricing import OwnPrices, repriced

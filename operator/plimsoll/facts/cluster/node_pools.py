@@ -17,8 +17,7 @@ from plimsoll.domain.cluster.spot import spot_type
 from plimsoll.domain.units import parse_quantity
 from plimsoll.facts.cluster.cloud_labels import AWS_LABELS, named_type
 from plimsoll.facts.cluster.gpu_count import COUNTS, INSTANCE_TYPE, MACHINES
-from plimsoll.facts.cluster.gpu_labels import AMD_RESOURCE, NVIDIA_PRODUCT, NVIDIA_RESOURCE
-from plimsoll.facts.cluster.gpu_match import match_gpu
+from plimsoll.facts.cluster.gpu_labels import AMD_RESOURCE, NVIDIA_PRODUCT, NVIDIA_RESOURCE, match_gpu
 
 Body = Mapping[str, Any]
 Requirements = Mapping[str, tuple[str, ...]]
