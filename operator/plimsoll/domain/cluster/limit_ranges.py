@@ -135,7 +135,6 @@ class _Filled:
 
 
 def _by_resource(named: Iterable[tuple[str, Amounts]]) -> dict[str, dict[str, int]]:
-    """Return the amounts of each resource by LimitRange."""
     found: dict[str, dict[str, int]] = {}
     for name, amounts in named:
         for resource, amount in amounts:

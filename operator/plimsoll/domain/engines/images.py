@@ -125,7 +125,6 @@ class EngineImages:
 
 
 def _for_release(given: str, tag: str) -> str:
-    """Return the image that an admin means for the release that ``tag`` names."""
     repository, own_tag, pinned = _parts(given)
     release, wanted = _RELEASE.fullmatch(own_tag), _RELEASE.fullmatch(tag)
     names_another = release is not None and (wanted is None or release[1] != wanted[1])

@@ -259,7 +259,6 @@ def _slices(node: Body, labels: Mapping[str, str]) -> list[str]:
 
 
 def _read_part(node: Body, found: GpuLabels, types: Sequence[GpuType]) -> GpuNode | IgnoredNode:
-    """Return the GPUs of one resource of a node, or why they are ignored."""
     name = _name(node)
     labels: dict[str, str] = (node.get("metadata") or {}).get("labels") or {}
     count, unhealthy = _counts(node, found.resource)
@@ -328,7 +327,6 @@ def _all_unhealthy(name: str, resource: str, gpus: int) -> IgnoredNode:
 
 
 def _by_cloud(labels: Mapping[str, str], allocatable: Body) -> GpuLabels | None:
-    """Return the whole GPUs of a node by the label of a cloud or of the admin."""
     present = [resource for resource in (NVIDIA_RESOURCE, AMD_RESOURCE) if _count(allocatable.get(resource, 0))]
     return cloud_labels(labels, present[0]) if present else None
 

@@ -97,7 +97,6 @@ def _machines(
 
 
 def _cards(own: Mapping[str, str], required: Requirements, types: Sequence[GpuType]) -> Iterator[GpuType]:
-    """Yield the cards that the labels of new nodes name."""
     product = own.get(NVIDIA_PRODUCT)
     if product is not None:
         gpu = match_gpu(product, None, None, types)

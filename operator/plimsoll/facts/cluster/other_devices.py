@@ -202,7 +202,6 @@ def _type(device: Body) -> str:
 
 
 def _device_kind(resource: str) -> str | None:
-    """Return what devices an extended resource stands for; None where they are GPUs, or unknown."""
     return next((kind for pattern, kind in _KINDS if pattern.fullmatch(resource)), None)
 
 

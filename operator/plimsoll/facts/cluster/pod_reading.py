@@ -110,7 +110,6 @@ def _obstacles(scheduled: Body) -> tuple[Obstacle, ...]:
 
 
 def _engine(status: Body, read_failure: ReadFailure) -> tuple[int, EngineFailure | None]:
-    """Return the restarts of the engine container and its last failure."""
     containers = status.get("containerStatuses") or ()
     if not containers:
         return 0, None

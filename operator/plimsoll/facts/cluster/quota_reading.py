@@ -159,7 +159,6 @@ def _terms(quota: Body) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 
 def _expressions(quota: Body) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Yield scope, operator and values of each scope."""
     spec = quota.get("spec") or {}
     for scope in spec.get("scopes") or ():
         yield str(scope), EXISTS, ()

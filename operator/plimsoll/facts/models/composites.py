@@ -234,7 +234,6 @@ def language_fields(fields: Fields) -> Fields:
 
 
 def _language_section(fields: Fields) -> Fields | None:
-    """The innermost section of a language model."""
     key = fields.first(_LANGUAGE_SECTIONS)
     section = fields.section(key) if key is not None else None
     if section is None:

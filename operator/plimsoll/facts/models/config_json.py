@@ -16,9 +16,17 @@ from plimsoll.facts.models.extras.embeddings import host_tables_remarks
 from plimsoll.facts.models.fields import Fields, mapping_of, shown
 from plimsoll.facts.models.generic import respelled
 from plimsoll.facts.models.layers.layer_patterns import has_attention, in_one_module, layer_count
-from plimsoll.facts.models.layers.linears import norm, vector, vocabulary
 from plimsoll.facts.models.layers.mlps import mlps
-from plimsoll.facts.models.layers.shape import Part, Shape, layer_kinds, stored, with_undivided
+from plimsoll.facts.models.layers.parts import (
+    Part,
+    Shape,
+    layer_kinds,
+    norm,
+    stored,
+    vector,
+    vocabulary,
+    with_undivided,
+)
 from plimsoll.facts.models.layers.stages import inseparable_runs, tables_on_every_stage
 from plimsoll.facts.models.mixers.every_layer import mixers
 from plimsoll.facts.models.model_class import ModelClass, model_class
@@ -200,7 +208,6 @@ def _head_weights(fields: Fields, traits: Architecture, shape: Shape, tokens: in
 
 
 def _layer_norms(fields: Fields, traits: Architecture, shape: Shape) -> Iterator[Weight]:
-    """Normalisations of hidden width in one layer."""
     count = traits.norms_if_parallel if traits.parallel_residual.read(fields) else traits.norms
     for index in range(count):
         yield from norm(f"norm_{index}", shape.hidden, bias=traits.norm_bias)

@@ -17,8 +17,7 @@ from plimsoll.domain.models.precision import Storage
 from plimsoll.facts.models.architectures import ARCHITECTURES
 from plimsoll.facts.models.fields import Fields, mapping_of
 from plimsoll.facts.models.layers.layer_patterns import in_one_module
-from plimsoll.facts.models.layers.linears import norm, replicated
-from plimsoll.facts.models.layers.shape import Part, Shape, StorageOf, stored
+from plimsoll.facts.models.layers.parts import Part, Shape, StorageOf, norm, replicated, stored
 from plimsoll.facts.models.mixers.compressed import compressed_layers, uncompressed_layer
 from plimsoll.facts.models.traits import Architecture
 

@@ -84,7 +84,6 @@ def respelled(fields: Fields, traits: Architecture) -> Fields:
 
 
 def _at(fields: Fields, path: str) -> object:
-    """Return the value at a dotted path; None if a section of the path is missing."""
     *sections, name = path.split(".")
     values = fields.values
     for section in sections:

@@ -81,7 +81,6 @@ def knows_class(fields: Fields) -> bool:
 
 
 def _pooled(listed: str, fields: Fields) -> ModelClass | None:
-    """Return a class that pools with the layers of a known class; None if it does not."""
     pooled = pooled_class(listed)
     traits = None if pooled is None else ARCHITECTURES.get(pooled.language)
     if pooled is None or traits is None:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from plimsoll.domain.models.model import ModelFacts, Sharding, Task, Weight
 from plimsoll.domain.models.precision import FP32
 from plimsoll.facts.models.fields import Fields, mapping_of
-from plimsoll.facts.models.layers.shape import Shape
+from plimsoll.facts.models.layers.parts import Shape
 from plimsoll.facts.models.traits import NO_EXTRA, Architecture, Extra
 
 _DEFAULT_LABELS = 2

@@ -118,14 +118,12 @@ def _rotary_width(fields: Fields, scaling: Fields | None, facts: ModelFacts) -> 
 
 
 def _share(fields: Fields, scaling: Fields | None, facts: ModelFacts) -> float:
-    """Return the share of a head that is rotated."""
     usual = 0.5 if facts.architecture in _HALF_ROTATED else 1.0
     share = fields.number(_SHARE, default=fields.number("rope_pct", default=usual))
     return share if scaling is None else scaling.number(_SHARE, default=share)
 
 
 def _nested_values(key: str, scaling: Fields | None, facts: ModelFacts, positions: int) -> int:
-    """Return the number of elements in the table of one kind of layer."""
     attention = [cache for cache in facts.caches() if isinstance(cache, AttentionCache)]
     own = [cache for cache in attention if (cache.window_tokens is not None) == ("sliding" in key)] or attention
     if not own or scaling is None:

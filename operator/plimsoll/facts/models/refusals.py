@@ -156,7 +156,6 @@ def check_tower_size(tower: EncoderFacts, fields: Fields) -> None:
 
 
 def _largest(facts: ModelFacts, fields: Fields) -> str:
-    """Return the field that adds most of the parameters."""
     tables = sum(weight.parameters for weight in (*facts.embedding, *facts.head))
     if 2 * tables > count_parameters(facts):
         return fields.first(("vocab_size", "padded_vocab_size")) or "vocab_size"

@@ -9,7 +9,7 @@ from enum import Enum, auto
 from plimsoll.domain.engines.engine_choice import HeadMethod
 from plimsoll.domain.models.model import Evidence, Task, Weight
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.layers.shape import Heads, Part, Parts, Role, Shape, Span
+from plimsoll.facts.models.layers.parts import Heads, Part, Parts, Role, Shape, Span
 from plimsoll.facts.models.mixers.kv_heads import grouped
 
 

@@ -136,7 +136,6 @@ _AUDIO_NORMS = 9
 
 
 def _subsampling(section: Fields) -> tuple[int, int]:
-    """Channels of the two convolutions in front."""
     key = "subsampling_conv_channels"
     first, second = section.integers(key, 2) if section.has(key) else (128, 32)
     return first, second

@@ -133,7 +133,6 @@ def _most_tiles(fields: Fields, image: ImageTower) -> tuple[int, int]:
 
 
 def _is_resolution(point: object) -> TypeGuard[tuple[int, int]]:
-    """Whether it is a height and a width in pixels."""
     edges = tuple(point) if isinstance(point, list | tuple) else ()
     pixels = [edge for edge in edges if isinstance(edge, int) and 0 < edge <= _LONGEST_EDGE]
     return len(edges) == len(pixels) == len(("height", "width"))

@@ -28,7 +28,7 @@ from plimsoll.facts.models.encoders.towers import (
     whole,
 )
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.layers.linears import vector
+from plimsoll.facts.models.layers.parts import vector
 
 _MOONVIT = Tower(hidden=1152, intermediate=4304, layers=27, heads=16)
 _NAMES_OF_K25 = ("vt_hidden_size", "vt_intermediate_size", "vt_num_hidden_layers", "vt_num_attention_heads")

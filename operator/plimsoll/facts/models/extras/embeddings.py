@@ -16,8 +16,7 @@ from collections.abc import Iterator
 from plimsoll.domain.models.model import Sharding, Weight
 from plimsoll.domain.units import GIB
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.layers.linears import vocabulary
-from plimsoll.facts.models.layers.shape import Shape
+from plimsoll.facts.models.layers.parts import Shape, vocabulary
 from plimsoll.facts.models.traits import Architecture, Extra
 
 

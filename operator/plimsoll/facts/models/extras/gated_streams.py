@@ -13,8 +13,7 @@ from plimsoll.domain.models.caches import StateCache, StateKind, StatePart
 from plimsoll.domain.models.model import Weight
 from plimsoll.domain.units import ceil_div
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.layers.linears import norm, replicated
-from plimsoll.facts.models.layers.shape import Part, Parts, Shape
+from plimsoll.facts.models.layers.parts import Part, Parts, Shape, norm, replicated
 from plimsoll.facts.models.traits import Extra
 
 _MOST_STREAMS = 64

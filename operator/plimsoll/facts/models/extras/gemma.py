@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 from plimsoll.domain.models.model import Weight
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.layers.linears import column, norm, replicated, row, vector, vocabulary
-from plimsoll.facts.models.layers.shape import Part, Parts, Shape
+from plimsoll.facts.models.layers.parts import Part, Parts, Shape, column, norm, replicated, row, vector, vocabulary
 from plimsoll.facts.models.traits import Extra
 
 

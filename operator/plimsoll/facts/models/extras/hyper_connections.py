@@ -17,8 +17,7 @@ from collections.abc import Iterator
 from plimsoll.domain.models.model import Sharding, Weight
 from plimsoll.domain.models.precision import FP32
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.layers.linears import column, replicated, vector
-from plimsoll.facts.models.layers.shape import Part, Parts, Shape
+from plimsoll.facts.models.layers.parts import Part, Parts, Shape, column, replicated, vector
 from plimsoll.facts.models.traits import Extra
 
 _MOST_STREAMS = 64

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.facts.models.fields import Fields, shown
-from plimsoll.facts.models.layers.shape import Part, Role
+from plimsoll.facts.models.layers.parts import Part, Role
 from plimsoll.facts.models.traits import Architecture, Recurrent
 
 _CHARACTERS = {"M": Role.RECURRENT, "*": Role.ATTENTION, "-": Role.MLP, "E": Role.EXPERTS}

@@ -13,8 +13,7 @@ from plimsoll.domain.models.precision import BF16, FP32
 from plimsoll.facts.models.fields import Fields
 from plimsoll.facts.models.layers.expert_layers import expert_facts, expert_layers
 from plimsoll.facts.models.layers.layer_patterns import layer_roles, mlp_layers
-from plimsoll.facts.models.layers.linears import column, replicated, row, vector
-from plimsoll.facts.models.layers.shape import Part, Parts, Shape
+from plimsoll.facts.models.layers.parts import Part, Parts, Shape, column, replicated, row, vector
 from plimsoll.facts.models.mixers.heads import block_sections
 from plimsoll.facts.models.traits import Architecture, Moe
 

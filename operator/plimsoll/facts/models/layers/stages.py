@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from plimsoll.domain.models.model import Tables
 from plimsoll.facts.models.extras.gated_streams import GATED_STREAMS
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.layers.shape import Shape
+from plimsoll.facts.models.layers.parts import Shape
 from plimsoll.facts.models.mixers.compressed import shared_compressed_layers
 from plimsoll.facts.models.mixers.windows import spans
 from plimsoll.facts.models.traits import Architecture

@@ -12,8 +12,19 @@ from dataclasses import replace
 from plimsoll.domain.models.caches import AttentionCache, CrossCache
 from plimsoll.domain.models.model import Sharding, Weight
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.layers.linears import column, heads, norm, replicated, row, vector
-from plimsoll.facts.models.layers.shape import Heads, Part, Parts, Shape, Span
+from plimsoll.facts.models.layers.parts import (
+    Heads,
+    Part,
+    Parts,
+    Shape,
+    Span,
+    column,
+    heads,
+    norm,
+    replicated,
+    row,
+    vector,
+)
 from plimsoll.facts.models.mixers.heads import layer_heads, uniform_heads
 from plimsoll.facts.models.mixers.windows import spans
 from plimsoll.facts.models.traits import Architecture, Gate

@@ -22,8 +22,7 @@ from plimsoll.domain.models.caches import CacheSpec, RingCache, RowCache
 from plimsoll.domain.models.model import Sharding, Weight
 from plimsoll.domain.models.precision import FP32
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.layers.linears import column, norm, replicated, row, vector
-from plimsoll.facts.models.layers.shape import Part, Parts, Shape
+from plimsoll.facts.models.layers.parts import Part, Parts, Shape, column, norm, replicated, row, vector
 from plimsoll.facts.models.traits import Architecture
 
 _INDEXED_RATIO = 4
@@ -138,7 +137,6 @@ def _packed_rows(row_bytes: int, block_tokens: int, ratio: int = 1, *, window: i
 
 
 def _windowed(sizes: _Sizes, block_tokens: int) -> Part:
-    """Return the attention of one layer without the compressor of keys."""
     rows = _packed_rows(_KEY_BYTES, block_tokens, window=sizes.window)
     return Part(tuple(_windowed_weights(sizes)), (rows,))
 

@@ -13,8 +13,7 @@ from plimsoll.domain.models.model import Weight
 from plimsoll.facts.models.extras import hyper_connections
 from plimsoll.facts.models.fields import Fields
 from plimsoll.facts.models.layers.layer_patterns import has_attention, layer_roles, shared_block
-from plimsoll.facts.models.layers.linears import column, norm, replicated, row
-from plimsoll.facts.models.layers.shape import Part, Parts, Role, Shape
+from plimsoll.facts.models.layers.parts import Part, Parts, Role, Shape, column, norm, replicated, row
 from plimsoll.facts.models.mixers.attention import attention_layers
 from plimsoll.facts.models.traits import Architecture, Mixer, Recurrent
 

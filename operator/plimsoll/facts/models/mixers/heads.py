@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from plimsoll.facts.models.fields import Fields, mapping_of
-from plimsoll.facts.models.layers.shape import Heads, Shape, Span
+from plimsoll.facts.models.layers.parts import Heads, Shape, Span
 from plimsoll.facts.models.mixers.kv_heads import kv_heads
 from plimsoll.facts.models.traits import Architecture
 
@@ -138,7 +138,6 @@ def block_sections(fields: Fields, part: str, layers: int) -> tuple[Fields, ...]
 
 
 def _with_borrowed(fields: Fields, traits: Architecture, heads: tuple[Heads, ...]) -> tuple[Heads, ...]:
-    """Mark the last ``num_kv_shared_layers`` layers."""
     shared = fields.optional_integer(("num_kv_shared_layers",), smallest=0) if traits.shared_kv else 0
     first = len(heads) - (shared or 0)
     if first < 1:

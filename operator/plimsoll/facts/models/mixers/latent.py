@@ -13,8 +13,7 @@ from plimsoll.domain.models.caches import AttentionCache, CacheSpec, IndexerCach
 from plimsoll.domain.models.model import Sharding, Weight
 from plimsoll.domain.models.precision import FP32
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.layers.linears import column, norm, replicated, row, vector
-from plimsoll.facts.models.layers.shape import Part, Parts, Shape
+from plimsoll.facts.models.layers.parts import Part, Parts, Shape, column, norm, replicated, row, vector
 from plimsoll.facts.models.traits import Architecture, Gate
 
 _INDEX_SCALE_BYTES = 4

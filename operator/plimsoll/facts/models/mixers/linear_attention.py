@@ -13,8 +13,7 @@ from plimsoll.domain.models.caches import StateCache, StateKind, StatePart
 from plimsoll.domain.models.model import Sharding, Weight
 from plimsoll.domain.models.precision import FP32
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.layers.linears import column, norm, replicated, row, vector
-from plimsoll.facts.models.layers.shape import Part, Shape
+from plimsoll.facts.models.layers.parts import Part, Shape, column, norm, replicated, row, vector
 from plimsoll.facts.models.mixers.states import convolution, state_bytes
 from plimsoll.facts.models.traits import Recurrent
 

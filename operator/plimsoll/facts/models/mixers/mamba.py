@@ -13,8 +13,7 @@ from plimsoll.domain.models.model import Sharding, Weight
 from plimsoll.domain.models.precision import FP32
 from plimsoll.domain.units import ceil_div
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.layers.linears import heads, norm, row, vector
-from plimsoll.facts.models.layers.shape import Part, Shape
+from plimsoll.facts.models.layers.parts import Part, Shape, heads, norm, row, vector
 from plimsoll.facts.models.mixers.states import convolution, state_bytes
 from plimsoll.facts.models.traits import Recurrent
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from plimsoll.domain.models.caches import RingCache, RowCache
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.layers.linears import heads, norm, replicated
-from plimsoll.facts.models.layers.shape import Part, Parts, Shape
+from plimsoll.facts.models.layers.parts import Part, Parts, Shape, heads, norm, replicated
 from plimsoll.facts.models.mixers.attention import attention_layers
 from plimsoll.facts.models.mixers.windows import marked
 from plimsoll.facts.models.traits import Architecture

@@ -8,8 +8,7 @@ from __future__ import annotations
 from plimsoll.domain.models.caches import StateCache, StateKind, StatePart
 from plimsoll.domain.models.model import Sharding, Weight
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.layers.linears import column, row, vector
-from plimsoll.facts.models.layers.shape import Part, Shape
+from plimsoll.facts.models.layers.parts import Part, Shape, column, row, vector
 from plimsoll.facts.models.traits import Recurrent
 
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.facts.models.fields import Fields, shown
-from plimsoll.facts.models.layers.shape import Shape, Span
+from plimsoll.facts.models.layers.parts import Shape, Span
 from plimsoll.facts.models.traits import Architecture, WindowRule
 
 _LONGEST_WINDOW = 1_000_000_000

@@ -74,7 +74,6 @@ def _overrides(name: str, section: Fields) -> Iterator[tuple[str, Scheme | None]
 
 
 def _names(section: Fields, key: str) -> Iterator[str]:
-    """A list of names, or of lists of them."""
     for entry in section.items(key):
         names = entry if isinstance(entry, list | tuple) else (entry,)
         for name in names:

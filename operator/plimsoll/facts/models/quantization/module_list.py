@@ -259,7 +259,6 @@ def module_list(model: str, entries: Iterable[str], *, all_patterns: bool = Fals
 
 
 def _pattern(model: str, entry: str, *, all_patterns: bool) -> ModulePattern | None:
-    """Return the pattern of an entry; None if the entry is a name."""
     try:
         pattern = _compiled(entry, all_patterns=all_patterns)
         return None if pattern is None else ModulePattern(entry, pattern.after(LAYER_ROOTS), pattern.after(ROOTS))

@@ -92,7 +92,6 @@ def _two_levels(name: str, settings: Fields) -> Scheme:
 
 
 def _kv_precision(name: str, section: Fields) -> KvPrecision | None:
-    """Return FP8 if the export names a KV group whose outputs are FP8."""
     export = section.section("export")
     if export is None or not export.texts("kv_cache_group"):
         return None

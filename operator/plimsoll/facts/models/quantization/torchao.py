@@ -78,7 +78,6 @@ def _whole(module: str) -> str:
 
 
 def _scheme(name: str, settings: Fields) -> Scheme:
-    """Return the format of torchao's type of the same name."""
     kind = settings.text("_type") or ""
     data = _data(settings)
     if kind == "Int4WeightOnlyConfig":
