@@ -212,21 +212,14 @@ class Fleet:
 
     def accepting(self, gpu_type: str, where: Where) -> tuple[GpuNode, ...]:
         """Return the type's nodes on which the pods may run."""
-        asked = (gpu_type, where)
-        if asked not in self._accepting:
-            self._accepting[asked] = self._find_accepting(gpu_type, where)
-        return self._accepting[asked]
+        return self.once(("accepting", gpu_type, where), lambda: self._find_accepting(gpu_type, where))
 
     def most_gpus(self, gpu_type: str, where: Where) -> int | None:
         """Return the most GPUs that one engine can have on one of those nodes; None without a node.
 
         GPUs in use count like free ones. Slices of a GPU cannot work together.
         """
-        asked = (gpu_type, where)
-        if asked not in self._most_gpus:
-            nodes = self.accepting(gpu_type, where)
-            self._most_gpus[asked] = max((1 if node.gpu.is_slice else node.allocatable for node in nodes), default=None)
-        return self._most_gpus[asked]
+        return self.once(("most GPUs", gpu_type, where), lambda: self._find_most_gpus(gpu_type, where))
 
     @cached_property
     def weakest(self) -> Weakest:
@@ -319,16 +312,12 @@ class Fleet:
         return {node.account: frozenset(node.labels) for node in self.nodes}
 
     @cached_property
-    def _accepting(self) -> dict[tuple[str, Where], tuple[GpuNode, ...]]:
-        return {}
-
-    @cached_property
     def _answers(self) -> dict[Hashable, Any]:
         return {}
 
-    @cached_property
-    def _most_gpus(self) -> dict[tuple[str, Where], int | None]:
-        return {}
+    def _find_most_gpus(self, gpu_type: str, where: Where) -> int | None:
+        nodes = self.accepting(gpu_type, where)
+        return max((1 if node.gpu.is_slice else node.allocatable for node in nodes), default=None)
 
     def _find_accepting(self, gpu_type: str, where: Where) -> tuple[GpuNode, ...]:
         nodes = self.of_type(gpu_type)

@@ -61,11 +61,13 @@ def with_eagle_parts(facts: ModelFacts, fields: Fields, method: HeadMethod | Non
         case None:
             return facts
         case DraftMethod.EAGLE:
-            first = LayerKind(_without_input_norm(facts), facts.kinds[facts.order[0]].caches)
             kinds, head = facts.kinds, ()
+            opening = kinds[facts.order[0]]
+            first = LayerKind(tuple(each for each in opening.weights if each.name != "norm_0"), opening.caches)
             before = tuple(replicated("fc", facts.hidden, 2 * facts.hidden))
         case DraftMethod.EAGLE3:
-            kinds = tuple(LayerKind(_normed(kind, facts.hidden), kind.caches) for kind in facts.kinds)
+            normed = tuple(norm("hidden_norm", facts.hidden))
+            kinds = tuple(LayerKind(kind.weights + normed, kind.caches) for kind in facts.kinds)
             opening = kinds[facts.order[0]]
             first = LayerKind(tuple(_reading_both(each) for each in opening.weights), opening.caches)
             before, head = _projection(facts, fields), _own_head(facts, fields)
@@ -78,14 +80,6 @@ def with_eagle_parts(facts: ModelFacts, fields: Fields, method: HeadMethod | Non
         tied_embeddings=False,
         parameters=None,
     )
-
-
-def _without_input_norm(facts: ModelFacts) -> tuple[Weight, ...]:
-    return tuple(weight for weight in facts.kinds[facts.order[0]].weights if weight.name != "norm_0")
-
-
-def _normed(kind: LayerKind, hidden: int) -> tuple[Weight, ...]:
-    return (*kind.weights, *norm("hidden_norm", hidden))
 
 
 def _reading_both(weight: Weight) -> Weight:

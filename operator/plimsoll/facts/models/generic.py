@@ -33,7 +33,7 @@ _SWITCHES = ("is_moe", "use_moe", "enable_moe_block")
 """Fields that turn experts off, even if the file gives a number of experts."""
 
 
-def generic_experts(fields: Fields) -> Moe | None:
+def _generic_experts(fields: Fields) -> Moe | None:
     """Return the experts that the fields describe; None if the model is dense."""
     if any(fields.values.get(key) is False for key in _SWITCHES):
         return None
@@ -145,7 +145,7 @@ def generic_architecture(fields: Fields) -> Architecture:
         shared_kv=known.has("num_kv_shared_layers"),
         gate=Gate.BY_FIELD,
         extra=LAYER_INPUTS if known.has("hidden_size_per_layer_input") else NO_EXTRA,
-        moe=generic_experts(known),
+        moe=_generic_experts(known),
     )
 
 

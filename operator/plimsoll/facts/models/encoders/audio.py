@@ -59,7 +59,7 @@ def whisper_weights(prefix: str, audio: AudioTower) -> Iterator[Weight]:
     yield from layer_norm(f"{prefix}.layer_norm", hidden)
 
 
-def audio_facts(weights: Iterator[Weight] | tuple[Weight, ...], audio: AudioTower, *, outputs: int) -> EncoderFacts:
+def _audio_facts(weights: Iterator[Weight] | tuple[Weight, ...], audio: AudioTower, *, outputs: int) -> EncoderFacts:
     """The tower with 30 seconds of sound."""
     return tower_facts(audio.tower, weights, positions=audio.positions, outputs=max(1, outputs))
 
@@ -67,7 +67,7 @@ def audio_facts(weights: Iterator[Weight] | tuple[Weight, ...], audio: AudioTowe
 def whisper(fields: Fields, _language: Fields, _facts: ModelFacts) -> EncoderFacts:
     """Whisper's own encoder: its output is read by cross attention and takes none of the decoder's context."""
     audio = audio_tower(fields, cut=Cut.DIVIDED, key_bias=True, mels=80)
-    return audio_facts(whisper_weights("model.encoder", audio), audio, outputs=audio.positions)
+    return _audio_facts(whisper_weights("model.encoder", audio), audio, outputs=audio.positions)
 
 
 def qwen2_audio(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
@@ -75,7 +75,7 @@ def qwen2_audio(fields: Fields, _language: Fields, facts: ModelFacts) -> Encoder
     audio = audio_tower(tower_section(fields, "audio_config"), cut=Cut.WHOLE, key_bias=False)
     projector = whole("multi_modal_projector.linear", facts.hidden, audio.tower.hidden, bias=True)
     weights = (*whisper_weights("audio_tower", audio), *projector)
-    return audio_facts(weights, audio, outputs=audio.positions // 2)
+    return _audio_facts(weights, audio, outputs=audio.positions // 2)
 
 
 def audio_flamingo3(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
@@ -86,7 +86,7 @@ def audio_flamingo3(fields: Fields, _language: Fields, facts: ModelFacts) -> Enc
         *whole("multi_modal_projector.linear_1", facts.hidden, audio.tower.hidden, bias=True),
         *whole("multi_modal_projector.linear_2", facts.hidden, facts.hidden, bias=True),
     )
-    return audio_facts(weights, audio, outputs=audio.positions // 2)
+    return _audio_facts(weights, audio, outputs=audio.positions // 2)
 
 
 def ultravox(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
@@ -105,7 +105,7 @@ def ultravox(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFac
         *whole("multi_modal_projector.linear_2", facts.hidden, gated),
         *layer_norm("multi_modal_projector.ln_mid", gated if middle else facts.hidden, bias=False),
     )
-    return audio_facts(weights, audio, outputs=audio.positions // stacked)
+    return _audio_facts(weights, audio, outputs=audio.positions // stacked)
 
 
 def voxtral(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
@@ -122,7 +122,7 @@ def voxtral(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFact
         *whole("audio_language_adapter.w_in", facts.hidden, stacked * audio.tower.hidden),
         *whole("audio_language_adapter.w_out", facts.hidden, facts.hidden),
     )
-    return audio_facts(weights, audio, outputs=audio.positions // stacked)
+    return _audio_facts(weights, audio, outputs=audio.positions // stacked)
 
 
 def qwen2_5_omni(fields: Fields, language: Fields, facts: ModelFacts) -> EncoderFacts:
@@ -166,4 +166,4 @@ def qwen3_asr(fields: Fields, _language: Fields, _facts: ModelFacts) -> EncoderF
     thinker = tower_section(fields, "thinker_config")
     section = tower_section(thinker, "audio_config")
     audio = audio_tower(section, cut=Cut.BY_HEADS, key_bias=True)
-    return audio_facts(_qwen3_audio(section), audio, outputs=audio.positions // 4)
+    return _audio_facts(_qwen3_audio(section), audio, outputs=audio.positions // 4)

@@ -29,7 +29,7 @@ from plimsoll.facts.models.fields import Fields
 
 
 @dataclass(frozen=True, slots=True)
-class QFormer:
+class _QFormer:
     """Sizes of a querying transformer; ``cross_every`` n-th layer reads the tower."""
 
     hidden: int
@@ -39,13 +39,9 @@ class QFormer:
     cross_every: int
 
 
-def q_former(section: Fields, *, read: int) -> QFormer:
-    """The sizes that a section gives; ``read`` is the width of what it reads.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-    """
-    return QFormer(
+def _q_former(section: Fields, *, read: int) -> _QFormer:
+    """The sizes that a section gives; ``read`` is the width of what it reads."""
+    return _QFormer(
         hidden=size(section, "hidden_size", default=768),
         intermediate=size(section, "intermediate_size", default=3072),
         layers=size(section, "num_hidden_layers", default=12),
@@ -54,7 +50,7 @@ def q_former(section: Fields, *, read: int) -> QFormer:
     )
 
 
-def q_former_weights(prefix: str, former: QFormer) -> Iterator[Weight]:
+def _q_former_weights(prefix: str, former: _QFormer) -> Iterator[Weight]:
     """All layers; every rank holds them whole."""
     crossing = ceil_div(former.layers, former.cross_every)
     yield from layer_norm(f"{prefix}.layernorm", former.hidden)
@@ -70,7 +66,7 @@ def q_former_weights(prefix: str, former: QFormer) -> Iterator[Weight]:
     yield from layer_norm(f"{prefix}.encoder.layer.output_query.LayerNorm", former.hidden, count=layers)
 
 
-def _attention(prefix: str, former: QFormer, read: int, count: int) -> Iterator[Weight]:
+def _attention(prefix: str, former: _QFormer, read: int, count: int) -> Iterator[Weight]:
     for name, inputs in (("query", former.hidden), ("key", read), ("value", read), ("output", former.hidden)):
         yield from whole(f"{prefix}.{name}", former.hidden, inputs, bias=True, count=count)
     yield from layer_norm(f"{prefix}.LayerNorm", former.hidden, count=count)
@@ -83,13 +79,13 @@ def blip2(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
     patch = size(section, "patch_size", default=14)
     positions = (size(section, "image_size", default=224) // patch) ** 2 + 1
     queries = size(fields, "num_query_tokens", default=32)
-    former = q_former(tower_section(fields, "qformer_config"), read=tower.hidden)
+    former = _q_former(tower_section(fields, "qformer_config"), read=tower.hidden)
     weights = (
         *embeddings("vision_model", tower, patch, positions, bias=True, class_token=True),
         *tower_layers("vision_model.encoder.layers", tower),
         *layer_norm("vision_model.post_layernorm", tower.hidden),
         *whole("query_tokens", queries, former.hidden),
-        *q_former_weights("qformer", former),
+        *_q_former_weights("qformer", former),
         *whole("language_projection", facts.hidden, former.hidden, bias=True),
     )
     return tower_facts(tower, weights, positions=positions, outputs=queries)
@@ -107,7 +103,7 @@ def granite_speech(fields: Fields, _language: Fields, facts: ModelFacts) -> Enco
     section = tower_section(fields, "encoder_config")
     hidden = size(section, "hidden_dim", default=1024)
     layers = size(section, "num_layers", default=10)
-    former = q_former(tower_section(fields, "projector_config"), read=hidden)
+    former = _q_former(tower_section(fields, "projector_config"), read=hidden)
     window, rate = size(fields, "window_size", default=15), size(fields, "downsample_rate", default=5)
     queries = window // rate
     outputs = size(section, "output_dim", default=42)
@@ -117,7 +113,7 @@ def granite_speech(fields: Fields, _language: Fields, facts: ModelFacts) -> Enco
         *up("encoder.out", outputs, hidden, bias=True),
         *down("encoder.out_mid", hidden, outputs, bias=True),
         *whole("projector.query", queries, former.hidden),
-        *q_former_weights("projector.qformer", former),
+        *_q_former_weights("projector.qformer", former),
         *whole("projector.linear", facts.hidden, former.hidden, bias=True),
     )
     width = hidden * size(section, "feedforward_mult", default=4)

@@ -62,7 +62,7 @@ def qwen2_vl(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFac
         *tower_layers("visual.blocks", tower),
         *_merger("visual.merger", hidden, hidden * merge, outputs),
     )
-    return replace(vision_facts(weights, tower, merge), video=_video_of_frames(merge))
+    return replace(_vision_facts(weights, tower, merge), video=_video_of_frames(merge))
 
 
 def qwen2_5_vl(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
@@ -77,7 +77,7 @@ def qwen2_5_vl(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderF
         *tower_layers("visual.blocks", tower),
         *_merger("visual.merger", tower.hidden, tower.hidden * merge, outputs, norm_bias=False),
     )
-    return replace(vision_facts(weights, tower, merge), video=_video_of_frames(merge))
+    return replace(_vision_facts(weights, tower, merge), video=_video_of_frames(merge))
 
 
 def qwen3_vl(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
@@ -98,12 +98,11 @@ def qwen3_vl(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFac
         weights += _merger(f"visual.deepstack_merger_list.{index}", joined, joined, outputs)
     stated = int(_DEEPSTACK_VIDEO_TOKENS * _TIMESTAMPS)
     video = VideoFacts(_DEEPSTACK_VIDEO_TOKENS * merge, _DEEPSTACK_VIDEO_TOKENS, most_steps=1, overstated_tokens=stated)
-    seen = vision_facts(tuple(weights), tower, merge)
+    seen = _vision_facts(tuple(weights), tower, merge)
     return replace(seen, video=video, deepstack_levels=levels, step_values=levels * facts.hidden)
 
 
-def vision_facts(weights: tuple[Weight, ...], tower: Tower, merge: int) -> EncoderFacts:
-    """Return the tower with its largest image; ``merge`` patches become one token."""
+def _vision_facts(weights: tuple[Weight, ...], tower: Tower, merge: int) -> EncoderFacts:
     return tower_facts(tower, weights, positions=_MOST_TOKENS * merge, outputs=_MOST_TOKENS)
 
 

@@ -18,7 +18,7 @@ def layer_input_width(fields: Fields) -> int:
     return fields.optional_integer(("hidden_size_per_layer_input",), smallest=0) or 0
 
 
-def layer_inputs(fields: Fields, shape: Shape) -> Iterator[Weight]:
+def _layer_inputs(fields: Fields, shape: Shape) -> Iterator[Weight]:
     """Gate, projection and norm of one layer's own embedding."""
     width = layer_input_width(fields)
     if width:
@@ -27,7 +27,7 @@ def layer_inputs(fields: Fields, shape: Shape) -> Iterator[Weight]:
         yield from norm("post_per_layer_input_norm", shape.hidden)
 
 
-def layer_embeddings(fields: Fields, shape: Shape) -> Iterator[Weight]:
+def _layer_embeddings(fields: Fields, shape: Shape) -> Iterator[Weight]:
     """Yield the embeddings of all layers in one table, and the projection from the usual embedding to them."""
     width = layer_input_width(fields)
     if width:
@@ -37,7 +37,7 @@ def layer_embeddings(fields: Fields, shape: Shape) -> Iterator[Weight]:
         yield from norm("per_layer_projection_norm", width)
 
 
-def altup(fields: Fields, shape: Shape) -> Iterator[Weight]:
+def _altup(fields: Fields, shape: Shape) -> Iterator[Weight]:
     """Alternating updates and the low-rank residual of one layer."""
     inputs = fields.integer(("altup_num_inputs",))
     rank = fields.integer(("laurel_rank",))
@@ -51,8 +51,9 @@ def altup(fields: Fields, shape: Shape) -> Iterator[Weight]:
     yield from norm("laurel.post_laurel_norm", shape.hidden)
 
 
-def altup_projections(fields: Fields, shape: Shape) -> Iterator[Weight]:
-    """Yield the projections that spread the embedding over the residual streams and join these after the layers."""
+def _altup_embeddings(fields: Fields, shape: Shape) -> Iterator[Weight]:
+    """Yield also the projections that spread an embedding over the streams, and join these after the layers."""
+    yield from _layer_embeddings(fields, shape)
     for index in range(1, fields.integer(("altup_num_inputs",), largest=_MOST_INPUTS)):
         yield from column(f"altup_projections.{index}", shape.hidden, shape.hidden)
         yield from column(f"altup_unembed_projections.{index}", shape.hidden, shape.hidden)
@@ -63,19 +64,14 @@ _MOST_INPUTS = 64
 
 
 def _altup_layers(fields: Fields, shape: Shape) -> Parts:
-    return (Part((*layer_inputs(fields, shape), *altup(fields, shape))),) * shape.layers
-
-
-def _altup_embeddings(fields: Fields, shape: Shape) -> Iterator[Weight]:
-    yield from layer_embeddings(fields, shape)
-    yield from altup_projections(fields, shape)
+    return (Part((*_layer_inputs(fields, shape), *_altup(fields, shape))),) * shape.layers
 
 
 def _layers(fields: Fields, shape: Shape) -> Parts:
-    return (Part(tuple(layer_inputs(fields, shape))),) * shape.layers
+    return (Part(tuple(_layer_inputs(fields, shape))),) * shape.layers
 
 
-LAYER_INPUTS = Extra(_layers, layer_embeddings)
+LAYER_INPUTS = Extra(_layers, _layer_embeddings)
 """Per-layer embeddings (Gemma 4)."""
 
 ALTUP = Extra(_altup_layers, _altup_embeddings)

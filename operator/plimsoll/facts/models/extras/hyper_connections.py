@@ -75,12 +75,8 @@ HYPER_CONNECTIONS = Extra(layers, head)
 """Several residual streams mixed by learned maps (DeepSeek-V4)."""
 
 
-def v41_layers(fields: Fields, shape: Shape) -> Parts:
-    """Maps of every layer, the correction of its router for images, and the embeddings where a layer has them.
-
-    Raises:
-        InvalidInput: a size is missing, ill-typed or absurd.
-    """
+def _v41_layers(fields: Fields, shape: Shape) -> Parts:
+    """Maps of every layer, the correction of its router for images, and the embeddings where a layer has them."""
     experts = fields.integer(("n_routed_experts",))
     images = Part((vector("mlp.gate.bias_vl", experts, storage=FP32),))
     plain = [maps + images for maps in layers(fields, shape)]
@@ -130,5 +126,5 @@ def table_bytes(fields: Fields) -> int:
     return sum(rows) * (width + width // _SCALED_WIDTH)
 
 
-ENGRAM = Extra(v41_layers, step_bytes=step_bytes, table_bytes=table_bytes)
+ENGRAM = Extra(_v41_layers, step_bytes=step_bytes, table_bytes=table_bytes)
 """Hyper-connections without a head, and n-gram embeddings added to the streams (DeepSeek-V4.1)."""

@@ -8,9 +8,6 @@ from plimsoll.domain.models.model import ExpertFacts
 from plimsoll.facts.models.fields import Fields
 from plimsoll.facts.models.traits import Moe
 
-_JAMBA_PERIOD, _JAMBA_OFFSET = 2, 1
-"""Defaults of ``JambaConfig`` in Transformers."""
-
 
 def expert_facts(fields: Fields, moe: Moe, sparse: Sequence[bool]) -> ExpertFacts:
     """Read the experts of the layers that ``sparse`` marks.
@@ -117,10 +114,19 @@ def period_offset(fields: Fields, layers: int) -> tuple[bool, ...]:
     Raises:
         InvalidInput: a field is ill-typed.
     """
-    period = fields.optional_integer(("expert_layer_period",)) or _JAMBA_PERIOD
-    offset = fields.optional_integer(("expert_layer_offset",), smallest=0)
-    offset = _JAMBA_OFFSET if offset is None else offset
-    return tuple(layer % period == offset for layer in range(layers))
+    return at_offset(fields, "expert_layer", layers, period=2, offset=1)
+
+
+def at_offset(fields: Fields, name: str, layers: int, *, period: int, offset: int) -> tuple[bool, ...]:
+    """The layers at one place of each period, by fields that begin with ``name``. The defaults are ``JambaConfig``'s.
+
+    Raises:
+        InvalidInput: a field is ill-typed.
+    """
+    every = fields.optional_integer((f"{name}_period",)) or period
+    stated = fields.optional_integer((f"{name}_offset",), smallest=0)
+    place = offset if stated is None else stated
+    return tuple(layer % every == place for layer in range(layers))
 
 
 def _listed(fields: Fields, layers: int) -> tuple[bool, ...] | None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.facts.models.fields import Fields, shown
+from plimsoll.facts.models.layers.expert_layers import at_offset
 from plimsoll.facts.models.layers.parts import Part, Role
 from plimsoll.facts.models.traits import Architecture, Recurrent
 
@@ -32,9 +33,6 @@ _COUNT_KEYS = ("num_hidden_layers", "n_layer", "num_layers")
 _ATTENTION_KEYS = ("attn_layer_indices", "full_attn_idxs")
 _INTERVAL_KEYS = ("full_attention_interval", "layer_group_size")
 PATTERN = "hybrid_override_pattern"
-
-_JAMBA_PERIOD, _JAMBA_OFFSET = 8, 4
-"""Defaults of ``JambaConfig`` in Transformers."""
 
 
 def layer_count(fields: Fields, *, largest: int) -> int:
@@ -175,10 +173,7 @@ def by_period(name: str, fields: Fields, _recurrent: Recurrent, layers: int) -> 
     listed = _by_types(name, fields, layers)
     if listed:
         return listed
-    period = fields.optional_integer(("attn_layer_period",)) or _JAMBA_PERIOD
-    offset = fields.optional_integer(("attn_layer_offset",), smallest=0)
-    offset = _JAMBA_OFFSET if offset is None else offset
-    return _where(tuple(layer % period == offset for layer in range(layers)))
+    return _where(at_offset(fields, "attn_layer", layers, period=8, offset=4))
 
 
 def by_codes(name: str, fields: Fields, _recurrent: Recurrent, layers: int) -> tuple[Role, ...]:

@@ -22,27 +22,18 @@ _BLOCK_STEP = 256
 _LARGEST_FACTOR = 1_000
 
 
-def dense_widths(fields: Fields, traits: Architecture, shape: Shape) -> tuple[int, ...]:
-    """The width of every layer's dense MLP, 0 if it has none.
-
-    Raises:
-        InvalidInput: a width is missing, ill-typed or absurd, or a list of them too short.
-    """
+def _dense_widths(fields: Fields, traits: Architecture, shape: Shape) -> tuple[int, ...]:
+    """The width of every layer's dense MLP, 0 if it has none."""
     if traits.in_blocks:
         return tuple(_block_width(section, shape) for section in block_sections(fields, "ffn", shape.layers))
     key = fields.first(traits.width_keys)
     if key is not None and isinstance(fields.values[key], list | tuple):
         return fields.integers(key, shape.layers)
-    width = dense_width(fields, traits, shape.hidden)
+    if traits.intermediate_factor is not None and key is None:
+        width = traits.intermediate_factor * shape.hidden
+    else:
+        width = fields.integer(traits.width_keys)
     return (width,) * shape.layers if traits.widths is None else traits.widths(fields, width, shape.layers)
-
-
-def dense_width(fields: Fields, traits: Architecture, hidden: int) -> int:
-    """Width of a dense MLP."""
-    keys = traits.width_keys
-    if traits.intermediate_factor is not None and fields.first(keys) is None:
-        return traits.intermediate_factor * hidden
-    return fields.integer(keys)
 
 
 def double_if_shared(fields: Fields, width: int, layers: int) -> tuple[int, ...]:
@@ -97,7 +88,7 @@ def mlps(fields: Fields, traits: Architecture, shape: Shape) -> tuple[Parts, int
     """The MLP of every layer, the width of the widest dense one (0 if there is none), and the experts.
 
     Raises:
-        InvalidInput: a width or a count is missing or absurd.
+        InvalidInput: a width or a count is missing, ill-typed or absurd, or a list of them too short.
     """
     present = mlp_layers(layer_roles(shape.name, fields, traits, shape.layers), traits)
     sparse = tuple(
@@ -106,7 +97,7 @@ def mlps(fields: Fields, traits: Architecture, shape: Shape) -> tuple[Parts, int
     experts = expert_facts(fields, traits.moe, sparse) if traits.moe is not None and any(sparse) else None
     keeps_dense = traits.moe is not None and traits.moe.beside_dense
     needed = [here and (keeps_dense or not has) for here, has in zip(present, sparse, strict=True)]
-    widths = dense_widths(fields, traits, shape) if any(needed) else (0,) * shape.layers
+    widths = _dense_widths(fields, traits, shape) if any(needed) else (0,) * shape.layers
     widths = tuple(width if here else 0 for width, here in zip(widths, needed, strict=True))
     bias = traits.mlp_bias.read(fields)
     dense = {width: _dense(traits, shape.hidden, width, bias=bias) for width in {0, *widths}}
@@ -141,7 +132,7 @@ def _experts(fields: Fields, traits: Architecture, hidden: int, experts: ExpertF
     inner = latent or hidden
     # Experts in a layer with a dense MLP are a separate module: a checkpoint's "mlp*" does not match them (Gemma 4).
     prefix = "experts." if moe.beside_dense else "mlp.experts."
-    for weight in expert_matrices(prefix, inner, experts, gated=traits.gated_mlp, bias=moe.expert_bias):
+    for weight in _expert_matrices(prefix, inner, experts, gated=traits.gated_mlp, bias=moe.expert_bias):
         yield replace(weight, smallest_share=moe.smallest_share)
     if experts.shared_intermediate:
         shared = experts.shared_intermediate
@@ -170,7 +161,7 @@ def _latent_projections(fields: Fields, moe: Moe, hidden: int, latent: int) -> I
         yield vector("mlp.latent_norm", latent)
 
 
-def expert_matrices(
+def _expert_matrices(
     prefix: str, hidden: int, experts: ExpertFacts, *, gated: bool = True, bias: bool = False
 ) -> Iterator[Weight]:
     """The routed experts of one layer."""

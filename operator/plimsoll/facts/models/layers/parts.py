@@ -91,12 +91,14 @@ def layer_kinds(parts: Sequence[Part], storage_of: StorageOf) -> tuple[tuple[Lay
         parts: every layer, first to last.
         storage_of: returns how the checkpoint stores a weight; called for weights whose type the class does not fix.
     """
+    return numbered(LayerKind(stored(part.weights, layer, storage_of), part.caches) for layer, part in enumerate(parts))
+
+
+def numbered(layers: Iterable[LayerKind]) -> tuple[tuple[LayerKind, ...], tuple[int, ...]]:
+    """Return the different kinds among these layers, and the number of each layer's kind."""
     numbers: dict[LayerKind, int] = {}
-    order = []
-    for layer, part in enumerate(parts):
-        kind = LayerKind(stored(part.weights, layer, storage_of), part.caches)
-        order.append(numbers.setdefault(kind, len(numbers)))
-    return tuple(numbers), tuple(order)
+    order = tuple(numbers.setdefault(kind, len(numbers)) for kind in layers)
+    return tuple(numbers), order
 
 
 def with_undivided(part: Part, names: tuple[str, ...]) -> Part:

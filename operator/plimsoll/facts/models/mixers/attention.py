@@ -47,14 +47,14 @@ def attention_layers(fields: Fields, traits: Architecture, shape: Shape) -> Part
     reach = spans(fields, traits, shape)
     every = layer_heads(fields, traits, shape, reach)
     return tuple(
-        Part() if dims is None else attention_part(fields, traits, shape.hidden, dims, span)
+        Part() if dims is None else _attention(fields, traits, shape.hidden, dims, span)
         for dims, span in zip(every, reach, strict=True)
     )
 
 
-def attention_part(fields: Fields, traits: Architecture, hidden: int, dims: Heads, span: Span) -> Part:
+def _attention(fields: Fields, traits: Architecture, hidden: int, dims: Heads, span: Span) -> Part:
     """Return one attention layer with its cache; without a cache if it reads another layer's."""
-    weights = tuple(attention_weights(fields, traits, hidden, dims, local=span.local))
+    weights = tuple(_attention_weights(fields, traits, hidden, dims, local=span.local))
     if dims.borrows_kv:
         return Part(weights)
     cache = AttentionCache(
@@ -68,10 +68,9 @@ def attention_part(fields: Fields, traits: Architecture, hidden: int, dims: Head
     return Part(weights, (cache,))
 
 
-def attention_weights(
-    fields: Fields, traits: Architecture, hidden: int, dims: Heads, *, local: bool = False
+def _attention_weights(
+    fields: Fields, traits: Architecture, hidden: int, dims: Heads, *, local: bool
 ) -> Iterator[Weight]:
-    """Projections, biases, sinks, gates and query/key norms of one layer."""
     bias = traits.attention_bias.read(fields)
     outputs = dims.query * dims.value_dim
     queries = dims.query * dims.key_dim * (2 if traits.output_gate.read(fields) else 1)

@@ -25,7 +25,7 @@ _SKIP_OFFSET = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Ranks:
+class _Ranks:
     """Sizes of one latent attention layer. ``query`` is None if queries are projected in one step."""
 
     heads: int
@@ -42,19 +42,18 @@ def latent_layers(fields: Fields, traits: Architecture, shape: Shape) -> Parts:
     Raises:
         InvalidInput: a rank or a head size is missing or absurd.
     """
-    ranks = latent_ranks(fields, shape.heads)
+    ranks = _latent_ranks(fields, shape.heads)
     sparse = fields.has("index_topk")
-    plain = latent_part(fields, traits, shape.hidden, ranks, sparse=sparse)
-    plain = Part(plain.weights * traits.sublayers, plain.caches * traits.sublayers)
+    weights = tuple(_weights(fields, traits, shape.hidden, ranks))
+    plain = Part(weights * traits.sublayers, (_cache(traits, ranks, sparse=sparse),) * traits.sublayers)
     if not sparse:
         return (plain,) * shape.layers
-    indexed = plain + indexer_part(fields, shape.hidden, ranks)
+    indexed = plain + _indexer_part(fields, shape.hidden, ranks)
     return tuple(indexed if here else plain for here in _indexed_layers(fields, shape.layers))
 
 
-def latent_ranks(fields: Fields, heads: int) -> Ranks:
-    """Read the ranks and head sizes."""
-    return Ranks(
+def _latent_ranks(fields: Fields, heads: int) -> _Ranks:
+    return _Ranks(
         heads=heads,
         query=fields.optional_integer(("q_lora_rank", "attention_q_lora_dim"), smallest=0) or None,
         kv=fields.integer(("kv_lora_rank", "attention_kv_lora_dim")),
@@ -76,12 +75,7 @@ def _value_dim(fields: Fields, heads: int) -> int:
     return fields.integer(keys)
 
 
-def latent_part(fields: Fields, traits: Architecture, hidden: int, ranks: Ranks, *, sparse: bool = False) -> Part:
-    """One latent attention layer with its cache."""
-    return Part(tuple(_weights(fields, traits, hidden, ranks)), (_cache(traits, ranks, sparse=sparse),))
-
-
-def _weights(fields: Fields, traits: Architecture, hidden: int, ranks: Ranks) -> Iterator[Weight]:
+def _weights(fields: Fields, traits: Architecture, hidden: int, ranks: _Ranks) -> Iterator[Weight]:
     bias = traits.attention_bias.read(fields)
     queries = ranks.heads * (ranks.nope + ranks.rope)
     if ranks.query is None:
@@ -103,7 +97,7 @@ def _weights(fields: Fields, traits: Architecture, hidden: int, ranks: Ranks) ->
         yield vector("self_attn.sinks", ranks.heads, storage=FP32)
 
 
-def _output_gate(fields: Fields, ranks: Ranks) -> int:
+def _output_gate(fields: Fields, ranks: _Ranks) -> int:
     """Width of the gate on the output, 0 if there is none.
 
     Sources: vLLM, ``models/kimi_k3/nvidia/mla.py`` and ``models/bailing_moe_v3.py``.
@@ -114,7 +108,7 @@ def _output_gate(fields: Fields, ranks: Ranks) -> int:
     return ranks.heads if grain == "head_wise" else 0
 
 
-def _cache(traits: Architecture, ranks: Ranks, *, sparse: bool) -> CacheSpec:
+def _cache(traits: Architecture, ranks: _Ranks, *, sparse: bool) -> CacheSpec:
     if traits.latent_cache:
         return LatentCache(ranks.kv, ranks.rope, sparse=sparse)
     # Values are padded to the size of the keys. Source: vLLM, ``models/minicpm3.py``.
@@ -122,7 +116,7 @@ def _cache(traits: Architecture, ranks: Ranks, *, sparse: bool) -> CacheSpec:
     return AttentionCache(ranks.heads, size, size)
 
 
-def indexer_part(fields: Fields, hidden: int, ranks: Ranks) -> Part:
+def _indexer_part(fields: Fields, hidden: int, ranks: _Ranks) -> Part:
     """The indexer of DeepSeek sparse attention: it lies whole on every rank, its norm in 32 bits."""
     heads, size = fields.integer(("index_n_heads",)), fields.integer(("index_head_dim",))
     weights = (

@@ -25,45 +25,35 @@ def spans(fields: Fields, traits: Architecture, shape: Shape) -> tuple[Span, ...
         UnsupportedModel: a layer of another type.
     """
     chunked = traits.window_rule is WindowRule.CHUNKED or _CHUNKED in fields.texts("layer_types")
-    layers = _chunked_layers(fields, shape) if chunked else sliding_layers(fields, traits, shape)
+    layers = _rope_layers(fields, shape, "attention_chunk_size") if chunked else _sliding_layers(fields, traits, shape)
     if not any(layers):
         return (_EVERYTHING,) * len(layers)
-    local = _chunk(fields) if chunked else _window(fields)
+    local = _local(fields, chunked=chunked)
     return tuple(local if here else _EVERYTHING for here in layers)
 
 
-def _window(fields: Fields) -> Span:
-    tokens = fields.integer(("sliding_window", "sliding_window_size", "window_size"), largest=_LONGEST_WINDOW)
-    return Span(local=True, window=tokens)
+def _local(fields: Fields, *, chunked: bool) -> Span:
+    if chunked:
+        return Span(local=True, chunk=fields.integer(("attention_chunk_size",), largest=_LONGEST_WINDOW))
+    keys = ("sliding_window", "sliding_window_size", "window_size")
+    return Span(local=True, window=fields.integer(keys, largest=_LONGEST_WINDOW))
 
 
-def _chunk(fields: Fields) -> Span:
-    tokens = fields.integer(("attention_chunk_size",), largest=_LONGEST_WINDOW)
-    return Span(local=True, chunk=tokens)
-
-
-def _chunked_layers(fields: Fields, shape: Shape) -> tuple[bool, ...]:
-    return _rope_layers(fields, shape) if fields.has("attention_chunk_size") else (False,) * shape.layers
-
-
-def _rope_layers(fields: Fields, shape: Shape) -> tuple[bool, ...]:
+def _rope_layers(fields: Fields, shape: Shape, key: str) -> tuple[bool, ...]:
+    """Which layers rotate positions; none of them counts where the size under ``key`` is not set."""
+    if not fields.has(key):
+        return (False,) * shape.layers
     if fields.items("no_rope_layers"):
         return marked(fields, "no_rope_layers", shape.layers)
     return tuple((layer + 1) % _NO_ROPE_STEP != 0 for layer in range(shape.layers))
 
 
-def sliding_layers(fields: Fields, traits: Architecture, shape: Shape) -> tuple[bool, ...]:
-    """For every layer, whether it slides.
-
-    Raises:
-        InvalidInput: a field is ill-typed, or a list too short.
-        UnsupportedModel: a layer of another type.
-    """
+def _sliding_layers(fields: Fields, traits: Architecture, shape: Shape) -> tuple[bool, ...]:
     layers = shape.layers
     if traits.window_rule is WindowRule.HYBRID_PATTERN and fields.items("hybrid_layer_pattern"):
         return marked(fields, "hybrid_layer_pattern", layers)
     if traits.window_rule is WindowRule.ROPE_LAYERS:
-        return _rope_layers(fields, shape) if fields.has("sliding_window") else (False,) * layers
+        return _rope_layers(fields, shape, "sliding_window")
     types = fields.texts("layer_types")
     if types:
         return _by_layer_types(shape, fields, types)

@@ -15,15 +15,7 @@ from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.facts.models.fields import Fields, shown
 from plimsoll.facts.models.quantization import formats
 from plimsoll.facts.models.quantization.assignment import Assignment, most_weights
-from plimsoll.facts.models.quantization.formats import (
-    BYTE,
-    FOUR_BITS,
-    NVFP4_GROUP,
-    Scheme,
-    block_shape,
-    group_size,
-    kv_precision,
-)
+from plimsoll.facts.models.quantization.formats import BYTE, FOUR_BITS, NVFP4_GROUP, Scheme
 from plimsoll.facts.models.quantization.module_list import module_list
 
 _CHANNEL, _GROUP, _TENSOR = "channel", "group", "tensor"
@@ -43,13 +35,7 @@ class _Numbers:
         return f"{self.bits}-bit {self.kind}"
 
 
-def tensor_scheme(name: str, group: Fields) -> Scheme:
-    """The scheme of one group.
-
-    Raises:
-        InvalidInput: a field is ill-typed.
-        UnsupportedModel: the combination has no kernel, or no memory law.
-    """
+def _tensor_scheme(name: str, group: Fields) -> Scheme:
     section = group.section("weights")
     if section is None:
         raise UnsupportedModel(name, "quantized activations only (quantization_config.config_groups: weights)")
@@ -68,7 +54,7 @@ def tensor_scheme(name: str, group: Fields) -> Scheme:
 
 
 def _numbers(section: Fields) -> _Numbers:
-    group = group_size(section)
+    group = formats.group_size(section)
     fallback = _CHANNEL if section.values.get("group_size") == _WHOLE_ROW else _TENSOR
     strategy = section.text("strategy") or (_GROUP if group is not None else fallback)
     kind = str(shown(section.text("type") or "int"))
@@ -84,7 +70,7 @@ def _floats(section: Fields, weights: _Numbers, activations: _Numbers | None) ->
         case (8, "group", 32):
             return formats.MXFP8
         case (8, "block", _):
-            block = block_shape(section, "block_structure")
+            block = formats.block_shape(section, "block_structure")
             return None if block is None else formats.fp8_blocks(*block)
         case (8, "channel", _):
             return Scheme(formats.FP8_CHANNEL)
@@ -148,7 +134,7 @@ def compressed_tensors(name: str, section: Fields, _fields: Fields) -> Assignmen
         head=next((group.scheme for group in groups if group.head), None),
         experts=next((group.scheme for group in groups if group.experts), linear),
         others=linear,
-        kv_precision=kv_precision(name, section, ("kv_cache_scheme",)),
+        kv_precision=formats.kv_precision(name, section, ("kv_cache_scheme",)),
     )
 
 
@@ -172,7 +158,7 @@ def _groups(name: str, section: Fields) -> Iterator[_Group]:
         targets = group.texts("targets") or ("Linear",)
         if len(targets) == 1 and targets[0].endswith("Attention"):
             continue  # the KV cache's scheme says the same
-        yield _group(tensor_scheme(name, group), targets)
+        yield _group(_tensor_scheme(name, group), targets)
 
 
 def _group(scheme: Scheme, targets: tuple[str, ...]) -> _Group:

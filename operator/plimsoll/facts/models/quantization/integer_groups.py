@@ -12,14 +12,7 @@ from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.facts.models.fields import Fields, shown
 from plimsoll.facts.models.quantization import formats
 from plimsoll.facts.models.quantization.assignment import Assignment, ordered_rules, uniform
-from plimsoll.facts.models.quantization.formats import (
-    BITSANDBYTES_4,
-    BITSANDBYTES_8,
-    BYTE,
-    FOUR_BITS,
-    Scheme,
-    group_size,
-)
+from plimsoll.facts.models.quantization.formats import BYTE, FOUR_BITS, Scheme
 from plimsoll.facts.models.quantization.module_list import module_list
 
 _NEGATIVE, _POSITIVE = "-:", "+:"
@@ -30,7 +23,7 @@ def awq(name: str, section: Fields, _fields: Fields) -> Assignment:
     bits = section.integer(("w_bit", "bits"))
     if bits != FOUR_BITS:
         raise UnsupportedModel(name, f"{bits}-bit AWQ (quantization_config.bits)")
-    group = group_size(section, ("q_group_size", "group_size"))
+    group = formats.group_size(section, ("q_group_size", "group_size"))
     scheme = formats.awq(group, zero_points=section.flag("zero_point", default=True))
     left = module_list(name, section.texts("modules_to_not_convert"))
     return uniform(scheme, left, head=section.flag("lm_head", default=False))
@@ -53,7 +46,7 @@ def _scheme(name: str, section: Fields, override: Fields) -> Scheme:
     bits = override.optional_integer(("bits",)) or section.integer(("bits",))
     if bits not in (FOUR_BITS, BYTE):
         raise UnsupportedModel(name, f"{bits}-bit GPTQ (quantization_config.bits)")
-    group = group_size(override if override.has("group_size") else section)
+    group = formats.group_size(override if override.has("group_size") else section)
     order = override.flag("desc_act", default=section.flag("desc_act", default=False))
     return formats.gptq(bits, group, activation_order=order)
 
@@ -92,7 +85,7 @@ def bitsandbytes(name: str, section: Fields, _fields: Fields) -> Assignment:
         kind = section.text("bnb_4bit_quant_type") or _FOUR_BIT_TYPES[0]
         if kind not in _FOUR_BIT_TYPES:
             raise UnsupportedModel(name, f"bitsandbytes' {shown(kind)!r} (quantization_config.bnb_4bit_quant_type)")
-        return uniform(Scheme(BITSANDBYTES_4), left)
+        return uniform(Scheme(formats.BITSANDBYTES_4), left)
     if section.flag("load_in_8bit", default=False):
-        return uniform(Scheme(BITSANDBYTES_8), left)
+        return uniform(Scheme(formats.BITSANDBYTES_8), left)
     raise UnsupportedModel(name, "bitsandbytes without load_in_4bit or load_in_8bit (quantization_config)")

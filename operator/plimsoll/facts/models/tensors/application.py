@@ -15,6 +15,7 @@ from plimsoll.domain.units import format_gib
 from plimsoll.facts.models.encoders.generic_tower import JOINED, MOST_POSITIONS, SOUND_SECTIONS
 from plimsoll.facts.models.encoders.sections import size, tower_section
 from plimsoll.facts.models.fields import Fields
+from plimsoll.facts.models.layers.parts import numbered
 from plimsoll.facts.models.tensors.reading import TensorWeights, weights_from_tensors
 from plimsoll.facts.models.tensors.tensor import Tensor, is_dropped, is_of_tower, place
 
@@ -46,11 +47,8 @@ def _of_facts(facts: ModelFacts) -> dict[str, int]:
 
 
 def _of_tensors(weights: TensorWeights) -> dict[str, int]:
-    layers = {LayerKind(layer, ()): 0 for layer in weights.layers}
-    for layer in weights.layers:
-        layers[LayerKind(layer, ())] += 1
     return {
-        "layers": sum(count * _bytes(kind.weights) for kind, count in layers.items()),
+        "layers": sum(count * _bytes(layer) for layer, count in Counter(weights.layers).items()),
         "embeddings": _bytes((*weights.embedding, *weights.head)),
         "tower": _bytes(weights.tower),
     }
@@ -58,9 +56,6 @@ def _of_tensors(weights: TensorWeights) -> dict[str, int]:
 
 def _bytes(weights: Iterable[Weight]) -> int:
     return sum(weight.count * weight.storage.bytes_of(weight.outputs, weight.inputs) for weight in weights)
-
-
-_TIES = ("tie_word_embeddings", "tie_embedding")
 
 
 def unreadable(facts: ModelFacts) -> str:
@@ -103,7 +98,8 @@ def with_tensors(facts: ModelFacts, whole: Fields, fields: Fields, tensors: Sequ
         remark = difference(facts, weights)
         counted = facts.parameters if facts.parameters is not None else weights.elements
         return replace(facts, parameters=counted, remarks=facts.remarks if remark is None else (*facts.remarks, remark))
-    return _taken_over(facts, weights, _tower(whole, facts, weights, tensors))
+    tower = _tower_from_tensors(whole, facts, weights.tower, tensors) if weights.tower else None
+    return _taken_over(facts, weights, tower)
 
 
 def _kept(fields: Fields, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
@@ -119,23 +115,16 @@ def _kv_heads(kind: LayerKind) -> int:
 
 
 def _declared_tie(fields: Fields) -> bool | None:
-    key = fields.first(_TIES)
+    key = fields.first(("tie_word_embeddings", "tie_embedding"))
     return fields.flag(key, default=False) if key is not None else None
 
 
-def _tower(whole: Fields, facts: ModelFacts, weights: TensorWeights, tensors: Sequence[Tensor]) -> EncoderFacts | None:
-    return tower_from_tensors(whole, facts, weights.tower, tensors) if weights.tower else None
-
-
 def _taken_over(facts: ModelFacts, weights: TensorWeights, encoder: EncoderFacts | None) -> ModelFacts:
-    numbers: dict[LayerKind, int] = {}
-    order = tuple(
-        numbers.setdefault(LayerKind(layer, facts.kinds[kind].caches), len(numbers))
-        for layer, kind in zip(weights.layers, facts.order, strict=True)
-    )
+    layers = zip(weights.layers, facts.order, strict=True)
+    kinds, order = numbered(LayerKind(layer, facts.kinds[kind].caches) for layer, kind in layers)
     return replace(
         facts,
-        kinds=tuple(numbers),
+        kinds=kinds,
         order=order,
         embedding=weights.embedding,
         head=weights.head,
@@ -152,14 +141,10 @@ _AUDIO_POSITIONS = 1_500
 _LARGEST_WIDTH = 100_000
 
 
-def tower_from_tensors(
+def _tower_from_tensors(
     whole: Fields, facts: ModelFacts, weights: tuple[Weight, ...], tensors: Sequence[Tensor]
 ) -> EncoderFacts:
-    """The tower; its widths are those of its largest list of layers.
-
-    Raises:
-        InvalidInput: a field of the tower's section is ill-typed.
-    """
+    """The tower; its widths are those of its largest list of layers."""
     layers, hidden, intermediate = _widths(tensors, facts)
     positions = _positions(whole)
     return EncoderFacts(
