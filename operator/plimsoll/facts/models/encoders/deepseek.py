@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from plimsoll.domain.models.model import EncoderFacts, ModelFacts, Weight
 from plimsoll.facts.models.encoders.images import embeddings, patches
-from plimsoll.facts.models.encoders.sections import listed, size, tower_section
+from plimsoll.facts.models.encoders.sections import size, tower_section
 from plimsoll.facts.models.encoders.towers import (
     Cut,
     Tower,
@@ -100,7 +100,7 @@ def deepseek_vl2(fields: Fields, _language: Fields, facts: ModelFacts) -> Encode
         *whole("image_newline", outputs, 1),
         *whole("view_seperator", outputs, 1),
     )
-    tiles = 1 + (9 if listed(fields, "candidate_resolutions") > 1 else 0)
+    tiles = 1 + (9 if len(fields.items("candidate_resolutions")) > 1 else 0)
     tokens = tiles * ((side + 1) // 2) ** 2
     return tower_facts(tower, weights, positions=tiles * side**2, outputs=tokens)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from plimsoll.domain.models.model import EncoderFacts, ModelFacts, VideoFacts, Weight
-from plimsoll.facts.models.encoders.sections import listed, size, tower_section
+from plimsoll.facts.models.encoders.sections import size, tower_section
 from plimsoll.facts.models.encoders.towers import (
     BY_DEPTH,
     Tower,
@@ -93,7 +93,7 @@ def qwen3_vl(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFac
         *tower_layers("visual.blocks", tower),
         *_merger("visual.merger", tower.hidden, joined, outputs),
     ]
-    levels = listed(section, "deepstack_visual_indexes")
+    levels = len(section.items("deepstack_visual_indexes"))
     for index in range(levels):
         weights += _merger(f"visual.deepstack_merger_list.{index}", joined, joined, outputs)
     stated = int(_DEEPSTACK_VIDEO_TOKENS * _TIMESTAMPS)

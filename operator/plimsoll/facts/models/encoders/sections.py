@@ -45,8 +45,3 @@ def neighbours(section: Fields, key: str) -> int:
         InvalidInput: it is no number, or absurd.
     """
     return max(1, round(1 / section.number(key, default=0.5))) ** 2
-
-
-def listed(section: Fields, key: str) -> int:
-    """Entries of a list; 0 if it is not set."""
-    return len(section.items(key))

@@ -9,6 +9,7 @@ from enum import Enum, auto
 from plimsoll.domain.models.model import EncoderFacts, Sharding, Weight
 from plimsoll.facts.models.encoders.sections import size
 from plimsoll.facts.models.fields import Fields
+from plimsoll.facts.models.layers.parts import column, norm, replicated, row
 
 
 class Cut(Enum):
@@ -112,69 +113,45 @@ def attention(prefix: str, tower: Tower) -> Iterator[Weight]:
     yield from up(f"{prefix}.qkv_proj", width + 2 * keys, tower.hidden, cut=cut, count=count, units=units)
     if tower.qkv_bias:
         biased = width + keys * (2 if tower.key_bias else 1)
-        yield _vector(f"{prefix}.qkv_proj.bias", biased, cut=cut, count=count, units=units)
+        sharding = Sharding.REPLICATED if cut is Cut.WHOLE else Sharding.OUTPUTS
+        yield Weight(f"{prefix}.qkv_proj.bias", biased, 1, sharding, count=count, units=units, linear=False)
     yield from down(
         f"{prefix}.out_proj", tower.hidden, width, cut=cut, bias=tower.output_bias, count=count, units=units
     )
 
 
 def _mlp(prefix: str, tower: Tower) -> Iterator[Weight]:
-    units = tower.heads if tower.mlp is Cut.BY_HEADS else 1
+    cut, bias, count = tower.mlp, tower.mlp_bias, tower.layers
+    units = tower.heads if cut is Cut.BY_HEADS else 1
+    wide, hidden = tower.intermediate, tower.hidden
     for name in ("gate_proj", "up_proj") if tower.gated else ("up_proj",):
-        yield from up(
-            f"{prefix}.{name}",
-            tower.intermediate,
-            tower.hidden,
-            cut=tower.mlp,
-            bias=tower.mlp_bias,
-            count=tower.layers,
-            units=units,
-        )
-    yield from down(
-        f"{prefix}.down_proj",
-        tower.hidden,
-        tower.intermediate,
-        cut=tower.mlp,
-        bias=tower.mlp_bias,
-        count=tower.layers,
-        units=units,
-    )
+        yield from up(f"{prefix}.{name}", wide, hidden, cut=cut, bias=bias, count=count, units=units)
+    yield from down(f"{prefix}.down_proj", hidden, wide, cut=cut, bias=bias, count=count, units=units)
 
 
 def up(
     name: str, outputs: int, inputs: int, *, cut: Cut = Cut.DIVIDED, bias: bool = False, count: int = 1, units: int = 1
 ) -> Iterator[Weight]:
-    """Yield a projection that is divided by its outputs, if it is divided at all; its bias is divided with it."""
-    sharding = Sharding.REPLICATED if cut is Cut.WHOLE else Sharding.OUTPUTS
-    yield Weight(name, outputs, inputs, sharding, count=count, units=units)
-    if bias:
-        yield _vector(f"{name}.bias", outputs, cut=cut, count=count, units=units)
+    """Return a projection that is divided by its outputs, if it is divided at all; its bias is divided with it."""
+    if cut is Cut.WHOLE:
+        return replicated(name, outputs, inputs, bias=bias, count=count)
+    return column(name, outputs, inputs, bias=bias, count=count, units=units)
 
 
 def down(
     name: str, outputs: int, inputs: int, *, cut: Cut = Cut.DIVIDED, bias: bool = False, count: int = 1, units: int = 1
 ) -> Iterator[Weight]:
-    """Yield a projection that is divided by its inputs, if it is divided at all; its bias is whole on every rank."""
-    sharding = Sharding.REPLICATED if cut is Cut.WHOLE else Sharding.INPUTS
-    yield Weight(name, outputs, inputs, sharding, count=count, units=units)
-    if bias:
-        yield _vector(f"{name}.bias", outputs, cut=Cut.WHOLE, count=count)
+    """Return a projection that is divided by its inputs, if it is divided at all; its bias is whole on every rank."""
+    if cut is Cut.WHOLE:
+        return replicated(name, outputs, inputs, bias=bias, count=count)
+    return row(name, outputs, inputs, bias=bias, count=count, units=units)
 
 
 def whole(name: str, outputs: int, inputs: int, *, bias: bool = False, count: int = 1) -> Iterator[Weight]:
     """A plain layer of PyTorch (linear, convolution, table): on every rank, and never quantized by the engine."""
-    yield Weight(name, outputs, inputs, Sharding.REPLICATED, count=count, linear=False)
-    if bias:
-        yield _vector(f"{name}.bias", outputs, cut=Cut.WHOLE, count=count)
+    return replicated(name, outputs, inputs, bias=bias, linear=False, count=count)
 
 
 def layer_norm(name: str, width: int, *, bias: bool = True, count: int = 1) -> Iterator[Weight]:
     """A normalisation; RMSNorm has no bias."""
-    yield _vector(name, width, cut=Cut.WHOLE, count=count)
-    if bias:
-        yield _vector(f"{name}.bias", width, cut=Cut.WHOLE, count=count)
-
-
-def _vector(name: str, elements: int, *, cut: Cut, count: int = 1, units: int = 1) -> Weight:
-    sharding = Sharding.REPLICATED if cut is Cut.WHOLE else Sharding.OUTPUTS
-    return Weight(name, elements, 1, sharding, count=count, units=units, linear=False)
+    return norm(name, width, bias=bias, count=count)

@@ -124,11 +124,13 @@ def stored(weights: Iterable[Weight], layer: int | None, storage_of: StorageOf) 
     )
 
 
-def column(name: str, outputs: int, inputs: int, *, bias: bool = False) -> Iterator[Weight]:
+def column(
+    name: str, outputs: int, inputs: int, *, bias: bool = False, count: int = 1, units: int = 1
+) -> Iterator[Weight]:
     """A projection whose outputs tensor parallelism divides; its bias is divided with them."""
-    yield Weight(name, outputs, inputs, Sharding.OUTPUTS)
+    yield Weight(name, outputs, inputs, Sharding.OUTPUTS, count=count, units=units)
     if bias:
-        yield Weight(f"{name}.bias", outputs, 1, Sharding.OUTPUTS, linear=False)
+        yield Weight(f"{name}.bias", outputs, 1, Sharding.OUTPUTS, count=count, units=units, linear=False)
 
 
 def heads(name: str, units: int, unit_outputs: int, inputs: int, *, bias: bool = False) -> Iterator[Weight]:
@@ -138,30 +140,36 @@ def heads(name: str, units: int, unit_outputs: int, inputs: int, *, bias: bool =
         yield Weight(f"{name}.bias", units * unit_outputs, 1, Sharding.HEADS, units=units, linear=False)
 
 
-def row(name: str, outputs: int, inputs: int, *, bias: bool = False) -> Iterator[Weight]:
+def row(
+    name: str, outputs: int, inputs: int, *, bias: bool = False, count: int = 1, units: int = 1
+) -> Iterator[Weight]:
     """A projection whose inputs tensor parallelism divides; its bias lies on every rank."""
-    yield Weight(name, outputs, inputs, Sharding.INPUTS)
+    yield Weight(name, outputs, inputs, Sharding.INPUTS, count=count, units=units)
     if bias:
-        yield Weight(f"{name}.bias", outputs, 1, Sharding.REPLICATED, linear=False)
+        yield vector(f"{name}.bias", outputs, count=count)
 
 
-def replicated(name: str, outputs: int, inputs: int, *, bias: bool = False, linear: bool = True) -> Iterator[Weight]:
+def replicated(
+    name: str, outputs: int, inputs: int, *, bias: bool = False, linear: bool = True, count: int = 1
+) -> Iterator[Weight]:
     """A projection that lies whole on every rank."""
-    yield Weight(name, outputs, inputs, Sharding.REPLICATED, linear=linear)
+    yield Weight(name, outputs, inputs, Sharding.REPLICATED, count=count, linear=linear)
     if bias:
-        yield Weight(f"{name}.bias", outputs, 1, Sharding.REPLICATED, linear=False)
+        yield vector(f"{name}.bias", outputs, count=count)
 
 
-def vector(name: str, elements: int, *, sharding: Sharding = Sharding.REPLICATED, storage: Storage = BF16) -> Weight:
+def vector(
+    name: str, elements: int, *, sharding: Sharding = Sharding.REPLICATED, storage: Storage = BF16, count: int = 1
+) -> Weight:
     """A norm, a bias or another vector; never quantized."""
-    return Weight(name, elements, 1, sharding, storage=storage, linear=False)
+    return Weight(name, elements, 1, sharding, count=count, storage=storage, linear=False)
 
 
-def norm(name: str, width: int, *, bias: bool = False) -> Iterator[Weight]:
+def norm(name: str, width: int, *, bias: bool = False, count: int = 1) -> Iterator[Weight]:
     """A normalisation: a weight, and a bias for the LayerNorm that has one."""
-    yield vector(name, width)
+    yield vector(name, width, count=count)
     if bias:
-        yield vector(f"{name}.bias", width)
+        yield vector(f"{name}.bias", width, count=count)
 
 
 def vocabulary(name: str, tokens: int, width: int) -> Weight:
