@@ -102,7 +102,9 @@ def main_labels(labels: Mapping[str, str]) -> GpuLabels | None:
     if not named:
         return None
     products = tuple(named[key] for key in (AMD_DEVICE, AMD_PRODUCT) if key in named)
-    return GpuLabels(AMD_RESOURCE, next(iter(named.items())), products, _vram_mib(labels), None)
+    # AMD's labeller rounds the memory to whole GiB: ``192G``.
+    memory_mib = _memory_mib(labels.get("amd.com/gpu.vram"))
+    return GpuLabels(AMD_RESOURCE, next(iter(named.items())), products, memory_mib, None)
 
 
 def cloud_labels(labels: Mapping[str, str], resource: str) -> GpuLabels | None:
@@ -139,11 +141,6 @@ def _memory_mib(text: str | None) -> int | None:
     if match is None or int(match[1]) == 0:
         return None
     return int(match[1]) * (1024 if (match[2] or "").startswith("G") else 1)
-
-
-def _vram_mib(labels: Mapping[str, str]) -> int | None:
-    """Return the memory of an AMD GPU. AMD's labeller rounds it to whole GiB: ``192G``."""
-    return _memory_mib(labels.get("amd.com/gpu.vram"))
 
 
 def _capability(labels: Mapping[str, str]) -> tuple[int, int] | None:

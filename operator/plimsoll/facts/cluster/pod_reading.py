@@ -70,7 +70,7 @@ def read_pod(body: Body, read_failure: ReadFailure) -> PodFacts:
     ready, scheduled = conditions.get(READY) or {}, conditions.get(SCHEDULED) or {}
     ready_since = _time(ready.get("lastTransitionTime")) if ready.get("status") == "True" else None
     bound_since = _time(scheduled.get("lastTransitionTime"))
-    waits = scheduled.get("status") == "False"
+    waits, message = scheduled.get("status") == "False", str(scheduled.get("message") or "")
     restarts, failure = _engine(status, read_failure)
     startup = ready_since - bound_since if ready_since is not None and bound_since is not None else None
     return PodFacts(
@@ -83,8 +83,8 @@ def read_pod(body: Body, read_failure: ReadFailure) -> PodFacts:
         startup_seconds=startup if restarts == 0 else None,
         unscheduled_since=bound_since if waits else None,
         bound_since=None if waits else bound_since,
-        scheduler_message=str(scheduled.get("message") or "") if waits else "",
-        obstacles=_obstacles(scheduled) if waits else (),
+        scheduler_message=message if waits else "",
+        obstacles=read_obstacles(str(scheduled.get("reason") or ""), message) if waits else (),
         failure=None if ready_since is not None else failure,
         restarts=restarts,
         node=str((body.get("spec") or {}).get("nodeName") or ""),
@@ -103,10 +103,6 @@ def _rejection(body: Body) -> Rejection | None:
     if status.get("phase") != "Failed" or not status.get("reason") or not node or born is None:
         return None
     return Rejection(born, node, str(status["reason"]), str(status.get("message") or ""))
-
-
-def _obstacles(scheduled: Body) -> tuple[Obstacle, ...]:
-    return read_obstacles(str(scheduled.get("reason") or ""), str(scheduled.get("message") or ""))
 
 
 def _engine(status: Body, read_failure: ReadFailure) -> tuple[int, EngineFailure | None]:

@@ -78,7 +78,7 @@ def read_quotas(quotas: Iterable[Body]) -> NamespaceQuotas:
     for quota in quotas:
         limits = _left(quota)
         scopes, terms = _scopes(quota), _terms(quota)
-        unread = _unread(quota)
+        unread = sorted(name for name in map(str, (quota.get("spec") or {}).get("hard") or {}) if is_named(name))
         if not (limits or unread) or scopes & _NOT_OURS:
             continue
         head = quota.get("metadata") or {}
@@ -116,10 +116,6 @@ def is_named(name: str) -> bool:
     bare = name.removeprefix(_PREFIX)
     # Devices, such as those of a fast network. Entries for a storage class have a slash, too.
     return bare != name and "/" in bare and not is_gpu_resource(bare)
-
-
-def _unread(quota: Body) -> list[str]:
-    return sorted(name for name in map(str, (quota.get("spec") or {}).get("hard") or {}) if is_named(name))
 
 
 def _resource(name: str) -> str | None:

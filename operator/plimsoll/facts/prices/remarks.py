@@ -72,7 +72,9 @@ def remarks_on(
         today: the day on which the prices are used.
         capacities: the capacity types whose prices are used.
     """
-    cards = {(card_name(gpu.name) if gpu.mig is None else gpu.mig.card): gpu for gpu in _slices_first(types)}
+    # A whole card comes last among those of its name.
+    in_order = sorted(types, key=lambda gpu: (not gpu.is_slice, gpu.name))
+    cards = {(card_name(gpu.name) if gpu.mig is None else gpu.mig.card): gpu for gpu in in_order}
     found = [
         remark
         for name, gpu in cards.items()
@@ -85,11 +87,6 @@ def remarks_on(
     ]
     found += _upside_down([gpu for gpu in cards.values() if not gpu.is_slice])
     return tuple(sorted(found, key=lambda remark: (remark.doubt, remark.gpu_type, remark.capacity)))
-
-
-def _slices_first(types: Iterable[GpuType]) -> list[GpuType]:
-    """Return the types so that a whole card comes last among those of its name."""
-    return sorted(types, key=lambda gpu: (not gpu.is_slice, gpu.name))
 
 
 def _on_figure(name: str, capacity: CapacityType, price: Price, today: date) -> Iterator[PriceRemark]:

@@ -96,14 +96,11 @@ def step_bytes(fields: Fields, shape: Shape) -> int:
     if fields.has("indexer_n_heads"):
         group = fields.integer(("indexer_compress_ratio",), largest=_MOST_STREAMS * _GEMM_ROWS)
         picked = fields.integer(("indexer_budget",)) + group
-        size += shape.layers // _every(fields) * picked * _INDEX_BYTES
+        every = fields.optional_integer(("full_attention_interval",)) or 4
+        size += shape.layers // every * picked * _INDEX_BYTES
     if _embedded(fields):
         size += _heads(fields) * _NUMBER_BYTES
     return size
-
-
-def _every(fields: Fields) -> int:
-    return fields.optional_integer(("full_attention_interval",)) or 4
 
 
 def _heads(fields: Fields) -> int:

@@ -102,7 +102,9 @@ def interval(fields: Fields, layers: int) -> tuple[bool, ...]:
         InvalidInput: a field is ill-typed.
     """
     first = fields.optional_integer(("moe_layer_start_index",), smallest=0) or 0
-    last = fields.optional_integer(("moe_layer_end_index",), smallest=0) if _positive(fields) else None
+    last = None  # as -1 says, too
+    if fields.values.get("moe_layer_end_index") != -1:
+        last = fields.optional_integer(("moe_layer_end_index",), smallest=0)
     step = fields.optional_integer(("moe_layer_interval",)) or 1
     end = layers - 1 if last is None else last
     return tuple(first <= layer <= end and (layer + 1) % step == 0 for layer in range(layers))
@@ -156,11 +158,6 @@ def _numbers(fields: Fields, key: str) -> set[int]:
 
 
 _LARGEST_LAYER = 9_999
-
-
-def _positive(fields: Fields) -> bool:
-    """Whether ``moe_layer_end_index`` names a layer: -1 is the last."""
-    return fields.values.get("moe_layer_end_index") != -1
 
 
 def _layer_set(fields: Fields, key: str) -> set[int]:

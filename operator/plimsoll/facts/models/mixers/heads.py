@@ -21,7 +21,8 @@ def layer_heads(fields: Fields, traits: Architecture, shape: Shape, spans: Seque
             too short.
     """
     if traits.in_blocks:
-        return _blocks(fields, shape)
+        sections = block_sections(fields, "attention", shape.layers)
+        return tuple(_block(section, fields, shape) for section in sections)
     usual = uniform_heads(fields, traits, shape)
     heads = (usual,) * shape.layers if traits.heads is None else traits.heads(fields, usual, spans)
     return _with_borrowed(fields, traits, heads)
@@ -104,12 +105,8 @@ def listed(fields: Fields, usual: Heads, spans: Sequence[Span]) -> tuple[Heads, 
     return tuple(_checked(fields, key, count, usual.kv, usual.key_dim, usual.value_dim) for count in counts)
 
 
-def _blocks(fields: Fields, shape: Shape) -> tuple[Heads | None, ...]:
-    """DeciLM, Nemotron-NAS. Source: vLLM, ``models/nemotron_nas.py``."""
-    return tuple(_block(section, fields, shape) for section in block_sections(fields, "attention", shape.layers))
-
-
 def _block(section: Fields, fields: Fields, shape: Shape) -> Heads | None:
+    """DeciLM, Nemotron-NAS. Source: vLLM, ``models/nemotron_nas.py``."""
     if section.flag("no_op", default=False) or section.flag("replace_with_linear", default=False):
         return None
     group = section.integer(("n_heads_in_group",), largest=shape.heads)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 
 from plimsoll.domain.models.model import CheckpointFacts, Sharding, Weight
 from plimsoll.facts.models.tensors.matrices import Context, layer_weights, tower_weight, whole_weight
@@ -169,11 +170,12 @@ def _alike(weights: Iterable[tuple[Weight, int]]) -> tuple[Weight, ...]:
     for weight, times in weights:
         if weight.parameters:
             counts[replace(weight, count=1)] += weight.count * times
-    return tuple(sorted((replace(weight, count=count) for weight, count in counts.items()), key=_order))
-
-
-def _order(weight: Weight) -> tuple[str, int, int]:
-    return weight.name, weight.outputs, weight.inputs
+    return tuple(
+        sorted(
+            (replace(weight, count=count) for weight, count in counts.items()),
+            key=attrgetter("name", "outputs", "inputs"),
+        )
+    )
 
 
 def _outside(tensor: Tensor, checkpoint: CheckpointFacts) -> Weight:
@@ -186,12 +188,9 @@ def _outside(tensor: Tensor, checkpoint: CheckpointFacts) -> Weight:
 
 def _is_table(tensor: Tensor) -> bool:
     parts = tensor.name.split(".")
-    named = any(part.startswith(_TABLES) for part in parts) and not _is_positions(tensor)
+    is_of_positions = any(word in tensor.name for word in _POSITIONS)
+    named = any(part.startswith(_TABLES) for part in parts) and not is_of_positions
     return named and len(tensor.shape) > 1 and place(tensor.name) is None
-
-
-def _is_positions(tensor: Tensor) -> bool:
-    return any(word in tensor.name for word in _POSITIONS)
 
 
 def _is_head(tensor: Tensor) -> bool:
