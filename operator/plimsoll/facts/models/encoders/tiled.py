@@ -41,6 +41,14 @@ _DOTS = Tower(hidden=1536, intermediate=4224, layers=42, heads=12, gated=True, n
 _DOTS_PIXELS = 11_289_600
 """``max_pixels`` of dots.ocr's ``preprocessor_config.json``."""
 
+_MOLMO = Tower(hidden=1024, intermediate=4096, layers=23, heads=16)
+_MOLMO_POSITIONS = 577
+_MOLMO_LAYERS_READ = 2
+_MOLMO_CROPS = 13
+_MOLMO_TOKENS_OF_CROP = 144
+_MOLMO_EXTRA_TOKENS = 128
+"""Rows that the embedding table has and the output projection has not."""
+
 
 def llama4(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
     """Llama 4: even the patch embedding is divided."""
@@ -163,15 +171,6 @@ def dots_ocr(fields: Fields, _language: Fields, _facts_of_language: ModelFacts) 
 
 def _facts(weights: Iterable[Weight], tower: Tower, *, positions: int, tiles: int, outputs: int) -> EncoderFacts:
     return tower_facts(tower, weights, positions=tiles * positions, outputs=max(1, tiles * outputs))
-
-
-_MOLMO = Tower(hidden=1024, intermediate=4096, layers=23, heads=16)
-_MOLMO_POSITIONS = 577
-_MOLMO_LAYERS_READ = 2
-_MOLMO_CROPS = 13
-_MOLMO_TOKENS_OF_CROP = 144
-_MOLMO_EXTRA_TOKENS = 128
-"""Rows that the embedding table has and the output projection has not."""
 
 
 def molmo(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:

@@ -102,9 +102,8 @@ def interval(fields: Fields, layers: int) -> tuple[bool, ...]:
         InvalidInput: a field is ill-typed.
     """
     first = fields.optional_integer(("moe_layer_start_index",), smallest=0) or 0
-    last = None  # as -1 says, too
-    if fields.values.get("moe_layer_end_index") != -1:
-        last = fields.optional_integer(("moe_layer_end_index",), smallest=0)
+    key = "moe_layer_end_index"  # -1 is the last layer
+    last = None if fields.values.get(key) == -1 else fields.optional_integer((key,), smallest=0)
     step = fields.optional_integer(("moe_layer_interval",)) or 1
     end = layers - 1 if last is None else last
     return tuple(first <= layer <= end and (layer + 1) % step == 0 for layer in range(layers))

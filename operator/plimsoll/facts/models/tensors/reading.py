@@ -170,12 +170,8 @@ def _alike(weights: Iterable[tuple[Weight, int]]) -> tuple[Weight, ...]:
     for weight, times in weights:
         if weight.parameters:
             counts[replace(weight, count=1)] += weight.count * times
-    return tuple(
-        sorted(
-            (replace(weight, count=count) for weight, count in counts.items()),
-            key=attrgetter("name", "outputs", "inputs"),
-        )
-    )
+    merged = (replace(weight, count=count) for weight, count in counts.items())
+    return tuple(sorted(merged, key=attrgetter("name", "outputs", "inputs")))
 
 
 def _outside(tensor: Tensor, checkpoint: CheckpointFacts) -> Weight:
