@@ -148,14 +148,14 @@ other weights; both give the same number."""
 _CONVOLUTIONS = 84
 """Blocks of the published MobileNet-V5; the activation law reads them as layers."""
 
-_POSITIONS = 2_304
+_POSITIONS_OF_3N = 2_304
 """A square of 768 pixels at a sixteenth of its resolution."""
 
 _IMAGE_TOKENS = 256
 """``vision_soft_tokens_per_image`` of Gemma3nConfig."""
 
 _MELS_OF_3N = 128
-_HEADS = 8
+_HEADS_OF_3N = 8
 
 
 def gemma3n(fields: Fields, language: Fields, facts: ModelFacts) -> EncoderFacts:
@@ -166,12 +166,12 @@ def gemma3n(fields: Fields, language: Fields, facts: ModelFacts) -> EncoderFacts
     weights = (
         *whole("vision_tower.timm_model", _MOBILENET_WEIGHTS, 1),
         *_embedder("embed_vision", size(vision, "vocab_size", default=128), hidden, facts.hidden),
-        *_conformer(audio, width),
+        *_audio3n(audio, width),
         *_embedder("embed_audio", size(audio, "vocab_size", default=128), width, facts.hidden),
     )
     outputs = size(fields, "vision_soft_tokens_per_image", default=_IMAGE_TOKENS)
     values = facts.layers * layer_input_width(language)
-    return EncoderFacts(weights, _CONVOLUTIONS, hidden, hidden, _POSITIONS, outputs, step_values=values)
+    return EncoderFacts(weights, _CONVOLUTIONS, hidden, hidden, _POSITIONS_OF_3N, outputs, step_values=values)
 
 
 def _embedder(prefix: str, tokens: int, width: int, hidden: int) -> Iterator[Weight]:
@@ -181,10 +181,10 @@ def _embedder(prefix: str, tokens: int, width: int, hidden: int) -> Iterator[Wei
     yield from whole(f"{prefix}.embedding_projection", hidden, width)
 
 
-def _conformer(section: Fields, width: int) -> Iterator[Weight]:
+def _audio3n(section: Fields, width: int) -> Iterator[Weight]:
     layers = size(section, "conf_num_hidden_layers", default=12)
     kernel = size(section, "conf_conv_kernel_size", default=5)
-    heads = size(section, "conf_num_attention_heads", default=_HEADS)
+    heads = size(section, "conf_num_attention_heads", default=_HEADS_OF_3N)
     first, second = 128, 32
     prefix = "audio_tower.conformer"
     yield from whole("audio_tower.subsample_conv_projection.conv_0", first, 9)

@@ -131,7 +131,7 @@ def nemotron_vl(fields: Fields, language: Fields, facts: ModelFacts) -> EncoderF
     joined = tower.hidden * neighbours(fields, "downsample_ratio")
     width = size(fields, "projector_hidden_size", default=20_480)
     weights = [
-        *_patches(args, tower, patch),
+        *_radio_patches(args, tower, patch),
         *tower_layers("vision_model.encoder.layers", tower),
         *whole("vision_model.encoder.layers.ls1", tower.hidden, 1, count=tower.layers),
         *whole("vision_model.encoder.layers.ls2", tower.hidden, 1, count=tower.layers),
@@ -146,7 +146,7 @@ def nemotron_vl(fields: Fields, language: Fields, facts: ModelFacts) -> EncoderF
     return tower_facts(tower, weights, positions=_RADIO_TILES * positions, outputs=outputs)
 
 
-def _patches(args: Fields, tower: Tower, patch: int) -> Iterator[Weight]:
+def _radio_patches(args: Fields, tower: Tower, patch: int) -> Iterator[Weight]:
     side = size(args, "cpe_max_size", default=2048) // patch
     yield from whole("vision_model.position_embedding", side**2, tower.hidden)
     yield from whole("vision_model.patch_generator", tower.hidden, 3 * patch**2)

@@ -40,7 +40,7 @@ def kimi_vl(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFact
     """Kimi-VL."""
     section = tower_section(fields, "vision_config")
     tower = sized(section, _MOONVIT)
-    return _facts(section, tower, facts, projector="multi_modal_projector", most=_PATCHES_OF_VL)
+    return _moonvit_facts(section, tower, facts, projector="multi_modal_projector", most=_PATCHES_OF_VL)
 
 
 def kimi_k25(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
@@ -50,19 +50,19 @@ def kimi_k25(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFac
     named = sized(section, _MOONVIT, _NAMES_OF_K25).with_biases(present=biased)
     width = size(section, "qkv_hidden_size", default=named.hidden)
     tower = replace(named, attention_width=width, norm_bias=biased, attention=Cut.BY_HEADS, mlp=Cut.BY_HEADS)
-    return _facts(section, tower, facts, projector="mm_projector", most=_PATCHES_OF_K25, bias=biased)
+    return _moonvit_facts(section, tower, facts, projector="mm_projector", most=_PATCHES_OF_K25, bias=biased)
 
 
-def _facts(
+def _moonvit_facts(
     section: Fields, tower: Tower, facts: ModelFacts, *, projector: str, most: int, bias: bool = True
 ) -> EncoderFacts:
     merged = _merged(section)
     weights = (
         *patches("vision_tower", tower, size(section, "patch_size", default=14), bias=bias),
-        *_positions(section, tower),
+        *_moonvit_positions(section, tower),
         *tower_layers("vision_tower.encoder.blocks", tower),
         *layer_norm("vision_tower.encoder.final_layernorm", tower.hidden, bias=bias),
-        *_projector(projector, tower.hidden, merged, facts.hidden, bias=bias),
+        *_moonvit_projector(projector, tower.hidden, merged, facts.hidden, bias=bias),
     )
     return tower_facts(tower, weights, positions=most, outputs=most // merged)
 
@@ -81,13 +81,13 @@ def _merged(section: Fields) -> int:
     return product
 
 
-def _positions(section: Fields, tower: Tower) -> Iterator[Weight]:
+def _moonvit_positions(section: Fields, tower: Tower) -> Iterator[Weight]:
     rows = size(section, "init_pos_emb_height", default=64)
     columns = size(section, "init_pos_emb_width", default=64)
     yield from whole("vision_tower.position_embedding", rows * columns, tower.hidden)
 
 
-def _projector(prefix: str, hidden: int, merged: int, outputs: int, *, bias: bool) -> Iterator[Weight]:
+def _moonvit_projector(prefix: str, hidden: int, merged: int, outputs: int, *, bias: bool) -> Iterator[Weight]:
     """With a LayerNorm in front, or, without biases, an RMSNorm behind (``patchmergerv2``)."""
     joined = hidden * merged
     yield from (
@@ -151,7 +151,7 @@ def muse_glimmer(fields: Fields, _language: Fields, facts: ModelFacts) -> Encode
     return tower_facts(tower, weights, positions=_MOST_MUSE_TOKENS * merge, outputs=_MOST_MUSE_TOKENS)
 
 
-_TOWER = Tower(
+_DEEPSEEK = Tower(
     hidden=1024,
     intermediate=2816,
     layers=0,
@@ -162,7 +162,7 @@ _TOWER = Tower(
     attention=Cut.BY_HEADS,
     mlp=Cut.BY_HEADS,
 )
-_MOST_TOKENS = 100_000
+_MOST_DEEPSEEK_TOKENS = 100_000
 _ENDS = 2
 """Tokens before and after an image."""
 
@@ -173,7 +173,7 @@ def deepseek_v41(fields: Fields, _language: Fields, facts: ModelFacts) -> Encode
     Ranks that cannot share heads hold all.
     """
     section = tower_section(fields, "vision_config")
-    tower = sized(section, _TOWER)
+    tower = sized(section, _DEEPSEEK)
     merged = size(section, "downsample_ratio", default=3)
     weights = (
         *patches("vision", tower, size(section, "patch_size", default=14), bias=True),
@@ -183,7 +183,7 @@ def deepseek_v41(fields: Fields, _language: Fields, facts: ModelFacts) -> Encode
         *down("aligner.w2", facts.hidden, facts.hidden, bias=True, units=tower.heads),
         *(vector(f"image_{name}", facts.hidden, storage=FP32) for name in ("start", "end", "newline")),
     )
-    most = min(size(section, "max_image_tokens", default=1024), _MOST_TOKENS)
+    most = min(size(section, "max_image_tokens", default=1024), _MOST_DEEPSEEK_TOKENS)
     positions = _largest_grid(most) * merged * merged
     return replace(tower_facts(tower, weights, positions=positions, outputs=most), one_by_one=True)
 

@@ -57,17 +57,17 @@ _SIGLIP = {
     "image_size": 448,
     "patch_size": 14,
 }
-_LAYERS = 26
-_CROPS = 36
+_LAYERS_OF_4 = 26
+_CROPS_OF_4 = 36
 """``dynamic_hd`` of the published ``preprocessor_config.json``."""
-_TOKENS_OF_CROP = 256
+_CROP_TOKENS_OF_4 = 256
 _SUBSAMPLED = 5
 """Convolutions in front of the Conformer: three by channel, two across channels."""
 
 
 def phi4mm(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
     """Vision and speech, both with an MLP to the language model's width; speech has a second MLP for images."""
-    image = siglip(Fields(_SIGLIP, fields.origin), "vision_encoder.img_processor", layers=_LAYERS, post_norm=False)
+    image = siglip(Fields(_SIGLIP, fields.origin), "vision_encoder.img_processor", layers=_LAYERS_OF_4, post_norm=False)
     hidden = image.tower.hidden
     processor = tower_section(fields, "audio_processor")
     weights = (
@@ -77,8 +77,8 @@ def phi4mm(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts
         *_projection("vision_encoder.img_projection", hidden, facts.hidden),
         *_speech(tower_section(processor, "config"), facts.hidden),
     )
-    crops = _CROPS + 1
-    return tower_facts(image.tower, weights, positions=crops * image.positions, outputs=crops * _TOKENS_OF_CROP)
+    crops = _CROPS_OF_4 + 1
+    return tower_facts(image.tower, weights, positions=crops * image.positions, outputs=crops * _CROP_TOKENS_OF_4)
 
 
 def _projection(prefix: str, inputs: int, hidden: int) -> Iterator[Weight]:

@@ -19,7 +19,6 @@ from plimsoll.facts.models.quantization.formats import BYTE, FOUR_BITS, NVFP4_GR
 from plimsoll.facts.models.quantization.module_list import module_list
 
 _CHANNEL, _GROUP, _TENSOR = "channel", "group", "tensor"
-_WHOLE_ROW = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ def _tensor_scheme(name: str, group: Fields) -> Scheme:
 
 def _numbers(section: Fields) -> _Numbers:
     group = formats.group_size(section)
-    fallback = _CHANNEL if section.values.get("group_size") == _WHOLE_ROW else _TENSOR
+    fallback = _CHANNEL if section.values.get("group_size") == formats.WHOLE_ROW else _TENSOR
     strategy = section.text("strategy") or (_GROUP if group is not None else fallback)
     kind = str(shown(section.text("type") or "int"))
     return _Numbers(section.integer(("num_bits",)), kind, str(shown(strategy)), group)

@@ -14,6 +14,7 @@ from plimsoll.facts.models.quantization.formats import (
     BYTE_SCALE,
     FP8_CHANNEL,
     FP8_TENSOR,
+    MX_GROUP,
     MXFP4,
     Scheme,
     block_shape,
@@ -23,7 +24,6 @@ from plimsoll.facts.models.quantization.formats import (
 from plimsoll.facts.models.quantization.module_list import module_list
 
 _DEEPSEEK_V4 = ("deepseek_v4", "deepseek_v41", "deepseek_v41_text")
-_MX_GROUP = 32
 
 
 def fp8(name: str, section: Fields, fields: Fields) -> Assignment:
@@ -43,8 +43,8 @@ def _scheme(section: Fields, *, exponents: bool) -> Scheme:
     block = block_shape(section, "weight_block_size")
     if block is None:
         return Scheme(FP8_TENSOR)
-    if exponents and block == (_MX_GROUP, _MX_GROUP):
-        block = (1, _MX_GROUP)
+    if exponents and block == (MX_GROUP, MX_GROUP):
+        block = (1, MX_GROUP)
     return fp8_blocks(*block, scale_bytes=BYTE_SCALE) if exponents else fp8_blocks(*block)
 
 

@@ -116,7 +116,8 @@ def four_bits_with_fp8_activations(group: int | None) -> Scheme:
     return Scheme(storage, group, min_capability=(9, 0), max_capability=(9, 0))
 
 
-_WHOLE_ROW = -1
+WHOLE_ROW = -1
+"""The size of a group by which files name one scale a channel."""
 
 
 def group_size(section: Fields, keys: Sequence[str] = ("group_size",)) -> int | None:
@@ -126,7 +127,7 @@ def group_size(section: Fields, keys: Sequence[str] = ("group_size",)) -> int | 
         InvalidInput: it is neither -1 nor a count.
     """
     key = section.first(keys)
-    if key is None or (section.values[key] == _WHOLE_ROW and not isinstance(section.values[key], bool)):
+    if key is None or (section.values[key] == WHOLE_ROW and not isinstance(section.values[key], bool)):
         return None
     return section.integer((key,))
 
