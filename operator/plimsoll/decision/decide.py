@@ -99,7 +99,6 @@ class _Pass:
     besides: dict[ObjectKey, Besides] = field(default_factory=dict)
 
     def outcomes(self) -> Outcomes:
-        """Make the steps, one after the other."""
         world, memory = self.world, self.memory
         memory.begin()
         for deployment in world.deployments:
@@ -334,7 +333,6 @@ class _Pass:
         return plan
 
     def _on_leaving_nodes(self, deployment: Deployment, leaving: frozenset[str]) -> dict[str, OnLeavingNodes]:
-        """Return the pods of a deployment that serve on nodes that go, by pool."""
         decision, found = self.decisions.get(deployment.key), dict[str, OnLeavingNodes]()
         for pool in () if decision is None else decision.pools:
             pods = [pod for pod in deployment.placed.around.pods.get(pool.name, ()) if not pod.terminating]
@@ -360,7 +358,6 @@ class _Pass:
         return [found for key, found in self.ready.items() if key in self.decisions]
 
     def _in_order(self) -> Sequence[Deployment]:
-        """Return the deployments in the order of decisions."""
         return sorted(
             self.world.deployments,
             key=lambda each: (-each.asked.priority.value, each.identity.created_at, each.key),

@@ -224,7 +224,6 @@ def _refused_since(workload: Body | None) -> float | None:
 
 
 def _is_too_large(pods: Sequence[PodFacts]) -> bool:
-    """Whether no engine of a pool serves and at least one failed because of memory."""
     if any(pod.ready for pod in pods):
         return False
     return any(pod.failure is not None and pod.failure.is_about_memory for pod in pods)
@@ -273,7 +272,6 @@ def _view(name: str, around: Surroundings, reported: int | None, recorded: PoolS
 
 
 def _rejecting(view: PoolView, around: Surroundings, recorded: PoolStatus | None, now: float) -> PoolView:
-    """Return the view with the words of kubelets that reject the pool's pods."""
     replicas, avoids = (1, ()) if recorded is None else (recorded.replicas, recorded.avoided_nodes or ())
     rejections = around.rejecting(view.name, replicas, now, avoids)
     if not rejections:

@@ -204,7 +204,6 @@ class Turn:
         )
 
     def _subjects(self) -> tuple[str, ...]:
-        """Return what a message of this decision names."""
         numbers = dict(self.decision.numbers)
         named = (str(numbers.get(name, "")) for name in ("opens", "wanted", "how"))
         return *named, self.detail

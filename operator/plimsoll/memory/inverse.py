@@ -81,7 +81,6 @@ def by_law(request: Request) -> Request:
 
 
 def _dtype(request: Request) -> str:
-    """The 16-bit type that the model runs in."""
     return request.model.checkpoint.dtype if request.precision.is_quantized else request.precision
 
 

@@ -127,7 +127,6 @@ def power_of_two(size: int) -> int:
 
 
 def _tensor_sizes(model: ModelFacts, precision: Precision, split: Split, stage: int) -> Iterator[tuple[int, int]]:
-    """Yield the number and the size of every tensor of a stage's layers. Scales are tensors of their own."""
     for count, layer in stage_tensors(model, precision, split, stage).layers:
         for stored in layer:
             yield count, stored.values

@@ -176,7 +176,6 @@ def _any_of(figures: Figures) -> str:
 
 
 def _node(figures: Figures) -> str:
-    """Return the node with the most of a resource that is short."""
     return f"on {figures['node']}; " if "node" in figures else ""
 
 
@@ -283,7 +282,6 @@ def _beyond(figures: Figures) -> str:
 
 
 def _stated(figures: Figures) -> str:
-    """Return the figure of the pod that a LimitRange bounds."""
     if figures["rule"] == LimitRule.RATIO:
         known = "asked_thousandths" in figures
         return f"the pod's is x {_amount(figures, 'asked_thousandths')}" if known else "the pod states no limit"
@@ -384,7 +382,6 @@ def _move_failed(figures: Figures) -> str:
 
 
 def _platform_source(figures: Figures) -> str:
-    """Where the platforms of an image are known from, and how to say others."""
     if figures.get("source") == PlatformSource.INDEX:
         return f"the index of {figures['image']} names them; spec.engine.platforms replaces it"
     if figures.get("why"):

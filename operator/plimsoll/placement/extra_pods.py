@@ -75,7 +75,6 @@ class Waker:
 
 
 def _awaited(group: NodeGroup, pools: Sequence[Pool]) -> int:
-    """Return the number of the group's nodes that the pods of these pools wait for."""
     waiting = [pool for pool in pools if pool.target.selector in group.labels]
     return ceil_div(sum(max(0, pool.replicas - pool.bound) * pool.split.gpus for pool in waiting), group.gpus)
 

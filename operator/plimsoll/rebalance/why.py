@@ -186,7 +186,6 @@ def _capital(text: str) -> str:
 
 
 def _traffic(numbers: Mapping[str, int | str]) -> str:
-    """Return what comes, and what one replica carries of it, as far as both are known."""
     if "prompt_tokens" not in numbers:
         return "nothing is known of the requests yet"
     lengths = f"prompts of {numbers['prompt_tokens']} and answers of {numbers['output_tokens']} tokens"
@@ -213,7 +212,6 @@ def _queues(numbers: Mapping[str, int | str]) -> str:
 
 
 def _gpus(numbers: Mapping[str, int | str]) -> str:
-    """Return how busy the GPUs are, as far as it is known."""
     parts = (("memory", "memory_busy_percent"), ("tensor cores", "tensor_busy_percent"))
     busy = [f"{part} {numbers[name]} %" for part, name in parts if name in numbers]
     return f"; busy on the GPUs: {', '.join(busy)}" if busy else ""
@@ -241,7 +239,6 @@ def _faster(numbers: Mapping[str, int | str]) -> str:
 
 
 def _others(numbers: Mapping[str, int | str]) -> str:
-    """Return what replicas of others would do."""
     if "ended" in numbers:
         return f"{_text('replicas', numbers['ended'])} of lower priority would end"
     return f"{_text('replicas', numbers.get('moved', 0))} would move to other nodes"
@@ -288,7 +285,6 @@ _PARTS = {
 
 
 def _counts(numbers: Mapping[str, int | str]) -> dict[str, str]:
-    """Return these parts, as far as their numbers are known."""
     parts = {part: _with_verb(numbers[name], *words) for part, (name, *words) in _COUNTED.items() if name in numbers}
     for name, (part, whole, *words) in _PARTS.items():
         if part in numbers and whole in numbers:
@@ -311,7 +307,6 @@ def _with_verb(number: int | str, noun: str, one: str, many: str) -> str:
 
 
 def _text(name: str, value: int | str) -> str:
-    """Format one number for the sentences."""
     match name, value:
         case (("replicas" | "needed" | "to_replicas"), int(count)):
             return counted(count, "replica")

@@ -100,7 +100,6 @@ def _is_new(since: float | None, now: float) -> bool:
 
 
 def _starting_words(awaited: Mapping[str, set[str]]) -> str:
-    """Return how many nodes start, and the taints that are to go."""
     keys = sorted(set().union(*awaited.values()))
     more = f" and {len(keys) - _MOST_TAINTS} more" if len(keys) > _MOST_TAINTS else ""
     several = f"{len(awaited)} new nodes with GPUs start: they wait"

@@ -42,7 +42,6 @@ def _listed(remarks: Sequence[PriceRemark]) -> str:
 
 
 def _detail(remark: PriceRemark) -> str:
-    """Return the number that a summary shows behind a card."""
     figures = dict(remark.numbers)
     if remark.doubt is PriceDoubt.OLD_PRICE:
         return f" (newest offer {figures['newest']})"

@@ -256,7 +256,6 @@ def _milliseconds(seconds: float) -> int:
 
 
 def _total_price(decision: Decision) -> str | None:
-    """Dollars per hour of all active pools; None if one of them has no price."""
     active = [pool for pool in decision.pools if pool.state is PoolState.ACTIVE]
     prices = [pool.choice.hourly_price if pool.choice else None for pool in active]
     known = [price * pool.replicas for price, pool in zip(prices, active, strict=True) if price is not None]

@@ -122,7 +122,6 @@ def controller_of(body: Body) -> Mapping[str, Any] | None:
 
 
 def _record(annotations: Mapping[str, Any]) -> dict[str, Any] | str:
-    """The record, or the error in it."""
     text = annotations.get(POOL_ANNOTATION)
     if text is None:
         return f"the annotation {POOL_ANNOTATION} is missing"

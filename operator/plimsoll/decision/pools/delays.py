@@ -41,7 +41,6 @@ def _failure(pods: Sequence[PodFacts]) -> Delay | None:
 
 
 def _rejection(pool: Pool, around: Surroundings, now: float) -> Delay | None:
-    """Return the kubelet's words about pods that it rejects."""
     rejected = around.rejecting(pool.name, pool.replicas, now, pool.target.avoids)
     return Delay(ConditionReason.PODS_REJECTED.value, rejection_words(rejected)) if rejected else None
 

@@ -44,7 +44,6 @@ def manifests_of(
 
 
 def _replaced(pool: PlannedPool, more: Mapping[str, int]) -> PlannedPool:
-    """Return a pool with the pods that start before a node goes."""
     return replace(pool, replicas=pool.replicas + more[pool.name]) if pool.name in more else pool
 
 

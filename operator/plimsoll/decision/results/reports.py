@@ -114,7 +114,6 @@ def is_passing(outcome: Outcome) -> bool:
 
 
 def _weights_bytes(pool: PlannedPool) -> int:
-    """The weights of one replica of a pool."""
     return 0 if pool.choice is None else pool.choice.estimate.weights_bytes * pool.split.gpus
 
 
@@ -169,7 +168,6 @@ def _decisions(outcome: Outcome, now: float) -> tuple[DecisionNote, ...]:
 
 
 def _contested(outcome: Outcome) -> str:
-    """Sentences about others that scale the object's Deployments."""
     planned = {} if outcome.decision is None else {pool.name: pool.replicas for pool in outcome.decision.pools}
     contests = outcome.deployment.writes.contests
     return " ".join(contest.sentence(planned.get(pool, 0)) for pool, contest in contests)

@@ -129,7 +129,6 @@ def _is_bound(resource: str, rejection: Rejection) -> bool:
 def _less_of_other(
     request: Request, rejection: Rejection, fleet: Fleet, ledger: Ledger, memo: Memo | None
 ) -> Remedy | None:
-    """Return the most of a further resource with which it fits, bytes in whole MiB; 0 if it fits only without."""
     numbers = dict(rejection.numbers)
     resource = str(numbers["resource"])
     left = int(numbers["free_bytes"]) // MIB * MIB if is_in_bytes(resource) else int(numbers["free"])

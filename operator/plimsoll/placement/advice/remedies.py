@@ -95,7 +95,6 @@ class Adviser:
             yield _gpus(RemedyKind.FREE_GPUS, chosen)
 
     def _changes(self, request: Request, ledger: Ledger) -> Iterator[Remedy]:
-        """Yield changes of the load and the precision."""
         yield from _smaller_load(request, self.fleet, with_room(request, self.fleet, ledger))
         yield from _other_16_bits(request, self.fleet, ledger)
         yield from _fewer_bits(request, self.fleet, ledger)
@@ -269,7 +268,6 @@ def _relax(unbound: Request, fleet: Fleet, ledger: Ledger) -> Iterator[Remedy]:
 
 
 def _for_sale(gpu: GpuType, labels: Labels) -> GpuNode:
-    """Return a node that could be bought, with the labels of a node selector."""
     return GpuNode(
         name=gpu.name,
         gpu=gpu,

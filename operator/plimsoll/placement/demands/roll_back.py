@@ -60,7 +60,6 @@ def settings_restored(tenant: Tenant, fits: Callable[[Pool], bool]) -> tuple[Ten
 
 
 def _restored(pool: Pool) -> Pool:
-    """Return the pool with its earlier settings."""
     earlier = pool.earlier
     assert earlier is not None  # noqa: S101 - checked by the caller
     return replace(

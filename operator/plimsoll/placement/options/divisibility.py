@@ -113,7 +113,6 @@ def _engines_refusal(request: Request, gpu_type: str, split: Split) -> Rejection
 
 
 def _stages_refusal(request: Request, gpu_type: str, split: Split) -> Rejection | None:
-    """Return that the engine does not divide the model's class into stages."""
     engine = engine_of(request.engine.name)
     if split.pipeline_parallel == 1 or engine.serves_in_stages(request.model):
         return None

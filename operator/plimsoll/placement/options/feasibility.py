@@ -224,7 +224,6 @@ def _rejection(candidate: Candidate, reason: Reason, numbers: Numbers = ()) -> R
 
 
 def _judged(candidate: Candidate, estimate: MemoryEstimate, reason: Reason, numbers: Numbers = ()) -> Rejection:
-    """Return a rejection of a candidate whose memory was estimated."""
     gpu, split = candidate.gpu, candidate.split
     figures = CandidateFigures(estimate, hourly_price(gpu, split), gpu.price_source)
     return Rejection(gpu.name, split, reason, numbers, figures)

@@ -59,7 +59,6 @@ def ruled_out(request: Request, fleet: Fleet, gpu_type: str) -> tuple[Reason, Nu
 
 
 def _most_disk(reason: Reason, nodes: Sequence[GpuNode]) -> Numbers:
-    """Return the bytes of the largest disk, if disks are the reason."""
     if reason is not Reason.NODE_DISK_TOO_SMALL:
         return ()
     return (("largest_bytes", max(node.disk_bytes or 0 for node in nodes)),)

@@ -104,5 +104,4 @@ def _fewest(request: Request, total: TotalLoad, candidate: Candidate, fleet: Fle
 
 
 def _is_at_least(option: Option | None, doubts: int) -> bool:
-    """Whether a size has no more doubts than the smallest replicas have."""
     return option is not None and option.doubts <= doubts

@@ -109,7 +109,6 @@ def capacity(
 
 
 def _without(request: Request, option: Option, replicas: int, fleet: Fleet, ledger: Ledger) -> Ledger:
-    """Return the ledger after so many replicas have their GPUs and their part of the quota."""
     nodes, gpus = eligible_nodes(request, fleet, option.gpu.name), option.split.gpus
     left = ledger.take(nodes, gpus, replicas, host_need(request, option))
     return charged(left, request.key.namespace, use_at(request, option), replicas)

@@ -57,14 +57,12 @@ def with_room(request: Request, fleet: Fleet, ledger: Ledger) -> tuple[Candidate
 
 
 def _with_room_in_order(request: Request, fleet: Fleet, ledger: Ledger) -> tuple[Candidate, ...]:
-    """Return the same candidates in the order of preference."""
     roomy = with_room(request, fleet, ledger)
     about = (*room_basis(request, ledger), _cuts(request))
     return ledger.once("with room, in order", fleet.nodes, about, lambda: tuple(sorted(roomy, key=_preference)))
 
 
 def _cuts(request: Request) -> tuple[object, ...]:
-    """Return what decides the candidates of a request on a fleet."""
     return splits_for(request), request.constraints.restricts_capacity
 
 

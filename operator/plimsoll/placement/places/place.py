@@ -187,7 +187,6 @@ def _kept_to_avoid_move(choice: Option, saved: Decimal, charge: Decimal) -> Reje
 
 
 def _passed_over(choice: Option, room: int, best: Option, best_room: int) -> Rejection:
-    """Return why a feasible candidate is not the choice."""
     fewer = choice.doubts <= best.doubts and room != best_room
     return _room_for_fewer(choice, room, best_room) if fewer else less_preferred(choice, best)
 
@@ -204,7 +203,6 @@ def less_preferred(choice: Option, best: Option) -> Rejection:
 
 
 def _doubtful(choice: Option, best: Option) -> Rejection:
-    """Return the doubt that the choice has and the best one does not have."""
     if choice.is_slow and not best.is_slow:
         return declined(choice, Reason.SLOWER_THAN_USUAL, missed(INTERACTIVE, choice.performance))
     return _only_probably(choice)

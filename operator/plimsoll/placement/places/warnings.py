@@ -217,7 +217,6 @@ def model_warnings(request: Request) -> tuple[str, ...]:
 
 
 def _is_proven(request: Request, choice: Option) -> bool:
-    """Whether engines of this choice already serve and report enough KV cache."""
     reported = (
         seen.kv_tokens for seen in request.observed if (seen.gpu_type, seen.split) == (choice.gpu.name, choice.split)
     )

@@ -140,7 +140,6 @@ class _Search:
         return None
 
     def _slots(self, size: int, source: GpuNode) -> int:
-        """Return how many replicas of this size have GPUs on the other nodes."""
         return self._free[size] - self.ledger.free[source.account] // size
 
     def _have_slots(self, group: Group, source: GpuNode) -> bool:

@@ -157,7 +157,6 @@ def _joined(best: Mapping[int, _Way], alone: Mapping[int, _Way], most: int, spar
 
 
 def _are_spare(going: Iterable[tuple[GpuNode, Group]], spare: Spare | None) -> bool:
-    """Whether every owner can do without those of its replicas that go."""
     if spare is None:
         return True
     owners = Counter(each.owner for _, group in going for each in group)

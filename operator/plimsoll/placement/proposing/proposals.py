@@ -108,7 +108,6 @@ def _checked(plan: Plan, lacking: Answer, proposal: Proposal, running: Iterable[
 
 
 def _new_shares(now: Decision, then: Decision) -> Iterator[Share]:
-    """Yield the replicas that only the decision after the changes has."""
     known = {pool.name: pool.replicas for pool in now.pools if pool.state is PoolState.ACTIVE}
     for pool in then.pools:
         more = pool.replicas - known.get(pool.name, 0)
@@ -153,7 +152,6 @@ def _waits(plan: Plan, changes: Iterable[Change], running: Iterable[Running]) ->
 
 
 def _drain_seconds(plan: Plan, change: Change) -> int:
-    """Return how long the requests of a replica that leaves may take to end."""
     tenant = plan.tenants.get(change.owner)
     pools = () if tenant is None else tenant.pools
     seconds = (pool.drain_seconds for pool in pools if pool.target == change.leaving.target)

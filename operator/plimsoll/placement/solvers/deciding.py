@@ -42,7 +42,6 @@ def _solved(posed: Posed, milp: Milp, aim: Aim) -> Decided | None:
 
 
 def _all_placed(posed: Posed, milp: Milp) -> Decided | None:
-    """Place all replicas, some of them with options that have doubts."""
     least = _least(posed, milp, Aim(Goal.DOUBT, doubt=True))
     return None if least is None else _solved(posed, milp, Aim(doubt=True, doubts=least))
 

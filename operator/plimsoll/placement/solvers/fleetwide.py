@@ -166,14 +166,12 @@ class _Pass:
         return award.left
 
     def _touched(self, award: Award) -> Iterator[GpuNode]:
-        """Yield the nodes of the GPU types that an award takes from."""
         placed = (*award.granted, *(placed for _, placed in award.moved))
         for gpu_type in {each.choice.gpu.name for each in placed}:
             yield from self.stock.fleet.of_type(gpu_type)
 
 
 def _with_parts(parts: Sequence[Part], ledger: Ledger) -> Ledger:
-    """Return the ledger with the nodes of these parts given back."""
     if not parts:
         return ledger
     gpus: dict[str, int] = defaultdict(int)

@@ -194,13 +194,11 @@ class Formulation:
             self.programme.row(((short, 1.0), (mixed, -float(_most_short(kind, size)))), at_most=0.0)
 
     def _all_have_one(self, count: int, columns: Columns) -> None:
-        """Give every deployment one choice, or a size to be divided in, or nothing."""
         alone = [column for size, column in columns.short.items() if size not in columns.mixed]
         placed = [(column, 1.0) for column in (*columns.whole.values(), *columns.mixed.values(), *alone)]
         self.programme.row(tuple(placed), at_least=count, at_most=count)
 
     def _divide(self, kind: Kind, count: int, columns: Columns) -> None:
-        """Divide the replicas of a choice over its groups of nodes."""
         for index in columns.whole:
             choice = kind.choices[index]
             if len(choice.groups) == 1:
@@ -226,7 +224,6 @@ class Formulation:
             self.programme.row(tuple(entries.items()), at_most=limit.at_most)
 
     def _on(self, number: int, index: int, group: int) -> Iterator[tuple[int, float]]:
-        """Yield the columns and weights that count the replicas of a choice on a group of nodes."""
         columns = self.columns[number]
         if (index, group) in columns.parts:
             yield columns.parts[index, group], 1.0
@@ -280,7 +277,6 @@ class Formulation:
 
 
 def _most_short(kind: Kind, size: int) -> int:
-    """Return how many replicas of a size a deployment may miss."""
     return min(kind.sizes[size], floor(kind.spare / kind.weighed(size, 1) + _TOLERANCE))
 
 

@@ -282,7 +282,6 @@ class _Poser:
 
 
 def _others(needs: Iterable[HostNeed], hosts: Sequence[HostRoom]) -> Amounts:
-    """Return what is free of each further resource that a pod names, on all nodes together."""
     free = {
         name: [host.of_other(name) for host in hosts]
         for name in sorted({name for need in needs for name, _ in need.others})

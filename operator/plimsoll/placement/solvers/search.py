@@ -162,7 +162,6 @@ class _Search:
         return missing, sum(doubts), sum(bill)
 
     def _score_of(self, unit: _Unit, parts: Parts) -> tuple[float, float, float]:
-        """Return the missing replicas of one deployment, its doubts and its bill."""
         kind, size = unit.kind, _size_of(unit, parts)
         chosen = [(kind.choices[index], replicas) for index, _, replicas in parts]
         bill = sum(replicas * choice.price for choice, replicas in chosen)
@@ -177,7 +176,6 @@ class _Search:
         return sum(_least_bill(unit, parts) for unit, parts in zip(self.units, found, strict=True))
 
     def _fewest(self) -> float:
-        """Return the doubts if everybody had the choice with the fewest."""
         return sum(
             unit.kind.replicas * min((choice.doubts for choice in unit.kind.choices), default=0) for unit in self.units
         )
@@ -217,7 +215,6 @@ class _Tally:
 
 
 def _uses(problem: Problem, limits: Sequence[Limit]) -> dict[Where, list[tuple[int, float]]]:
-    """Return what one replica uses of each limit, by its kind, choice and group."""
     uses: dict[Where, list[tuple[int, float]]] = {
         (number, index, group): []
         for number, kind in enumerate(problem.kinds)

@@ -127,7 +127,6 @@ def _tried(demand: Demand, stock: Stock, ledger: Ledger) -> Award:
 
 
 def _carried_out(tried: Award, stock: Stock) -> Award:
-    """Return the whole award for one that was only tried."""
     return tried if tried.searched or tried.failure is not None else _turn(tried.demand, stock, tried.left)
 
 

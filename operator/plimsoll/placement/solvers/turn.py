@@ -169,7 +169,6 @@ class Turn:
         return tuple(Departure(*move.place, move.obstacle) for move, _ in self.moved)
 
     def _closed(self) -> tuple[tuple[str, Split], ...]:
-        """Return the places that must not be used."""
         left = (each.place for each in self._departures()) if self.demand.remembers_moves else ()
         return (*self.demand.excluded, *left)
 

@@ -107,7 +107,6 @@ def _guarded_demand(tenant: Tenant, find: Callable[[], Demand]) -> Demand:
 
 
 def _open(demands: Sequence[Demand]) -> list[Demand]:
-    """Return the demands that a solver has to answer."""
     return [demand for demand in demands if demand.settled is None]
 
 
@@ -129,7 +128,6 @@ class _First:
         return _First(stock.fleet, memo.last.version("free", (ledger.free, ledger.hosts, ledger.quota)), ledger)
 
     def has(self, ledger: Ledger | None) -> bool:
-        """Whether a ledger, if there is one, is equal to the first one."""
         if ledger is None or ledger is self.equal:
             return True
         if ledger is not self.other:

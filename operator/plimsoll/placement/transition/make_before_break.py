@@ -73,7 +73,6 @@ class _Transition:
         )
 
     def _left_nodes(self) -> Iterator[Departure]:
-        """Yield the nodes that pools leave in this pass, and stay at their place."""
         before = {pool.name: pool for pool in self.tenant.pools}
         for pool in self.demand.kept:
             causes = dict(before[pool.name].bad_nodes)
@@ -163,7 +162,6 @@ class _Transition:
         return (*warnings_for(self.request, chosen), *limits, *refusals, *map(failed_move_warning, failed))
 
     def _refusal(self, target: Target) -> Numbers:
-        """Return the bounds of LimitRanges that refuse a new pod at a place; nothing if there are none."""
         if not self.request.limit_ranges:
             return ()
         need = need_of_pool(self.request, target.gpu_type, target.split, self.fleet)
@@ -221,7 +219,6 @@ def _has_room_for_one(request: Request, target: Target, fleet: Fleet, ledger: Le
 
 
 def _gpus(remedy: Remedy) -> tuple[str, int]:
-    """Return the GPU type and the number of GPUs of a remedy that names GPUs."""
     numbers = dict(remedy.numbers)
     return str(numbers["gpu_type"]), int(numbers["gpus"])
 

@@ -364,7 +364,6 @@ def _by_distress(situation: Situation, judged: Judged) -> Diagnosis | None:
 
 
 def _missed(traffic: Traffic, judged: Judged) -> Numbers:
-    """Return the measured time that misses its promise, in milliseconds; empty where none does."""
     missed = () if judged.model is None else missed_figures(traffic, judged.model.slo)
     return missed[0].numbers if missed else ()
 

@@ -69,7 +69,6 @@ def _full_rank(load: PodLoad) -> int | None:
 
 
 def _are_known(load: PodLoad) -> bool:
-    """Whether each rank's queue is known as well."""
     return len(load.rank_queues) == len(load.rank_uses)
 
 

@@ -97,7 +97,6 @@ def _weighed(there: Site) -> Site:
 
 
 def _is_in_time(there: Site) -> bool:
-    """Whether the promises are kept there, by what was learned and by the model alone."""
     return all(keeps_promises(each, there.lengths) for each in (there.replica, replace(there.model, slowness=1.0)))
 
 

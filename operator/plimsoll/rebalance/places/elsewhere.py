@@ -61,7 +61,6 @@ def _is_worth_a_look(judged: Judged, key: ObjectKey) -> bool:
 
 
 def _is_due(judged: Judged, key: ObjectKey) -> bool:
-    """Whether the deployment's moment has come since the last turn."""
     before, looks = judged.memory.turn_before, judged.memory.looks
     return before is not None and bool(looks) and before < moment_of(key, before) <= looks[-1].until
 
@@ -85,7 +84,6 @@ class _Search:
         return max(look.rate for look in self.judged.memory.looks)
 
     def faster(self, diagnosis: Diagnosis) -> tuple[Diagnosis, LoopMemory]:
-        """Add the place that keeps the promise."""
         traffic, known = self.situation.load.traffic, self._known(DecisionReason.PROMISE_OUT_OF_REACH)
         figure = None if traffic is None else unreachable(self.here.replica, self.here.lengths, traffic)
         if known is None or (self._is_due() and known.digest != self._digest(self._market())):

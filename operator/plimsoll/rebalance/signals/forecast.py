@@ -60,7 +60,6 @@ def rise_within(points: Sequence[Point], seconds: float) -> float:
 
 
 def _slope(points: Sequence[Point]) -> _Slope:
-    """Return the slope of the line with the least squares."""
     count = len(points)
     middle, mean = sum(point.at for point in points) / count, sum(point.per_second for point in points) / count
     spread = sum((point.at - middle) ** 2 for point in points)
@@ -251,7 +250,6 @@ def days_known(past: Past, now: float, startup_seconds: float, seconds: float) -
 
 
 def _around(now: float, startup_seconds: float, seconds: float) -> range:
-    """Return the steps around this time of day that are compared."""
     here = step_of(now)
     return range(here - 2 * HOUR_STEPS, here + HOUR_STEPS + max(_lead(startup_seconds), _lead(seconds)) + 3)
 
@@ -267,7 +265,6 @@ def _known(past: Past, around: range) -> dict[int, dict[int, float]]:
 
 
 def _days_like_today(past: Past, around: range) -> list[int]:
-    """Return how many days ago those days were of which enough is known and that count for today."""
     known = _known(past, around)
     if DAYS not in known:
         return list(known)

@@ -42,7 +42,6 @@ def _is_recent(at: float, now: float) -> bool:
 
 
 def _line(scrapes: Scrapes, now: float) -> Line | None:
-    """Return the possible numbers over time; None where the last ones are all impossible."""
     ordered = sorted(at for at in scrapes if at <= now + CLOCK_TOLERANCE_SECONDS)
     if not any(_is_possible(scrapes[at]) for at in ordered[-ERRORS_IN_A_ROW:]):
         return None

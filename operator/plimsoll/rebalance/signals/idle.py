@@ -77,7 +77,6 @@ def _quiet(track: Track) -> Quiet | None:
 
 
 def _says(sample: EngineSample) -> bool:
-    """Whether a scrape shows what runs, and what was begun so far."""
     return sample.running is not None and any(read(sample) is not None for read in _COUNTERS[:2])
 
 

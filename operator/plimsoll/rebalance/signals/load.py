@@ -220,6 +220,5 @@ def _capacity(samples: Sequence[EngineSample]) -> int | None:
 
 
 def _period(known: Sequence[Track]) -> float | None:
-    """Return the middle of the times between the last scrapes."""
     gaps = [later.at - earlier.at for track in known for earlier, later in pairwise(track.samples[-8:])]
     return median(gaps) if gaps else None

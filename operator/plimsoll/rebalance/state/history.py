@@ -113,5 +113,4 @@ class ChangeHistory:
 
 
 def _read_for(mark: Mark) -> float:
-    """Return how long bounds read a change."""
     return STEP_AGAIN_SECONDS if mark.reason in STEP_REASONS else READ_SECONDS
