@@ -41,7 +41,7 @@ def test_gpus_kept_for_refused_pods_are_looked_at_soon_until_the_promise_is_over
 
 def test_the_end_of_a_move_and_of_a_pause_are_looked_at_just_after_them() -> None:
     move = MoveClock(("l4-24gb-tp1",), NOW - 10, NOW + 890, "s")
-    failed = FailedMove("l4-24gb", Split(1), NOW - 10, NOW + 5000, 1, Delay("EngineCrashed"), "s")
+    failed = FailedMove("l4-24gb", Split(1), Delay("EngineCrashed"), at=NOW - 10, until=NOW + 5000, times=1, spec="s")
     end, again = deadlines_of(outcome_of(deployment_of(move=move, failed=(failed,))), GRACE, NOW)
     assert NOW + 890 < end == pytest.approx(NOW + 890, abs=1)
     assert NOW + 5000 < again == pytest.approx(NOW + 5000, abs=1)

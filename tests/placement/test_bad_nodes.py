@@ -87,7 +87,7 @@ def test_a_cause_of_the_whole_type_leaves_it_at_once() -> None:
 
 def test_after_too_many_moves_within_the_hour_it_stays() -> None:
     where = fleet(node("a", L4, 2, held=1), node("b", L4, 2))
-    left = tuple(Rehoming(L4, ONE, float(i), BROKEN, f"n{i}") for i in range(MAX_REHOMINGS_PER_HOUR))
+    left = tuple(Rehoming(L4, ONE, BROKEN, f"n{i}", at=float(i)) for i in range(MAX_REHOMINGS_PER_HOUR))
     found = decided(failing("a"), where, left=left)
     assert (shape(found), found.rehomings_spent) == ([(L4, 1, ())], True)
     assert shape(decided(failing("a"), where, left=left[1:])) == [(L4, 1, ("a",))]
@@ -106,7 +106,7 @@ def test_an_engine_that_serves_is_not_restarted_because_a_node_is_forgotten() ->
 def test_a_forgotten_node_is_tried_again_together_with_another_change() -> None:
     where = fleet(node("a", L4, 2), node("b", L4, 2, held=1))
     assert shape(decided(avoiding("a", restarts=True), where)) == [(L4, 1, ())]
-    left = (Rehoming(L4, ONE, 0.0, BROKEN, "a"),)
+    left = (Rehoming(L4, ONE, BROKEN, "a", at=0.0),)
     assert shape(decided(avoiding("a", restarts=True), where, left=left)) == [(L4, 1, ("a",))]
     both = replace(failing("b"), target=avoiding("a").target)
     three = fleet(*where.nodes, node("c", L4, 1))

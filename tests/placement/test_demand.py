@@ -20,7 +20,7 @@ from tests.support.planning import A100, H100, L4, L40S, fleet, node, pool, requ
 
 FLEET = fleet(node("h", H100, 8), node("l", L40S, 8), node("l4", L4, 8))
 ONE = Split(1)
-LEFT = (Rehoming(L4, ONE, 1.0, "InsufficientGpus"),)
+LEFT = (Rehoming(L4, ONE, "InsufficientGpus", at=1.0),)
 TOO_SMALL = (ObservedCapacity(L40S, ONE, 100), ObservedCapacity(H100, ONE, 200))
 
 

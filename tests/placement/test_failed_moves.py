@@ -32,7 +32,7 @@ CRASH = Delay("EngineCrashed", "no such file")
 
 def failed(kind: str = L40S, age: float = 60.0, times: int = 1, spec: str = "s") -> FailedMove:
     at = NOW - age
-    return FailedMove(kind, ONE, at, at + pause_seconds(times), times, CRASH, spec)
+    return FailedMove(kind, ONE, CRASH, at=at, until=at + pause_seconds(times), times=times, spec=spec)
 
 
 def test_the_pause_doubles_up_to_three_days_and_ends_before_the_failure_is_forgotten() -> None:
@@ -44,7 +44,7 @@ def test_the_pause_doubles_up_to_three_days_and_ends_before_the_failure_is_forgo
 def test_a_first_failure_is_remembered_with_its_reason_and_a_second_one_doubles_its_pause() -> None:
     rolled = [RollBack(L40S, ONE, CRASH)]
     [first] = remembered((), rolled, "s", NOW)
-    assert first == FailedMove(L40S, ONE, NOW, NOW + FIRST_PAUSE_SECONDS, 1, CRASH, "s")
+    assert first == FailedMove(L40S, ONE, CRASH, at=NOW, until=NOW + FIRST_PAUSE_SECONDS, times=1, spec="s")
     later = NOW + 2 * FIRST_PAUSE_SECONDS
     [second] = remembered((first,), rolled, "s", later)
     assert (second.times, second.until) == (2, later + 2 * FIRST_PAUSE_SECONDS)

@@ -139,7 +139,7 @@ def test_who_moves_already_is_not_moved_once_more() -> None:
     where = fleet(node("h", H100, 8, held=1), node("a", A100, 8, held=1), node("l", L40S, 8))
     moving = tenant(request(), pool(A100, ready=0), pool(H100, state=PoolState.RETIRING))
     assert planned([moving], where).elsewhere(moving.request.key) is None
-    left = Rehoming(L40S, ONE, 0.0)
+    left = Rehoming(L40S, ONE, at=0.0)
     back = tenant(request(), pool(A100), left=(left,))
     where = fleet(node("a", A100, 1, held=1), node("l", L40S, 8))
     assert planned([back], where).elsewhere(back.request.key) is None

@@ -187,7 +187,7 @@ def test_a_place_that_was_left_is_closed_at_once_and_open_again_an_hour_later() 
     memo, where = Memo(), fleet(node("h", H100, 4), node("l", L40S, 4))
     (open_to_all,) = plan([tenant(request())], where, CATALOG, memo=memo)
     assert open_to_all.choice is not None
-    left = (Rehoming(open_to_all.choice.gpu.name, open_to_all.choice.split, 0.0),)
+    left = (Rehoming(open_to_all.choice.gpu.name, open_to_all.choice.split, at=0.0),)
     (elsewhere,) = plan([tenant(request(), left=left)], where, CATALOG, memo=memo)
     assert elsewhere.choice is not None
     assert elsewhere.choice.gpu != open_to_all.choice.gpu

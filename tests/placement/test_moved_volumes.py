@@ -30,7 +30,7 @@ def stranded(obstacle: str = ELSEWHERE) -> Pool:
 
 def decided(*pools: Pool, zones: tuple[str, ...] = ("b",), left: str = "", replicas: int = 1) -> Decision:
     wanted = request(replicas=replicas, node_rules=in_zones(*zones))
-    places = (Rehoming(left, ONE, 0.0, NO_GPUS),) if left else ()
+    places = (Rehoming(left, ONE, NO_GPUS, at=0.0),) if left else ()
     (decision,) = plan([tenant(wanted, *pools, left=places)], WHERE)
     return decision
 
@@ -97,7 +97,7 @@ def test_it_stays_closed_while_another_place_is_possible_or_the_present_one() ->
     wanted = request(node_rules=in_zones("b"))
     more = fleet(*WHERE.nodes, node("l", L40S, 4, labels={ZONE: "b"}))
     for closed, taken in ((L40S, H100), (H100, L40S)):
-        (decision,) = plan([tenant(wanted, stranded(), left=(Rehoming(closed, ONE, 0.0, NO_GPUS),))], more)
+        (decision,) = plan([tenant(wanted, stranded(), left=(Rehoming(closed, ONE, NO_GPUS, at=0.0),))], more)
         assert active(decision) == {taken: 1}
     for zones in ((), ("a", "b")):
         decision = decided(stranded(), zones=zones, left=H100)

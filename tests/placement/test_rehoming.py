@@ -28,7 +28,7 @@ ONE = Split(1)
 
 
 def left(*kinds: str, at: float = NOW - 60) -> tuple[Rehoming, ...]:
-    return tuple(Rehoming(kind, ONE, at, "InsufficientGpus") for kind in kinds)
+    return tuple(Rehoming(kind, ONE, "InsufficientGpus", at=at) for kind in kinds)
 
 
 def stranded(kind: str, replicas: int = 1) -> Pool:
@@ -59,7 +59,7 @@ class TestMemory:
         assert told[-1].reason == "NodesUnavailable"
 
     def test_no_more_is_kept_than_a_status_holds_and_the_latest_stay(self) -> None:
-        many = [Rehoming(f"gpu-{index}", ONE, NOW - index) for index in range(MOST_REMEMBERED + 5)]
+        many = [Rehoming(f"gpu-{index}", ONE, at=NOW - index) for index in range(MOST_REMEMBERED + 5)]
         told = remembered(many, (), NOW)
         assert len(told) == MOST_REMEMBERED
         assert told[-1].gpu_type == "gpu-0"

@@ -159,7 +159,7 @@ def test_gpus_that_were_kept_for_pods_without_a_node_are_given_back_at_once() ->
 
 
 class TestMemory:
-    failed = FailedMove(L40S, Split(1), 1_800_000_000.0, 1_800_021_600.0, 1, CRASH, "s")
+    failed = FailedMove(L40S, Split(1), CRASH, at=1_800_000_000.0, until=1_800_021_600.0, times=1, spec="s")
     where = (node("l", L40S, 4), node("h", H100, 4))
 
     def test_new_replicas_are_not_placed_where_a_move_failed(self) -> None:

@@ -57,4 +57,4 @@ def test_a_demand_with_pools_has_none() -> None:
 
 def test_a_place_that_was_left_is_not_taken() -> None:
     assert type_of(new_demand()) == L40S
-    assert type_of(new_demand(left=(Rehoming(L40S, Split(1), 0.0),))) == H100
+    assert type_of(new_demand(left=(Rehoming(L40S, Split(1), at=0.0),))) == H100

@@ -210,7 +210,7 @@ def test_a_place_that_is_fast_only_by_what_was_learned_long_ago_is_not_taken() -
 
 def test_a_place_whose_pods_found_no_node_lately_is_not_taken() -> None:
     one = runs(H100)
-    left = replace(one, left=(Rehoming(L40S, Split(1), DUE - 600),))
+    left = replace(one, left=(Rehoming(L40S, Split(1), at=DUE - 600),))
     assert kept(calm(), on(left, H100_NODE, L40S_NODE))
     assert not kept(calm(), on(one, H100_NODE, L40S_NODE))
 

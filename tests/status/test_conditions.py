@@ -323,7 +323,7 @@ def test_a_deployment_that_sleeps_is_current_and_says_what_wakes_it() -> None:
 
 
 CRASH = Delay("EngineCrashed", "no such file.")
-FAILED = FailedMove("l40s-48gb", Split(1), 1_767_225_600.0, 1_767_226_201.0, 1, CRASH, "s")
+FAILED = FailedMove("l40s-48gb", Split(1), CRASH, at=1_767_225_600.0, until=1_767_226_201.0, times=1, spec="s")
 
 
 def test_a_move_that_was_taken_back_is_said_with_the_plan_until_its_pause_is_over() -> None:
@@ -377,7 +377,7 @@ def test_a_change_of_the_live_loop_is_named_as_such_with_the_time_at_which_it_is
 
 
 def test_the_last_pods_of_settings_that_were_taken_back_are_no_change_that_does_not_come_up() -> None:
-    undone = FailedMove("h100-sxm-80gb", Split(1), SINCE + 60, SINCE + 900, 1, CRASH, "s", 64)
+    undone = FailedMove("h100-sxm-80gb", Split(1), CRASH, 64, at=SINCE + 60, until=SINCE + 900, times=1, spec="s")
     said = shown(report(PLACED, STUCK, failed_moves=(undone,)))
     assert said["Available"]["reason"] == "RollingOut"
     assert said["Planned"]["message"].endswith(

@@ -126,7 +126,7 @@ def test_entries_become_the_values_that_decisions_are_made_from() -> None:
     assert record.pools == (
         Pool(POOL, target, PoolState.ACTIVE, 1, 2, batched_tokens=2048, served=True, drain_seconds=240),
     )
-    assert record.rehomings == (Rehoming("l4-24gb", Split(1), 1_799_996_400.0, "InsufficientGpus"),)
+    assert record.rehomings == (Rehoming("l4-24gb", Split(1), "InsufficientGpus", at=1_799_996_400.0),)
     kind = EngineKind("m", Precision.BF16, KvPrecision.FP8, "l4-24gb", EngineVersion(0, 32), Split(1, 2), "x")
     assert record.observations == (Seen(Observation(kind, Witness.METRICS, 7, 6, 2048, 8), "s"),)
     assert record.history == ChangeHistory((Mark(NOW, ChangeKind.ADD, "SustainedQueue", 3),))
@@ -134,7 +134,7 @@ def test_entries_become_the_values_that_decisions_are_made_from() -> None:
     assert record.move == MoveClock(("l4-24gb-tp1",), 1_799_996_400.0, 1_799_997_300.0, "s")
     delay = Delay("EngineCrashed", "no such file")
     at = 1_799_992_800.0
-    failed = FailedMove("l4-24gb", Split(1), at, at + 6 * 3600, 1, delay, "s")
+    failed = FailedMove("l4-24gb", Split(1), delay, at=at, until=at + 6 * 3600, times=1, spec="s")
     assert record.failed_moves == (failed, replace(failed, sequences=64))
     before = EarlierSettings(POOL, 8, None, 120, "i")
     assert record.retune == RetuneClock((before,), 1_799_996_400.0, 900, "s")

@@ -271,7 +271,10 @@ def test_while_there_is_a_problem_the_last_decision_stays_readable() -> None:
 
 
 def test_places_that_were_left_are_told_and_stay_told_while_there_is_a_problem() -> None:
-    places = (Rehoming(L4, Split(1), 1_767_225_600.0, "InsufficientGpus"), Rehoming(L40S, Split(2, 2), 1_767_225_660.0))
+    places = (
+        Rehoming(L4, Split(1), "InsufficientGpus", at=1_767_225_600.0),
+        Rehoming(L40S, Split(2, 2), at=1_767_225_660.0),
+    )
     document = written(replace(SERVING, rehomings=places))
     assert document["rehomings"] == [
         {"gpuType": L4, "tensorParallel": 1, "at": "2026-01-01T00:00:00Z", "reason": "InsufficientGpus"},

@@ -70,34 +70,18 @@ class RollBack:
         return (("failure", self.delay.reason),)
 
 
-@dataclass(frozen=True, slots=True)
-class FailedMove:
-    """A place that did not come up in time.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedMove(RollBack):
+    """The same with its time, as the status keeps it.
 
-    ``at`` is when it was left and ``until`` when it may be used again, both in POSIX seconds. ``times`` counts its
-    failures. ``spec`` is the digest of the spec's fields on which a start depends. ``sequences`` and
-    ``batched_tokens`` are as in :class:`RollBack`.
+    ``at`` is when it was left and ``until`` when it may be used again, both in POSIX seconds. ``times`` counts the
+    failures of the place. ``spec`` is the digest of the spec's fields on which a start depends.
     """
 
-    gpu_type: str
-    split: Split
     at: float
     until: float
     times: int
-    delay: Delay
     spec: str
-    sequences: int | None = None
-    batched_tokens: int | None = None
-
-    @property
-    def is_of_settings(self) -> bool:
-        """Whether other settings failed, and not a move to the place."""
-        return self.sequences is not None
-
-    @property
-    def place(self) -> tuple[str, Split]:
-        """The GPU type and the split."""
-        return self.gpu_type, self.split
 
     @property
     def numbers(self) -> Numbers:
@@ -140,14 +124,13 @@ def remembered(
     for each in rolled_back:
         before = latest.get(subject_of(each))
         times = 1 if before is None else min(MOST_TIMES, before.times + 1)
+        what = each.gpu_type, each.split, each.delay, each.sequences, each.batched_tokens
         until = now + pause_seconds(times)
-        settings = each.sequences, each.batched_tokens
-        failed = FailedMove(each.gpu_type, each.split, now, until, times, each.delay, spec, *settings)
-        latest[subject_of(each)] = failed
+        latest[subject_of(each)] = FailedMove(*what, at=now, until=until, times=times, spec=spec)
     return tuple(sorted(latest.values(), key=lambda each: (each.at, *subject_of(each))))[-MOST_REMEMBERED:]
 
 
-def subject_of(failed: RollBack | FailedMove) -> tuple[str, Split, bool]:
+def subject_of(failed: RollBack) -> tuple[str, Split, bool]:
     """Return what failed: a place, or other settings at a place, whatever they were."""
     return *failed.place, failed.is_of_settings
 
@@ -163,14 +146,14 @@ def settings_refused(failed: Iterable[FailedMove], place: tuple[str, Split]) -> 
     return any(each.is_of_settings and each.place == place for each in failed)
 
 
-def without_failed(judged: Options, failed: Sequence[RollBack | FailedMove]) -> Options:
+def without_failed(judged: Options, failed: Sequence[RollBack]) -> Options:
     """Return the options without those that a failure closes. The same object where that changes nothing."""
     verdicts = tuple(_refused(each, failed) for each in judged.verdicts)
     is_same = all(now is before for now, before in zip(verdicts, judged.verdicts, strict=True))
     return judged if is_same else Options(verdicts)
 
 
-def _refused(verdict: Option | Rejection, failed: Sequence[RollBack | FailedMove]) -> Option | Rejection:
+def _refused(verdict: Option | Rejection, failed: Sequence[RollBack]) -> Option | Rejection:
     if isinstance(verdict, Rejection):
         return verdict
     place = verdict.target.place
@@ -178,7 +161,7 @@ def _refused(verdict: Option | Rejection, failed: Sequence[RollBack | FailedMove
     return verdict if numbers is None else Rejection(*place, Reason.MOVE_FAILED, numbers, verdict.figures)
 
 
-def _closes(failed: RollBack | FailedMove, place: tuple[str, Split]) -> bool:
+def _closes(failed: RollBack, place: tuple[str, Split]) -> bool:
     """Whether a failure closes a place: its own, and the same GPU type with more GPUs, which are harder to get.
 
     Where memory was short, more GPUs may be what helps. Settings that failed close nothing.

@@ -23,16 +23,15 @@ MOST_REMEMBERED = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Rehoming:
-    """A GPU type and split that replicas left because their pods could not run there.
+class Departure:
+    """A GPU type and split that replicas leave because their pods cannot run there, in the pass that decides it.
 
-    ``at`` is when replicas last left it, in POSIX seconds. ``reason`` is the cause in one word. With ``node`` they left
-    only that node, and stay on the others.
+    A plan has no clock, so there is no time. ``reason`` is the cause in one word. With ``node`` they leave only that
+    node, and stay on the others.
     """
 
     gpu_type: str
     split: Split
-    at: float
     reason: str = ""
     node: str = ""
 
@@ -42,19 +41,11 @@ class Rehoming:
         return self.gpu_type, self.split
 
 
-@dataclass(frozen=True, slots=True)
-class Departure:
-    """A re-homing in the pass that decides it, without a time: a plan has no clock."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rehoming(Departure):
+    """The same as the status keeps it: ``at`` is when replicas last left the place, in POSIX seconds."""
 
-    gpu_type: str
-    split: Split
-    reason: str = ""
-    node: str = ""
-
-    @property
-    def place(self) -> tuple[str, Split]:
-        """The place that replicas leave."""
-        return self.gpu_type, self.split
+    at: float
 
 
 def of_last_hour(rehomings: Iterable[Rehoming], now: float) -> tuple[Rehoming, ...]:
@@ -69,11 +60,11 @@ def remembered(earlier: Iterable[Rehoming], departures: Sequence[Departure], now
     """Return the entries to store: one for each place and node, with the time when replicas last left it."""
     latest = {(*each.place, each.node): each for each in of_last_hour(earlier, now)}
     for each in departures:
-        latest[*each.place, each.node] = Rehoming(each.gpu_type, each.split, now, each.reason, each.node)
+        latest[*each.place, each.node] = Rehoming(each.gpu_type, each.split, each.reason, each.node, at=now)
     return tuple(sorted(latest.values(), key=lambda each: (each.at, *each.place, each.node)))[-MOST_REMEMBERED:]
 
 
-def is_spent(left: Sequence[Rehoming | Departure], leaving: tuple[str, Split], node: str = "") -> bool:
+def is_spent(left: Sequence[Departure], leaving: tuple[str, Split], node: str = "") -> bool:
     """Whether the deployment has left too many places to leave one more, or one more ``node``.
 
     More replicas that leave the same place do not count again. No replica returns there within the hour, so each
