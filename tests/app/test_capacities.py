@@ -8,7 +8,7 @@ import pytest
 
 from plimsoll.api.v1alpha1.status import PoolStatus
 from plimsoll.cli.plans import story
-from plimsoll.decision.capacities import about_cache, silent_pools, told_now
+from plimsoll.decision.observing import about_cache, reported_now, silent_pools
 from plimsoll.decision.surroundings import Surroundings, pool_views
 from plimsoll.facts.models.pooling import as_pooling
 from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals, SignalState
@@ -77,9 +77,9 @@ def test_pods_that_do_not_serve_yet_are_no_matter() -> None:
 def test_what_an_encoder_s_engine_reports_of_a_cache_counts_for_nothing() -> None:
     seen = reading(samples("a-0", 70_000, 70_000), samples("a-1", 70_000, 70_000))
     without, keeping = (replace(request(), model=model) for model in (bge_m3(), as_pooling(qwen3_embedding())))
-    assert told_now(pods(), about_cache(seen, keeping)) == {NAME: 70_000}
-    assert told_now(pods(), about_cache(seen, None)) == {NAME: 70_000}
-    assert told_now(pods(), about_cache(seen, without)) == {}
+    assert reported_now(pods(), about_cache(seen, keeping)) == {NAME: 70_000}
+    assert reported_now(pods(), about_cache(seen, None)) == {NAME: 70_000}
+    assert reported_now(pods(), about_cache(seen, without)) == {}
     mute = about_cache(reading(samples("a-0", None, None)), without)
     assert silent_pools(pods(), mute, Record(), ()) == frozenset()
 

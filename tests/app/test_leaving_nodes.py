@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plimsoll.decision.pools.leaving_nodes import LeavingNodes
+from plimsoll.decision.memory import LeavingNodes
 from plimsoll.domain.cluster.fleet import Fleet, IgnoredNode
 from plimsoll.domain.public_words import NodeReason
 from plimsoll.placement.extra_pods import REPLACEMENT_SECONDS

@@ -8,7 +8,7 @@ import pytest
 
 from plimsoll.adapters.cluster.client import NODES
 from plimsoll.app.plan.rendered import Desired
-from plimsoll.decision.live.turn_memo import TurnMemo
+from plimsoll.decision.memory import TurnMemo
 from plimsoll.placement.demands.pools import PoolState
 from plimsoll.rebalance.diagnosis.diagnose import MISSED_SECONDS
 from plimsoll.rebalance.places.elsewhere import moment_of

@@ -17,7 +17,7 @@ from plimsoll.decision.lessons import (
     remembered,
     teaches_others,
 )
-from plimsoll.decision.observations import capacities, failed_starts, observed_now
+from plimsoll.decision.observing import capacities, failed_starts, observed_now
 from plimsoll.decision.surroundings import Surroundings
 from plimsoll.domain.decisions.observations import Correction, Seen, Witness
 from plimsoll.domain.decisions.outcomes import Fit, Split

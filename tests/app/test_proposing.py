@@ -70,7 +70,7 @@ async def test_a_later_pass_says_the_same_without_a_new_search(desk: Desk, monke
     def refused(*_: Any) -> Any:
         raise AssertionError("nothing has changed")
 
-    monkeypatch.setattr("plimsoll.decision.live.proposing.proposals", refused)
+    monkeypatch.setattr("plimsoll.decision.memory.proposals", refused)
     await desk.planner.one_pass()
     assert desk.recorder.statuses["gold"]["proposals"] == before
 
@@ -79,7 +79,7 @@ async def test_a_search_that_fails_costs_nobody_a_decision(desk: Desk, monkeypat
     def broken(*_: Any) -> Any:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("plimsoll.decision.live.proposing.proposals", broken)
+    monkeypatch.setattr("plimsoll.decision.memory.proposals", broken)
     await with_a_running_one(desk, preempts=True)
     assert desk.recorder.reason("gold") == "WaitingForGpus"
     assert "proposals" not in desk.recorder.statuses["gold"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, InferenceDeploymentStatus, PoolStatus, RebalancingMode
-from plimsoll.decision.capacities import observed_capacities, reported_tokens, told_now
+from plimsoll.decision.observing import observed_capacities, reported_now, reported_tokens
 from plimsoll.decision.surroundings import Surroundings
 from plimsoll.decision.turns import Running, Standing, Turn, load_of, policy_of, take_turn
 from plimsoll.domain.decisions.outcomes import MemoryEstimate, Split, Target
@@ -431,10 +431,10 @@ def test_a_pool_is_as_large_as_its_smallest_engine_and_stays_so_while_nobody_rep
         }
     )
     previous = reports(4, a=65_000, b=1, c=None)
-    assert told_now(around, reading) == {"a": 70_000}
+    assert reported_now(around, reading) == {"a": 70_000}
     assert reported_tokens(previous, 4, {"a": 70_000}) == {"a": 70_000, "b": 1}
     for nobody in (Reading(state=SignalState.UNAVAILABLE), None):
-        assert told_now(around, nobody) == {}
+        assert reported_now(around, nobody) == {}
     assert reported_tokens(previous, 4, {}) == {"a": 65_000, "b": 1}
 
 
@@ -490,9 +490,9 @@ def test_an_engine_counts_with_its_latest_figure_and_a_pool_with_its_smallest_en
     first = (EngineSample(at=NOW - 1, kv_capacity_tokens=500), EngineSample(at=NOW - 9, kv_capacity_tokens=900))
     second = (EngineSample(at=NOW - 1, kv_capacity_tokens=700),)
     reading = Reading({"a-0": PodSignals("a-0", first), "a-1": PodSignals("a-1", second)})
-    assert told_now(around, reading) == {"a": 500}
+    assert reported_now(around, reading) == {"a": 500}
     starting = Surroundings({"a": (replace(around.pods["a"][0], ready=False), around.pods["a"][1])}, {})
-    assert told_now(starting, reading) == {"a": 700}
+    assert reported_now(starting, reading) == {"a": 700}
 
 
 def test_a_silent_engine_has_the_cache_of_the_estimate() -> None:

@@ -14,7 +14,7 @@ from plimsoll.app.plan.rendered import Desired
 from plimsoll.app.write.notes import notes_of
 from plimsoll.decision.outcome import Ready
 from plimsoll.decision.planning import running_of
-from plimsoll.decision.pools.retunes import retune_after, with_retune
+from plimsoll.decision.pools import retune_after, with_retune
 from plimsoll.domain.requests.workload import Manifest
 from plimsoll.domain.units import from_rfc3339, to_rfc3339
 from plimsoll.placement.demands.clocks import RetuneClock

@@ -10,8 +10,8 @@ import pytest
 from plimsoll.adapters.cluster.client import PODS, PRIORITY_CLASSES
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
 from plimsoll.api.v1alpha1.inbox import ProposalContent
-from plimsoll.decision.live import rooms as rooms_module
-from plimsoll.decision.live.rooms import KEPT_PASSES, MOST_SEARCHES, serving_floor
+from plimsoll.decision import memory as rooms_module
+from plimsoll.decision.memory import KEPT_PASSES, MOST_SEARCHES, serving_floor
 from plimsoll.decision.turns import Standing
 from plimsoll.facts.cluster.priority_reading import PREEMPTS
 from plimsoll.placement.proposing.proposals import Neighbours, room_for

@@ -19,8 +19,7 @@ from plimsoll.app.plan import passes as passes_module
 from plimsoll.app.plan.rendered import Desired
 from plimsoll.decision.course import Course
 from plimsoll.decision.decide import decide
-from plimsoll.decision.live.turn_memo import LONGEST_SECONDS
-from plimsoll.decision.memory import Memory
+from plimsoll.decision.memory import LONGEST_SECONDS, Memory
 from plimsoll.decision.outcome import Outcome, Outcomes
 from plimsoll.decision.world import World
 from tests.support.live_passes import AUTO, H100, L4, L40S, LivePasses

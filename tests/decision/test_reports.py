@@ -17,7 +17,7 @@ from plimsoll.app.live.wanted import (
 )
 from plimsoll.decision.deployment import Contest, Refusal, Writes
 from plimsoll.decision.planning import figures_of, tenant_of
-from plimsoll.decision.pools.placed import placed_now
+from plimsoll.decision.pools import placed_now
 from plimsoll.decision.results.manifests import manifests_of
 from plimsoll.decision.results.reports import is_passing, report_of
 from plimsoll.decision.surroundings import Surroundings

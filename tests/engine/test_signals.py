@@ -14,7 +14,7 @@ import pytest
 from plimsoll.adapters.prometheus.engine_series import pod_signals
 from plimsoll.adapters.prometheus.pod_scrape import read_page
 from plimsoll.cli.planning import Planned
-from plimsoll.decision.capacities import told_now
+from plimsoll.decision.observing import reported_now
 from plimsoll.engines.vllm import metrics as names
 from plimsoll.rebalance.signals.load import LoadSummary
 from plimsoll.rebalance.signals.metrics import EngineSample, SignalState
@@ -66,7 +66,7 @@ def seen(planned: Planned, recording: Recording, servers: Servers) -> Seen:
     return Seen(
         watch.turn(reading, loaded.pressed.now),
         watch.load(reading, loaded.pressed.now),
-        told_now(watch.around, reading),
+        reported_now(watch.around, reading),
         _compared(watch, loaded.held),
         _compared(watch, loaded.idle),
     )

@@ -15,7 +15,7 @@ from plimsoll.adapters.cluster.client import DEPLOYMENTS
 from plimsoll.adapters.highs import fleetwide
 from plimsoll.app.exports.reduction import reduced
 from plimsoll.cli.plans.tables import print_details
-from plimsoll.decision.observations import failed_starts
+from plimsoll.decision.observing import failed_starts
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.cluster.host import HostRoom
 from plimsoll.domain.decisions.observations import Observation, Seen, Witness

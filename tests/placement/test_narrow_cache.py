@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plimsoll.adapters.highs import fleetwide
-from plimsoll.decision.observations import failed_starts, observed_now
+from plimsoll.decision.observing import failed_starts, observed_now
 from plimsoll.decision.surroundings import Surroundings
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.decisions.observations import Observation, Seen, Witness

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
 from plimsoll.app.watch import pruning
-from plimsoll.decision.capacities import observed_capacities, reported_tokens
 from plimsoll.decision.lessons import remembered
+from plimsoll.decision.observing import observed_capacities, reported_tokens
 from plimsoll.decision.surroundings import Surroundings, pool_views, read_pools, wanted_replicas
 from plimsoll.decision.turns import Standing
 from plimsoll.placement.demands import failed_moves

@@ -15,7 +15,7 @@ from plimsoll.app.plan.passes import Passes, PassResult
 from plimsoll.app.plan.rendered import Desired
 from plimsoll.app.plan.snapshot import Snapshot
 from plimsoll.app.watch.store import Store
-from plimsoll.decision.live.turn_memo import TurnMemo
+from plimsoll.decision.memory import TurnMemo
 from plimsoll.placement.demands.demand import Demand
 from plimsoll.placement.demands.pools import PoolState
 from plimsoll.placement.solvers import DEFAULT_SOLVER, Award, Stock

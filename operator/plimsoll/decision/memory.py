@@ -1,21 +1,224 @@
-"""The memory of passes: answers that are used again, and the little that changes decisions."""
+"""The memory of passes: answers that are used again, and the little that changes decisions.
+
+Passes come every few seconds, and engines are scraped every 15 s or less often. A turn reads ten minutes of samples, so
+a thousand objects would cost half of a core if a turn were not repeated while nothing has come that could change it.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
 
+from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, ScaleOwner
 from plimsoll.decision.kept import ChangedRequests, Kept
-from plimsoll.decision.live.proposing import Proposer
-from plimsoll.decision.live.rooms import Rooms
-from plimsoll.decision.live.turn_memo import TurnMemo
 from plimsoll.decision.outcome import Ready
 from plimsoll.decision.planning import figures_of
-from plimsoll.decision.pools.leaving_nodes import LeavingNodes
+from plimsoll.decision.turns import Standing, Turn
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.decisions.outcomes import MemoryEstimate
+from plimsoll.domain.decisions.proposals import Proposal
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.requests.serving import Request
-from plimsoll.placement.demands.pools import Pool
+from plimsoll.facts.cluster.taints import leaving_nodes
+from plimsoll.placement.demands.pools import Decision, Pool, Tenant
+from plimsoll.placement.extra_pods import REPLACEMENT_SECONDS
 from plimsoll.placement.memo import Memo
+from plimsoll.placement.options.feasibility import hourly_price
+from plimsoll.placement.options.nodes import need_of_pool
+from plimsoll.placement.proposing.proposals import Neighbours, proposals, room_for
+from plimsoll.placement.proposing.running import Running
+from plimsoll.placement.solvers import Stock
+from plimsoll.placement.transition.answers import Answer
+from plimsoll.placement.transition.hypothesis import Plan, Room
+from plimsoll.rebalance.signals.reading import Reading
+from plimsoll.rebalance.state.memory import LoopMemory
+
+LONGEST_SECONDS = 10.0
+"""Bounds end by time alone, so a turn is taken at least this often."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Last:
+    asked: tuple[object, ...]
+    at: float
+    turn: Turn
+
+
+@dataclass(slots=True)
+class TurnMemo:
+    """The last turns, and ``memories``: what the live loop remembers of each object. Both by uid."""
+
+    memories: dict[str, LoopMemory] = field(default_factory=dict, repr=False)
+    _last: dict[str, _Last] = field(default_factory=dict, repr=False)
+
+    def keep_only(self, uids: Iterable[str]) -> None:
+        """Forget objects that are gone."""
+        living = set(uids)
+        self._last = {uid: last for uid, last in self._last.items() if uid in living}
+        self.memories = {uid: memory for uid, memory in self.memories.items() if uid in living}
+
+    def recall(self, ready: Ready, decision: Decision | None, reading: Reading, now: float) -> Turn | None:
+        """Return the last turn if no sample and no answer has come since, and all else is unchanged."""
+        last = self._last.get(ready.deployment.identity.uid)
+        if last is None or not 0 <= now - last.at < LONGEST_SECONDS or last.turn.acted:
+            return None
+        return last.turn if last.asked == _asked(ready, decision, reading) else None
+
+    def keep(self, ready: Ready, decision: Decision | None, reading: Reading, turn: Turn, now: float) -> None:
+        """Keep a turn that was taken for a deployment with this decision."""
+        uid = ready.deployment.identity.uid
+        self.memories[uid] = turn.standing.memory
+        self._last[uid] = _Last(_asked(ready, decision, reading), now, turn)
+
+
+def _asked(ready: Ready, decision: Decision | None, reading: Reading) -> tuple[object, ...]:
+    """Return what a turn is taken of. Comparing is cheap: passes give back the same objects while nothing changes."""
+    newest = tuple(pod.samples[-1] for pod in reading.pods.values() if pod.samples)
+    load = reading.state, reading.error, newest, reading.gateway
+    return ready.deployment, ready.request, decision, *load
+
+
+Found = Mapping[ObjectKey, tuple[Proposal, ...]]
+
+
+@dataclass(slots=True)
+class Proposer:
+    """Finds proposals for those who wait, and again only if something has changed that they depend on."""
+
+    _last: tuple[tuple[object, ...], Found] | None = field(default=None, repr=False)
+
+    def proposals(self, planned: Iterable[Ready], plan: Plan) -> Found:
+        """Return the proposals of a pass for those without a place. ``planned`` are all deployments with a decision."""
+        waiting = tuple(
+            (plan.tenants[key], decision.pools, decision.missing)
+            for key, decision in plan.decisions.items()
+            if decision.missing
+        )
+        if not waiting:
+            return {}
+        running = tuple(running_of(planned, plan.left.fleet))
+        asked = waiting, running, plan.left
+        if self._last is None or self._last[0] != asked:
+            self._last = asked, proposals(plan, running)
+        return self._last[1]
+
+
+def running_of(planned: Iterable[Ready], fleet: Fleet) -> Iterator[Running]:
+    """Yield every replica of ours that is on a node, and not on its way out.
+
+    A deployment that could not be planned is not among them: nobody knows what its pools need elsewhere.
+    """
+    prices = {gpu.name: gpu for gpu in fleet.gpu_types()}
+    for ready in planned:
+        placed = ready.deployment.placed
+        for pool in placed.pools:
+            gpu = prices.get(pool.gpu_type)
+            price = None if gpu is None else hourly_price(gpu, pool.split)
+            for pod in placed.around.pods.get(pool.name, ()):
+                if pod.node and not pod.terminating:
+                    yield Running(
+                        ready.key,
+                        pool.target,
+                        pod.node,
+                        ready.deployment.asked.priority.value,
+                        need_of_pool(ready.request, pool.gpu_type, pool.split, fleet),
+                        price or Decimal(0),
+                        pod.startup_seconds,
+                    )
+
+
+MOST_SEARCHES = 5
+"""The most new searches in a pass. Who comes behind is searched for in one of the next passes, some seconds later."""
+
+KEPT_PASSES = 20
+"""How many passes an answer is kept that nobody asks for: most passes repeat the turns that nothing has changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """An answer, the pass in which it was given last, and everything that it depends on."""
+
+    lacking: Tenant
+    rest: tuple[Neighbours, Stock]
+    room: Room | None
+    used: int
+
+
+@dataclass(slots=True)
+class Rooms:
+    """Finds room at others. Who is decided first in a pass is searched for first."""
+
+    _planned: Callable[[], Iterable[Ready]] = field(default=tuple, repr=False)
+    _neighbours: Neighbours | None = field(default=None, repr=False)
+    _searches: int = 0
+    _passes: int = 0
+    _last: dict[ObjectKey, _Known] = field(default_factory=dict, repr=False)
+
+    def begin(self, planned: Callable[[], Iterable[Ready]]) -> None:
+        """Begin a pass. ``planned`` gives all deployments with a decision; nobody asks before somebody lacks room."""
+        self._planned, self._neighbours, self._searches = planned, None, 0
+        self._passes += 1
+        self._last = {key: known for key, known in self._last.items() if self._passes - known.used <= KEPT_PASSES}
+
+    def room(self, plan: Plan, lacking: Answer) -> Room | None:
+        """Return the changes of others in a plan that make room for an answer that lacks some."""
+        if self._neighbours is None:
+            self._neighbours = neighbours_of(self._planned(), plan.left.fleet)
+        key, tenant, rest = lacking.tenant.request.key, lacking.tenant, (self._neighbours, plan.left)
+        known = self._last.get(key)
+        if known is not None and known.lacking != tenant:
+            known = None
+        if known is None or known.rest != rest:
+            if self._searches >= MOST_SEARCHES:
+                return None if known is None else known.room
+            self._searches += 1
+            known = _Known(tenant, rest, room_for(plan, lacking, self._neighbours), self._passes)
+        self._last[key] = replace(known, used=self._passes)
+        return known.room
+
+
+def neighbours_of(planned: Iterable[Ready], fleet: Fleet) -> Neighbours:
+    """Return the replicas that may move or end for others. Those of a suspended deployment stay where they are."""
+    free = [ready for ready in planned if ready.deployment.spec is not None and not ready.deployment.spec.suspend]
+    return Neighbours(tuple(running_of(free, fleet)), dict(_spare(free)))
+
+
+def _spare(planned: Iterable[Ready]) -> Iterator[tuple[ObjectKey, int]]:
+    for ready in planned:
+        if ready.deployment.spec is not None:
+            floor = serving_floor(ready.deployment.spec, ready.standing)
+            yield ready.key, max(0, len(ready.deployment.placed.around.ready_pods()) - floor)
+
+
+def serving_floor(spec: InferenceDeploymentSpec, standing: Standing) -> int:
+    """Return how many replicas a deployment keeps whatever others need.
+
+    One always serves on. A number that another controller or the load of all replicas together fixes stays whole.
+    """
+    if spec.rebalancing.scale is ScaleOwner.EXTERNAL:
+        return max(1, standing.target_replicas)
+    fixed = 0 if spec.total_concurrency is None else standing.base_replicas
+    return max(1, spec.rebalancing.min_replicas, fixed)
+
+
+@dataclass(slots=True)
+class LeavingNodes:
+    """The nodes that go soon, each with the time when this process saw it first, in POSIX seconds.
+
+    Another process begins to count anew: a node that stays cordoned has replacements for a little longer then.
+    """
+
+    since: dict[str, float] = field(default_factory=dict)
+
+    def look(self, fleet: Fleet, now: float) -> frozenset[str]:
+        """Return the nodes that pods are replaced for. One that does not go after a time counts no longer."""
+        self.since = {name: min(now, self.since.get(name, now)) for name in leaving_nodes(fleet)}
+        return frozenset(name for name, at in self.since.items() if now - at < REPLACEMENT_SECONDS)
+
+    def ends(self) -> Iterator[float]:
+        """Yield when a node counts no longer, in POSIX seconds."""
+        return (at + REPLACEMENT_SECONDS for at in self.since.values())
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,18 +1,34 @@
-"""Engines report their memory, and that becomes part of their deployment's request, and of those of others."""
+"""Engines report their memory, and that becomes part of their deployment's request, and of those of others.
+
+Observations of engines are found in pods and metrics: their memory, the KV tokens by pool, and the kinds of placement
+that proved too small. ``lessons`` says what is kept of them and what follows.
+"""
 
 from __future__ import annotations
 
-from plimsoll.decision.capacities import about_cache, observed_capacities, reported_tokens, silent_pools, told_now
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+
 from plimsoll.decision.deployment import Deployment
 from plimsoll.decision.kept import ChangedRequests
 from plimsoll.decision.lessons import CommonLessons, Contribution, contribution, lessons, merged, remembered
-from plimsoll.decision.observations import capacities, failed_starts, observed_now
 from plimsoll.decision.outcome import Observed, Ready
+from plimsoll.decision.surroundings import Surroundings, is_updating
 from plimsoll.decision.turns import Standing
 from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.cluster.gpus import GpuType
+from plimsoll.domain.decisions.observations import Observation, Seen, Witness
+from plimsoll.domain.decisions.outcomes import EngineSettings, MemoryEstimate, Split
+from plimsoll.domain.engines.failures import EngineFailure
 from plimsoll.domain.errors import PlimsollError
+from plimsoll.domain.requests.serving import ObservedCapacity, Request
+from plimsoll.engines.registry import engine_of
+from plimsoll.placement.demands.pools import Pool, as_it_runs
 from plimsoll.placement.memo import Memo
+from plimsoll.placement.options.feasibility import sized
 from plimsoll.rebalance.signals.reading import Reading
+from plimsoll.status.places import split_of
+from plimsoll.status.reading import Record
 
 
 def observe(deployment: Deployment, reading: Reading | None, fleet: Fleet, memo: Memo) -> Observed:
@@ -21,7 +37,7 @@ def observe(deployment: Deployment, reading: Reading | None, fleet: Fleet, memo:
     request, pools, spec = deployment.asked.request, deployment.placed.pools, deployment.identity.digests.engine
     seen = remembered(record.observations, spec)
     reading = about_cache(reading, request)
-    now = told_now(around, reading)
+    now = reported_now(around, reading)
     reported = reported_tokens(record, identity.generation, now)
     silent = silent_pools(around, reading, record, reported)
     if request is None:
@@ -65,3 +81,191 @@ def ready_of(deployment: Deployment, found: Observed, common: CommonLessons, cha
     )
     target = min(standing.target_replicas, 1) if request.mounts_alone else standing.target_replicas
     return Ready(deployment, changed.of(identity.uid, request, replicas=target), standing, found)
+
+
+ENOUGH_SAMPLES = 2
+"""Samples after which an engine that has named no size will not name one: it reports it from its start."""
+
+
+def about_cache(reading: Reading | None, request: Request | None) -> Reading | None:
+    """Return what counts of a reading for the KV cache: nothing for an encoder, which has none.
+
+    Its engine may report blocks all the same. They are no memory, so nothing is learned from them.
+    """
+    return None if request is not None and not request.model.keeps_cache else reading
+
+
+def reported_now(around: Surroundings, reading: Reading | None) -> dict[str, int]:
+    """Return the tokens of one replica by pool: the smallest of its ready pods, as their release counts them."""
+    reported: dict[str, int] = {}
+    if reading is None:
+        return reported
+    for pool, pods in around.pods.items():
+        seen = [_latest_capacity(reading, pod.name) for pod in pods if pod.ready]
+        known = [tokens for tokens in seen if tokens is not None]
+        if known:
+            reported[pool] = min(known)
+    return reported
+
+
+def silent_pools(
+    around: Surroundings, reading: Reading | None, record: Record, known: Collection[str]
+) -> frozenset[str]:
+    """Return the pools whose engines report their load, and not the size of their KV cache.
+
+    What was seen before stays while nothing is known of the ready pods. ``known`` are pools with a reported size.
+    """
+    before = {pool.name for pool in record.status.pools or () if pool.kv_tokens_note is not None}
+    pools = {
+        pool: [_is_silent(reading, pod.name) for pod in pods if pod.ready]
+        for pool, pods in around.pods.items()
+        if pool not in known
+    }
+    return frozenset(pool for pool, seen in pools.items() if any(seen) or (None in seen and pool in before))
+
+
+def reported_tokens(record: Record, generation: int, now: Mapping[str, int]) -> dict[str, int]:
+    """Return KV tokens of one replica by pool: the engines' reports ``now``, else their last ones under the same spec.
+
+    An earlier report stays valid while Prometheus is away, but not for engines that got other settings since.
+    """
+    entries = (pool for pool in record.status.pools or () if pool.generation == generation)
+    before = {pool.name: pool.kv_tokens_reported for pool in entries if pool.kv_tokens_reported is not None}
+    return {**before, **now}
+
+
+def observed_capacities(
+    record: Record, spec: str, pools: Sequence[Pool], around: Surroundings, reported: Mapping[str, int]
+) -> tuple[ObservedCapacity, ...]:
+    """Return the reports of the pools' engines, and the reports of earlier engines that proved too small.
+
+    Without the earlier reports, a replica added later would go to the same GPU type that the deployment was moved away
+    from. They hold until the spec changes (``spec`` is its digest), because then the engines may get other settings.
+    They never count against a running pool. Engines that are being replaced are left out: they say nothing about the
+    next ones.
+    """
+    running = [
+        ObservedCapacity(pool.gpu_type, pool.split, reported[pool.name])
+        for pool in pools
+        if pool.name in reported and not is_updating(around.workloads.get(pool.name))
+    ]
+    known = {(seen.gpu_type, seen.split) for seen in running}
+    earlier = [
+        ObservedCapacity(entry.gpu_type, split_of(entry), entry.kv_tokens)
+        for entry in record.status.too_small or ()
+        if entry.spec == spec and (entry.gpu_type, split_of(entry)) not in known
+    ]
+    return (*running, *earlier)
+
+
+def _is_silent(reading: Reading | None, pod: str) -> bool | None:
+    """Whether a pod with several samples names no size in any of them; None where there are fewer samples."""
+    signals = None if reading is None else reading.pods.get(pod)
+    loads = [sample for sample in signals.samples if sample.kv_usage is not None] if signals else []
+    if len(loads) < ENOUGH_SAMPLES:
+        return None
+    return all(sample.kv_capacity_tokens is None for sample in loads)
+
+
+def _latest_capacity(reading: Reading, pod: str) -> int | None:
+    signals = reading.pods.get(pod)
+    samples = sorted(signals.samples, key=lambda sample: sample.at) if signals else ()
+    known = [sample.kv_capacity_tokens for sample in samples if sample.kv_capacity_tokens is not None]
+    return known[-1] if known else None
+
+
+LEAST_WEIGHTS_PERCENT = 90
+"""The least share of the estimated weights, which are counted exactly, that an engine must hold. An engine that reports
+more KV cache than the rest of the budget is not believed."""
+
+
+def observed_now(
+    request: Request,
+    pools: Sequence[Pool],
+    around: Surroundings,
+    reported: Mapping[str, int],
+    fleet: Fleet,
+    *,
+    generation: int,
+    spec: str,
+    memo: Memo | None = None,
+) -> tuple[Seen, ...]:
+    """Return what the pools' engines show in this pass. A pool that was not planned for this spec yet is skipped.
+
+    ``reported`` holds the tokens that ready engines report now, as their release counts them. ``memo`` is as in
+    ``plan``.
+    """
+    found = []
+    for pool in pools:
+        if pool.generation != generation or is_updating(around.workloads.get(pool.name)):
+            continue
+        observation = _of_pool(request, pool, around, reported.get(pool.name), fleet, memo)
+        if observation is not None:
+            found.append(Seen(observation, spec))
+    return tuple(found)
+
+
+def failed_starts(request: Request, own: Iterable[Seen]) -> tuple[tuple[str, Split], ...]:
+    """Return GPU types and splits where engines of exactly this request ran out of memory and reported no figure.
+
+    An engine that ran more requests at the same time than are declared does not count: it first tries again with fewer.
+    """
+    declared = max(request.shape.concurrency, request.engine.max_sequences or 0)  # of all engines of a replica
+    failures = (seen.observation for seen in own if seen.observation.witness is Witness.OUT_OF_MEMORY)
+    kinds = [each.kind for each in failures if each.sequences <= each.kind.split.seats(declared)]
+    places = {(kind.gpu_type, kind.split): kind for kind in kinds}
+    asked = (request, request.with_narrow_cache()) if request.may_narrow_cache else (request,)
+    return tuple(place for place, kind in places.items() if kind in [each.engine_kind(*place) for each in asked])
+
+
+def capacities(
+    request: Request, pools: Sequence[Pool], reported: Mapping[str, int], fleet: Fleet, memo: Memo | None = None
+) -> dict[str, int]:
+    """Convert ``reported``, by pool, to the tokens that requests of full length get."""
+    found, engine = dict(reported), engine_of(request.engine.name)
+    for pool in pools:
+        gpu = fleet.named(pool.gpu_type)
+        if pool.name in reported and gpu is not None:
+            _, settings, figures = _predicted(request, gpu, pool, memo)
+            tokens = engine.full_length_tokens(request, gpu, pool.split, settings, figures, reported[pool.name])
+            found[pool.name] = tokens
+    return found
+
+
+def _of_pool(
+    request: Request, pool: Pool, around: Surroundings, tokens: int | None, fleet: Fleet, memo: Memo | None
+) -> Observation | None:
+    gpu = fleet.named(pool.gpu_type)
+    failure = _memory_failure(around, pool) if pool.too_large else None
+    serves = tokens is not None and pool.ready > 0
+    if gpu is None or not (serves or failure is not None):
+        return None
+    by_law, settings, figures = _predicted(request, gpu, pool, memo)
+    kind = by_law.engine_kind(gpu.name, pool.split)
+    step = (settings.max_num_batched_tokens, settings.max_num_seqs)
+    most = figures.budget_bytes - figures.weights_bytes * LEAST_WEIGHTS_PERCENT // 100
+    if tokens is not None and serves:
+        engine = engine_of(request.engine.name)
+        predicted, available = engine.cache_bytes(by_law, gpu, pool.split, settings, figures, tokens)
+        if available > most:
+            return None  # no engine has that much: the figure belongs to another engine or is garbled
+        return Observation(kind, Witness.METRICS, predicted, available, *step)
+    left = None if failure is None else failure.available_kv_bytes
+    if left is not None and not -gpu.usable_bytes <= left <= most:
+        left = None  # no engine lacks more than a whole GPU: the message is garbled, and only the failure counts
+    witness = Witness.OUT_OF_MEMORY if left is None else Witness.START_FAILURE
+    return Observation(kind, witness, figures.available_kv_bytes, left, *step)
+
+
+def _predicted(
+    request: Request, gpu: GpuType, pool: Pool, memo: Memo | None
+) -> tuple[Request, EngineSettings, MemoryEstimate]:
+    """The estimate by the memory law alone, for the settings that the pool's engines were given."""
+    by_law = replace(request, corrections=()) if request.corrections else request
+    by_law = as_it_runs(by_law, pool)
+    return by_law, *sized(by_law, gpu, pool.split, memo)
+
+
+def _memory_failure(around: Surroundings, pool: Pool) -> EngineFailure | None:
+    failures = [pod.failure for pod in around.pods.get(pool.name, ()) if pod.failure is not None]
+    return next((failure for failure in failures if failure.is_about_memory), None)

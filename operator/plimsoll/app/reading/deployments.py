@@ -27,7 +27,7 @@ from plimsoll.app.watch.store import Body, Picture, key_of, uid_of
 from plimsoll.decision.deployment import Asked, Deployment, Identity, People, Placed
 from plimsoll.decision.kept import ChangedRequests
 from plimsoll.decision.lessons import teaches_others
-from plimsoll.decision.pools.placed import placed_now
+from plimsoll.decision.pools import placed_now
 from plimsoll.decision.surroundings import wanted_replicas
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.cluster.gpus import GpuType

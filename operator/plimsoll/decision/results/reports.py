@@ -6,7 +6,7 @@ from plimsoll.api.v1alpha1 import RebalancingMode
 from plimsoll.decision.deployment import Deployment
 from plimsoll.decision.outcome import Outcome, UnderWay
 from plimsoll.decision.planning import failed_of
-from plimsoll.decision.pools.retunes import retune_after, updates_due
+from plimsoll.decision.pools import retune_after, updates_due
 from plimsoll.decision.surroundings import pool_views
 from plimsoll.decision.turns import Turn, may_sleep, policy_of
 from plimsoll.domain.public_words import RESOLVING, ConditionReason

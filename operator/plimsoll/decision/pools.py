@@ -1,5 +1,8 @@
-"""A change of settings that the live loop made in a pool: its clock in the status, and whether the engines came up.
+"""The pools of a deployment as they run: read from its status and its pods, with the changes that are under way.
 
+Why the replicas of a pool do not serve: their engines' words, or a kubelet's, the API server's, the scheduler's.
+
+A change of settings that the live loop made in a pool has a clock in the status, and its engines come up or not.
 Replicas with another pod template have such a time, too: the status says when they do not come up. Kubernetes starts
 them one after another, and the earlier ones serve on. A change of the spec is never undone here.
 """
@@ -7,18 +10,139 @@ them one after another, and the earlier ones serve on. A change of the spec is n
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from plimsoll.decision.deployment import Deployment, Identity, Placed, Refusal
-from plimsoll.decision.pools.delays import delay_of
-from plimsoll.decision.surroundings import Surroundings, is_updating
+from plimsoll.decision.surroundings import Surroundings, held_back, is_updating, pool_views, read_pools
 from plimsoll.decision.turns import Turn
-from plimsoll.placement.demands.clocks import EarlierSettings, RetuneClock, trusted_retune
+from plimsoll.domain.engines.failures import rejection_words
+from plimsoll.domain.public_words import ConditionReason
+from plimsoll.facts.cluster.pod_reading import PodFacts
+from plimsoll.facts.cluster.scheduler_words import chief_obstacle
+from plimsoll.placement.demands.clocks import EarlierSettings, RetuneClock, trusted, trusted_retune
+from plimsoll.placement.demands.failed_moves import Delay, standing
 from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, PoolState, pool_name
+from plimsoll.placement.demands.rehoming import of_last_hour
+from plimsoll.placement.demands.roll_back import NOT_READY, is_late
 from plimsoll.rebalance.state.decisions import Retune
 from plimsoll.render.inputs import INPUTS_ANNOTATION
 from plimsoll.status.reading import Record
+
+LONGEST_WORDS = 600
+"""The most characters of a pod's words that a status holds."""
+
+
+def delay_of(pool: Pool, around: Surroundings, record: Record, refusal: Refusal | None, now: float) -> Delay:
+    """Return why a pool does not serve: its engines' words, or the API server's, or the scheduler's."""
+    pods = [pod for pod in around.pods.get(pool.name, ()) if not (pod.ready or pod.terminating)]
+    found = (
+        _failure(pods)
+        or _rejection(pool, around, now)
+        or _refusal(pool, around, record, refusal)
+        or _without_node(pods)
+        or NOT_READY
+    )
+    return replace(found, message=found.message[:LONGEST_WORDS])
+
+
+def _failure(pods: Sequence[PodFacts]) -> Delay | None:
+    failed = max((pod for pod in pods if pod.failure is not None), key=lambda pod: pod.restarts, default=None)
+    if failed is None or failed.failure is None:
+        return None
+    return Delay(failed.failure.reason.value, failed.failure.message)
+
+
+def _rejection(pool: Pool, around: Surroundings, now: float) -> Delay | None:
+    rejected = around.rejecting(pool.name, pool.replicas, now, pool.target.avoids)
+    return Delay(ConditionReason.PODS_REJECTED.value, rejection_words(rejected)) if rejected else None
+
+
+def _refusal(pool: Pool, around: Surroundings, record: Record, refusal: Refusal | None) -> Delay | None:
+    """Return the API server's words about pods that it refuses: a quota, a policy, a template that is invalid."""
+    if pool.uncreated == 0 and not pool.refused:
+        return None
+    views = pool_views(around, record, {})
+    words = next((view.workload_error for view in views if view.name == pool.name), "")
+    words = words or ("" if refusal is None else refusal.sentence())
+    return Delay(ConditionReason.PODS_NOT_CREATED.value, words) if words else None
+
+
+def _without_node(pods: Sequence[PodFacts]) -> Delay | None:
+    waiting = next((pod for pod in pods if pod.unscheduled_since is not None), None)
+    if waiting is None:
+        return None
+    return Delay(chief_obstacle(waiting.obstacles).value, waiting.scheduler_message)
+
+
+def placed_now(
+    identity: Identity,
+    record: Record,
+    around: Surroundings,
+    *,
+    wanted: int,
+    concurrency: object,
+    now: float,
+    grace_seconds: float,
+    refusal: Refusal | None = None,
+) -> Placed:
+    """Return the pools of one object, and the changes of them that are under way.
+
+    Args:
+        identity: which object.
+        record: its status.
+        around: its pods and Deployments.
+        wanted: the upper limit for a pool's replicas when it is read from its workload, because anyone can scale that.
+        concurrency: ``spec.concurrency`` as it is written.
+        now: POSIX seconds.
+        grace_seconds: how long a pod may be without a node before it counts as stranded.
+        refusal: what the API server refused last.
+    """
+    names = [*(pool.name for pool in record.pools), *around.workloads]
+    refused = {} if refusal is None else refusal.since_by_pool(names)
+    pools = read_pools(record, around, wanted=wanted, now=now, grace_seconds=grace_seconds, refused_since=refused)
+    pools = _with_sequences(pools, identity, record, concurrency)
+    move = trusted(record.move, identity.digests.start, now)
+    is_over = move is not None and move.is_over(now)
+    if is_over:
+        pools = tuple(
+            replace(pool, delay=delay_of(pool, around, record, refusal, now)) if is_late(pool) else pool
+            for pool in pools
+        )
+    placed = Placed(
+        around,
+        pools,
+        left=of_last_hour(record.rehomings, now),
+        failed=standing(record.failed_moves, identity.digests.start, now),
+        move=move,
+        is_late=is_over,
+        held_back=tuple(_held_back(pools, around, now)),
+    )
+    return placed if record.retune is None else with_retune(placed, identity, record, refusal, now)
+
+
+def _held_back(pools: Sequence[Pool], around: Surroundings, now: float) -> list[tuple[str, int]]:
+    held = ((pool.name, held_back(around, pool, now)) for pool in pools)
+    return [(name, most) for name, most in held if most is not None]
+
+
+def _with_sequences(
+    pools: tuple[Pool, ...], identity: Identity, record: Record, concurrency: object
+) -> tuple[Pool, ...]:
+    """Return the pools with the most requests at the same time that their engines got.
+
+    Earlier releases recorded it for the deployment only, and it was always ``spec.concurrency``. The engines keep it as
+    long as that is so: an upgrade of the operator must not restart them.
+    """
+    number = record.max_sequences
+    if number is None or all(pool.max_sequences is not None for pool in pools):
+        return pools
+    if record.status.observed_generation != identity.generation and number != concurrency:
+        return pools
+    return tuple(
+        replace(pool, max_sequences=number, spec=identity.digests.engine) if pool.max_sequences is None else pool
+        for pool in pools
+    )
 
 
 def with_retune(placed: Placed, identity: Identity, record: Record, refusal: Refusal | None, now: float) -> Placed:
