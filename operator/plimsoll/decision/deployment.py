@@ -15,7 +15,7 @@ from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import counted
 from plimsoll.placement.demands.clocks import MoveClock, RetuneClock
 from plimsoll.placement.demands.failed_moves import FailedMove
-from plimsoll.placement.demands.pools import Pool, PoolState
+from plimsoll.placement.demands.pools import Pool, active
 from plimsoll.placement.demands.rehoming import Rehoming
 from plimsoll.rebalance.inbox import PendingProposals
 from plimsoll.rebalance.state.allowance import Opening
@@ -100,7 +100,7 @@ class Placed:
     @property
     def active(self) -> tuple[Pool, ...]:
         """The pools that are not on their way out."""
-        return tuple(pool for pool in self.pools if pool.state is PoolState.ACTIVE)
+        return tuple(active(self.pools))
 
 
 @dataclass(frozen=True, slots=True)

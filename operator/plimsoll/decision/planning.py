@@ -15,7 +15,7 @@ from plimsoll.domain.models.model import Task
 from plimsoll.domain.requests.serving import Request
 from plimsoll.engines.registry import engine_of
 from plimsoll.placement.demands.failed_moves import FailedMove, settings_refused
-from plimsoll.placement.demands.pools import Decision, Pool, PoolState, SeenAnswers, Tenant, as_it_runs
+from plimsoll.placement.demands.pools import Decision, Pool, SeenAnswers, Tenant, active, as_it_runs
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.engine_limits import other_steps
 from plimsoll.placement.options.feasibility import sized
@@ -55,12 +55,12 @@ def _answers(learned: Learned | None) -> SeenAnswers | None:
 
 def figures_of(request: Request, pools: tuple[Pool, ...], fleet: Fleet, memo: Memo) -> MemoryEstimate | None:
     """Return the estimate on the first active pool's GPU, whether it fits there or not."""
-    active = next((pool for pool in pools if pool.state is PoolState.ACTIVE), None)
-    gpu = None if active is None else fleet.named(active.gpu_type)
-    if active is None or gpu is None:
+    first = next(iter(active(pools)), None)
+    gpu = None if first is None else fleet.named(first.gpu_type)
+    if first is None or gpu is None:
         return None
     try:
-        return sized(as_it_runs(request, active), gpu, active.split, memo)[1]
+        return sized(as_it_runs(request, first), gpu, first.split, memo)[1]
     except PlimsollError:
         return None
 
@@ -79,25 +79,25 @@ def running_of(
     """
     request, placed = ready.request, ready.deployment.placed
     wanted = placed.active
-    active = next(iter(wanted), None)
-    gpu = None if active is None else fleet.named(active.gpu_type)
+    first = next(iter(wanted), None)
+    gpu = None if first is None else fleet.named(first.gpu_type)
     taken_back = decision is not None and bool(decision.rolled_back)
     moving = taken_back or len(wanted) < len(placed.pools)
-    if active is None or gpu is None:
+    if first is None or gpu is None:
         return Running(figures, moving=moving)
-    runs, engine = as_it_runs(request, active), engine_of(request.engine.name)
+    runs, engine = as_it_runs(request, first), engine_of(request.engine.name)
     failed = failed_of(request, placed.failed)
     is_refused = any(settings_refused(failed, pool.target.place) for pool in wanted)
-    tokens = ready.observed.reported.get(active.name) or (0 if figures is None else figures.kv_capacity_tokens)
+    tokens = ready.observed.reported.get(first.name) or (0 if figures is None else figures.kv_capacity_tokens)
     return Running(
         figures=figures,
-        model=model_of(runs, gpu, active.split, tokens),
-        most_sequences=None if is_refused else active.split.data_parallel * engine.most_sequences(runs, gpu),
-        steps=tuple if is_refused else partial(other_steps, request, runs, gpu, active.split, tokens, memo),
-        pool=active.name,
+        model=model_of(runs, gpu, first.split, tokens),
+        most_sequences=None if is_refused else first.split.data_parallel * engine.most_sequences(runs, gpu),
+        steps=tuple if is_refused else partial(other_steps, request, runs, gpu, first.split, tokens, memo),
+        pool=first.name,
         moving=moving,
         retuning=any(pool.earlier is not None and not pool.overdue for pool in wanted),
-        rolling=_is_rolling(ready.deployment, active),
+        rolling=_is_rolling(ready.deployment, first),
         generates=request.model.task is Task.GENERATE,
         mounts_alone=request.mounts_alone,
     )

@@ -22,7 +22,7 @@ from plimsoll.facts.cluster.pod_reading import PodFacts
 from plimsoll.facts.cluster.scheduler_words import chief_obstacle
 from plimsoll.placement.demands.clocks import EarlierSettings, RetuneClock, trusted, trusted_retune
 from plimsoll.placement.demands.failed_moves import Delay, standing
-from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, PoolState, pool_name
+from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, pool_name
 from plimsoll.placement.demands.rehoming import of_last_hour
 from plimsoll.placement.demands.roll_back import NOT_READY, is_late
 from plimsoll.rebalance.state.decisions import Retune
@@ -165,7 +165,7 @@ def _is_open(pool: Pool, around: Surroundings, earlier: EarlierSettings | None) 
 
     A Deployment that is not seen shows nothing.
     """
-    if earlier is None or pool.state is not PoolState.ACTIVE or pool.replicas == 0:
+    if earlier is None or not pool.is_active or pool.replicas == 0:
         return False
     body = around.workloads.get(pool.name)
     if body is None or is_updating(body):

@@ -119,7 +119,7 @@ def replacements(
         return (), ledger
     for pool in pools:
         here = leaving.get(pool.name)
-        if here is None or pool.state is not PoolState.ACTIVE:
+        if here is None or not pool.is_active:
             continue
         if pool.choice is None:  # its workload is not rendered
             continue

@@ -9,7 +9,7 @@ from decimal import Decimal
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.placement.costs import Appraisal
-from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, PoolState, Tenant
+from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, Tenant, active, replicas_by_name
 from plimsoll.placement.options.feasibility import hourly_price
 from plimsoll.placement.transition.hypothesis import Plan
 
@@ -55,8 +55,7 @@ class _Prices:
         self.known: dict[tuple[str, Split], Decimal] = {}
 
     def bill(self, pools: Iterable[Pool | PlannedPool]) -> Decimal:
-        active = (pool for pool in pools if pool.state is PoolState.ACTIVE)
-        return sum((pool.replicas * self._of(pool.gpu_type, pool.split) for pool in active), Decimal(0))
+        return sum((pool.replicas * self._of(pool.gpu_type, pool.split) for pool in active(pools)), Decimal(0))
 
     def _of(self, gpu_type: str, split: Split) -> Decimal:
         place = gpu_type, split
@@ -69,11 +68,7 @@ class _Prices:
 
 def _moved(tenant: Tenant, decision: Decision) -> int:
     """Return how many replicas have another place: as many as leave a pool while others join one."""
-    before, after = _by_name(tenant.pools), _by_name(decision.pools)
+    before, after = replicas_by_name(tenant.pools), replicas_by_name(decision.pools)
     changes = [after.get(name, 0) - before.get(name, 0) for name in before.keys() | after.keys()]
     joined, left = sum(each for each in changes if each > 0), -sum(each for each in changes if each < 0)
     return min(joined, left)
-
-
-def _by_name(pools: Iterable[Pool | PlannedPool]) -> dict[str, int]:
-    return {pool.name: pool.replicas for pool in pools if pool.state is PoolState.ACTIVE}

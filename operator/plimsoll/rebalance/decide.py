@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from plimsoll.domain.decisions.proposals import Proposal, Share
-from plimsoll.placement.demands.pools import Decision, PlannedPool, PoolState, Tenant
+from plimsoll.placement.demands.pools import Decision, PlannedPool, Tenant, active, serving
 from plimsoll.placement.explain import nearest_sentence
 from plimsoll.placement.transition.answers import Answer
 from plimsoll.placement.transition.hypothesis import WhatIf
@@ -99,7 +99,7 @@ class Asking:
         """
         slow = DecisionReason.PROMISE_OUT_OF_REACH.value
         has_left = any(mark.reason == slow for mark in self.situation.history.changes)
-        places = {pool.target.place for pool in tenant.pools if pool.state is PoolState.ACTIVE}
+        places = {pool.place for pool in active(tenant.pools)}
         if not isinstance(change, AddReplica) or not has_left or len(places) != 1:
             return tenant
         return replace(tenant, goes_to=places.pop())
@@ -107,8 +107,7 @@ class Asking:
 
 def shares_of(decision: Decision) -> tuple[Share, ...]:
     """Return what a decision wants to serve, by target."""
-    active = (pool for pool in decision.pools if pool.state is PoolState.ACTIVE)
-    return tuple(Share(pool.target, pool.replicas) for pool in active if pool.replicas > 0)
+    return tuple(Share(pool.target, pool.replicas) for pool in serving(decision.pools))
 
 
 def _has_place(change: Change, now: Decision, then: Decision) -> bool:
@@ -134,9 +133,9 @@ def _wakes(change: Change, situation: Situation) -> bool:
 
 def _is_tuned(change: Retune, then: Decision) -> bool:
     """Whether every engine gets the setting, and one more replica has room, so that none ends before its successor."""
-    active = [pool for pool in then.pools if pool.state is PoolState.ACTIVE and pool.replicas > 0]
-    fits = bool(active) and not _is_too_large(change, then)
-    return fits and all(pool.surge and pool.choice and _has_setting(pool, change) for pool in active)
+    pools = serving(then.pools)
+    fits = bool(pools) and not _is_too_large(change, then)
+    return fits and all(pool.surge and pool.choice and _has_setting(pool, change) for pool in pools)
 
 
 def _has_setting(pool: PlannedPool, change: Retune) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 
-from plimsoll.placement.demands.pools import Decision, PlannedPool, PoolState
+from plimsoll.placement.demands.pools import Decision, PlannedPool, serving
 from plimsoll.rebalance.state.decisions import Change, Retune
 
 LIFE_SECONDS = 24 * 3600.0
@@ -261,8 +261,7 @@ def proposal_id(uid: str, generation: int, change: Change, before: Decision, aft
 
 def targets(decision: Decision) -> Sequence[PlannedPool]:
     """Return the pools that serve after a decision, in a fixed order."""
-    serving = (pool for pool in decision.pools if pool.state is PoolState.ACTIVE and pool.replicas > 0)
-    return sorted(serving, key=lambda pool: pool.name)
+    return sorted(serving(decision.pools), key=lambda pool: pool.name)
 
 
 def _each(words: Callable[[PlannedPool], str], decision: Decision) -> list[str]:

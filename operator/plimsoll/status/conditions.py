@@ -16,7 +16,7 @@ from plimsoll.domain.public_words import ConditionType as Kind
 from plimsoll.domain.units import agreed, counted, counted_of, to_rfc3339
 from plimsoll.placement.advice.remedies import only_waits
 from plimsoll.placement.demands.failed_moves import Delay, settings_words
-from plimsoll.placement.demands.pools import Decision, Pool, PoolState, pool_name
+from plimsoll.placement.demands.pools import Decision, Pool, active, count, pool_name
 from plimsoll.placement.demands.rehoming import MAX_REHOMINGS_PER_HOUR
 from plimsoll.placement.explain import (
     estimate_sentence,
@@ -165,7 +165,7 @@ def _placed_by(report: Report, decision: Decision) -> Verdict:
     if error:
         return Verdict("False", Why.PODS_NOT_CREATED, error)
     unbound = sum(view.unbound for view in views)
-    wanted = sum(pool.replicas for pool in decision.pools if pool.state is PoolState.ACTIVE)
+    wanted = count(active(decision.pools))
     bound = sum(view.pods - view.unbound for view in views)
     rejecting = next((view for view in views if view.rejected), None)
     if rejecting is not None and rejecting.accepted < report.wanted_of(rejecting.name):
@@ -379,4 +379,4 @@ def _ready(report: Report, planned: Verdict, placed: Verdict, available: Verdict
 def _active_views(report: Report) -> list[PoolView]:
     if report.decision is None:
         return []
-    return [report.view(pool.name) for pool in report.decision.pools if pool.state is PoolState.ACTIVE]
+    return [report.view(pool.name) for pool in active(report.decision.pools)]

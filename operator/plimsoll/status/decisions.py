@@ -9,7 +9,7 @@ from hashlib import sha256
 from plimsoll.api.bounds import MOST_CONCURRENCY
 from plimsoll.api.v1alpha1.status import DecisionStatus, SizeOptionStatus, SizeStatus
 from plimsoll.domain.kubernetes_names import ObjectKey
-from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, PoolState
+from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, active
 from plimsoll.placement.explain import place_words
 from plimsoll.placement.options.total_load import Size
 from plimsoll.status.forms import Form, entries, listed, number, unless
@@ -93,7 +93,7 @@ def remembered(
 
 def _words(pools: Iterable[Pool | PlannedPool]) -> str:
     """Return the active pools in words: ``2 replicas on l4-24gb x 1``."""
-    active = sorted((pool for pool in pools if pool.state is PoolState.ACTIVE), key=lambda pool: pool.name)
-    words = [f"{pool.replicas} on {place_words(pool.gpu_type, pool.split)}" for pool in active[:MOST_PLACES]]
-    more = [f"and {len(active) - MOST_PLACES} more"] if len(active) > MOST_PLACES else []
+    named = sorted(active(pools), key=lambda pool: pool.name)
+    words = [f"{pool.replicas} on {place_words(*pool.place)}" for pool in named[:MOST_PLACES]]
+    more = [f"and {len(named) - MOST_PLACES} more"] if len(named) > MOST_PLACES else []
     return ", ".join([*words, *more])

@@ -12,7 +12,7 @@ from plimsoll.domain.models.model import ModelFacts
 from plimsoll.domain.models.precision import KvPrecision
 from plimsoll.domain.units import GIB, format_price, to_rfc3339
 from plimsoll.performance.model import cost
-from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, PoolState
+from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, active
 from plimsoll.placement.explain import remedy_sentence, suggestion_sentence
 from plimsoll.placement.options.speed import load_of
 from plimsoll.render.names import pod_selector, service_url
@@ -256,10 +256,10 @@ def _milliseconds(seconds: float) -> int:
 
 
 def _total_price(decision: Decision) -> str | None:
-    active = [pool for pool in decision.pools if pool.state is PoolState.ACTIVE]
-    prices = [pool.choice.hourly_price if pool.choice else None for pool in active]
-    known = [price * pool.replicas for price, pool in zip(prices, active, strict=True) if price is not None]
-    return format_price(sum(known, start=known[0] * 0)) if known and len(known) == len(active) else None
+    pools = active(decision.pools)
+    prices = [pool.choice.hourly_price if pool.choice else None for pool in pools]
+    known = [price * pool.replicas for price, pool in zip(prices, pools, strict=True) if price is not None]
+    return format_price(sum(known, start=known[0] * 0)) if known and len(known) == len(pools) else None
 
 
 def _suggestion(suggestion: Suggestion) -> Fields:

@@ -9,7 +9,7 @@ from plimsoll.api.conversion.convert import to_workload_options
 from plimsoll.decision.outcome import Outcome
 from plimsoll.domain.engines.images import EngineImages
 from plimsoll.domain.requests.workload import Manifest
-from plimsoll.placement.demands.pools import PlannedPool, PoolState
+from plimsoll.placement.demands.pools import PlannedPool, active, count
 from plimsoll.render.objects import deployment, disruption_budget, service
 
 
@@ -38,7 +38,7 @@ def manifests_of(
     ordered = sorted(made, key=lambda pool: -pool.split.gpus)
     pools = [deployment(options, pool, pool.choice) for pool in ordered if pool.choice is not None]
     goes = bool(outcome.besides.leaving)
-    keeps = sum(pool.replicas for pool in decision.pools if pool.state is PoolState.ACTIVE) if goes else None
+    keeps = count(active(decision.pools)) if goes else None
     budget = disruption_budget(options, keeps)
     return (service(options), budget, *pools) if goes else (service(options), *pools, budget)
 

@@ -14,7 +14,7 @@ from plimsoll.domain.units import to_rfc3339
 from plimsoll.placement.demands.clocks import MoveClock, continued, seconds_for_move
 from plimsoll.placement.demands.failed_moves import FailedMove
 from plimsoll.placement.demands.failed_moves import remembered as remembered_failures
-from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, PoolState
+from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, PoolState, active
 from plimsoll.placement.demands.rehoming import remembered as remembered_places
 from plimsoll.status.decisions import DecisionNote, decision_of
 from plimsoll.status.decisions import remembered as remembered_decisions
@@ -90,7 +90,7 @@ def under_way(
 def seconds_allowed(deployment: Deployment, decision: Decision | None, least_seconds: float) -> float:
     """Return how long new replicas of a decision may take until they serve."""
     pools = () if decision is None else decision.pools
-    weights = (_weights_bytes(pool) for pool in pools if pool.state is PoolState.ACTIVE)
+    weights = map(_weights_bytes, active(pools))
     return seconds_for_move(longest_startup(deployment), max(weights, default=0), least_seconds)
 
 
@@ -126,7 +126,7 @@ def _move(outcome: Outcome, now: float) -> MoveClock | None:
     decision, deployment = outcome.decision, outcome.deployment
     if decision is None or not _retires(decision):
         return None
-    pools = tuple(sorted(pool.name for pool in decision.pools if pool.state is PoolState.ACTIVE))
+    pools = tuple(sorted(pool.name for pool in active(decision.pools)))
     start = deployment.identity.digests.start
     return continued(deployment.placed.move, pools, outcome.under_way.allowed_seconds, start, now)
 

@@ -21,7 +21,7 @@ from plimsoll.engines.registry import engine_of
 from plimsoll.memory.load import needed_tokens
 from plimsoll.memory.weights import weights_bytes
 from plimsoll.performance.slo import INTERACTIVE
-from plimsoll.placement.demands.pools import Decision, PoolState
+from plimsoll.placement.demands.pools import Decision, active
 from plimsoll.placement.explain import place_words
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
@@ -96,14 +96,14 @@ class Suggester:
         """Return the decision with suggestions, if this pass has placed all replicas on one GPU type and split."""
         if not decision.placed_now or decision.missing or decision.change_blocked:
             return decision
-        active = [pool for pool in decision.pools if pool.state is PoolState.ACTIVE]
+        pools = active(decision.pools)
         choice, request = decision.choice, decision.request
         if choice is None:
             return decision
         # The admin's figure for the memory holds, whatever the load and the precision are.
-        if len(active) != 1 or not active[0].replicas or request.overrides.memory_per_gpu_bytes is not None:
+        if len(pools) != 1 or not pools[0].replicas or request.overrides.memory_per_gpu_bytes is not None:
             return decision
-        found = self._suggestions(request.with_replicas(active[0].replicas), choice)
+        found = self._suggestions(request.with_replicas(pools[0].replicas), choice)
         return replace(decision, suggestions=found) if found else decision
 
     def _suggestions(self, request: Request, choice: Option) -> tuple[Suggestion, ...]:

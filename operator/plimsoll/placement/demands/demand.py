@@ -15,8 +15,8 @@ from plimsoll.placement.demands.pools import (
     Decision,
     PlannedPool,
     Pool,
-    PoolState,
     Tenant,
+    active,
     as_chosen,
     as_it_is,
     count,
@@ -160,7 +160,7 @@ def _demand_of(tenant: Tenant, left: tuple[RollBack, ...], fleet: Fleet, memo: M
     reader = _Reader(tenant, fleet, memo)
     kept, outdated, outgrown = reader.sort_pools()
     speaks = tenant.request.overrides.gpu_type is not None or any(
-        pool.generation != tenant.generation and pool.state is PoolState.ACTIVE for pool in tenant.pools
+        pool.generation != tenant.generation for pool in active(tenant.pools)
     )
     demand = Demand(
         tenant=tenant,
@@ -227,9 +227,7 @@ class _Reader:
         kept: list[PlannedPool] = []
         outdated: list[Pool] = []
         outgrown: Rejection | None = None
-        for pool in self.tenant.pools:
-            if pool.state is not PoolState.ACTIVE:
-                continue
+        for pool in active(self.tenant.pools):
             verdict = self._judge(pool)
             if isinstance(verdict, Option):
                 verdict = self._kept_off_others(self._off_bad_nodes(pool, self._reaching_more(pool, verdict)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import TypeVar
 
 from plimsoll.domain.cluster.host import HostNeed
 from plimsoll.domain.cluster.priorities import NO_PRIORITY, Priority
@@ -29,14 +30,62 @@ class PoolState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class _AnyPool:
+    """What every pool has. ``generation`` is that of the spec with which it was last judged."""
+
+    name: str
+    target: Target
+    state: PoolState
+    generation: int
+    replicas: int
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it is not on its way out."""
+        return self.state is PoolState.ACTIVE
+
+    @property
+    def gpu_type(self) -> str:
+        """The GPU type of its target."""
+        return self.target.gpu_type
+
+    @property
+    def split(self) -> Split:
+        """How its replicas are cut."""
+        return self.target.split
+
+    @property
+    def place(self) -> Place:
+        """The GPU type and the split."""
+        return self.target.place
+
+
+AnyPool = TypeVar("AnyPool", bound=_AnyPool)
+
+
+def active(pools: Iterable[AnyPool]) -> list[AnyPool]:
+    """Return the pools that are not on their way out."""
+    return [pool for pool in pools if pool.is_active]
+
+
+def serving(pools: Iterable[AnyPool]) -> list[AnyPool]:
+    """Return the active pools with replicas."""
+    return [pool for pool in pools if pool.is_active and pool.replicas > 0]
+
+
+def replicas_by_name(pools: Iterable[_AnyPool]) -> dict[str, int]:
+    """Return the replicas of each active pool."""
+    return {pool.name: pool.replicas for pool in pools if pool.is_active}
+
+
+@dataclass(frozen=True, slots=True)
+class Pool(_AnyPool):
     """A pool as it was decided and as the cluster shows it.
 
-    ``generation`` is that of the spec with which it was last judged. ``replicas`` were wanted. ``bound`` pods are on a
-    node, ready or ending. ``ready`` pods serve. ``stranded`` pods have found no node for longer than the grace period.
-    ``failing`` pods have a node where their engine cannot run. ``bad_nodes`` are such nodes, each with the cause in one
-    word, where another node may do. ``stuck`` pods have no node for another reason than GPUs: they stay, and no GPUs
-    are kept for them.
+    ``replicas`` were wanted. ``bound`` pods are on a node, ready or ending. ``ready`` pods serve. ``stranded`` pods
+    have found no node for longer than the grace period. ``failing`` pods have a node where their engine cannot run.
+    ``bad_nodes`` are such nodes, each with the cause in one word, where another node may do. ``stuck`` pods have no
+    node for another reason than GPUs: they stay, and no GPUs are kept for them.
     ``exists`` is false while there is only a recorded decision: no pods were created, so the scheduler reports nothing.
     ``served`` means that one of its engines has served under that spec. ``too_large`` means that none has, because
     memory ran out: the pool can be left without loss.
@@ -56,11 +105,6 @@ class Pool:
     it.
     """
 
-    name: str
-    target: Target
-    state: PoolState
-    generation: int
-    replicas: int
     bound: int = 0
     ready: int = 0
     stranded: int = 0
@@ -92,23 +136,13 @@ class Pool:
         return self.stranded + self.failing
 
     @property
-    def gpu_type(self) -> str:
-        """The GPU type of its target."""
-        return self.target.gpu_type
-
-    @property
-    def split(self) -> Split:
-        """How its replicas are cut."""
-        return self.target.split
-
-    @property
     def replica_sequences(self) -> int | None:
         """The most requests at the same time of a replica, on all its engines; None where they are not known."""
         return None if self.max_sequences is None else self.split.data_parallel * self.max_sequences
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedPool:
+class PlannedPool(_AnyPool):
     """A pool as the plan wants it.
 
     With ``choice`` None, only the number of replicas of its workload changes. ``surge`` is true where one more replica
@@ -119,11 +153,6 @@ class PlannedPool:
     time.
     """
 
-    name: str
-    target: Target
-    state: PoolState
-    generation: int
-    replicas: int
     choice: Option | None
     surge: bool = False
     batched_tokens: int | None = None
@@ -131,21 +160,6 @@ class PlannedPool:
     spec: str = ""
     narrow_before: bool = False
     drain_seconds: int | None = None
-
-    @property
-    def gpu_type(self) -> str:
-        """The GPU type of its target."""
-        return self.target.gpu_type
-
-    @property
-    def split(self) -> Split:
-        """How its replicas are cut."""
-        return self.target.split
-
-    @property
-    def place(self) -> tuple[str, Split]:
-        """The GPU type and the split."""
-        return self.target.place
 
     @property
     def step_tokens(self) -> int | None:
@@ -253,8 +267,7 @@ class Decision:
     @property
     def choice(self) -> Option | None:
         """The choice of the first active pool, which status and columns show."""
-        active = (pool.choice for pool in self.pools if pool.state is PoolState.ACTIVE and pool.choice is not None)
-        return next(active, None)
+        return next((pool.choice for pool in active(self.pools) if pool.choice is not None), None)
 
 
 def as_it_is(pool: Pool) -> PlannedPool:
@@ -276,17 +289,12 @@ def as_it_is(pool: Pool) -> PlannedPool:
 
 def as_chosen(pool: Pool, choice: Option, tenant: Tenant, drain_seconds: int | None) -> PlannedPool:
     """Return a planned pool with the same replicas, and with what was chosen for the tenant's present spec."""
-    return PlannedPool(
-        name=pool.name,
+    return replace(
+        as_it_is(pool),
         target=choice.target,
-        state=pool.state,
         generation=tenant.generation,
-        replicas=pool.replicas,
         choice=choice,
-        batched_tokens=pool.batched_tokens,
-        max_sequences=pool.max_sequences,
         spec=tenant.spec,
-        narrow_before=pool.has_narrow_cache,
         drain_seconds=drain_seconds,
     )
 
@@ -315,7 +323,7 @@ def with_settings(request: Request, *, narrow: bool, batched_tokens: int | None,
     return replace(request, engine=engine)
 
 
-def count(pools: Iterable[PlannedPool]) -> int:
+def count(pools: Iterable[_AnyPool]) -> int:
     """Return the number of replicas in all these pools."""
     return sum(pool.replicas for pool in pools)
 

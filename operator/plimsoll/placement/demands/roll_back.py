@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from plimsoll.placement.demands.failed_moves import Delay, RollBack
-from plimsoll.placement.demands.pools import Pool, PoolState, Tenant
+from plimsoll.placement.demands.pools import Pool, PoolState, Tenant, active
 
 NOT_READY = Delay("EnginesStarting", "its pods did not get ready")
 """The delay where no pod says anything."""
@@ -26,7 +26,7 @@ def rolled_back(tenant: Tenant, may_return: Callable[[Pool], bool]) -> tuple[Ten
     old = [pool for pool in tenant.pools if pool.state is PoolState.RETIRING]
     if not (tenant.overdue and old) or tenant.request.total is not None:
         return tenant, ()
-    new = [pool for pool in tenant.pools if pool.state is PoolState.ACTIVE]
+    new = active(tenant.pools)
     serving = [kept for pool in new if (kept := _serving_part(pool)).replicas > 0]
     missing = tenant.request.replicas - sum(pool.replicas for pool in serving)
     back = [pool for pool in old if pool.ready > 0 and may_return(pool)] if missing > 0 else []
@@ -47,7 +47,7 @@ def settings_restored(tenant: Tenant, fits: Callable[[Pool], bool]) -> tuple[Ten
     """
     if tenant.request.total is not None:
         return tenant, ()
-    late = [pool for pool in tenant.pools if pool.overdue and pool.earlier and pool.state is PoolState.ACTIVE]
+    late = [pool for pool in active(tenant.pools) if pool.overdue and pool.earlier]
     back = {pool.name: _restored(pool) for pool in late}
     failed = [pool for pool in late if fits(back[pool.name])]
     if not failed:
@@ -74,7 +74,7 @@ def _restored(pool: Pool) -> Pool:
 
 def is_late(pool: Pool) -> bool:
     """Whether an active pool has replicas that do not serve."""
-    return pool.state is PoolState.ACTIVE and pool.ready < pool.replicas
+    return pool.is_active and pool.ready < pool.replicas
 
 
 def _serving_part(pool: Pool) -> Pool:

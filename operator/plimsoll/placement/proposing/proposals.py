@@ -18,7 +18,7 @@ from plimsoll.domain.decisions.proposals import Change, Proposal, Share
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.placement.costs import LEAST_SECONDS as LEAST_MOVE_SECONDS
 from plimsoll.placement.demands.draining import LEAST_SECONDS as LEAST_DRAIN_SECONDS
-from plimsoll.placement.demands.pools import Decision, PoolState, Tenant
+from plimsoll.placement.demands.pools import Decision, Tenant, active, replicas_by_name
 from plimsoll.placement.demands.rehoming import is_closed
 from plimsoll.placement.ledger import Ledger, Taken
 from plimsoll.placement.options.verdicts import options
@@ -68,7 +68,7 @@ def proposals_for(
             each for each in judged if isinstance(each, Option) and not is_closed(closed, each.gpu.name, each.split)
         ),
         priority=tenant.priority.value,
-        before=tuple(Share(pool.target, pool.replicas) for pool in decision.pools if pool.state is PoolState.ACTIVE),
+        before=tuple(Share(pool.target, pool.replicas) for pool in active(decision.pools)),
     )
     owners = {key: each.request for key, each in plan.tenants.items()}
     moved = defragmentation(waiting, running, owners, fleet, ledger)
@@ -108,10 +108,10 @@ def _checked(plan: Plan, lacking: Answer, proposal: Proposal, running: Iterable[
 
 
 def _new_shares(now: Decision, then: Decision) -> Iterator[Share]:
-    known = {pool.name: pool.replicas for pool in now.pools if pool.state is PoolState.ACTIVE}
-    for pool in then.pools:
+    known = replicas_by_name(now.pools)
+    for pool in active(then.pools):
         more = pool.replicas - known.get(pool.name, 0)
-        if pool.state is PoolState.ACTIVE and more > 0:
+        if more > 0:
             yield Share(pool.target, more)
 
 

@@ -19,7 +19,7 @@ from plimsoll.domain.requests.serving import Request
 from plimsoll.placement.advice.remedies import Adviser
 from plimsoll.placement.costs import Appraisal
 from plimsoll.placement.demands.demand import Demand
-from plimsoll.placement.demands.pools import Decision, Place, PlannedPool, PoolState, Tenant
+from plimsoll.placement.demands.pools import Decision, Place, PlannedPool, PoolState, Tenant, active, replicas_by_name
 from plimsoll.placement.demands.rehoming import is_closed
 from plimsoll.placement.ledger import Ledger, Taken, taken_between
 from plimsoll.placement.memo import Memo
@@ -85,7 +85,7 @@ def directed(demand: Demand, fleet: Fleet, memo: Memo) -> Demand:
         demand,
         options=Options(tuple(each for each in verdicts if not isinstance(each, Option) or each.target.place == place)),
         kept=tuple(pool for pool in demand.kept if pool.place == place),
-        outdated=tuple(pool for pool in tenant.pools if pool.state is PoolState.ACTIVE and pool.target.place != place),
+        outdated=tuple(pool for pool in active(tenant.pools) if pool.place != place),
         moves=(),
         outgrown=None,
     )
@@ -117,9 +117,8 @@ class WhatIf:
     @property
     def new_replicas(self) -> int:
         """The number of replicas that this plan has just placed, or has found no place for."""
-        known = {pool.name: pool.replicas for pool in self.tenant.pools if pool.state is PoolState.ACTIVE}
-        active = (pool for pool in self.decision.pools if pool.state is PoolState.ACTIVE)
-        return self.decision.missing + sum(max(0, pool.replicas - known.get(pool.name, 0)) for pool in active)
+        known, planned = replicas_by_name(self.tenant.pools), active(self.decision.pools)
+        return self.decision.missing + sum(max(0, pool.replicas - known.get(pool.name, 0)) for pool in planned)
 
 
 @dataclass(frozen=True, slots=True)

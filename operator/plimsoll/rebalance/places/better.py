@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from plimsoll.placement.costs import move_charge
-from plimsoll.placement.demands.pools import Decision, Tenant
+from plimsoll.placement.demands.pools import Decision, Tenant, serving
 from plimsoll.placement.options.feasibility import hourly_price
 from plimsoll.placement.options.verdicts import NO_PRICE
 from plimsoll.placement.transition.hypothesis import Market
 from plimsoll.rebalance.law.capacity import times_of
 from plimsoll.rebalance.law.promise import Figure, keeps_promises
-from plimsoll.rebalance.places.sites import Site, active_pools, sites_elsewhere
+from plimsoll.rebalance.places.sites import Site, sites_elsewhere
 from plimsoll.rebalance.state.situation import Situation
 
 LEAST_SAVING = Decimal("0.15")
@@ -49,7 +49,7 @@ def cheaper_place(
     bill = bill_of(tenant, market)
     if bill is None or decision.choice is None:
         return None
-    pools = active_pools(tenant)
+    pools = serving(tenant.pools)
     here = replace(here, price=bill / sum(pool.replicas for pool in pools))
     also = tuple(pool.target.place for pool in pools) if len(pools) > 1 else ()
     offers = (
@@ -64,7 +64,7 @@ def cheaper_place(
 def bill_of(tenant: Tenant, market: Market) -> Decimal | None:
     """Return US dollars an hour of all replicas; None where a price is not known, or nothing runs."""
     prices = []
-    for pool in active_pools(tenant):
+    for pool in serving(tenant.pools):
         gpu = market.stock.fleet.named(pool.gpu_type)
         price = None if gpu is None else hourly_price(gpu, pool.split)
         if price is None:
@@ -112,7 +112,7 @@ def _saves(here: Site, there: Site, rate: float, least: int) -> bool:
 
 def _has_room(found: Cheaper, tenant: Tenant, market: Market) -> bool:
     """Whether the replicas that are not there yet have room. Where too many are, none is ended for this."""
-    already = sum(pool.replicas for pool in active_pools(tenant) if pool.target.place == found.site.place)
+    already = sum(pool.replicas for pool in serving(tenant.pools) if pool.target.place == found.site.place)
     return found.replicas > already and found.site.has_room(found.replicas - already, tenant, market)
 
 

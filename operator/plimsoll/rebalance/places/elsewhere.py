@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.public_words import Numbers
 from plimsoll.domain.units import format_price
+from plimsoll.placement.demands.pools import serving
 from plimsoll.placement.explain import place_words
 from plimsoll.placement.transition.hypothesis import Market, WhatIf
 from plimsoll.rebalance.diagnosis.diagnose import Diagnosis, DiagnosisKind, diagnose_load
@@ -17,7 +18,7 @@ from plimsoll.rebalance.guard import cooldown_seconds
 from plimsoll.rebalance.law.capacity import capacity_of
 from plimsoll.rebalance.law.promise import Figure, unreachable
 from plimsoll.rebalance.places.better import bill_of, cheaper_place, faster_place
-from plimsoll.rebalance.places.sites import Site, active_pools
+from plimsoll.rebalance.places.sites import Site
 from plimsoll.rebalance.state.decisions import DecisionReason
 from plimsoll.rebalance.state.history import ChangeKind
 from plimsoll.rebalance.state.memory import LoopMemory, Sought
@@ -160,7 +161,7 @@ class _Search:
 def _search(situation: Situation, judged: Judged, what_if: WhatIf) -> _Search | None:
     """Return the search from the first active pool, which the loop learns about; None: too little is known."""
     traffic, wish, model = situation.load.traffic, judged.wish, judged.model
-    pools = active_pools(what_if.tenant)
+    pools = serving(what_if.tenant.pools)
     if traffic is None or traffic.lengths is None or wish is None or wish.capacity is None or model is None:
         return None
     if not pools or what_if.market is None or what_if.tenant.request.total is not None:

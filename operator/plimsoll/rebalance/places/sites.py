@@ -10,7 +10,7 @@ from decimal import Decimal
 from plimsoll.domain.decisions.outcomes import Option
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.requests.serving import Request
-from plimsoll.placement.demands.pools import Place, Pool, PoolState, Tenant, pool_name, with_settings
+from plimsoll.placement.demands.pools import Place, Tenant, pool_name, serving, with_settings
 from plimsoll.placement.transition.hypothesis import Market
 from plimsoll.rebalance.law.capacity import Capacity, ReplicaModel, capacity_of, model_of, spare_use
 from plimsoll.rebalance.law.wishes import TOLERANCE
@@ -73,16 +73,11 @@ class Site:
         return self.option is not None and market.has_room(tenant.request.with_replicas(replicas), self.option)
 
 
-def active_pools(tenant: Tenant) -> tuple[Pool, ...]:
-    """Return the pools that shall serve."""
-    return tuple(pool for pool in tenant.pools if pool.state is PoolState.ACTIVE and pool.replicas > 0)
-
-
 def sites_elsewhere(
     tenant: Tenant, market: Market, memory: LoopMemory, here: Site, *, also: tuple[Place, ...] = ()
 ) -> Iterator[Site]:
     """Yield the places that the spec allows, without those where replicas are; ``also`` are offered nevertheless."""
-    own = {pool.target.place for pool in active_pools(tenant)} - set(also)
+    own = {pool.place for pool in serving(tenant.pools)} - set(also)
     try:
         for option in market.options(tenant.request, tuple(each.place for each in tenant.left)):
             if option.target.place == here.place and here.place not in own:

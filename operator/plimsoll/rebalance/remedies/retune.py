@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from plimsoll.placement.demands.pools import PoolState, Tenant
+from plimsoll.placement.demands.pools import Tenant
 from plimsoll.rebalance.diagnosis.diagnose import PER_MINUTE, Diagnosis, DiagnosisKind
 from plimsoll.rebalance.law.tuning import after_retune
 from plimsoll.rebalance.remedies.protocol import Ask, Offer
@@ -40,7 +40,7 @@ def with_sequences(tenant: Tenant, sequences: int) -> Tenant:
     """Return the deployment with another limit of its replicas. Engines of data parallelism share it."""
     pools = tuple(
         replace(pool, max_sequences=-(-sequences // pool.split.data_parallel), spec=tenant.spec, restarts=True)
-        if pool.state is PoolState.ACTIVE
+        if pool.is_active
         else pool
         for pool in tenant.pools
     )

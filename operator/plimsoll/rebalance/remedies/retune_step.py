@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from plimsoll.domain.public_words import Numbers
-from plimsoll.placement.demands.pools import Pool, PoolState, Tenant
+from plimsoll.placement.demands.pools import Pool, Tenant
 from plimsoll.rebalance.diagnosis.diagnose import MISSED_SECONDS, PER_MINUTE, Diagnosis, DiagnosisKind
 from plimsoll.rebalance.guard import may_change_step
 from plimsoll.rebalance.law.capacity import ReplicaModel, capacity_of
@@ -51,7 +51,7 @@ def _is_known(situation: Situation, traffic: Traffic) -> bool:
 
 def with_step(tenant: Tenant, tokens: int) -> Tenant:
     """Return the deployment with another step of its engines."""
-    pools = (_with_step(pool, tenant, tokens) if pool.state is PoolState.ACTIVE else pool for pool in tenant.pools)
+    pools = (_with_step(pool, tenant, tokens) if pool.is_active else pool for pool in tenant.pools)
     return replace(tenant, pools=tuple(pools))
 
 
