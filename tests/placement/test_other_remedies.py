@@ -9,7 +9,7 @@ from plimsoll.domain.decisions.outcomes import Rejection, Remedy, Split
 from plimsoll.domain.public_words import Numbers, Reason, RemedyKind
 from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import GIB
-from plimsoll.placement.advice.other_remedies import other_remedies
+from plimsoll.placement.advice.remedies import other_remedies
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.places.place import place
 from tests.support.planning import H100, LLAMA_70B_FP8, fleet, node, request

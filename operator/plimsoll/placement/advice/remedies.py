@@ -1,26 +1,33 @@
-"""Remedies: changes that would make an unplaceable request fit. Every remedy is judged like a placement first."""
+"""Remedies: changes that would make an unplaceable request fit. Every remedy is judged like a placement first.
+
+The last ones are for requests where GPUs are free and another resource is short.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from plimsoll.domain.cluster.fleet import Fleet, GpuNode, Labels
 from plimsoll.domain.cluster.gpus import RARE_IN_SERVERS, GpuType
+from plimsoll.domain.cluster.host import HostNeed, is_in_bytes
 from plimsoll.domain.cluster.node_groups import NodeGroup
-from plimsoll.domain.decisions.outcomes import Option, Rejection, Remedy, Split
+from plimsoll.domain.cluster.quota_accounts import resource_in
+from plimsoll.domain.decisions.outcomes import Option, Placed, Rejection, Remedy, Split
 from plimsoll.domain.models.precision import KvPrecision, Precision
-from plimsoll.domain.public_words import MAY_PASS, Numbers, RemedyKind
+from plimsoll.domain.public_words import MAY_PASS, Numbers, Reason, RemedyKind
 from plimsoll.domain.requests.serving import GpuConstraints, Overrides, Request
+from plimsoll.domain.units import MIB, ceil_div
 from plimsoll.memory.inverse import largest
 from plimsoll.placement.advice.growth import Growable, growable, growth
-from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.ledger import Ledger, short_in, use_at
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.candidates import TENSOR_PARALLEL_DEGREES, Candidate, cuts, splits_for
 from plimsoll.placement.options.feasibility import refusal
-from plimsoll.placement.options.nodes import most_gpus
+from plimsoll.placement.options.nodes import most_gpus, need_of_pool
 from plimsoll.placement.places.first_fit import first_that_fits, fits_for_sure, with_room
-from plimsoll.placement.places.place import room_basis, room_of
+from plimsoll.placement.places.place import place, room_basis, room_of
 
 
 @dataclass(slots=True)
@@ -96,8 +103,9 @@ class Adviser:
 
     def _changes(self, request: Request, ledger: Ledger) -> Iterator[Remedy]:
         yield from _smaller_load(request, self.fleet, with_room(request, self.fleet, ledger))
-        yield from _other_16_bits(request, self.fleet, ledger)
-        yield from _fewer_bits(request, self.fleet, ledger)
+        for kind, changed in _other_precisions(request):
+            if first_that_fits(changed, self.fleet, ledger):
+                yield Remedy(kind)
 
     def _relaxed(self, request: Request, unbound: Request, ledger: Ledger) -> tuple[Remedy, ...]:
         if unbound is request:
@@ -106,8 +114,13 @@ class Adviser:
             request,
             ("relax", *_asker(request, ledger)),
             room_seen(unbound, self.fleet, ledger),
-            lambda: tuple(_relax(unbound, self.fleet, ledger)),
+            lambda: tuple(self._unbound(unbound, ledger)),
         )
+
+    def _unbound(self, unbound: Request, ledger: Ledger) -> Iterator[Remedy]:
+        chosen = first_that_fits(unbound, self.fleet, ledger)
+        if chosen is not None:
+            yield _gpus(RemedyKind.RELAX_CONSTRAINTS, chosen)
 
     def _other_gpus(self, request: Request) -> Iterator[Remedy]:
         """Yield the cheapest catalogued type that fits one replica on a node within the request's own bounds."""
@@ -179,7 +192,10 @@ def _gpus(kind: RemedyKind, chosen: Option, needs: Numbers = ()) -> Remedy:
 
 
 def _smaller_load(request: Request, fleet: Fleet, roomy: Sequence[Candidate]) -> Iterator[Remedy]:
-    shape = request.shape
+    """Yield a shorter context, fewer requests at the same time, and fewer sequences where the user fixes too many."""
+    shape, engine = request.shape, request.engine
+    # A context shorter than the expected prompt and output would be refused.
+    shortest = max(1, (shape.expected_prompt_tokens or 0) + (shape.expected_output_tokens or 0))
 
     def with_context(tokens: int) -> Request:
         return replace(request, shape=replace(shape, context_tokens=tokens))
@@ -187,29 +203,18 @@ def _smaller_load(request: Request, fleet: Fleet, roomy: Sequence[Candidate]) ->
     def with_concurrency(sequences: int) -> Request:
         return replace(request, shape=replace(shape, concurrency=sequences))
 
-    # A context shorter than the expected prompt and output would be refused.
-    shortest = max(1, (shape.expected_prompt_tokens or 0) + (shape.expected_output_tokens or 0))
-    context = _largest_that_fits(range(shortest, shape.context_tokens), with_context, fleet, roomy)
-    if context is not None:
-        yield Remedy(RemedyKind.REDUCE_CONTEXT, (("from", shape.context_tokens), ("to", context)))
-    concurrency = _largest_that_fits(range(1, shape.concurrency), with_concurrency, fleet, roomy)
-    if concurrency is not None:
-        yield Remedy(RemedyKind.REDUCE_CONCURRENCY, (("from", shape.concurrency), ("to", concurrency)))
-    yield from _fewer_sequences(request, fleet, roomy)
-
-
-def _fewer_sequences(request: Request, fleet: Fleet, roomy: Sequence[Candidate]) -> Iterator[Remedy]:
-    """Yield a lower number of sequences, where the user fixes it higher than the load is."""
-    fixed, concurrency = request.engine.max_sequences, request.shape.concurrency
-    if fixed is None or fixed <= concurrency:
-        return
-
     def with_sequences(number: int) -> Request:
-        return replace(request, engine=replace(request.engine, max_sequences=number))
+        return replace(request, engine=replace(engine, max_sequences=number))
 
-    sequences = _largest_that_fits(range(concurrency, fixed), with_sequences, fleet, roomy)
-    if sequences is not None:
-        yield Remedy(RemedyKind.REDUCE_SEQUENCES, (("from", fixed), ("to", sequences)))
+    figures = (
+        (RemedyKind.REDUCE_CONTEXT, range(shortest, shape.context_tokens), with_context),
+        (RemedyKind.REDUCE_CONCURRENCY, range(1, shape.concurrency), with_concurrency),
+        (RemedyKind.REDUCE_SEQUENCES, range(shape.concurrency, engine.max_sequences or 0), with_sequences),
+    )
+    for kind, values, changed in figures:
+        found = _largest_that_fits(values, changed, fleet, roomy) if values else None
+        if found is not None:
+            yield Remedy(kind, (("from", values.stop), ("to", found)))
 
 
 def _largest_that_fits(
@@ -235,22 +240,15 @@ def _largest_that_fits(
     return found
 
 
-def _fewer_bits(request: Request, fleet: Fleet, ledger: Ledger) -> Iterator[Remedy]:
-    if request.kv_precision is not KvPrecision.FP8 and first_that_fits(
-        replace(request, kv_precision=KvPrecision.FP8), fleet, ledger
-    ):
-        yield Remedy(RemedyKind.KV_CACHE_FP8)
-    if not request.precision.is_quantized and first_that_fits(replace(request, precision=Precision.FP8), fleet, ledger):
-        yield Remedy(RemedyKind.WEIGHTS_FP8)
-
-
-def _other_16_bits(request: Request, fleet: Fleet, ledger: Ledger) -> Iterator[Remedy]:
-    """Yield a change to fp16, which needs the same memory and works on cards before Ampere."""
-    if request.precision is not Precision.BF16:
-        return
-    kv_precision = KvPrecision.FP16 if request.kv_precision is KvPrecision.BF16 else request.kv_precision
-    if first_that_fits(replace(request, precision=Precision.FP16, kv_precision=kv_precision), fleet, ledger):
-        yield Remedy(RemedyKind.WEIGHTS_FP16)
+def _other_precisions(request: Request) -> Iterator[tuple[RemedyKind, Request]]:
+    """Yield fp16, which needs the same memory as bf16 and works on cards before Ampere, and then fewer bits."""
+    if request.precision is Precision.BF16:
+        kv_precision = KvPrecision.FP16 if request.kv_precision is KvPrecision.BF16 else request.kv_precision
+        yield RemedyKind.WEIGHTS_FP16, replace(request, precision=Precision.FP16, kv_precision=kv_precision)
+    if request.kv_precision is not KvPrecision.FP8:
+        yield RemedyKind.KV_CACHE_FP8, replace(request, kv_precision=KvPrecision.FP8)
+    if not request.precision.is_quantized:
+        yield RemedyKind.WEIGHTS_FP8, replace(request, precision=Precision.FP8)
 
 
 def _without_bounds(request: Request) -> Request:
@@ -259,12 +257,6 @@ def _without_bounds(request: Request) -> Request:
     if bounds == (GpuConstraints(), Overrides(), ()):
         return request
     return replace(request, constraints=GpuConstraints(), overrides=Overrides(), node_selector=())
-
-
-def _relax(unbound: Request, fleet: Fleet, ledger: Ledger) -> Iterator[Remedy]:
-    chosen = first_that_fits(unbound, fleet, ledger)
-    if chosen is not None:
-        yield _gpus(RemedyKind.RELAX_CONSTRAINTS, chosen)
 
 
 def _for_sale(gpu: GpuType, labels: Labels) -> GpuNode:
@@ -282,3 +274,128 @@ def _for_sale(gpu: GpuType, labels: Labels) -> GpuNode:
 def only_waits(rejections: Sequence[Rejection]) -> bool:
     """Whether some candidate fits and only waits: for GPUs, CPU or memory in use, for a quota, or for time to pass."""
     return any(rejection.reason in MAY_PASS for rejection in rejections)
+
+
+class _Changed(NamedTuple):
+    """A changed request, the figures of its remedy, and the most that a pod may ask of its host for it to count."""
+
+    request: Request
+    numbers: Numbers
+    within: HostNeed | None = None
+
+
+def _smaller_requests(request: Request, rejection: Rejection, fleet: Fleet) -> _Changed | None:
+    """Lower the requests to the most that is free on one node. CPU and memory are never lowered to zero."""
+    figures = dict(rejection.numbers)
+    if rejection.reason is Reason.NODE_LACKS_RESOURCE:
+        # The most of a further resource with which it fits, bytes in whole MiB; 0 if it fits only without.
+        resource = str(figures["resource"])
+        left = int(figures["free_bytes"]) // MIB * MIB if is_in_bytes(resource) else int(figures["free"])
+        lowered = dict(request.other_resources) | {resource: left}
+        others = tuple(sorted((name, amount) for name, amount in lowered.items() if amount > 0))
+        return _Changed(replace(request, other_resources=others), (("resource", resource), ("amount", left)))
+    need = need_of_pool(request, rejection.gpu_type, rejection.split, fleet)
+    cpu = min(need.cpu_millis, int(figures.get("free_millis", need.cpu_millis)))
+    memory = min(need.memory_bytes, int(figures.get("free_bytes", need.memory_bytes)))
+    if (cpu, memory) == (need.cpu_millis, need.memory_bytes) or 0 in (cpu, memory):
+        return None
+    smaller = replace(request, cpu_millis=cpu, memory_bytes=memory)
+    return _Changed(smaller, (("cpu_millis", cpu), ("memory_bytes", memory)))
+
+
+def _own_limits(request: Request, rejection: Rejection, fleet: Fleet) -> _Changed | None:
+    """State the requests as limits, so that no LimitRange fills in others. Limits of the user's stay as they are."""
+    need = need_of_pool(request, rejection.gpu_type, rejection.split, fleet)
+    cpu, memory = request.cpu_limit_millis, request.memory_limit_bytes
+    bound = {value for name, value in rejection.numbers if name.startswith("resource")}
+    numbers: Numbers = ()
+    if cpu is None and "cpu" in bound:
+        cpu = need.cpu_millis
+        numbers = (("cpu_millis", cpu),)
+    if memory is None and "memory" in bound:
+        memory = ceil_div(need.memory_bytes, MIB) * MIB
+        numbers = (*numbers, ("memory_bytes", memory))
+    limited = replace(request, cpu_limit_millis=cpu, memory_limit_bytes=memory)
+    return _Changed(limited, numbers, need) if numbers else None
+
+
+def _other_nodes(request: Request, rejection: Rejection, _: Fleet) -> _Changed:
+    """Leave out the rules about nodes behind the reason."""
+    rules = tuple(rule for rule in request.node_rules if rule.reason is not rejection.reason)
+    figures = tuple(each for each in rejection.numbers if each[0] in ("least_bytes", "least", "claim", "pod"))
+    return _Changed(replace(request, node_rules=rules), figures)
+
+
+_CHANGES: tuple[tuple[RemedyKind, tuple[Reason, ...], Callable[[Request, Rejection, Fleet], _Changed | None]], ...] = (
+    (
+        RemedyKind.LOWER_REQUESTS,
+        (Reason.NODE_LACKS_CPU, Reason.NODE_LACKS_MEMORY, Reason.NODE_LACKS_RESOURCE),
+        _smaller_requests,
+    ),
+    (RemedyKind.STATE_LIMITS, (Reason.LIMIT_RANGE_EXCEEDED,), _own_limits),
+    (RemedyKind.CACHE_ON_CLAIM, (Reason.NODE_DISK_TOO_SMALL,), _other_nodes),
+    (RemedyKind.UPDATE_DRIVER, (Reason.DRIVER_TOO_OLD,), _other_nodes),
+    (RemedyKind.FREE_CLAIM, (Reason.VOLUME_IN_USE,), _other_nodes),
+)
+"""Each remedy with the reasons that it helps against, and the change that is tried for a rejection."""
+
+_ABOUT_ROOM = frozenset((Reason.QUOTA_EXCEEDED, *(reason for _, reasons, _ in _CHANGES for reason in reasons)))
+
+
+def reads_ledger(rejections: Sequence[Rejection]) -> bool:
+    """Whether :func:`other_remedies` reads anything about what is free; otherwise it returns nothing."""
+    return any(each.reason in _ABOUT_ROOM for each in rejections)
+
+
+def other_remedies(
+    request: Request, fleet: Fleet, ledger: Ledger, rejections: Sequence[Rejection], memo: Memo | None = None
+) -> tuple[Remedy, ...]:
+    """Return the remedies that work: a larger quota, smaller requests or own limits of the pod, or better nodes."""
+    one = request.with_replicas(1)
+    quota = _larger_quota(one, fleet, ledger, rejections, memo)
+    found = [] if quota is None else [quota]
+    for kind, reasons, change in _CHANGES:
+        tried: set[_Changed] = set()
+        for rejection in rejections:
+            changed = change(one, rejection, fleet) if rejection.reason in reasons else None
+            if changed is None or changed in tried:
+                continue
+            tried.add(changed)
+            remedy = _fitting(kind, one, changed, fleet, ledger, memo)
+            if remedy is not None:
+                found.append(remedy)
+                break
+    return tuple(found)
+
+
+def _fitting(
+    kind: RemedyKind, request: Request, change: _Changed, fleet: Fleet, ledger: Ledger, memo: Memo | None
+) -> Remedy | None:
+    outcome = place(change.request, fleet, ledger, memo=memo)
+    if not isinstance(outcome, Placed):
+        return None
+    if change.within is not None and not request.host_need(outcome.choice.host).is_within(change.within):
+        return None
+    return Remedy(kind, (*change.numbers, ("gpu_type", outcome.choice.gpu.name)))
+
+
+def _larger_quota(
+    request: Request, fleet: Fleet, ledger: Ledger, rejections: Sequence[Rejection], memo: Memo | None
+) -> Remedy | None:
+    if not any(rejection.reason is Reason.QUOTA_EXCEEDED for rejection in rejections):
+        return None
+    outcome = place(request, fleet, ledger.without_quota(), memo=memo)
+    if not isinstance(outcome, Placed):
+        return None
+    choice = outcome.choice
+    left = ledger.quota.get(request.key.namespace, {})
+    numbers: list[tuple[str, int | str]] = []
+    for account, asked in short_in(left, use_at(request, choice)):
+        more = asked - left[account]
+        if account == choice.target.resource:
+            numbers += [("resource", account), ("more", more)]
+        else:
+            numbers.append((account if resource_in(account) != choice.target.resource else f"requests.{account}", more))
+    if not numbers:
+        return None
+    return Remedy(RemedyKind.RAISE_QUOTA, (*numbers, ("gpus", choice.split.gpus), ("gpu_type", choice.gpu.name)))

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.decisions.outcomes import Option
 from plimsoll.domain.errors import PlimsollError
-from plimsoll.placement.advice.other_remedies import reads_ledger
-from plimsoll.placement.advice.remedies import Adviser
+from plimsoll.placement.advice.remedies import Adviser, reads_ledger
 from plimsoll.placement.demands.demand import Demand, demand_of
 from plimsoll.placement.demands.pools import Decision, Tenant, as_it_is
 from plimsoll.placement.ledger import Ledger

@@ -11,8 +11,7 @@ from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.decisions.outcomes import Option, Placed, Rejection, Remedy, Target
 from plimsoll.domain.public_words import Numbers, Reason, RemedyKind
 from plimsoll.domain.requests.serving import Request
-from plimsoll.placement.advice.other_remedies import other_remedies
-from plimsoll.placement.advice.remedies import Adviser, only_waits
+from plimsoll.placement.advice.remedies import Adviser, only_waits, other_remedies
 from plimsoll.placement.demands.demand import Demand
 from plimsoll.placement.demands.draining import drain_of
 from plimsoll.placement.demands.pools import Decision, PlannedPool, PoolState, Tenant, as_it_is, count, pool_name
