@@ -14,9 +14,8 @@ from plimsoll.facts.models.pooling import as_pooling
 from plimsoll.rebalance.signals.metrics import EngineSample, PodSignals, SignalState
 from plimsoll.rebalance.signals.reading import Reading
 from plimsoll.status.reading import Record, read
-from plimsoll.status.rendering import HIDDEN_CACHE
 from plimsoll.status.report import Report
-from plimsoll.status.writing import document_of, new_status
+from plimsoll.status.writing import HIDDEN_CACHE, document_of, new_status
 from tests.app.test_rebalancing import NOW, pods_of
 from tests.render.workloads import decision
 from tests.status.test_record_reading import ENTRY

@@ -16,12 +16,12 @@ from plimsoll.app.lookups.claim_book import ClaimBook
 from plimsoll.app.plan.rendered import Desired
 from plimsoll.app.watch.node_groups import declared_in
 from plimsoll.app.watch.pruning import is_plain
-from plimsoll.decision.planning import failed_of
 from plimsoll.decision.results.reports import is_passing
 from plimsoll.decision.surroundings import CERTAIN_SECONDS
 from plimsoll.domain.cluster.node_rules import Claim, Mounted, Requirement
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.domain.units import to_rfc3339
+from plimsoll.placement.demands.failed_moves import still_refused
 from plimsoll.placement.extra_pods import REPLACEMENT_SECONDS
 from plimsoll.status.report import Problem
 from testbed.broken_node import LAST_WORDS
@@ -324,7 +324,7 @@ class TestVolumesThatTurnOutToBeElsewhere:
             claims.known = (known,)
             case = there.make()["cached"]
             assert case.outcome.request is not None
-            standing = failed_of(case.outcome.request, case.outcome.deployment.placed.failed)
+            standing = still_refused(case.outcome.request, case.outcome.deployment.placed.failed)
             assert sorted(each.gpu_type for each in standing) == kept
             assert case.new_status is not None
             assert sorted(each["gpuType"] for each in case.new_status["failedMoves"]) == kept

@@ -26,8 +26,7 @@ from plimsoll.placement.demands.rehoming import Rehoming
 from plimsoll.placement.ledger import Ledger, Quotas
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.verdicts import options
-from plimsoll.placement.places.first_fit import first_that_fits
-from plimsoll.placement.places.place import pick
+from plimsoll.placement.places.place import first_that_fits, pick
 from plimsoll.placement.plan import plan
 from tests.laws.strategies import KINDS, fleets, requests, shapes
 from tests.support.tables import examples

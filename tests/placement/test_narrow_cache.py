@@ -22,8 +22,7 @@ from plimsoll.engines.failures import read_failure
 from plimsoll.facts.cluster.pod_reading import PodFacts
 from plimsoll.placement.demands.pools import Decision, Pool, Tenant
 from plimsoll.placement.ledger import Ledger
-from plimsoll.placement.places.first_fit import first_that_fits
-from plimsoll.placement.places.place import place
+from plimsoll.placement.places.place import first_that_fits, place
 from plimsoll.placement.plan import plan
 from tests.support.planning import (
     A100,

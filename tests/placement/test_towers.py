@@ -21,8 +21,7 @@ from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.options.candidates import candidate_on
 from plimsoll.placement.options.divisibility import divides, replica_refusal, split_refusal
 from plimsoll.placement.options.feasibility import judge, may_fit
-from plimsoll.placement.places.first_fit import first_that_fits
-from plimsoll.placement.places.place import place
+from plimsoll.placement.places.place import first_that_fits, place
 from tests.support.model_configs import config_of
 from tests.support.planning import ENGINE, H100, L4, fleet, node, request
 from tests.support.tables import every_case

@@ -30,14 +30,14 @@ from plimsoll.placement.options.total_load import Size
 from plimsoll.rebalance.inbox import AnsweredProposals, Refusal
 from plimsoll.rebalance.state.history import ChangeKind, Mark
 from plimsoll.rebalance.state.memory import Learned
-from plimsoll.status import decisions, loop, moves, observations, places, rendering
+from plimsoll.status import decisions, loop, observations, places, writing
 from plimsoll.status.forms import Field, Form, Unusable, number, word
 from plimsoll.status.loop import MAX_CHANGES
 from plimsoll.status.places import MOST_DRAIN_SECONDS, MOST_REPLICAS
 from plimsoll.status.writing import document_of
 from tests.support.tables import examples
 
-MODULES: tuple[ModuleType, ...] = (decisions, loop, moves, observations, places, rendering)
+MODULES: tuple[ModuleType, ...] = (decisions, loop, observations, places, writing)
 FORMS: Mapping[str, Form[Any]] = {
     name: each for module in MODULES for name, each in vars(module).items() if isinstance(each, Form) and each.entry
 }

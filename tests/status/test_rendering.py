@@ -19,9 +19,8 @@ from plimsoll.placement.demands.rehoming import Rehoming
 from plimsoll.rebalance.state.history import ChangeKind, Mark
 from plimsoll.rebalance.state.memory import Learned
 from plimsoll.status.reading import read
-from plimsoll.status.rendering import MAX_REJECTIONS
 from plimsoll.status.report import PoolView, Problem, RebalancingReport, Report
-from plimsoll.status.writing import document_of, new_status
+from plimsoll.status.writing import MAX_REJECTIONS, document_of, new_status
 from tests.render.workloads import decision
 from tests.support.planning import H100, L4, L40S, LLAMA_70B, LLAMA_70B_FP8, fleet, gpu, model, node, request
 from tests.support.tables import every_case

@@ -14,7 +14,7 @@ from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.models.model import Task
 from plimsoll.domain.requests.serving import Request
 from plimsoll.engines.registry import engine_of
-from plimsoll.placement.demands.failed_moves import FailedMove, settings_refused
+from plimsoll.placement.demands.failed_moves import settings_refused, still_refused
 from plimsoll.placement.demands.pools import Decision, Pool, SeenAnswers, Tenant, active, as_it_runs
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.engine_limits import other_steps
@@ -37,13 +37,8 @@ def tenant_of(ready: Ready) -> Tenant:
         priority=deployment.asked.priority,
         answers=_answers(deployment.record.learned),
         overdue=placed.is_late,
-        failed=failed_of(ready.request, placed.failed),
+        failed=still_refused(ready.request, placed.failed),
     )
-
-
-def failed_of(request: Request, failed: tuple[FailedMove, ...]) -> tuple[FailedMove, ...]:
-    """Return the places that failed and are still not tried: those of which the request knows no better."""
-    return tuple(each for each in failed if not request.knows_better(each.delay.reason))
 
 
 def _answers(learned: Learned | None) -> SeenAnswers | None:
@@ -86,7 +81,7 @@ def running_of(
     if first is None or gpu is None:
         return Running(figures, moving=moving)
     runs, engine = as_it_runs(request, first), engine_of(request.engine.name)
-    failed = failed_of(request, placed.failed)
+    failed = still_refused(request, placed.failed)
     is_refused = any(settings_refused(failed, pool.target.place) for pool in wanted)
     tokens = ready.observed.reported.get(first.name) or (0 if figures is None else figures.kv_capacity_tokens)
     return Running(

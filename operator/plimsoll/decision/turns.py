@@ -37,7 +37,7 @@ from plimsoll.rebalance.state.policy import Mode, RebalancePolicy
 from plimsoll.rebalance.state.situation import DeclaredNeed, PlacementState, Situation
 from plimsoll.rebalance.why import sentence
 from plimsoll.render.proposal_words import proposal_sentence
-from plimsoll.status.loop import answered_of
+from plimsoll.status.loop import ANSWERED
 from plimsoll.status.reading import Record
 from plimsoll.status.report import RebalancingReport
 
@@ -96,7 +96,7 @@ class Standing:
         if not is_ours or entry.base_replicas != base or target is None:
             target, approved = base, False
         changes = record.history, entry.last_change
-        return Standing(base, target, *changes, bool(approved), answered_of(entry), memory, learned)
+        return Standing(base, target, *changes, bool(approved), ANSWERED.read(entry), memory, learned)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,9 +41,7 @@ def may_change_step(reason: DecisionReason, situation: Situation) -> bool:
 def under_way(situation: Situation) -> Wait | None:
     """Return a wait while a move is under way: the signals describe the old and the new pool, and decide nothing."""
     placement = situation.placement
-    if not placement.moving:
-        return None
-    return Wait(DecisionReason.MOVE_UNDER_WAY, (("replicas", placement.replicas), ("ready", placement.ready)))
+    return Wait(DecisionReason.MOVE_UNDER_WAY, placement.numbers) if placement.moving else None
 
 
 def held_back(change: Change, situation: Situation) -> Wait | None:
@@ -77,8 +75,7 @@ def _restart_held_back(change: Move | Retune, situation: Situation, wanted: Numb
         return closed
     placement = situation.placement
     if placement.retuning or (placement.rolling and isinstance(change, Retune)):
-        known: Numbers = (("replicas", placement.replicas), ("ready", placement.ready))
-        return Wait(DecisionReason.MOVE_UNDER_WAY, (*wanted, *known))
+        return Wait(DecisionReason.MOVE_UNDER_WAY, (*wanted, *placement.numbers))
     serving = min(placement.ready, placement.replicas - placement.new_replicas)
     if serving < placement.replicas:
         ready: Numbers = (("replicas", placement.replicas), ("ready", serving))
@@ -127,8 +124,7 @@ def _removal_held_back(change: RemoveReplica, situation: Situation, wanted: Numb
         return None
     placement = situation.placement
     if placement.updating:
-        ready: Numbers = (("replicas", placement.replicas), ("ready", placement.ready))
-        return Wait(DecisionReason.MOVE_UNDER_WAY, (*wanted, *ready))
+        return Wait(DecisionReason.MOVE_UNDER_WAY, (*wanted, *placement.numbers))
     return (
         _budget_spent(situation, wanted)
         or _reversals_spent(situation, wanted)
@@ -156,10 +152,7 @@ def _reversals_spent(situation: Situation, wanted: Numbers) -> Wait | None:
 def _settling(situation: Situation, wanted: Numbers) -> Wait | None:
     """Return a wait until the remaining replicas have been seen with the load of those that were removed last."""
     last, bound = situation.history.clamped(situation.now).last(ChangeKind.REMOVE), situation.policy.window_seconds
-    if last is None or situation.now - last >= bound:
-        return None
-    since = int(situation.now - last)
-    return Wait(DecisionReason.COOLING_DOWN, (*wanted, ("seconds", since), ("bound_seconds", bound)))
+    return _waiting_since(last, bound, situation, wanted)
 
 
 def _cooling_down(situation: Situation, wanted: Numbers, *kinds: ChangeKind) -> Wait | None:

@@ -60,7 +60,6 @@ class ChosenSize:
 
 
 DECISION = Form(DecisionNote, DecisionStatus, replaced=unless("replaced", ""), solver=unless("solver", ""))
-decision_of = DECISION.read
 
 SIZE = Form(
     ChosenSize,

@@ -1,4 +1,4 @@
-"""Pools, and the places where replicas run, ran or could not run, as a status keeps them.
+"""Pools, the places where replicas run, ran or could not run, and changes of both, as a status keeps them.
 
 The record of a pool on its Deployment has the same fields, so what is wrong with them is said of any JSON.
 """
@@ -9,23 +9,29 @@ from collections.abc import Mapping, Sequence
 
 from plimsoll.api.bounds import MOST_CONCURRENCY
 from plimsoll.api.v1alpha1.status import (
+    EarlierSettingsStatus,
     EstimateStatus,
     FailedMoveStatus,
+    MoveStatus,
     ObservationStatus,
     PlacementStatus,
     PoolStatus,
     RehomingStatus,
     RejectionStatus,
+    RetuneStatus,
     TooSmallStatus,
 )
 from plimsoll.domain.decisions.outcomes import Split, Target
 from plimsoll.domain.models.precision import KvPrecision
 from plimsoll.domain.requests.serving import ObservedCapacity
+from plimsoll.domain.units import to_rfc3339
 from plimsoll.facts.cluster.gpu_labels import is_gpu_resource
+from plimsoll.placement.demands.clocks import LONGEST_SECONDS, MOST_EXTENSIONS, EarlierSettings, MoveClock, RetuneClock
+from plimsoll.placement.demands.failed_moves import MOST_TIMES, Delay, FailedMove, pause_seconds
 from plimsoll.placement.demands.pools import Pool, PoolState, pool_name
 from plimsoll.placement.demands.rehoming import MOST_AVOIDED, Rehoming
 from plimsoll.render.names import CAPACITY_WORDS
-from plimsoll.status.forms import Field, Fields, Form, Spread, Unusable, number, time, unless, word
+from plimsoll.status.forms import Field, Fields, Form, Spread, Unusable, all_entries, listed, number, time, unless, word
 
 MOST_REPLICAS = 1000
 """The most replicas of one pool: we never decide on more."""
@@ -211,3 +217,56 @@ POOL = Form(
 REHOMING = Form(Rehoming, RehomingStatus, split=SPLIT, at=time("at"), node=unless("node", ""))
 
 TOO_SMALL = Form(ObservedCapacity, TooSmallStatus, beside=("spec",), split=SPLIT)
+
+
+def _span_doubt(first: tuple[str, float], last: tuple[str, float], longest: float) -> str:
+    """The error in two times, each with its name. Times are written in whole seconds, so a second more is allowed."""
+    if 0 <= last[1] - first[1] <= longest + 1:
+        return ""
+    begin, end = (f"{name} {to_rfc3339(at)}" for name, at in (first, last))
+    return f"{end} is not within {longest:.0f} s after {begin}"
+
+
+def _move_doubt(clock: MoveClock) -> str:
+    return _span_doubt(("beganAt", clock.began), ("dueAt", clock.due), MOST_EXTENSIONS * LONGEST_SECONDS)
+
+
+def _failed_doubt(failed: FailedMove) -> str:
+    if not failed.delay.reason.isalnum():
+        return f"reason {failed.delay.reason!r} is not one word"
+    return _span_doubt(("at", failed.at), ("until", failed.until), pause_seconds(failed.times))
+
+
+MOVE = Form(MoveClock, MoveStatus, pools=listed("pools"), began=time("began_at"), due=time("due_at"), doubt=_move_doubt)
+
+FAILED_MOVE = Form(
+    FailedMove,
+    FailedMoveStatus,
+    split=SPLIT,
+    at=time("at"),
+    until=time("until"),
+    times=number("times", 1, MOST_TIMES),
+    delay=Form(Delay),
+    sequences=SETTINGS["max_sequences"],
+    batched_tokens=SETTINGS["batched_tokens"],
+    doubt=_failed_doubt,
+)
+
+EARLIER = Form(
+    EarlierSettings,
+    EarlierSettingsStatus,
+    pool=Field("name"),
+    sequences=SETTINGS["max_sequences"],
+    batched_tokens=SETTINGS["batched_tokens"],
+    drain_seconds=SETTINGS["drain_seconds"],
+    inputs=unless("inputs", ""),
+)
+
+RETUNE = Form(
+    RetuneClock,
+    RetuneStatus,
+    beside=("due_at",),
+    before=all_entries("pools", EARLIER),
+    began=time("began_at"),
+    each=number("replica_seconds", 1, LONGEST_SECONDS),
+)

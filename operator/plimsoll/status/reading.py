@@ -28,9 +28,8 @@ from plimsoll.rebalance.state.memory import Learned
 from plimsoll.status.decisions import SIZE
 from plimsoll.status.forms import BEYOND, Form, Unusable, is_beyond
 from plimsoll.status.loop import REBALANCING
-from plimsoll.status.moves import FAILED_MOVE, MOVE, RETUNE
 from plimsoll.status.observations import SEEN
-from plimsoll.status.places import POOL, REHOMING, TOO_SMALL
+from plimsoll.status.places import FAILED_MOVE, MOVE, POOL, REHOMING, RETUNE, TOO_SMALL
 
 RECORD = "plimsoll.dev/record"
 """The key under which the store keeps the record, next to the status itself. It is never written anywhere."""

@@ -1,16 +1,281 @@
-"""Makes the status of an object from a report. All fields pass through the API's model: no other field can be sent."""
+"""Makes the status of an object from a report: the fields that the report decides, in the form of the API.
+
+All fields pass through the API's model, so no other field can be sent.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel
 
-from plimsoll.api.v1alpha1.status import InferenceDeploymentStatus, StatusModel
-from plimsoll.status.conditions import Since
+from plimsoll import __version__
+from plimsoll.api.v1alpha1.status import EngineSettingsStatus, InferenceDeploymentStatus, StatusModel
+from plimsoll.domain.decisions.outcomes import EngineSettings, MemoryEstimate, Option, Suggestion
+from plimsoll.domain.decisions.terms import ACTIVATIONS, ADAPTERS, CUDA_GRAPHS, KV_CACHE, LEARNED, OVERHEAD, WEIGHTS
+from plimsoll.domain.models.model import ModelFacts
+from plimsoll.domain.models.precision import KvPrecision
+from plimsoll.domain.units import GIB, format_price, to_rfc3339
+from plimsoll.performance.model import cost
+from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, active
+from plimsoll.placement.explain import remedy_sentence, suggestion_sentence
+from plimsoll.placement.options.speed import load_of
+from plimsoll.render.names import pod_selector, service_url
+from plimsoll.render.proposal_words import proposal_sentence
+from plimsoll.status.conditions import Since, conditions
+from plimsoll.status.decisions import DECISION, SIZE, ChosenSize
+from plimsoll.status.forms import Fields, Form
+from plimsoll.status.learned_words import teacher_words
+from plimsoll.status.loop import REBALANCING
+from plimsoll.status.observations import PLATFORMS, SEEN
+from plimsoll.status.places import FAILED_MOVE, MOVE, POOL, REHOMING, RETUNE, TOO_SMALL, place_fields, split_fields
 from plimsoll.status.reading import Record, shown_parts
-from plimsoll.status.rendering import status as render
+from plimsoll.status.rejected import rejected
 from plimsoll.status.report import Report
+
+MAX_REJECTIONS = 40
+"""The most rejections in a status: four splits on ten GPU types. The rest is only counted."""
+
+MAX_REMEDIES = 10
+
+MAX_PROPOSALS = 3
+"""The most proposals in a status: there is one of each kind."""
+
+_TERM_FIELDS = {
+    WEIGHTS: "weights_bytes",
+    KV_CACHE: "kv_cache_bytes",
+    ACTIVATIONS: "activations_bytes",
+    CUDA_GRAPHS: "cuda_graphs_bytes",
+    OVERHEAD: "overhead_bytes",
+    ADAPTERS: "adapters_bytes",
+    LEARNED: "learned_bytes",
+}
+"""The terms that have a field in ``status.estimate``."""
+
+HIDDEN_CACHE = "The engines report no size of their KV cache, so the predicted size is used."
+
+SETTINGS = Form(
+    EngineSettings,
+    EngineSettingsStatus,
+    beside=("version",),
+    unkept=("residency", "lora", "media", "drafting", "runner", "deprecated_quantization", "model_runner"),
+)
+
+
+def decided_fields(report: Report, earlier: Mapping[str, Since], now: str) -> Fields:
+    """The fields of the status that the report decides, by their names in Python.
+
+    None means that the field goes. A field that is missing here stays as it was: while there is a problem, the last
+    decision still describes what runs.
+
+    Args:
+        report: what to say.
+        earlier: the conditions of the earlier status, by type.
+        now: RFC 3339.
+    """
+    decision = report.decision
+    ready = sum(view.ready for view in report.pools)
+    found: Fields = {
+        "observed_generation": report.generation,
+        "conditions": conditions(report, earlier, now),
+        "replicas": sum(view.pods for view in report.pools),
+        "ready_replicas": ready,
+        "replicas_summary": f"{ready}/{report.replicas}",
+        "selector": pod_selector(report.name),
+        "observations": [SEEN.fields(each, release=__version__) for each in report.observations],
+    }
+    if decision is not None:
+        found |= _decided(report, decision)
+    if report.model is not None and decision is not None:
+        found["model"] = _model(report.model, decision)
+    if report.name_conflict:
+        found["url"] = None  # the Service of that name may belong to someone else
+    if report.rebalancing is not None:
+        found["rebalancing"] = REBALANCING.fields(report.rebalancing)
+    elif report.rebalancing_off:
+        found["rebalancing"] = None  # otherwise it stays: a pass without a turn keeps what is known
+    return found
+
+
+def _decided(report: Report, decision: Decision) -> Fields:
+    choice, request, move, retune = decision.choice, decision.request, report.move, report.retune
+    found: Fields = {
+        "url": service_url(report.name, report.namespace) if decision.pools else None,
+        "pools": [_pool(report, pool) for pool in decision.pools],
+        "too_small": [TOO_SMALL.fields(each, spec=report.spec_digest) for each in report.too_small],
+        "rehomings": [REHOMING.fields(each) for each in report.rehomings],
+        "move": None if move is None else MOVE.fields(move),
+        "retune": None,
+        "failed_moves": [FAILED_MOVE.fields(each) for each in report.failed_moves],
+        "proposals": [
+            {"reason": str(each.reason), "message": proposal_sentence(each, report.namespace)}
+            for each in report.proposals[:MAX_PROPOSALS]
+        ],
+        "decisions": [DECISION.fields(each) for each in report.decisions],
+        "image_platforms": PLATFORMS.fields(request.platforms) if request.platforms.is_noted else None,
+    }
+    if retune is not None:
+        due = retune.due((), 0) if report.retune_due is None else report.retune_due
+        found["retune"] = RETUNE.fields(retune, due_at=to_rfc3339(due))
+    if decision.sizes:
+        size = ChosenSize(request.replicas, request.shape.concurrency, report.size_digest or "", decision.sizes)
+        found["size"] = SIZE.fields(size)
+    elif report.size_digest is None:
+        found["size"] = None
+    if choice is not None:
+        found["estimate"] = _estimate(choice)
+        found["placement"] = _placement(report, decision, choice)
+    elif not decision.pools:
+        found |= {"estimate": None, "placement": None}
+    if decision.placed_now:
+        found["rejections"] = list(rejected(decision.rejections[:MAX_REJECTIONS]))
+        found["rejections_omitted"] = max(0, len(decision.rejections) - MAX_REJECTIONS) or None
+        found["remedies"] = [
+            {"kind": each.kind.value, "message": remedy_sentence(each)} for each in decision.remedies[:MAX_REMEDIES]
+        ]
+        found["suggestions"] = [_suggestion(each) for each in decision.suggestions]
+    return found
+
+
+def _pool(report: Report, planned: PlannedPool) -> Fields:
+    view = report.view(planned.name)
+    pool = Pool(
+        planned.name,
+        planned.target,
+        planned.state,
+        planned.generation,
+        planned.replicas,
+        served=report.has_served(planned),
+        batched_tokens=planned.step_tokens,
+        max_sequences=planned.sequences,
+        spec=planned.spec,
+        has_narrow_cache=planned.has_narrow_cache,
+        drain_seconds=planned.drain_seconds,
+    )
+    return POOL.fields(
+        pool,
+        ready_replicas=view.ready,
+        kv_tokens_predicted=report.predicted_tokens(planned),
+        kv_tokens_reported=view.kv_tokens_reported,
+        kv_tokens_note=HIDDEN_CACHE if view.hides_cache else None,
+    )
+
+
+def _model(model: ModelFacts, decision: Decision) -> Fields:
+    narrow = decision.choice is not None and decision.choice.has_narrow_cache
+    kv_precision = KvPrecision.FP8 if narrow else decision.request.kv_precision
+    return {
+        "architecture": model.architecture,
+        "source": model.source.value,
+        "parameters": model.parameters,
+        "precision": decision.request.precision.value,
+        "kv_precision": kv_precision.value,
+    }
+
+
+def _estimate(choice: Option) -> Fields:
+    figures = choice.estimate
+    return {
+        "gpu_type": choice.gpu.name,
+        **split_fields(choice.split),
+        "fit": figures.fit.value,
+        "doubts": [doubt.kind.value for doubt in figures.doubts] or None,
+        **_terms(figures),
+        "learned_from": None if figures.taught_by is None else teacher_words(figures.taught_by),
+        "host_bytes": figures.host_bytes or None,
+        "margin_bytes": figures.margin_bytes,
+        "slack_bytes": figures.slack_bytes,
+        "expected_bytes": figures.expected_bytes,
+        "computed_bytes": figures.computed_bytes,
+        "override_bytes": figures.forced_bytes,
+        "budget_bytes": figures.budget_bytes,
+        "usable_bytes": figures.usable_bytes,
+        "outside_bytes": figures.outside_bytes,
+        "kv_bytes_per_token": figures.kv_bytes_per_token,
+        "kv_needed_tokens": figures.kv_needed_tokens,
+        "kv_capacity_tokens": figures.kv_capacity_tokens,
+        "kv_capacity_low_tokens": figures.kv_capacity_low_tokens,
+        "kv_capacity_high_tokens": figures.kv_capacity_high_tokens,
+        "gib_per_gpu": f"{figures.needed_bytes / GIB:.1f}",
+    }
+
+
+def _terms(figures: MemoryEstimate) -> Fields:
+    """The terms by field. The bytes of a term without a field count as overhead, so that the fields keep their sum."""
+    sizes = dict.fromkeys(_TERM_FIELDS, 0)
+    for term in figures.terms:
+        sizes[term.name if term.name in sizes else OVERHEAD] += term.size_bytes
+    return {_TERM_FIELDS[name]: size or None if name.optional else size for name, size in sizes.items()}
+
+
+def _placement(report: Report, decision: Decision, choice: Option) -> Fields:
+    split, price = choice.split, choice.hourly_price
+    place = {**place_fields(choice.target), "pipeline_parallel": split.pipeline_parallel}
+    return {
+        **place,
+        "gpus_per_replica": split.gpus,
+        "hourly_price_per_replica": None if price is None else format_price(price),
+        "hourly_price": _total_price(decision),
+        "price_source": choice.gpu.price_source,
+        "max_num_seqs": split.data_parallel * choice.settings.max_num_seqs,
+        "performance": _performance(decision, choice),
+        "host": _host(decision, choice),
+        "warnings": list(decision.warnings),
+        "engine": SETTINGS.fields(choice.settings, version=report.engine_version),
+    }
+
+
+def _host(decision: Decision, choice: Option) -> Fields:
+    host, requested = choice.host, decision.request.host_need(choice.host)
+    return {
+        "cpu_millis": host.cpu_millis,
+        "memory_bytes": host.memory_bytes,
+        "shared_memory_bytes": host.shm_bytes,
+        "requested_cpu_millis": requested.cpu_millis,
+        "requested_memory_bytes": requested.memory_bytes,
+        "terms": [{"name": term.name, "size_bytes": term.size_bytes, "detail": term.formula} for term in host.terms],
+    }
+
+
+def _performance(decision: Decision, choice: Option) -> Fields | None:
+    found = choice.performance
+    if found is None:
+        return None
+    price = choice.gpu.price_in_force
+    load = load_of(decision.request)
+    tokens = None if price is None else cost(price, choice.split, load, found).usd_per_million_tokens
+    return {
+        "tpot_milliseconds": _milliseconds(found.tpot_seconds),
+        "tpot_low_milliseconds": _milliseconds(found.tpot_band[0]),
+        "tpot_high_milliseconds": _milliseconds(found.tpot_band[1]),
+        "ttft_milliseconds": _milliseconds(found.typical_ttft_seconds),
+        "output_tokens_per_second": round(found.output_tokens_per_second),
+        "usd_per_million_tokens": None if tokens is None else f"{tokens:.2f}",
+        "bound": found.bound.value,
+        "validated": found.validated,
+    }
+
+
+def _milliseconds(seconds: float) -> int:
+    return round(seconds * 1000)
+
+
+def _total_price(decision: Decision) -> str | None:
+    pools = active(decision.pools)
+    prices = [pool.choice.hourly_price if pool.choice else None for pool in pools]
+    known = [price * pool.replicas for price, pool in zip(prices, pools, strict=True) if price is not None]
+    return format_price(sum(known, start=known[0] * 0)) if known and len(known) == len(pools) else None
+
+
+def _suggestion(suggestion: Suggestion) -> Fields:
+    saving, tpot = suggestion.hourly_saving, suggestion.tpot_seconds
+    return {
+        "kind": suggestion.kind.value,
+        "message": suggestion_sentence(suggestion),
+        "hourly_saving": None if saving is None else format_price(saving),
+        "tpot_milliseconds": None if tpot is None else _milliseconds(tpot),
+    }
 
 
 def new_status(report: Report, record: Record, now: str) -> InferenceDeploymentStatus:
@@ -20,7 +285,8 @@ def new_status(report: Report, record: Record, now: str) -> InferenceDeploymentS
         ValidationError: the report renders a field or a value that the API does not have.
     """
     since = {each.type: Since(each.status, each.last_transition_time) for each in record.status.conditions or ()}
-    rendered = InferenceDeploymentStatus.model_validate(render(report, since, now), by_name=True, by_alias=False)
+    fields = decided_fields(report, since, now)
+    rendered = InferenceDeploymentStatus.model_validate(fields, by_name=True, by_alias=False)
     changed = {name: getattr(rendered, name) for name in rendered.model_fields_set}
     kept = shown_parts(record, InferenceDeploymentStatus.model_fields.keys() - changed.keys())
     return InferenceDeploymentStatus.model_construct(**kept, **changed)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from plimsoll.decision.outcome import Outcome
-from plimsoll.decision.planning import failed_of
 from plimsoll.decision.surroundings import CERTAIN_SECONDS, ENDING_SECONDS, Surroundings
 from plimsoll.domain.engines.failures import ACCEPTED_SECONDS, tries_again_at
 from plimsoll.facts.cluster.pod_reading import PodFacts
+from plimsoll.placement.demands.failed_moves import still_refused
 
 PASSING_SECONDS = 5.0
 """How soon to look again at GPUs that are reserved for refused pods: the reservation ends after a fixed time."""
@@ -29,7 +29,7 @@ def deadlines_of(outcome: Outcome, stranded_seconds: float, now: float) -> Itera
     if under_way.retune is not None and under_way.retune_due is not None:
         yield under_way.retune_due + _SLACK_SECONDS
     yield from (due + _SLACK_SECONDS for _, due in under_way.updates_due)
-    failed = placed.failed if request is None else failed_of(request, placed.failed)
+    failed = placed.failed if request is None else still_refused(request, placed.failed)
     yield from (each.until + _SLACK_SECONDS for each in failed)
     around = placed.around
     rejecting = (around.rejecting(pool.name, pool.replicas, now, pool.target.avoids) for pool in placed.pools)

@@ -5,18 +5,17 @@ from __future__ import annotations
 from plimsoll.api.v1alpha1 import RebalancingMode
 from plimsoll.decision.deployment import Deployment
 from plimsoll.decision.outcome import Outcome, UnderWay
-from plimsoll.decision.planning import failed_of
 from plimsoll.decision.pools import retune_after, updates_due
 from plimsoll.decision.surroundings import pool_views
 from plimsoll.decision.turns import Turn, may_sleep, policy_of
 from plimsoll.domain.public_words import RESOLVING, ConditionReason
 from plimsoll.domain.units import to_rfc3339
 from plimsoll.placement.demands.clocks import MoveClock, continued, seconds_for_move
-from plimsoll.placement.demands.failed_moves import FailedMove
+from plimsoll.placement.demands.failed_moves import FailedMove, still_refused
 from plimsoll.placement.demands.failed_moves import remembered as remembered_failures
 from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, PoolState, active
 from plimsoll.placement.demands.rehoming import remembered as remembered_places
-from plimsoll.status.decisions import DecisionNote, decision_of
+from plimsoll.status.decisions import DECISION, DecisionNote
 from plimsoll.status.decisions import remembered as remembered_decisions
 from plimsoll.status.report import Report
 
@@ -135,7 +134,7 @@ def _failed_moves(outcome: Outcome, now: float) -> tuple[FailedMove, ...]:
     decision, deployment = outcome.decision, outcome.deployment
     if decision is None:
         return ()
-    recorded = failed_of(decision.request, deployment.record.failed_moves)
+    recorded = still_refused(decision.request, deployment.record.failed_moves)
     return remembered_failures(recorded, decision.rolled_back, deployment.identity.digests.start, now)
 
 
@@ -161,7 +160,7 @@ def _asleep(outcome: Outcome) -> str:
 
 def _decisions(outcome: Outcome, now: float) -> tuple[DecisionNote, ...]:
     deployment, decision = outcome.deployment, outcome.decision
-    earlier = tuple(map(decision_of, deployment.record.status.decisions or ()))
+    earlier = tuple(map(DECISION.read, deployment.record.status.decisions or ()))
     if decision is None:
         return earlier
     return remembered_decisions(earlier, deployment.key, deployment.placed.pools, decision, to_rfc3339(now))

@@ -17,7 +17,7 @@ from plimsoll.placement.ledger import Ledger, room_in, use_at
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.nodes import host_need
 from plimsoll.placement.options.verdicts import NO_PRICE
-from plimsoll.placement.places.first_fit import first_that_fits
+from plimsoll.placement.places.place import first_that_fits
 
 MOST_NAMED = 3
 """The most suggestions for one deployment: the cheapest are enough to choose from. A group that may start several kinds

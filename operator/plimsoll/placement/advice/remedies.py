@@ -26,8 +26,7 @@ from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.candidates import TENSOR_PARALLEL_DEGREES, Candidate, cuts, splits_for
 from plimsoll.placement.options.feasibility import refusal
 from plimsoll.placement.options.nodes import most_gpus, need_of_pool
-from plimsoll.placement.places.first_fit import first_that_fits, fits_for_sure, with_room
-from plimsoll.placement.places.place import place, room_basis, room_of
+from plimsoll.placement.places.place import first_that_fits, fits_for_sure, place, room_basis, room_of, with_room
 
 
 @dataclass(slots=True)

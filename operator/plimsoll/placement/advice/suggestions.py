@@ -28,7 +28,7 @@ from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.candidates import Candidate, candidate_on
 from plimsoll.placement.options.feasibility import hourly_price, judge, sized
 from plimsoll.placement.options.speed import load_of, missed
-from plimsoll.placement.options.verdicts import Preference, options, preference, rank
+from plimsoll.placement.options.verdicts import options, preference_at, rank
 from plimsoll.placement.places.place import room_of
 
 LEAST_SAVING = Decimal("0.1")
@@ -176,7 +176,7 @@ def _opened(
 ) -> Option | None:
     """Return the best candidate that the change opens, without more doubts than the choice has."""
     helped = [each.candidate for each in openings if _may_fit(change, request, each) and _may_be_fast(change, each)]
-    for candidate in sorted(helped, key=_preference):
+    for candidate in sorted(helped, key=preference_at):
         try:
             verdict = judge(change.request, candidate, fleet)
         except PlimsollError:  # no law covers the changed request
@@ -184,10 +184,6 @@ def _opened(
         if isinstance(verdict, Option) and verdict.doubts <= choice.doubts:
             return verdict
     return None
-
-
-def _preference(candidate: Candidate) -> Preference:
-    return preference(candidate.gpu, candidate.split, hourly_price(candidate.gpu, candidate.split))
 
 
 def _may_fit(change: _Change, request: Request, opening: _Opening) -> bool:

@@ -10,7 +10,7 @@ from plimsoll.domain.decisions.outcomes import Option, Rejection, Split
 from plimsoll.domain.public_words import Reason
 from plimsoll.domain.requests.serving import Request
 from plimsoll.placement.demands.draining import drain_of
-from plimsoll.placement.demands.failed_moves import RollBack, without_failed
+from plimsoll.placement.demands.failed_moves import RollBack, still_refused, without_failed
 from plimsoll.placement.demands.pools import (
     Decision,
     PlannedPool,
@@ -148,7 +148,7 @@ def demand_of(tenant: Tenant, fleet: Fleet, memo: Memo) -> Demand:
     tenant, left = rolled_back(tenant, _Reader(tenant, fleet, memo).may_return)
     tenant, undone = settings_restored(tenant, _Reader(tenant, fleet, memo).fits)
     request = tenant.request
-    left = tuple(each for each in (*left, *undone) if not request.knows_better(each.delay.reason))
+    left = still_refused(request, (*left, *undone))
     if request.total is None:
         return _demand_of(tenant, left, fleet, memo)
     sized = (replace(tenant, request=each) for each in sizes_of(request, fleet, memo))

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from plimsoll.domain.decisions.outcomes import Option, Rejection, Split
 from plimsoll.domain.engines.failures import ABOUT_MEMORY
 from plimsoll.domain.public_words import Numbers, Reason
+from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import to_rfc3339
 from plimsoll.placement.options.verdicts import Options
 
@@ -90,6 +92,9 @@ class FailedMove(RollBack):
         return (("failure", self.delay.reason), ("times", self.times), *times)
 
 
+Failed = TypeVar("Failed", bound=RollBack)
+
+
 def pause_seconds(times: int) -> float:
     """Return how long a place is refused after so many failures."""
     return min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** (min(times, MOST_TIMES) - 1))
@@ -133,6 +138,11 @@ def remembered(
 def subject_of(failed: RollBack) -> tuple[str, Split, bool]:
     """Return what failed: a place, or other settings at a place, whatever they were."""
     return *failed.place, failed.is_of_settings
+
+
+def still_refused(request: Request, failed: Iterable[Failed]) -> tuple[Failed, ...]:
+    """Return the failures that are not tried again yet: those of which the request knows no better."""
+    return tuple(each for each in failed if not request.knows_better(each.delay.reason))
 
 
 def settings_words(sequences: int | None, batched_tokens: int | None) -> str:

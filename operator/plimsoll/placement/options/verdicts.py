@@ -18,7 +18,8 @@ from plimsoll.domain.public_words import Reason
 from plimsoll.domain.requests.serving import Request
 from plimsoll.placement.explain import place_words
 from plimsoll.placement.memo import Memo
-from plimsoll.placement.options.feasibility import judge_all
+from plimsoll.placement.options.candidates import Candidate
+from plimsoll.placement.options.feasibility import hourly_price, judge_all
 from plimsoll.placement.options.nodes import sight
 
 NO_PRICE = Decimal("Infinity")
@@ -42,6 +43,11 @@ def preference(gpu: GpuType, split: Split, price: Decimal | None) -> Preference:
     return known, split.gpus, split.data_parallel, split.pipeline_parallel, gpu.name
 
 
+def preference_at(candidate: Candidate) -> Preference:
+    """Return the same sort key for a candidate at its list price."""
+    return preference(candidate.gpu, candidate.split, hourly_price(candidate.gpu, candidate.split))
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """A verdict on every candidate, in the order of candidates: a choice that fits, or the reason why none does."""
@@ -58,9 +64,8 @@ def options(request: Request, fleet: Fleet, memo: Memo | None = None) -> Options
     Raises:
         UnsupportedModel: the memory of the model cannot be estimated.
     """
-    if memo is None:
-        return _options(request, fleet, None)
-    return memo.recall(request, "options", sight(request, fleet), lambda: _options(request, fleet, memo))
+    basis = None if memo is None else sight(request, fleet)
+    return Memo.recalled(memo, request, "options", basis, lambda: _options(request, fleet, memo))
 
 
 def _options(request: Request, fleet: Fleet, memo: Memo | None) -> Options:

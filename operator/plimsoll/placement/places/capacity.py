@@ -12,11 +12,10 @@ from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.public_words import NODE_LACKS, Reason
 from plimsoll.domain.requests.serving import Request
 from plimsoll.placement.demands.rehoming import is_closed
-from plimsoll.placement.ledger import Ledger, charged, use_at
+from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
-from plimsoll.placement.options.nodes import eligible_nodes, host_need
 from plimsoll.placement.options.verdicts import options, rank
-from plimsoll.placement.places.place import declined, room_of, taken
+from plimsoll.placement.places.place import booked, declined, room_of, taken
 
 _MANY = 1_000_000
 """More replicas than any cluster has room for: counts of room stop at the number that a request asks for."""
@@ -99,16 +98,10 @@ def capacity(
     left, shares = ledger, []
     for option in opened:
         share = room_of(many, option, fleet, left)
-        left = _without(many, option, share, fleet, left)
+        left = booked(many, option, share, fleet, left)
         shares.append(share)
     rooms = (
         Room(option, room_of(many, option, fleet, ledger), share, taken(request, option, fleet, left))
         for option, share in zip(opened, shares, strict=True)
     )
     return Capacity(tuple(rooms), tuple(rejections))
-
-
-def _without(request: Request, option: Option, replicas: int, fleet: Fleet, ledger: Ledger) -> Ledger:
-    nodes, gpus = eligible_nodes(request, fleet, option.gpu.name), option.split.gpus
-    left = ledger.take(nodes, gpus, replicas, host_need(request, option))
-    return charged(left, request.key.namespace, use_at(request, option), replicas)

@@ -1,6 +1,8 @@
 """Choose a place: judge every candidate, rank the feasible ones, and explain the others.
 
 The missing resource where a candidate fits but has no room: quota, GPUs, or other resources of the nodes.
+
+A place where one replica fits for sure is found faster, without reasons for other candidates.
 """
 
 from __future__ import annotations
@@ -11,7 +13,8 @@ from decimal import Decimal
 from plimsoll.domain.cluster.fleet import Fleet, GpuNode
 from plimsoll.domain.cluster.host import HostNeed, HostRoom, is_in_bytes
 from plimsoll.domain.cluster.quota_accounts import resource_in
-from plimsoll.domain.decisions.outcomes import Option, Outcome, Placed, Rejection, Split, Unplaceable
+from plimsoll.domain.decisions.outcomes import Fit, Option, Outcome, Placed, Rejection, Split, Unplaceable
+from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.kubernetes_names import OF_CPU, OF_MEMORY, OF_PODS
 from plimsoll.domain.public_words import Numbers, Reason
 from plimsoll.domain.requests.serving import Request
@@ -19,12 +22,13 @@ from plimsoll.domain.units import exact_price
 from plimsoll.performance.slo import INTERACTIVE
 from plimsoll.placement.costs import move_charge
 from plimsoll.placement.demands.rehoming import is_closed
-from plimsoll.placement.ledger import Ledger, quota_room, short_in, use_at
+from plimsoll.placement.ledger import Ledger, charged, quota_room, short_in, use_at
 from plimsoll.placement.memo import Memo
-from plimsoll.placement.options.candidates import Candidate
+from plimsoll.placement.options.candidates import Candidate, candidates, splits_for
+from plimsoll.placement.options.feasibility import judge, judge_load, may_fit
 from plimsoll.placement.options.nodes import eligible_nodes, host_need, unhealthy_here
 from plimsoll.placement.options.speed import missed
-from plimsoll.placement.options.verdicts import NO_PRICE, Options, options, rank
+from plimsoll.placement.options.verdicts import NO_PRICE, Options, options, preference_at, rank
 from plimsoll.placement.places.warnings import warnings_for
 
 Rooms = Sequence[tuple[int | None, int | None, str]]
@@ -232,6 +236,13 @@ def room_of(request: Request, cut: Option | Candidate, fleet: Fleet, ledger: Led
     return room if admitted is None else min(room, admitted)
 
 
+def booked(request: Request, option: Option, replicas: int, fleet: Fleet, ledger: Ledger) -> Ledger:
+    """Return the ledger after so many replicas have their GPUs and their part of the quota."""
+    nodes = eligible_nodes(request, fleet, option.gpu.name)
+    left = ledger.take(nodes, option.split.gpus, replicas, host_need(request, option))
+    return charged(left, request.key.namespace, use_at(request, option), replicas)
+
+
 def room_basis(request: Request, ledger: Ledger) -> tuple[object, ...]:
     """Return everything that decides whether a replica has room somewhere, besides the place and what is free on nodes.
 
@@ -271,3 +282,71 @@ def _room_for_fewer(choice: Option, room: int, best_room: int) -> Rejection:
 def _not_moved_to(choice: Option) -> Rejection:
     numbers = (("price", exact_price(choice.hourly_price)), ("gpus", choice.split.gpus))
     return declined(choice, Reason.PLACEMENT_KEPT, numbers)
+
+
+def first_that_fits(request: Request, fleet: Fleet, ledger: Ledger, memo: Memo | None = None) -> Option | None:
+    """Return the choice of ``place`` for one replica among the options that fit for sure; None where none does.
+
+    Candidates are judged in the order of preference, up to the first that fits and is fast enough. Candidates that
+    have no room or cost more are not judged.
+    """
+    fast: Option | None = None
+    slow: Option | None = None
+    for candidate in _with_room_in_order(request, fleet, ledger):
+        if fast is not None and preference_at(candidate) > rank(fast):
+            break  # an fp8 cache weighs more than its price, so a candidate that costs more may still come before it
+        if memo is None and not _may_fit(request, candidate):
+            continue
+        verdict = judge(request, candidate, fleet, memo)
+        if isinstance(verdict, Rejection) or verdict.estimate.fit_by_figures is not Fit.SURE:
+            continue
+        if verdict.is_slow:
+            slow = _preferred(verdict, slow)
+        else:
+            fast = _preferred(verdict, fast)
+    return fast or slow
+
+
+def _preferred(option: Option, other: Option | None) -> Option:
+    return option if other is None or rank(option) < rank(other) else other
+
+
+def with_room(request: Request, fleet: Fleet, ledger: Ledger) -> tuple[Candidate, ...]:
+    """Return the candidates with free GPUs for one replica. They may be too small for the request.
+
+    Requests that ask for the same room at the same candidates share the answer.
+    """
+    asked = candidates(request, fleet)
+    about = (*room_basis(request, ledger), _cuts(request))
+    return ledger.once(
+        "with room",
+        fleet.nodes,
+        about,
+        lambda: tuple(each for each in asked if room_of(request, each, fleet, ledger) > 0),
+    )
+
+
+def _with_room_in_order(request: Request, fleet: Fleet, ledger: Ledger) -> tuple[Candidate, ...]:
+    roomy = with_room(request, fleet, ledger)
+    about = (*room_basis(request, ledger), _cuts(request))
+    return ledger.once("with room, in order", fleet.nodes, about, lambda: tuple(sorted(roomy, key=preference_at)))
+
+
+def _cuts(request: Request) -> tuple[object, ...]:
+    return splits_for(request), request.constraints.restricts_capacity
+
+
+def fits_for_sure(request: Request, candidate: Candidate, fleet: Fleet) -> bool:
+    """Whether one candidate without a refusal fits for sure. Free GPUs are not checked."""
+    if not _may_fit(request, candidate):
+        return False
+    verdict = judge_load(request, candidate, fleet, shows_speed=False)
+    return isinstance(verdict, Option) and verdict.estimate.fit_by_figures is Fit.SURE
+
+
+def _may_fit(request: Request, candidate: Candidate) -> bool:
+    """Whether it is worthwhile to judge the candidate: its weights and cache are not larger than the whole budget."""
+    try:
+        return may_fit(request, candidate.gpu, candidate.split)
+    except (PlimsollError, ValueError):
+        return True  # the judgement says what is wrong, or rejects the split before it is estimated

@@ -11,9 +11,8 @@ from plimsoll.placement.advice.remedies import only_waits
 from plimsoll.placement.demands.demand import Demand, Move
 from plimsoll.placement.demands.pools import pool_name
 from plimsoll.placement.demands.rehoming import Departure, is_spent
-from plimsoll.placement.ledger import Ledger, charged, given_back, use_at
-from plimsoll.placement.options.nodes import eligible_nodes, host_need
-from plimsoll.placement.places.place import pick, taken
+from plimsoll.placement.ledger import Ledger, given_back
+from plimsoll.placement.places.place import booked, pick, taken
 from plimsoll.placement.solvers.protocol import Award
 
 Filter = Callable[[Option], bool]
@@ -173,10 +172,7 @@ class Turn:
         return (*self.demand.excluded, *left)
 
     def _book(self, placed: Placed) -> None:
-        request, choice = self.demand.request, placed.choice
-        nodes = eligible_nodes(request, self.fleet, choice.gpu.name)
-        left = self.ledger.take(nodes, choice.split.gpus, placed.replicas, host_need(request, choice))
-        self.ledger = charged(left, request.key.namespace, use_at(request, choice), placed.replicas)
+        self.ledger = booked(self.demand.request, placed.choice, placed.replicas, self.fleet, self.ledger)
         self.replicas[_name(placed)] = self.replicas.get(_name(placed), 0) + placed.replicas
 
     def _forget(self, placed: Placed) -> None:

@@ -397,5 +397,4 @@ def _within_band(situation: Situation, judged: Judged) -> Diagnosis:
 
 
 def _starting(placement: PlacementState) -> Diagnosis:
-    numbers = (("replicas", placement.replicas), ("ready", placement.ready))
-    return Diagnosis(DiagnosisKind.UNKNOWN, DecisionReason.REPLICAS_STARTING, numbers)
+    return Diagnosis(DiagnosisKind.UNKNOWN, DecisionReason.REPLICAS_STARTING, placement.numbers)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from plimsoll.domain.public_words import Numbers
 from plimsoll.placement.options.engine_limits import OtherStep
 from plimsoll.rebalance.law.capacity import ReplicaModel
 from plimsoll.rebalance.signals.load import LoadSummary
@@ -68,6 +69,11 @@ class PlacementState:
     rolling: bool = False
     has_states: bool = False
     generates: bool = True
+
+    @property
+    def numbers(self) -> Numbers:
+        """The replicas that are wanted, and those that serve."""
+        return ("replicas", self.replicas), ("ready", self.ready)
 
 
 @dataclass(frozen=True, slots=True)
