@@ -178,7 +178,8 @@ class Turn:
         kind, reason = type(self.decision).__name__, self.decision.reason.value
         now = (kind, reason, self.standing.target_replicas)
         same = entry is not None and (entry.decision, entry.reason, entry.target_replicas) == now
-        message = self._words()
+        message = sentence(self.decision)
+        message = f"{message} {self.detail}." if self.detail else message
         if entry is not None and same and not self.acted and all(each in entry.message for each in self._subjects()):
             message = entry.message
         proposes = (is_change(self.decision) or self.asks_others) and not self.acted and not self.is_rejected
@@ -207,9 +208,6 @@ class Turn:
         numbers = dict(self.decision.numbers)
         named = (str(numbers.get(name, "")) for name in ("opens", "wanted", "how"))
         return *named, self.detail
-
-    def _words(self) -> str:
-        return f"{sentence(self.decision)} {self.detail}." if self.detail else sentence(self.decision)
 
 
 def take_turn(
@@ -260,19 +258,15 @@ def take_turn(
     )
     decided = decide(situation, what_if)
     standing = replace(standing, history=history, memory=decided.memory, learned=_worth_writing(standing, decided))
-    turn = _answered(
-        spec, policy, replace(standing, answered=_heard(standing, pending, now)), decided, what_if, pending, now
-    )
+    if pending is not None:
+        standing = replace(standing, answered=pending.heard(standing.answered, now))
+    turn = _answered(spec, policy, standing, decided, what_if, pending, now)
     if not turn.acted and decided.decision.reason is DecisionReason.METRICS_UNAVAILABLE:
         turn = replace(turn, detail=reading.error or (reading.gateway.error if reading.gateway else ""))
     figures = live_figures(situation, decided, turn.standing.target_replicas)
     return replace(
         turn, decided=decided, figures=figures, hints=hints_of(spec.rebalancing, reading, contested=contested)
     )
-
-
-def _heard(standing: Standing, pending: PendingProposals | None, now: float) -> AnsweredProposals:
-    return standing.answered if pending is None else pending.heard(standing.answered, now)
 
 
 def _answered(
@@ -396,20 +390,12 @@ def may_sleep(given: RebalancingSpec) -> bool:
 
 def hints_of(given: RebalancingSpec, reading: Reading, *, contested: bool) -> tuple[str, ...]:
     """Return hints for people: the things that are not as the spec expects them."""
-    return (*_about_gateway(given, reading), *_about_days(reading), *((_CONTESTED,) if contested else ()))
-
-
-def _about_gateway(given: RebalancingSpec, reading: Reading) -> tuple[str, ...]:
-    """Return why the gateway's queue does not count. The other signals decide without it."""
-    queue = reading.gateway
-    if given.gateway is None or queue is None or queue.is_known or reading.state is not SignalState.FRESH:
-        return ()
-    return (f"Requests that wait at the gateway are not counted: {queue.error}",)
-
-
-def _about_days(reading: Reading) -> tuple[str, ...]:
-    """Return why nothing is expected from the days before. The arrivals of today decide without them."""
-    return (f"Nothing is expected from the days before: {reading.season_error}.",) if reading.season_error else ()
+    hints, queue = [], reading.gateway
+    if given.gateway and queue and not queue.is_known and reading.state is SignalState.FRESH:
+        hints.append(f"Requests that wait at the gateway are not counted: {queue.error}")
+    if reading.season_error:
+        hints.append(f"Nothing is expected from the days before: {reading.season_error}.")
+    return (*hints, *((_CONTESTED,) if contested else ()))
 
 
 _CONTESTED = (

@@ -186,12 +186,8 @@ def state_bytes(cache: StateCache, rank: RankFormat) -> int:
 
 def state_shape(cache: StateCache, rank: RankFormat) -> tuple[tuple[int, int], ...]:
     """Return the elements of each tensor of the state on this rank, and the bytes of one element."""
-    return tuple((sum(_elements(part, rank) for part in tensor), _type_bytes(tensor, rank)) for tensor in cache.parts)
 
+    def elements(part: StatePart) -> int:
+        return rank.heads(part.units) * (part.unit_elements + part.grows_with_speculation * rank.speculative_tokens)
 
-def _elements(part: StatePart, rank: RankFormat) -> int:
-    return rank.heads(part.units) * (part.unit_elements + part.grows_with_speculation * rank.speculative_tokens)
-
-
-def _type_bytes(tensor: tuple[StatePart, ...], rank: RankFormat) -> int:
-    return tensor[0].dtype_bytes or rank.dtype_bytes
+    return tuple((sum(map(elements, tensor)), tensor[0].dtype_bytes or rank.dtype_bytes) for tensor in cache.parts)

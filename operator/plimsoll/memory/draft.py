@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from plimsoll.domain.decisions.outcomes import Split
-from plimsoll.domain.models.caches import CacheSpec
 from plimsoll.domain.models.model import ModelFacts
 from plimsoll.domain.models.precision import Precision
 from plimsoll.domain.requests.serving import Request
-from plimsoll.memory.kernels import stored_bytes
 from plimsoll.memory.stages import CountedCaches, counted
-from plimsoll.memory.weights import layer_bytes, rank_shape, weight_format, weights_bytes
+from plimsoll.memory.weights import layer_bytes, rank_bytes, weight_format, weights_bytes
 
 
 def draft_weights(request: Request, split: Split) -> int:
@@ -27,7 +23,7 @@ def draft_weights(request: Request, split: Split) -> int:
         return 0
     if speculation.draft is not None:
         draft = speculation.draft
-        return weights_bytes(draft, _precision(draft), _one_stage(split))
+        return weights_bytes(draft, _precision(draft), Split(split.tensor_parallel))
     return _predictor_bytes(request, split) if speculation.uses_predictor else 0
 
 
@@ -37,7 +33,8 @@ def draft_caches(request: Request) -> CountedCaches:
     if speculation is None:
         return ()
     if speculation.draft is not None:
-        return counted(_caches(speculation.draft))
+        draft = speculation.draft
+        return counted(cache for kind in draft.order for cache in draft.kinds[kind].caches)
     if not speculation.uses_predictor:
         return ()
     return counted(cache for kind in request.model.predictor for cache in kind.caches)
@@ -48,25 +45,16 @@ def draft_tokens(request: Request) -> int:
     return 0 if request.engine.speculation is None else request.engine.speculation.tokens
 
 
-def _caches(draft: ModelFacts) -> Iterator[CacheSpec]:
-    return (cache for kind in draft.order for cache in draft.kinds[kind].caches)
-
-
 def _predictor_bytes(request: Request, split: Split) -> int:
     form = weight_format(request.model, request.precision)
     layers = sum(layer_bytes(kind, form, split) for kind in request.model.predictor)
     if split.pipeline_parallel == 1 or not layers:
         return layers
     # The decoder's table is on the first stage, so the predictor on the last stage loads its own table.
-    table = request.model.embedding
-    return layers + sum(stored_bytes(weight, form.of(weight), rank_shape(weight, split)) for weight in table)
+    return layers + rank_bytes(request.model.embedding, form, split)
 
 
 def _precision(draft: ModelFacts) -> Precision:
     """Return the published type, and 16 bits for 32-bit checkpoints (``SpeculativeConfig.__post_init__``)."""
     published = draft.checkpoint.precision
     return Precision.BF16 if published is Precision.FP32 else published
-
-
-def _one_stage(split: Split) -> Split:
-    return Split(split.tensor_parallel)

@@ -14,9 +14,15 @@ from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.engines.engine_choice import CpuOffload, Residency, WeightStreaming
 from plimsoll.domain.models.model import LayerKind, ModelFacts
 from plimsoll.domain.models.precision import Precision
-from plimsoll.memory.kernels import stored_bytes
 from plimsoll.memory.stages import stage_layers
-from plimsoll.memory.weights import WeightFormat, layer_bytes, rank_shape, stage_tensors, stage_weights, weight_format
+from plimsoll.memory.weights import (
+    WeightFormat,
+    layer_bytes,
+    rank_bytes,
+    stage_tensors,
+    stage_weights,
+    weight_format,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +93,7 @@ def _streamed(
 def _different_bytes(kinds: list[LayerKind], form: WeightFormat, split: Split) -> int:
     """Return the bytes of one copy of every weight that differs in name, shape or storage."""
     different = {weight for kind in kinds for weight in kind.weights}
-    return sum(stored_bytes(weight, form.of(weight), rank_shape(weight, split)) for weight in different)
+    return rank_bytes(different, form, split)
 
 
 class HostWeights(NamedTuple):

@@ -169,7 +169,7 @@ def weights_bytes(model: ModelFacts, precision: Precision, split: Split) -> int:
 
 def layer_bytes(kind: LayerKind, form: WeightFormat, split: Split) -> int:
     """Return the bytes of the parameters of one layer on one rank."""
-    return _bytes(kind.weights, form, split)
+    return rank_bytes(kind.weights, form, split)
 
 
 def idle_expert_bytes(model: ModelFacts, precision: Precision, split: Split, stage: int) -> int:
@@ -179,14 +179,10 @@ def idle_expert_bytes(model: ModelFacts, precision: Precision, split: Split, sta
     form = weight_format(model, precision)
     layers = stage_layers(model.layers, split.pipeline_parallel)[stage]
     routed = sum(
-        count * _bytes(_routed(model.kinds[kind]), form, split)
+        count * rank_bytes((each for each in model.kinds[kind].weights if each.sharding in _EXPERTS), form, split)
         for kind, count in Counter(model.order[layer] for layer in layers).items()
     )
     return routed * (model.experts.experts - model.experts.experts_per_token) // model.experts.experts
-
-
-def _routed(kind: LayerKind) -> Iterable[Weight]:
-    return (weight for weight in kind.weights if weight.sharding in _EXPERTS)
 
 
 def outside_weights(model: ModelFacts, stage: int, stages: int) -> Iterable[Weight]:
@@ -200,12 +196,9 @@ def outside_weights(model: ModelFacts, stage: int, stages: int) -> Iterable[Weig
         yield from model.head
 
 
-def _bytes(weights: Iterable[Weight], form: WeightFormat, split: Split) -> int:
-    return sum(_rank_bytes(weight, form.of(weight), split) for weight in weights)
-
-
-def _rank_bytes(weight: Weight, storage: Storage, split: Split) -> int:
-    return stored_bytes(weight, storage, rank_shape(weight, split))
+def rank_bytes(weights: Iterable[Weight], form: WeightFormat, split: Split) -> int:
+    """Return the bytes of these weights on the fullest rank of one stage."""
+    return sum(stored_bytes(weight, form.of(weight), rank_shape(weight, split)) for weight in weights)
 
 
 def rank_shape(weight: Weight, split: Split) -> tuple[int, int, int]:

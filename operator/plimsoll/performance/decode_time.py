@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from plimsoll.domain.cluster.gpus import GpuType
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.engines.engine_choice import CpuOffload, Residency, WeightStreaming
-from plimsoll.domain.models.model import ModelFacts, Sharding, Weight
+from plimsoll.domain.models.model import ModelFacts, Sharding
 from plimsoll.domain.models.precision import Precision
-from plimsoll.memory.kernels import stored_bytes
 from plimsoll.memory.residency import resident_weights, stage_layer_bytes
-from plimsoll.memory.weights import idle_expert_bytes, rank_shape, weight_format
+from plimsoll.memory.weights import idle_expert_bytes, rank_bytes, weight_format
 
 _BYTES_PER_GB = 10**9
 
@@ -66,10 +64,7 @@ def decode_floor(
 def _projection_bytes(model: ModelFacts, precision: Precision, split: Split) -> int:
     """Bytes of the output projection on one rank: with tied embeddings it is the table."""
     form = weight_format(model, precision)
-    weights = (*model.head, *(_tables(model.embedding) if model.tied_embeddings else ()))
-    return sum(stored_bytes(weight, form.of(weight), rank_shape(weight, split)) for weight in weights)
-
-
-def _tables(weights: Iterable[Weight]) -> Iterable[Weight]:
-    """The table of token embeddings; not those of positions, nor of embeddings a layer."""
-    return [weight for weight in weights if weight.sharding is Sharding.VOCABULARY][:1]
+    tables = [weight for weight in model.embedding if weight.sharding is Sharding.VOCABULARY]
+    # The first one has the tokens; the others have positions, or are embeddings a layer.
+    weights = (*model.head, *(tables[:1] if model.tied_embeddings else ()))
+    return rank_bytes(weights, form, split)

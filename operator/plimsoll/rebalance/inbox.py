@@ -128,10 +128,8 @@ class PendingProposals:
 
     def standing(self, proposal: str, now: float) -> Posted | None:
         """Return the proposal of this id if it can still be decided: of this generation, and not expired."""
-        return next((each for each in self.posted if each.id == proposal and self._can_be_decided(each, now)), None)
-
-    def _can_be_decided(self, posted: Posted, now: float) -> bool:
-        return posted.generation == self.generation and now < posted.expires
+        current = (each for each in self.posted if each.generation == self.generation and now < each.expires)
+        return next((each for each in current if each.id == proposal), None)
 
     def heard(self, answered: AnsweredProposals, now: float) -> AnsweredProposals:
         """Return the answers with the rejections that are new, and without those that hold no longer."""

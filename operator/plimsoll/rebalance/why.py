@@ -178,10 +178,7 @@ def sentence(decision: LoopDecision) -> str:
     parts = {"wanted": "", "stuck": "", "waiting": "", "traffic": _traffic(numbers), "tuning": _tuning(numbers)}
     parts |= {"faster": _faster(numbers), "bills": _bills(numbers), "gpus": _gpus(numbers), "queues": _queues(numbers)}
     parts |= {"others": _others(numbers), "start": _start(numbers)} | _counts(numbers)
-    return _capital(_SENTENCES[decision.reason].format_map(parts | _about_stuck(numbers) | texts))
-
-
-def _capital(text: str) -> str:
+    text = _SENTENCES[decision.reason].format_map(parts | _about_stuck(numbers) | texts)
     return text[:1].upper() + text[1:]
 
 

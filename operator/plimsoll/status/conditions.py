@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from plimsoll.domain.decisions.outcomes import Rejection
 from plimsoll.domain.public_words import NODE_LACKS, PublicWord, Reason
 from plimsoll.domain.public_words import ConditionReason as Why
 from plimsoll.domain.public_words import ConditionType as Kind
@@ -106,12 +105,10 @@ def _planned(report: Report) -> Verdict:
     if decision.missing:
         opening = f"{counted_of(decision.missing, report.replicas, 'replica', 'has', 'have')} no place. "
         return _unplaced(report, decision, _waits_for(decision), opening)
-    if decision.outgrown is not None:
-        return Verdict(
-            "True",
-            Why.PLACEMENT_TOO_SMALL,
-            f"{_where(decision.outgrown)} would not be chosen any more: {rejection_sentence(decision.outgrown)}.",
-        )
+    old = decision.outgrown
+    if old is not None:
+        message = f"{place_words(old.gpu_type, old.split)} would not be chosen any more: {rejection_sentence(old)}."
+        return Verdict("True", Why.PLACEMENT_TOO_SMALL, message)
     choice = decision.choice
     if choice is None:
         return Verdict("True", Why.PLACEMENT_KEPT, "The placement stays as it is.")
@@ -142,10 +139,6 @@ def _unplaced(report: Report, decision: Decision, waiting_reason: Why, opening: 
     coming = f"{report.coming} " if report.coming else ""
     stalled = not (waits or report.coming)
     return Verdict("False", reason, f"{opening}{closest}{unused}{coming}{remedy}", stalled=stalled)
-
-
-def _where(rejection: Rejection) -> str:
-    return place_words(rejection.gpu_type, rejection.split)
 
 
 def _placed(report: Report) -> Verdict:

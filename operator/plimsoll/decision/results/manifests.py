@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from plimsoll.api.conversion.convert import to_workload_options
@@ -34,7 +33,7 @@ def manifests_of(
     platforms = decision.request.platforms
     options = to_workload_options(resource, images, scrape_annotations=scrape_annotations, platforms=platforms)
     held, more = dict(outcome.deployment.placed.held_back), dict(outcome.besides.replacing)
-    made = [_held(_replaced(pool, more), held) for pool in decision.pools]
+    made = [_with_pods(pool, more.get(pool.name, 0), held.get(pool.name)) for pool in decision.pools]
     ordered = sorted(made, key=lambda pool: -pool.split.gpus)
     pools = [deployment(options, pool, pool.choice) for pool in ordered if pool.choice is not None]
     goes = bool(outcome.besides.leaving)
@@ -43,11 +42,7 @@ def manifests_of(
     return (service(options), budget, *pools) if goes else (service(options), *pools, budget)
 
 
-def _replaced(pool: PlannedPool, more: Mapping[str, int]) -> PlannedPool:
-    return replace(pool, replicas=pool.replicas + more[pool.name]) if pool.name in more else pool
-
-
-def _held(pool: PlannedPool, held: Mapping[str, int]) -> PlannedPool:
-    """Return a pool with no more replicas than it may have while kubelets reject its pods."""
-    most = held.get(pool.name)
-    return pool if most is None or most >= pool.replicas else replace(pool, replicas=most)
+def _with_pods(pool: PlannedPool, more: int, most: int | None) -> PlannedPool:
+    """Return a pool with ``more`` pods, which start before a node goes, and ``most`` while kubelets reject its pods."""
+    replicas = pool.replicas + more
+    return replace(pool, replicas=replicas if most is None else min(replicas, most))

@@ -254,14 +254,10 @@ def _suggestion(change: _Change, option: Option, choice: Option, replicas: int) 
     ]
     for name, found in (("tpot", option.performance), ("tpot_now", choice.performance)):
         if found is not None:
-            numbers.append((name, _milliseconds(found.tpot_seconds)))
+            numbers.append((name, round(1000 * found.tpot_seconds)))
     return Suggestion(
         kind=change.kind,
         numbers=tuple(numbers),
         hourly_saving=None if None in prices else ((prices[1] or 0) - (prices[0] or 0)) * Decimal(replicas),
         tpot_seconds=None if option.performance is None else option.performance.tpot_seconds,
     )
-
-
-def _milliseconds(seconds: float) -> int:
-    return round(1000 * seconds)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from plimsoll.domain.cluster.fleet import Fleet
-from plimsoll.domain.cluster.host import HostNeed
 from plimsoll.domain.decisions.outcomes import Option, Rejection, Split
 from plimsoll.domain.public_words import Reason
 from plimsoll.domain.requests.serving import Request
@@ -266,16 +265,14 @@ class _Reader:
             leaving = min(self._leaving(stranded[pool.name]), pool.replicas)
             if leaving:
                 obstacle, claim = self._obstacle(stranded[pool.name]), stranded[pool.name].claim
-                use = NO_USE if claim is None else self._use_of(pool, claim)
+                took = (self.tenant.request, pool.target.resource, pool.split.gpus)
+                use = NO_USE if claim is None else use_of(*took, claim)
                 found.append(Move(pool.name, pool.place, leaving, obstacle, use))
         return found
 
     def _obstacle(self, pool: Pool) -> str:
         """Return why pods leave a pool, in one word: what is known of their volumes says more than the scheduler."""
         return Reason.VOLUME_ELSEWHERE.value if self._is_elsewhere(pool) else pool.obstacle
-
-    def _use_of(self, pool: PlannedPool, claim: HostNeed) -> QuotaUse:
-        return use_of(self.tenant.request, pool.target.resource, pool.split.gpus, claim)
 
     def fits(self, pool: Pool) -> bool:
         """Whether a pool is still valid for the spec with the settings that it has."""

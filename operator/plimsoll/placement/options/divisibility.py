@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from plimsoll.domain.decisions.outcomes import Rejection, Split
 from plimsoll.domain.engines.engine_choice import EngineChoice
-from plimsoll.domain.models.caches import AttentionCache, CacheSpec
+from plimsoll.domain.models.caches import AttentionCache
 from plimsoll.domain.models.model import EncoderFacts, ModelFacts, Sharding, Weight
 from plimsoll.domain.models.precision import Precision
 from plimsoll.domain.public_words import Numbers, Reason
@@ -166,9 +166,8 @@ def _against_heads(model: ModelFacts, split: Split) -> Refusal | None:
     if model.heads % degree:
         return Reason.HEADS_NOT_DIVISIBLE, (("heads", model.heads),)
     for cache in model.caches():
-        heads = _heads_of(cache)
-        if heads is not None and heads % degree and degree % heads:
-            return Reason.KV_HEADS_NOT_DIVISIBLE, (("kv_heads", heads),)
+        if isinstance(cache, AttentionCache) and cache.kv_heads % degree and degree % cache.kv_heads:
+            return Reason.KV_HEADS_NOT_DIVISIBLE, (("kv_heads", cache.kv_heads),)
     shared = split.context_parallel
     if degree % shared or _copies(model, degree) % shared:
         return Reason.CONTEXT_RANKS_NOT_DIVISIBLE, (("ranks", shared), ("copies", _copies(model, degree)))
@@ -193,10 +192,6 @@ def _width(weight: Weight, degree: int) -> int:
     if weight.units > 1 and weight.units % degree:
         return 0
     return {Sharding.OUTPUTS: weight.outputs, Sharding.INPUTS: weight.inputs}.get(weight.sharding, 0)
-
-
-def _heads_of(cache: CacheSpec) -> int | None:
-    return cache.kv_heads if isinstance(cache, AttentionCache) else None
 
 
 def _copies(model: ModelFacts, degree: int) -> int:

@@ -69,16 +69,13 @@ _ABOUT_CACHE = (Reason.TOO_LITTLE_VRAM, Reason.KV_CACHE_TOO_SMALL, Reason.OBSERV
 """Reasons that a smaller KV cache can remove."""
 
 
-def judge(
-    request: Request, candidate: Candidate, fleet: Fleet, memo: Memo | None = None, *, shows_speed: bool = True
-) -> Option | Rejection:
+def judge(request: Request, candidate: Candidate, fleet: Fleet, memo: Memo | None = None) -> Option | Rejection:
     """Judge one candidate against the request and the fleet's nodes. GPUs in use count like free ones.
 
     If there is a ``memo``, estimates come from it where it has them. Where the user permits an fp8 KV cache, it is
-    judged in place of a 16-bit one that does not fit, or that brings more doubts. Without ``shows_speed``, an option
-    has no speed where nothing but its reader asks for it.
+    judged in place of a 16-bit one that does not fit, or that brings more doubts.
     """
-    return refusal(request, candidate, fleet) or judge_load(request, candidate, fleet, memo, shows_speed=shows_speed)
+    return refusal(request, candidate, fleet) or judge_load(request, candidate, fleet, memo)
 
 
 def judge_all(request: Request, fleet: Fleet, memo: Memo | None = None) -> tuple[Option | Rejection, ...]:
@@ -100,7 +97,10 @@ def judge_all(request: Request, fleet: Fleet, memo: Memo | None = None) -> tuple
 def judge_load(
     request: Request, candidate: Candidate, fleet: Fleet, memo: Memo | None = None, *, shows_speed: bool = True
 ) -> Option | Rejection:
-    """Judge a candidate without a :func:`refusal`, with the cache that the request asks for or with a narrower one."""
+    """Judge a candidate without a :func:`refusal`, with the cache that the request asks for or with a narrower one.
+
+    Without ``shows_speed``, an option has no speed where nothing but its reader asks for it.
+    """
     wide = _by_figures(request, candidate, memo, shows_speed=shows_speed)
     if not request.may_narrow_cache or not _may_gain(wide):
         return wide

@@ -108,7 +108,7 @@ class _Search:
         rules = {owner.sites for owner in owners}
         if len(rules) > 1 or any(owner.node_selector or owner.node_rules for owner in owners):
             return node.name
-        replicas = sorted((each.target.gpu_type, each.charge, *_size(each)) for each in there)
+        replicas = sorted((each.target.gpu_type, each.charge, each.gpus, each.need) for each in there)
         return (
             self.ledger.free[node.account],
             self.ledger.hosts.get(node.name),
@@ -186,10 +186,6 @@ class _Search:
             if behind is not None:
                 return ((first, node), *behind)
         return None
-
-
-def _size(each: Running) -> tuple[object, ...]:
-    return each.gpus, each.need
 
 
 def _cost(group: Group) -> tuple[int, Decimal]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from plimsoll.domain.cluster.fleet import Fleet, GpuNode
+from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.cluster.host import NO_HOST_NEED, HostRoom
 from plimsoll.domain.decisions.outcomes import Option, Target
 from plimsoll.domain.decisions.proposals import Change, Proposal, Share
@@ -129,17 +129,14 @@ def _after(changes: Iterable[Change], running: Iterable[Running], fleet: Fleet, 
 
 def _taken(change: Change, name: str, leaves: Running | None, fleet: Fleet, ledger: Ledger) -> Taken | None:
     """Return what the replicas of a change take on one node; None where the node takes no part any more."""
-    node, count = _node(fleet, change.leaving.target, name), change.leaving.replicas
+    nodes, count = fleet.of_type(change.leaving.target.gpu_type), change.leaving.replicas
+    node = next((node for node in nodes if node.name == name), None)
     if node is None:
         return None
     need = NO_HOST_NEED if leaves is None else leaves.need
     room = HostRoom(0, 0, 0, ()).without(need, -count)
     hosts = {name: room} if name in ledger.hosts else {}
     return Taken({node.account: count * change.leaving.target.split.gpus}, hosts, {})
-
-
-def _node(fleet: Fleet, target: Target, name: str) -> GpuNode | None:
-    return next((node for node in fleet.of_type(target.gpu_type) if node.name == name), None)
 
 
 def _waits(plan: Plan, changes: Iterable[Change], running: Iterable[Running]) -> Iterator[float]:

@@ -90,17 +90,10 @@ def _with_quiet(memory: LoopMemory, situation: Situation) -> LoopMemory:
     all_known = load.state is SignalState.FRESH and load.fresh_pods >= situation.placement.ready
     if quiet is None or not all_known or not (queue is None or queue.is_known):
         return memory
-    moments = (quiet.last_request, situation.placement.settled_since, situation.now if _is_held(queue) else None)
-    return memory.with_quiet(
-        replace(quiet, last_request=max((at for at in moments if at is not None), default=None)),
-        situation.now,
-        load.quiet_before,
-        has_gateway=queue is not None,
-    )
-
-
-def _is_held(queue: GatewayQueue | None) -> bool:
-    return queue is not None and queue.waiting > 0
+    held_at = situation.now if queue is not None and queue.waiting > 0 else None
+    moments = (quiet.last_request, situation.placement.settled_since, held_at)
+    quiet = replace(quiet, last_request=max((at for at in moments if at is not None), default=None))
+    return memory.with_quiet(quiet, situation.now, load.quiet_before, has_gateway=queue is not None)
 
 
 def _wish(memory: LoopMemory, situation: Situation, traffic: Traffic) -> tuple[Wish, ReplicaModel | None]:

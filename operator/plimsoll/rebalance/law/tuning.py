@@ -113,8 +113,10 @@ def smaller_step(model: ReplicaModel, lengths: Lengths, traffic: Traffic, steps:
         return None
     if times.measured <= times.promised or times.decode > TOKEN_SHARE * times.promised:
         return None
-    smaller = [each for each in steps if each.tokens < model.batched_tokens]
-    found = [_least(_carried(model, lengths, each), _at_most(model, lengths, each)) for each in smaller]
+    found = []
+    for each in (each for each in steps if each.tokens < model.batched_tokens):
+        most = most_per_second(_with(model, each), lengths)
+        found.append(Restep(each.tokens, min(_carried(model, lengths, each).per_second, most)))
     return _worth_it(found, now.per_second, nearest_first=-1)
 
 
@@ -144,10 +146,6 @@ def _carried(model: ReplicaModel, lengths: Lengths, step: OtherStep) -> Restep:
     return Restep(step.tokens, capacity_of(_with(model, step), lengths).per_second)
 
 
-def _at_most(model: ReplicaModel, lengths: Lengths, step: OtherStep) -> Restep:
-    return Restep(step.tokens, most_per_second(_with(model, step), lengths))
-
-
 def most_per_second(model: ReplicaModel, lengths: Lengths) -> float:
     """Return the requests a second of a replica at which every step is full, whatever is promised.
 
@@ -166,10 +164,6 @@ def most_per_second(model: ReplicaModel, lengths: Lengths) -> float:
 
 def _with(model: ReplicaModel, step: OtherStep) -> ReplicaModel:
     return replace(model, batched_tokens=step.tokens, kv_tokens=step.kv_tokens)
-
-
-def _least(one: Restep, other: Restep) -> Restep:
-    return min(one, other, key=lambda each: each.per_second)
 
 
 def _worth_it(found: Iterable[Restep], now: float, *, nearest_first: int) -> Restep | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from plimsoll.domain.public_words import Numbers
@@ -36,17 +35,14 @@ def retune_step(diagnosis: Diagnosis, situation: Situation, ask: Ask) -> Offer |
     traffic, model = situation.load.traffic, situation.placement.model
     if diagnosis.kind not in _SLOW_TOKENS or traffic is None or traffic.lengths is None or model is None:
         return None
-    if not _is_known(situation, traffic) or ask.tenant.request.engine.max_batched_tokens is not None:
+    is_known = situation.memory.output_tokens is not None and traffic.steady.seconds >= KNOWN_SECONDS
+    if not is_known or ask.tenant.request.engine.max_batched_tokens is not None:
         return None
     model = replace(model, slowness=situation.memory.slowness)
     change = _smaller(situation, model, traffic, traffic.lengths) or (
         _larger(situation, model, traffic, traffic.lengths) if diagnosis.kind in _SLOW_PROMPTS else None
     )
     return None if change is None else ask(change, with_step(ask.tenant, change.step_tokens))
-
-
-def _is_known(situation: Situation, traffic: Traffic) -> bool:
-    return situation.memory.output_tokens is not None and traffic.steady.seconds >= KNOWN_SECONDS
 
 
 def with_step(tenant: Tenant, tokens: int) -> Tenant:
@@ -85,12 +81,10 @@ def _smaller(situation: Situation, model: ReplicaModel, traffic: Traffic, length
     if found is None or times is None:
         return None
     seconds = {"measured_ms": times.measured, "promised_ms": times.promised, "decode_ms": times.decode}
-    numbers = (*_load_numbers(situation, model, traffic, lengths, found), *_in_ms(seconds | {"then_ms": times.then}))
+    seconds["then_ms"] = times.then
+    in_ms = ((name, round(_MILLISECONDS * value)) for name, value in seconds.items())
+    numbers = (*_load_numbers(situation, model, traffic, lengths, found), *in_ms)
     return Retune(reason, numbers, step_tokens=found.tokens)
-
-
-def _in_ms(seconds: Mapping[str, float]) -> Numbers:
-    return tuple((name, round(_MILLISECONDS * value)) for name, value in seconds.items())
 
 
 def _load_numbers(
