@@ -224,9 +224,9 @@ def test_only_the_last_pools_are_remembered() -> None:
 
 
 def test_a_promise_is_missed_since_the_first_look_that_says_so() -> None:
-    missed = LoopMemory().with_promise(missed=True, now=NOW)
-    assert missed.with_promise(missed=True, now=NOW + 60).missed_since == NOW
-    assert missed.with_promise(missed=False, now=NOW + 60).missed_since is None
+    missed = LoopMemory().with_promise(missed=True, strained=False, now=NOW)
+    assert missed.with_promise(missed=True, strained=False, now=NOW + 60).missed_since == NOW
+    assert missed.with_promise(missed=False, strained=False, now=NOW + 60).missed_since is None
 
 
 def test_the_answers_stay_the_same_whatever_replicas_give_them() -> None:

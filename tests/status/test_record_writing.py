@@ -294,7 +294,7 @@ def test_conditions_keep_their_time_while_their_status_stays() -> None:
 def test_what_the_api_does_not_have_cannot_be_written(
     monkeypatch: pytest.MonkeyPatch, rendered: dict[str, Any]
 ) -> None:
-    monkeypatch.setattr(writing, "render", lambda *_: rendered)
+    monkeypatch.setattr(writing, "decided_fields", lambda *_: rendered)
     with pytest.raises(ValidationError):
         new_status(BROKEN, Record(), NOW)
 

@@ -45,18 +45,16 @@ def offered_by(decided: Decided, what_if: WhatIf, pending: PendingProposals | No
     """Return the change that people may decide: one with a destination, or one that others can make room for."""
     if pending is None:
         return None
-    change, answer, now = decided.decision, decided.answer, what_if.decision
+    now, change = what_if.decision, decided.decision if decided.room is None else decided.room.change
     if decided.room is not None:
-        return _offered(pending, decided.room.change, now, decided.room.then, decided.proposal)
-    if answer is None or not is_change(change):
+        then = decided.room.then
+    elif decided.answer is not None:
+        then = decided.answer.decision
+    else:
         return None
-    return _offered(pending, change, now, answer.decision, decided.proposal)
-
-
-def _offered(
-    pending: PendingProposals, change: Change, now: Decision, then: Decision, proposal: Proposal | None
-) -> Offered:
-    return Offered(proposal_id(pending.uid, pending.generation, change, now, then), now, then, change, proposal)
+    if not is_change(change):
+        return None
+    return Offered(proposal_id(pending.uid, pending.generation, change, now, then), now, then, change, decided.proposal)
 
 
 def approval_of(

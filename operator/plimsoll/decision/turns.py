@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
 from plimsoll.api.v1alpha1 import (
     InferenceDeploymentSpec,
@@ -19,13 +18,11 @@ from plimsoll.decision.surroundings import Surroundings
 from plimsoll.domain.decisions.outcomes import MemoryEstimate
 from plimsoll.domain.decisions.proposals import Proposal
 from plimsoll.domain.units import to_rfc3339
-from plimsoll.placement.options.engine_limits import OtherStep
 from plimsoll.placement.transition.answers import Answer
 from plimsoll.placement.transition.hypothesis import WhatIf
 from plimsoll.rebalance.decide import Decided, decide, kind_of
 from plimsoll.rebalance.figures import LiveFigures, live_figures
 from plimsoll.rebalance.inbox import AnsweredProposals, PendingProposals
-from plimsoll.rebalance.law.capacity import ReplicaModel
 from plimsoll.rebalance.signals.load import LoadSummary, summarize
 from plimsoll.rebalance.signals.metrics import SignalState
 from plimsoll.rebalance.signals.reading import Reading
@@ -34,7 +31,7 @@ from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, LoopD
 from plimsoll.rebalance.state.history import ChangeHistory, ChangeKind, Mark
 from plimsoll.rebalance.state.memory import Learned, LoopMemory
 from plimsoll.rebalance.state.policy import Mode, RebalancePolicy
-from plimsoll.rebalance.state.situation import DeclaredNeed, PlacementState, Situation
+from plimsoll.rebalance.state.situation import DeclaredNeed, Engines, PlacementState, Situation
 from plimsoll.rebalance.why import sentence
 from plimsoll.render.proposal_words import proposal_sentence
 from plimsoll.status.loop import ANSWERED
@@ -100,34 +97,18 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class Running(Engines):
     """The placement as it runs.
 
     Attributes:
         figures: the estimate on the placed GPU. None: unknown, or about to change with the spec; then nothing is moved.
-        model: the speed of one replica. None: unknown; then the KV cache and the queue decide.
-        most_sequences: the most requests at the same time that the engine could be given. None: unknown, or other
-            settings did not come up here and are not tried again yet; then the number stays.
         pool: the pool that these are about.
-        moving: an old pool still serves in place of a new one. The signals then describe both pools, so nothing is
-            decided until the move is over.
-        retuning: engines get other settings by the loop's own decision, and have time to serve with these.
-        rolling: engines are replaced by others with another template, whoever decided that.
-        steps: finds the other steps that the engines could be given.
-        generates: whether the engines generate. What pools leaves nothing in the KV cache by which load shows.
         mounts_alone: more than one replica cannot mount its volumes.
     """
 
     figures: MemoryEstimate | None = None
-    model: ReplicaModel | None = None
-    most_sequences: int | None = None
     pool: str = ""
-    moving: bool = False
-    retuning: bool = False
-    rolling: bool = False
-    generates: bool = True
     mounts_alone: bool = False
-    steps: Callable[[], tuple[OtherStep, ...]] = field(default=tuple, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,19 +311,13 @@ def _placement(standing: Standing, running: Running, around: Surroundings, what_
         ready=len(around.ready_pods()),
         kv_capacity_tokens=figures.kv_capacity_tokens if figures else 0,
         budget_bytes_per_gpu=figures.budget_bytes if figures else 0,
-        model=running.model,
-        most_sequences=running.most_sequences,
-        steps=running.steps,
         starting_since=tuple(since for since in starting if since is not None),
         settled_since=max(serving, default=None),
         startup_seconds=_slowest_start(around),
         new_replicas=what_if.new_replicas,
-        moving=running.moving,
         has_states=figures is not None and figures.max_sequences is not None,
         updating=sum(not pod.terminating for pod in pods) > standing.target_replicas,
-        retuning=running.retuning,
-        rolling=running.rolling,
-        generates=running.generates,
+        **{each.name: getattr(running, each.name) for each in fields(Engines)},
     )
 
 

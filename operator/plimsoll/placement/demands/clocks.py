@@ -1,10 +1,7 @@
-"""How long a move may take until its replicas serve, and engines to start again with other settings.
+"""How long a move may take until its replicas serve, and a change of settings until all engines of a pool do again.
 
-How long a move may take until the new replicas serve.
-The status keeps the clock, so that a restart of the operator and another leader do not begin anew.
-
-How long a change of engine settings may take within a pool: its engines start again one after another.
-The status keeps the clock and the settings that served before, so that a restart of the operator loses neither.
+The status keeps both clocks, and the settings that served before, so that a restart of the operator and another leader
+do not begin anew.
 """
 
 from __future__ import annotations

@@ -49,8 +49,9 @@ def judged(situation: Situation) -> Judged:
     memory = _with_quiet(_with_lessons(memory, situation, traffic), situation)
     wish, model = _wish(memory, situation, traffic)
     wish = _with_unknown(wish, situation.unknown)
-    memory = memory.with_promise(missed=bool(model and missed_figures(traffic, model.slo)), now=situation.now)
-    memory = memory.with_strain(strained=model is not None and is_strained(traffic, model.slo), now=situation.now)
+    missed = model is not None and bool(missed_figures(traffic, model.slo))
+    strained = model is not None and is_strained(traffic, model.slo)
+    memory = memory.with_promise(missed=missed, strained=strained, now=situation.now)
     return Judged(wish, memory.with_look(wish.enough, cooldown_seconds(situation), situation.now, wish.rate), model)
 
 

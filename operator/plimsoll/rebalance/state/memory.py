@@ -84,10 +84,17 @@ class Sought:
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """The part that the status keeps across restarts, of the replicas of ``pool``; see :class:`LoopMemory`.
+    """The part that the status keeps across restarts.
 
-    ``others`` are the slownesses of pools that were left. Without them, a place that proved too slow would look as good
-    as the performance model says.
+    Attributes:
+        pool: the pool whose replicas were measured.
+        slowness: the measured time of a token over that of the performance model.
+        startup_seconds: the longest start-up that was seen; None: none.
+        most_work: what one replica does a second with a long queue (:attr:`Lengths.work` of the requests that it
+            begins); None: no long queue was seen.
+        output_tokens: the mean length of an answer; None: too few were seen. It does not depend on the pool.
+        others: the slownesses of pools that were left, by name. Without them, a place that proved too slow would look
+            as good as the performance model says.
     """
 
     pool: str
@@ -111,23 +118,16 @@ class Learned:
 
 
 @dataclass(frozen=True, slots=True)
-class LoopMemory:
+class LoopMemory(Learned):
     """The traces that one deployment's turns left behind.
 
     Attributes:
-        pool: the pool whose replicas were measured.
         looks: the turns of the time for which fewer replicas must have been enough.
         points: the arrivals over time, while no request waited.
-        slowness: the measured time of a token over that of the performance model.
-        compared_at: when these were last compared, POSIX seconds.
-        startup_seconds: the longest start-up that was seen; None: none.
-        most_work: what one replica does a second with a long queue (:attr:`Lengths.work` of the requests that it
-            begins); None: no long queue was seen.
-        output_tokens: the mean length of an answer; None: too few were seen. It does not depend on the pool.
+        compared_at: when a token's time was last compared with the performance model's, POSIX seconds.
         missed_since: since when a measured time misses its promise, POSIX seconds; None: none does.
         strained_since: since when a token takes longer than a replica's capacity allows for, POSIX seconds.
         sought: the last search for another place; None: there was none.
-        others: the ``slowness`` of pools that were left, by name.
         turn_before: the turn before the last one, POSIX seconds; None: there was none, or it was too long ago.
         quiet_since: POSIX seconds since when no request came; None: unknown.
         quiet_at: the last turn that knew this.
@@ -136,15 +136,10 @@ class LoopMemory:
     pool: str = ""
     looks: tuple[Look, ...] = ()
     points: tuple[Point, ...] = ()
-    slowness: float = 1.0
     compared_at: float = 0.0
-    startup_seconds: float | None = None
-    most_work: float | None = None
-    output_tokens: float | None = None
     missed_since: float | None = None
     strained_since: float | None = None
     sought: Sought | None = None
-    others: tuple[tuple[str, float], ...] = ()
     turn_before: float | None = None
     quiet_since: float | None = None
     quiet_at: float = 0.0
@@ -152,14 +147,8 @@ class LoopMemory:
     @staticmethod
     def of(learned: Learned) -> LoopMemory:
         """Return the memory of a new process."""
-        return LoopMemory(
-            learned.pool,
-            slowness=learned.slowness,
-            startup_seconds=learned.startup_seconds,
-            most_work=learned.most_work,
-            output_tokens=learned.output_tokens,
-            others=learned.others[-MOST_OTHERS:],
-        )
+        figures = learned.slowness, learned.startup_seconds, learned.most_work, learned.output_tokens
+        return LoopMemory(learned.pool, *figures, learned.others[-MOST_OTHERS:])
 
     @property
     def learned(self) -> Learned:
@@ -182,15 +171,11 @@ class LoopMemory:
         """Return the slowness to expect of a pool: the one learned there, else this one where it is above 1."""
         return dict(self.others).get(pool, max(1.0, self.slowness))
 
-    def with_promise(self, *, missed: bool, now: float) -> LoopMemory:
-        """Return the memory with the moment since when a promise is missed."""
-        since = (now if self.missed_since is None else self.missed_since) if missed else None
-        return self if since == self.missed_since else replace(self, missed_since=since)
-
-    def with_strain(self, *, strained: bool, now: float) -> LoopMemory:
-        """Return the memory with the moment since when tokens take longer than a replica's capacity allows for."""
-        since = (now if self.strained_since is None else self.strained_since) if strained else None
-        return self if since == self.strained_since else replace(self, strained_since=since)
+    def with_promise(self, *, missed: bool, strained: bool, now: float) -> LoopMemory:
+        """Return the memory with the moments since when a promise is missed, and since when a token takes too long."""
+        missed_since = (now if self.missed_since is None else self.missed_since) if missed else None
+        strained_since = (now if self.strained_since is None else self.strained_since) if strained else None
+        return replace(self, missed_since=missed_since, strained_since=strained_since)
 
     @property
     def expected_startup_seconds(self) -> float:

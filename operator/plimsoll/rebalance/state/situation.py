@@ -28,8 +28,33 @@ class DeclaredNeed:
     bytes_per_gpu: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engines:
+    """The engines of a placement as they run.
+
+    Attributes:
+        model: the speed of one replica. None: unknown; then the KV cache and the queue decide.
+        most_sequences: the most requests at the same time that the engine could be given. None: unknown, or other
+            settings did not come up here and are not tried again yet; then the number stays.
+        steps: finds the other steps that the engines could be given. It is asked only where one of them may help.
+        moving: an old pool still serves in place of a new one. The signals then describe both pools, so nothing is
+            decided until the move is over.
+        retuning: engines get other settings by the live loop's decision, and have time to serve with these.
+        rolling: engines are replaced by others with another template, whoever decided that.
+        generates: the engines generate. What pools leaves nothing in the KV cache by which load shows.
+    """
+
+    model: ReplicaModel | None = None
+    most_sequences: int | None = None
+    steps: Callable[[], tuple[OtherStep, ...]] = field(default=tuple, compare=False, repr=False)
+    moving: bool = False
+    retuning: bool = False
+    rolling: bool = False
+    generates: bool = True
+
+
 @dataclass(frozen=True, slots=True)
-class PlacementState:
+class PlacementState(Engines):
     """The current placement.
 
     Attributes:
@@ -37,18 +62,11 @@ class PlacementState:
         ready: those that serve.
         kv_capacity_tokens: the predicted KV cache of one replica. It is assumed for a replica that reports none.
         budget_bytes_per_gpu: the memory that one GPU of the placed type gives.
-        model: the speed of one replica; None where the performance model does not know it.
-        most_sequences: the most requests at the same time that the engine could be given; None: unknown.
-        steps: finds the other steps that the engines could be given. It is asked only where one of them may help.
         starting_since: POSIX seconds since when each replica starts that does not serve yet.
         settled_since: POSIX seconds since when the newest of the ready replicas serves; None: unknown.
         startup_seconds: the longest start-up of a pod that serves; None: unknown.
         new_replicas: those of ``replicas`` that the plan has just placed or has no place for.
-        moving: an old pool still serves in place of a new one, so the signals describe both.
-        retuning: engines get other settings by the live loop's decision, and have time to serve with these.
-        rolling: engines are replaced by others with another template, and not all of these serve yet.
         has_states: the model keeps a recurrent state in the KV cache.
-        generates: the engines generate. Otherwise nothing shows how much of them is used.
         updating: replicas with older settings are replaced one after another, so there is one more than wanted.
     """
 
@@ -56,19 +74,12 @@ class PlacementState:
     ready: int
     kv_capacity_tokens: int
     budget_bytes_per_gpu: int
-    model: ReplicaModel | None = None
-    most_sequences: int | None = None
-    steps: Callable[[], tuple[OtherStep, ...]] = field(default=tuple, compare=False, repr=False)
     starting_since: tuple[float, ...] = ()
     settled_since: float | None = None
     startup_seconds: float | None = None
     new_replicas: int = 0
-    moving: bool = False
     updating: bool = False
-    retuning: bool = False
-    rolling: bool = False
     has_states: bool = False
-    generates: bool = True
 
     @property
     def numbers(self) -> Numbers:
