@@ -166,6 +166,25 @@ _SCOPES = {
 }
 
 
+_IF_KNOWN = (
+    ("start", "start_percent", "; another is started at {start_percent} % of that"),
+    ("queues", "rank_waiting", "; {rank_waiting_wait} there, and {mean_waiting} at each of the others"),
+    ("faster", "to_ms", "; {to_replicas} on {to_place} would take {to_ms} ms"),
+    ("bills", "bill", ", for {to_bill} US dollars an hour instead of {bill}"),
+    (
+        "tuning",
+        "to_sequences",
+        "; --max-num-seqs {to_sequences} instead of {sequences} lets a replica carry {to_capacity_per_minute}",
+    ),
+    (
+        "tuning",
+        "to_step",
+        "; --max-num-batched-tokens {to_step} instead of {step} lets a replica carry {to_capacity_per_minute}",
+    ),
+)
+"""Parts of the sentences that are there only where a number is known: the part, the number, and the words."""
+
+
 def sentence(decision: LoopDecision) -> str:
     """Return a sentence with the decision and its reason. It does not say whether the decision is carried out.
 
@@ -175,10 +194,11 @@ def sentence(decision: LoopDecision) -> str:
     numbers = dict(decision.numbers)
     texts = {name: _text(name, value) for name, value in decision.numbers}
     texts |= _about_gateway(numbers)
-    parts = {"wanted": "", "stuck": "", "waiting": "", "traffic": _traffic(numbers), "tuning": _tuning(numbers)}
-    parts |= {"faster": _faster(numbers), "bills": _bills(numbers), "gpus": _gpus(numbers), "queues": _queues(numbers)}
-    parts |= {"others": _others(numbers), "start": _start(numbers)} | _counts(numbers)
-    text = _SENTENCES[decision.reason].format_map(parts | _about_stuck(numbers) | texts)
+    known = _counts(numbers) | _about_stuck(numbers) | texts
+    parts = {"wanted": "", "stuck": "", "waiting": "", **dict.fromkeys((part for part, _, _ in _IF_KNOWN), "")}
+    parts |= {part: words.format_map(known) for part, name, words in _IF_KNOWN if name in numbers}
+    parts |= {"traffic": _traffic(numbers), "gpus": _gpus(numbers), "others": _others(numbers)}
+    text = _SENTENCES[decision.reason].format_map(parts | known)
     return text[:1].upper() + text[1:]
 
 
@@ -195,56 +215,16 @@ def _traffic(numbers: Mapping[str, int | str]) -> str:
     )
 
 
-def _start(numbers: Mapping[str, int | str]) -> str:
-    """Return the part of a replica's capacity at which another is started, because it takes a while until it serves."""
-    return f"; another is started at {numbers['start_percent']} % of that" if "start_percent" in numbers else ""
-
-
-def _queues(numbers: Mapping[str, int | str]) -> str:
-    """Return the requests that wait at a rank, as far as they are known."""
-    if "rank_waiting" not in numbers:
-        return ""
-    waiting = _with_verb(numbers["rank_waiting"], "request", "waits", "wait")
-    return f"; {waiting} there, and {numbers['mean_waiting']} at each of the others"
-
-
 def _gpus(numbers: Mapping[str, int | str]) -> str:
     parts = (("memory", "memory_busy_percent"), ("tensor cores", "tensor_busy_percent"))
     busy = [f"{part} {numbers[name]} %" for part, name in parts if name in numbers]
     return f"; busy on the GPUs: {', '.join(busy)}" if busy else ""
 
 
-def _tuning(numbers: Mapping[str, int | str]) -> str:
-    if "to_step" in numbers:
-        return (
-            f"; --max-num-batched-tokens {numbers['to_step']} instead of {numbers['step']} lets a replica carry "
-            f"{numbers['to_capacity_per_minute']}"
-        )
-    if "to_sequences" not in numbers:
-        return ""
-    return (
-        f"; --max-num-seqs {numbers['to_sequences']} instead of {numbers['sequences']} lets a replica carry "
-        f"{numbers['to_capacity_per_minute']}"
-    )
-
-
-def _faster(numbers: Mapping[str, int | str]) -> str:
-    if "to_ms" not in numbers:
-        return ""
-    replicas = _text("to_replicas", numbers["to_replicas"])
-    return f"; {replicas} on {numbers['to_place']} would take {numbers['to_ms']} ms"
-
-
 def _others(numbers: Mapping[str, int | str]) -> str:
     if "ended" in numbers:
         return f"{_text('replicas', numbers['ended'])} of lower priority would end"
     return f"{_text('replicas', numbers.get('moved', 0))} would move to other nodes"
-
-
-def _bills(numbers: Mapping[str, int | str]) -> str:
-    if "bill" not in numbers:
-        return ""
-    return f", for {numbers['to_bill']} US dollars an hour instead of {numbers['bill']}"
 
 
 def _about_stuck(numbers: Mapping[str, int | str]) -> dict[str, str]:
@@ -269,6 +249,7 @@ _COUNTED = {
     "needed_are": ("needed", "replica", "is", "are"),
     "at_gateway_wait": ("at_gateway", "request", "waits", "wait"),
     "pod_waiting_wait": ("pod_waiting", "request", "waits", "wait"),
+    "rank_waiting_wait": ("rank_waiting", "request", "waits", "wait"),
     "expected_are": ("expected_per_minute", "request", "a minute is", "a minute are"),
 }
 """Parts of the sentences that are a number, its noun and, where it has one, its verb."""

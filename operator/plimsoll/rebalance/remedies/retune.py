@@ -1,14 +1,24 @@
-"""Let the engines run more requests at the same time, where their own limit binds before the GPU does."""
+"""Give the engines other settings: more requests at the same time, or another size of a step.
+
+The first where their own limit binds before the GPU does, the second where prompts are the bottleneck or break the
+promised time per token.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
-from plimsoll.placement.demands.pools import Tenant
-from plimsoll.rebalance.diagnosis.diagnose import PER_MINUTE, Diagnosis, DiagnosisKind
-from plimsoll.rebalance.law.tuning import after_retune
+from plimsoll.domain.public_words import Numbers
+from plimsoll.domain.units import ceil_div
+from plimsoll.placement.demands.pools import Pool, Tenant
+from plimsoll.rebalance.diagnosis.diagnose import MISSED_SECONDS, PER_MINUTE, Diagnosis, DiagnosisKind
+from plimsoll.rebalance.guard import may_change_step
+from plimsoll.rebalance.law.capacity import ReplicaModel, capacity_of
+from plimsoll.rebalance.law.tuning import Restep, after_retune, larger_step, prompt_share, smaller_step, token_times
 from plimsoll.rebalance.remedies.protocol import Ask, Offer
-from plimsoll.rebalance.state.decisions import Retune, Wait
+from plimsoll.rebalance.signals.traffic import Lengths, Traffic
+from plimsoll.rebalance.state.decisions import DecisionReason, Retune, Wait
 from plimsoll.rebalance.state.situation import Situation
 
 
@@ -38,10 +48,101 @@ def retune(diagnosis: Diagnosis, situation: Situation, ask: Ask) -> Offer | Wait
 
 def with_sequences(tenant: Tenant, sequences: int) -> Tenant:
     """Return the deployment with another limit of its replicas. Engines of data parallelism share it."""
-    pools = tuple(
-        replace(pool, max_sequences=-(-sequences // pool.split.data_parallel), spec=tenant.spec, restarts=True)
-        if pool.is_active
-        else pool
-        for pool in tenant.pools
+    return _restarted(tenant, lambda pool: replace(pool, max_sequences=ceil_div(sequences, pool.split.data_parallel)))
+
+
+_SLOW_PROMPTS = frozenset((DiagnosisKind.PREFILL_BOUND, DiagnosisKind.DECODE_BOUND, DiagnosisKind.HOST_BOUND))
+"""Diagnoses that ask for more replicas because of a promised time: a larger step may make them superfluous."""
+
+_SLOW_TOKENS = frozenset((*_SLOW_PROMPTS, DiagnosisKind.PROMISE_MISSED, DiagnosisKind.TOO_SLOW))
+"""Diagnoses next to which the time per token may be missed."""
+
+KNOWN_SECONDS = 60.0
+"""How long arrivals have been counted before all engines restart for them. Replicas are added sooner."""
+
+_MILLISECONDS, _PERCENT = 1000, 100
+
+
+def retune_step(diagnosis: Diagnosis, situation: Situation, ask: Ask) -> Offer | Wait | None:
+    """Change ``--max-num-batched-tokens`` where each replica carries clearly more with it: it costs a restart, no GPU.
+
+    A step that the user has written stays. The lengths of requests must be known well, and not from a few of them.
+    """
+    traffic, model = situation.load.traffic, situation.placement.model
+    if diagnosis.kind not in _SLOW_TOKENS or traffic is None or traffic.lengths is None or model is None:
+        return None
+    is_known = situation.memory.output_tokens is not None and traffic.steady.seconds >= KNOWN_SECONDS
+    if not is_known or ask.tenant.request.engine.max_batched_tokens is not None:
+        return None
+    model = replace(model, slowness=situation.memory.slowness)
+    change = _smaller(situation, model, traffic, traffic.lengths) or (
+        _larger(situation, model, traffic, traffic.lengths) if diagnosis.kind in _SLOW_PROMPTS else None
     )
-    return replace(tenant, pools=pools)
+    return None if change is None else ask(change, with_step(ask.tenant, change.step_tokens))
+
+
+def with_step(tenant: Tenant, tokens: int) -> Tenant:
+    """Return the deployment with another step. Requests that were chosen for another spec are none for this one."""
+
+    def changed(pool: Pool) -> Pool:
+        sequences = pool.max_sequences if pool.spec == tenant.spec else None
+        return replace(pool, batched_tokens=tokens, max_sequences=sequences)
+
+    return _restarted(tenant, changed)
+
+
+def _restarted(tenant: Tenant, changed: Callable[[Pool], Pool]) -> Tenant:
+    """Return the deployment with other settings in its active pools, for the present spec."""
+    pools = (
+        replace(changed(pool), spec=tenant.spec, restarts=True) if pool.is_active else pool for pool in tenant.pools
+    )
+    return replace(tenant, pools=tuple(pools))
+
+
+def _larger(situation: Situation, model: ReplicaModel, traffic: Traffic, lengths: Lengths) -> Retune | None:
+    reason = DecisionReason.PROMPT_STEP_TOO_SMALL
+    if not may_change_step(reason, situation):
+        return None
+    found = larger_step(model, lengths, traffic, situation.placement.steps())
+    if found is None:
+        return None
+    share = prompt_share(model, lengths, capacity_of(model, lengths).running)
+    numbers = (("prompt_percent", round(_PERCENT * share)),)
+    return Retune(
+        reason, (*_load_numbers(situation, model, traffic, lengths, found), *numbers), step_tokens=found.tokens
+    )
+
+
+def _smaller(situation: Situation, model: ReplicaModel, traffic: Traffic, lengths: Lengths) -> Retune | None:
+    reason, since = DecisionReason.PROMPT_STEP_TOO_LARGE, situation.memory.strained_since
+    is_lasting = since is not None and situation.now - since >= MISSED_SECONDS
+    if not is_lasting or not may_change_step(reason, situation):
+        return None
+    found = smaller_step(model, lengths, traffic, situation.placement.steps())
+    times = None if found is None else token_times(model, lengths, traffic, found.tokens)
+    if found is None or times is None:
+        return None
+    seconds = {"measured_ms": times.measured, "promised_ms": times.promised, "decode_ms": times.decode}
+    seconds["then_ms"] = times.then
+    in_ms = ((name, round(_MILLISECONDS * value)) for name, value in seconds.items())
+    numbers = (*_load_numbers(situation, model, traffic, lengths, found), *in_ms)
+    return Retune(reason, numbers, step_tokens=found.tokens)
+
+
+def _load_numbers(
+    situation: Situation, model: ReplicaModel, traffic: Traffic, lengths: Lengths, found: Restep
+) -> Numbers:
+    """Return the load, and what a replica carries of it before and after. Rates are requests a minute."""
+    now = capacity_of(model, lengths)
+    return (
+        ("replicas", situation.placement.replicas),
+        ("waiting", round(traffic.waiting)),
+        ("prompt_tokens", round(lengths.prompt)),
+        ("output_tokens", round(lengths.output)),
+        ("arrivals_per_minute", round(PER_MINUTE * traffic.arrivals.per_second)),
+        ("capacity_per_minute", round(PER_MINUTE * now.per_second)),
+        ("limit", now.limit.value),
+        ("step", model.batched_tokens),
+        ("to_step", found.tokens),
+        ("to_capacity_per_minute", round(PER_MINUTE * found.per_second)),
+    )
