@@ -62,7 +62,8 @@ def most_sequences(
 def widest_kv_precision(request: Request, gpu: GpuType, split: Split, fit: FitOf) -> KvPrecision | None:
     """Return the KV precision with the most bits that fits for sure, from 16 bits down; None where none fits."""
     asked = by_law(request)
-    full = KvPrecision.FP16 if KvPrecision.FP16 in (asked.kv_precision, _dtype(asked)) else KvPrecision.BF16
+    dtype = asked.model.checkpoint.dtype if asked.precision.is_quantized else asked.precision
+    full = KvPrecision.FP16 if KvPrecision.FP16 in (asked.kv_precision, dtype) else KvPrecision.BF16
     wanted = (replace(asked, kv_precision=precision) for precision in (full, *_FEWER_BITS))
     return next((each.kv_precision for each in wanted if _fits_for_sure(each, gpu, split, fit)), None)
 
@@ -78,10 +79,6 @@ def _fits_for_sure(request: Request, gpu: GpuType, split: Split, fit: FitOf) -> 
 def by_law(request: Request) -> Request:
     """Return the same request without an admin's memory figure, so that the memory law judges it."""
     return replace(request, overrides=replace(request.overrides, memory_per_gpu_bytes=None))
-
-
-def _dtype(request: Request) -> str:
-    return request.model.checkpoint.dtype if request.precision.is_quantized else request.precision
 
 
 def _within(fits: Callable[[int], bool], smallest: int, greatest: int) -> Largest | None:

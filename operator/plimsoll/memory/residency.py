@@ -12,11 +12,10 @@ from typing import NamedTuple
 
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.engines.engine_choice import CpuOffload, Residency, WeightStreaming
-from plimsoll.domain.models.model import LayerKind, ModelFacts
+from plimsoll.domain.models.model import ModelFacts
 from plimsoll.domain.models.precision import Precision
 from plimsoll.memory.stages import stage_layers
 from plimsoll.memory.weights import (
-    WeightFormat,
     layer_bytes,
     rank_bytes,
     stage_tensors,
@@ -87,13 +86,8 @@ def _streamed(
         if index % streaming.group >= streaming.group - streaming.layers
     ]
     host = sum(layer_bytes(kind, form, split) for kind in gone)
-    return host, streaming.prefetch * _different_bytes(gone, form, split)
-
-
-def _different_bytes(kinds: list[LayerKind], form: WeightFormat, split: Split) -> int:
-    """Return the bytes of one copy of every weight that differs in name, shape or storage."""
-    different = {weight for kind in kinds for weight in kind.weights}
-    return rank_bytes(different, form, split)
+    different = {weight for kind in gone for weight in kind.weights}
+    return host, streaming.prefetch * rank_bytes(different, form, split)
 
 
 class HostWeights(NamedTuple):

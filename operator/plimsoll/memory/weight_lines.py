@@ -11,6 +11,7 @@ from plimsoll.domain.models.model import ModelFacts, Sharding, Weight
 from plimsoll.domain.models.precision import Precision, Storage
 from plimsoll.memory.kernels import ABSORBED, absorbed_bytes, kernel_shape
 from plimsoll.memory.weights import (
+    EXPERTS,
     StageTensors,
     Stored,
     WeightFormat,
@@ -28,8 +29,6 @@ _CUT = {
     Sharding.VOCABULARY: "cut by vocabulary",
 }
 """How ranks divide a matrix. A kind without a row is whole on every rank."""
-
-_EXPERTS = (Sharding.EXPERT_OUTPUTS, Sharding.EXPERT_INPUTS)
 
 _Row = tuple[str, str]
 """Name and formula."""
@@ -95,7 +94,7 @@ def _formula(weight: Weight, storage: Storage, split: Split) -> str:
 
 def _cut(sharding: Sharding, split: Split) -> str:
     """Return how a matrix is divided, where the ranks divide anything."""
-    if sharding in _EXPERTS:
+    if sharding in EXPERTS:
         whole = "whole on its GPU" if split.expert_parallel else "each cut over the GPUs"
         return f"experts, {whole}" if split.expert_ranks > 1 else ""
     return _CUT.get(sharding, "whole on each GPU") if split.tensor_parallel > 1 else ""

@@ -20,7 +20,8 @@ VOCABULARY_STEP = 64
 """vLLM pads the vocabulary to a multiple of it (``DEFAULT_VOCAB_PADDING_SIZE``, ``vocab_parallel_embedding.py``)."""
 
 
-_EXPERTS = (Sharding.EXPERT_OUTPUTS, Sharding.EXPERT_INPUTS)
+EXPERTS = (Sharding.EXPERT_OUTPUTS, Sharding.EXPERT_INPUTS)
+"""How the matrices of routed experts are divided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +180,7 @@ def idle_expert_bytes(model: ModelFacts, precision: Precision, split: Split, sta
     form = weight_format(model, precision)
     layers = stage_layers(model.layers, split.pipeline_parallel)[stage]
     routed = sum(
-        count * rank_bytes((each for each in model.kinds[kind].weights if each.sharding in _EXPERTS), form, split)
+        count * rank_bytes((each for each in model.kinds[kind].weights if each.sharding in EXPERTS), form, split)
         for kind, count in Counter(model.order[layer] for layer in layers).items()
     )
     return routed * (model.experts.experts - model.experts.experts_per_token) // model.experts.experts
@@ -194,6 +195,15 @@ def outside_weights(model: ModelFacts, stage: int, stages: int) -> Iterable[Weig
         yield from model.encoder.weights
     if last or model.on_every_stage is Tables.BOTH:
         yield from model.head
+
+
+def projection(model: ModelFacts) -> tuple[Weight, ...]:
+    """Return the weights of the output projection: with tied embeddings it is the table of tokens.
+
+    That is the first of the tables; the others have positions, or are embeddings a layer.
+    """
+    tables = [weight for weight in model.embedding if weight.sharding is Sharding.VOCABULARY]
+    return (*model.head, *(tables[:1] if model.tied_embeddings else ()))
 
 
 def rank_bytes(weights: Iterable[Weight], form: WeightFormat, split: Split) -> int:

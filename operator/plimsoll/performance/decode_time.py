@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from plimsoll.domain.cluster.gpus import GpuType
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.engines.engine_choice import CpuOffload, Residency, WeightStreaming
-from plimsoll.domain.models.model import ModelFacts, Sharding
+from plimsoll.domain.models.model import ModelFacts
 from plimsoll.domain.models.precision import Precision
 from plimsoll.memory.residency import resident_weights, stage_layer_bytes
-from plimsoll.memory.weights import idle_expert_bytes, rank_bytes, weight_format
+from plimsoll.memory.weights import idle_expert_bytes, projection, rank_bytes, weight_format
 
 _BYTES_PER_GB = 10**9
 
@@ -53,18 +53,9 @@ def decode_floor(
             active -= host
         in_host += host
         on_gpu += active
-    on_gpu += _projection_bytes(model, precision, split)
+    on_gpu += rank_bytes(projection(model), weight_format(model, precision), split)
     return DecodeFloor(
         gpu_seconds=on_gpu / (gpu.memory_bandwidth_gb_per_second * _BYTES_PER_GB),
         host_seconds=in_host / (gpu.host_bandwidth_gb_per_second * _BYTES_PER_GB),
         overlaps=isinstance(residency, WeightStreaming),
     )
-
-
-def _projection_bytes(model: ModelFacts, precision: Precision, split: Split) -> int:
-    """Bytes of the output projection on one rank: with tied embeddings it is the table."""
-    form = weight_format(model, precision)
-    tables = [weight for weight in model.embedding if weight.sharding is Sharding.VOCABULARY]
-    # The first one has the tokens; the others have positions, or are embeddings a layer.
-    weights = (*model.head, *(tables[:1] if model.tied_embeddings else ()))
-    return rank_bytes(weights, form, split)

@@ -168,16 +168,7 @@ def prompts_per_token(costs: StepCosts, load: Load) -> float:
 
 def _bound(token: Seconds) -> tuple[Bound, float]:
     """Return what takes the most time, and by which share it leads."""
-    parts = sorted(
-        (
-            (token.memory, Bound.MEMORY),
-            (token.compute, Bound.COMPUTE),
-            (token.communication, Bound.COMMUNICATION),
-            (token.host, Bound.HOST),
-        ),
-        reverse=True,
-    )
-    (first, bound), (second, _) = parts[0], parts[1]
+    (first, bound), (second, _), *_ = sorted(((part, bound) for bound, part in token.parts.items()), reverse=True)
     return bound, (first - second) / token.total
 
 

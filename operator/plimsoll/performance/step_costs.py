@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from plimsoll.domain.cluster.gpus import GpuSpeed, GpuType
+from plimsoll.domain.decisions.latency import Bound
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.engines.engine_choice import Residency
 from plimsoll.domain.errors import UnsupportedModel
@@ -55,6 +56,16 @@ class Seconds(NamedTuple):
     def total(self) -> float:
         """All of it."""
         return self.memory + self.compute + self.communication + self.host
+
+    @property
+    def parts(self) -> dict[Bound, float]:
+        """The parts by what bounds them."""
+        return {
+            Bound.MEMORY: self.memory,
+            Bound.COMPUTE: self.compute,
+            Bound.COMMUNICATION: self.communication,
+            Bound.HOST: self.host,
+        }
 
     def plus(self, other: Seconds, times: float = 1.0) -> Seconds:
         """Return the sum of this and ``times`` the other."""
@@ -159,18 +170,13 @@ class StepCosts:
         return _joined(memory, host) if self.floor.overlaps else memory + host
 
     def _matrices(self, tokens: float, sampled: float) -> tuple[float, float]:
-        memory = compute = 0.0
-        for each in self.dense:
-            read, product = each.parts(tokens)
-            memory, compute = memory + read, compute + product
-        for each in self.head:
-            read, product = each.parts(sampled)
-            memory, compute = memory + read, compute + product
+        parts = [each.parts(tokens) for each in self.dense] + [each.parts(sampled) for each in self.head]
         if self.experts:
             touched = self._touched(tokens * self.split.data_parallel)
-            for each in self.experts:
-                read, product = each.parts(tokens, touched)
-                memory, compute = memory + read, compute + product
+            parts += [each.parts(tokens, touched) for each in self.experts]
+        memory = compute = 0.0
+        for read, product in parts:
+            memory, compute = memory + read, compute + product
         return memory, compute
 
     def _touched(self, tokens: float) -> float:
@@ -239,9 +245,13 @@ def costs_of(
         work=work,
         split=split,
         floor=floor,
-        dense=tuple(_matrices(matrices, memory, speed) for matrices in work.dense),
-        head=tuple(_matrices(matrices, memory, speed) for matrices in work.head),
-        experts=tuple(_experts(matrices, memory, speed) for matrices in work.experts),
+        dense=tuple(
+            _matrices(matrices, memory * read_share(each, matrices.precision), speed) for matrices in work.dense
+        ),
+        head=tuple(_matrices(matrices, memory * read_share(each, matrices.precision), speed) for matrices in work.head),
+        experts=tuple(
+            _matrices(matrices, memory * each.expert_read, speed, each.expert_product) for matrices in work.experts
+        ),
         caches=tuple(
             CacheCosts(
                 token_seconds=cache.token_bytes / cached,
@@ -282,16 +292,6 @@ def _gaps(work: StepWork, speed: GpuSpeed) -> float:
     return work.layers * each.layer_seconds + work.expert_layers * each.expert_layer_seconds + quantized
 
 
-def _matrices(work: MatrixWork, memory: float, speed: GpuSpeed) -> MatrixCosts:
-    return MatrixCosts(
-        read_seconds=work.bytes / (memory * read_share(speed.efficiency, work.precision)),
-        token_seconds=work.flops / product_rate(speed, work.precision),
-    )
-
-
-def _experts(work: MatrixWork, memory: float, speed: GpuSpeed) -> MatrixCosts:
-    each = speed.efficiency
-    return MatrixCosts(
-        read_seconds=work.bytes / (memory * each.expert_read),
-        token_seconds=work.flops / (product_rate(speed, work.precision) * each.expert_product),
-    )
+def _matrices(work: MatrixWork, bytes_per_second: float, speed: GpuSpeed, share: float = 1.0) -> MatrixCosts:
+    """Return the costs of matrices whose products reach this share of what those of all tokens reach."""
+    return MatrixCosts(work.bytes / bytes_per_second, work.flops / (product_rate(speed, work.precision) * share))

@@ -23,16 +23,16 @@ from plimsoll.domain.models.caches import (
     RowCache,
     StateCache,
 )
-from plimsoll.domain.models.model import LayerKind, ModelFacts, Sharding, Weight
+from plimsoll.domain.models.model import LayerKind, ModelFacts, Weight
 from plimsoll.domain.models.precision import TURBOQUANT, WIDE, KvPrecision, Precision
 from plimsoll.memory.cache_bytes import RankFormat, state_bytes, token_bytes
-from plimsoll.memory.weights import rank_shape, stage_tensors, weight_format
+from plimsoll.memory.kernels import ABSORBED
+from plimsoll.memory.weights import EXPERTS, projection, rank_shape, stage_tensors, weight_format
 
 _FLOPS = 2
 _STATE_PASSES = 2
 """A recurrent state is read and written for every token."""
 
-_LATENT_PROJECTION = "self_attn.kv_b_proj"
 _DEFAULT_HEAD_WIDTHS = 256
 """Key part without positions, and value, of one head of latent attention (128 + 128 in DeepSeek models)."""
 
@@ -119,11 +119,9 @@ def _of_cache(
 
 def _latent_widths(kind: LayerKind, model: ModelFacts) -> int:
     """Return the key and value widths of one head that prefills expand from a latent."""
-    found = (each for each in kind.weights if each.name == _LATENT_PROJECTION)
+    found = (each for each in kind.weights if each.name == ABSORBED)
     return next((each.outputs // model.heads for each in found), _DEFAULT_HEAD_WIDTHS)
 
-
-_EXPERTS = (Sharding.EXPERT_OUTPUTS, Sharding.EXPERT_INPUTS)
 
 _ALL_REDUCES_PER_LAYER = 2
 """After attention and after the MLP, with tensor parallelism (vLLM, ``RowParallelLinear``)."""
@@ -195,7 +193,8 @@ def step_work(model: ModelFacts, precision: Precision, kv_precision: KvPrecision
             total = sums[part][each]
             total[0] += size
             total[1] += flops
-    expert_layers = sum(1 for layer in model.order if _has_experts(model, layer))
+    routes = [any(weight.sharding in EXPERTS for weight in kind.weights) for kind in model.kinds]
+    expert_layers = sum(routes[layer] for layer in model.order)
     ranks = split.tensor_parallel
     spreads = split.expert_parallel and split.expert_ranks > 1
     experts = model.experts
@@ -220,15 +219,6 @@ def _works(sums: dict[Precision, list[float]]) -> tuple[MatrixWork, ...]:
     return tuple(MatrixWork(precision, int(size), flops) for precision, (size, flops) in sums.items())
 
 
-def _expert_kinds(model: ModelFacts) -> frozenset[int]:
-    kinds = enumerate(model.kinds)
-    return frozenset(index for index, kind in kinds if any(each.sharding in _EXPERTS for each in kind.weights))
-
-
-def _has_experts(model: ModelFacts, layer: int) -> bool:
-    return layer in _expert_kinds(model)
-
-
 def _matrices(
     model: ModelFacts, precision: Precision, split: Split, stage: int
 ) -> Iterator[tuple[str, Precision, int, float]]:
@@ -237,7 +227,7 @@ def _matrices(
     for count, weights in stage_tensors(model, precision, split, stage).layers:
         for each in weights:
             matrices, outputs, inputs = rank_shape(each.weight, split)
-            routed = each.weight.sharding in _EXPERTS
+            routed = each.weight.sharding in EXPERTS
             used = _used_experts(model, each.weight, matrices, split) if routed else matrices
             flops = 0.0 if inputs == 1 else _FLOPS * used * outputs * inputs
             part = "experts" if routed else "dense"
@@ -259,10 +249,8 @@ def _used_experts(model: ModelFacts, weight: Weight, on_rank: int, split: Split)
 
 
 def _head(model: ModelFacts, precision: Precision, split: Split) -> Iterator[tuple[str, Precision, int, float]]:
-    """Yield the output projection; with tied embeddings it is the table of tokens."""
     form = weight_format(model, precision)
-    tables = [each for each in model.embedding if each.sharding is Sharding.VOCABULARY][:1]
-    for weight in (*model.head, *(tables if model.tied_embeddings else ())):
+    for weight in projection(model):
         count, outputs, inputs = rank_shape(weight, split)
         storage = form.of(weight)
         flops = 0.0 if inputs == 1 else float(_FLOPS * count * outputs * inputs)

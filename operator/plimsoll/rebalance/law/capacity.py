@@ -146,13 +146,7 @@ def _capacity(replica: ReplicaModel, lengths: Lengths, promised: bool) -> Capaci
 
 
 def _bound(replica: ReplicaModel, lengths: Lengths, running: float) -> Bound:
-    step = replica.costs.step(running, lengths.in_cache)
-    parts = {
-        Bound.MEMORY: step.memory,
-        Bound.COMPUTE: step.compute,
-        Bound.COMMUNICATION: step.communication,
-        Bound.HOST: step.host,
-    }
+    parts = replica.costs.step(running, lengths.in_cache).parts
     return max(parts, key=lambda each: parts[each])
 
 
