@@ -15,7 +15,7 @@ from plimsoll.domain.public_words import Reason
 from plimsoll.domain.requests.serving import GpuConstraints
 from plimsoll.placement.demands.demand import Demand
 from plimsoll.placement.demands.pools import Decision, Pool, PoolState, Tenant
-from plimsoll.placement.ledger import Ledger, taken_between
+from plimsoll.placement.ledger import Ledger, QuotaUse, charged, taken_between
 from plimsoll.placement.solvers import Award, Stock
 from plimsoll.placement.transition import make_before_break
 from plimsoll.placement.transition.hypothesis import HypothesisFailed, Plan
@@ -167,7 +167,8 @@ class TestTaken:
     need = HostNeed(1000, 2**30)
 
     def after(self, ledger: Ledger, replicas: int, namespace: str) -> Ledger:
-        return ledger.take(self.where.nodes, 2, replicas, self.need).charge(namespace, "r", 2 * replicas)
+        left = ledger.take(self.where.nodes, 2, replicas, self.need)
+        return charged(left, namespace, QuotaUse((("r", 2),)), replicas)
 
     def test_nothing_taken_is_nothing(self) -> None:
         assert taken_between(self.before, self.before) is None

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from plimsoll.domain.cluster.host import HostNeed, HostRoom
 from plimsoll.domain.units import GIB
-from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.ledger import Ledger, QuotaUse, charged
 from tests.support.planning import H100, fleet, node
 
 GPU = "nvidia.com/gpu"
@@ -59,17 +59,21 @@ def test_each_replica_takes_its_cpu_memory_and_a_pod_slot_of_its_node() -> None:
     assert dict(ledger.hosts) == {"a": HostRoom(10_000, 40 * GIB, 5)}
 
 
+ONE_GPU = QuotaUse(((GPU, 1),))
+
+
 def test_a_charge_lowers_one_resource_of_one_namespace() -> None:
     ledger = Ledger.of(fleet(), {"a": {GPU: 3, "other": 3}, "b": {GPU: 3}})
-    assert ledger.charge("a", GPU, 2).quota == {"a": {GPU: 1, "other": 3}, "b": {GPU: 3}}
-    assert ledger.charge("a", GPU, 4).quota_left("a", GPU) == -1
-    assert ledger.charge("a", GPU, 1).quota_left("a", GPU) == 2
+    assert charged(ledger, "a", ONE_GPU, 2).quota == {"a": {GPU: 1, "other": 3}, "b": {GPU: 3}}
+    assert charged(ledger, "a", ONE_GPU, 4).quota["a"][GPU] == -1
+    assert charged(ledger, "a", ONE_GPU, 1).quota["a"][GPU] == 2
+    assert charged(charged(ledger, "a", ONE_GPU, 4), "a", ONE_GPU, -4) == ledger
 
 
 def test_a_namespace_without_a_quota_and_a_charge_of_nothing_change_nothing() -> None:
     ledger = Ledger.of(fleet(), {"a": {GPU: 3}})
-    assert ledger.charge("b", GPU, 2) is ledger
-    assert ledger.charge("a", "other", 2) is ledger
-    assert ledger.charge("a", GPU, 0) is ledger
-    assert ledger.quota_left("b", GPU) is None
+    assert charged(ledger, "b", ONE_GPU, 2) is ledger
+    assert charged(ledger, "a", QuotaUse((("other", 1),)), 2) is ledger
+    assert charged(ledger, "a", ONE_GPU, 0) is ledger
+    assert charged(ledger, "a", QuotaUse(((GPU, 0),)), 2) is ledger
     assert ledger.without_quota().quota == {}

@@ -11,7 +11,7 @@ from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.models.precision import KvPrecision, Precision
 from plimsoll.domain.requests.serving import GpuConstraints, Overrides, Request, ServingShape
 from plimsoll.placement.advice.remedies import room_seen
-from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.ledger import Ledger, QuotaUse, charged
 from plimsoll.placement.options.candidates import candidates
 from plimsoll.placement.options.feasibility import judge
 from plimsoll.placement.options.verdicts import options
@@ -89,7 +89,7 @@ def test_a_ledger_with_less_room_is_seen_anew() -> None:
 def test_a_ledger_with_a_smaller_quota_is_seen_anew() -> None:
     where, mine = fleet(*NODES), replace(USUAL, key=ObjectKey("tight", "llama"))
     before = Ledger.of(where, {"tight": {"nvidia.com/gpu": 1}})
-    seen = room_seen(mine, where, before)
-    assert room_seen(mine, where, before.charge("tight", "nvidia.com/gpu", 1)) != seen
+    seen, smaller = room_seen(mine, where, before), charged(before, "tight", QuotaUse((("nvidia.com/gpu", 1),)), 1)
+    assert room_seen(mine, where, smaller) != seen
     assert room_seen(mine, where, before.without_quota()) != seen
-    assert room_seen(USUAL, where, before.charge("tight", "nvidia.com/gpu", 1)) == room_seen(USUAL, where, before)
+    assert room_seen(USUAL, where, smaller) == room_seen(USUAL, where, before)

@@ -88,10 +88,6 @@ class Ledger:
         answer: Answer = known[1]  # type: ignore[assignment]
         return answer
 
-    def quota_left(self, namespace: str, resource: str) -> int | None:
-        """Return the amount of a resource that the namespace may still take. None: it has no limit."""
-        return self.quota.get(namespace, {}).get(resource)
-
     def take(self, nodes: tuple[GpuNode, ...], gpus: int, replicas: int, need: HostNeed = NO_HOST_NEED) -> Ledger:
         """Promise GPUs for ``replicas`` replicas. The node with the fewest free GPUs comes first, then by name.
 
@@ -114,14 +110,6 @@ class Ledger:
             if left == 0:
                 return Ledger(free, hosts, self.quota)
         raise ValueError(f"over-committed: {replicas} replicas of {gpus} GPUs, room for fewer")
-
-    def charge(self, namespace: str, resource: str, amount: int) -> Ledger:
-        """Subtract an amount that a namespace will take of a resource from its quota, if it has one."""
-        left = self.quota_left(namespace, resource)
-        if left is None or amount <= 0:
-            return self
-        own = {**self.quota[namespace], resource: left - amount}
-        return replace(self, quota={**self.quota, namespace: own})
 
     def without_quota(self) -> Ledger:
         """Return a ledger with the same GPUs and no quotas."""
@@ -266,18 +254,8 @@ def short_in(left: Mapping[str, int], use: QuotaUse) -> Amounts:
     return tuple((name, amount) for name, amount in use.on(left) if left[name] < amount)
 
 
-def given_back(ledger: Ledger, namespace: str, use: QuotaUse, replicas: int) -> Ledger:
-    """Return the ledger after so many pods that the namespace's quotas count have ended."""
-    left = ledger.quota.get(namespace)
-    if not left:
-        return ledger
-    back = {name: left[name] + amount * replicas for name, amount in use.on(left)}
-    return replace(ledger, quota={**ledger.quota, namespace: {**left, **back}})
-
-
 def charged(ledger: Ledger, namespace: str, use: QuotaUse, replicas: int) -> Ledger:
-    """Return the ledger after so many replicas took their part of the namespace's quotas."""
-    if namespace in ledger.quota:
-        for name, amount in use.on(ledger.quota[namespace]):
-            ledger = ledger.charge(namespace, name, amount * replicas)
-    return ledger
+    """Return the ledger after so many replicas took their part of the namespace's quotas. Below 0 they give it back."""
+    left = ledger.quota.get(namespace, {})
+    after = {name: left[name] - amount * replicas for name, amount in use.on(left) if amount * replicas}
+    return replace(ledger, quota={**ledger.quota, namespace: {**left, **after}}) if after else ledger

@@ -5,7 +5,7 @@ The sentence of each doubt about an estimate.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from plimsoll.domain.cluster.gpus import CapacityType
 from plimsoll.domain.cluster.limit_ranges import default_limit
@@ -146,17 +146,15 @@ def failed_move_warning(failed: FailedMove) -> str:
     return f"A move to {place_words(*failed.place)} did not come up in time at {to_rfc3339(failed.at)} ({why})."
 
 
-def _slow_warnings(choice: Option) -> tuple[str, ...]:
-    """Return that people who read along have to wait, where the deployment declares no latency itself."""
-    if not choice.is_slow or choice.performance is None:
-        return ()
-    figures = dict(missed(INTERACTIVE, choice.performance))
-    warning = (
-        f"No faster GPU is free: {figures['figure']} is {figures['milliseconds']} ms at the declared load, more than "
-        f"the usual {figures['limit']} ms for people who read along. Set spec.slo to wait for a faster one, or to "
-        "allow this."
-    )
-    return (warning,)
+def _slow_warnings(choice: Option) -> Iterator[str]:
+    """Yield that people who read along have to wait, where the deployment declares no latency itself."""
+    if choice.is_slow and choice.performance is not None:
+        figures = dict(missed(INTERACTIVE, choice.performance))
+        yield (
+            f"No faster GPU is free: {figures['figure']} is {figures['milliseconds']} ms at the declared load, more "
+            f"than the usual {figures['limit']} ms for people who read along. Set spec.slo to wait for a faster one, "
+            "or to allow this."
+        )
 
 
 def choice_warnings(request: Request, choice: Option) -> tuple[str, ...]:
@@ -187,16 +185,14 @@ def choice_warnings(request: Request, choice: Option) -> tuple[str, ...]:
     return (*warnings, *_host_warnings(request, choice))
 
 
-def _host_warnings(request: Request, choice: Option) -> tuple[str, ...]:
-    """Return that the user gives the pod less host memory than the engine is estimated to need."""
+def _host_warnings(request: Request, choice: Option) -> Iterator[str]:
+    """Yield that the user gives the pod less host memory than the engine is estimated to need."""
     given, needed = request.host_need(choice.host).memory_bytes, choice.host.memory_bytes
-    if given >= needed:
-        return ()
-    warning = (
-        f"spec.podTemplate.resources gives the pod {format_gib(given)} of host memory, its engine is estimated to need "
-        f"{format_gib(needed)}: it may be killed while it loads."
-    )
-    return (warning,)
+    if given < needed:
+        yield (
+            f"spec.podTemplate.resources gives the pod {format_gib(given)} of host memory, its engine is estimated to "
+            f"need {format_gib(needed)}: it may be killed while it loads."
+        )
 
 
 def model_warnings(request: Request) -> tuple[str, ...]:

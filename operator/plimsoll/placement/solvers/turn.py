@@ -11,7 +11,7 @@ from plimsoll.placement.advice.remedies import only_waits
 from plimsoll.placement.demands.demand import Demand, Move
 from plimsoll.placement.demands.pools import pool_name
 from plimsoll.placement.demands.rehoming import Departure, is_spent
-from plimsoll.placement.ledger import Ledger, given_back
+from plimsoll.placement.ledger import Ledger, charged
 from plimsoll.placement.places.place import booked, pick, taken
 from plimsoll.placement.solvers.protocol import Award
 
@@ -100,7 +100,7 @@ class Turn:
         """
         closed, namespace, leaving = (*self._closed(), move.place), self.demand.request.key.namespace, move.replicas
         while True:
-            ledger = given_back(self.ledger, namespace, move.use, leaving)
+            ledger = charged(self.ledger, namespace, move.use, -leaving)
             outcome = self._search(leaving, closed, ledger=ledger)
             if not isinstance(outcome, Placed) or outcome.replicas == leaving:
                 return outcome, ledger
