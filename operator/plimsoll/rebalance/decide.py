@@ -52,19 +52,14 @@ class Asking:
         """The deployment as it is."""
         return self.what_if.tenant
 
-    @property
-    def decision(self) -> Decision:
-        """The plan's decision for it without any change."""
-        return self.what_if.decision
-
     def __call__(self, change: Change, tenant: Tenant) -> Offer | Wait:
         """Return an offer with a destination, or a wait with the reason why there is none."""
         held = held_back(change, self.situation)
         if held is not None:
             return held
         answer = self.what_if.ask(self._with_the_others(change, tenant))
-        if _has_place(change, self.decision, answer.decision) or _wakes(change, self.situation):
-            shares = shares_of(self.decision), shares_of(answer.decision)
+        if _has_place(change, self.what_if.decision, answer.decision) or _wakes(change, self.situation):
+            shares = shares_of(self.what_if.decision), shares_of(answer.decision)
             return Offer(change, Proposal(*shares, change.reason.value, change.numbers), answer)
         room = self._room(change, answer)
         is_reported = self.situation.policy.mode is Mode.RECOMMEND and not _is_too_large(change, answer.decision)
@@ -81,7 +76,7 @@ class Asking:
         if (
             not isinstance(change, AddReplica)
             or change.count > 1
-            or self.decision.missing
+            or self.what_if.decision.missing
             or not lacking.decision.missing
         ):
             return None

@@ -60,10 +60,6 @@ class Ask(Protocol):
     def tenant(self) -> Tenant:
         """The deployment as it is; a remedy asks for a changed copy of it."""
 
-    @property
-    def decision(self) -> Decision:
-        """The plan's decision for the deployment without any change."""
-
     def __call__(self, change: Change, tenant: Tenant) -> Offer | Wait:
         """Return an offer. Return a wait where a bound forbids the change or nothing has room, with the reason."""
 
