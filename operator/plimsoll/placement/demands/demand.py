@@ -32,20 +32,6 @@ from plimsoll.placement.options.nodes import eligible_nodes
 from plimsoll.placement.options.total_load import sizes_of
 from plimsoll.placement.options.verdicts import NO_OPTIONS, Options, options
 
-ABOUT_NODES = (
-    Reason.NODES_NOT_SELECTED,
-    Reason.NODE_TOO_SMALL,
-    Reason.IMAGE_FOR_OTHER_VENDOR,
-    Reason.IMAGE_FOR_OTHER_PLATFORM,
-    Reason.VOLUME_ELSEWHERE,
-    Reason.VOLUME_IN_USE,
-    Reason.NODE_DISK_TOO_SMALL,
-    Reason.DRIVER_TOO_OLD,
-    Reason.NODE_LEFT,
-)
-"""Reasons that do not mean that a placement has the wrong size. The scheduler reports lost nodes for each pod, and an
-image that already runs on a GPU type works there."""
-
 NOBODYS_CHOICE = (
     Reason.NODE_LEFT,
     Reason.IMAGE_FOR_OTHER_PLATFORM,
@@ -55,6 +41,15 @@ NOBODYS_CHOICE = (
     Reason.DRIVER_TOO_OLD,
 )
 """Reasons against nodes that nobody chose: they turned out after the pods were placed."""
+
+ABOUT_NODES = (
+    Reason.NODES_NOT_SELECTED,
+    Reason.NODE_TOO_SMALL,
+    Reason.IMAGE_FOR_OTHER_VENDOR,
+    *NOBODYS_CHOICE,
+)
+"""Reasons that do not mean that a placement has the wrong size. The scheduler reports lost nodes for each pod, and an
+image that already runs on a GPU type works there."""
 
 LEFT_BY_MOVES = (
     Reason.TOO_LITTLE_VRAM,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.decisions.outcomes import Option, Rejection, Split
 
 REMEMBERED_SECONDS = 3600
 """How long replicas do not return to a place that they left. The cause that kept pods off its nodes rarely ends
@@ -72,6 +72,12 @@ def is_spent(left: Sequence[Departure], leaving: tuple[str, Split], node: str = 
     """
     places = {(*each.place, each.node) for each in left}
     return (*leaving, node) not in places and len(places) >= MAX_REHOMINGS_PER_HOUR
+
+
+def still_open(verdicts: Iterable[Option | Rejection], closed: Collection[tuple[str, Split]]) -> list[Option]:
+    """Return the options whose places are not closed."""
+    options = (each for each in verdicts if isinstance(each, Option))
+    return [each for each in options if not is_closed(closed, each.gpu.name, each.split)]
 
 
 def is_closed(places: Iterable[tuple[str, Split]], gpu_type: str, split: Split) -> bool:

@@ -11,7 +11,7 @@ from plimsoll.domain.decisions.outcomes import Option, Rejection, Split
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.public_words import NODE_LACKS, Reason
 from plimsoll.domain.requests.serving import Request
-from plimsoll.placement.demands.rehoming import is_closed
+from plimsoll.placement.demands.rehoming import still_open
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.verdicts import options, rank
@@ -92,7 +92,7 @@ def capacity(
     verdicts = options(request, fleet, memo).verdicts
     fitting = [each for each in verdicts if isinstance(each, Option)]
     rejections = [each for each in verdicts if isinstance(each, Rejection)]
-    opened = [each for each in fitting if not is_closed(closed, each.gpu.name, each.split)]
+    opened = still_open(fitting, closed)
     rejections += [declined(each, Reason.LEFT_RECENTLY) for each in fitting if each not in opened]
     opened.sort(key=lambda option: (option.doubts, rank(option)))
     left, shares = ledger, []

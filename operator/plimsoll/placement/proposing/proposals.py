@@ -13,13 +13,12 @@ from dataclasses import dataclass, field, replace
 
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.cluster.host import NO_HOST_NEED, HostRoom
-from plimsoll.domain.decisions.outcomes import Option, Target
 from plimsoll.domain.decisions.proposals import Change, Proposal, Share
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.placement.costs import LEAST_SECONDS as LEAST_MOVE_SECONDS
 from plimsoll.placement.demands.draining import LEAST_SECONDS as LEAST_DRAIN_SECONDS
 from plimsoll.placement.demands.pools import Decision, Tenant, active, replicas_by_name
-from plimsoll.placement.demands.rehoming import is_closed
+from plimsoll.placement.demands.rehoming import still_open
 from plimsoll.placement.ledger import Ledger, Taken
 from plimsoll.placement.options.verdicts import options
 from plimsoll.placement.proposing.defragmentation import defragmentation
@@ -64,9 +63,7 @@ def proposals_for(
     waiting = Waiting(
         request=request,
         missing=decision.missing,
-        options=tuple(
-            each for each in judged if isinstance(each, Option) and not is_closed(closed, each.gpu.name, each.split)
-        ),
+        options=tuple(still_open(judged, closed)),
         priority=tenant.priority.value,
         before=tuple(Share(pool.target, pool.replicas) for pool in active(decision.pools)),
     )
@@ -117,9 +114,7 @@ def _new_shares(now: Decision, then: Decision) -> Iterator[Share]:
 
 def _after(changes: Iterable[Change], running: Iterable[Running], fleet: Fleet, ledger: Ledger) -> Ledger:
     """Return the ledger once replicas have left their nodes and stand on others."""
-    known = _by_place(running)
-    for change in changes:
-        leaves = known.get(_place(change))
+    for change, leaves in _with_running(changes, running):
         old = _taken(change, change.node, leaves, fleet, ledger)
         ledger = ledger if old is None else old.given_back_to(ledger)
         new = None if change.to is None else _taken(change, change.to, leaves, fleet, ledger)
@@ -141,9 +136,7 @@ def _taken(change: Change, name: str, leaves: Running | None, fleet: Fleet, ledg
 
 def _waits(plan: Plan, changes: Iterable[Change], running: Iterable[Running]) -> Iterator[float]:
     """Yield the seconds until each change has freed its GPUs. A moved replica serves elsewhere before it ends here."""
-    known = _by_place(running)
-    for change in changes:
-        leaves = known.get(_place(change))
+    for change, leaves in _with_running(changes, running):
         starts = LEAST_MOVE_SECONDS if leaves is None else leaves.startup_seconds or LEAST_MOVE_SECONDS
         yield _drain_seconds(plan, change) + (0 if change.to is None else starts)
 
@@ -155,9 +148,7 @@ def _drain_seconds(plan: Plan, change: Change) -> int:
     return next((each for each in seconds if each is not None), LEAST_DRAIN_SECONDS)
 
 
-def _by_place(running: Iterable[Running]) -> Mapping[tuple[ObjectKey, Target, str], Running]:
-    return {(each.owner, each.target, each.node): each for each in running}
-
-
-def _place(change: Change) -> tuple[ObjectKey, Target, str]:
-    return change.owner, change.leaving.target, change.node
+def _with_running(changes: Iterable[Change], running: Iterable[Running]) -> Iterator[tuple[Change, Running | None]]:
+    """Yield each change with a replica of those that leave, if one is known."""
+    known = {(each.owner, each.target, each.node): each for each in running}
+    return ((change, known.get((change.owner, change.leaving.target, change.node))) for change in changes)

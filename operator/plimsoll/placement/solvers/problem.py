@@ -18,7 +18,7 @@ from plimsoll.domain.kubernetes_names import OF_CPU, OF_MEMORY
 from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import GIB
 from plimsoll.placement.demands.demand import Demand
-from plimsoll.placement.demands.rehoming import is_closed
+from plimsoll.placement.demands.rehoming import still_open
 from plimsoll.placement.ledger import Ledger, use_at
 from plimsoll.placement.options.nodes import eligible_nodes, host_need
 from plimsoll.placement.options.total_load import UNPRICED
@@ -298,11 +298,9 @@ def _scaled(name: str, amount: int) -> float:
 def open_options(demand: Demand, fleet: Fleet, ledger: Ledger) -> list[Option]:
     """Return the options that are not closed to the demand and have room for a replica now."""
     request = demand.request
-    found = [each for each in demand.options.verdicts if isinstance(each, Option)]
-    found = [each for each in found if not is_closed(demand.excluded, each.gpu.name, each.split)]
     return [
         each
-        for each in found
+        for each in still_open(demand.options.verdicts, demand.excluded)
         if ledger.has_room(eligible_nodes(request, fleet, each.gpu.name), each.split.gpus, host_need(request, each))
     ]
 

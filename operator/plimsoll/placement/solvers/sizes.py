@@ -24,7 +24,7 @@ from plimsoll.domain.decisions.outcomes import Option, Placed
 from plimsoll.domain.units import format_price
 from plimsoll.placement.demands.demand import Demand
 from plimsoll.placement.demands.pools import count
-from plimsoll.placement.demands.rehoming import is_closed
+from plimsoll.placement.demands.rehoming import still_open
 from plimsoll.placement.explain import place_words
 from plimsoll.placement.ledger import Ledger, Taken, taken_between
 from plimsoll.placement.options.total_load import UNPRICED, Size
@@ -44,8 +44,7 @@ def sole_place(demand: Demand, fleet: Fleet, ledger: Ledger) -> Option | None:
     if demand.kept or demand.outdated or demand.missing <= 0:
         return None
     request = replace(demand.request, replicas=demand.missing)
-    options = [each for each in demand.options.verdicts if isinstance(each, Option)]
-    options = [each for each in options if not is_closed(demand.excluded, each.gpu.name, each.split)]
+    options = still_open(demand.options.verdicts, demand.excluded)
     for _, alike in groupby(sorted(options, key=_doubts), key=_doubts):
         rooms = []
         for option in sorted(alike, key=rank):

@@ -20,7 +20,7 @@ from plimsoll.placement.advice.remedies import Adviser
 from plimsoll.placement.costs import Appraisal
 from plimsoll.placement.demands.demand import Demand
 from plimsoll.placement.demands.pools import Decision, Place, PlannedPool, PoolState, Tenant, active, replicas_by_name
-from plimsoll.placement.demands.rehoming import is_closed
+from plimsoll.placement.demands.rehoming import still_open
 from plimsoll.placement.ledger import Ledger, Taken, taken_between
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.engine_limits import with_more_requests
@@ -56,9 +56,8 @@ class Market:
         Raises:
             PlimsollError: the request cannot be judged.
         """
-        for verdict in options(request, self.stock.fleet, self.memo).verdicts:
-            if isinstance(verdict, Option) and not is_closed(closed, verdict.gpu.name, verdict.split):
-                yield with_more_requests(request, verdict, self.memo)
+        for option in still_open(options(request, self.stock.fleet, self.memo).verdicts, closed):
+            yield with_more_requests(request, option, self.memo)
 
     def has_room(self, request: Request, option: Option) -> bool:
         """Whether all replicas of the request have room there now."""
