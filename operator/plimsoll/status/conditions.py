@@ -1,14 +1,17 @@
 """Conditions as kstatus defines them: Ready is the summary; Reconciling and Stalled exist only when true.
 
-The questions in order: is there a plan (Planned), do the pods have nodes (Placed), do they serve (Available).
+The questions in order: is there a plan (Planned), do the pods have nodes (Placed), do they serve (Available). Of each
+failed start the condition names what helps, so that nobody has to look it up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
+from plimsoll.domain.engines.failures import StartFailure
 from plimsoll.domain.public_words import NODE_LACKS, PublicWord, Reason
 from plimsoll.domain.public_words import ConditionReason as Why
 from plimsoll.domain.public_words import ConditionType as Kind
@@ -25,7 +28,6 @@ from plimsoll.placement.explain import (
     remedy_sentence,
 )
 from plimsoll.status.report import PoolView, Report
-from plimsoll.status.what_helps import help_sentence
 
 CRASH_RESTARTS = 1
 """From this many restarts a failed start counts as stalled: the same arguments will fail again."""
@@ -244,7 +246,7 @@ def _available(report: Report, now: str) -> Verdict:
         return Verdict(
             "True" if ready else "False",
             cause.reason,
-            " ".join([*said, help_sentence(cause.reason)]),
+            " ".join([*said, _help_sentence(cause.reason)]),
             stalled=failed.restarts >= CRASH_RESTARTS and (ready == 0 or failed.updating),
         )
     if report.replicas == 0:
@@ -293,7 +295,7 @@ def _not_coming_up(report: Report, view: PoolView, ready: int, now: str) -> Verd
         f"The change is taken back at {to_rfc3339(retune)} unless they serve by then."
         if retune is not None and is_undone
         else "The change is not taken back by itself: mend what is named here, or change the spec."
-        + ("" if view.failure is None else f" {help_sentence(view.failure.reason)}")
+        + ("" if view.failure is None else f" {_help_sentence(view.failure.reason)}")
     )
     return Verdict(
         "True",
@@ -373,3 +375,44 @@ def _active_views(report: Report) -> list[PoolView]:
     if report.decision is None:
         return []
     return [report.view(pool.name) for pool in active(report.decision.pools)]
+
+
+_LARGER = "force a larger tensor-parallel degree with spec.overrides, and report the error of the estimate"
+
+_WHAT_HELPS: Mapping[StartFailure, str] = MappingProxyType(
+    {
+        StartFailure.WEIGHTS_TOO_LARGE: _LARGER,
+        StartFailure.NO_KV_CACHE: _LARGER,
+        StartFailure.KV_CACHE_TOO_SMALL: "lower spec.contextLength, or force a larger tensor-parallel degree with "
+        "spec.overrides",
+        StartFailure.MEMORY_HELD_BY_OTHERS: "find the process that holds memory of the GPU (nvidia-smi on the node)",
+        StartFailure.MAMBA_BLOCKS: "lower spec.concurrency, or set spec.engine.maxSequences",
+        StartFailure.OUT_OF_MEMORY: "lower spec.engine.gpuMemoryUtilizationPercent or spec.engine.maxBatchedTokens",
+        StartFailure.OPTIONS_REFUSED: "correct the field, or the entry of spec.engine.extraArgs, that is named here",
+        StartFailure.HEADS_NOT_DIVISIBLE: "remove spec.overrides, or choose a degree by which the heads divide",
+        StartFailure.UNSUPPORTED_GPU: "choose another spec.precision, or other GPUs in spec.gpu",
+        StartFailure.GPU_TOO_OLD: "name an image that is built for this GPU in spec.engine.image, or other GPUs in "
+        "spec.gpu",
+        StartFailure.WRONG_PLATFORM: "name the image's platforms in spec.engine.platforms, or another image in "
+        "spec.engine.image",
+        StartFailure.DRIVER_TOO_OLD: "update the NVIDIA driver of the node",
+        StartFailure.GPU_UNUSABLE: "look at the GPU (nvidia-smi and dmesg on the node), and cordon the node",
+        StartFailure.GPU_NOT_IN_CONTAINER: "name the RuntimeClass for GPUs in spec.podTemplate.runtimeClassName "
+        "(kubectl get runtimeclass), or mend the container runtime of the node",
+        StartFailure.HOST_MEMORY: "raise spec.podTemplate.resources.limits.memory",
+        StartFailure.MODEL: "name a Secret with a token that may read the model in spec.model.tokenSecretRef, correct "
+        "spec.model.name, or let the pods reach the Hub",
+        StartFailure.DISK_FULL: "name a larger claim in spec.podTemplate.modelCache.claimName, raise its sizeLimit, or "
+        "free the disk of the node",
+        StartFailure.NOT_WRITABLE: "mount a volume at that path with spec.podTemplate.volumes and volumeMounts, or set "
+        "the variable that names the folder",
+        StartFailure.IMAGE: "correct spec.engine.image or spec.podTemplate.imagePullSecrets",
+        StartFailure.CONFIGURATION: "create the object that the container refers to",
+        StartFailure.UNKNOWN: "read the log of the pod",
+    }
+)
+"""By the reason of the failure. docs/reasons.md says the same at more length."""
+
+
+def _help_sentence(reason: StartFailure) -> str:
+    return f"What helps: {_WHAT_HELPS[reason]}."
