@@ -168,7 +168,7 @@ def prompts_per_token(costs: StepCosts, load: Load) -> float:
 
 def _bound(token: Seconds) -> tuple[Bound, float]:
     """Return what takes the most time, and by which share it leads."""
-    (first, bound), (second, _), *_ = sorted(((part, bound) for bound, part in token.parts.items()), reverse=True)
+    (first, bound), (second, _), *_ = sorted(token.parts, reverse=True)
     return bound, (first - second) / token.total
 
 

@@ -58,14 +58,14 @@ class Seconds(NamedTuple):
         return self.memory + self.compute + self.communication + self.host
 
     @property
-    def parts(self) -> dict[Bound, float]:
-        """The parts by what bounds them."""
-        return {
-            Bound.MEMORY: self.memory,
-            Bound.COMPUTE: self.compute,
-            Bound.COMMUNICATION: self.communication,
-            Bound.HOST: self.host,
-        }
+    def parts(self) -> tuple[tuple[float, Bound], ...]:
+        """Each part with what bounds it."""
+        return (
+            (self.memory, Bound.MEMORY),
+            (self.compute, Bound.COMPUTE),
+            (self.communication, Bound.COMMUNICATION),
+            (self.host, Bound.HOST),
+        )
 
     def plus(self, other: Seconds, times: float = 1.0) -> Seconds:
         """Return the sum of this and ``times`` the other."""
@@ -170,13 +170,18 @@ class StepCosts:
         return _joined(memory, host) if self.floor.overlaps else memory + host
 
     def _matrices(self, tokens: float, sampled: float) -> tuple[float, float]:
-        parts = [each.parts(tokens) for each in self.dense] + [each.parts(sampled) for each in self.head]
+        memory = compute = 0.0
+        for each in self.dense:
+            read, product = each.parts(tokens)
+            memory, compute = memory + read, compute + product
+        for each in self.head:
+            read, product = each.parts(sampled)
+            memory, compute = memory + read, compute + product
         if self.experts:
             touched = self._touched(tokens * self.split.data_parallel)
-            parts += [each.parts(tokens, touched) for each in self.experts]
-        memory = compute = 0.0
-        for read, product in parts:
-            memory, compute = memory + read, compute + product
+            for each in self.experts:
+                read, product = each.parts(tokens, touched)
+                memory, compute = memory + read, compute + product
         return memory, compute
 
     def _touched(self, tokens: float) -> float:

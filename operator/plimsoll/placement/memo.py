@@ -134,13 +134,6 @@ class Memo:
         self._forget()
         return found
 
-    @staticmethod
-    def recalled(
-        memo: Memo | None, request: Request, question: Hashable, basis: object, find: Callable[[], Answer]
-    ) -> Answer:
-        """Do the same as :meth:`recall` where there may be no memo."""
-        return find() if memo is None else memo.recall(request, question, basis, find)
-
     def _about(self, request: Request) -> Answers:
         """Return the answers about the request's content, and mark them as used now."""
         if self._last is not None and self._last[0] is request:  # one request is asked about many times in a row

@@ -45,8 +45,10 @@ def with_more_requests(request: Request, option: Option, memo: Memo | None = Non
     doubtful = not option.estimate.is_trusted or (learned is not None and not learned.exact)
     if fixed or doubtful:
         return option
+    if memo is None:
+        return _raised(request, option)
     question = ("requests", option.gpu.name, option.split)
-    return Memo.recalled(memo, request, question, option, lambda: _raised(request, option))
+    return memo.recall(request, question, option, lambda: _raised(request, option))
 
 
 def _raised(request: Request, option: Option) -> Option:

@@ -176,14 +176,19 @@ def _by_figures(request: Request, candidate: Candidate, memo: Memo | None, *, sh
 
 
 def _host(request: Request, candidate: Candidate, memo: Memo | None) -> HostEstimate:
-    gpu, split = candidate.gpu, candidate.split
-    return Memo.recalled(memo, request, ("host", gpu.name, split), gpu, lambda: host_of(request, gpu, split))
+    if memo is None:
+        return host_of(request, candidate.gpu, candidate.split)
+    question = ("host", candidate.gpu.name, candidate.split)
+    return memo.recall(request, question, candidate.gpu, lambda: host_of(request, candidate.gpu, candidate.split))
 
 
 def _speed(request: Request, candidate: Candidate, settings: EngineSettings, memo: Memo | None) -> Performance | None:
-    gpu, split = candidate.gpu, candidate.split
-    question = ("speed", gpu.name, split, settings.max_num_batched_tokens)
-    return Memo.recalled(memo, request, question, gpu, lambda: speed_of(request, gpu, split, settings))
+    if memo is None:
+        return speed_of(request, candidate.gpu, candidate.split, settings)
+    question = ("speed", candidate.gpu.name, candidate.split, settings.max_num_batched_tokens)
+    return memo.recall(
+        request, question, candidate.gpu, lambda: speed_of(request, candidate.gpu, candidate.split, settings)
+    )
 
 
 def sized(
@@ -193,7 +198,9 @@ def sized(
 
     The smaller step is not tried where the weights alone are larger than the budget, because it cannot help there.
     """
-    return Memo.recalled(memo, request, (gpu.name, split), gpu, lambda: _sized(request, gpu, split))
+    if memo is None:
+        return _sized(request, gpu, split)
+    return memo.recall(request, (gpu.name, split), gpu, lambda: _sized(request, gpu, split))
 
 
 def _sized(request: Request, gpu: GpuType, split: Split) -> tuple[EngineSettings, MemoryEstimate]:

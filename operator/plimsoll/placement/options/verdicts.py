@@ -64,8 +64,9 @@ def options(request: Request, fleet: Fleet, memo: Memo | None = None) -> Options
     Raises:
         UnsupportedModel: the memory of the model cannot be estimated.
     """
-    basis = None if memo is None else sight(request, fleet)
-    return Memo.recalled(memo, request, "options", basis, lambda: _options(request, fleet, memo))
+    if memo is None:
+        return _options(request, fleet, None)
+    return memo.recall(request, "options", sight(request, fleet), lambda: _options(request, fleet, memo))
 
 
 def _options(request: Request, fleet: Fleet, memo: Memo | None) -> Options:

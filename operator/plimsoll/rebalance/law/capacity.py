@@ -146,8 +146,7 @@ def _capacity(replica: ReplicaModel, lengths: Lengths, promised: bool) -> Capaci
 
 
 def _bound(replica: ReplicaModel, lengths: Lengths, running: float) -> Bound:
-    parts = replica.costs.step(running, lengths.in_cache).parts
-    return max(parts, key=lambda each: parts[each])
+    return max(replica.costs.step(running, lengths.in_cache).parts, key=lambda each: each[0])[1]
 
 
 def _within_promises(replica: ReplicaModel, lengths: Lengths, running: float, limit: Limit) -> tuple[float, Limit]:
