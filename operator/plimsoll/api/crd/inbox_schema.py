@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from plimsoll.api.crd.schema import OF_ONE_MANAGER, Schema, column, structural
+from plimsoll.api.crd.schema import OF_ONE_MANAGER, Schema, column, definition, head, of_model
 from plimsoll.api.v1alpha1.base import rule
 from plimsoll.api.v1alpha1.inbox import PlacementApprovalSpec, PlacementApprovalStatus, ProposalContent
 from plimsoll.domain import kubernetes_names
@@ -16,7 +14,9 @@ STATE_LABEL = f"{kubernetes_names.GROUP}/state"
 def proposal_crd() -> Schema:
     """Make the CustomResourceDefinition of PlacementProposal, as a plain mapping."""
     kind = (kubernetes_names.PROPOSAL_KIND, kubernetes_names.PROPOSAL_PLURAL, kubernetes_names.PROPOSAL_SHORT_NAME)
-    return _crd(kind, {"additionalPrinterColumns": _proposal_columns(), "schema": {"openAPIV3Schema": _proposal()}})
+    return definition(
+        kind, {"additionalPrinterColumns": _proposal_columns(), "schema": {"openAPIV3Schema": _proposal()}}
+    )
 
 
 def approval_crd() -> Schema:
@@ -27,34 +27,12 @@ def approval_crd() -> Schema:
         "subresources": {"status": {}},
         "schema": {"openAPIV3Schema": _approval()},
     }
-    return _crd(kind, version)
-
-
-def _crd(kind: tuple[str, str, str], version: Schema) -> Schema:
-    name, plural, short = kind
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{kubernetes_names.GROUP}"},
-        "spec": {
-            "group": kubernetes_names.GROUP,
-            "scope": "Namespaced",
-            "names": {
-                "kind": name,
-                "listKind": f"{name}List",
-                "plural": plural,
-                "singular": name.lower(),
-                "shortNames": [short],
-                "categories": [kubernetes_names.CATEGORY],
-            },
-            "versions": [{"name": kubernetes_names.VERSION, "served": True, "storage": True, **version}],
-        },
-    }
+    return definition(kind, version)
 
 
 def _proposal() -> Schema:
     """Return the schema of a proposal. Its content has no ``spec``: nobody asks for anything with it."""
-    content = _model(ProposalContent, kubernetes_names.PROPOSAL_KIND)
+    content = of_model(ProposalContent, kubernetes_names.PROPOSAL_KIND)
     return {
         "type": "object",
         "description": "A change that the operator proposes for one InferenceDeployment. The operator alone writes it.",
@@ -63,7 +41,7 @@ def _proposal() -> Schema:
             rule(_unchanged(name), f"{name} of a PlacementProposal cannot be changed: only the operator writes it")
             for name in content["properties"]
         ],
-        "properties": _head(kubernetes_names.PROPOSAL_KIND) | content["properties"],
+        "properties": head(kubernetes_names.PROPOSAL_KIND) | content["properties"],
     }
 
 
@@ -76,24 +54,11 @@ def _approval() -> Schema:
         "type": "object",
         "description": "A person's answer to a PlacementProposal. It is created and never changed.",
         "required": ["spec"],
-        "properties": _head(kubernetes_names.APPROVAL_KIND)
+        "properties": head(kubernetes_names.APPROVAL_KIND)
         | {
-            "spec": _model(PlacementApprovalSpec, "spec"),
-            "status": _model(PlacementApprovalStatus, "status") | OF_ONE_MANAGER,
+            "spec": of_model(PlacementApprovalSpec, "spec"),
+            "status": of_model(PlacementApprovalStatus, "status") | OF_ONE_MANAGER,
         },
-    }
-
-
-def _model(model: Any, path: str) -> Schema:
-    schema = model.model_json_schema(by_alias=True)
-    return structural(schema, schema.get("$defs", {}), path)
-
-
-def _head(kind: str) -> Schema:
-    return {
-        "apiVersion": {"type": "string", "description": f"{kubernetes_names.API_VERSION}."},
-        "kind": {"type": "string", "description": f"{kind}."},
-        "metadata": {"type": "object"},
     }
 
 

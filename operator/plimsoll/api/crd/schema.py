@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from plimsoll.api.crd.not_carried import refuse_foreign_fields
-from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, InferenceDeploymentStatus, rule
+from plimsoll.api.v1alpha1 import ApiModel, InferenceDeploymentSpec, InferenceDeploymentStatus, rule
 from plimsoll.domain import kubernetes_names
 from plimsoll.domain.public_words import ConditionReason, ConditionType
 
@@ -72,38 +72,41 @@ def crd() -> Schema:
         ValueError: a model uses a JSON-schema keyword that a structural schema cannot hold; the message names field and
             keyword.
     """
+    kind = (kubernetes_names.KIND, kubernetes_names.PLURAL, kubernetes_names.SHORT_NAME)
+    version = {
+        "additionalPrinterColumns": _printer_columns(),
+        "subresources": {
+            "status": {},
+            "scale": {
+                "specReplicasPath": ".spec.replicas",
+                "statusReplicasPath": ".status.replicas",
+                "labelSelectorPath": ".status.selector",
+            },
+        },
+        "schema": {"openAPIV3Schema": _root_schema()},
+    }
+    return definition(kind, version)
+
+
+def definition(kind: tuple[str, str, str], version: Schema) -> Schema:
+    """Return the CustomResourceDefinition of a kind, its plural and its short name, with what its version has."""
+    name, plural, short = kind
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{kubernetes_names.PLURAL}.{kubernetes_names.GROUP}"},
+        "metadata": {"name": f"{plural}.{kubernetes_names.GROUP}"},
         "spec": {
             "group": kubernetes_names.GROUP,
             "scope": "Namespaced",
             "names": {
-                "kind": kubernetes_names.KIND,
-                "listKind": f"{kubernetes_names.KIND}List",
-                "plural": kubernetes_names.PLURAL,
-                "singular": kubernetes_names.SINGULAR,
-                "shortNames": [kubernetes_names.SHORT_NAME],
+                "kind": name,
+                "listKind": f"{name}List",
+                "plural": plural,
+                "singular": name.lower(),
+                "shortNames": [short],
                 "categories": [kubernetes_names.CATEGORY],
             },
-            "versions": [
-                {
-                    "name": kubernetes_names.VERSION,
-                    "served": True,
-                    "storage": True,
-                    "additionalPrinterColumns": _printer_columns(),
-                    "subresources": {
-                        "status": {},
-                        "scale": {
-                            "specReplicasPath": ".spec.replicas",
-                            "statusReplicasPath": ".status.replicas",
-                            "labelSelectorPath": ".status.selector",
-                        },
-                    },
-                    "schema": {"openAPIV3Schema": _root_schema()},
-                }
-            ],
+            "versions": [{"name": kubernetes_names.VERSION, "served": True, "storage": True, **version}],
         },
     }
 
@@ -151,23 +154,34 @@ def column(name: str, kind: str, path: str, description: str, *, wide: bool = Fa
 
 
 def _root_schema() -> Schema:
-    spec = InferenceDeploymentSpec.model_json_schema(by_alias=True)
-    status = InferenceDeploymentStatus.model_json_schema(by_alias=True)
     root = {
         "type": "object",
         "description": "An LLM to serve: the operator computes its need of VRAM, picks the GPUs and runs vLLM.",
         "required": ["spec"],
         "x-kubernetes-validations": [dict(each) for each in ROOT_RULES],
-        "properties": {
-            "apiVersion": {"type": "string", "description": f"{kubernetes_names.API_VERSION}."},
-            "kind": {"type": "string", "description": f"{kubernetes_names.KIND}."},
-            "metadata": {"type": "object"},
-            "spec": structural(spec, spec.get("$defs", {}), "spec"),
-            "status": structural(status, status.get("$defs", {}), "status") | OF_ONE_MANAGER | {"default": UNSEEN},
+        "properties": head(kubernetes_names.KIND)
+        | {
+            "spec": of_model(InferenceDeploymentSpec, "spec"),
+            "status": of_model(InferenceDeploymentStatus, "status") | OF_ONE_MANAGER | {"default": UNSEEN},
         },
     }
     refuse_foreign_fields(root)
     return root
+
+
+def head(kind: str) -> Schema:
+    """Return the schemas of the fields that all objects of a kind have."""
+    return {
+        "apiVersion": {"type": "string", "description": f"{kubernetes_names.API_VERSION}."},
+        "kind": {"type": "string", "description": f"{kind}."},
+        "metadata": {"type": "object"},
+    }
+
+
+def of_model(model: type[ApiModel], path: str) -> Schema:
+    """Return the structural schema of a model, which stands at this path of an object."""
+    schema = model.model_json_schema(by_alias=True)
+    return structural(schema, schema.get("$defs", {}), path)
 
 
 def structural(node: Schema, definitions: Schema, path: str) -> Schema:

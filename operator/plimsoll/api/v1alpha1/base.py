@@ -64,3 +64,19 @@ class ApiModel(BaseModel):
         json_schema_extra=_carry_rules,
     )
     cel_rules: ClassVar[tuple[JsonDict, ...]] = ()
+
+
+def optional(description: str, **more: Any) -> Any:
+    """A field that is left out where there is nothing to say."""
+    return Field(default=None, description=description, **more)
+
+
+def several(most: int, description: str) -> Any:
+    """A list that is left out where it is empty, and that is replaced as a whole."""
+    return optional(description, max_length=most, json_schema_extra={"x-kubernetes-list-type": "atomic"})
+
+
+def keyed(key: str, most: int, description: str) -> Any:
+    """A list that is left out where it is empty, with one entry for each value of this field."""
+    kind: JsonDict = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key]}
+    return optional(description, max_length=most, json_schema_extra=kind)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import Field
-from pydantic.config import JsonDict
 
-from plimsoll.api.v1alpha1.base import ApiModel, rule
+from plimsoll.api.v1alpha1.base import ApiModel, optional, rule
 from plimsoll.api.v1alpha1.values import DataKey, DnsSubdomain, Quantity
 
 VariableName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z][-._a-zA-Z0-9]*$")]
@@ -23,7 +22,7 @@ class ConfigMapKeySelector(ApiModel):
 
     name: DnsSubdomain = Field(description="Name of the ConfigMap.")
     key: DataKey = Field(description="Key of the value.")
-    optional: bool | None = Field(default=None, description="Whether the pod may start without it.")
+    optional: bool | None = optional("Whether the pod may start without it.")
 
 
 class SecretKeySelector(ApiModel):
@@ -31,13 +30,13 @@ class SecretKeySelector(ApiModel):
 
     name: DnsSubdomain = Field(description="Name of the Secret.")
     key: DataKey = Field(description="Key of the value.")
-    optional: bool | None = Field(default=None, description="Whether the pod may start without it.")
+    optional: bool | None = optional("Whether the pod may start without it.")
 
 
 class ObjectFieldSelector(ApiModel):
     """A field of the pod."""
 
-    api_version: str | None = Field(default=None, max_length=64, description="v1 (the default).")
+    api_version: str | None = optional("v1 (the default).", max_length=64)
     field_path: Annotated[str, Field(max_length=384, pattern=_POD_FIELDS)] = Field(
         description="Field of the pod, e.g. metadata.name or status.podIP."
     )
@@ -46,71 +45,67 @@ class ObjectFieldSelector(ApiModel):
 class ResourceFieldSelector(ApiModel):
     """A resource of a container."""
 
-    container_name: str | None = Field(default=None, max_length=63, description="Container; the engine by default.")
+    container_name: str | None = optional("Container; the engine by default.", max_length=63)
     resource: Annotated[
         str,
         Field(max_length=128, pattern=r"^(limits|requests)\.(cpu|memory|ephemeral-storage|hugepages-[0-9]+[KMG]i)$"),
     ] = Field(description="Resource, e.g. limits.memory.")
-    divisor: Quantity | None = Field(default=None, description="Unit of the value, e.g. 1Mi.")
+    divisor: Quantity | None = optional("Unit of the value, e.g. 1Mi.")
 
 
 class EnvVarSource(ApiModel):
     """Where a value is from."""
 
-    cel_rules: ClassVar[tuple[JsonDict, ...]] = (
+    cel_rules = (
         rule(
             "[has(self.configMapKeyRef), has(self.secretKeyRef), has(self.fieldRef), has(self.resourceFieldRef)]"
             ".filter(given, given).size() == 1",
             "env.valueFrom needs exactly one of configMapKeyRef, secretKeyRef, fieldRef and resourceFieldRef",
         ),
     )
-    config_map_key_ref: ConfigMapKeySelector | None = Field(default=None, description="A key of a ConfigMap.")
-    secret_key_ref: SecretKeySelector | None = Field(
-        default=None, description="A key of a Secret, where the cluster admin permits it."
-    )
-    field_ref: ObjectFieldSelector | None = Field(default=None, description="A field of the pod.")
-    resource_field_ref: ResourceFieldSelector | None = Field(default=None, description="A resource of the container.")
+    config_map_key_ref: ConfigMapKeySelector | None = optional("A key of a ConfigMap.")
+    secret_key_ref: SecretKeySelector | None = optional("A key of a Secret, where the cluster admin permits it.")
+    field_ref: ObjectFieldSelector | None = optional("A field of the pod.")
+    resource_field_ref: ResourceFieldSelector | None = optional("A resource of the container.")
 
 
 class EnvVar(ApiModel):
     """One variable."""
 
-    cel_rules: ClassVar[tuple[JsonDict, ...]] = (
+    cel_rules = (
         rule(
             "!has(self.value) || !has(self.valueFrom)",
             "env.value and env.valueFrom exclude each other: remove one of them",
         ),
     )
     name: VariableName = Field(description="Name of the variable.")
-    value: str | None = Field(default=None, max_length=131_071, description="Its value, a string: quote numbers.")
-    value_from: EnvVarSource | None = Field(default=None, description="Source of the value.")
+    value: str | None = optional("Its value, a string: quote numbers.", max_length=131_071)
+    value_from: EnvVarSource | None = optional("Source of the value.")
 
 
 class ConfigMapEnvSource(ApiModel):
     """A ConfigMap whose keys become variables."""
 
     name: DnsSubdomain = Field(description="Name of the ConfigMap.")
-    optional: bool | None = Field(default=None, description="Whether the pod may start without it.")
+    optional: bool | None = optional("Whether the pod may start without it.")
 
 
 class SecretEnvSource(ApiModel):
     """A Secret whose keys become variables."""
 
     name: DnsSubdomain = Field(description="Name of the Secret.")
-    optional: bool | None = Field(default=None, description="Whether the pod may start without it.")
+    optional: bool | None = optional("Whether the pod may start without it.")
 
 
 class EnvFromSource(ApiModel):
     """All keys of a ConfigMap or Secret as variables."""
 
-    cel_rules: ClassVar[tuple[JsonDict, ...]] = (
+    cel_rules = (
         rule(
             "has(self.configMapRef) != has(self.secretRef)",
             "envFrom needs exactly one of configMapRef and secretRef",
         ),
     )
-    prefix: VariableName | None = Field(default=None, description="Prefix of each variable's name.")
-    config_map_ref: ConfigMapEnvSource | None = Field(default=None, description="A ConfigMap.")
-    secret_ref: SecretEnvSource | None = Field(
-        default=None, description="A Secret, where the cluster admin permits it."
-    )
+    prefix: VariableName | None = optional("Prefix of each variable's name.")
+    config_map_ref: ConfigMapEnvSource | None = optional("A ConfigMap.")
+    secret_ref: SecretEnvSource | None = optional("A Secret, where the cluster admin permits it.")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import Field
-from pydantic.config import JsonDict
 
-from plimsoll.api.v1alpha1.base import ApiModel, rule
+from plimsoll.api.v1alpha1.base import ApiModel, optional, rule
 
 Word = Annotated[str, Field(min_length=1, max_length=63)]
 Text = Annotated[str, Field(max_length=1024)]
@@ -38,11 +37,11 @@ class Verdict(StrEnum):
 class ProposedSettings(ApiModel):
     """The engine settings of one replica."""
 
-    max_num_seqs: Count | None = Field(default=None, description="Most requests at once of one engine.")
-    max_num_batched_tokens: Annotated[int, Field(ge=0, le=10_000_000)] | None = Field(
-        default=None, description="Most tokens of one step of an engine."
+    max_num_seqs: Count | None = optional("Most requests at once of one engine.")
+    max_num_batched_tokens: Annotated[int, Field(ge=0, le=10_000_000)] | None = optional(
+        "Most tokens of one step of an engine."
     )
-    kv_cache_dtype: Word | None = Field(default=None, description="Data type of the KV cache.")
+    kv_cache_dtype: Word | None = optional("Data type of the KV cache.")
 
 
 class ProposedPlace(ApiModel):
@@ -50,12 +49,12 @@ class ProposedPlace(ApiModel):
 
     gpu_type: Word = Field(description="GPU type.")
     tensor_parallel: Count = Field(description="Tensor-parallel degree.")
-    pipeline_parallel: Count | None = Field(default=None, description="Pipeline stages, if there are several.")
-    data_parallel: Count | None = Field(default=None, description="Engines of a replica, if there are several.")
-    expert_parallel: bool | None = Field(default=None, description="Whole experts on each rank, if so.")
-    capacity_type: Word | None = Field(default=None, description="Spot or OnDemand, if the pods are restricted to it.")
+    pipeline_parallel: Count | None = optional("Pipeline stages, if there are several.")
+    data_parallel: Count | None = optional("Engines of a replica, if there are several.")
+    expert_parallel: bool | None = optional("Whole experts on each rank, if so.")
+    capacity_type: Word | None = optional("Spot or OnDemand, if the pods are restricted to it.")
     replicas: Count = Field(description="Number of replicas.")
-    settings: ProposedSettings | None = Field(default=None, description="Engine settings, where they are known.")
+    settings: ProposedSettings | None = optional("Engine settings, where they are known.")
 
 
 class ProposedFigure(ApiModel):
@@ -68,23 +67,23 @@ class ProposedFigure(ApiModel):
 class ProposedBill(ApiModel):
     """US dollars per hour of all replicas, before and after the change."""
 
-    before: Dollars | None = Field(default=None, description="US dollars per hour now, if known.")
-    after: Dollars | None = Field(default=None, description="US dollars per hour after the change, if known.")
+    before: Dollars | None = optional("US dollars per hour now, if known.")
+    after: Dollars | None = optional("US dollars per hour after the change, if known.")
     summary: Annotated[str, Field(max_length=64)] = Field(description="Both, for the printer column.")
 
 
 class ProposedSpeed(ApiModel):
     """Predicted latency of one replica at the declared load."""
 
-    ttft_milliseconds: Milliseconds | None = Field(default=None, description="Milliseconds to the first token.")
-    tpot_milliseconds: Milliseconds | None = Field(default=None, description="Milliseconds per output token.")
+    ttft_milliseconds: Milliseconds | None = optional("Milliseconds to the first token.")
+    tpot_milliseconds: Milliseconds | None = optional("Milliseconds per output token.")
 
 
 class ProposedLatency(ApiModel):
     """Predicted latency before and after the change, where it is known."""
 
-    before: ProposedSpeed | None = Field(default=None, description="Latency now.")
-    after: ProposedSpeed | None = Field(default=None, description="Latency after the change.")
+    before: ProposedSpeed | None = optional("Latency now.")
+    after: ProposedSpeed | None = optional("Latency after the change.")
 
 
 class ProposedTouch(ApiModel):
@@ -112,9 +111,9 @@ class ProposedAlternative(ApiModel):
 
     gpu_type: Word = Field(description="GPU type.")
     tensor_parallel: Count = Field(description="Tensor-parallel degree.")
-    pipeline_parallel: Count | None = Field(default=None, description="Pipeline stages, if there are several.")
-    data_parallel: Count | None = Field(default=None, description="Engines of a replica, if there are several.")
-    expert_parallel: bool | None = Field(default=None, description="Whole experts on each rank, if so.")
+    pipeline_parallel: Count | None = optional("Pipeline stages, if there are several.")
+    data_parallel: Count | None = optional("Engines of a replica, if there are several.")
+    expert_parallel: bool | None = optional("Whole experts on each rank, if so.")
     reason: Word = Field(description="Reason code; docs/reasons.md lists them.")
 
 
@@ -145,12 +144,11 @@ class ProposalContent(ApiModel):
     gpus: list[ProposedGpus] = Field(
         default_factory=list, max_length=16, description="GPUs before and after the change, by type."
     )
-    startup_seconds: Annotated[int, Field(ge=0, le=86_400)] | None = Field(
-        default=None,
-        description="Longest start-up of a replica of this deployment that was seen; absent where none was seen, and "
-        "where no replica starts.",
+    startup_seconds: Annotated[int, Field(ge=0, le=86_400)] | None = optional(
+        "Longest start-up of a replica of this deployment that was seen; absent where none was seen, and "
+        "where no replica starts."
     )
-    latency: ProposedLatency | None = Field(default=None, description="Predicted latency, where it is known.")
+    latency: ProposedLatency | None = optional("Predicted latency, where it is known.")
     touches: list[ProposedTouch] = Field(
         default_factory=list, max_length=16, description="Changes of other deployments."
     )
@@ -164,13 +162,13 @@ class ProposalContent(ApiModel):
 class PlacementApprovalSpec(ApiModel):
     """A person's answer to a proposal. It is created and never changed."""
 
-    cel_rules: ClassVar[tuple[JsonDict, ...]] = (
+    cel_rules = (
         rule("self == oldSelf", "spec of a PlacementApproval cannot be changed: create another PlacementApproval"),
     )
     deployment: Word = Field(description="Name of the InferenceDeployment in the same namespace.")
     proposal: ProposalId = Field(description="Id of the PlacementProposal.")
     decision: Verdict = Field(description="Answer: approve or reject.")
-    reason: Text | None = Field(default=None, description="Reason, as text for people.")
+    reason: Text | None = optional("Reason, as text for people.")
     by: UserName = Field(description="User name of the person who creates it.")
 
 

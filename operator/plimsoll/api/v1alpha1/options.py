@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import Field
-from pydantic.config import JsonDict
 
-from plimsoll.api.v1alpha1.base import MODEL_NAME, NAME_OR_ADDRESS, PATH_OR_ADDRESS, ApiModel, no_addresses, rule
+from plimsoll.api.v1alpha1.base import (
+    MODEL_NAME,
+    NAME_OR_ADDRESS,
+    PATH_OR_ADDRESS,
+    ApiModel,
+    no_addresses,
+    optional,
+    rule,
+)
 from plimsoll.api.v1alpha1.values import FreeForm
 from plimsoll.domain.engines.engine_choice import SpeculationMethod
 
@@ -16,7 +23,7 @@ from plimsoll.domain.engines.engine_choice import SpeculationMethod
 class DraftModelSpec(ApiModel):
     """The draft: a head or a small model. Read with the token of the model."""
 
-    cel_rules: ClassVar[tuple[JsonDict, ...]] = no_addresses("speculation.draftModel")
+    cel_rules = no_addresses("speculation.draftModel")
 
     name: str = Field(
         min_length=1,
@@ -25,24 +32,21 @@ class DraftModelSpec(ApiModel):
         json_schema_extra=NAME_OR_ADDRESS,
         description="Hugging Face id, e.g. yuhuili/EAGLE3-LLaMA3.1-Instruct-8B; any name where config is inline.",
     )
-    revision: str | None = Field(default=None, min_length=1, max_length=128, description="Commit, tag or branch.")
-    config: FreeForm | None = Field(
-        default=None, description="The draft's config.json, inline, for drafts that are on no hub."
-    )
-    path: str | None = Field(
-        default=None,
+    revision: str | None = optional("Commit, tag or branch.", min_length=1, max_length=128)
+    config: FreeForm | None = optional("The draft's config.json, inline, for drafts that are on no hub.")
+    path: str | None = optional(
+        "Directory in the pod that holds the draft's weights.",
         min_length=1,
         max_length=1024,
         pattern=r"^/",
         json_schema_extra=PATH_OR_ADDRESS,
-        description="Directory in the pod that holds the draft's weights.",
     )
 
 
 class SpeculationSpec(ApiModel):
     """Speculative decoding (--speculative-config)."""
 
-    cel_rules: ClassVar[tuple[JsonDict, ...]] = (
+    cel_rules = (
         rule(
             "has(self.draftModel) || !(self.method in ['Eagle', 'Draft'])",
             "speculation.method Eagle and Draft need speculation.draftModel: name the head or the small model",
@@ -57,9 +61,7 @@ class SpeculationSpec(ApiModel):
         "model of the same vocabulary."
     )
     tokens: Annotated[int, Field(ge=1, le=32)] = Field(description="Tokens that are guessed in a step.")
-    draft_model: DraftModelSpec | None = Field(
-        default=None, description="The head of method Eagle, or the model of method Draft."
-    )
+    draft_model: DraftModelSpec | None = optional("The head of method Eagle, or the model of method Draft.")
 
 
 class EncoderParallelism(StrEnum):
@@ -74,7 +76,7 @@ class EncoderParallelism(StrEnum):
 class MultimodalSpec(ApiModel):
     """Images and videos of a model with a vision tower."""
 
-    cel_rules: ClassVar[tuple[JsonDict, ...]] = (
+    cel_rules = (
         rule(
             "!has(self.imagesPerPrompt) || !has(self.videosPerPrompt) || "
             "self.imagesPerPrompt + self.videosPerPrompt > 0",
@@ -85,12 +87,11 @@ class MultimodalSpec(ApiModel):
         default=EncoderParallelism.TENSOR,
         description="--mm-encoder-tp-mode. Tensor: the GPUs share the tower. Data: each GPU holds the whole tower.",
     )
-    images_per_prompt: Annotated[int, Field(ge=0, le=1000)] | None = Field(
-        default=None, description="--limit-mm-per-prompt: most images of one request. 0: images are refused."
+    images_per_prompt: Annotated[int, Field(ge=0, le=1000)] | None = optional(
+        "--limit-mm-per-prompt: most images of one request. 0: images are refused."
     )
-    videos_per_prompt: Annotated[int, Field(ge=0, le=1000)] | None = Field(
-        default=None,
-        description="--limit-mm-per-prompt: most videos of one request. 0 saves the memory of the longest video.",
+    videos_per_prompt: Annotated[int, Field(ge=0, le=1000)] | None = optional(
+        "--limit-mm-per-prompt: most videos of one request. 0 saves the memory of the longest video."
     )
 
 

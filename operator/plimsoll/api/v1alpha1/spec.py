@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import AfterValidator, Field
 from pydantic.config import JsonDict
@@ -25,7 +25,9 @@ from plimsoll.api.v1alpha1.base import (
     Milliseconds,
     Tokens,
     no_addresses,
+    optional,
     rule,
+    several,
 )
 from plimsoll.api.v1alpha1.options import MOST_WINDOWS, MaintenanceWindowSpec, MultimodalSpec, SpeculationSpec
 from plimsoll.api.v1alpha1.pods import PodTemplateSpec
@@ -114,7 +116,7 @@ class SecretKeyRef(ApiModel):
 class ModelSpec(ApiModel):
     """The model to serve."""
 
-    cel_rules: ClassVar[tuple[JsonDict, ...]] = no_addresses("model")
+    cel_rules = no_addresses("model")
 
     name: str = Field(
         min_length=1,
@@ -123,37 +125,31 @@ class ModelSpec(ApiModel):
         json_schema_extra=NAME_OR_ADDRESS,
         description="Hugging Face id, e.g. meta-llama/Llama-3.1-8B-Instruct; any name where config is given inline.",
     )
-    revision: str | None = Field(
-        default=None,
-        min_length=1,
-        max_length=128,
-        description="Commit, tag or branch. Pin a commit: checkpoints change size.",
+    revision: str | None = optional(
+        "Commit, tag or branch. Pin a commit: checkpoints change size.", min_length=1, max_length=128
     )
-    token_secret_ref: SecretKeyRef | None = Field(
-        default=None,
-        description="Token for gated or private models; given to the engine and used to read the configuration.",
+    token_secret_ref: SecretKeyRef | None = optional(
+        "Token for gated or private models; given to the engine and used to read the configuration."
     )
-    config: FreeForm | None = Field(
-        default=None,
-        description="The model's config.json, inline, for models that are on no hub. Mount the weights yourself.",
+    config: FreeForm | None = optional(
+        "The model's config.json, inline, for models that are on no hub. Mount the weights yourself."
     )
-    path: str | None = Field(
-        default=None,
+    path: str | None = optional(
+        "Directory in the pod that holds the weights.",
         min_length=1,
         max_length=1024,
         pattern=r"^/",
         json_schema_extra=PATH_OR_ADDRESS,
-        description="Directory in the pod that holds the weights.",
     )
-    parameters: Annotated[int, Field(ge=1, le=LARGEST_BOUND)] | None = Field(
-        default=None, description="Exact number of parameters, if config is inline and the number is known."
+    parameters: Annotated[int, Field(ge=1, le=LARGEST_BOUND)] | None = optional(
+        "Exact number of parameters, if config is inline and the number is known."
     )
 
 
 class KvCacheSpec(ApiModel):
     """Settings of the KV cache."""
 
-    cel_rules: ClassVar[tuple[JsonDict, ...]] = (
+    cel_rules = (
         rule(
             "!has(self.allowFp8) || !self.allowFp8 || self.precision == 'auto'",
             "kvCache.allowFp8 leaves the choice to auto: set kvCache.precision to auto, or remove allowFp8",
@@ -165,10 +161,9 @@ class KvCacheSpec(ApiModel):
         "int4 and fp8_per_token_head keep a scale for every token and head; turboquant_* leave the first two and the "
         "last two layers in 16 bits. Answers can get worse with fewer bits.",
     )
-    allow_fp8: bool | None = Field(
-        default=None,
-        description="With precision auto: use fp8 where 16 bits do not fit, and only if that saves more than a tenth "
-        "of the bill or nothing else is free. Answers can get worse.",
+    allow_fp8: bool | None = optional(
+        "With precision auto: use fp8 where 16 bits do not fit, and only if that saves more than a tenth "
+        "of the bill or nothing else is free. Answers can get worse."
     )
 
 
@@ -182,12 +177,10 @@ class ExpectedTokens(ApiModel):
 class SloSpec(ApiModel):
     """The latency that users must get at the declared load. GPUs that are too slow for it are not used."""
 
-    ttft_milliseconds: Milliseconds | None = Field(
-        default=None, description="Longest median time to the first token, without waiting for a free slot."
+    ttft_milliseconds: Milliseconds | None = optional(
+        "Longest median time to the first token, without waiting for a free slot."
     )
-    tpot_milliseconds: Milliseconds | None = Field(
-        default=None, description="Longest median time between two tokens of an answer."
-    )
+    tpot_milliseconds: Milliseconds | None = optional("Longest median time between two tokens of an answer.")
 
 
 class CapacityTypeChoice(StrEnum):
@@ -200,29 +193,24 @@ class CapacityTypeChoice(StrEnum):
 class GpuSpec(ApiModel):
     """Which GPUs may be used."""
 
-    cel_rules: ClassVar[tuple[JsonDict, ...]] = (
+    cel_rules = (
         rule(
             "!has(self.allow) || !has(self.deny) || !self.allow.exists(a, a in self.deny)",
             "gpu.allow and gpu.deny name the same GPU type: remove it from one of them",
         ),
     )
-    allow: list[GpuTypeName] | None = Field(
-        default=None,
-        max_length=64,
-        description="Only these GPU types (names as in `plimsoll gpus`). Empty: every type.",
+    allow: list[GpuTypeName] | None = optional(
+        "Only these GPU types (names as in `plimsoll gpus`). Empty: every type.", max_length=64
     )
-    deny: list[GpuTypeName] | None = Field(default=None, max_length=64, description="GPU types that must not be used.")
-    capacity_types: list[CapacityTypeChoice] | None = Field(
-        default=None,
-        max_length=2,
-        description="OnDemand: nodes that stay. Spot: nodes that the cloud may take back at any time. Empty: both, and "
+    deny: list[GpuTypeName] | None = optional("GPU types that must not be used.", max_length=64)
+    capacity_types: list[CapacityTypeChoice] | None = optional(
+        "OnDemand: nodes that stay. Spot: nodes that the cloud may take back at any time. Empty: both, and "
         "the cheaper one comes first.",
+        max_length=2,
     )
-    max_per_replica: Annotated[int, Field(ge=1, le=64)] | None = Field(
-        default=None, description="Most GPUs of one replica."
-    )
-    max_hourly_price: Annotated[str, Field(pattern=r"^[0-9]{1,6}(\.[0-9]{1,4})?$", max_length=11)] | None = Field(
-        default=None, description='Highest price of one replica in US dollars per hour, e.g. "12.50".'
+    max_per_replica: Annotated[int, Field(ge=1, le=64)] | None = optional("Most GPUs of one replica.")
+    max_hourly_price: Annotated[str, Field(pattern=r"^[0-9]{1,6}(\.[0-9]{1,4})?$", max_length=11)] | None = optional(
+        'Highest price of one replica in US dollars per hour, e.g. "12.50".'
     )
 
 
@@ -298,9 +286,7 @@ class LoraSpec(ApiModel):
 class WeightStreamingSpec(ApiModel):
     """Decoder layers that stay in host memory and are copied to the GPU before they are needed."""
 
-    cel_rules: ClassVar[tuple[JsonDict, ...]] = (
-        rule("self.layers <= self.group", "weightStreaming.layers must not exceed weightStreaming.group"),
-    )
+    cel_rules = (rule("self.layers <= self.group", "weightStreaming.layers must not exceed weightStreaming.group"),)
     group: Annotated[int, Field(ge=1, le=1000)] = Field(description="--offload-group-size: layers of one group.")
     layers: Annotated[int, Field(ge=1, le=1000)] = Field(
         default=1, description="--offload-num-in-group: layers of a group that stay in host memory."
@@ -313,7 +299,7 @@ class WeightStreamingSpec(ApiModel):
 class EngineSpec(ApiModel):
     """How the engine is run."""
 
-    cel_rules: ClassVar[tuple[JsonDict, ...]] = (
+    cel_rules = (
         rule(
             "!has(self.cpuOffload) || !has(self.weightStreaming)",
             "engine.cpuOffload and engine.weightStreaming are two ways for the same: remove one of them",
@@ -330,23 +316,20 @@ class EngineSpec(ApiModel):
         *(_lora_rule(engine) for engine in ENGINES.values()),
     )
 
-    name: Annotated[str, AfterValidator(_known_engine), Field(json_schema_extra={"enum": [*ENGINES]})] | None = Field(
-        default=None, description=f"Inference engine. Default: {DEFAULT_ENGINE}."
+    name: Annotated[str, AfterValidator(_known_engine), Field(json_schema_extra={"enum": [*ENGINES]})] | None = (
+        optional(f"Inference engine. Default: {DEFAULT_ENGINE}.")
     )
-    image: str | None = Field(
-        default=None,
+    image: str | None = optional(
+        "Image whose entry point is the engine's server (`vllm serve`). Default: the release's.",
         min_length=1,
         max_length=512,
         pattern=r"^[^ \t\r\n]+$",
-        description="Image whose entry point is the engine's server (`vllm serve`). Default: the release's.",
     )
-    image_vendor: ImageVendor | None = Field(
-        default=None,
-        description="Vendor of the GPUs for image: NVIDIA or AMD. Default: AMD if image contains rocm, else NVIDIA.",
+    image_vendor: ImageVendor | None = optional(
+        "Vendor of the GPUs for image: NVIDIA or AMD. Default: AMD if image contains rocm, else NVIDIA."
     )
-    platforms: Annotated[list[Platform], Field(min_length=1, max_length=len(Platform))] | None = Field(
-        default=None,
-        description="Platforms that image is made for. Pods go to nodes of these architectures only. Default: "
+    platforms: Annotated[list[Platform], Field(min_length=1, max_length=len(Platform))] | None = optional(
+        "Platforms that image is made for. Pods go to nodes of these architectures only. Default: "
         "those that the image's index names, where nodes have several and its registry is read; else linux/amd64 for "
         "your own image, and all that the release's image has.",
         json_schema_extra={"x-kubernetes-list-type": "set"},
@@ -355,50 +338,44 @@ class EngineSpec(ApiModel):
         default=DEFAULT_ENGINE_VERSION,
         description="Release of the engine. The memory law depends on it. Set it if image is your own build.",
     )
-    extra_args: list[Annotated[str, Field(min_length=1, max_length=1024)]] | None = Field(
-        default=None,
-        max_length=64,
-        description="Further flags of the engine. Flags that the operator sets are refused. The estimate does not "
+    extra_args: list[Annotated[str, Field(min_length=1, max_length=1024)]] | None = optional(
+        "Further flags of the engine. Flags that the operator sets are refused. The estimate does not "
         "include the memory that other flags need.",
+        max_length=64,
     )
     gpu_memory_utilization_percent: Annotated[int, Field(ge=10, le=98)] = Field(
         default=DEFAULT_UTILIZATION_PERCENT,
         description="Share of each GPU's usable memory that the engine may use, in percent.",
     )
-    max_batched_tokens: Annotated[int, Field(ge=STEP_TOKENS[0], le=STEP_TOKENS[1])] | None = Field(
-        default=None, description="Tokens per engine step. Default: by the GPU's memory."
+    max_batched_tokens: Annotated[int, Field(ge=STEP_TOKENS[0], le=STEP_TOKENS[1])] | None = optional(
+        "Tokens per engine step. Default: by the GPU's memory."
     )
-    max_sequences: Annotated[int, Field(ge=1, le=MOST_CONCURRENCY)] | None = Field(
-        default=None,
-        description="--max-num-seqs: the most requests that one replica runs at the same time, on all its engines; at "
-        "least concurrency. Default: as many as its KV cache holds within the latency limit.",
+    max_sequences: Annotated[int, Field(ge=1, le=MOST_CONCURRENCY)] | None = optional(
+        "--max-num-seqs: the most requests that one replica runs at the same time, on all its engines; at "
+        "least concurrency. Default: as many as its KV cache holds within the latency limit."
     )
     enforce_eager: bool = Field(
         default=False, description="Run without CUDA graphs. This is slower and needs less memory."
     )
     cpu_offload: (
         Annotated[str, Field(max_length=LONGEST_QUANTITY, pattern=r"^[0-9]+(\.[0-9]+)?(Mi|Gi|M|G)$")] | None
-    ) = Field(
-        default=None,
-        description="Weights of each GPU to keep in host memory, e.g. 8Gi. Slow: every step reads them over PCIe.",
+    ) = optional("Weights of each GPU to keep in host memory, e.g. 8Gi. Slow: every step reads them over PCIe.")
+    weight_streaming: WeightStreamingSpec | None = optional(
+        "Decoder layers to keep in host memory and to copy to the GPU before they are needed."
     )
-    weight_streaming: WeightStreamingSpec | None = Field(
-        default=None, description="Decoder layers to keep in host memory and to copy to the GPU before they are needed."
-    )
-    lora: LoraSpec | None = Field(default=None, description="Memory for LoRA adapters. Sets --enable-lora.")
+    lora: LoraSpec | None = optional("Memory for LoRA adapters. Sets --enable-lora.")
     text_only: bool = Field(
         default=False, description="--language-model-only: do not load the vision or audio tower of a multimodal model."
     )
-    multimodal: MultimodalSpec | None = Field(
-        default=None, description="Images and videos: the most of one request, and how the GPUs share the tower."
+    multimodal: MultimodalSpec | None = optional(
+        "Images and videos: the most of one request, and how the GPUs share the tower."
     )
-    runner: RunnerKind | None = Field(
-        default=None,
-        description="Generate text, or Pooling: embeddings, scores or rewards. Default: by the model's class. Write "
-        "Pooling for an embedding model or a reranker whose class generates, e.g. Qwen3-Embedding.",
+    runner: RunnerKind | None = optional(
+        "Generate text, or Pooling: embeddings, scores or rewards. Default: by the model's class. Write "
+        "Pooling for an embedding model or a reranker whose class generates, e.g. Qwen3-Embedding."
     )
-    speculation: SpeculationSpec | None = Field(
-        default=None, description="Speculative decoding: the engine guesses tokens and checks them in one step."
+    speculation: SpeculationSpec | None = optional(
+        "Speculative decoding: the engine guesses tokens and checks them in one step."
     )
 
     @property
@@ -410,19 +387,17 @@ class EngineSpec(ApiModel):
 class OverridesSpec(ApiModel):
     """Decisions that replace the planner's. The status shows their consequences."""
 
-    cel_rules: ClassVar[tuple[JsonDict, ...]] = (
+    cel_rules = (
         rule(
             "!has(self.memoryPerGpu) || self.memoryPerGpu.matches('[1-9]')",
             "overrides.memoryPerGpu must be more than 0: write what one GPU needs, e.g. 70Gi, or remove it",
         ),
     )
-    gpu_type: GpuTypeName | None = Field(default=None, description="Use only this GPU type.")
-    tensor_parallel: Annotated[int, Field(ge=1, le=64)] | None = Field(
-        default=None, description="Use only this tensor-parallel degree."
-    )
+    gpu_type: GpuTypeName | None = optional("Use only this GPU type.")
+    tensor_parallel: Annotated[int, Field(ge=1, le=64)] | None = optional("Use only this tensor-parallel degree.")
     memory_per_gpu: (
         Annotated[str, Field(max_length=LONGEST_QUANTITY, pattern=r"^[0-9]+(\.[0-9]+)?(Mi|Gi|M|G)$")] | None
-    ) = Field(default=None, description="Memory that one GPU needs, e.g. 70Gi. Replaces the estimate.")
+    ) = optional("Memory that one GPU needs, e.g. 70Gi. Replaces the estimate.")
 
 
 class GatewaySpec(ApiModel):
@@ -436,7 +411,7 @@ class GatewaySpec(ApiModel):
 class RebalancingSpec(ApiModel):
     """The bounds of the live loop's changes."""
 
-    cel_rules: ClassVar[tuple[JsonDict, ...]] = (
+    cel_rules = (
         rule(
             "!has(self.maxReplicas) || self.minReplicas <= self.maxReplicas",
             "rebalancing.minReplicas must not exceed rebalancing.maxReplicas",
@@ -472,31 +447,27 @@ class RebalancingSpec(ApiModel):
         default=RebalancingMode.RECOMMEND,
         description="Off: no decisions. Recommend: proposals in the status. Auto: changes within the bounds.",
     )
-    moves: MovesMode | None = Field(
-        default=None,
-        description="Recommend: moves to another placement are only proposed. Unset: as the mode says.",
+    moves: MovesMode | None = optional(
+        "Recommend: moves to another placement are only proposed. Unset: as the mode says."
     )
-    scale: ScaleOwner | None = Field(
-        default=None,
-        description="Plimsoll: the live loop decides the number of replicas. External: another controller, e.g. a "
+    scale: ScaleOwner | None = optional(
+        "Plimsoll: the live loop decides the number of replicas. External: another controller, e.g. a "
         "HorizontalPodAutoscaler, sets spec.replicas by the scale subresource, and the loop adds and removes nothing. "
-        "Default: Plimsoll.",
+        "Default: Plimsoll."
     )
     min_replicas: Annotated[int, Field(ge=0, le=1000)] = Field(
         default=1, description="Fewest replicas. 0: none runs where no request has come for idleSeconds."
     )
-    max_replicas: Annotated[int, Field(ge=1, le=1000)] | None = Field(default=None, description="Most replicas.")
-    idle_seconds: Annotated[int, Field(ge=30, le=604_800)] | None = Field(
-        default=None,
-        description="With minReplicas 0: seconds without any request before the last replicas go. Default: 1800.",
+    max_replicas: Annotated[int, Field(ge=1, le=1000)] | None = optional("Most replicas.")
+    idle_seconds: Annotated[int, Field(ge=30, le=604_800)] | None = optional(
+        "With minReplicas 0: seconds without any request before the last replicas go. Default: 1800."
     )
-    gateway: GatewaySpec | None = Field(
-        default=None, description="Count requests that wait at this gateway. Needs a Prometheus that scrapes it."
+    gateway: GatewaySpec | None = optional(
+        "Count requests that wait at this gateway. Needs a Prometheus that scrapes it."
     )
-    wake: WakeSignal | None = Field(
-        default=None,
-        description="With minReplicas 0, what starts a replica again. Gateway: a request that waits there. Manual: "
-        "nobody but a person or program that scales the deployment. Default: Gateway.",
+    wake: WakeSignal | None = optional(
+        "With minReplicas 0, what starts a replica again. Gateway: a request that waits there. Manual: "
+        "nobody but a person or program that scales the deployment. Default: Gateway."
     )
     changes_per_hour: Annotated[int, Field(ge=0, le=120)] = Field(
         default=6, description="Most removals, moves and changes of settings in any hour. Additions are not counted."
@@ -511,19 +482,17 @@ class RebalancingSpec(ApiModel):
     cooldown_seconds: Annotated[int, Field(ge=5, le=86_400)] = Field(
         default=1800, description="Seconds for which fewer replicas must have been enough before some are removed."
     )
-    maintenance_windows: list[MaintenanceWindowSpec] | None = Field(
-        default=None,
-        max_length=MOST_WINDOWS,
-        description="When moves and changes of engine settings may be made without an approval. Empty: always. "
+    maintenance_windows: list[MaintenanceWindowSpec] | None = several(
+        MOST_WINDOWS,
+        "When moves and changes of engine settings may be made without an approval. Empty: always. "
         "Replicas are added and removed at any time.",
-        json_schema_extra={"x-kubernetes-list-type": "atomic"},
     )
 
 
 class InferenceDeploymentSpec(ApiModel):
     """The model to serve, the load, and the bounds."""
 
-    cel_rules: ClassVar[tuple[JsonDict, ...]] = (
+    cel_rules = (
         rule(
             "!has(self.expectedTokens) || "
             "self.expectedTokens.prompt + self.expectedTokens.output <= self.contextLength",
@@ -584,39 +553,36 @@ class InferenceDeploymentSpec(ApiModel):
     )
     kv_cache: KvCacheSpec = Field(default_factory=KvCacheSpec, description="KV-cache settings.")
     context_length: Tokens = Field(description="Longest request in tokens, prompt and output together.")
-    concurrency: Annotated[int, Field(ge=1, le=MOST_CONCURRENCY)] | None = Field(
-        default=None, description="Requests that one replica serves at the same time. Or write totalConcurrency."
+    concurrency: Annotated[int, Field(ge=1, le=MOST_CONCURRENCY)] | None = optional(
+        "Requests that one replica serves at the same time. Or write totalConcurrency."
     )
-    total_concurrency: Annotated[int, Field(ge=1, le=MOST_CONCURRENCY)] | None = Field(
-        default=None,
-        description="Requests that all replicas together serve at the same time. The planner chooses the number of "
-        "replicas and the requests of one replica. Or write concurrency and replicas.",
+    total_concurrency: Annotated[int, Field(ge=1, le=MOST_CONCURRENCY)] | None = optional(
+        "Requests that all replicas together serve at the same time. The planner chooses the number of "
+        "replicas and the requests of one replica. Or write concurrency and replicas."
     )
-    min_replicas: Annotated[int, Field(ge=1, le=1000)] | None = Field(
-        default=None, description="Fewest replicas for totalConcurrency, for availability. Default: 1."
+    min_replicas: Annotated[int, Field(ge=1, le=1000)] | None = optional(
+        "Fewest replicas for totalConcurrency, for availability. Default: 1."
     )
-    expected_tokens: ExpectedTokens | None = Field(
-        default=None, description="Size the KV cache for these mean lengths instead of concurrency x contextLength."
+    expected_tokens: ExpectedTokens | None = optional(
+        "Size the KV cache for these mean lengths instead of concurrency x contextLength."
     )
-    sizing: Sizing | None = Field(
-        default=None,
-        description="Guaranteed: the KV cache holds concurrency requests of contextLength. Expected: 1.5 x "
+    sizing: Sizing | None = optional(
+        "Guaranteed: the KV cache holds concurrency requests of contextLength. Expected: 1.5 x "
         "concurrency x the mean length, at least one request of contextLength. Default: Expected where expectedTokens "
-        "is given.",
+        "is given."
     )
     replicas: Annotated[int, Field(ge=0, le=1000)] = Field(
         default=1,
         description="Replicas to run. In Auto mode, the number to start from. Not with totalConcurrency.",
     )
-    slo: SloSpec | None = Field(
-        default=None,
-        description="The latency that users must get. Default: 5000 ms to the first token and 100 ms per token, as far "
-        "as GPUs allow.",
+    slo: SloSpec | None = optional(
+        "The latency that users must get. Default: 5000 ms to the first token and 100 ms per token, as far "
+        "as GPUs allow."
     )
-    gpu: GpuSpec | None = Field(default=None, description="Which GPUs may be used.")
+    gpu: GpuSpec | None = optional("Which GPUs may be used.")
     engine: EngineSpec = Field(default_factory=EngineSpec, description="How the engine is run.")
-    pod_template: PodTemplateSpec | None = Field(default=None, description="Further fields of the pods.")
-    overrides: OverridesSpec | None = Field(default=None, description="Decisions that replace the planner's.")
+    pod_template: PodTemplateSpec | None = optional("Further fields of the pods.")
+    overrides: OverridesSpec | None = optional("Decisions that replace the planner's.")
     rebalancing: RebalancingSpec = Field(
         default_factory=RebalancingSpec, description="The bounds of the live loop's changes."
     )

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
-from plimsoll.api.v1alpha1.base import ApiModel, Bytes64
+from plimsoll.api.v1alpha1.base import ApiModel, Bytes64, keyed, optional, several
 
 Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 Digest = Annotated[str, Field(max_length=64)]
 PoolName = Annotated[str, Field(max_length=128)]
-
-
-def optional(description: str, **more: Any) -> Any:
-    """A field that is left out where there is nothing to say."""
-    return Field(default=None, description=description, **more)
-
-
-def several(most: int, description: str) -> Any:
-    """A list that is left out where it is empty, and that is replaced as a whole."""
-    return optional(description, max_length=most, json_schema_extra={"x-kubernetes-list-type": "atomic"})
 
 
 class StatusModel(ApiModel, strict=True):
@@ -535,10 +525,8 @@ class InferenceDeploymentStatus(StatusModel):
     that the fleet leaves out either: these belong to no deployment.
     """
 
-    conditions: list[Condition] | None = optional(
-        "Conditions. Ready is the summary. Reconciling and Stalled exist only while they are true.",
-        max_length=16,
-        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
+    conditions: list[Condition] | None = keyed(
+        "type", 16, "Conditions. Ready is the summary. Reconciling and Stalled exist only while they are true."
     )
     observed_generation: int | None = optional("Generation of the spec that this status is about.", ge=0)
     replicas: int | None = optional("Pods that exist.")
@@ -553,10 +541,8 @@ class InferenceDeploymentStatus(StatusModel):
         "Platforms of an image that is not the release's own, where nobody declares them."
     )
     size: SizeStatus | None = optional("Number of replicas and requests of one replica, chosen for totalConcurrency.")
-    pools: list[PoolStatus] | None = optional(
-        "Replicas by kind: one pool, or two while a move or a spill-over lasts.",
-        max_length=64,
-        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
+    pools: list[PoolStatus] | None = keyed(
+        "name", 64, "Replicas by kind: one pool, or two while a move or a spill-over lasts."
     )
     rejections: list[RejectionStatus] | None = several(40, "Rejected candidates with their reasons.")
     rejections_omitted: int | None = optional("Number of further rejections that the list does not hold.")

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema
+from pydantic.config import JsonDict
 
 from plimsoll.api.bounds import MOST_MEMBERS
 from plimsoll.api.v1alpha1.base import LARGEST_BOUND, rule
@@ -150,67 +151,39 @@ Quantity = Annotated[
 
 _LabelValue = Annotated[str, Field(max_length=63, pattern=r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$")]
 
+_KEY = "a key is a name of at most 63 letters, digits, '-', '_' and '.', with or without a DNS prefix and '/'"
+
+
+def _keys(pattern: str, message: str) -> JsonDict:
+    return rule(f"self.all(k, k.size() <= {LONGEST_KEY} && k.matches(r'^{pattern}$'))", message)
+
+
+def _entries(*rules: JsonDict) -> Any:
+    """The bounds of a mapping."""
+    return Field(max_length=32, json_schema_extra={"x-kubernetes-validations": [*rules]})
+
+
 Labels = Annotated[
     dict[str, _LabelValue],
-    Field(
-        max_length=32,
-        json_schema_extra={
-            "x-kubernetes-validations": [
-                rule(
-                    f"self.all(k, k.size() <= {LONGEST_KEY} && k.matches(r'^{LABEL_KEY}$'))",
-                    "labels: a key is a name of at most 63 letters, digits, '-', '_' and '.', with or without a DNS "
-                    "prefix and '/'",
-                ),
-                rule(
-                    f"!self.exists(k, k.matches(r'^{OWN_PREFIX}$'))",
-                    "labels: keys under plimsoll.dev/ are the operator's: remove them",
-                ),
-            ]
-        },
+    _entries(
+        _keys(LABEL_KEY, f"labels: {_KEY}"),
+        rule(
+            f"!self.exists(k, k.matches(r'^{OWN_PREFIX}$'))",
+            "labels: keys under plimsoll.dev/ are the operator's: remove them",
+        ),
     ),
 ]
-NodeLabels = Annotated[
-    dict[str, _LabelValue],
-    Field(
-        max_length=32,
-        json_schema_extra={
-            "x-kubernetes-validations": [
-                rule(
-                    f"self.all(k, k.size() <= {LONGEST_KEY} && k.matches(r'^{LABEL_KEY}$'))",
-                    "nodeSelector: a key is a name of at most 63 letters, digits, '-', '_' and '.', with or without a "
-                    "DNS prefix and '/'",
-                )
-            ]
-        },
-    ),
-]
+NodeLabels = Annotated[dict[str, _LabelValue], _entries(_keys(LABEL_KEY, f"nodeSelector: {_KEY}"))]
 Annotations = Annotated[
-    dict[str, Annotated[str, Field(max_length=65_536)]],
-    Field(
-        max_length=32,
-        json_schema_extra={
-            "x-kubernetes-validations": [
-                rule(
-                    f"self.all(k, k.size() <= {LONGEST_KEY} && k.matches(r'^{ANNOTATION_KEY}$'))",
-                    "annotations: a key is a name of at most 63 letters, digits, '-', '_' and '.', with or without a "
-                    "DNS prefix and '/'",
-                )
-            ]
-        },
-    ),
+    dict[str, Annotated[str, Field(max_length=65_536)]], _entries(_keys(ANNOTATION_KEY, f"annotations: {_KEY}"))
 ]
 ResourceList = Annotated[
     dict[str, Quantity],
-    Field(
-        max_length=32,
-        json_schema_extra={
-            "x-kubernetes-validations": [
-                rule(
-                    f"self.all(k, k.size() <= {LONGEST_KEY} && k.matches(r'^({RESOURCE_NAME})$'))",
-                    "resources: write cpu, memory, ephemeral-storage, hugepages-2Mi or an extended resource such as "
-                    "example.com/device",
-                )
-            ]
-        },
+    _entries(
+        _keys(
+            f"({RESOURCE_NAME})",
+            "resources: write cpu, memory, ephemeral-storage, hugepages-2Mi or an extended resource such as "
+            "example.com/device",
+        )
     ),
 ]

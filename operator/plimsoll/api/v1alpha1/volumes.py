@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import Field
-from pydantic.config import JsonDict
 
-from plimsoll.api.v1alpha1.base import ApiModel, rule
+from plimsoll.api.v1alpha1.base import ApiModel, optional, rule
 from plimsoll.api.v1alpha1.environment import ObjectFieldSelector, ResourceFieldSelector
 from plimsoll.api.v1alpha1.values import DataKey, DnsLabel, DnsSubdomain, FileMode, Passed, PassedShallow, Quantity
 
@@ -31,7 +30,7 @@ class KeyToPath(ApiModel):
     path: Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^[^/]")] = Field(
         description="Relative path of the file."
     )
-    mode: FileMode | None = Field(default=None, description="Permission bits of the file.")
+    mode: FileMode | None = optional("Permission bits of the file.")
 
 
 KeyItems = Annotated[list[KeyToPath], Field(max_length=64)]
@@ -40,35 +39,35 @@ KeyItems = Annotated[list[KeyToPath], Field(max_length=64)]
 class EmptyDirVolume(ApiModel):
     """A directory that lives as long as the pod."""
 
-    medium: Annotated[str, Field(max_length=32, pattern=r"^(Memory|HugePages(-[0-9]+[KMG]i)?)?$")] | None = Field(
-        default=None, description="Empty: the node's disk. Memory: its RAM."
+    medium: Annotated[str, Field(max_length=32, pattern=r"^(Memory|HugePages(-[0-9]+[KMG]i)?)?$")] | None = optional(
+        "Empty: the node's disk. Memory: its RAM."
     )
-    size_limit: Quantity | None = Field(default=None, description="Size limit.")
+    size_limit: Quantity | None = optional("Size limit.")
 
 
 class ConfigMapVolume(ApiModel):
     """The keys of a ConfigMap as files."""
 
     name: DnsSubdomain = Field(description="Name of the ConfigMap.")
-    items: KeyItems | None = Field(default=None, description="Only these keys.")
-    default_mode: FileMode | None = Field(default=None, description="Permission bits of the files.")
-    optional: bool | None = Field(default=None, description="Whether the pod may start without it.")
+    items: KeyItems | None = optional("Only these keys.")
+    default_mode: FileMode | None = optional("Permission bits of the files.")
+    optional: bool | None = optional("Whether the pod may start without it.")
 
 
 class SecretVolume(ApiModel):
     """The keys of a Secret as files."""
 
     secret_name: DnsSubdomain = Field(description="Name of the Secret.")
-    items: KeyItems | None = Field(default=None, description="Only these keys.")
-    default_mode: FileMode | None = Field(default=None, description="Permission bits of the files.")
-    optional: bool | None = Field(default=None, description="Whether the pod may start without it.")
+    items: KeyItems | None = optional("Only these keys.")
+    default_mode: FileMode | None = optional("Permission bits of the files.")
+    optional: bool | None = optional("Whether the pod may start without it.")
 
 
 class ClaimVolume(ApiModel):
     """A PersistentVolumeClaim of the namespace."""
 
     claim_name: DnsSubdomain = Field(description="Name of the PersistentVolumeClaim.")
-    read_only: bool | None = Field(default=None, description="Mount it read-only everywhere.")
+    read_only: bool | None = optional("Mount it read-only everywhere.")
 
 
 class HostPathVolume(ApiModel):
@@ -81,7 +80,7 @@ class HostPathVolume(ApiModel):
             Field(pattern=r"^(DirectoryOrCreate|Directory|FileOrCreate|File|Socket|CharDevice|BlockDevice)?$"),
         ]
         | None
-    ) = Field(default=None, description="Kind of file that the path must be.")
+    ) = optional("Kind of file that the path must be.")
 
 
 class NfsVolume(ApiModel):
@@ -91,15 +90,15 @@ class NfsVolume(ApiModel):
     path: Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^/")] = Field(
         description="Path that the server exports."
     )
-    read_only: bool | None = Field(default=None, description="Mount it read-only.")
+    read_only: bool | None = optional("Mount it read-only.")
 
 
 class ImageVolume(ApiModel):
     """The files of an OCI image or artifact, read-only."""
 
-    reference: str | None = Field(default=None, min_length=1, max_length=512, description="Image or artifact.")
-    pull_policy: Annotated[str, Field(pattern=r"^(Always|IfNotPresent|Never)$")] | None = Field(
-        default=None, description="Always, IfNotPresent or Never."
+    reference: str | None = optional("Image or artifact.", min_length=1, max_length=512)
+    pull_policy: Annotated[str, Field(pattern=r"^(Always|IfNotPresent|Never)$")] | None = optional(
+        "Always, IfNotPresent or Never."
     )
 
 
@@ -109,25 +108,25 @@ class DownwardFile(ApiModel):
     path: Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^[^/]")] = Field(
         description="Relative path of the file."
     )
-    field_ref: ObjectFieldSelector | None = Field(default=None, description="A field of the pod.")
-    resource_field_ref: ResourceFieldSelector | None = Field(default=None, description="A resource of a container.")
-    mode: FileMode | None = Field(default=None, description="Permission bits of the file.")
+    field_ref: ObjectFieldSelector | None = optional("A field of the pod.")
+    resource_field_ref: ResourceFieldSelector | None = optional("A resource of a container.")
+    mode: FileMode | None = optional("Permission bits of the file.")
 
 
 class DownwardVolume(ApiModel):
     """Fields of the pod as files."""
 
-    items: Annotated[list[DownwardFile], Field(max_length=64)] | None = Field(default=None, description="The files.")
-    default_mode: FileMode | None = Field(default=None, description="Permission bits of the files.")
+    items: Annotated[list[DownwardFile], Field(max_length=64)] | None = optional("The files.")
+    default_mode: FileMode | None = optional("Permission bits of the files.")
 
 
 class ProjectedVolume(ApiModel):
     """Several sources in one directory."""
 
-    sources: Annotated[list[Passed], Field(max_length=32)] | None = Field(
-        default=None, description="configMap, downwardAPI, secret, serviceAccountToken and others, as in a pod."
+    sources: Annotated[list[Passed], Field(max_length=32)] | None = optional(
+        "configMap, downwardAPI, secret, serviceAccountToken and others, as in a pod."
     )
-    default_mode: FileMode | None = Field(default=None, description="Permission bits of the files.")
+    default_mode: FileMode | None = optional("Permission bits of the files.")
 
 
 class NodePublishSecret(ApiModel):
@@ -140,60 +139,54 @@ class CsiVolume(ApiModel):
     """A volume that a CSI driver makes for this pod."""
 
     driver: DnsSubdomain = Field(description="Name of the driver.")
-    fs_type: str | None = Field(default=None, max_length=64, description="File system.")
-    node_publish_secret_ref: NodePublishSecret | None = Field(
-        default=None, description="A Secret that the driver is given."
-    )
-    read_only: bool | None = Field(default=None, description="Mount it read-only.")
+    fs_type: str | None = optional("File system.", max_length=64)
+    node_publish_secret_ref: NodePublishSecret | None = optional("A Secret that the driver is given.")
+    read_only: bool | None = optional("Mount it read-only.")
     volume_attributes: Annotated[dict[str, Annotated[str, Field(max_length=4096)]], Field(max_length=64)] | None = (
-        Field(default=None, description="Settings of the driver.")
+        optional("Settings of the driver.")
     )
 
 
 class EphemeralVolume(ApiModel):
     """A claim that lives as long as the pod."""
 
-    volume_claim_template: Passed | None = Field(
-        default=None, description="Metadata and spec of the PersistentVolumeClaim, as in a pod."
-    )
+    volume_claim_template: Passed | None = optional("Metadata and spec of the PersistentVolumeClaim, as in a pod.")
 
 
 class Volume(ApiModel):
     """A volume: a name and one source. Without a source it is an emptyDir, as in a pod."""
 
     name: DnsLabel = Field(description="Name that volumeMounts refer to.")
-    config_map: ConfigMapVolume | None = Field(default=None, description="The keys of a ConfigMap as files.")
-    csi: CsiVolume | None = Field(default=None, description="A volume that a CSI driver makes for this pod.")
-    downward_api: DownwardVolume | None = Field(
-        default=None, alias="downwardAPI", description="Fields of the pod as files."
-    )
-    empty_dir: EmptyDirVolume | None = Field(default=None, description="A directory that lives as long as the pod.")
-    ephemeral: EphemeralVolume | None = Field(default=None, description="A claim that lives as long as the pod.")
-    host_path: HostPathVolume | None = Field(default=None, description="A path of the node.")
-    image: ImageVolume | None = Field(default=None, description="The files of an OCI image or artifact.")
-    nfs: NfsVolume | None = Field(default=None, description="A directory of an NFS server.")
-    persistent_volume_claim: ClaimVolume | None = Field(default=None, description="A PersistentVolumeClaim.")
-    projected: ProjectedVolume | None = Field(default=None, description="Several sources in one directory.")
-    secret: SecretVolume | None = Field(default=None, description="The keys of a Secret as files.")
-    aws_elastic_block_store: PassedShallow | None = Field(default=None, description="As in a pod.")
-    azure_disk: PassedShallow | None = Field(default=None, description="As in a pod.")
-    azure_file: PassedShallow | None = Field(default=None, description="As in a pod.")
-    cephfs: PassedShallow | None = Field(default=None, description="As in a pod.")
-    cinder: PassedShallow | None = Field(default=None, description="As in a pod.")
-    fc: PassedShallow | None = Field(default=None, description="As in a pod.")
-    flex_volume: PassedShallow | None = Field(default=None, description="As in a pod.")
-    flocker: PassedShallow | None = Field(default=None, description="As in a pod.")
-    gce_persistent_disk: PassedShallow | None = Field(default=None, description="As in a pod.")
-    git_repo: PassedShallow | None = Field(default=None, description="As in a pod.")
-    glusterfs: PassedShallow | None = Field(default=None, description="As in a pod.")
-    iscsi: PassedShallow | None = Field(default=None, description="As in a pod.")
-    photon_persistent_disk: PassedShallow | None = Field(default=None, description="As in a pod.")
-    portworx_volume: PassedShallow | None = Field(default=None, description="As in a pod.")
-    quobyte: PassedShallow | None = Field(default=None, description="As in a pod.")
-    rbd: PassedShallow | None = Field(default=None, description="As in a pod.")
-    scale_io: PassedShallow | None = Field(default=None, alias="scaleIO", description="As in a pod.")
-    storageos: PassedShallow | None = Field(default=None, description="As in a pod.")
-    vsphere_volume: PassedShallow | None = Field(default=None, description="As in a pod.")
+    config_map: ConfigMapVolume | None = optional("The keys of a ConfigMap as files.")
+    csi: CsiVolume | None = optional("A volume that a CSI driver makes for this pod.")
+    downward_api: DownwardVolume | None = optional("Fields of the pod as files.", alias="downwardAPI")
+    empty_dir: EmptyDirVolume | None = optional("A directory that lives as long as the pod.")
+    ephemeral: EphemeralVolume | None = optional("A claim that lives as long as the pod.")
+    host_path: HostPathVolume | None = optional("A path of the node.")
+    image: ImageVolume | None = optional("The files of an OCI image or artifact.")
+    nfs: NfsVolume | None = optional("A directory of an NFS server.")
+    persistent_volume_claim: ClaimVolume | None = optional("A PersistentVolumeClaim.")
+    projected: ProjectedVolume | None = optional("Several sources in one directory.")
+    secret: SecretVolume | None = optional("The keys of a Secret as files.")
+    aws_elastic_block_store: PassedShallow | None = optional("As in a pod.")
+    azure_disk: PassedShallow | None = optional("As in a pod.")
+    azure_file: PassedShallow | None = optional("As in a pod.")
+    cephfs: PassedShallow | None = optional("As in a pod.")
+    cinder: PassedShallow | None = optional("As in a pod.")
+    fc: PassedShallow | None = optional("As in a pod.")
+    flex_volume: PassedShallow | None = optional("As in a pod.")
+    flocker: PassedShallow | None = optional("As in a pod.")
+    gce_persistent_disk: PassedShallow | None = optional("As in a pod.")
+    git_repo: PassedShallow | None = optional("As in a pod.")
+    glusterfs: PassedShallow | None = optional("As in a pod.")
+    iscsi: PassedShallow | None = optional("As in a pod.")
+    photon_persistent_disk: PassedShallow | None = optional("As in a pod.")
+    portworx_volume: PassedShallow | None = optional("As in a pod.")
+    quobyte: PassedShallow | None = optional("As in a pod.")
+    rbd: PassedShallow | None = optional("As in a pod.")
+    scale_io: PassedShallow | None = optional("As in a pod.", alias="scaleIO")
+    storageos: PassedShallow | None = optional("As in a pod.")
+    vsphere_volume: PassedShallow | None = optional("As in a pod.")
 
 
 SOURCES = tuple(field.alias or name for name, field in Volume.model_fields.items() if name != "name")
@@ -217,7 +210,7 @@ Volume.cel_rules = (
 class VolumeMount(ApiModel):
     """Where a volume is mounted in the engine's container."""
 
-    cel_rules: ClassVar[tuple[JsonDict, ...]] = (
+    cel_rules = (
         rule(
             "!self.mountPath.matches(r'^/+(cache|tmp|dev/+shm)/*$')",
             f"volumeMounts.mountPath: {', '.join(OWN_MOUNTS)} are the operator's: use another path",
@@ -236,16 +229,16 @@ class VolumeMount(ApiModel):
     mount_path: Annotated[str, Field(min_length=2, max_length=1024, pattern=_PATH)] = Field(
         description="Absolute path in the container, without a colon."
     )
-    read_only: bool | None = Field(default=None, description="Mount it read-only.")
-    recursive_read_only: Annotated[str, Field(pattern=r"^(Disabled|IfPossible|Enabled)$")] | None = Field(
-        default=None, description="Disabled, IfPossible or Enabled: whether mounts below it are read-only, too."
+    read_only: bool | None = optional("Mount it read-only.")
+    recursive_read_only: Annotated[str, Field(pattern=r"^(Disabled|IfPossible|Enabled)$")] | None = optional(
+        "Disabled, IfPossible or Enabled: whether mounts below it are read-only, too."
     )
-    sub_path: Annotated[str, Field(max_length=1024, pattern=_RELATIVE_PATH)] | None = Field(
-        default=None, description="Relative path in the volume."
+    sub_path: Annotated[str, Field(max_length=1024, pattern=_RELATIVE_PATH)] | None = optional(
+        "Relative path in the volume."
     )
-    sub_path_expr: Annotated[str, Field(max_length=1024, pattern=_RELATIVE_PATH)] | None = Field(
-        default=None, description="The same, with $(VARIABLES)."
+    sub_path_expr: Annotated[str, Field(max_length=1024, pattern=_RELATIVE_PATH)] | None = optional(
+        "The same, with $(VARIABLES)."
     )
-    mount_propagation: Annotated[str, Field(pattern=r"^(None|HostToContainer)$")] | None = Field(
-        default=None, description="None or HostToContainer; Bidirectional is for privileged containers alone."
+    mount_propagation: Annotated[str, Field(pattern=r"^(None|HostToContainer)$")] | None = optional(
+        "None or HostToContainer; Bidirectional is for privileged containers alone."
     )
