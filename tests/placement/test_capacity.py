@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.cli.plans.capacity_words import next_sentence, total_sentence
+from plimsoll.cli.plans.capacity import next_sentence, total_sentence
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.cluster.host import HostRoom
 from plimsoll.domain.decisions.outcomes import Split

@@ -16,7 +16,7 @@ from plimsoll.api.conversion.model_files import claim_remarks
 from plimsoll.api.gpu_names import check_gpu_names
 from plimsoll.api.v1alpha1 import InferenceDeployment, InferenceDeploymentStatus
 from plimsoll.cli.context import Models
-from plimsoll.cli.reading.documents import Sourced, UnusableDocument, check_located, parse_located
+from plimsoll.cli.reading.documents import Sourced, UnusableDocument, check_located, namesakes, parse_located
 from plimsoll.cli.reading.model_sources import Images
 from plimsoll.decision.course import Course, Step, error_words
 from plimsoll.decision.decide import decide
@@ -191,23 +191,17 @@ def plan_located(
     asked = [each for one in found if (each := _attempt(one.where, partial(ask, one), problems)) is not None]
     asked = _warned_of_sharing(_without_namesakes(asked, problems), claims)
     asked = [replace(each, request=filled_in(teach(each.request), priorities, limit_ranges)) for each in asked]
-    planned = _planned(asked, _Stock(fleet, _or_shipped(catalog), groups, quotas), problems)
+    world = World(
+        0.0,
+        fleet,
+        tuple(_deployment(each, index) for index, each in enumerate(asked)),
+        quotas=NamespaceQuotas(quotas or {}),
+        catalog=tuple(load_gpu_types() if catalog is None else catalog),
+        groups=tuple(groups),
+    )
+    planned = _planned(asked, world, problems)
     shown = [(entry, _attempt(where, partial(show, entry), problems)) for where, entry in planned]
     return [(entry, printed) for entry, printed in shown if printed is not None], problems
-
-
-@dataclass(frozen=True, slots=True)
-class _Stock:
-    """The GPUs that there are, those that could be bought, nodes that could be added, and what namespaces may take."""
-
-    fleet: Fleet
-    catalog: Sequence[GpuType]
-    groups: Sequence[NodeGroup] = ()
-    quotas: Quotas | None = None
-
-
-def _or_shipped(catalog: Sequence[GpuType] | None) -> Sequence[GpuType]:
-    return load_gpu_types() if catalog is None else catalog
 
 
 def _attempt(where: str, work: Callable[[], T], problems: list[str]) -> T | None:
@@ -234,7 +228,7 @@ def _asked(
     resource = parse_located(each)
     check_without_model(resource.spec)  # first: its messages are more exact than those of the rules
     check_located(each)
-    request = _mounting(_request(resource, models, images, weakest), resource, claims)
+    request = _mounting(request_of(resource, models, images, weakest), resource, claims)
     return Asked(each.where, resource, request, priority_of(resource, priorities))
 
 
@@ -302,37 +296,24 @@ def priority_of(resource: InferenceDeployment, priorities: PriorityClasses) -> P
     return priority
 
 
-def _request(resource: InferenceDeployment, models: Models, images: Images, weakest: Weakest) -> Request:
+def request_of(resource: InferenceDeployment, models: Models, images: Images, weakest: Weakest) -> Request:
+    """Return the request of an object. Raises :class:`PlimsollError` where it or one of its models cannot be used."""
     check_gpu_names(resource.spec, {gpu.name for gpu in load_gpu_types()})
     facts, draft = models.of(resource), models.draft_of(resource)
     return to_request(resource, facts, draft=draft, platforms=images.of(resource), weakest=weakest)
 
 
 def _without_namesakes(asked: Sequence[Asked], problems: list[str]) -> list[Asked]:
-    """Leave out objects that share a name, and report them: it is not known which one is meant."""
+    """Leave out objects that share a name, and report them."""
     places: dict[ObjectKey, list[str]] = {}
     for each in asked:
         places.setdefault(each.request.key, []).append(each.where)
-    for key, where in places.items():
-        if len(where) > 1:
-            twice = InvalidInput(
-                "metadata.name", f"{key.namespace}/{key.name}", "Give every InferenceDeployment a name of its own."
-            )
-            problems.append(f"{where[-1]}: {twice} It is also the name of {', '.join(where[:-1])}.")
+    problems += namesakes(places)
     return [each for each in asked if len(places[each.request.key]) == 1]
 
 
-def _planned(asked: Sequence[Asked], stock: _Stock, problems: list[str]) -> list[tuple[str, Planned]]:
+def _planned(asked: Sequence[Asked], world: World, problems: list[str]) -> list[tuple[str, Planned]]:
     """Plan the objects together, in their order, as if nothing of them ran. Those that cannot be planned are named."""
-    quotas = NamespaceQuotas(stock.quotas or {})
-    world = World(
-        0.0,
-        stock.fleet,
-        tuple(_deployment(each, index) for index, each in enumerate(asked)),
-        quotas=quotas,
-        catalog=tuple(stock.catalog),
-        groups=tuple(stock.groups),
-    )
     with collecting_later():
         outcomes = decide(world, Memory(), _AtOnce(), solver=fleetwide(), relatives=other_checkpoints)
     planned: list[tuple[str, Planned]] = []

@@ -1,4 +1,4 @@
-"""The budget of one GPU as a stacked bar, its terms, and what they mean."""
+"""The budget of one GPU as a stacked bar, its terms, what they mean, and every formula (``--why``)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from plimsoll.cli.answers.advice import advice_sentence
@@ -22,7 +22,9 @@ from plimsoll.cli.answers.sentences import (
     sentences,
     warnings_of,
 )
+from plimsoll.cli.answers.steps import steps
 from plimsoll.cli.changes.remedies import first_remedy
+from plimsoll.cli.screen import print_lines
 from plimsoll.domain.decisions.outcomes import Fit, MemoryEstimate, Rejection, Split
 from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import GIB
@@ -57,22 +59,14 @@ def print_answers(console: Console, request: Request, rows: Sequence[Row], split
 
 def _table(request: Request, rows: Sequence[Row], split: Split | None) -> Table:
     """A row for each GPU type; below one that does not fit, the first remedy."""
-    table = _titles()
+    money, time = (Column(title, justify="right") for title in ("$/h", "ms/TOKEN"))
+    budget = Column("BUDGET OF ONE GPU", max_width=BAR_CELLS)
+    table = Table("GPU", "TP", "PP", "FITS", money, time, budget, "NEED/MAY GiB", "KV TOKENS", "AT ONCE", box=None)
     for row in rows:
         table.add_row(*_row(request, row))
         if len(rows) > 1 and row.fit is Fit.NO:
             remedy = first_remedy(request, row.gpu, row.answer, split)
             table.add_row(*_BEFORE_BAR, Text(NO_REMEDY if remedy is None else remedy.short, "yellow"))
-    return table
-
-
-def _titles() -> Table:
-    table = Table("GPU", "TP", "PP", "FITS", "$/h", "ms/TOKEN", box=None)
-    for column in table.columns[-2:]:
-        column.justify = "right"
-    table.add_column("BUDGET OF ONE GPU", max_width=BAR_CELLS)
-    for title in ("NEED/MAY GiB", "KV TOKENS", "AT ONCE"):
-        table.add_column(title)
     return table
 
 
@@ -86,16 +80,14 @@ def print_one(console: Console, request: Request, row: Row, split: Split | None)
     """Print the terms of one GPU, the error band, the answers to the inverse questions, and the remedies."""
     if isinstance(row.answer, Sized):
         _print_figures(console, request, row, row.answer)
-    for line in remedy_lines(request, row, split):
-        console.print(line, highlight=False, markup=False)
+    print_lines(console, remedy_lines(request, row, split))
     if isinstance(row.answer, Sized):
         print_warnings(console, warnings_of(request, row.answer))
 
 
 def _print_figures(console: Console, request: Request, row: Row, answer: Sized) -> None:
     figures = answer.figures
-    table = Table("TERM", "GiB", box=None)
-    table.columns[1].justify = "right"
+    table = Table("TERM", Column("GiB", justify="right"), box=None)
     for segment in segments(figures):
         if segment.size_bytes:
             table.add_row(segment.name.title, f"{segment.size_bytes / GIB:.2f}")
@@ -105,8 +97,7 @@ def _print_figures(console: Console, request: Request, row: Row, answer: Sized) 
     table.add_row("the engine may use", f"{figures.budget_bytes / GIB:.2f}")
     table.add_row("usable of the GPU", f"{figures.usable_bytes / GIB:.2f}")
     console.print(table)
-    for line in (*sentences(request, answer), *costs(row)):
-        console.print(line, highlight=False, markup=False)
+    print_lines(console, (*sentences(request, answer), *costs(row)))
 
 
 def bar(figures: MemoryEstimate) -> Text:
@@ -149,3 +140,12 @@ def _figures(request: Request, answer: Sized) -> tuple[Any, ...]:
         tokens if request.model.keeps_cache else "-",
         at_once(request, answer),
     )
+
+
+def print_working(console: Console, answer: Sized) -> None:
+    """Print every formula of an estimate with its numbers, one row for each step."""
+    table = Table("TERM", "HOW", Column("GiB", justify="right"), box=None, show_lines=False)
+    for step in steps(answer):
+        size = "" if step.size_bytes is None else f"{step.size_bytes / GIB:.3f}"
+        table.add_row(step.label, step.formula, size, style="bold" if step.is_total else None)
+    console.print(table)

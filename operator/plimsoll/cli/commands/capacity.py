@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import replace
+from typing import Any
 
 import click
-import yaml
 
-from plimsoll.app.review.values import Means, Measured
+from plimsoll.app.review.values import Means, Measured, Wish
 from plimsoll.cli.cluster.options import ClusterAccess, refuse_two_sources, with_cluster
 from plimsoll.cli.context import prices_from
 from plimsoll.cli.later import default_namespace, measure, replay_capacity
-from plimsoll.cli.plans.capacity import Subject, capacity_document, located, measure_offline, print_capacity, wish_of
+from plimsoll.cli.plans.capacity import Subject, capacity_document, located, measure_offline, print_capacity
+from plimsoll.cli.plans.tables import print_document
 from plimsoll.cli.process import EXIT_PLACED, EXIT_UNPLACED
 from plimsoll.cli.questions.asked import Asked
 from plimsoll.cli.questions.engine_names import HELP as ENGINE_HELP
@@ -22,7 +22,7 @@ from plimsoll.cli.reading.documents import no_effect_note
 from plimsoll.cli.reading.files import refuse_second_stdin
 from plimsoll.cli.reading.model_sources import hub_access
 from plimsoll.cli.reading.snapshot_files import snapshot_from
-from plimsoll.cli.screen import screen
+from plimsoll.cli.screen import say, screen
 
 
 @click.command("capacity")
@@ -33,7 +33,7 @@ from plimsoll.cli.screen import screen
 @click.option("--context-length", type=click.IntRange(1), help="Longest request in tokens. Default: 8192. With MODEL.")
 @click.option("--concurrency", type=click.IntRange(1), help="Requests of one replica. Default: 16. With MODEL.")
 @click.option("--prompt", type=click.IntRange(1), help="Mean prompt tokens, with --output-tokens.")
-@click.option("--output-tokens", type=click.IntRange(1), help="Mean output tokens, with --prompt.")
+@click.option("--output-tokens", "output", type=click.IntRange(1), help="Mean output tokens, with --prompt.")
 @click.option("--precision", help="Weights: auto, bf16, fp16, fp8, ... With MODEL.")
 @click.option(
     "--kv-precision",
@@ -51,7 +51,7 @@ from plimsoll.cli.screen import screen
     "--namespace",
     help="Whose quota counts, for an object that names none. Default: as for kubectl, without a cluster default.",
 )
-@click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table")
+@click.option("-o", "--output", "form", type=click.Choice(["table", "json", "yaml"]), default="table")
 @with_cluster
 def command(
     model: str | None,
@@ -59,19 +59,14 @@ def command(
     gpus: tuple[str, ...],
     tp: int | None,
     context_length: int | None,
-    concurrency: int | None,
-    prompt: int | None,
-    output_tokens: int | None,
-    precision: str | None,
-    kv_precision: str | None,
-    engine: str | None,
     fleet: str | None,
     snapshot: str | None,
     prices: str | None,
     namespace: str | None,
-    output: str,
+    form: str,
     kubeconfig: str | None,
     context: str | None,
+    **options: Any,
 ) -> None:
     """Say how many more replicas of MODEL (or of a manifest, -f) fit, where, at which price, and what blocks the next.
 
@@ -84,16 +79,7 @@ def command(
     refuse_second_stdin(f=[file or ""], fleet=[fleet or ""], snapshot=[snapshot or ""], prices=[prices or ""])
     refuse_two_sources(fleet, snapshot, ClusterAccess(kubeconfig, context))
     meant = every_meant_type(gpus)
-    asked = Asked(
-        context=context_length,
-        concurrency=concurrency,
-        prompt=prompt,
-        output=output_tokens,
-        precision=precision,
-        kv_precision=kv_precision,
-        engine=engine,
-        gpus=meant.types,
-    )
+    asked = Asked(context=context_length, gpus=meant.types, **options)
     if file is not None and (asked != Asked() or tp is not None):
         raise click.UsageError("The options of a model go with MODEL; with -f, write them into the manifest.")
     subject = Subject(model, file, asked, tp)
@@ -103,15 +89,11 @@ def command(
         means = Means(*hub_access(), prices=None if prices is None else prices_from(prices))
         found = _measured(subject, namespace, snapshot, means, ClusterAccess(kubeconfig, context))
     found = replace(found, notes=(*meant.notes, *found.notes))
-    for note in (*found.notes, no_effect_note(namespace, {found.key.namespace})):
-        if note is not None:
-            click.echo(f"note: {note}", err=True)
-    if output == "table":
+    say("note", (*found.notes, no_effect_note(namespace, {found.key.namespace})))
+    if form == "table":
         print_capacity(screen(), found)
-    elif output == "json":
-        click.echo(json.dumps(capacity_document(found), indent=2))
     else:
-        click.echo(yaml.safe_dump(capacity_document(found), sort_keys=False), nl=False)
+        print_document(form, capacity_document(found))
     sys.exit(EXIT_PLACED if found.capacity.total else EXIT_UNPLACED)
 
 
@@ -120,6 +102,7 @@ def _measured(
 ) -> Measured:
     """Ask a snapshot, or the cluster where none is named."""
     if snapshot is not None:
-        return replay_capacity(snapshot_from(snapshot), wish_of(located(subject, namespace or "default")), means)
-    wish = wish_of(located(subject, namespace or default_namespace(access.file, access.context)))
-    return measure(wish, means, access.file, access.context)
+        found = located(subject, namespace or "default")
+        return replay_capacity(snapshot_from(snapshot), Wish(found.where, found.body), means)
+    found = located(subject, namespace or default_namespace(access.file, access.context))
+    return measure(Wish(found.where, found.body), means, access.file, access.context)

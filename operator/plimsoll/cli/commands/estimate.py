@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import click
 
-from plimsoll.cli.answers.bars import print_answers, print_one
+from plimsoll.cli.answers.bars import print_answers, print_one, print_working
 from plimsoll.cli.answers.estimate_json import documents_of
 from plimsoll.cli.answers.learned import learned_answers
 from plimsoll.cli.answers.rows import Answered, answered
-from plimsoll.cli.answers.working import print_working
 from plimsoll.cli.cluster.teachers import Teachers, with_teachers
 from plimsoll.cli.later import command_of_file, manifest_question, read_manifest_question
 from plimsoll.cli.questions.asked import Asked, Question
 from plimsoll.cli.questions.direct import direct_question
 from plimsoll.cli.questions.engine_names import HELP as ENGINE_HELP
 from plimsoll.cli.questions.names import meant_types, named
-from plimsoll.cli.screen import screen
+from plimsoll.cli.screen import print_lines, screen
 from plimsoll.cli.starts.start_question import StartQuestion, start_question
 from plimsoll.cli.starts.started import default_notes
 from plimsoll.cli.starts.written_commands import Written, command_in, example, readers
@@ -65,7 +65,7 @@ class _Estimate(click.Command):
     type=click.IntRange(1),
     help="Mean prompt tokens, with --output-tokens: sizes for the expected load, whatever a manifest's sizing.",
 )
-@click.option("--output-tokens", type=click.IntRange(1), help="Mean output tokens, with --prompt.")
+@click.option("--output-tokens", "output", type=click.IntRange(1), help="Mean output tokens, with --prompt.")
 @click.option("--precision", help="Weights: auto, bf16, fp16, fp8, ...")
 @click.option(
     "--kv-precision", help="KV cache: auto, bf16, fp16, fp8, nvfp4, int8, int4, fp8_per_token_head, turboquant_*."
@@ -73,7 +73,9 @@ class _Estimate(click.Command):
 @click.option("--engine", help=ENGINE_HELP)
 @click.option("--utilization", type=click.IntRange(10, 98), help="Percent of usable memory the engine may take.")
 @click.option("--batched-tokens", type=click.IntRange(64), help="Tokens of an engine step.")
-@click.option("--max-num-seqs", type=click.IntRange(1), help="Most requests of the engine, above --concurrency.")
+@click.option(
+    "--max-num-seqs", "max_sequences", type=click.IntRange(1), help="Most requests of the engine, above --concurrency."
+)
 @click.option("--eager", is_flag=True, help="No CUDA graphs.")
 @click.option("--text-only", is_flag=True, help="Without the vision or audio tower.")
 @click.option("--cpu-offload", help="Weights of each GPU to keep in host memory, e.g. 8Gi.")
@@ -85,7 +87,7 @@ class _Estimate(click.Command):
 )
 @click.option("--draft", help="The head or small model of --speculate Eagle or Draft: a name or a config.json.")
 @click.option("--why", is_flag=True, help="Show every formula with its numbers (for one GPU type).")
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table")
+@click.option("-o", "--output", "form", type=click.Choice(["table", "json"]), default="table")
 @with_teachers
 def command(
     words: tuple[str, ...],
@@ -95,25 +97,10 @@ def command(
     pp: int,
     ep: bool,  # noqa: FBT001 - a flag of the command line
     dp: int,
-    context: int | None,
-    concurrency: int | None,
-    prompt: int | None,
-    output_tokens: int | None,
-    precision: str | None,
-    kv_precision: str | None,
-    engine: str | None,
-    utilization: int | None,
-    batched_tokens: int | None,
-    max_num_seqs: int | None,
-    eager: bool,  # noqa: FBT001 - same
-    text_only: bool,  # noqa: FBT001 - same
-    cpu_offload: str | None,
-    lora: tuple[int, int] | None,
-    speculate: tuple[str, int] | None,
-    draft: str | None,
     why: bool,  # noqa: FBT001 - same
-    output: str,
+    form: str,
     teachers: Teachers,
+    **options: Any,
 ) -> None:
     """Say what MODEL (a name, a page of the Hub, a checkpoint folder, a config.json, a manifest) needs on each GPU.
 
@@ -121,27 +108,8 @@ def command(
     or `plimsoll estimate -f pod.yaml`.
     """
     meant = meant_types(gpus)
-    gpus = meant.types
-    asked = Asked(
-        context=context,
-        concurrency=concurrency,
-        precision=precision,
-        kv_precision=kv_precision,
-        engine=engine,
-        utilization=utilization,
-        batched_tokens=batched_tokens,
-        max_sequences=max_num_seqs,
-        prompt=prompt,
-        output=output_tokens,
-        eager=eager,
-        text_only=text_only,
-        cpu_offload=cpu_offload,
-        lora=lora,
-        speculate=speculate,
-        draft=draft,
-        gpus=gpus,
-        split=None if tp is None else Split(tp, pp, dp, expert_parallel=ep or dp > 1),
-    )
+    split = None if tp is None else Split(tp, pp, dp, expert_parallel=ep or dp > 1)
+    asked = Asked(gpus=meant.types, split=split, **options)
     if tp is None and (pp > 1 or ep or dp > 1):
         raise InvalidInput(*_alone(pp, dp, ep=ep), "Name --tp as well.")
     asked_about = _asked_about(words, filename, asked)
@@ -150,7 +118,7 @@ def command(
     answer = _with_defaults(answered(question, found, asked_about.gpus, asked_about.split))
     if why and len(answer.shown) != 1:
         raise InvalidInput("--why", f"{len(answer.shown)} GPU types", "Name one GPU type with --gpu.")
-    if output == "json":
+    if form == "json":
         click.echo(documents_of(answer, why=why))
     else:
         _show_answers(answer, why=why)
@@ -214,8 +182,7 @@ def _show_answers(answer: Answered, *, why: bool) -> None:
     request, rows = answer.question.request, answer.shown
     console = screen()
     print_answers(console, request, rows, answer.split)
-    for note in answer.notes:
-        console.print(f"Note: {note}", highlight=False, markup=False)
+    print_lines(console, (f"Note: {note}" for note in answer.notes))
     if len(rows) == 1:
         print_one(console, request, rows[0], answer.split)
         if why and isinstance(rows[0].answer, Sized):

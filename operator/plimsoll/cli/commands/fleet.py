@@ -12,6 +12,7 @@ from plimsoll.cli.cluster.options import ClusterAccess, with_cluster
 from plimsoll.cli.later import export
 from plimsoll.cli.reading.files import STDIN
 from plimsoll.cli.reading.model_sources import hub_access
+from plimsoll.cli.screen import say
 from plimsoll.domain.errors import InvalidInput
 
 
@@ -35,8 +36,7 @@ def write(hash_names: bool, file: str, kubeconfig: str | None, context: str | No
     """
     access = ClusterAccess(kubeconfig, context)
     found = export(Means(*hub_access()), access.file, access.context, hash_names=hash_names)
-    for note in found.notes:
-        click.echo(f"note: {note}", err=True)
+    say("note", found.notes)
     text = text_of(found)
     if file == STDIN:
         click.echo(text, nl=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -11,7 +10,6 @@ from types import MappingProxyType
 from typing import Any
 
 import click
-import yaml
 
 from plimsoll.app.review.values import WhatIf
 from plimsoll.cli.answers.learned import taught_request, used_words
@@ -21,12 +19,19 @@ from plimsoll.cli.context import prices_from
 from plimsoll.cli.later import lessons_of
 from plimsoll.cli.planning import Outcome, Planned, appraisal_of, plan_located
 from plimsoll.cli.plans.fleet_review import fleet_file
-from plimsoll.cli.plans.live_plan import Wanted, plan_file, plan_live, plan_stored
+from plimsoll.cli.plans.live_plan import Wanted, exit_status, plan_file, plan_live, plan_stored
 from plimsoll.cli.plans.markdown import plan_markdown
-from plimsoll.cli.plans.tables import print_appraisal, print_details, print_left_out, print_plan
+from plimsoll.cli.plans.tables import (
+    print_appraisal,
+    print_details,
+    print_document,
+    print_left_out,
+    print_objects,
+    print_plan,
+)
 from plimsoll.cli.plans.what_if import what_if_notes, what_if_of
 from plimsoll.cli.prices.price_files import priced_types
-from plimsoll.cli.process import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED, today
+from plimsoll.cli.process import EXIT_BAD_INPUT, today
 from plimsoll.cli.reading.documents import (
     KUBECTL,
     Manifests,
@@ -38,7 +43,7 @@ from plimsoll.cli.reading.documents import (
 )
 from plimsoll.cli.reading.files import refuse_second_stdin
 from plimsoll.cli.reading.snapshot_files import groups_from, snapshot_from
-from plimsoll.cli.screen import screen
+from plimsoll.cli.screen import say, screen
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.cluster.gpus import CapacityType
 from plimsoll.domain.errors import InvalidInput
@@ -178,14 +183,12 @@ def _homed(manifests: Manifests, namespace: str | None) -> Manifests:
 def _manifests(files: tuple[str, ...], namespace: str | None, *, recursive: bool, may_be_empty: bool) -> Manifests:
     """Read the manifests. Raises :class:`InvalidInput`, or ends the command, if there is none and one is needed."""
     manifests = read_manifests(files, recursive=recursive)
-    _complain(manifests.problems)
+    say("error", manifests.problems)
     if not manifests.found and not (may_be_empty and not manifests.problems):
         if not manifests.problems:
             raise no_deployment(files)
         sys.exit(EXIT_BAD_INPUT)
-    for note in (manifests.note(), namespace_note(namespace, manifests.found)):
-        if note is not None:
-            click.echo(f"note: {note}", err=True)
+    say("note", (manifests.note(), namespace_note(namespace, manifests.found)))
     return manifests
 
 
@@ -208,7 +211,7 @@ def _plan_offline(
     seen, types = file.fleet, priced_types(own)
     show = _SHOW.get(output, Planned.document)
     groups = groups_from(node_groups, types)
-    _warn(file.quotas.complaints)
+    say("warning", file.quotas.complaints)
     taught = lessons_of(teachers) if teachers.are_asked else Lessons()
     shown, problems = plan_located(
         manifests.found,
@@ -222,25 +225,20 @@ def _plan_offline(
         partial(taught_request, lessons=taught, as_operator=True),
         file.limit_ranges,
     )
-    _complain(problems)
+    say("error", problems)
     if shown:
         _print_plan([printed for _, printed in shown], output, seen)
         if output == "table":
             print_appraisal(screen(), appraisal_of(entry for entry, _ in shown))
         _warn_of_prices(seen)
         _note_lessons([entry for entry, _ in shown], taught)
-    unusable = len(manifests.problems) + len(problems)
-    if shown and unusable:
-        click.echo(f"error: {unusable} of the inputs cannot be used (see above): this plan is without them.", err=True)
-    if unusable:
-        return EXIT_BAD_INPUT
-    return EXIT_PLACED if all(entry.is_placed for entry, _ in shown) else EXIT_UNPLACED
+    unusable, is_good = len(manifests.problems) + len(problems), all(entry.is_placed for entry, _ in shown)
+    return exit_status(unusable, is_good=is_good, is_shown=bool(shown))
 
 
 def _note_lessons(planned: Iterable[Planned], lessons: Lessons) -> None:
     """Say which estimates use what engines have taught, and what could not be used."""
-    for note in (*lessons.notes, *dict.fromkeys(each for entry in planned for each in _lessons_of(entry, lessons))):
-        click.echo(f"note: {note}", err=True)
+    say("note", (*lessons.notes, *dict.fromkeys(each for entry in planned for each in _lessons_of(entry, lessons))))
 
 
 def _lessons_of(entry: Planned, lessons: Lessons) -> Iterator[str]:
@@ -255,12 +253,7 @@ def _lessons_of(entry: Planned, lessons: Lessons) -> Iterator[str]:
 def _warn_of_prices(fleet: Fleet) -> None:
     """Say once what is doubtful about the prices of the fleet's GPUs."""
     used = {CapacityType.ON_DEMAND, *(node.capacity_type for node in fleet.nodes)}
-    _warn(remark_summaries(remarks_on(fleet.gpu_types(), today(), used)))
-
-
-def _warn(warnings: Iterable[str]) -> None:
-    for warning in warnings:
-        click.echo(f"warning: {warning}", err=True)
+    say("warning", remark_summaries(remarks_on(fleet.gpu_types(), today(), used)))
 
 
 _SHOW: Mapping[str, Callable[[Planned], Any]] = MappingProxyType(
@@ -268,22 +261,15 @@ _SHOW: Mapping[str, Callable[[Planned], Any]] = MappingProxyType(
 )
 
 
-def _complain(problems: Sequence[str]) -> None:
-    for problem in problems:
-        click.echo(f"error: {problem}", err=True)
-
-
-def _print_plan(printed: Sequence[Any], output: str, fleet: Fleet) -> None:
-    if output == "objects":
-        click.echo(yaml.safe_dump_all([body for bodies in printed for body in bodies], sort_keys=False), nl=False)
-    elif output == "json":
-        click.echo(json.dumps(printed, indent=2))
-    elif output == "markdown":
+def _print_plan(printed: Sequence[Any], form: str, fleet: Fleet) -> None:
+    if form == "table":
+        _show_plan(printed, fleet)
+    elif form == "markdown":
         click.echo(plan_markdown(printed), nl=False)
-    elif output == "yaml":
-        click.echo(yaml.safe_dump(printed, sort_keys=False), nl=False)
+    elif form == "objects":
+        print_objects(body for bodies in printed for body in bodies)
     else:
-        _show_plan(list(printed), fleet)
+        print_document(form, printed)
 
 
 def _show_plan(outcomes: Sequence[Outcome], fleet: Fleet) -> None:

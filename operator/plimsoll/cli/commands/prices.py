@@ -1,17 +1,23 @@
-"""``plimsoll prices`` and ``plimsoll prices check``."""
+"""``plimsoll prices`` and ``plimsoll prices check``: prices as a table and as data."""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from typing import Any
 
 import click
+from rich.table import Table
 
 from plimsoll.cli.prices.price_files import read_prices
-from plimsoll.cli.prices.price_tables import price_documents, print_prices, remark_documents
 from plimsoll.cli.process import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED, today
-from plimsoll.domain.cluster.gpus import GpuType
-from plimsoll.facts.prices.remarks import OLDEST_DAYS, remarks_on
+from plimsoll.cli.screen import say, screen
+from plimsoll.domain.cluster.gpus import CapacityType, GpuType, Market, Price
+from plimsoll.domain.public_words import PriceDoubt
+from plimsoll.domain.units import format_price
+from plimsoll.facts.prices.remarks import OLDEST_DAYS, PriceRemark, remarks_on
 from plimsoll.status.price_words import remark_sentence, remark_summaries
 
 _AS_DATA = click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table")
@@ -27,8 +33,7 @@ def command(context: click.Context, prices: str | None, output: str) -> None:
         return
     found = read_prices(prices, "--prices")
     if found.complaints:
-        for complaint in found.complaints:
-            click.echo(f"error: {complaint}.", err=True)
+        say("error", (f"{complaint}." for complaint in found.complaints))
         sys.exit(EXIT_BAD_INPUT)
     priced = [gpu for gpu in found.types() if gpu.price is not None and not gpu.is_slice]
     _show(priced, output, complaints=(), details=False)
@@ -55,24 +60,126 @@ def _show(priced: list[GpuType], output: str, *, complaints: tuple[str, ...], de
     remarks = remarks_on(priced, today())
     if output == "json":
         document = {
-            "prices": price_documents(priced),
-            "warnings": remark_documents(remarks),
+            "prices": _price_documents(priced),
+            "warnings": _remark_documents(remarks),
             "errors": list(complaints),
         }
         click.echo(json.dumps(document, indent=2))
         return bool(remarks)
-    print_prices(priced, remarks)
-    for complaint in complaints:
-        click.echo(f"error: {complaint}.", err=True)
+    _print_prices(priced, remarks)
+    say("error", (f"{complaint}." for complaint in complaints))
     if details:
-        for remark in remarks:
-            click.echo(f"warning: {remark.doubt.value}: {remark_sentence(remark)}.", err=True)
+        say("warning", (f"{remark.doubt.value}: {remark_sentence(remark)}." for remark in remarks))
         click.echo(
             f"GPU types with a price: {len(priced)}; errors: {len(complaints)}; warnings: {len(remarks)}. "
             f"A price is old after {OLDEST_DAYS} days.",
             err=True,
         )
     else:
-        for summary in remark_summaries(remarks):
-            click.echo(f"warning: {summary}", err=True)
+        say("warning", remark_summaries(remarks))
     return bool(remarks)
+
+
+_HEAD = ("TYPE", "ON DEMAND $/h", "SPOT $/h", "HYPERSCALERS $/h", "OFFERS", "VOTERS", "DATE", "SOURCE", "REMARKS")
+
+_WORDS = {
+    PriceDoubt.THIN_PRICE: "thin",
+    PriceDoubt.OLD_PRICE: "old",
+    PriceDoubt.PRICES_UPSIDE_DOWN: "below a lesser card",
+    PriceDoubt.SPOT_COSTS_MORE: "spot above on demand",
+}
+
+
+def _print_prices(priced: Sequence[GpuType], remarks: Iterable[PriceRemark]) -> None:
+    """Print one line for each GPU type, the dearest first."""
+    remarks = tuple(remarks)
+    table = Table(*_HEAD, box=None)
+    for index in (1, 2, 3):
+        table.columns[index].justify = "right"
+    table.columns[0].no_wrap = True
+    table.columns[_HEAD.index("SOURCE")].overflow = "fold"
+    for gpu in sorted(priced, key=lambda each: (-_usd(each), each.name)):
+        price = gpu.price
+        if price is not None:
+            spot = None if price.spot is None else price.spot.usd_per_hour
+            listed = None if price.market is None else price.market.hyperscaler_usd
+            figures = [_dollars(each) for each in (price.usd_per_hour, spot, listed)]
+            table.add_row(gpu.name, *figures, *_evidence(price), _remarks(gpu, remarks))
+    screen().print(table)
+
+
+def _price_documents(priced: Iterable[GpuType]) -> list[dict[str, Any]]:
+    """Return one document for each price: a type has one for each capacity type that it has a price for."""
+    return [
+        _document(gpu, capacity, price)
+        for gpu in priced
+        for capacity in CapacityType
+        if (price := gpu.price_of(capacity)) is not None
+    ]
+
+
+def _remark_documents(remarks: Iterable[PriceRemark]) -> list[dict[str, Any]]:
+    """Return one document for each doubt, with its word, its numbers and its sentence."""
+    return [
+        {
+            "reason": remark.doubt.value,
+            "gpuType": remark.gpu_type,
+            "capacityType": remark.capacity.value,
+            "numbers": dict(remark.numbers),
+            "message": f"{remark_sentence(remark)}.",
+        }
+        for remark in remarks
+    ]
+
+
+def _dollars(usd: Decimal | None) -> str:
+    return "-" if usd is None else format_price(usd)
+
+
+def _usd(gpu: GpuType) -> float:
+    return 0.0 if gpu.price is None else float(gpu.price.usd_per_hour)
+
+
+def _evidence(price: Price) -> tuple[str, str, str, str]:
+    """Return offers, voters, date and source, the figures of spot behind those on demand."""
+    both = (price.market or Market(), (price.spot.market if price.spot is not None else None) or Market())
+    offers = _pair(*(each.offers for each in both))
+    voters = _pair(*(each.voters for each in both))
+    newest = both[0].last
+    source = price.source if price.market is None else price.source.partition(": ")[0]
+    return offers, voters, "-" if newest is None else newest.isoformat(), source
+
+
+def _pair(demand: int | None, spot: int | None) -> str:
+    first = "-" if demand is None else str(demand)
+    return first if spot is None else f"{first} + {spot}"
+
+
+def _remarks(gpu: GpuType, remarks: Iterable[PriceRemark]) -> str:
+    said = [
+        _WORDS[each.doubt] + ("" if each.capacity is CapacityType.ON_DEMAND else f" ({each.capacity})")
+        for each in remarks
+        if each.gpu_type == gpu.name
+    ]
+    if gpu.price is not None and gpu.price.market is not None and gpu.price.market.is_clamped:
+        said.append("clamped")
+    return ", ".join(said)
+
+
+def _document(gpu: GpuType, capacity: CapacityType, price: Price) -> dict[str, Any]:
+    market = price.market or Market()
+    return {
+        "gpuType": gpu.name,
+        "capacityType": capacity.value,
+        "usdPerHour": str(price.usd_per_hour),
+        "source": price.source,
+        "origin": market.origin or None,
+        "dateFrom": None if market.first is None else market.first.isoformat(),
+        "dateTo": None if market.last is None else market.last.isoformat(),
+        "offers": market.offers,
+        "voters": market.voters,
+        "thin": market.is_thin,
+        "clamped": market.is_clamped,
+        "basis": None if market.basis is None else market.basis.value,
+        "hyperscalerUsdPerHour": None if market.hyperscaler_usd is None else str(market.hyperscaler_usd),
+    }

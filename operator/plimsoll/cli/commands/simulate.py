@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import click
 
 from plimsoll.cli.questions.engine_names import HELP as ENGINE_HELP
 from plimsoll.cli.questions.names import meant_types
-from plimsoll.cli.screen import screen
+from plimsoll.cli.screen import say, screen
 from plimsoll.cli.simulations.answers import print_simulation, simulation_document
 from plimsoll.cli.simulations.simulation_question import DEFAULT_MOST_REPLICAS, Simulated, simulation_run_of
 from plimsoll.rebalance.state.memory import FIRST_STARTUP_SECONDS
@@ -30,7 +31,7 @@ _NAMES = [each.name for each in PRESETS]
 @click.option("--preset", type=click.Choice(_NAMES), default=_NAMES[0], show_default=True, help="The requests.")
 @click.option("--requests-per-second", type=float, help="Rate outside bursts, in place of the preset's.")
 @click.option("--prompt", type=int, help="Mean prompt tokens, in place of the preset's.")
-@click.option("--output-tokens", type=int, help="Mean output tokens, in place of the preset's.")
+@click.option("--output-tokens", "output", type=int, help="Mean output tokens, in place of the preset's.")
 @click.option("--spread", type=float, help="Standard deviation of lengths over their mean.")
 @click.option("--shared-prefix", type=int, help="Tokens at the beginning of all prompts that the prefix cache holds.")
 @click.option("--burst", type=float, help="The rate within a burst over that outside; 1: no bursts.")
@@ -47,68 +48,16 @@ _NAMES = [each.name for each in PRESETS]
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="Another seed draws other requests.")
 @click.option("-o", "--output", "form", type=click.Choice(["text", "json"]), default="text")
-def command(
-    model: str,
-    gpu: str,
-    tp: int | None,
-    context: int | None,
-    concurrency: int | None,
-    engine: str | None,
-    preset: str,
-    requests_per_second: float | None,
-    prompt: int | None,
-    output_tokens: int | None,
-    spread: float | None,
-    shared_prefix: int | None,
-    burst: float | None,
-    burst_seconds: float | None,
-    burst_every: float | None,
-    minutes: float | None,
-    replicas: int,
-    min_replicas: int,
-    max_replicas: int,
-    mode: str,
-    startup: float,
-    patience: float,
-    seed: int,
-    form: str,
-) -> None:
+def command(model: str, gpu: str, mode: str, form: str, **asked: Any) -> None:
     """Say what happens to MODEL at a load: when KV cache or sequence slots fill, and what the live loop does when.
 
     Nothing runs: engines, requests and the clock are simulated, with the estimate's KV cache and the performance
     model's times. Every change has a place. The same options always give the same answer.
     """
     meant = meant_types((gpu,))
-    simulation_run = simulation_run_of(
-        Simulated(
-            model=model,
-            gpu=meant.types[0],
-            preset=preset,
-            tp=tp,
-            context=context,
-            concurrency=concurrency,
-            engine=engine,
-            requests_per_second=requests_per_second,
-            prompt=prompt,
-            output=output_tokens,
-            spread=spread,
-            shared_prefix=shared_prefix,
-            burst=burst,
-            burst_seconds=burst_seconds,
-            burst_every=burst_every,
-            minutes=minutes,
-            replicas=replicas,
-            min_replicas=min_replicas,
-            max_replicas=max_replicas,
-            mode=Mode(mode),
-            startup=startup,
-            patience=patience,
-            seed=seed,
-        )
-    )
+    simulation_run = simulation_run_of(Simulated(model=model, gpu=meant.types[0], mode=Mode(mode), **asked))
     result = simulate(simulation_run)
-    for note in meant.notes:
-        click.echo(f"note: {note}", err=True)
+    say("note", meant.notes)
     if form == "json":
         click.echo(json.dumps({**simulation_document(simulation_run, result), "notes": list(meant.notes)}, indent=2))
     else:

@@ -1,6 +1,6 @@
 """The deployment that ``plimsoll capacity`` asks about, and the answer without a cluster.
 
-How many more replicas fit, as a table for people and as data for programs.
+How many more replicas fit, in sentences, as a table for people and as data for programs.
 """
 
 from __future__ import annotations
@@ -12,15 +12,12 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from plimsoll.api.conversion.convert import check_without_model, to_request
-from plimsoll.api.gpu_names import check_gpu_names
-from plimsoll.app.review.values import Measured, Wish
+from plimsoll.api.conversion.convert import check_without_model
+from plimsoll.app.review.values import Measured
 from plimsoll.cli.context import Models, prices_from
-from plimsoll.cli.planning import filled_in
-from plimsoll.cli.plans.capacity_words import next_sentence, total_sentence
+from plimsoll.cli.planning import filled_in, request_of
 from plimsoll.cli.plans.fleet_review import fleet_file
 from plimsoll.cli.plans.tables import print_left_out
-from plimsoll.cli.prices.price_files import priced_types
 from plimsoll.cli.questions.asked import Asked
 from plimsoll.cli.questions.estimate import manifest_of
 from plimsoll.cli.reading.documents import (
@@ -33,13 +30,13 @@ from plimsoll.cli.reading.documents import (
     read_manifests,
 )
 from plimsoll.cli.reading.model_sources import Images
-from plimsoll.domain.decisions.outcomes import Fit, Option, Split
+from plimsoll.cli.screen import print_lines
+from plimsoll.domain.decisions.outcomes import Fit, Option, Rejection, Split
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.units import format_price
-from plimsoll.placement.explain import place_words, rejection_sentence
+from plimsoll.placement.explain import nearest_sentence, place_words, rejection_sentence
 from plimsoll.placement.ledger import Ledger
-from plimsoll.placement.places.capacity import Room, capacity
+from plimsoll.placement.places.capacity import Capacity, Room, capacity
 
 NAME = "plimsoll-capacity"
 """The name of the deployment that is made from a model's name: the cluster has none of that name."""
@@ -103,30 +100,41 @@ def _bounded(spec: dict[str, Any], gpus: Sequence[str], tensor_parallel: int | N
     return {**spec, **bounds}
 
 
-def wish_of(found: Located) -> Wish:
-    """Return the manifest as a wish of a review."""
-    return Wish(found.where, found.body)
-
-
 def measure_offline(found: Located, fleet: str, prices: str | None) -> Measured:
     """Return how many replicas fit on the nodes of a file, in addition to the pods in it, within its quotas."""
-    own = prices_from(prices)
-    file = fleet_file(fleet, own)
+    file = fleet_file(fleet, prices_from(prices))
     seen, quotas = file.fleet, file.quotas
     resource = parse_located(found)
     check_without_model(resource.spec)
-    check_gpu_names(resource.spec, {gpu.name for gpu in priced_types(own)})
-    models, platforms = Models(), Images(seen).of(resource)
-    request = to_request(
-        resource,
-        models.of(resource),
-        draft=models.draft_of(resource),
-        platforms=platforms,
-        weakest=seen.weakest,
-    )
-    request = filled_in(request, file.priorities, file.limit_ranges)
-    key = ObjectKey(resource.metadata.namespace, resource.metadata.name)
-    return Measured(key, 0, capacity(request, seen, Ledger.of(seen, quotas.remaining)), seen, quotas.complaints)
+    request = filled_in(request_of(resource, Models(), Images(seen), seen.weakest), file.priorities, file.limit_ranges)
+    room = capacity(request, seen, Ledger.of(seen, quotas.remaining))
+    return Measured(request.key, 0, room, seen, quotas.complaints)
+
+
+def total_sentence(found: Capacity) -> str:
+    """Return how many more replicas fit, where, and at which price each."""
+    used = [room for room in found.rooms if room.share]
+    if not used:
+        return "No more replica fits."
+    count = f"{found.total} more replica{' fits' if found.total == 1 else 's fit'}"
+    return f"{count}: {', then '.join(_share_words(room) for room in used)}."
+
+
+def _share_words(room: Room) -> str:
+    price, place = room.option.hourly_price, place_words(*room.option.target.place)
+    cost = "without a known price" if price is None else f"for ${format_price(price)}/h"
+    return f"{room.share} on {place} {cost}{'' if room.share == 1 else ' each'}"
+
+
+def next_sentence(found: Capacity) -> str:
+    """Return what the next replica lacks, with its figures."""
+    blocked = found.next_blocked
+    if blocked is not None:
+        place = place_words(blocked.gpu_type, blocked.split)
+        return f"The next one has no place: {place} {rejection_sentence(blocked)}."
+    if not found.rejections:
+        return "The next one has no place: the cluster has no GPUs that can be used."
+    return f"No place takes one: {nearest_sentence(found.rejections)}."
 
 
 def print_capacity(console: Console, found: Measured) -> None:
@@ -146,8 +154,7 @@ def print_capacity(console: Console, found: Measured) -> None:
     if found.runs:
         word = "replica has a place" if found.runs == 1 else "replicas have places"
         console.print(f"{found.runs} {word} already.", highlight=False)
-    for line in (total_sentence(found.capacity), next_sentence(found.capacity)):
-        console.print(line, highlight=False, markup=False)
+    print_lines(console, (total_sentence(found.capacity), next_sentence(found.capacity)))
     print_left_out(console, found.fleet)
 
 
@@ -164,14 +171,7 @@ def capacity_document(found: Measured) -> dict[str, Any]:
         "message": total_sentence(capacity),
         "next": {**({} if blocked is None else {"reason": blocked.reason.value}), "message": next_sentence(capacity)},
         "places": [_place(room) for room in capacity.rooms],
-        "rejections": [
-            {
-                **_split(each.gpu_type, each.split),
-                "reason": each.reason.value,
-                "message": rejection_sentence(each),
-            }
-            for each in capacity.rejections
-        ],
+        "rejections": [_split(each.gpu_type, each.split) | _why(each) for each in capacity.rejections],
         "notes": list(found.notes),
     }
 
@@ -185,8 +185,12 @@ def _place(room: Room) -> dict[str, Any]:
         **({} if price is None else {"hourlyPriceEach": format_price(price)}),
         "fit": room.option.estimate.fit.value,
         "slow": room.option.is_slow,
-        "next": {"reason": room.blocked.reason.value, "message": rejection_sentence(room.blocked)},
+        "next": _why(room.blocked),
     }
+
+
+def _why(blocked: Rejection) -> dict[str, str]:
+    return {"reason": blocked.reason.value, "message": rejection_sentence(blocked)}
 
 
 def _split(gpu_type: str, split: Split) -> dict[str, Any]:

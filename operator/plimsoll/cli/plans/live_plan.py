@@ -5,14 +5,10 @@ The objects of the user's files as a live cluster would get them.
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 
 import click
-import yaml
 
 from plimsoll.app.exports.document import Export, objects_of
 from plimsoll.app.review.values import Means, Review, WhatIf, Wish
@@ -22,13 +18,14 @@ from plimsoll.cli.later import default_namespace, replay, review
 from plimsoll.cli.plans.fleet_review import Ground, fleet_file, review_on
 from plimsoll.cli.plans.markdown import review_markdown
 from plimsoll.cli.plans.review import document, print_review
+from plimsoll.cli.plans.tables import print_document, print_objects
 from plimsoll.cli.prices.price_files import priced_types
 from plimsoll.cli.process import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED
-from plimsoll.cli.reading.documents import Located, Manifests, check_located, parse_located
+from plimsoll.cli.reading.documents import Located, Manifests, check_located, namesakes, parse_located
 from plimsoll.cli.reading.model_sources import hub_access
 from plimsoll.cli.reading.snapshot_files import groups_from
-from plimsoll.cli.screen import screen
-from plimsoll.domain.errors import InvalidInput, PlimsollError
+from plimsoll.cli.screen import say, screen
+from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.kubernetes_names import ObjectKey
 
 
@@ -49,15 +46,8 @@ def wishes_of(found: Sequence[Located], namespace: str) -> tuple[list[Wish], lis
         head = {**each.body["metadata"], "namespace": each.body["metadata"].get("namespace") or namespace}
         wish = Wish(each.where, {**each.body, "metadata": head})
         places.setdefault(wish.key, []).append(wish)
-    problems += [_twice(key, wishes) for key, wishes in places.items() if len(wishes) > 1]
+    problems += namesakes({key: [each.where for each in wishes] for key, wishes in places.items()})
     return [wishes[0] for wishes in places.values() if len(wishes) == 1], problems
-
-
-def _twice(key: ObjectKey, wishes: Sequence[Wish]) -> str:
-    error = InvalidInput(
-        "metadata.name", f"{key.namespace}/{key.name}", "Give every InferenceDeployment a name of its own."
-    )
-    return f"{wishes[-1].where}: {error} It is also the name of {', '.join(each.where for each in wishes[:-1])}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,50 +105,34 @@ def _plan(
     may_be_empty: bool = False,
 ) -> int:
     wishes, unusable = wishes_of(manifests.found, home)
-    _complain(unusable)
+    say("error", unusable)
     if not wishes and not wanted.what_if and not (may_be_empty and not unusable):
         return EXIT_BAD_INPUT
     own = None if wanted.prices is None else prices_from(wanted.prices)
     means = Means(*hub_access(), prices=own, what_if=wanted.what_if, dry_run=wanted.dry_run)
     found = ask(wishes, means)
     found = replace(found, notes=(*wanted.notes, *found.notes))
-    _complain(found.problems)
-    for note in found.notes:
-        click.echo(f"note: {note}", err=True)
-    _PRINT[output](found)
-    count = len(manifests.problems) + len(unusable) + len(found.problems)
-    if count:
-        click.echo(f"error: {count} of the inputs cannot be used (see above): this plan is without them.", err=True)
+    say("error", found.problems)
+    say("note", found.notes)
+    _print(found, output)
+    return exit_status(len(manifests.problems) + len(unusable) + len(found.problems), is_good=found.is_good)
+
+
+def exit_status(unusable: int, *, is_good: bool, is_shown: bool = True) -> int:
+    """Return the exit status of a plan, and say if it was shown without inputs that cannot be used."""
+    if unusable and is_shown:
+        say("error", [f"{unusable} of the inputs cannot be used (see above): this plan is without them."])
+    if unusable:
         return EXIT_BAD_INPUT
-    return EXIT_PLACED if found.is_good else EXIT_UNPLACED
+    return EXIT_PLACED if is_good else EXIT_UNPLACED
 
 
-def _complain(problems: Sequence[str]) -> None:
-    for problem in problems:
-        click.echo(f"error: {problem}", err=True)
-
-
-def _table(found: Review) -> None:
-    print_review(screen(), found)
-
-
-def _json(found: Review) -> None:
-    click.echo(json.dumps(document(found), indent=2))
-
-
-def _yaml(found: Review) -> None:
-    click.echo(yaml.safe_dump(document(found), sort_keys=False), nl=False)
-
-
-def _markdown(found: Review) -> None:
-    click.echo(review_markdown(found), nl=False)
-
-
-def _objects(found: Review) -> None:
-    bodies = [body for change in found.changes if change.where for body in change.manifests]
-    yaml.safe_dump_all(bodies, sys.stdout, sort_keys=False)
-
-
-_PRINT: Mapping[str, Callable[[Review], None]] = MappingProxyType(
-    {"table": _table, "json": _json, "yaml": _yaml, "markdown": _markdown, "objects": _objects}
-)
+def _print(found: Review, form: str) -> None:
+    if form == "table":
+        print_review(screen(), found)
+    elif form == "markdown":
+        click.echo(review_markdown(found), nl=False)
+    elif form == "objects":
+        print_objects(body for change in found.changes if change.where for body in change.manifests)
+    else:
+        print_document(form, document(found))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from plimsoll.api.v1alpha1.status import PlacementStatus
-from plimsoll.app.review.values import Review
+from plimsoll.app.review.values import Change, Review
 from plimsoll.cli.planning import Outcome
-from plimsoll.cli.plans.review import bill_text, change_text, others_text, places_text, price_text, why_text
+from plimsoll.cli.plans.review import bill_text, cells, others_text
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.placement.explain import place_words
 
@@ -18,18 +18,7 @@ _MARK = "<!-- plimsoll plan -->"
 def review_markdown(review: Review) -> str:
     """A review: the difference as a table, the bill, and the messages of objects without a place."""
     head = ("Deployment", "Change", "Now", "After", "$/h now", "$/h after", "Why")
-    rows = [
-        (
-            str(each.key),
-            f"**{change_text(each)}**",
-            places_text(each.before),
-            places_text(each.after),
-            price_text(each.before),
-            price_text(each.after),
-            why_text(each),
-        )
-        for each in review.changes
-    ]
+    rows = [_review_row(each) for each in review.changes]
     messages = [(str(each.key), each.message) for each in review.changes if not each.is_served]
     lines = [line for line in (bill_text(review.bill), others_text(review)) if line]
     return _page(_table(head, rows), lines, messages, [*review.problems, *review.notes])
@@ -41,6 +30,11 @@ def plan_markdown(outcomes: Sequence[Outcome]) -> str:
     rows = [_row(each) for each in outcomes]
     messages = [(f"{each.namespace}/{each.name}", each.message) for each in outcomes if each.message]
     return _page(_table(head, rows), [], messages, [])
+
+
+def _review_row(change: Change) -> tuple[str, ...]:
+    verdict, *others = cells(change)
+    return str(change.key), f"**{verdict}**", *others
 
 
 def _row(outcome: Outcome) -> tuple[str, ...]:

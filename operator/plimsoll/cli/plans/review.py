@@ -35,17 +35,23 @@ def price_text(places: tuple[Place, ...]) -> str:
     return "?" if None in prices else format_price(sum((price for price in prices if price is not None), Decimal(0)))
 
 
-def change_text(change: Change) -> str:
+def _change_text(change: Change) -> str:
     """The verdict, with what it means for engines that run."""
     return f"{change.verdict}, restarts" if change.restarts and change.verdict == "changed" else str(change.verdict)
 
 
-def why_text(change: Change) -> str:
+def _why_text(change: Change) -> str:
     """The reason. For an object outside the files also whether they are the cause."""
     if change.where:
         return change.reason
     cause = "happens without them, too" if change.regardless else "because of them"
     return f"{change.reason}; not in the files, {cause}"
+
+
+def cells(change: Change) -> tuple[str, ...]:
+    """The change, the places and prices before and after it, and the reason."""
+    places, prices = map(places_text, (change.before, change.after)), map(price_text, (change.before, change.after))
+    return _change_text(change), *places, *prices, _why_text(change)
 
 
 def bill_text(bill: Bill) -> str:
@@ -71,15 +77,7 @@ def print_review(console: Console, review: Review) -> None:
     """Print the difference, the bill, and the details of the objects of the files that change."""
     table = Table("DEPLOYMENT", "CHANGE", "NOW", "AFTER", "$/h NOW", "$/h AFTER", "WHY", box=None)
     for change in review.changes:
-        table.add_row(
-            str(change.key),
-            change_text(change),
-            places_text(change.before),
-            places_text(change.after),
-            price_text(change.before),
-            price_text(change.after),
-            why_text(change),
-        )
+        table.add_row(str(change.key), *cells(change))
     console.print(table)
     for line in (others_text(review), bill_text(review.bill)):
         if line:

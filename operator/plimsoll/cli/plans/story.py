@@ -16,6 +16,7 @@ from plimsoll.api.v1alpha1 import (
     RebalancingStatus,
 )
 from plimsoll.cli.plans.tables import print_details
+from plimsoll.cli.screen import print_lines
 from plimsoll.domain.units import GIB
 from plimsoll.placement.demands.failed_moves import settings_words
 from plimsoll.placement.explain import place_words
@@ -68,8 +69,7 @@ def _print_decisions(console: Console, status: InferenceDeploymentStatus) -> Non
     """Print what was decided, and what would make room for who waits."""
     for decision in status.decisions or ():
         console.print(_decided(decision), highlight=False, markup=False)
-    for proposal in status.proposals or ():
-        console.print(f"Proposal ({proposal.reason}): {proposal.message}", highlight=False, markup=False)
+    print_lines(console, (f"Proposal ({proposal.reason}): {proposal.message}" for proposal in status.proposals or ()))
 
 
 def _decided(entry: DecisionStatus) -> str:

@@ -1,11 +1,15 @@
-"""Tables for people: the plan, the terms of an estimate, the rejected candidates."""
+"""Tables for people: the plan, the terms of an estimate, the rejected candidates. And data for programs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
 
+import click
+import yaml
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from plimsoll.api.v1alpha1 import EstimateStatus, InferenceDeploymentStatus, PlacementStatus, RejectionStatus
 from plimsoll.api.v1alpha1.status import HostStatus, SizeOptionStatus, SizeStatus
@@ -126,8 +130,7 @@ def print_estimate(console: Console, estimate: EstimateStatus) -> None:
     cut = f"tensor parallel {estimate.tensor_parallel}{f', {count} stages' if count > 1 else ''}"
     cut += f", data parallel {estimate.data_parallel}" if estimate.data_parallel else ""
     console.print(f"One GPU of {estimate.gpu_type} at {cut}:", style="bold")
-    table = Table("TERM", "GiB", box=None)
-    table.columns[1].justify = "right"
+    table = Table("TERM", Column("GiB", justify="right"), box=None)
     for name, size in _terms(estimate):
         if size is not None:
             table.add_row(name, f"{size / GIB:.2f}")
@@ -185,12 +188,7 @@ def print_rejections(console: Console, rejections: Sequence[RejectionStatus]) ->
     console.print("Not taken:", style="bold")
     table = Table("GPU", "TP", "REASON", "WHY", box=None)
     for each in rejections:
-        table.add_row(
-            each.gpu_type,
-            _split_of(each),
-            each.reason,
-            each.message,
-        )
+        table.add_row(each.gpu_type, _split_of(each), each.reason, each.message)
     console.print(table)
 
 
@@ -203,3 +201,14 @@ def print_left_out(console: Console, fleet: Fleet) -> None:
         console.print(f"{node.name}: {node.reason} ({node.detail})", highlight=False)
     for less in fleet.unhealthy:
         console.print(f"{less.name}: {unhealthy_words(less)}", highlight=False)
+
+
+def print_document(form: str, document: Any) -> None:
+    """Print data as JSON, or as YAML where the form is not ``json``."""
+    text = f"{json.dumps(document, indent=2)}\n" if form == "json" else yaml.safe_dump(document, sort_keys=False)
+    click.echo(text, nl=False)
+
+
+def print_objects(bodies: Iterable[Any]) -> None:
+    """Print manifests, as kubectl takes them."""
+    click.echo(yaml.safe_dump_all(bodies, sort_keys=False), nl=False)

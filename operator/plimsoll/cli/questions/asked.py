@@ -17,7 +17,7 @@ DEFAULT_CONCURRENCY = 16
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The command's options as typed; None where left out."""
+    """The command's options as typed; None where left out. Commands have options of these names."""
 
     context: int | None = None
     concurrency: int | None = None

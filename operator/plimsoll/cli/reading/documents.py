@@ -18,7 +18,7 @@ from plimsoll.cli.reading.files import files_of, read_text, title
 from plimsoll.cli.reading.shapes import refuse_misshapen
 from plimsoll.cli.reading.yaml_documents import Broken, read_documents
 from plimsoll.domain.errors import InvalidInput, PlimsollError
-from plimsoll.domain.kubernetes_names import API_VERSION, KIND
+from plimsoll.domain.kubernetes_names import API_VERSION, KIND, ObjectKey
 
 Body = dict[str, Any]
 
@@ -135,6 +135,14 @@ def parse_located(each: Sourced) -> InferenceDeployment:
         return parse_inference_deployment(each.body)
     except PlimsollError as error:
         raise UnusableDocument(f"{each.where}: {error}") from error
+
+
+def namesakes(places: Mapping[ObjectKey, Sequence[str]]) -> Iterator[str]:
+    """Yield a complaint for each name that stands in several places: it is not known which object is meant."""
+    for key, where in places.items():
+        if len(where) > 1:
+            twice = InvalidInput("metadata.name", str(key), "Give every InferenceDeployment a name of its own.")
+            yield f"{where[-1]}: {twice} It is also the name of {', '.join(where[:-1])}."
 
 
 def check_located(each: Sourced) -> None:

@@ -26,7 +26,7 @@ _USUAL = RebalancePolicy()
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """A question as typed; None where left out. Of what is left out, the preset gives the workload's part.
+    """A question as typed, by options of these names; None where left out. The preset gives what the workload lacks.
 
     ``startup`` and ``patience`` are in seconds, ``cooldown`` and ``window`` are those of ``spec.rebalancing``.
     """

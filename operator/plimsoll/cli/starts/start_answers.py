@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from plimsoll.cli.answers.estimate_json import correction_document
 from plimsoll.cli.answers.sentences import verdict
 from plimsoll.cli.later import observation_document
+from plimsoll.cli.screen import print_lines
 from plimsoll.cli.starts.logged_start import Start, gib
 from plimsoll.cli.starts.start_lesson import Lesson, available_bytes
 from plimsoll.domain.decisions.outcomes import MemoryEstimate
@@ -109,16 +110,13 @@ def shown(value: float | None, unit: str) -> str:
 def print_lesson(console: Console, start: Start, lesson: Lesson | str, notes: Sequence[str]) -> None:
     """Print the terms, what the estimate would have said, and what the start teaches."""
     console.print(_headline(start), highlight=False, markup=False)
-    table = Table("GiB OF ONE GPU", "PREDICTED", "LOGGED", "DIFFERENCE", "BAND", box=None)
-    for column in table.columns[1:]:
-        column.justify = "right"
+    figures = (Column(title, justify="right") for title in ("PREDICTED", "LOGGED", "DIFFERENCE", "BAND"))
+    table = Table("GiB OF ONE GPU", *figures, box=None)
     for row in rows_of(start):
         table.add_row(*_cells(row))
     console.print(table)
-    for note in notes:
-        console.print(f"Note: {note}", highlight=False, markup=False)
-    for line in _sentences(start, lesson):
-        console.print(line, highlight=False, markup=False)
+    print_lines(console, (f"Note: {note}" for note in notes))
+    print_lines(console, _sentences(start, lesson))
 
 
 def lesson_document(start: Start, lesson: Lesson | str, notes: Sequence[str]) -> dict[str, Any]:
