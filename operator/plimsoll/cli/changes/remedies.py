@@ -6,11 +6,11 @@ They come in the order of their cost: flags of the engine, other numbers, a smal
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from itertools import islice
-from typing import Any
+from itertools import chain, islice, product
+from typing import Any, NamedTuple
 
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.cli.changes.changes import (
@@ -156,8 +156,8 @@ def remedies(
         yield from _other_flags(asked, question, answer)
     if not _is_hopeful(asked, question):
         return
-    for stage in (_one_change, _two_changes, _three_changes, _four_changes):
-        found = stage(asked, question)
+    for stage in _stages(asked, question):
+        found = (remedy for way, step in stage for remedy in step(way, question))
         first = next(found, None)
         if first is not None:
             yield first
@@ -193,16 +193,42 @@ def _is_hopeful(asked: Request, question: _Question) -> bool:
     """Whether the smallest load fits with the fewest bits on any split. It spares the search of most hopeless types."""
     least = with_context(asked, min(asked.shape.context_tokens, shortest_context(asked))).request
     wide = replace(question, split=None) if question.split is not None else question
-    changed = (way[-1].request for way in (*_ways(least, question), *_pairs(least, question)))
-    smallest = (with_requests(each, 1).request for each in (least, *changed))
+    ways = _ways(least, question)
+    smallest = (with_requests(way.request, 1).request for way in (_Way((), least), *ways, *_narrower(ways)))
     return any(each.fitting(request) is not None for request in smallest for each in {question, wide})
 
 
-def _one_change(asked: Request, question: _Question) -> Iterator[Remedy]:
-    for way in _ways(asked, question):
-        yield from _checked(way, question)
-    yield from _smaller_load((), asked, question)
-    yield from _more_gpus((), asked, question)
+class _Way(NamedTuple):
+    """Changes that are made already, and the request with them."""
+
+    changes: tuple[Change, ...]
+    request: Request
+
+    def then(self, change: Change) -> _Way:
+        """Return the way with one more change."""
+        return _Way((*self.changes, change), change.request)
+
+
+_Step = Callable[[_Way, _Question], Iterator[Remedy]]
+
+
+def _stages(asked: Request, question: _Question) -> Iterator[Iterable[tuple[_Way, _Step]]]:
+    """Yield what is tried with one change, with two, with three and with four: a way, and the step after it."""
+    none, one = [_Way((), asked)], _ways(asked, question)
+    two = _narrower(one)
+    yield chain(product(one, [_checked]), product(none, [_smaller_load, _more_gpus]))
+    in_turn = (product(one, [step]) for step in (_more_gpus, _smaller_load))
+    yield chain(product(two, [_checked]), *in_turn, product(none, [_much_smaller_load]))
+    yield chain(product(two, [_more_gpus, _smaller_load]), product(one, [_much_smaller_load]))
+    yield product(two, [_much_smaller_load])
+
+
+def _ways(asked: Request, question: _Question) -> list[_Way]:
+    return [_Way((), asked).then(change) for change in other_numbers(asked, runs=question.runs(asked))]
+
+
+def _narrower(ways: Sequence[_Way]) -> list[_Way]:
+    return [way.then(change) for way in ways for change in narrow_cache(way.request)]
 
 
 def _other_flags(asked: Request, question: _Question, answer: Sized | Rejection) -> Iterator[Remedy]:
@@ -211,17 +237,17 @@ def _other_flags(asked: Request, question: _Question, answer: Sized | Rejection)
         return
     here = replace(question, split=answer.split)
     if answer.figures.fit_of_step is Fit.NO:
-        yield from _checked((with_step(asked, answer.figures.least_step_tokens),), here)
+        yield from _single(with_step(asked, answer.figures.least_step_tokens), here)
     yield from islice(_smaller_steps(asked, here, answer.settings.max_num_batched_tokens), 1)
     yield from _larger_share(asked, here)
     for change in (*other_engines(asked, question.gpu), *fewer_features(asked)):
-        yield from _checked((change,), here)
+        yield from _single(change, here)
 
 
 def _smaller_steps(asked: Request, question: _Question, today: int) -> Iterator[Remedy]:
     """Yield smaller steps, the largest first. The engine may need a larger one than is asked for."""
     for tokens in STEPS:
-        found = _checked((with_step(asked, tokens),), question) if tokens < today else ()
+        found = _single(with_step(asked, tokens), question) if tokens < today else ()
         yield from (each for each in found if each.answer.settings.max_num_batched_tokens == tokens)
 
 
@@ -232,7 +258,7 @@ def _larger_share(asked: Request, question: _Question) -> Iterator[Remedy]:
         shares, 1, key=lambda percent: int(question.fitting(with_share(asked, percent).request) is not None)
     )
     if first < len(shares):
-        found = _checked((with_share(asked, shares[first]),), question)
+        found = _single(with_share(asked, shares[first]), question)
         yield from (each for each in found if each.answer.settings.gpu_memory_utilization_percent == shares[first])
 
 
@@ -252,39 +278,6 @@ def _other_gpu(asked: Request, than: GpuType) -> Iterator[Remedy]:
         yield Remedy((Change(words, f"--gpu {sized.gpu.name}", asked),), sized)
 
 
-def _two_changes(asked: Request, question: _Question) -> Iterator[Remedy]:
-    for way in _pairs(asked, question):
-        yield from _checked(way, question)
-    for way in _ways(asked, question):
-        yield from _more_gpus(way, way[-1].request, question)
-    for way in _ways(asked, question):
-        yield from _smaller_load(way, way[-1].request, question)
-    yield from _much_smaller_load((), asked, question)
-
-
-def _three_changes(asked: Request, question: _Question) -> Iterator[Remedy]:
-    for way in _pairs(asked, question):
-        yield from _more_gpus(way, way[-1].request, question)
-        yield from _smaller_load(way, way[-1].request, question)
-    for way in _ways(asked, question):
-        yield from _much_smaller_load(way, way[-1].request, question)
-
-
-def _four_changes(asked: Request, question: _Question) -> Iterator[Remedy]:
-    for way in _pairs(asked, question):
-        yield from _much_smaller_load(way, way[-1].request, question)
-
-
-def _ways(asked: Request, question: _Question) -> list[tuple[Change, ...]]:
-    return [(change,) for change in other_numbers(asked, runs=question.runs(asked))]
-
-
-def _pairs(asked: Request, question: _Question) -> list[tuple[Change, ...]]:
-    """Return other weights with a narrower cache, too."""
-    narrow = [(*way, *narrow_cache(way[-1].request)) for way in _ways(asked, question)]
-    return [way for way in narrow if len(way) > 1]
-
-
 def _fewer_sequences(asked: Request, question: _Question) -> Iterator[Remedy]:
     """Yield a lower number of sequences, where the manifest fixes more than the load has."""
     fixed = asked.engine.max_sequences
@@ -297,47 +290,50 @@ def _fewer_sequences(asked: Request, question: _Question) -> Iterator[Remedy]:
 
     fewer = largest(fits, asked.shape.concurrency, fixed)
     if fewer is not None and fewer < fixed:
-        yield from _checked((with_sequences(asked, fewer),), question)
+        yield from _single(with_sequences(asked, fewer), question)
 
 
-def _checked(changes: tuple[Change, ...], question: _Question) -> Iterator[Remedy]:
+def _single(change: Change, question: _Question) -> Iterator[Remedy]:
+    return _checked(_Way((change,), change.request), question)
+
+
+def _checked(way: _Way, question: _Question) -> Iterator[Remedy]:
     """Yield the changes as a remedy if they are one."""
-    found = question.fitting(changes[-1].request)
+    found = question.fitting(way.request)
     if found is not None:
-        yield Remedy(changes, found)
+        yield Remedy(way.changes, found)
 
 
-def _more_gpus(before: tuple[Change, ...], request: Request, question: _Question) -> Iterator[Remedy]:
+def _more_gpus(way: _Way, question: _Question) -> Iterator[Remedy]:
     """Yield another split, where the command line names one that is too small."""
     if question.split is None:
         return
-    found = _Question(question.gpu, None).fitting(request)
+    found = _Question(question.gpu, None).fitting(way.request)
     if found is not None and found.split != question.split:
-        options = split_options(found.split)
-        yield Remedy((*before, Change(split_words(found.split), options, request)), found)
+        change = Change(split_words(found.split), split_options(found.split), way.request)
+        yield Remedy(way.then(change).changes, found)
 
 
-def _smaller_load(before: tuple[Change, ...], request: Request, question: _Question) -> Iterator[Remedy]:
+def _smaller_load(way: _Way, question: _Question) -> Iterator[Remedy]:
     """Yield fewer requests, and a shorter context, each alone."""
-    shape = request.shape
+    request, shape = way.request, way.request.shape
     if shape.concurrency > 1 and question.fitting(with_requests(request, 1).request) is not None:
         fewer = most_sequences(request, *question.nearest_place(request), fit_of, most=shape.concurrency)
         if fewer is not None and fewer.value < shape.concurrency:
-            yield from _checked((*before, with_requests(request, fewer.value)), question)
-    yield from _shorter(before, request, question)
+            yield from _checked(way.then(with_requests(request, fewer.value)), question)
+    yield from _shorter(way, question)
 
 
-def _much_smaller_load(before: tuple[Change, ...], request: Request, question: _Question) -> Iterator[Remedy]:
+def _much_smaller_load(way: _Way, question: _Question) -> Iterator[Remedy]:
     """Yield one request of a shorter context."""
-    one = with_requests(request, 1)
-    yield from _shorter((*before, one), one.request, question)
+    return _shorter(way.then(with_requests(way.request, 1)), question)
 
 
-def _shorter(before: tuple[Change, ...], request: Request, question: _Question) -> Iterator[Remedy]:
+def _shorter(way: _Way, question: _Question) -> Iterator[Remedy]:
     """Yield a shorter context, if one that is long enough fits."""
-    shortest = shortest_context(request)
+    request, shortest = way.request, shortest_context(way.request)
     if request.shape.context_tokens <= shortest or question.fitting(with_context(request, shortest).request) is None:
         return
     shorter = longest_context(request, *question.nearest_place(request), fit_of)
     if shorter is not None and shortest <= shorter.value < request.shape.context_tokens:
-        yield from _checked((*before, with_context(request, shorter.value)), question)
+        yield from _checked(way.then(with_context(request, shorter.value)), question)
