@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from plimsoll.cli.commands import explain
 from plimsoll.domain.decisions.observations import EngineKind, Observation, Seen, Witness
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.engines.engine_choice import EngineVersion
+from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.models.precision import KvPrecision, Precision
 from plimsoll.domain.units import GIB
 from plimsoll.status.reading import Record
@@ -66,10 +68,10 @@ class TestExplain:
         """The one object of a cluster that is not there; tests fill it."""
         body: dict[str, Any] = {}
 
-        def live_object(namespace: str, name: str, _: object) -> dict[str, Any] | None:
-            return body if (namespace, name) == ("ml", "llama") and body else None
+        def read(key: ObjectKey) -> dict[str, Any] | None:
+            return body if key == ObjectKey("ml", "llama") and body else None
 
-        monkeypatch.setattr(explain, "live_object", live_object)
+        monkeypatch.setattr(explain, "cluster_of", lambda _: SimpleNamespace(inference_deployment=read))
         return body
 
     def test_a_deployment_that_serves_is_told_from_decision_to_engine(self, cluster: dict[str, Any]) -> None:

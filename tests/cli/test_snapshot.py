@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -121,7 +122,7 @@ def test_export_writes_a_file_or_standard_output_and_prints_its_notes(
     made = replace(
         asyncio.run(export(cluster, Means(tmp_path), {}, now=cluster.now)), notes=("quotas cannot be read.",)
     )
-    monkeypatch.setattr(fleet, "export", exported)
+    monkeypatch.setattr(fleet, "cluster_of", lambda _: SimpleNamespace(export=exported))
     file = tmp_path / "out.json"
     status, out, err = run("fleet", "export", "--hash-names", "-o", str(file))
     assert (status, out, file.read_text()) == (0, "", text_of(made))

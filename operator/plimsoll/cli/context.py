@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from plimsoll.api.conversion.speculation import draft_model
 from plimsoll.api.v1alpha1 import InferenceDeployment, ModelSpec
-from plimsoll.cli.cluster.options import ClusterAccess
-from plimsoll.cli.later import inference_deployment
 from plimsoll.cli.prices.price_files import read_prices
 from plimsoll.cli.reading.model_sources import resolved_facts
 from plimsoll.domain.errors import InvalidInput, PlimsollError
-from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.models.model import ModelFacts
 from plimsoll.facts.prices.repricing import OwnPrices
-
-Body = dict[str, Any]
 
 
 def prices_from(path: str | None) -> OwnPrices:
@@ -50,33 +43,14 @@ class Models:
 
     def _facts(self, model: ModelSpec) -> ModelFacts:
         if model.config is not None:
-            return _facts(model)
+            return resolved_facts(model.name, model.revision, model.config)
         key = (model.name, model.revision)
         if key not in self._known:
             try:
-                self._known[key] = _facts(model)
+                self._known[key] = resolved_facts(model.name, model.revision, None)
             except PlimsollError as error:
                 self._known[key] = error
         known = self._known[key]
         if isinstance(known, PlimsollError):
             raise known
         return known
-
-
-def model_of(resource: InferenceDeployment) -> ModelFacts:
-    """The model's facts, for one question."""
-    return Models().of(resource)
-
-
-def draft_of(resource: InferenceDeployment) -> ModelFacts | None:
-    """The facts of its draft, for one question."""
-    return Models().draft_of(resource)
-
-
-def _facts(model: ModelSpec) -> ModelFacts:
-    return resolved_facts(model.name, model.revision, model.config)
-
-
-def live_object(namespace: str, name: str, access: ClusterAccess) -> Body | None:
-    """One InferenceDeployment of the cluster, or None."""
-    return inference_deployment(ObjectKey(namespace, name), access.file, access.context)

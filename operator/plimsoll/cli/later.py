@@ -10,13 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from plimsoll.cli.cluster.answering import Answer
 from plimsoll.cli.questions.asked import Asked, Question
 from plimsoll.domain.cluster.gpus import GpuType
 from plimsoll.domain.decisions.observations import Correction, Observation
 from plimsoll.domain.engines.engine_choice import Speculation, SpeculationMethod
 from plimsoll.domain.errors import PlimsollError
-from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.models.model import ModelFacts
 from plimsoll.facts.prices.repricing import OwnPrices
 
@@ -25,6 +23,7 @@ if TYPE_CHECKING:
     from plimsoll.adapters.hub.registries import Registries
     from plimsoll.app.exports.document import Export
     from plimsoll.app.review.values import Means, Measured, Review, Wish
+    from plimsoll.cli.cluster.live import Live
     from plimsoll.cli.cluster.options import ClusterAccess
     from plimsoll.cli.cluster.teachers import Lessons, Teachers
     from plimsoll.cli.starts.written_commands import Written
@@ -71,25 +70,15 @@ def run_operator() -> None:
     run(Settings.from_environment())
 
 
-def review(wishes: Sequence[Wish], means: Means, kubeconfig: str | None, context: str | None) -> Review:
-    """The operator's decision if these objects were applied to a cluster. Raises :class:`MissingExtra`."""
-    with _from_extra("operator", "Asking a cluster", ", or name a file with --fleet."):
-        from plimsoll.cli.cluster import live
-    return live.review(wishes, means, kubeconfig, context)
+OR_FLEET = ", or name a file with --fleet."
+"""How to do without a cluster."""
 
 
-def measure(wish: Wish, means: Means, kubeconfig: str | None, context: str | None) -> Measured:
-    """How many more replicas of an object fit on a cluster. Raises :class:`MissingExtra`."""
-    with _from_extra("operator", "Asking a cluster", ", or name a file with --fleet."):
-        from plimsoll.cli.cluster import live
-    return live.measure(wish, means, kubeconfig, context)
-
-
-def export(means: Means, kubeconfig: str | None, context: str | None, *, hash_names: bool) -> Export:
-    """A snapshot of a cluster. Raises :class:`MissingExtra`."""
-    with _from_extra("operator", "Asking a cluster"):
-        from plimsoll.cli.cluster import live
-    return live.export(means, kubeconfig, context, hash_names=hash_names)
+def cluster_of(access: ClusterAccess, otherwise: str = "") -> Live:
+    """A cluster as this user reaches it; ``otherwise`` says how to do without. Raises :class:`MissingExtra`."""
+    with _from_extra("operator", "Asking a cluster", otherwise):
+        from plimsoll.cli.cluster.live import Live
+    return Live(access)
 
 
 def replay(stored: Export, wishes: Sequence[Wish], means: Means) -> Review:
@@ -108,23 +97,9 @@ def replay_capacity(stored: Export, wish: Wish, means: Means) -> Measured:
 
 def default_namespace(kubeconfig: str | None, context: str | None) -> str:
     """The namespace of objects that name none, as for kubectl. Raises :class:`MissingExtra`."""
-    with _from_extra("operator", "Asking a cluster", ", or name a file with --fleet."):
+    with _from_extra("operator", "Asking a cluster", OR_FLEET):
         from plimsoll.cli.cluster import live
     return live.default_namespace(kubeconfig, context)
-
-
-def inference_deployment(key: ObjectKey, kubeconfig: str | None, context: str | None) -> Body | None:
-    """One InferenceDeployment of a cluster, or None. Raises :class:`MissingExtra`."""
-    with _from_extra("operator", "Asking a cluster"):
-        from plimsoll.cli.cluster import live
-    return live.inference_deployment(key, kubeconfig, context)
-
-
-def inference_deployments(namespace: str | None, access: ClusterAccess) -> tuple[Sequence[Body], tuple[str, ...]]:
-    """All InferenceDeployments that the user may read, and notes on refusals. Raises :class:`MissingExtra`."""
-    with _from_extra("operator", "Asking a cluster"):
-        from plimsoll.cli.cluster import live
-    return live.inference_deployments(namespace, access)
 
 
 def lessons_of(teachers: Teachers) -> Lessons:
@@ -153,13 +128,6 @@ def observation_document(observation: Observation) -> Body:
     from plimsoll.cli.reading.observation_files import entry_of
 
     return entry_of(observation)
-
-
-def answer_proposal(answer: Answer, kubeconfig: str | None, context: str | None) -> str:
-    """Answer a proposal of a cluster, and return what was done. Raises :class:`MissingExtra`."""
-    with _from_extra("operator", "Asking a cluster"):
-        from plimsoll.cli.cluster import live
-    return live.answer_proposal(answer, kubeconfig, context)
 
 
 def hub_models(cache: Path) -> HubModels:

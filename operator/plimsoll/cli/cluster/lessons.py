@@ -7,7 +7,7 @@ from typing import Any
 
 from plimsoll.app.watch.store import key_of
 from plimsoll.cli.cluster.teachers import Lessons, Taught, Teachers
-from plimsoll.cli.later import inference_deployments
+from plimsoll.cli.later import cluster_of
 from plimsoll.cli.reading.files import title
 from plimsoll.cli.reading.observation_files import all_observations
 from plimsoll.decision.lessons import CommonLessons, contribution, lessons, remembered, teaches_others
@@ -31,7 +31,7 @@ def lessons_of(teachers: Teachers) -> Lessons:
     taught = [Taught(title(name), Seen(each, "")) for name, observations, _ in files for each in observations]
     left_out, notes, contributions = sum(ignored for _, __, ignored in files), [], []
     if teachers.from_cluster:
-        bodies, refusals = inference_deployments(teachers.namespace, teachers.access)
+        bodies, refusals = cluster_of(teachers.access).inference_deployments(teachers.namespace)
         for body in bodies:
             key, digest = key_of(body), digests_of(body.get("spec")).engine
             seen = remembered(read(body.get("status")).observations, digest)

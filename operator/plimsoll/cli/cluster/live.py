@@ -1,13 +1,11 @@
-"""The command line's requests to a cluster. They need the cluster's client: only ``later`` imports this module.
-
-InferenceDeployments of a cluster, as far as the user may read them. Only ``later`` imports this module.
-"""
+"""The command line's requests to a cluster. They need the cluster's client: only ``later`` imports this module."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,6 +28,7 @@ from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.render.names import pod_selector
 
 Body = dict[str, Any]
+Found = tuple[Sequence[Body], tuple[str, ...]]
 
 T = TypeVar("T")
 
@@ -52,49 +51,77 @@ def answered(asking: Coroutine[Any, Any, T]) -> T:
     return answers[0]
 
 
-def review(wishes: Sequence[Wish], means: Means, kubeconfig: str | None, context: str | None) -> Review:
-    """The operator's decision if these objects were applied."""
-    logging.getLogger("plimsoll").addHandler(logging.NullHandler())  # its warnings are notes of the review
+@dataclass(frozen=True, slots=True)
+class Live:
+    """A cluster as this user reaches it."""
 
-    async def ask() -> Review:
-        async with Cluster(kubeconfig, context) as cluster:
-            return await review_wishes(cluster, wishes, means)
+    access: ClusterAccess
 
-    return answered(ask())
+    async def _ask(self, work: Callable[[Cluster], Awaitable[T]]) -> T:
+        async with Cluster(self.access.file, self.access.context) as cluster:
+            return await work(cluster)
+
+    def review(self, wishes: Sequence[Wish], means: Means) -> Review:
+        """The operator's decision if these objects were applied."""
+        return _noted(self._ask(lambda cluster: review_wishes(cluster, wishes, means)))
+
+    def measure(self, wish: Wish, means: Means) -> Measured:
+        """How many more replicas of an object fit after the operator's decisions."""
+        return _noted(self._ask(lambda cluster: measure_wish(cluster, wish, means)))
+
+    def export(self, means: Means, *, hash_names: bool) -> Export:
+        """A snapshot of everything that the operator's decision reads."""
+        return _noted(self._ask(lambda cluster: export_cluster(cluster, means, hash_names=hash_names)))
+
+    def inference_deployment(self, key: ObjectKey) -> Body | None:
+        """One InferenceDeployment, or None."""
+        return answered(self._ask(lambda cluster: cluster.get(INFERENCE_DEPLOYMENTS, key)))
+
+    def inference_deployments(self, namespace: str | None) -> Found:
+        """Return the objects of one namespace, or of all, and notes on what may not be read.
+
+        Where the user may not read all namespaces, the objects of the namespace of the context are returned.
+
+        Raises:
+            SourceUnavailable: the cluster cannot be reached.
+        """
+        home = default_namespace(self.access.file, self.access.context)
+        try:
+            return answered(self._ask(lambda cluster: _readable(cluster, namespace, home)))
+        except (SourceUnavailable, ClusterRefused) as error:
+            raise SourceUnavailable(f"{error}. {_which(self.access)}") from error
+
+    def answer_proposal(self, answer: Answer) -> str:
+        """Create a PlacementApproval in this user's name. Return what was done.
+
+        Raises:
+            InvalidInput: it is not clear which proposal is meant.
+            PlimsollError: the cluster does not answer, or refuses it.
+        """
+        namespace = answer.namespace or default_namespace(self.access.file, self.access.context)
+
+        async def work(cluster: Cluster) -> str:
+            proposal = meant(answer, namespace, await _proposals(cluster, answer.deployment, namespace))
+            key, by = await put_answer(cluster, answer, proposal, namespace)
+            return confirmation(answer, proposal, key, by)
+
+        return answered(self._ask(work))
 
 
-def measure(wish: Wish, means: Means, kubeconfig: str | None, context: str | None) -> Measured:
-    """How many more replicas of an object fit after the operator's decisions."""
-    logging.getLogger("plimsoll").addHandler(logging.NullHandler())  # its warnings are notes of the answer
-
-    async def ask() -> Measured:
-        async with Cluster(kubeconfig, context) as cluster:
-            return await measure_wish(cluster, wish, means)
-
-    return answered(ask())
-
-
-def export(means: Means, kubeconfig: str | None, context: str | None, *, hash_names: bool) -> Export:
-    """A snapshot of everything that the operator's decision reads."""
-    logging.getLogger("plimsoll").addHandler(logging.NullHandler())  # its warnings are notes of the snapshot
-
-    async def ask() -> Export:
-        async with Cluster(kubeconfig, context) as cluster:
-            return await export_cluster(cluster, means, hash_names=hash_names)
-
-    return answered(ask())
+def _noted(asking: Coroutine[Any, Any, T]) -> T:
+    """Run what keeps its warnings as notes of its answer."""
+    logging.getLogger("plimsoll").addHandler(logging.NullHandler())
+    return answered(asking)
 
 
 def replay(stored: Export, wishes: Sequence[Wish], means: Means) -> Review:
     """The operator's decision on a snapshot if these objects had been applied."""
-    logging.getLogger("plimsoll").addHandler(logging.NullHandler())  # its warnings are notes of the review
-    return answered(replay_wishes(stored, wishes, means))
+    return _noted(replay_wishes(stored, wishes, means))
 
 
 def replay_capacity(stored: Export, wish: Wish, means: Means) -> Measured:
     """How many more replicas of an object fitted on a snapshot."""
-    logging.getLogger("plimsoll").addHandler(logging.NullHandler())  # its warnings are notes of the answer
-    return answered(replay_wish(stored, wish, means))
+    return _noted(replay_wish(stored, wish, means))
 
 
 def default_namespace(kubeconfig: str | None, context: str | None) -> str:
@@ -112,34 +139,6 @@ def _namespace_of_pod() -> str:
         return _SERVICE_ACCOUNT_NAMESPACE.read_text(encoding="utf-8").strip() or "default"
     except OSError:
         return "default"
-
-
-def inference_deployment(key: ObjectKey, kubeconfig: str | None, context: str | None) -> Body | None:
-    """One InferenceDeployment, or None."""
-
-    async def ask() -> Body | None:
-        async with Cluster(kubeconfig, context) as cluster:
-            return await cluster.get(INFERENCE_DEPLOYMENTS, key)
-
-    return answered(ask())
-
-
-def answer_proposal(answer: Answer, kubeconfig: str | None, context: str | None) -> str:
-    """Create a PlacementApproval in this user's name. Return what was done.
-
-    Raises:
-        InvalidInput: it is not clear which proposal is meant.
-        PlimsollError: the cluster does not answer, or refuses it.
-    """
-    namespace = answer.namespace or default_namespace(kubeconfig, context)
-
-    async def ask() -> str:
-        async with Cluster(kubeconfig, context) as cluster:
-            proposal = meant(answer, namespace, await _proposals(cluster, answer.deployment, namespace))
-            key, by = await put_answer(cluster, answer, proposal, namespace)
-            return confirmation(answer, proposal, key, by)
-
-    return answered(ask())
 
 
 async def put_answer(
@@ -165,29 +164,7 @@ async def _proposals(cluster: Cluster, deployment: str, namespace: str) -> Seque
         raise SourceUnavailable(f"the cluster has no PlacementProposals. {fix}.") from refusal
 
 
-Found = tuple[Sequence[Body], tuple[str, ...]]
-
 _NOT_INSTALLED = "The cluster has no InferenceDeployments: Plimsoll's CRDs are not installed there."
-
-
-def inference_deployments(namespace: str | None, access: ClusterAccess) -> Found:
-    """Return the objects of one namespace, or of all, and notes on what may not be read.
-
-    Where the user may not read all namespaces, the objects of the namespace of the context are returned.
-
-    Raises:
-        SourceUnavailable: the cluster cannot be reached.
-    """
-    home = default_namespace(access.file, access.context)
-
-    async def ask() -> Found:
-        async with Cluster(access.file, access.context) as cluster:
-            return await _readable(cluster, namespace, home)
-
-    try:
-        return answered(ask())
-    except (SourceUnavailable, ClusterRefused) as error:
-        raise SourceUnavailable(f"{error}. {_which(access)}") from error
 
 
 async def _readable(cluster: Cluster, namespace: str | None, home: str) -> Found:

@@ -1,7 +1,35 @@
-"""``plimsoll approve``."""
+"""``plimsoll approve``, with the options that ``plimsoll reject`` has, too."""
 
 from __future__ import annotations
 
-from plimsoll.cli.cluster.answer_options import answering
+import click
+
+from plimsoll.cli.cluster.answering import Answer
+from plimsoll.cli.cluster.options import ClusterAccess, with_cluster
+from plimsoll.cli.later import cluster_of
+
+
+def answering(verdict: str, purpose: str) -> click.Command:
+    """Return the command that gives this answer."""
+
+    @click.command(verdict, help=purpose)
+    @click.argument("name")
+    @click.option("--proposal", metavar="ID", help="Id of the proposal, where there are several.")
+    @click.option("-n", "--namespace", help="As for kubectl.")
+    @click.option("--reason", metavar="TEXT", help="Why, for those who read it later.")
+    @with_cluster
+    def command(
+        name: str,
+        proposal: str | None,
+        namespace: str | None,
+        reason: str | None,
+        kubeconfig: str | None,
+        context: str | None,
+    ) -> None:
+        answer = Answer(verdict, name, namespace, proposal, reason)
+        click.echo(cluster_of(ClusterAccess(kubeconfig, context)).answer_proposal(answer))
+
+    return command
+
 
 command = answering("approve", "Approve a proposal of one InferenceDeployment. The operator then carries it out.")

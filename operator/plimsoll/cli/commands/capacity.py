@@ -11,7 +11,7 @@ import click
 from plimsoll.app.review.values import Means, Measured, Wish
 from plimsoll.cli.cluster.options import ClusterAccess, refuse_two_sources, with_cluster
 from plimsoll.cli.context import prices_from
-from plimsoll.cli.later import default_namespace, measure, replay_capacity
+from plimsoll.cli.later import OR_FLEET, cluster_of, default_namespace, replay_capacity
 from plimsoll.cli.plans.capacity import Subject, capacity_document, located, measure_offline, print_capacity
 from plimsoll.cli.plans.tables import print_document
 from plimsoll.cli.process import EXIT_PLACED, EXIT_UNPLACED
@@ -105,4 +105,4 @@ def _measured(
         found = located(subject, namespace or "default")
         return replay_capacity(snapshot_from(snapshot), Wish(found.where, found.body), means)
     found = located(subject, namespace or default_namespace(access.file, access.context))
-    return measure(Wish(found.where, found.body), means, access.file, access.context)
+    return cluster_of(access, OR_FLEET).measure(Wish(found.where, found.body), means)

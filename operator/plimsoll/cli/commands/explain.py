@@ -7,10 +7,11 @@ import sys
 import click
 
 from plimsoll.cli.cluster.options import ClusterAccess, with_cluster
-from plimsoll.cli.context import live_object
+from plimsoll.cli.later import cluster_of
 from plimsoll.cli.plans.story import print_story
 from plimsoll.cli.process import EXIT_BAD_INPUT
 from plimsoll.cli.screen import screen
+from plimsoll.domain.kubernetes_names import ObjectKey
 
 
 @click.command("explain")
@@ -19,7 +20,7 @@ from plimsoll.cli.screen import screen
 @with_cluster
 def command(name: str, namespace: str, kubeconfig: str | None, context: str | None) -> None:
     """Tell the story of one InferenceDeployment of the cluster: decision, estimate, rejections, what runs."""
-    body = live_object(namespace, name, ClusterAccess(kubeconfig, context))
+    body = cluster_of(ClusterAccess(kubeconfig, context)).inference_deployment(ObjectKey(namespace, name))
     console = screen()
     if body is None:
         console.print(f"There is no InferenceDeployment {namespace}/{name}.", highlight=False)

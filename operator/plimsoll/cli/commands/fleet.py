@@ -9,7 +9,7 @@ import click
 from plimsoll.app.exports.document import text_of
 from plimsoll.app.review.values import Means
 from plimsoll.cli.cluster.options import ClusterAccess, with_cluster
-from plimsoll.cli.later import export
+from plimsoll.cli.later import cluster_of
 from plimsoll.cli.reading.files import STDIN
 from plimsoll.cli.reading.model_sources import hub_access
 from plimsoll.cli.screen import say
@@ -34,8 +34,7 @@ def write(hash_names: bool, file: str, kubeconfig: str | None, context: str | No
 
     Exit status: 0 the file is written, 2 the cluster cannot be read or the file cannot be written.
     """
-    access = ClusterAccess(kubeconfig, context)
-    found = export(Means(*hub_access()), access.file, access.context, hash_names=hash_names)
+    found = cluster_of(ClusterAccess(kubeconfig, context)).export(Means(*hub_access()), hash_names=hash_names)
     say("note", found.notes)
     text = text_of(found)
     if file == STDIN:

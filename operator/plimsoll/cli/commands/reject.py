@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from plimsoll.cli.cluster.answer_options import answering
+from plimsoll.cli.commands.approve import answering
 
 command = answering("reject", "Reject a proposal of one InferenceDeployment. It is not made again for a day.")

@@ -14,7 +14,7 @@ from plimsoll.app.exports.document import Export, objects_of
 from plimsoll.app.review.values import Means, Review, WhatIf, Wish
 from plimsoll.cli.cluster.options import ClusterAccess
 from plimsoll.cli.context import prices_from
-from plimsoll.cli.later import default_namespace, replay, review
+from plimsoll.cli.later import OR_FLEET, cluster_of, default_namespace, replay
 from plimsoll.cli.plans.fleet_review import Ground, fleet_file, review_on
 from plimsoll.cli.plans.markdown import review_markdown
 from plimsoll.cli.plans.review import document, print_review
@@ -69,7 +69,7 @@ def plan_live(manifests: Manifests, access: ClusterAccess, wanted: Wanted, outpu
     home = wanted.namespace or default_namespace(access.file, access.context)
 
     def ask(wishes: Sequence[Wish], means: Means) -> Review:
-        return review(wishes, means, access.file, access.context)
+        return cluster_of(access, OR_FLEET).review(wishes, means)
 
     return _plan(manifests, home, wanted, output, ask)
 

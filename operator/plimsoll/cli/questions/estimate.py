@@ -8,7 +8,7 @@ from typing import Any
 
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.api.v1alpha1 import Sizing
-from plimsoll.cli.context import draft_of, model_of
+from plimsoll.cli.context import Models
 from plimsoll.cli.questions.asked import Asked, Question
 from plimsoll.cli.questions.manifest_options import manifest_about, with_options
 from plimsoll.cli.questions.manifest_question import manifest_question
@@ -29,15 +29,17 @@ def question_for(source: str, asked: Asked) -> Question:
     document = document_of(source)
     manifest = _manifest(source, document, asked)
     resource = parse_inference_deployment(manifest)
-    model = checkpoint_facts(Path(source)) if Path(source).is_dir() else model_of(resource)
-    return _question(document, manifest, model, draft_of(resource), asked)
+    models = Models()
+    model = checkpoint_facts(Path(source)) if Path(source).is_dir() else models.of(resource)
+    return _question(document, manifest, model, models.draft_of(resource), asked)
 
 
 def question_of_manifest(document: dict[str, Any], asked: Asked) -> Question:
     """Return the question of an InferenceDeployment that was read. Raises as :func:`question_for`."""
     manifest = _manifest("", document, asked)
     resource = parse_inference_deployment(manifest)
-    return _question(document, manifest, model_of(resource), draft_of(resource), asked)
+    models = Models()
+    return _question(document, manifest, models.of(resource), models.draft_of(resource), asked)
 
 
 def _question(
