@@ -304,7 +304,6 @@ def request_of(resource: InferenceDeployment, models: Models, images: Images, we
 
 
 def _without_namesakes(asked: Sequence[Asked], problems: list[str]) -> list[Asked]:
-    """Leave out objects that share a name, and report them."""
     places: dict[ObjectKey, list[str]] = {}
     for each in asked:
         places.setdefault(each.request.key, []).append(each.where)

@@ -44,7 +44,6 @@ def check_claims(spec: InferenceDeploymentSpec, claims: Iterable[Claim]) -> None
 
 
 def _made_for_each_pod(spec: InferenceDeploymentSpec) -> dict[Mounted, str]:
-    """Return the field of each volume that a named class makes for each pod."""
     volumes = () if spec.pod_template is None else spec.pod_template.volumes or ()
     found = dict[Mounted, str]()
     for index, volume in enumerate(volumes):
@@ -62,7 +61,6 @@ def _class_of(ephemeral: EphemeralVolume) -> str:
 
 
 def _fields(spec: InferenceDeploymentSpec) -> dict[str, str]:
-    """Return the field of each claim, by its name."""
     template, found = spec.pod_template, dict[str, str]()
     if template is None:
         return found

@@ -235,7 +235,6 @@ def refused_fields(schema: Schema, path: str = "") -> Iterator[tuple[str, Schema
 
 
 def _misplaced(place: str, node: Schema) -> dict[str, Refusal]:
-    """Our own fields where they do not belong."""
     return {name: Refusal(_shape(child), f"use {place}{name}") for name, child in node["properties"].items()}
 
 
@@ -248,7 +247,6 @@ def _shape(node: Schema) -> Schema:
 
 
 def _at(spec: Schema, place: str) -> Schema:
-    """The schema of a part of the spec."""
     node = spec
     for part in place.split(".") if place else ():
         node = node["properties"][part.removesuffix("[]")]
@@ -257,7 +255,6 @@ def _at(spec: Schema, place: str) -> Schema:
 
 
 def _declare(node: Schema, place: str, refusals: Refusals) -> None:
-    """Add the fields that are not there."""
     path = f"{place.replace('[]', '')}." if place else ""
     for name, (shape, advice) in refusals.items():
         if name not in node["properties"]:

@@ -228,7 +228,6 @@ def _owned_flags_rule(engine: Engine) -> JsonDict:
 
 
 def _lora_rule(engine: Engine) -> JsonDict:
-    """The ranks of adapters that one engine accepts."""
     *most, last = (str(rank) for rank in engine.lora_ranks)
     return rule(
         f"{_is_other(engine)} || !has(self.lora) || self.lora.maxRank in {list(engine.lora_ranks)}",
@@ -238,7 +237,6 @@ def _lora_rule(engine: Engine) -> JsonDict:
 
 
 def _is_other(engine: Engine) -> str:
-    """CEL: whether another engine is asked for."""
     if engine.name == DEFAULT_ENGINE:
         return f"(has(self.name) && self.name != '{engine.name}')"
     return f"!has(self.name) || self.name != '{engine.name}'"

@@ -159,7 +159,6 @@ def _keys(pattern: str, message: str) -> JsonDict:
 
 
 def _entries(*rules: JsonDict) -> Any:
-    """The bounds of a mapping."""
     return Field(max_length=32, json_schema_extra={"x-kubernetes-validations": [*rules]})
 
 

@@ -68,7 +68,6 @@ def advice_sentence(request: Request, rows: Sequence[Row]) -> str:
 
 
 def _nothing(rows: Sequence[Row]) -> str:
-    """Return the sentence where no row can be advised."""
     fitting = [row for row in rows if row.fit is not Fit.NO]
     if fitting:
         known = any(row.price is not None for row in fitting)

@@ -125,7 +125,6 @@ def _costs(row: Row) -> dict[str, Any]:
 
 
 def _override(figures: MemoryEstimate) -> dict[str, Any]:
-    """The admin's figure and the law's answer; empty if there is no override."""
     if figures.forced_bytes is None:
         return {}
     return {"overrideBytes": figures.forced_bytes, "fitByLaw": fit_by_law(figures).value}

@@ -70,7 +70,6 @@ def used_words(request: Request, correction: Correction, taught: Sequence[Taught
 
 
 def _others(others: Iterable[EngineKind], kinds: Sequence[EngineKind]) -> Iterator[str]:
-    """Say that there are observations of other kinds of the model, and how these differ."""
     counts = Counter(_difference(each, kinds) for each in others)
     if counts:
         which = ", ".join(f"{count} with {what}" for what, count in sorted(counts.items()))
@@ -78,7 +77,6 @@ def _others(others: Iterable[EngineKind], kinds: Sequence[EngineKind]) -> Iterat
 
 
 def _difference(other: EngineKind, kinds: Sequence[EngineKind]) -> str:
-    """Return how another kind differs from the nearest kind of the answers."""
     differences = [_differences(other, kind) for kind in kinds]
     nearest = min(differences, key=len, default=())
     return " and ".join(nearest) or "another GPU type"

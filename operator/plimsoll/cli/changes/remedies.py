@@ -252,7 +252,6 @@ def _smaller_steps(asked: Request, question: _Question, today: int) -> Iterator[
 
 
 def _larger_share(asked: Request, question: _Question) -> Iterator[Remedy]:
-    """Yield the smallest share of the GPU with which it fits."""
     shares = range(asked.engine.gpu_memory_utilization_percent + 1, MOST_PERCENT + 1)
     first = bisect_left(
         shares, 1, key=lambda percent: int(question.fitting(with_share(asked, percent).request) is not None)
@@ -298,7 +297,6 @@ def _single(change: Change, question: _Question) -> Iterator[Remedy]:
 
 
 def _checked(way: _Way, question: _Question) -> Iterator[Remedy]:
-    """Yield the changes as a remedy if they are one."""
     found = question.fitting(way.request)
     if found is not None:
         yield Remedy(way.changes, found)
@@ -325,7 +323,6 @@ def _smaller_load(way: _Way, question: _Question) -> Iterator[Remedy]:
 
 
 def _much_smaller_load(way: _Way, question: _Question) -> Iterator[Remedy]:
-    """Yield one request of a shorter context."""
     return _shorter(way.then(with_requests(way.request, 1)), question)
 
 

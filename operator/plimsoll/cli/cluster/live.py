@@ -200,7 +200,6 @@ def _refused(namespace: str, refusal: ClusterRefused) -> str:
 
 
 def _which(access: ClusterAccess) -> str:
-    """Say which cluster was asked."""
     file = "kubectl's default kubeconfig" if access.file is None else f"kubeconfig {access.file}"
     context = "its current context" if access.context is None else f"context {access.context}"
     return f"It was asked with {file} and {context}: name another one with --kubeconfig or --kube-context"

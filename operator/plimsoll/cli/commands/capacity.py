@@ -100,7 +100,6 @@ def command(
 def _measured(
     subject: Subject, namespace: str | None, snapshot: str | None, means: Means, access: ClusterAccess
 ) -> Measured:
-    """Ask a snapshot, or the cluster where none is named."""
     if snapshot is not None:
         found = located(subject, namespace or "default")
         return replay_capacity(snapshot_from(snapshot), Wish(found.where, found.body), means)

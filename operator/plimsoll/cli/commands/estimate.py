@@ -125,7 +125,6 @@ def command(
 
 
 def _asked_about(words: tuple[str, ...], filename: str | None, asked: Asked) -> StartQuestion:
-    """Return the question: about a file's server, a command line, or a model."""
     model = words[0] if len(words) == 1 else None
     if filename is not None:
         if len(words) > 1:
@@ -171,14 +170,12 @@ def _about_model(model: str, asked: Asked) -> Question:
 
 
 def _alone(stages: int, engines: int, *, ep: bool) -> tuple[str, object]:
-    """Return the option that needs ``--tp``, and its value."""
     if ep:
         return "--ep", ep
     return ("--dp", engines) if engines > 1 else ("--pp", stages)
 
 
 def _show_answers(answer: Answered, *, why: bool) -> None:
-    """Print the table, and for a single GPU type the details below it."""
     request, rows = answer.question.request, answer.shown
     console = screen()
     print_answers(console, request, rows, answer.split)

@@ -174,7 +174,6 @@ def _refuse_observations(observations: Sequence[str], fleet: str | None, changes
 
 
 def _homed(manifests: Manifests, namespace: str | None) -> Manifests:
-    """The manifests in the namespace of ``-n``, as far as they name none."""
     if namespace is None:
         return manifests
     return replace(manifests, found=[in_namespace(each, namespace) for each in manifests.found])
@@ -237,7 +236,6 @@ def _plan_offline(
 
 
 def _note_lessons(planned: Iterable[Planned], lessons: Lessons) -> None:
-    """Say which estimates use what engines have taught, and what could not be used."""
     say("note", (*lessons.notes, *dict.fromkeys(each for entry in planned for each in _lessons_of(entry, lessons))))
 
 
@@ -251,7 +249,6 @@ def _lessons_of(entry: Planned, lessons: Lessons) -> Iterator[str]:
 
 
 def _warn_of_prices(fleet: Fleet) -> None:
-    """Say once what is doubtful about the prices of the fleet's GPUs."""
     used = {CapacityType.ON_DEMAND, *(node.capacity_type for node in fleet.nodes)}
     say("warning", remark_summaries(remarks_on(fleet.gpu_types(), today(), used)))
 

@@ -119,7 +119,6 @@ def _price_documents(priced: Iterable[GpuType]) -> list[dict[str, Any]]:
 
 
 def _remark_documents(remarks: Iterable[PriceRemark]) -> list[dict[str, Any]]:
-    """Return one document for each doubt, with its word, its numbers and its sentence."""
     return [
         {
             "reason": remark.doubt.value,

@@ -91,7 +91,6 @@ def _of_model(model: str, subject: Subject) -> Located:
 
 
 def _bounded(spec: dict[str, Any], gpus: Sequence[str], tensor_parallel: int | None) -> dict[str, Any]:
-    """Return the spec with the bounds on GPU types and split that the command line sets."""
     bounds: dict[str, Any] = {}
     if gpus:
         bounds["gpu"] = {**(spec.get("gpu") or {}), "allow": list(gpus)}

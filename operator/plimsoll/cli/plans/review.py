@@ -36,7 +36,6 @@ def price_text(places: tuple[Place, ...]) -> str:
 
 
 def _change_text(change: Change) -> str:
-    """The verdict, with what it means for engines that run."""
     return f"{change.verdict}, restarts" if change.restarts and change.verdict == "changed" else str(change.verdict)
 
 

@@ -52,7 +52,6 @@ def print_story(console: Console, body: Mapping[str, Any]) -> None:
 
 
 def _print_live(console: Console, live: RebalancingStatus, head: Mapping[str, Any]) -> None:
-    """Print what the live loop decided, what can be approved, and what was rejected."""
     console.print(f"Rebalancing: {live.decision} ({live.reason}). {live.message}", highlight=False)
     if live.proposal:
         console.print(f"Proposal: {live.proposal}", highlight=False, style="bold")
@@ -66,14 +65,12 @@ def _print_live(console: Console, live: RebalancingStatus, head: Mapping[str, An
 
 
 def _print_decisions(console: Console, status: InferenceDeploymentStatus) -> None:
-    """Print what was decided, and what would make room for who waits."""
     for decision in status.decisions or ():
         console.print(_decided(decision), highlight=False, markup=False)
     print_lines(console, (f"Proposal ({proposal.reason}): {proposal.message}" for proposal in status.proposals or ()))
 
 
 def _decided(entry: DecisionStatus) -> str:
-    """One decision: when, what, by which solver, and how near the optimum."""
     before = "" if entry.replaced is None else f" instead of {entry.replaced}"
     gap = "" if entry.gap_permille is None else f", at most {entry.gap_permille / 10:.1f} % above the best plan"
     found = "" if entry.solver is None else f" (found {'' if entry.solver == 'in turn' else 'by '}{entry.solver}{gap})"
@@ -81,7 +78,6 @@ def _decided(entry: DecisionStatus) -> str:
 
 
 def _observed(seen: ObservationStatus) -> str:
-    """One report of an engine about its memory, with the prediction of the memory law alone."""
     stages = "" if seen.pipeline_parallel is None else f" x {seen.pipeline_parallel} stages"
     cut = f"{seen.tensor_parallel}{stages}{_engines(seen.data_parallel)}"
     place = f"{seen.model} on {seen.gpu_type} x {cut}, vLLM {seen.engine_version}"
@@ -107,7 +103,6 @@ def _engines(count: int | None) -> str:
 
 
 def _learned(pool: PoolStatus) -> str:
-    """The engine's own figure and the estimate's error, if there are any."""
     reported, predicted = pool.kv_tokens_reported, pool.kv_tokens_predicted
     if reported is None:
         return "" if pool.kv_tokens_note is None else ", engine reports no size of its KV cache"

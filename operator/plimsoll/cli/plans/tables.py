@@ -73,7 +73,6 @@ def print_details(console: Console, status: InferenceDeploymentStatus) -> None:
 
 
 def _print_placement(console: Console, placement: PlacementStatus) -> None:
-    """Print the price, the requests at the same time, and the warnings."""
     each, source = placement.hourly_price_per_replica, placement.price_source
     if each is not None:
         console.print(f"Price: ${each}/h for one replica ({source}).", highlight=False, markup=False)
@@ -85,7 +84,6 @@ def _print_placement(console: Console, placement: PlacementStatus) -> None:
 
 
 def _at_once(placement: PlacementStatus) -> str:
-    """The requests of one replica; where it has several engines, also the requests of each."""
     engines, each = placement.data_parallel or 1, placement.engine.max_num_seqs
     words = f"{engines * each} requests at the same time"
     return words if engines == 1 else f"{words}, {each} on each of {engines} engines"
@@ -110,7 +108,6 @@ def _option_words(option: SizeOptionStatus) -> str:
 
 
 def _host(host: HostStatus) -> str:
-    """One replica's host memory, term by term, and its CPUs."""
     terms = " + ".join(f"{term.name} {term.size_bytes / GIB:.2f}" for term in host.terms)
     needed, cpus = f"{host.memory_bytes / GIB:.0f} GiB", _cores(host.cpu_millis)
     said = f"Host of one replica: {cpus} CPUs and {needed} of memory = {terms} GiB, rounded up."
@@ -168,7 +165,6 @@ def _terms(estimate: EstimateStatus) -> tuple[tuple[str, int | None], ...]:
 
 
 def _band(estimate: EstimateStatus) -> str:
-    """The expected need and its possible error."""
     high = estimate.computed_bytes
     expected = high - estimate.margin_bytes if estimate.expected_bytes is None else estimate.expected_bytes
     low = expected - (estimate.slack_bytes or 0)

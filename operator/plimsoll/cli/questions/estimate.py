@@ -49,7 +49,6 @@ def _question(
     draft: ModelFacts | None,
     asked: Asked,
 ) -> Question:
-    """Return the question of a manifest that was made from a document, with notes on what was set aside."""
     is_own = _is_manifest(document)
     shortens = asked.context is None and not is_own
     question = manifest_question(manifest, model, draft, asked, shortens=shortens, is_own=is_own)
@@ -61,7 +60,6 @@ def _is_manifest(document: dict[str, Any] | None) -> bool:
 
 
 def _sizing_note(document: dict[str, Any] | None, asked: Asked) -> tuple[str, ...]:
-    """A note if mean lengths on the command line override the manifest's sizing."""
     spec = None if document is None or not _is_manifest(document) else document.get("spec")
     if asked.prompt is None or not isinstance(spec, dict) or spec.get("sizing") != Sizing.GUARANTEED.value:
         return ()

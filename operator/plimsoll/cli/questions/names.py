@@ -96,7 +96,6 @@ def every_meant_type(names: Sequence[str], field: str = "--gpu") -> Meant:
 
 
 def _meant(name: str, field: str) -> tuple[GpuType, tuple[GpuType, ...]]:
-    """Return the type that is taken, and the others that may be meant."""
     types = load_gpu_types()
     exact = next((gpu for gpu in types if gpu.name == name.lower()), None)
     if exact is not None:

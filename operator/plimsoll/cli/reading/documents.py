@@ -225,7 +225,6 @@ def _entries(name: str) -> Iterator[Located | UnusableDocument]:
 
 
 def _items(value: Any) -> list[Any] | None:
-    """The items of a List; None for anything else."""
     if not isinstance(value, dict) or not str(value.get("kind", "")).endswith("List"):
         return None
     items = value.get("items")

@@ -60,7 +60,6 @@ def resolved_facts(name: str, revision: str | None, config: Mapping[str, object]
 
 
 def _ways_out(error: SourceUnavailable) -> str:
-    """Return the ways that the user has where the hub does not answer, or not now."""
     if isinstance(error, RateLimited):
         pause = "" if error.pause_seconds is None else f"It asks for a pause of {error.pause_seconds} s. "
         return f"{pause}To do without the hub, {_WITHOUT_HUB}"

@@ -207,7 +207,6 @@ def _sentences(start: Start, lesson: Lesson | str) -> Iterator[str]:
 
 
 def _missing(start: Start) -> Iterator[str]:
-    """Say how much memory was missing, where the log has the figures."""
     figures, failure = start.log.figures, start.log.failure
     left = None if failure is None else failure.available_kv_bytes
     needed, left = figures.kv_needed_bytes, figures.kv_bytes if left is None else left

@@ -159,7 +159,6 @@ def _check_release(written: Written, model: ModelFacts, refusal: str | None) -> 
 
 
 def _check_model(written: Written, command: StartCommand, model: ModelFacts, release: EngineVersion) -> None:
-    """Refuse flags with which the engine does not start for this model."""
     found = reader_of(command.engine).misfit(model, command, release)
     if found is not None:
         raise InvalidInput(f"{written.where}: {found.flag}", found.value, found.fix)
