@@ -168,14 +168,12 @@ MOST_ANNOTATION_BYTES = 256 * 1024
 _KEY_FIX = "Write a name of at most 63 letters, digits, '-', '_' and '.', with or without a DNS prefix and '/'."
 
 
-def check_pod_template(template: PodTemplateSpec | None, engine: Engine) -> None:
+def check_pod_template(template: PodTemplateSpec, engine: Engine) -> None:
     """Refuse fields that the API server would refuse in pods, or that would replace fields of the operator.
 
     Raises:
         InvalidInput: with the field, its value and what to write.
     """
-    if template is None:
-        return
     _check_labels(template.labels or {})
     _check_annotations(template.annotations or {})
     _check_keys(f"{FIELD}.nodeSelector", template.node_selector or {}, LABEL_KEY)

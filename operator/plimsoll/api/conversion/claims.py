@@ -44,9 +44,8 @@ def check_claims(spec: InferenceDeploymentSpec, claims: Iterable[Claim]) -> None
 
 
 def _made_for_each_pod(spec: InferenceDeploymentSpec) -> dict[Mounted, str]:
-    volumes = () if spec.pod_template is None else spec.pod_template.volumes or ()
     found = dict[Mounted, str]()
-    for index, volume in enumerate(volumes):
+    for index, volume in enumerate(spec.pods.volumes or ()):
         kind = "" if volume.ephemeral is None else _class_of(volume.ephemeral)
         if kind:
             found[Mounted(volume.name, kind)] = f"spec.podTemplate.volumes[{index}].ephemeral"
@@ -61,9 +60,7 @@ def _class_of(ephemeral: EphemeralVolume) -> str:
 
 
 def _fields(spec: InferenceDeploymentSpec) -> dict[str, str]:
-    template, found = spec.pod_template, dict[str, str]()
-    if template is None:
-        return found
+    template, found = spec.pods, dict[str, str]()
     for index, volume in enumerate(template.volumes or ()):
         if volume.persistent_volume_claim is not None:
             name = volume.persistent_volume_claim.claim_name

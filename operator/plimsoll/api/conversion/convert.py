@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, Decimal
 
 from plimsoll.api.checks.maintenance import check_maintenance
@@ -10,14 +10,16 @@ from plimsoll.api.checks.pod_checks import check_pod_template, engine_resources,
 from plimsoll.api.checks.spec_checks import check_host_memory, check_load
 from plimsoll.api.conversion.engine_options import (
     as_served,
-    check_cache,
     check_feature,
     check_kv_format,
     check_media,
     check_release,
+    check_start,
+    environment_of,
+    given_start,
+    refuse,
     to_media,
 )
-from plimsoll.api.conversion.given import check_start, environment_of, given_start
 from plimsoll.api.conversion.model_files import disk_rules
 from plimsoll.api.conversion.precision import AUTO, cache_precision, weight_precision
 from plimsoll.api.conversion.speculation import check_speculation, draft_model, to_speculation
@@ -40,7 +42,6 @@ from plimsoll.domain.decisions.latency import Slo
 from plimsoll.domain.engines.engine_choice import (
     CpuOffload,
     EngineChoice,
-    EngineVersion,
     LoraSlots,
     MediaUse,
     Residency,
@@ -111,17 +112,18 @@ def to_request(
     _check_context(spec, model)
     precision = weight_precision(spec.precision, model)
     check_release(spec.engine, model, precision)
-    media = to_media(spec.engine, model, _version(spec.engine))
+    media = to_media(spec.engine, model)
     speculation = to_speculation(spec.engine.speculation, model, draft)
     _check_draft(spec, speculation)
     start = given_start(spec)
     engine = _engine(spec, start, model, media, speculation)
     check_start(spec, start, model, engine.lora)
     if refuses_code:
-        _check_code(spec.engine, model, engine)
+        refuse(spec.engine, "spec.model", model.name, spec.engine.program.code_refusal(model, engine))
     check_kv_format(spec)
     kv_precision = cache_precision(spec.kv_cache.precision, model, precision)
-    check_cache(spec.engine, model, precision, kv_precision)
+    refusal = spec.engine.program.cache_refusal(model, precision, kv_precision, spec.engine.release)
+    refuse(spec.engine, "spec.kvCache.precision", kv_precision.value, refusal)
     loaded, options = engine_of(engine.name).loaded(model, engine), to_workload_options(resource, images)
     request = Request(
         key=ObjectKey(resource.metadata.namespace, resource.metadata.name),
@@ -149,12 +151,12 @@ def to_request(
         cpu_limit_millis=_limit(spec, "cpu", 1000),
         memory_limit_bytes=_limit(spec, "memory", 1),
         other_resources=_other_resources(spec),
-        other_limits=_other_limits(spec),
+        other_limits=_others(spec.limits),
         may_narrow_cache=bool(spec.kv_cache.allow_fp8) and kv_precision in WIDE,
-        priority_class=(spec.pod_template.priority_class_name if spec.pod_template else None) or "",
+        priority_class=spec.pods.priority_class_name or "",
         remarks=_remarks(resource),
     )
-    check_host_memory(request, spec.pod_template.resources if spec.pod_template else None)
+    check_host_memory(request, spec.pods.resources)
     return request
 
 
@@ -196,30 +198,22 @@ def _requested(spec: InferenceDeploymentSpec, name: str, unit: int) -> int | Non
 
     None where the user sets none: then the operator requests the engine's need.
     """
-    given = engine_resources(spec.pod_template.resources if spec.pod_template else None).get("requests") or {}
+    given = engine_resources(spec.pods.resources).get("requests") or {}
     return None if name not in given else _whole(given[name], unit)
 
 
 def _limit(spec: InferenceDeploymentSpec, name: str, unit: int) -> int | None:
-    resources = None if spec.pod_template is None else spec.pod_template.resources
-    limits = {} if resources is None else resources.limits or {}
-    return None if name not in limits else _whole(limits[name], unit)
+    return None if name not in spec.limits else _whole(spec.limits[name], unit)
 
 
 def _other_resources(spec: InferenceDeploymentSpec) -> Amounts:
     """Return the requests of further resources. A limit without a request is requested, as the API server does it."""
-    resources = None if spec.pod_template is None else spec.pod_template.resources
-    if resources is None:
-        return ()
-    asked = {**(resources.limits or {}), **(resources.requests or {})}
-    found = ((name, _whole(quantity, 1)) for name, quantity in asked.items() if is_other(name))
-    return tuple(sorted((name, amount) for name, amount in found if amount > 0))
+    requests = (spec.pods.resources and spec.pods.resources.requests) or {}
+    return tuple((name, amount) for name, amount in _others({**spec.limits, **requests}) if amount > 0)
 
 
-def _other_limits(spec: InferenceDeploymentSpec) -> Amounts:
-    resources = None if spec.pod_template is None else spec.pod_template.resources
-    limits = {} if resources is None else resources.limits or {}
-    return tuple(sorted((name, _whole(quantity, 1)) for name, quantity in limits.items() if is_other(name)))
+def _others(given: Mapping[str, str | int]) -> Amounts:
+    return tuple(sorted((name, _whole(quantity, 1)) for name, quantity in given.items() if is_other(name)))
 
 
 def _whole(quantity: str | int, unit: int) -> int:
@@ -228,7 +222,7 @@ def _whole(quantity: str | int, unit: int) -> int:
 
 def check_without_model(spec: InferenceDeploymentSpec) -> None:
     """Check everything that needs no facts of the model. Raises :class:`InvalidInput`."""
-    engine = engine_of(spec.engine.engine_name)
+    engine = spec.engine.program
     for index, argument in enumerate(spec.engine.extra_args or []):
         flag = owned_flag(argument, engine.owned_flags)
         if flag is not None:
@@ -243,11 +237,11 @@ def check_without_model(spec: InferenceDeploymentSpec) -> None:
             "true",
             "It leaves the choice to auto: set spec.kvCache.precision to auto, or remove it.",
         )
-    check_pod_template(spec.pod_template, engine)
+    check_pod_template(spec.pods, engine)
     check_load(spec)
     check_speculation(spec.engine)
     check_maintenance(spec.rebalancing)
-    if _version(spec.engine) < engine.oldest:
+    if spec.engine.release < engine.oldest:
         raise InvalidInput(
             "spec.engine.version",
             spec.engine.version,
@@ -266,12 +260,12 @@ def check_without_model(spec: InferenceDeploymentSpec) -> None:
 def _check_arguments(spec: EngineSpec) -> None:
     """Refuse arguments with which the engine's own image cannot start, where the flags of its release are known."""
     misuse = _misuse(spec)
-    if misuse is not None and spec.image is None and misuse.release == _version(spec):
+    if misuse is not None and spec.image is None and misuse.release == spec.release:
         raise InvalidInput(f"spec.engine.extraArgs[{misuse.position}]", misuse.value, misuse.fix)
 
 
 def _misuse(spec: EngineSpec) -> Misuse | None:
-    return engine_of(spec.engine_name).misused_argument(spec.extra_args or (), _version(spec))
+    return spec.program.misused_argument(spec.extra_args or (), spec.release)
 
 
 def _remarks(resource: InferenceDeployment) -> tuple[str, ...]:
@@ -281,8 +275,8 @@ def _remarks(resource: InferenceDeployment) -> tuple[str, ...]:
     found = [lost_fields(resource.metadata.annotations or {}), gpus_remark("spec.podTemplate.resources", written)]
     misuse = _misuse(engine)
     if misuse is not None:
-        title = engine_of(engine.engine_name).title
-        what = f"{title} {_version(engine)}" if engine.image is None else "the image in spec.engine.image"
+        title = engine.program.title
+        what = f"{title} {engine.release}" if engine.image is None else "the image in spec.engine.image"
         found.append(
             f"spec.engine.extraArgs[{misuse.position}], {shortened(misuse.value)}, is not as {title} {misuse.release} "
             f"takes it; whether {what} does is not known here. {misuse.fix}"
@@ -301,24 +295,23 @@ def _check_engine(spec: EngineSpec, engine: Engine) -> None:
         )
     if streaming is not None:
         check_feature(spec, Feature.WEIGHT_STREAMING, "spec.engine.weightStreaming", spec.version)
-    check_media(spec, _version(spec))
+    check_media(spec)
     if spec.lora is not None and spec.lora.max_rank not in engine.lora_ranks:
         ranks = ", ".join(str(rank) for rank in engine.lora_ranks)
         raise InvalidInput("spec.engine.lora.maxRank", spec.lora.max_rank, f"Write one of {ranks}.")
 
 
 def _check_adapters(spec: InferenceDeploymentSpec, model: ModelFacts) -> None:
-    refusal = None if spec.engine.lora is None else engine_of(spec.engine.engine_name).adapters_refusal(model)
+    refusal = None if spec.engine.lora is None else spec.engine.program.adapters_refusal(model)
     if refusal is not None:
         raise InvalidInput("spec.engine.lora", model.architecture, refusal)
 
 
 def _check_context(spec: InferenceDeploymentSpec, model: ModelFacts) -> None:
     """Refuse requests that are longer than the engine takes. An image of the user's own may take more."""
-    engine, arguments = engine_of(spec.engine.engine_name), spec.engine.extra_args or ()
-    refusal = engine.context_refusal(model, spec.context_length, arguments, environment_of(spec))
-    if refusal is not None and spec.engine.image is None:
-        raise InvalidInput("spec.contextLength", spec.context_length, refusal)
+    arguments, environment = spec.engine.extra_args or (), environment_of(spec)
+    refusal = spec.engine.program.context_refusal(model, spec.context_length, arguments, environment)
+    refuse(spec.engine, "spec.contextLength", spec.context_length, refusal)
 
 
 def _check_draft(spec: InferenceDeploymentSpec, speculation: Speculation | None) -> None:
@@ -329,9 +322,8 @@ def _check_draft(spec: InferenceDeploymentSpec, speculation: Speculation | None)
     if speculation is None or speculation.draft is None or speculation.head is not None:
         return
     check_release(spec.engine, speculation.draft, speculation.draft.checkpoint.precision)
-    refusal = engine_of(spec.engine.engine_name).draft_refusal(speculation, spec.context_length, _version(spec.engine))
-    if refusal is not None and spec.engine.image is None:
-        raise InvalidInput("spec.contextLength", spec.context_length, refusal)
+    refusal = spec.engine.program.draft_refusal(speculation, spec.context_length, spec.engine.release)
+    refuse(spec.engine, "spec.contextLength", spec.context_length, refusal)
 
 
 def _shape(spec: InferenceDeploymentSpec) -> ServingShape:
@@ -361,11 +353,11 @@ def _engine(
     speculation: Speculation | None,
 ) -> EngineChoice:
     engine, residency, given = spec.engine, _residency(spec.engine), start.options
-    runner = engine_of(engine.engine_name).model_runner(_version(engine), environment_of(spec), residency)
+    runner = engine.program.model_runner(engine.release, environment_of(spec), residency)
     _check_offload(engine, residency, runner)
-    blocks = cache_blocks(engine_of(engine.engine_name), given, model)
+    blocks = cache_blocks(engine.program, given, model)
     return EngineChoice(
-        version=_version(engine),
+        version=engine.release,
         gpu_memory_utilization_percent=engine.gpu_memory_utilization_percent,
         max_batched_tokens=engine.max_batched_tokens,
         max_sequences=engine.max_sequences,
@@ -377,33 +369,24 @@ def _engine(
         unfollowed=(*given.unfollowed, *blocks.unfollowed),
         image_vendor=_image_vendor(engine),
         name=engine.engine_name,
-        host=engine_of(engine.engine_name).host_use(engine.extra_args or ()),
+        host=engine.program.host_use(engine.extra_args or ()),
         image=engine.image or "",
         model_runner=runner,
         block_tokens=blocks.block_tokens,
         trusts_code=given.trusts_code,
         prefix_caching=given.prefix_caching,
         plans_ahead=given.plans_ahead,
-        unconfirmed=unconfirmed_files(engine_of(engine.engine_name), start, model),
+        unconfirmed=unconfirmed_files(engine.program, start, model),
         unchecked=start.unchecked,
     )
-
-
-def _check_code(spec: EngineSpec, model: ModelFacts, engine: EngineChoice) -> None:
-    """Refuse a model whose code must be run and may not be. An image of the user's own may have the code."""
-    refusal = engine_of(engine.name).code_refusal(model, engine)
-    if refusal is not None and spec.image is None:
-        raise InvalidInput("spec.model", model.name, refusal)
 
 
 def _check_offload(spec: EngineSpec, residency: Residency | None, runner: int | None) -> None:
     """Refuse weights in host memory where the engine would load them onto the GPU without a word."""
     if residency is None:
         return
-    refusal = engine_of(spec.engine_name).offload_refusal(_version(spec), runner)
-    if refusal is not None and spec.image is None:
-        field = "spec.engine.weightStreaming" if spec.weight_streaming is not None else "spec.engine.cpuOffload"
-        raise InvalidInput(field, spec.cpu_offload or "set", refusal)
+    field = "spec.engine.weightStreaming" if spec.weight_streaming is not None else "spec.engine.cpuOffload"
+    refuse(spec, field, spec.cpu_offload or "set", spec.program.offload_refusal(spec.release, runner))
 
 
 def _image_vendor(engine: EngineSpec) -> Vendor | None:
@@ -417,10 +400,6 @@ def _residency(engine: EngineSpec) -> Residency | None:
     if streaming is not None:
         return WeightStreaming(streaming.group, streaming.layers, streaming.prefetch)
     return None if engine.cpu_offload is None else CpuOffload(parse_bytes(engine.cpu_offload))
-
-
-def _version(engine: EngineSpec) -> EngineVersion:
-    return EngineVersion.of(engine.version)
 
 
 def _constraints(spec: InferenceDeploymentSpec) -> GpuConstraints:
@@ -449,8 +428,7 @@ def _overrides(spec: InferenceDeploymentSpec) -> Overrides:
 
 
 def _node_selector(spec: InferenceDeploymentSpec) -> tuple[tuple[str, str], ...]:
-    selector = spec.pod_template.node_selector if spec.pod_template else None
-    return tuple(sorted((selector or {}).items()))
+    return tuple(sorted((spec.pods.node_selector or {}).items()))
 
 
 def platforms_of(engine: EngineSpec, images: EngineImages | None = None) -> ImagePlatforms:
@@ -464,15 +442,14 @@ def platforms_of(engine: EngineSpec, images: EngineImages | None = None) -> Imag
         return declared(each.value for each in engine.platforms)
     if engine.image is not None:
         return assumed(engine.image)
-    usual = engine_of(engine.engine_name).image(Vendor.NVIDIA, str(_version(engine)))
+    usual = engine.program.image(Vendor.NVIDIA, str(engine.release))
     image = "" if images is None else images.of_admin(engine.engine_name, usual)
     return ImagePlatforms((), PlatformSource.ASSUMED, image) if image else OF_RELEASE
 
 
 def _tolerations(spec: InferenceDeploymentSpec) -> tuple[Toleration, ...]:
     """Return what is tolerated for good. With ``tolerationSeconds`` a pod is evicted after these."""
-    listed = spec.pod_template.tolerations if spec.pod_template else None
-    return tuple(_toleration(each) for each in listed or () if each.toleration_seconds is None)
+    return tuple(_toleration(each) for each in spec.pods.tolerations or () if each.toleration_seconds is None)
 
 
 def _toleration(toleration: ApiToleration) -> Toleration:
@@ -503,13 +480,13 @@ def to_workload_options(
         uid=resource.metadata.uid,
         model_source=spec.model.path or spec.model.name,
         revision=None if spec.model.path else spec.model.revision,
-        engine_version=str(_version(spec.engine)),
+        engine_version=str(spec.engine.release),
         engine=spec.engine.engine_name,
         image=spec.engine.image,
         architectures=(platforms_of(spec.engine) if platforms is None else platforms).architectures,
         extra_args=tuple(spec.engine.extra_args or ()),
         token=None if token is None else SecretKey(token.name, token.key),
-        pod=_pod_options(spec.pod_template or PodTemplateSpec()),
+        pod=_pod_options(spec.pods),
         draft_source=None if draft is None else draft.path or draft.name,
         draft_revision=None if draft is None or draft.path else draft.revision,
         images=images or EngineImages(),

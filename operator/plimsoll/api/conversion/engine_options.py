@@ -1,6 +1,11 @@
-"""Options of the engine: refused where its release does not have them, and converted to the planner's."""
+"""Options of the engine: refused where its release does not have them, and converted to the planner's.
+
+The user's own arguments and variables of an engine are read as those of any command line.
+"""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from plimsoll.api.v1alpha1 import (
     EncoderParallelism,
@@ -10,12 +15,13 @@ from plimsoll.api.v1alpha1 import (
     MultimodalSpec,
     RunnerKind,
 )
-from plimsoll.domain.engines.engine_choice import EngineVersion, MediaUse
+from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.engine_choice import LoraSlots, MediaUse
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.models.model import ModelFacts, Task
-from plimsoll.domain.models.precision import TURBOQUANT, KvPrecision, Precision
+from plimsoll.domain.models.precision import TURBOQUANT, Precision
 from plimsoll.engines.base import Feature
-from plimsoll.engines.registry import engine_of
+from plimsoll.engines.starts import StartCommand, StartOptions
 from plimsoll.facts.models.pooling import as_pooling
 
 
@@ -25,13 +31,22 @@ def check_feature(spec: EngineSpec, feature: Feature, field: str, value: object)
     Raises:
         InvalidInput: with the field, its value and what to write.
     """
-    engine = engine_of(spec.engine_name)
+    engine = spec.program
     since = engine.since.get(feature)
     if since is None:
         raise InvalidInput(field, value, f"{engine.title} cannot; remove it.")
-    version = EngineVersion.of(spec.version)
-    if version < since:
-        raise InvalidInput(field, value, f"{engine.title} {version} cannot; use {since} or newer.")
+    if spec.release < since:
+        raise InvalidInput(field, value, f"{engine.title} {spec.release} cannot; use {since} or newer.")
+
+
+def refuse(spec: EngineSpec, field: str, value: object, refusal: str | None) -> None:
+    """Refuse a value with which the release's own image does not start. An image of the user's own may.
+
+    Raises:
+        InvalidInput: with the field, its value and what to write.
+    """
+    if refusal is not None and spec.image is None:
+        raise InvalidInput(field, value, refusal)
 
 
 def check_release(spec: EngineSpec, model: ModelFacts, precision: Precision) -> None:
@@ -40,22 +55,8 @@ def check_release(spec: EngineSpec, model: ModelFacts, precision: Precision) -> 
     Raises:
         InvalidInput: with the model class or the method that the release lacks, and the releases to use.
     """
-    version = EngineVersion.of(spec.version)
-    refusal = None if spec.image is not None else engine_of(spec.engine_name).release_refusal(model, precision, version)
-    if refusal is not None:
-        raise InvalidInput("spec.engine.version", spec.version, refusal)
-
-
-def check_cache(spec: EngineSpec, model: ModelFacts, precision: Precision, kv_precision: KvPrecision) -> None:
-    """Refuse a type of the KV cache with which the release does not start. An image of the user's own may.
-
-    Raises:
-        InvalidInput: with the type, and the one to write.
-    """
-    engine, version = engine_of(spec.engine_name), EngineVersion.of(spec.version)
-    refusal = None if spec.image is not None else engine.cache_refusal(model, precision, kv_precision, version)
-    if refusal is not None:
-        raise InvalidInput("spec.kvCache.precision", kv_precision.value, refusal)
+    refusal = spec.program.release_refusal(model, precision, spec.release)
+    refuse(spec, "spec.engine.version", spec.version, refusal)
 
 
 _FEATURES = {
@@ -82,7 +83,7 @@ def check_kv_format(spec: InferenceDeploymentSpec) -> None:
 FIELD = "spec.engine.multimodal"
 
 
-def check_media(engine: EngineSpec, version: EngineVersion) -> None:
+def check_media(engine: EngineSpec) -> None:
     """Refuse options that contradict each other or the release, for any model.
 
     Raises:
@@ -97,16 +98,15 @@ def check_media(engine: EngineSpec, version: EngineVersion) -> None:
         raise InvalidInput("spec.engine.textOnly", "true", "It leaves the tower out: remove it, or multimodal.")
     if (wanted.images_per_prompt, wanted.videos_per_prompt) == (0, 0):
         raise InvalidInput(f"{FIELD}.videosPerPrompt", 0, "Nothing is left for the tower: write textOnly instead.")
-    check_feature(engine, Feature.MEDIA_LIMITS, FIELD, version)
+    check_feature(engine, Feature.MEDIA_LIMITS, FIELD, engine.release)
 
 
-def to_media(engine: EngineSpec, model: ModelFacts, version: EngineVersion) -> MediaUse:
+def to_media(engine: EngineSpec, model: ModelFacts) -> MediaUse:
     """Return the planner's options for images and videos.
 
     Args:
         engine: the user's options, already checked by :func:`check_media`.
         model: the model that is served.
-        version: the engine's release.
 
     Raises:
         InvalidInput: the model has no tower, or the release cannot run the tower with these options.
@@ -119,23 +119,23 @@ def to_media(engine: EngineSpec, model: ModelFacts, version: EngineVersion) -> M
     if wanted.images_per_prompt == 0 and model.encoder.video is None:
         raise InvalidInput(f"{FIELD}.imagesPerPrompt", 0, "Nothing is left for the tower: write textOnly instead.")
     return MediaUse(
-        copies_encoder=_copies_encoder(engine, wanted, model, version),
+        copies_encoder=_copies_encoder(engine, wanted, model),
         images=wanted.images_per_prompt,
         videos=wanted.videos_per_prompt,
     )
 
 
-def _copies_encoder(spec: EngineSpec, wanted: MultimodalSpec, model: ModelFacts, version: EngineVersion) -> bool:
+def _copies_encoder(spec: EngineSpec, wanted: MultimodalSpec, model: ModelFacts) -> bool:
     if wanted.encoder_parallelism is EncoderParallelism.TENSOR:
         return False
-    engine = engine_of(spec.engine_name)
+    engine = spec.program
     since = engine.copies_encoder_since.get(model.architecture)
-    if since is None or version < since:
+    if since is None or spec.release < since:
         advice = "write Tensor." if since is None else f"write Tensor, or use {engine.title} {since} or newer."
         raise InvalidInput(
             f"{FIELD}.encoderParallelism",
             wanted.encoder_parallelism.value,
-            f"{engine.title} {version} cannot copy the tower of {model.architecture}: {advice}",
+            f"{engine.title} {spec.release} cannot copy the tower of {model.architecture}: {advice}",
         )
     return True
 
@@ -165,3 +165,44 @@ def _check_options(model: ModelFacts, engine: EngineSpec) -> None:
         raise InvalidInput("spec.engine.speculation", method, "A model that pools drafts nothing: remove speculation.")
     if engine.lora is not None and not model.keeps_cache:
         raise InvalidInput("spec.engine.lora", model.architecture, "No law covers adapters of encoders; remove it.")
+
+
+_ARGUMENTS = "spec.engine.extraArgs"
+
+
+def environment_of(spec: InferenceDeploymentSpec) -> dict[str, str]:
+    """Return the user's variables of the engine's container whose values are known."""
+    return {each.name: each.value for each in spec.pods.env or () if each.value is not None}
+
+
+def given_start(spec: InferenceDeploymentSpec) -> StartCommand:
+    """Return what ``extraArgs`` and the variables of the pod say. An engine that is not known may run code.
+
+    Raises:
+        InvalidInput: the engine does not take a value. What an image of the user's own takes is not known.
+    """
+    engine, arguments = spec.engine.program, spec.engine.extra_args or ()
+    reader = engine.start_commands
+    if reader is None:
+        return _start(engine.name, StartOptions(trusts_code=True))
+    try:
+        return reader.read(arguments, environment_of(spec), _ARGUMENTS, spec.engine.release)
+    except InvalidInput:
+        if spec.engine.image is None:
+            raise
+        return _start(engine.name, StartOptions(unfollowed=tuple(arguments), trusts_code=True))
+
+
+def _start(engine: str, options: StartOptions) -> StartCommand:
+    return StartCommand(engine=engine, model=None, revision=None, split=Split(1), options=options)
+
+
+def check_start(spec: InferenceDeploymentSpec, start: StartCommand, model: ModelFacts, lora: LoraSlots | None) -> None:
+    """Refuse arguments with which the engine's own image does not start for this model."""
+    reader = spec.engine.program.start_commands
+    if reader is None or spec.engine.image is not None:
+        return
+    options = replace(start.options, lora=lora, max_model_len=spec.context_length)
+    found = reader.misfit(model, replace(start, options=options), spec.engine.release)
+    if found is not None:
+        raise InvalidInput(f"{_ARGUMENTS}: {found.flag}", found.value, found.fix)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated
 
@@ -32,10 +33,10 @@ from plimsoll.api.v1alpha1.base import (
 from plimsoll.api.v1alpha1.options import MOST_WINDOWS, MaintenanceWindowSpec, MultimodalSpec, SpeculationSpec
 from plimsoll.api.v1alpha1.pods import PodTemplateSpec
 from plimsoll.api.v1alpha1.values import LONGEST_QUANTITY, DataKey, DnsSubdomain, FreeForm
-from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE
+from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE, EngineVersion
 from plimsoll.engines.base import Engine
 from plimsoll.engines.flags import every_spelling
-from plimsoll.engines.registry import ENGINES
+from plimsoll.engines.registry import ENGINES, engine_of
 
 
 class PrecisionChoice(StrEnum):
@@ -381,6 +382,16 @@ class EngineSpec(ApiModel):
         """The engine that is asked for."""
         return self.name or DEFAULT_ENGINE
 
+    @property
+    def program(self) -> Engine:
+        """The same with all that is known of it."""
+        return engine_of(self.engine_name)
+
+    @property
+    def release(self) -> EngineVersion:
+        """Its release."""
+        return EngineVersion.of(self.version)
+
 
 class OverridesSpec(ApiModel):
     """Decisions that replace the planner's. The status shows their consequences."""
@@ -587,3 +598,13 @@ class InferenceDeploymentSpec(ApiModel):
     suspend: bool = Field(
         default=False, description="Stop planning, changes and rebalancing. Everything stays as it is."
     )
+
+    @property
+    def pods(self) -> PodTemplateSpec:
+        """The further fields of the pods; empty ones where the user writes none."""
+        return self.pod_template or PodTemplateSpec()
+
+    @property
+    def limits(self) -> Mapping[str, str | int]:
+        """The limits of the engine's container."""
+        return (self.pods.resources and self.pods.resources.limits) or {}
