@@ -12,8 +12,7 @@ from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.api.conversion.convert import to_request, to_workload_options
 from plimsoll.cli.questions.asked import Asked
 from plimsoll.cli.questions.types import answers
-from plimsoll.cli.starts.command_files import written
-from plimsoll.cli.starts.pod_commands import pod_containers
+from plimsoll.cli.starts.command_files import pod_containers, written
 from plimsoll.cli.starts.start_question import StartQuestion, start_question
 from plimsoll.domain.decisions.outcomes import MemoryEstimate, Option, Split, Target
 from plimsoll.domain.errors import InvalidInput, UnsupportedModel
