@@ -7,7 +7,8 @@ from typing import Any
 
 from rich.console import Console
 
-from plimsoll.api.v1alpha1 import EstimateStatus, InferenceDeploymentStatus
+from plimsoll.api.v1alpha1 import InferenceDeploymentStatus
+from plimsoll.api.v1alpha1.status import EstimateStatus
 from plimsoll.cli.plans.tables import print_details, print_estimate
 from plimsoll.domain.units import GIB
 from plimsoll.status.reading import read, whole_status

@@ -7,14 +7,8 @@ from typing import Any
 
 from rich.console import Console
 
-from plimsoll.api.v1alpha1 import (
-    DecisionStatus,
-    FailedMoveStatus,
-    InferenceDeploymentStatus,
-    ObservationStatus,
-    PoolStatus,
-    RebalancingStatus,
-)
+from plimsoll.api.v1alpha1 import InferenceDeploymentStatus, PoolStatus
+from plimsoll.api.v1alpha1.status import DecisionStatus, FailedMoveStatus, ObservationStatus, RebalancingStatus
 from plimsoll.cli.plans.tables import print_details
 from plimsoll.cli.screen import print_lines
 from plimsoll.domain.units import GIB

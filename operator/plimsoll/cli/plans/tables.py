@@ -11,8 +11,15 @@ import yaml
 from rich.console import Console
 from rich.table import Column, Table
 
-from plimsoll.api.v1alpha1 import EstimateStatus, InferenceDeploymentStatus, PlacementStatus, RejectionStatus
-from plimsoll.api.v1alpha1.status import HostStatus, SizeOptionStatus, SizeStatus
+from plimsoll.api.v1alpha1 import InferenceDeploymentStatus
+from plimsoll.api.v1alpha1.status import (
+    EstimateStatus,
+    HostStatus,
+    PlacementStatus,
+    RejectionStatus,
+    SizeOptionStatus,
+    SizeStatus,
+)
 from plimsoll.cli.answers.cache_words import NO_CACHE
 from plimsoll.cli.planning import Outcome
 from plimsoll.domain.cluster.fleet import Fleet
