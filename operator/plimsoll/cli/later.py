@@ -181,15 +181,8 @@ def command_of_file(name: str) -> Written | Body:
     return command_files.command_of_file(name)
 
 
-def read_manifest_question(document: Body, asked: Asked) -> Question:
-    """Return the question of an InferenceDeployment that was read. Imports as :func:`manifest_question`."""
-    from plimsoll.cli.questions.estimate import question_of_manifest
-
-    return question_of_manifest(document, asked)
-
-
-def manifest_question(source: str, asked: Asked) -> Question:
+def manifest_question(source: str, asked: Asked, read: Body | None = None) -> Question:
     """Return the question through a manifest. Importing pydantic and the API models takes as long as all the rest."""
     from plimsoll.cli.questions.estimate import question_for
 
-    return question_for(source, asked)
+    return question_for(source, asked, read)

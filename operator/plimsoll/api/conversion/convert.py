@@ -22,7 +22,7 @@ from plimsoll.api.conversion.engine_options import (
 )
 from plimsoll.api.conversion.model_files import disk_rules
 from plimsoll.api.conversion.precision import AUTO, cache_precision, weight_precision
-from plimsoll.api.conversion.speculation import check_speculation, draft_model, to_speculation
+from plimsoll.api.conversion.speculation import check_speculation, draft_model, speculation_of
 from plimsoll.api.crd.lost_fields import lost_fields
 from plimsoll.api.v1alpha1 import (
     ApiModel,
@@ -113,7 +113,8 @@ def to_request(
     precision = weight_precision(spec.precision, model)
     check_release(spec.engine, model, precision)
     media = to_media(spec.engine, model)
-    speculation = to_speculation(spec.engine.speculation, model, draft)
+    drafting = spec.engine.speculation
+    speculation = None if drafting is None else speculation_of(drafting.method, drafting.tokens, model, draft)
     _check_draft(spec, speculation)
     start = given_start(spec)
     engine = _engine(spec, start, model, media, speculation)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from plimsoll.api.conversion.engine_options import check_feature
-from plimsoll.api.v1alpha1 import EngineSpec, InferenceDeploymentSpec, ModelSpec, SpeculationMethod, SpeculationSpec
+from plimsoll.api.v1alpha1 import EngineSpec, InferenceDeploymentSpec, ModelSpec, SpeculationMethod
 from plimsoll.domain.engines.engine_choice import DraftMethod, Speculation
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.models.model import ModelFacts
@@ -51,27 +51,19 @@ def check_speculation(engine: EngineSpec) -> None:
         check_feature(engine, _FEATURES[method], f"{FIELD}.method", method.value)
 
 
-def to_speculation(
-    speculation: SpeculationSpec | None, model: ModelFacts, draft: ModelFacts | None
-) -> Speculation | None:
-    """Return the planner's speculation; None if the user wrote none.
+def speculation_of(method: SpeculationMethod, tokens: int, model: ModelFacts, draft: ModelFacts | None) -> Speculation:
+    """Return the planner's speculation by a method.
 
     Args:
-        speculation: the user's options, already checked by :func:`check_speculation`.
+        method: the user's method, with a draft where it needs one (:func:`check_speculation`).
+        tokens: the tokens that are guessed in a step.
         model: the model that is served.
-        draft: the facts of the draft, if the spec names one.
+        draft: the facts of the draft, if the user names one.
 
     Raises:
         InvalidInput: the model has no prediction layers, or the draft does not fit this model.
-        ValueError: the spec names a draft, but ``draft`` is None.
+        ValueError: the user names a draft, but ``draft`` is None.
     """
-    if speculation is None:
-        return None
-    return speculation_of(speculation.method, speculation.tokens, model, draft)
-
-
-def speculation_of(method: SpeculationMethod, tokens: int, model: ModelFacts, draft: ModelFacts | None) -> Speculation:
-    """Return the planner's speculation by a method. Arguments and errors are those of :func:`to_speculation`."""
     if method is SpeculationMethod.NGRAM:
         return Speculation(tokens)
     if method is SpeculationMethod.MTP:

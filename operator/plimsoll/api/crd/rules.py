@@ -21,16 +21,11 @@ def with_defaults(body: Mapping[str, Any]) -> dict[str, Any]:
 
 def _filled(value: Any, schema: Schema) -> Any:
     """Fill in defaults from the outside in, as the API server does it."""
-    if isinstance(value, Mapping):
-        return _filled_mapping(value, schema)
     if isinstance(value, list) and "items" in schema:
         return [_filled(each, schema["items"]) for each in value]
-    return value
-
-
-def _filled_mapping(value: Mapping[str, Any], schema: Schema) -> dict[str, Any]:
-    children = schema.get("properties", {})
-    others = schema.get("additionalProperties", {})
+    if not isinstance(value, Mapping):
+        return value
+    children, others = schema.get("properties", {}), schema.get("additionalProperties", {})
     given = {name: each for name, each in value.items() if each is not None or name not in children}
     absent = {name: child["default"] for name, child in children.items() if "default" in child and name not in given}
     return {name: _filled(each, children.get(name, others)) for name, each in (given | absent).items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from plimsoll.cli.answers.advice import advice
@@ -14,8 +14,9 @@ from plimsoll.cli.answers.segments import segments
 from plimsoll.cli.answers.sentences import fit_by_law, is_sure, warnings_of
 from plimsoll.cli.answers.steps import working_document
 from plimsoll.cli.changes.remedies import Remedy, all_remedies, first_remedy
+from plimsoll.cli.split_words import split_document
 from plimsoll.domain.decisions.observations import Correction
-from plimsoll.domain.decisions.outcomes import Fit, MemoryEstimate, Rejection, Split
+from plimsoll.domain.decisions.outcomes import Fit, MemoryEstimate, Rejection
 from plimsoll.domain.decisions.terms import Doubt
 from plimsoll.domain.models.model import Task
 from plimsoll.domain.requests.serving import Request
@@ -27,19 +28,23 @@ from plimsoll.placement.places.warnings import doubt_sentence
 
 def documents_of(answer: Answered, *, why: bool = False) -> str:
     """Return the text of ``plimsoll estimate -o json``, without a line's end; with ``why`` every formula, too."""
-    request = answer.question.request
-    documents = answer_documents(request, answer.rows, answer.split, alone=answer.is_alone)
-    for document, row in zip(documents, answer.rows, strict=True):
-        document["notes"] = list(answer.question.notes)
-        if answer.question.command is not None:
-            document["command"] = dict(answer.question.command)
-        if why:
-            document["working"] = working_document(row.answer)
+    advised = advice(answer.question.request, answer.rows)
+    documents = [
+        {
+            **_answer(answer.question.request, row.answer),
+            **_costs(row),
+            "advice": [word.value for word, each in advised.items() if each is row],
+            "remedies": [each.document() for each in _remedies(answer, row)],
+            "notes": list(answer.question.notes),
+            **({} if answer.question.command is None else {"command": dict(answer.question.command)}),
+            **({"working": working_document(row.answer)} if why else {}),
+        }
+        for row in answer.rows
+    ]
     return json.dumps(documents, indent=2)
 
 
-def answer_document(request: Request, answer: Sized | Rejection) -> dict[str, Any]:
-    """One answer as data, without price, speed and advice."""
+def _answer(request: Request, answer: Sized | Rejection) -> dict[str, Any]:
     if isinstance(answer, Rejection):
         return {
             "gpuType": answer.gpu_type,
@@ -52,10 +57,7 @@ def answer_document(request: Request, answer: Sized | Rejection) -> dict[str, An
         }
     return {
         "gpuType": answer.gpu.name,
-        "tensorParallel": answer.split.tensor_parallel,
-        "pipelineParallel": answer.split.pipeline_parallel,
-        "expertParallel": answer.split.expert_parallel,
-        "dataParallel": answer.split.data_parallel,
+        **split_document(answer.split),
         "fit": answer.figures.fit.value,
         "doubts": [_doubt(each) for each in answer.figures.doubts],
         **_override(answer.figures),
@@ -78,32 +80,14 @@ def _doubt(doubt: Doubt) -> dict[str, str]:
     return {"code": doubt.kind.value, "message": doubt_sentence(doubt)}
 
 
-def answer_documents(
-    request: Request, rows: Sequence[Row], split: Split | None, *, alone: bool
-) -> list[dict[str, Any]]:
-    """Return all answers as data, in the order of the rows.
-
-    ``split`` is the one that the command line names. With ``alone``, the table shows one GPU type and its details.
-    """
-    advised = advice(request, rows)
-    return [
-        {
-            **answer_document(request, row.answer),
-            **_costs(row),
-            "advice": [word.value for word, each in advised.items() if each is row],
-            "remedies": [each.document() for each in _remedies(request, row, split, alone=alone)],
-        }
-        for row in rows
-    ]
-
-
-def _remedies(request: Request, row: Row, split: Split | None, *, alone: bool) -> Iterable[Remedy]:
+def _remedies(answer: Answered, row: Row) -> Iterable[Remedy]:
     """Return what the table shows: the first remedy where it does not fit, and all of them for a single GPU type."""
-    if is_sure(row.answer) or not (alone or row.fit is Fit.NO):
+    asked = (answer.question.request, row.gpu, row.answer, answer.split)
+    if is_sure(row.answer) or not (answer.is_alone or row.fit is Fit.NO):
         return ()
-    if alone:
-        return all_remedies(request, row.gpu, row.answer, split)
-    first = first_remedy(request, row.gpu, row.answer, split)
+    if answer.is_alone:
+        return all_remedies(*asked)
+    first = first_remedy(*asked)
     return () if first is None else (first,)
 
 
@@ -161,13 +145,15 @@ def _memory(figures: MemoryEstimate) -> dict[str, Any]:
         "kvBytesPerToken": figures.kv_bytes_per_token,
         "kvNeededTokens": figures.kv_needed_tokens,
         "kvCache": cache_document(figures),
-        "kvCapacityTokens": {
-            "expected": figures.kv_capacity_tokens,
-            "low": figures.kv_capacity_low_tokens,
-            "high": figures.kv_capacity_high_tokens,
-        },
+        "kvCapacityTokens": capacity_document(figures),
         "maxSequences": figures.max_sequences,
     }
+
+
+def capacity_document(figures: MemoryEstimate) -> dict[str, int]:
+    """Return the tokens that fit, with their band."""
+    low, high = figures.kv_capacity_low_tokens, figures.kv_capacity_high_tokens
+    return {"expected": figures.kv_capacity_tokens, "low": low, "high": high}
 
 
 def _camel(field: str) -> str:

@@ -9,7 +9,7 @@ from plimsoll.app.watch.store import key_of
 from plimsoll.cli.cluster.teachers import Lessons, Taught, Teachers
 from plimsoll.cli.later import cluster_of
 from plimsoll.cli.reading.files import title
-from plimsoll.cli.reading.observation_files import all_observations
+from plimsoll.cli.reading.observation_files import read_observations
 from plimsoll.decision.lessons import CommonLessons, contribution, lessons, remembered, teaches_others
 from plimsoll.decision.spec_digests import digests_of
 from plimsoll.domain.decisions.observations import Correction, Seen
@@ -27,9 +27,11 @@ def lessons_of(teachers: Teachers) -> Lessons:
         InvalidInput: a file cannot be used.
         PlimsollError: the cluster cannot be reached.
     """
-    files = all_observations(teachers.files, "--observations")
-    taught = [Taught(title(name), Seen(each, "")) for name, observations, _ in files for each in observations]
-    left_out, notes, contributions = sum(ignored for _, __, ignored in files), [], []
+    taught, left_out, notes, contributions = list[Taught](), 0, [], []
+    for name in teachers.files:
+        observations, ignored = read_observations(name, "--observations")
+        taught += [Taught(title(name), Seen(each, "")) for each in observations]
+        left_out += ignored
     if teachers.from_cluster:
         bodies, refusals = cluster_of(teachers.access).inference_deployments(teachers.namespace)
         for body in bodies:

@@ -12,7 +12,7 @@ from plimsoll.cli.answers.estimate_json import documents_of
 from plimsoll.cli.answers.learned import learned_answers
 from plimsoll.cli.answers.rows import Answered, answered
 from plimsoll.cli.cluster.teachers import Teachers, with_teachers
-from plimsoll.cli.later import command_of_file, manifest_question, read_manifest_question
+from plimsoll.cli.later import command_of_file, manifest_question
 from plimsoll.cli.questions.asked import Asked, Question
 from plimsoll.cli.questions.direct import direct_question
 from plimsoll.cli.questions.engine_names import HELP as ENGINE_HELP
@@ -134,7 +134,7 @@ def _asked_about(words: tuple[str, ...], filename: str | None, asked: Asked) -> 
             return start_question(read, asked, model)
         if model is not None:
             raise InvalidInput("MODEL", model, f"{filename} has a model of its own: leave MODEL or -f out.")
-        return StartQuestion(read_manifest_question(read, asked), asked.gpus, asked.split)
+        return StartQuestion(manifest_question("", asked, read), asked.gpus, asked.split)
     written = command_in(words)
     if written is not None:
         return start_question(written, asked, None)

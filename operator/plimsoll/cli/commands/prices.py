@@ -11,7 +11,7 @@ from typing import Any
 import click
 from rich.table import Table
 
-from plimsoll.cli.prices.price_files import read_prices
+from plimsoll.cli.prices.price_files import priced_types, read_prices
 from plimsoll.cli.process import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED, today
 from plimsoll.cli.screen import say, screen
 from plimsoll.domain.cluster.gpus import CapacityType, GpuType, Market, Price
@@ -35,7 +35,7 @@ def command(context: click.Context, prices: str | None, output: str) -> None:
     if found.complaints:
         say("error", (f"{complaint}." for complaint in found.complaints))
         sys.exit(EXIT_BAD_INPUT)
-    priced = [gpu for gpu in found.types() if gpu.price is not None and not gpu.is_slice]
+    priced = [gpu for gpu in priced_types(found.own) if gpu.price is not None and not gpu.is_slice]
     _show(priced, output, complaints=(), details=False)
 
 
@@ -50,7 +50,7 @@ def check(file: str, strict: bool, output: str) -> None:  # noqa: FBT001 - a fla
     cannot be read.
     """
     found = read_prices(file, "FILE")
-    own = [gpu for gpu in found.types() if found.own.get(gpu.name) is not None]
+    own = [gpu for gpu in priced_types(found.own) if found.own.get(gpu.name) is not None]
     warned = _show(own, output, complaints=found.complaints, details=True)
     sys.exit(EXIT_UNPLACED if found.complaints or (strict and warned) else EXIT_PLACED)
 

@@ -31,7 +31,8 @@ from plimsoll.cli.reading.documents import (
 )
 from plimsoll.cli.reading.model_sources import Images
 from plimsoll.cli.screen import print_lines
-from plimsoll.domain.decisions.outcomes import Fit, Option, Rejection, Split
+from plimsoll.cli.split_words import split_document
+from plimsoll.domain.decisions.outcomes import Fit, Option, Rejection
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.units import format_price
 from plimsoll.placement.explain import nearest_sentence, place_words, rejection_sentence
@@ -170,7 +171,9 @@ def capacity_document(found: Measured) -> dict[str, Any]:
         "message": total_sentence(capacity),
         "next": {**({} if blocked is None else {"reason": blocked.reason.value}), "message": next_sentence(capacity)},
         "places": [_place(room) for room in capacity.rooms],
-        "rejections": [_split(each.gpu_type, each.split) | _why(each) for each in capacity.rejections],
+        "rejections": [
+            {"gpuType": each.gpu_type} | split_document(each.split) | _why(each) for each in capacity.rejections
+        ],
         "notes": list(found.notes),
     }
 
@@ -178,7 +181,8 @@ def capacity_document(found: Measured) -> dict[str, Any]:
 def _place(room: Room) -> dict[str, Any]:
     price = room.option.hourly_price
     return {
-        **_split(room.option.gpu.name, room.option.split),
+        "gpuType": room.option.gpu.name,
+        **split_document(room.option.split),
         "fitAlone": room.alone,
         "ofTheTotal": room.share,
         **({} if price is None else {"hourlyPriceEach": format_price(price)}),
@@ -190,16 +194,6 @@ def _place(room: Room) -> dict[str, Any]:
 
 def _why(blocked: Rejection) -> dict[str, str]:
     return {"reason": blocked.reason.value, "message": rejection_sentence(blocked)}
-
-
-def _split(gpu_type: str, split: Split) -> dict[str, Any]:
-    return {
-        "gpuType": gpu_type,
-        "tensorParallel": split.tensor_parallel,
-        "pipelineParallel": split.pipeline_parallel,
-        "expertParallel": split.expert_parallel,
-        "dataParallel": split.data_parallel,
-    }
 
 
 def _doubts(option: Option) -> str:

@@ -105,7 +105,7 @@ class Ground:
         shown, problems = plan_located(
             wishes,
             file.fleet,
-            _itself,
+            lambda entry: entry,
             self.types,
             self.groups,
             file.priorities,
@@ -128,10 +128,6 @@ def review_on(ground: Ground, wishes: Sequence[Wish], changes: Sequence[WhatIf])
     decided = [_decided(entry, earlier.get(_key(entry))) for entry in planned]
     found = compared((), decided, {wish.key: wish.where for wish in changed}, ground.file.fleet)
     return replace(found, problems=tuple(problems), notes=(_NOTE, *ground.file.quotas.complaints))
-
-
-def _itself(entry: Planned) -> Planned:
-    return entry
 
 
 def _key(entry: Planned) -> ObjectKey:

@@ -68,10 +68,7 @@ def plan_live(manifests: Manifests, access: ClusterAccess, wanted: Wanted, outpu
     """Print the review of manifests on a cluster. Return the exit status."""
     home = wanted.namespace or default_namespace(access.file, access.context)
 
-    def ask(wishes: Sequence[Wish], means: Means) -> Review:
-        return cluster_of(access, OR_FLEET).review(wishes, means)
-
-    return _plan(manifests, home, wanted, output, ask)
+    return _plan(manifests, home, wanted, output, lambda *asked: cluster_of(access, OR_FLEET).review(*asked))
 
 
 def plan_stored(manifests: Manifests, stored: Export, wanted: Wanted, output: str) -> int:

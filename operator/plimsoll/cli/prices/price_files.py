@@ -25,10 +25,6 @@ class PriceFile:
     own: OwnPrices = field(default_factory=dict)
     complaints: tuple[str, ...] = ()
 
-    def types(self) -> list[GpuType]:
-        """Return all GPU types with the prices that hold: the file's own, else the catalogue's."""
-        return priced_types(self.own)
-
 
 def priced_types(own: OwnPrices) -> list[GpuType]:
     """Return all GPU types with the prices in force."""

@@ -15,42 +15,26 @@ from plimsoll.cli.questions.manifest_question import manifest_question
 from plimsoll.cli.questions.names import named
 from plimsoll.cli.questions.sources import checkpoint_facts, config_file, document_of, name_of
 from plimsoll.domain.kubernetes_names import KIND
-from plimsoll.domain.models.model import ModelFacts
 
 
-def question_for(source: str, asked: Asked) -> Question:
+def question_for(source: str, asked: Asked, read: dict[str, Any] | None = None) -> Question:
     """Return the question for a model's name, a checkpoint's folder, a ``config.json`` or a manifest.
+
+    ``read`` is an InferenceDeployment that was read already; then the source is empty.
 
     Raises:
         InvalidInput: the file or an option cannot be used.
         ModelNotFound: no source knows the model.
         UnsupportedModel: the model has a part without a memory law.
     """
-    document = document_of(source)
+    document = document_of(source) if read is None else read
     manifest = _manifest(source, document, asked)
-    resource = parse_inference_deployment(manifest)
-    models = Models()
-    model = checkpoint_facts(Path(source)) if Path(source).is_dir() else models.of(resource)
-    return _question(document, manifest, model, models.draft_of(resource), asked)
-
-
-def question_of_manifest(document: dict[str, Any], asked: Asked) -> Question:
-    """Return the question of an InferenceDeployment that was read. Raises as :func:`question_for`."""
-    manifest = _manifest("", document, asked)
-    resource = parse_inference_deployment(manifest)
-    models = Models()
-    return _question(document, manifest, models.of(resource), models.draft_of(resource), asked)
-
-
-def _question(
-    document: dict[str, Any] | None,
-    manifest: dict[str, Any],
-    model: ModelFacts,
-    draft: ModelFacts | None,
-    asked: Asked,
-) -> Question:
+    resource, models = parse_inference_deployment(manifest), Models()
+    is_folder = read is None and Path(source).is_dir()
+    model = checkpoint_facts(Path(source)) if is_folder else models.of(resource)
     is_own = _is_manifest(document)
     shortens = asked.context is None and not is_own
+    draft = models.draft_of(resource)
     question = manifest_question(manifest, model, draft, asked, shortens=shortens, is_own=is_own)
     return replace(question, notes=(*_sizing_note(document, asked), *question.notes))
 

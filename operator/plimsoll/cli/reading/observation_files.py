@@ -6,10 +6,10 @@ An entry has the fields of an entry of ``status.observations``, and the terms th
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 from plimsoll.cli.reading.files import read_text, title
 from plimsoll.domain.decisions.observations import Observation, Seen
@@ -96,13 +96,6 @@ def _with_terms(observation: Observation, entry: Mapping[str, Any]) -> Observati
 
 def _size(entry: Mapping[str, Any], name: str) -> int | None:
     value = entry.get(name)
-    return value if _is_size(value) else None
-
-
-def _is_size(value: object) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < _MOST_BYTES
-
-
-def all_observations(names: Iterable[str], option: str) -> list[tuple[str, tuple[Observation, ...], int]]:
-    """Return the file, the observations and the number of those that are left out, for each file."""
-    return [(name, *read_observations(name, option)) for name in names]
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < _MOST_BYTES:
+        return value
+    return None

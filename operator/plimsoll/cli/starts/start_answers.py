@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Column, Table
 
-from plimsoll.cli.answers.estimate_json import correction_document
+from plimsoll.cli.answers.estimate_json import capacity_document, correction_document
 from plimsoll.cli.answers.sentences import verdict
 from plimsoll.cli.later import observation_document
 from plimsoll.cli.screen import print_lines
@@ -153,11 +153,7 @@ def _lesson_document(lesson: Lesson) -> dict[str, Any]:
         "after": {
             "fit": lesson.after.fit.value,
             "availableKvBytes": lesson.after.available_kv_bytes,
-            "kvCapacityTokens": {
-                "expected": lesson.after.kv_capacity_tokens,
-                "low": lesson.after.kv_capacity_low_tokens,
-                "high": lesson.after.kv_capacity_high_tokens,
-            },
+            "kvCapacityTokens": capacity_document(lesson.after),
         },
     }
 
