@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.api.conversion.convert import to_request, to_workload_options
-from plimsoll.cli.questions.asked import Asked
+from plimsoll.cli.questions.asked import Asked, Question
 from plimsoll.cli.questions.types import answers
 from plimsoll.cli.starts.command_files import pod_containers, written
-from plimsoll.cli.starts.start_question import StartQuestion, start_question
+from plimsoll.cli.starts.start_question import start_question
 from plimsoll.domain.decisions.outcomes import MemoryEstimate, Option, Split, Target
 from plimsoll.domain.errors import InvalidInput, UnsupportedModel
 from plimsoll.domain.requests.serving import Request
@@ -111,13 +111,13 @@ def planned(spec: dict[str, Any], kind: str, split: Split) -> tuple[Sized, dict[
     return sized, {"kind": "Deployment", "metadata": {"name": "llama"}, "spec": {"template": template}}
 
 
-def asked_again(document: dict[str, Any], concurrency: int) -> tuple[StartQuestion, Sized]:
+def asked_again(document: dict[str, Any], concurrency: int) -> tuple[Question, Sized]:
     """The question and the answer of the pod alone, for as many requests as the plan counts."""
     (container,) = pod_containers(yaml.safe_load(yaml.safe_dump(document)))
     command = written(container, "pod.yaml")
     assert command is not None
     about = start_question(command, Asked(concurrency=concurrency), None)
-    (answer,) = answers(about.question.request, about.gpus, about.split, about.question.share)
+    (answer,) = answers(about.request, about.gpus, about.split, about.share)
     assert isinstance(answer, Sized)
     return about, answer
 
@@ -140,7 +140,7 @@ def test_the_estimate_of_a_rendered_pod_is_that_of_the_plan(spec: dict[str, Any]
     about, again = asked_again(document, spec["concurrency"])
     assert (again.gpu.name, again.split, again.settings) == (kind, split, sized.settings)
     assert figures(again.figures) == figures(sized.figures)
-    assert about.question.request.engine.unfollowed == request_of(spec).engine.unfollowed
+    assert about.request.engine.unfollowed == request_of(spec).engine.unfollowed
 
 
 def test_every_kind_of_options_is_read_of_a_pod() -> None:
@@ -158,7 +158,7 @@ def test_a_flag_that_no_law_covers_makes_the_pod_doubtful_and_its_neighbour_stay
     assert doubtful is not None
     assert sure is not None
     about, answer = asked_again(doubtful[1], 8)
-    assert about.question.request.engine.unfollowed == ("--moe-backend=triton",)
+    assert about.request.engine.unfollowed == ("--moe-backend=triton",)
     for each in (answer.figures, doubtful[0].figures):
         assert (each.fit.value, [doubt.kind.value for doubt in each.doubts]) == ("Probable", ["UnfollowedOptions"])
     assert asked_again(sure[1], 8)[1].figures.fit.value == "Sure"

@@ -11,7 +11,7 @@ from plimsoll.cli.later import corrections_for, lessons_of
 from plimsoll.cli.questions.asked import Question
 from plimsoll.cli.questions.types import answers
 from plimsoll.domain.decisions.observations import Correction, EngineKind
-from plimsoll.domain.decisions.outcomes import Rejection, Split
+from plimsoll.domain.decisions.outcomes import Rejection
 from plimsoll.domain.requests.serving import Request
 from plimsoll.placement.options.sizing import Sized
 from plimsoll.status.learned_words import Source, learned_sentence, sources_of
@@ -21,19 +21,17 @@ Answers = list[Sized | Rejection]
 _NOTHING = "No engine of this kind has taught anything: the estimate is that of the memory law alone."
 
 
-def learned_answers(
-    question: Question, gpus: Sequence[str], split: Split | None, teachers: Teachers
-) -> tuple[Question, Answers]:
+def learned_answers(question: Question, teachers: Teachers) -> tuple[Question, Answers]:
     """Return the answers for each GPU type, and the question with the corrections and the notes on them.
 
     Raises:
         PlimsollError: a GPU type is not catalogued, or a source of observations cannot be used.
     """
     if not teachers.are_asked:
-        return question, answers(question.request, gpus, split, question.share)
+        return question, answers(question.request, question.gpus, question.split, question.share)
     lessons = lessons_of(teachers)
     request = taught_request(question.request, lessons)
-    found = answers(request, gpus, split, question.share)
+    found = answers(request, question.gpus, question.split, question.share)
     notes = (*question.notes, *lessons.notes, *_notes(request, found, lessons.taught))
     return replace(question, request=request, notes=notes), found
 

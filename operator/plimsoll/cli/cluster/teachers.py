@@ -83,7 +83,10 @@ def with_teachers(command: Callable[..., Any]) -> Callable[..., Any]:
         **options: Any,
     ) -> Any:
         given = {"--namespace": namespace, "--kubeconfig": kubeconfig, "--kube-context": kube_context}
-        _refuse_without_cluster({} if from_cluster else given)
+        for name, value in given.items():
+            if value is not None and not from_cluster:
+                fix = "It is for engines of a cluster: add --from-cluster, or leave it out."
+                raise InvalidInput(name, value, fix)
         access = ClusterAccess(kubeconfig, kube_context)
         return command(teachers=Teachers(from_cluster, namespace, access, observations), **options)
 
@@ -91,9 +94,3 @@ def with_teachers(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(_OPTIONS):
         decorated = option(decorated)
     return decorated
-
-
-def _refuse_without_cluster(given: dict[str, str | None]) -> None:
-    for name, value in given.items():
-        if value is not None:
-            raise InvalidInput(name, value, "It is for engines of a cluster: add --from-cluster, or leave it out.")

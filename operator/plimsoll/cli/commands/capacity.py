@@ -17,7 +17,7 @@ from plimsoll.cli.plans.tables import print_document
 from plimsoll.cli.process import EXIT_PLACED, EXIT_UNPLACED
 from plimsoll.cli.questions.asked import Asked
 from plimsoll.cli.questions.engine_names import HELP as ENGINE_HELP
-from plimsoll.cli.questions.names import every_meant_type
+from plimsoll.cli.questions.names import meant_types
 from plimsoll.cli.reading.documents import no_effect_note
 from plimsoll.cli.reading.files import refuse_second_stdin
 from plimsoll.cli.reading.model_sources import hub_access
@@ -78,7 +78,7 @@ def command(
     """
     refuse_second_stdin(f=[file or ""], fleet=[fleet or ""], snapshot=[snapshot or ""], prices=[prices or ""])
     refuse_two_sources(fleet, snapshot, ClusterAccess(kubeconfig, context))
-    meant = every_meant_type(gpus)
+    meant = meant_types(gpus, every=True)
     asked = Asked(context=context_length, gpus=meant.types, **options)
     if file is not None and (asked != Asked() or tp is not None):
         raise click.UsageError("The options of a model go with MODEL; with -f, write them into the manifest.")

@@ -18,7 +18,7 @@ from plimsoll.cli.questions.direct import direct_question
 from plimsoll.cli.questions.engine_names import HELP as ENGINE_HELP
 from plimsoll.cli.questions.names import meant_types, named
 from plimsoll.cli.screen import print_lines, screen
-from plimsoll.cli.starts.start_question import StartQuestion, start_question
+from plimsoll.cli.starts.start_question import start_question
 from plimsoll.cli.starts.started import default_notes
 from plimsoll.cli.starts.written_commands import Written, command_in, example, readers
 from plimsoll.domain.decisions.outcomes import Fit, Split
@@ -112,10 +112,10 @@ def command(
     asked = Asked(gpus=meant.types, split=split, **options)
     if tp is None and (pp > 1 or ep or dp > 1):
         raise InvalidInput(*_alone(pp, dp, ep=ep), "Name --tp as well.")
-    asked_about = _asked_about(words, filename, asked)
-    question = replace(asked_about.question, notes=(*meant.notes, *asked_about.question.notes))
-    question, found = learned_answers(question, asked_about.gpus, asked_about.split, teachers)
-    answer = _with_defaults(answered(question, found, asked_about.gpus, asked_about.split))
+    question = _question(words, filename, asked)
+    question = replace(question, notes=(*meant.notes, *question.notes))
+    question, found = learned_answers(question, teachers)
+    answer = _with_defaults(answered(question, found, question.gpus, question.split))
     if why and len(answer.shown) != 1:
         raise InvalidInput("--why", f"{len(answer.shown)} GPU types", "Name one GPU type with --gpu.")
     if form == "json":
@@ -124,7 +124,7 @@ def command(
         _show_answers(answer, why=why)
 
 
-def _asked_about(words: tuple[str, ...], filename: str | None, asked: Asked) -> StartQuestion:
+def _question(words: tuple[str, ...], filename: str | None, asked: Asked) -> Question:
     model = words[0] if len(words) == 1 else None
     if filename is not None:
         if len(words) > 1:
@@ -134,13 +134,15 @@ def _asked_about(words: tuple[str, ...], filename: str | None, asked: Asked) -> 
             return start_question(read, asked, model)
         if model is not None:
             raise InvalidInput("MODEL", model, f"{filename} has a model of its own: leave MODEL or -f out.")
-        return StartQuestion(manifest_question("", asked, read), asked.gpus, asked.split)
+        return replace(manifest_question("", asked, read), gpus=asked.gpus, split=asked.split)
     written = command_in(words)
     if written is not None:
         return start_question(written, asked, None)
     if model is None:
         raise InvalidInput("MODEL", " ".join(words), f"Name a model, -f FILE, or a command: -- {example()}")
-    return StartQuestion(_about_model(model, asked), asked.gpus, asked.split)
+    source = named(model)
+    question = direct_question(source.source, asked) or manifest_question(source.source, asked)
+    return replace(question, notes=(*source.notes, *question.notes), gpus=asked.gpus, split=asked.split)
 
 
 def _with_defaults(answer: Answered) -> Answered:
@@ -161,12 +163,6 @@ _OTHER_NAMES = (
     "--quantization, --kv-precision is --kv-cache-dtype, --concurrency is no option, and --tp, --pp, --dp and --ep are "
     "the degrees of parallelism."
 )
-
-
-def _about_model(model: str, asked: Asked) -> Question:
-    source = named(model)
-    question = direct_question(source.source, asked) or manifest_question(source.source, asked)
-    return replace(question, notes=(*source.notes, *question.notes))
 
 
 def _alone(stages: int, engines: int, *, ep: bool) -> tuple[str, object]:

@@ -125,8 +125,7 @@ def command(
     refuse_second_stdin(f=files, **{name: [given or ""] for name, given in others.items()})
     access = ClusterAccess(kubeconfig, context)
     refuse_two_sources(fleet, snapshot, access)
-    _refuse_idle_options(files, namespace, fleet, node_groups, recursive=recursive)
-    _refuse_idle_dry_run(fleet, snapshot, dry_run=dry_run)
+    _refuse_idle_options(files, namespace, fleet, snapshot, node_groups, recursive=recursive, dry_run=dry_run)
     changes = _what_if(what_if, files, fleet, snapshot)
     _refuse_observations(observations, fleet, changes)
     is_asked = fleet is None and (bool(changes) or (not files and bool(snapshot)))
@@ -143,22 +142,22 @@ def command(
 
 
 def _refuse_idle_options(
-    files: tuple[str, ...], namespace: str | None, fleet: str | None, node_groups: str | None, *, recursive: bool
+    files: tuple[str, ...],
+    namespace: str | None,
+    fleet: str | None,
+    snapshot: str | None,
+    node_groups: str | None,
+    *,
+    recursive: bool,
+    dry_run: bool,
 ) -> None:
     """Raise :class:`InvalidInput` for an option that would have no effect with the others."""
     refuse_namespace_of_nothing(namespace, files)
     if recursive and not files:
         raise InvalidInput("-R", recursive, "It is for folders that -f names: leave it out, or name a folder.")
     if fleet is None and node_groups is not None:
-        raise InvalidInput(
-            "--node-groups",
-            node_groups,
-            "On a cluster and a snapshot those of the operator count: use it with --fleet.",
-        )
-
-
-def _refuse_idle_dry_run(fleet: str | None, snapshot: str | None, *, dry_run: bool) -> None:
-    """Raise :class:`InvalidInput` for ``--no-dry-run`` where no API server would be asked anyway."""
+        fix = "On a cluster and a snapshot those of the operator count: use it with --fleet."
+        raise InvalidInput("--node-groups", node_groups, fix)
     if not dry_run and (fleet is not None or snapshot is not None):
         fix = "Leave it out: a file of --fleet or --snapshot has no API server to ask."
         raise InvalidInput("--no-dry-run", True, fix)  # noqa: FBT003 - the value of the flag

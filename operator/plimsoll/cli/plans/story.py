@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from plimsoll.api.v1alpha1 import InferenceDeploymentStatus, PoolStatus
+from plimsoll.api.v1alpha1 import PoolStatus
 from plimsoll.api.v1alpha1.status import DecisionStatus, FailedMoveStatus, ObservationStatus, RebalancingStatus
 from plimsoll.cli.plans.tables import print_details
 from plimsoll.cli.screen import print_lines
@@ -33,14 +33,14 @@ def print_story(console: Console, body: Mapping[str, Any]) -> None:
     for pool in status.pools or ():
         serving = f"{pool.ready_replicas}/{pool.replicas} replicas, {pool.state}"
         console.print(f"Pool {pool.name}: {serving}{_learned(pool)}.", highlight=False)
-    _print_decisions(console, status)
+    print_lines(console, map(_decided, status.decisions or ()))
+    print_lines(console, (f"Proposal ({each.reason}): {each.message}" for each in status.proposals or ()))
     for seen in status.observations or ():
         console.print(f"Observed: {_observed(seen)}.", highlight=False)
     for small in status.too_small or ():
         place = f"{small.gpu_type} x {small.tensor_parallel}{_engines(small.data_parallel)}"
         console.print(f"Proved too small: {place}, its engine got {small.kv_tokens} KV tokens.", highlight=False)
-    for failed in status.failed_moves or ():
-        console.print(_taken_back(failed), highlight=False, markup=False)
+    print_lines(console, map(_taken_back, status.failed_moves or ()))
     if status.rebalancing is not None:
         _print_live(console, status.rebalancing, body["metadata"])
 
@@ -56,12 +56,6 @@ def _print_live(console: Console, live: RebalancingStatus, head: Mapping[str, An
         why = f": {refusal.reason}" if refusal.reason else ""
         line = f"Rejected by {refusal.by} until {refusal.until}: proposal {refusal.proposal}{why}"
         console.print(line, highlight=False, markup=False)
-
-
-def _print_decisions(console: Console, status: InferenceDeploymentStatus) -> None:
-    for decision in status.decisions or ():
-        console.print(_decided(decision), highlight=False, markup=False)
-    print_lines(console, (f"Proposal ({proposal.reason}): {proposal.message}" for proposal in status.proposals or ()))
 
 
 def _decided(entry: DecisionStatus) -> str:

@@ -45,9 +45,12 @@ class Question:
 
     ``share`` is the exact part of a GPU that the engine may use; None where the request's whole percentage is exact.
     ``command`` is what was read of a command line, for ``-o json``; None where the question is not about one.
+    ``gpus`` are the GPU types that it is restricted to, empty for all; ``split`` is its split, None for any.
     """
 
     request: Request
     notes: tuple[str, ...] = ()
     share: float | None = None
     command: Mapping[str, Any] | None = None
+    gpus: tuple[str, ...] = ()
+    split: Split | None = None

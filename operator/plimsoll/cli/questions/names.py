@@ -69,29 +69,22 @@ class Meant(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def meant_types(names: Sequence[str], field: str = "--gpu") -> Meant:
+def meant_types(names: Sequence[str], field: str = "--gpu", *, every: bool = False) -> Meant:
     """Return the catalogue's names for these names, without repetitions, and a note for each name that fits several.
 
     Of several types with one name (``A100``), it is the one with the least memory and bandwidth: what fits there fits
-    on the others.
+    on the others. ``every`` is for a question about GPUs that are there: then all of them are returned.
 
     Raises:
         InvalidInput: ``field`` names no type, or more than one chip. The error has suggestions.
     """
-    found = [(name.strip(), *_meant(name.strip(), field)) for name in names]
-    notes = (
-        f"{_several(name, gpu, others)} It is read as {gpu.name}; write the name of the one you have."
-        for name, gpu, others in found
-        if others
-    )
-    return Meant(tuple(dict.fromkeys(gpu.name for _, gpu, _ in found)), tuple(dict.fromkeys(notes)))
-
-
-def every_meant_type(names: Sequence[str], field: str = "--gpu") -> Meant:
-    """Return all types that these names may mean, for a question about GPUs that are there. Raises as above."""
-    found = [(name.strip(), *_meant(name.strip(), field)) for name in names]
-    notes = (f"{_several(name, gpu, others)} All of them count." for name, gpu, others in found if others)
-    types = (each.name for _, gpu, others in found for each in (gpu, *others))
+    types: list[str] = []
+    notes: list[str] = []
+    for name in map(str.strip, names):
+        gpu, others = _meant(name, field)
+        types += [each.name for each in ((gpu, *others) if every else (gpu,))]
+        taken = "All of them count." if every else f"It is read as {gpu.name}; write the name of the one you have."
+        notes += [f"{_several(name, gpu, others)} {taken}"] if others else []
     return Meant(tuple(dict.fromkeys(types)), tuple(dict.fromkeys(notes)))
 
 

@@ -189,11 +189,6 @@ def _unfollowed_notes(request: Request) -> tuple[str, ...]:
     return tuple(f"The law does not include {each}." for each in request.engine.unfollowed)
 
 
-def gib(size_bytes: int | None) -> str:
-    """Return bytes as GiB with two digits; a dash for none."""
-    return "-" if size_bytes is None else f"{size_bytes / GIB:.2f}"
-
-
 MOST_BYTES = 64 * MIB
 MOST_LINES = 1_000_000
 """The part of a log that is read, from its beginning. A start takes less than one MiB."""

@@ -16,7 +16,7 @@ from plimsoll.cli.answers.estimate_json import capacity_document, correction_doc
 from plimsoll.cli.answers.sentences import verdict
 from plimsoll.cli.later import observation_document
 from plimsoll.cli.screen import print_lines
-from plimsoll.cli.starts.logged_start import Start, gib
+from plimsoll.cli.starts.logged_start import Start
 from plimsoll.cli.starts.start_lesson import Lesson, available_bytes
 from plimsoll.domain.decisions.outcomes import MemoryEstimate
 from plimsoll.domain.units import GIB
@@ -100,7 +100,7 @@ def _low(start: Start) -> int:
     return max(0, start.figures.kv_capacity_low_tokens)
 
 
-def shown(value: float | None, unit: str) -> str:
+def _shown(value: float | None, unit: str) -> str:
     """Return a figure for a table; a dash for none."""
     if value is None:
         return "-"
@@ -179,10 +179,10 @@ def _headline(start: Start) -> str:
 
 def _cells(row: Row) -> tuple[str, ...]:
     difference = row.difference
-    sign = "-" if difference is None else f"{'+' if difference >= 0 else '-'}{shown(abs(difference), row.unit)}"
-    band = "" if row.low is None else f"{shown(row.low, row.unit)} to {shown(row.high, row.unit)}"
+    sign = "-" if difference is None else f"{'+' if difference >= 0 else '-'}{_shown(abs(difference), row.unit)}"
+    band = "" if row.low is None else f"{_shown(row.low, row.unit)} to {_shown(row.high, row.unit)}"
     inside = {None: "", True: ", inside", False: ", OUTSIDE"}[row.is_inside]
-    return row.name, shown(row.predicted, row.unit), shown(row.logged, row.unit), sign, f"{band}{inside}"
+    return row.name, _shown(row.predicted, row.unit), _shown(row.logged, row.unit), sign, f"{band}{inside}"
 
 
 def _sentences(start: Start, lesson: Lesson | str) -> Iterator[str]:
@@ -207,9 +207,10 @@ def _missing(start: Start) -> Iterator[str]:
     left = None if failure is None else failure.available_kv_bytes
     needed, left = figures.kv_needed_bytes, figures.kv_bytes if left is None else left
     if needed is not None and left is not None:
-        yield f"It missed {gib(needed - left)} GiB: one request needs {gib(needed)} GiB, and {gib(left)} were left."
+        missed, request, kept = (f"{each / GIB:.2f}" for each in (needed - left, needed, left))
+        yield f"It missed {missed} GiB: one request needs {request} GiB, and {kept} were left."
     elif left is not None and left <= 0:
-        yield f"It missed {gib(-left)} GiB and the cache of one request."
+        yield f"It missed {-left / GIB:.2f} GiB and the cache of one request."
     if figures.longest_context is not None:
         yield f"The engine says that {figures.longest_context:,} tokens would fit."
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 from plimsoll.adapters.catalog import load_gpu_types
@@ -29,16 +29,7 @@ _PLACES = ("/", ".", "~", "s3://", "gs://", "az://", "hf://", "oci://", "pvc://"
 """Beginnings of models that are a place, and not a name on the Hub."""
 
 
-@dataclass(frozen=True, slots=True)
-class StartQuestion:
-    """A question with the GPU types that it is restricted to, empty for all, and its split; None for any."""
-
-    question: Question
-    gpus: tuple[str, ...]
-    split: Split | None
-
-
-def start_question(written: Written, asked: Asked, model: str | None) -> StartQuestion:
+def start_question(written: Written, asked: Asked, model: str | None) -> Question:
     """Return the question of a command.
 
     Args:
@@ -88,8 +79,7 @@ def start_question(written: Written, asked: Asked, model: str | None) -> StartQu
         "withoutInfluence": list(command.harmless),
         "withoutLaw": list(request.engine.unfollowed),
     }
-    question = Question(request, notes, share, document)
-    return StartQuestion(question, gpus, served_split(command.split, facts))
+    return Question(request, notes, share, document, gpus, served_split(command.split, facts))
 
 
 def _refuse_doubles(asked: Asked) -> None:
