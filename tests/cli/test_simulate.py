@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll.cli.simulations.simulation_question import Simulated, simulation_run_of, workload_of
+from plimsoll.cli.commands.simulate import Simulated, simulation_run_of, workload_of
 from plimsoll.simulation.simulate import simulate
 from plimsoll.simulation.workload import PRESETS
 from tests.cli.conftest import Run

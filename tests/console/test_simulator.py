@@ -14,8 +14,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from plimsoll.adapters.cluster.bearer_access import BearerAccess
-from plimsoll.cli.simulations.answers import simulation_document
-from plimsoll.cli.simulations.simulation_question import Simulated, simulation_run_of
+from plimsoll.cli.commands.simulate import Simulated, simulation_document, simulation_run_of
 from plimsoll.console.drawing.timeline import HEIGHT, WIDTH, Axis, area, line, steps
 from plimsoll.console.pages.commands import simulator
 from plimsoll.console.settings import ConsoleSettings

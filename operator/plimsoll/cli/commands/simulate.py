@@ -1,23 +1,40 @@
-"""``plimsoll simulate``."""
+"""``plimsoll simulate``: the question, the run that it asks for, and the answer as text and as a document.
+
+In a document, times are in seconds since the beginning, and absent figures are null, never 0.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import click
+from rich.console import Console
+from rich.table import Table
 
+from plimsoll import __version__
+from plimsoll.cli.later import manifest_question
+from plimsoll.cli.questions.asked import DEFAULT_CONTEXT, Asked
+from plimsoll.cli.questions.direct import direct_question
 from plimsoll.cli.questions.engine_names import HELP as ENGINE_HELP
-from plimsoll.cli.questions.names import meant_types
+from plimsoll.cli.questions.names import meant_types, named
+from plimsoll.cli.questions.types import answers
 from plimsoll.cli.screen import say, screen
-from plimsoll.cli.simulations.answers import print_simulation, simulation_document
-from plimsoll.cli.simulations.simulation_question import DEFAULT_MOST_REPLICAS, Simulated, simulation_run_of
+from plimsoll.domain.decisions.outcomes import Rejection, Split
+from plimsoll.domain.errors import InvalidInput
+from plimsoll.domain.requests.serving import Request
+from plimsoll.placement.explain import rejection_sentence
+from plimsoll.placement.options.sizing import Sized
 from plimsoll.rebalance.state.memory import FIRST_STARTUP_SECONDS
-from plimsoll.rebalance.state.policy import Mode
-from plimsoll.simulation.run import USUAL_PATIENCE_SECONDS
+from plimsoll.rebalance.state.policy import Mode, RebalancePolicy
+from plimsoll.simulation.result import Moment, SimulationResult, Spread, clock, evenly
+from plimsoll.simulation.run import USUAL_PATIENCE_SECONDS, SimulationRun, kind_of_replica
 from plimsoll.simulation.simulate import simulate
-from plimsoll.simulation.workload import PRESETS
+from plimsoll.simulation.workload import PRESETS, Workload, preset
 
+DEFAULT_MOST_REPLICAS = 10
 _NAMES = [each.name for each in PRESETS]
 
 
@@ -62,3 +79,264 @@ def command(model: str, gpu: str, mode: str, form: str, **asked: Any) -> None:
         click.echo(json.dumps({**simulation_document(simulation_run, result), "notes": list(meant.notes)}, indent=2))
     else:
         print_simulation(screen(), simulation_run, result)
+
+
+_USUAL = RebalancePolicy()
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """A question as typed, by options of these names; None where left out. The preset gives what the workload lacks.
+
+    ``startup`` and ``patience`` are in seconds, ``cooldown`` and ``window`` are those of ``spec.rebalancing``.
+    """
+
+    model: str
+    gpu: str
+    preset: str = PRESETS[0].name
+    tp: int | None = None
+    context: int | None = None
+    concurrency: int | None = None
+    requests_per_second: float | None = None
+    prompt: int | None = None
+    output: int | None = None
+    spread: float | None = None
+    shared_prefix: int | None = None
+    burst: float | None = None
+    burst_seconds: float | None = None
+    burst_every: float | None = None
+    minutes: float | None = None
+    replicas: int = 1
+    min_replicas: int = 1
+    max_replicas: int = DEFAULT_MOST_REPLICAS
+    mode: Mode = Mode.AUTO
+    cooldown: int = _USUAL.cooldown_seconds
+    window: int = _USUAL.window_seconds
+    startup: float = FIRST_STARTUP_SECONDS
+    patience: float = USUAL_PATIENCE_SECONDS
+    seed: int = 1
+    engine: str | None = None
+
+
+def simulation_run_of(asked: Simulated) -> SimulationRun:
+    """Return the simulation run.
+
+    Raises:
+        InvalidInput: a figure or a name cannot be used, or the model does not fit.
+        PlimsollError: the model cannot be read.
+    """
+    workload = workload_of(asked)
+    request, place = _placed(asked, workload)
+    policy = RebalancePolicy(
+        mode=asked.mode,
+        min_replicas=asked.min_replicas,
+        max_replicas=asked.max_replicas,
+        cooldown_seconds=asked.cooldown,
+        window_seconds=asked.window,
+    )
+    return SimulationRun(
+        kind=kind_of_replica(request, place),
+        workload=workload,
+        policy=policy,
+        replicas=asked.replicas,
+        startup_seconds=asked.startup,
+        patience_seconds=asked.patience,
+        seed=asked.seed,
+    )
+
+
+def workload_of(asked: Simulated) -> Workload:
+    """Return the requests: those of the preset, with what the question gives in its place.
+
+    Raises:
+        InvalidInput: the preset is unknown, or a figure is out of its range.
+    """
+    chosen = preset(asked.preset)
+    if chosen is None:
+        raise InvalidInput("preset", asked.preset, f"Use {', '.join(each.name for each in PRESETS)}.")
+    given = {
+        "requests_per_second": asked.requests_per_second,
+        "prompt_tokens": asked.prompt,
+        "output_tokens": asked.output,
+        "spread": asked.spread,
+        "shared_prefix_tokens": asked.shared_prefix,
+        "burst_factor": asked.burst,
+        "burst_seconds": asked.burst_seconds,
+        "burst_every_seconds": asked.burst_every,
+        "minutes": asked.minutes,
+    }
+    changes: dict[str, float] = {name: value for name, value in given.items() if value is not None}
+    if asked.shared_prefix is None and asked.prompt is not None:
+        changes["shared_prefix_tokens"] = min(chosen.workload.shared_prefix_tokens, asked.prompt - 1)
+    return replace(chosen.workload, **changes)  # type: ignore[arg-type]  # the names are those of its fields
+
+
+def _placed(asked: Simulated, workload: Workload) -> tuple[Request, Sized]:
+    split = None if asked.tp is None else Split(asked.tp)
+    options = Asked(
+        context=asked.context or _context(workload), concurrency=asked.concurrency, engine=asked.engine, split=split
+    )
+    source = named(asked.model)
+    question = direct_question(source.source, options) or manifest_question(source.source, options)
+    request = question.request
+    if asked.context is None and request.shape.context_tokens > request.model.max_context_tokens:
+        request = replace(request, shape=replace(request.shape, context_tokens=request.model.max_context_tokens))
+    found = answers(request, meant_types((asked.gpu,)).types, split)[0]
+    if isinstance(found, Rejection):
+        raise InvalidInput("gpu", asked.gpu, rejection_sentence(found))
+    return request, found
+
+
+def _context(workload: Workload) -> int:
+    """Return a context that holds requests of twice the mean: a power of two, and the usual one at least."""
+    longest, found = 2 * (workload.prompt_tokens + workload.output_tokens), DEFAULT_CONTEXT
+    while found < longest:
+        found *= 2
+    return found
+
+
+MOST_ROWS = 13
+_MILLISECONDS = 1000
+
+
+def print_simulation(console: Console, simulation_run: SimulationRun, result: SimulationResult) -> None:
+    """Print it."""
+    for line in (result.summary, "", *input_lines(simulation_run), ""):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    for event in result.events:
+        console.print(f"{clock(event.at)}  {event.sentence}", highlight=False, markup=False, soft_wrap=True)
+    console.print(_table(result.moments))
+    console.print(totals_line(result), highlight=False, markup=False, soft_wrap=True)
+
+
+def input_lines(simulation_run: SimulationRun) -> Iterator[str]:
+    """Yield the input as it was simulated."""
+    kind, policy = simulation_run.kind, simulation_run.policy
+    split, gpu = kind.place.split, kind.place.gpu.name
+    yield (
+        f"Replica: {kind.request.model.name} on {split.gpus} x {gpu}, {kind.limits.kv_tokens:,} KV tokens, "
+        f"{kind.limits.max_num_seqs:,} sequence slots, steps of {kind.limits.max_batched_tokens:,} tokens, "
+        f"context {kind.place.settings.max_model_len:,}."
+    )
+    yield f"Requests: {workload_words(simulation_run.workload)}."
+    yield (
+        f"Policy: {policy.mode.value}, {policy.min_replicas} to {policy.max_replicas} replicas, "
+        f"{simulation_run.replicas} at the beginning, {simulation_run.startup_seconds:g} s to start one; "
+        f"clients wait {simulation_run.patience_seconds:g} s for a first token."
+    )
+
+
+def workload_words(workload: Workload) -> str:
+    """Return the requests in words."""
+    burst = ""
+    if workload.burst_factor > 1:
+        burst = (
+            f", {workload.burst_factor:g} times as many for {workload.burst_seconds:g} s every "
+            f"{workload.burst_every_seconds:g} s"
+        )
+    shared = f", {workload.shared_prefix_tokens:,} of them shared" if workload.shared_prefix_tokens else ""
+    return (
+        f"{workload.requests_per_second:g} a second{burst}; prompts of {workload.prompt_tokens:,} tokens{shared}, "
+        f"answers of {workload.output_tokens:,}, spread {workload.spread:g}; {workload.minutes:g} min"
+    )
+
+
+def totals_line(result: SimulationResult) -> str:
+    """Return what became of all requests."""
+    totals = result.totals
+    return (
+        f"{totals.arrived:,} requests: {totals.served:,} served, {totals.gave_up:,} gave up, {totals.lost:,} lost, "
+        f"{totals.under_way:,} under way at the end; {totals.preemptions:,} preemptions; first token "
+        f"{times(totals.ttft)}, later tokens {times(totals.tpot)} (median, 95th percentile)."
+    )
+
+
+def times(spread: Spread | None) -> str:
+    """Return both times in milliseconds."""
+    if spread is None:
+        return "unknown"
+    return f"{spread.median * _MILLISECONDS:,.0f} / {spread.p95 * _MILLISECONDS:,.0f} ms"
+
+
+def _table(moments: Sequence[Moment]) -> Table:
+    table = Table()
+    for name in ("time", "KV in use", "KV tokens", "slots", "waiting", "replicas (wanted)", "TTFT", "TPOT"):
+        table.add_column(name, justify="right")
+    for each in evenly(moments, MOST_ROWS):
+        table.add_row(
+            clock(each.at),
+            f"{each.kv_cache_in_use:.0%}",
+            f"{each.held_tokens:,} / {each.hold_tokens:,}",
+            f"{each.running:,} / {each.sequence_slots:,}",
+            f"{each.waiting:,}",
+            f"{each.ready:,} ({each.wanted:,})",
+            times(each.ttft),
+            times(each.tpot),
+        )
+    return table
+
+
+_SHARE_DIGITS = 4
+_SECOND_DIGITS = 4
+
+
+def simulation_document(simulation_run: SimulationRun, result: SimulationResult) -> dict[str, Any]:
+    """Return the document. Times are in seconds since the beginning."""
+    totals = result.totals
+    return {
+        "summary": result.summary,
+        "release": __version__,
+        "input": input_document(simulation_run),
+        "totals": {
+            **{name: value for name, value in asdict(totals).items() if name not in ("ttft", "tpot")},
+            "replica_seconds": round(totals.replica_seconds),
+            "ttft_seconds": _spread(totals.ttft),
+            "tpot_seconds": _spread(totals.tpot),
+        },
+        "events": [{**asdict(each), "kind": each.kind.value} for each in result.events],
+        "moments": [_moment(each) for each in result.moments],
+    }
+
+
+def input_document(simulation_run: SimulationRun) -> dict[str, Any]:
+    """Return the input as it was simulated, defaults and the figures of the estimate included."""
+    place, limits, policy = simulation_run.kind.place, simulation_run.kind.limits, simulation_run.policy
+    return {
+        "model": simulation_run.kind.request.model.name,
+        "gpu": place.gpu.name,
+        "gpus_per_replica": place.split.gpus,
+        "context_tokens": place.settings.max_model_len,
+        "kv_tokens": limits.kv_tokens,
+        "weights_bytes_per_gpu": place.figures.weights_bytes,
+        "kv_bytes_per_token_and_gpu": place.figures.kv_bytes_per_token,
+        "max_num_seqs": limits.max_num_seqs,
+        "max_batched_tokens": limits.max_batched_tokens,
+        "workload": asdict(simulation_run.workload),
+        "replicas": simulation_run.replicas,
+        "min_replicas": policy.min_replicas,
+        "max_replicas": policy.max_replicas,
+        "mode": policy.mode.value,
+        "window_seconds": policy.window_seconds,
+        "cooldown_seconds": policy.cooldown_seconds,
+        "startup_seconds": simulation_run.startup_seconds,
+        "patience_seconds": simulation_run.patience_seconds,
+        "scrape_seconds": simulation_run.scrape_seconds,
+        "seed": simulation_run.seed,
+    }
+
+
+def _moment(moment: Moment) -> dict[str, Any]:
+    figures = {name: value for name, value in asdict(moment).items() if name not in ("ttft", "tpot", "fullest")}
+    return {
+        **figures,
+        "kv_cache_in_use": round(moment.kv_cache_in_use, _SHARE_DIGITS),
+        "fullest": round(moment.fullest, _SHARE_DIGITS),
+        "ttft_seconds": _spread(moment.ttft),
+        "tpot_seconds": _spread(moment.tpot),
+    }
+
+
+def _spread(spread: Spread | None) -> dict[str, float] | None:
+    if spread is None:
+        return None
+    return {"median": round(spread.median, _SECOND_DIGITS), "p95": round(spread.p95, _SECOND_DIGITS)}

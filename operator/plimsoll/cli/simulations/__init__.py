@@ -1,1 +1,0 @@
-"""``plimsoll simulate``: the question, and its answer as text and as a document."""
