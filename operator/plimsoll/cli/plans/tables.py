@@ -69,14 +69,15 @@ def print_details(console: Console, status: InferenceDeploymentStatus) -> None:
         console.print(size_words(status.size), highlight=False, markup=False)
     if status.rejections:
         print_rejections(console, status.rejections)
-    if status.remedies:
-        console.print("What would help:", style="bold")
-        for remedy in status.remedies:
-            console.print(f"  - {remedy.message}", highlight=False)
-    if status.suggestions:
-        console.print("What would make it cheaper:", style="bold")
-        for suggestion in status.suggestions:
-            console.print(f"  - {suggestion.message}", highlight=False)
+    _print_messages(console, "What would help:", [each.message for each in status.remedies or ()])
+    _print_messages(console, "What would make it cheaper:", [each.message for each in status.suggestions or ()])
+
+
+def _print_messages(console: Console, title: str, messages: Sequence[str]) -> None:
+    if messages:
+        console.print(title, style="bold")
+    for message in messages:
+        console.print(f"  - {message}", highlight=False)
 
 
 def _print_placement(console: Console, placement: PlacementStatus) -> None:

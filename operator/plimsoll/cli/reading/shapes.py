@@ -12,6 +12,7 @@ from plimsoll.facts.cluster.quota_reading import PARTS, is_read
 
 Body = dict[str, Any]
 
+_QUOTED = "Write a string: quote it."
 _MOST_GPUS = 1024
 """The most GPUs or slices of one node or pod; more is a typing mistake."""
 
@@ -91,31 +92,22 @@ class _Check:
 
     def mapping(self, body: Body, where: str, part: str) -> Body:
         """Return a mapping, empty if there is none."""
-        return dict(self._value(body, where, part, lambda value: isinstance(value, dict), "Write a mapping.") or {})
+        return dict(self._value(body, where, part, dict, "Write a mapping.") or {})
 
     def mappings(self, body: Body, where: str, part: str) -> Iterator[tuple[str, Body]]:
         """Yield the mappings of a list, each with its path."""
-        listed = self._value(body, where, part, lambda value: isinstance(value, list), "Write a list of mappings.")
-        for index, each in enumerate(listed or ()):
-            if not isinstance(each, dict):
-                raise self._bad(f"{where}.{part}[{index}]", each, "Write a mapping.")
-            yield f"{where}.{part}[{index}]", each
+        yield from self._listed(body, where, part, dict, "Write a list of mappings.", "Write a mapping.")
 
     def text(self, body: Body, where: str, part: str) -> None:
-        """Check a string."""
-        self._value(body, where, part, lambda value: isinstance(value, str), "Write a string: quote it.")
+        self._value(body, where, part, str, _QUOTED)
 
     def needed(self, body: Body, where: str, part: str, fix: str) -> None:
-        """Check a string that must be there."""
         if not isinstance(body.get(part), str) or not body[part]:
             raise self._bad(f"{where}.{part}", body.get(part), fix)
 
     def texts(self, body: Body, where: str, part: str) -> None:
-        """Check a list of strings."""
-        listed = self._value(body, where, part, lambda value: isinstance(value, list), "Write a list of strings.")
-        for index, each in enumerate(listed or ()):
-            if not isinstance(each, str):
-                raise self._bad(f"{where}.{part}[{index}]", each, "Write a string: quote it.")
+        for _ in self._listed(body, where, part, str, "Write a list of strings.", _QUOTED):
+            pass
 
     def numbers(self, body: Body, where: str, part: str, names: Sequence[str]) -> None:
         """Check that the quantities with these names can be counted. A limit that is no number would not limit."""
@@ -124,29 +116,34 @@ class _Check:
                 raise self._bad(f"{where}.{part}[{name}]", body[part][name], "Write a quantity, e.g. 8 or 64Gi.")
 
     def strings(self, body: Body, where: str, part: str) -> None:
-        """Check a mapping of strings."""
         for key, value in self._keyed(body, where, part, "Write a mapping of strings."):
             if not isinstance(value, str):
                 raise self._bad(f"{where}.{part}[{key}]", value, "Labels are strings: quote it.")
 
     def quantities(self, body: Body, where: str, part: str) -> None:
-        """Check a mapping of quantities."""
         for key, value in self._keyed(body, where, part, "Write a mapping of quantities."):
             if isinstance(value, bool) or not isinstance(value, str | int | float):
                 raise self._bad(f"{where}.{part}[{key}]", value, "Write a quantity, e.g. 500m or 64Gi.")
             if is_gpu_resource(key) and not _is_count(value):
                 raise self._bad(f"{where}.{part}[{key}]", value, f"Write a number from 0 to {_MOST_GPUS}.")
 
+    def _listed(
+        self, body: Body, where: str, part: str, kind: type, fix: str, fix_of_each: str
+    ) -> Iterator[tuple[str, Any]]:
+        for index, each in enumerate(self._value(body, where, part, list, fix) or ()):
+            if not isinstance(each, kind):
+                raise self._bad(f"{where}.{part}[{index}]", each, fix_of_each)
+            yield f"{where}.{part}[{index}]", each
+
     def _keyed(self, body: Body, where: str, part: str, fix: str) -> Iterator[tuple[str, Any]]:
-        entries = self._value(body, where, part, lambda value: isinstance(value, dict), fix) or {}
-        for key, value in entries.items():
+        for key, value in (self._value(body, where, part, dict, fix) or {}).items():
             if not isinstance(key, str):
                 raise self._bad(f"{where}.{part}", key, "Its keys are strings: quote them.")
             yield key, value
 
-    def _value(self, body: Body, where: str, part: str, fits: Callable[[Any], bool], fix: str) -> Any:
+    def _value(self, body: Body, where: str, part: str, kind: type, fix: str) -> Any:
         value = body.get(part)
-        if value is not None and not fits(value):
+        if value is not None and not isinstance(value, kind):
             raise self._bad(f"{where}.{part}".lstrip("."), value, fix)
         return value
 
