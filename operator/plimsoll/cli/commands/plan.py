@@ -17,7 +17,7 @@ from plimsoll.cli.cluster.options import ClusterAccess, refuse_two_sources, with
 from plimsoll.cli.cluster.teachers import Lessons, Teachers
 from plimsoll.cli.context import prices_from
 from plimsoll.cli.later import lessons_of
-from plimsoll.cli.planning import Outcome, Planned, appraisal_of, plan_located
+from plimsoll.cli.planning import Outcome, Planned, appraisal_of
 from plimsoll.cli.plans.fleet_review import fleet_file
 from plimsoll.cli.plans.live_plan import Wanted, exit_status, plan_file, plan_live, plan_stored
 from plimsoll.cli.plans.markdown import plan_markdown
@@ -206,29 +206,17 @@ def _plan_offline(
     prices, node_groups = files
     own = prices_from(prices)
     file = fleet_file(fleet, own)
-    seen, types = file.fleet, priced_types(own)
-    show = _SHOW.get(output, Planned.document)
-    groups = groups_from(node_groups, types)
+    groups = groups_from(node_groups, priced_types(own))
     say("warning", file.quotas.complaints)
     taught = lessons_of(teachers) if teachers.are_asked else Lessons()
-    shown, problems = plan_located(
-        manifests.found,
-        seen,
-        show,
-        types,
-        groups,
-        file.priorities,
-        file.quotas.remaining,
-        file.claims,
-        partial(taught_request, lessons=taught, as_operator=True),
-        file.limit_ranges,
-    )
+    teach = partial(taught_request, lessons=taught, as_operator=True)
+    shown, problems = file.planned(manifests.found, _SHOW.get(output, Planned.document), groups, teach)
     say("error", problems)
     if shown:
-        _print_plan([printed for _, printed in shown], output, seen)
+        _print_plan([printed for _, printed in shown], output, file.fleet)
         if output == "table":
             print_appraisal(screen(), appraisal_of(entry for entry, _ in shown))
-        _warn_of_prices(seen)
+        _warn_of_prices(file.fleet)
         _note_lessons([entry for entry, _ in shown], taught)
     unusable, is_good = len(manifests.problems) + len(problems), all(entry.is_placed for entry, _ in shown)
     return exit_status(unusable, is_good=is_good, is_shown=bool(shown))

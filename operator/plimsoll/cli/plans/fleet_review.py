@@ -5,21 +5,22 @@ Files of a fleet: what ``--fleet`` names instead of a cluster.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.app.review.comparing import are_restarted, compared
 from plimsoll.app.review.hypothetical import after_changes, with_fields
 from plimsoll.app.review.values import Decided, Place, Review, WhatIf, Wish
 from plimsoll.cli.planning import Planned, plan_located
-from plimsoll.cli.reading.documents import FleetObjects, load_fleet_objects
+from plimsoll.cli.prices.price_files import priced_types
+from plimsoll.cli.reading.documents import FleetObjects, Sourced, load_fleet_objects
 from plimsoll.domain.cluster.fleet import Fleet
-from plimsoll.domain.cluster.gpus import GpuType
 from plimsoll.domain.cluster.node_groups import NodeGroup
 from plimsoll.domain.cluster.node_rules import KnownClaims
 from plimsoll.domain.kubernetes_names import ObjectKey
+from plimsoll.domain.requests.serving import Request
 from plimsoll.facts.cluster.claim_reading import read_claims, read_holders
 from plimsoll.facts.cluster.fleet_reading import read_fleet
 from plimsoll.facts.cluster.priority_reading import PriorityClasses, read_priority_classes
@@ -27,6 +28,8 @@ from plimsoll.facts.cluster.quota_reading import LimitRanges, NamespaceQuotas, r
 from plimsoll.facts.prices.repricing import OwnPrices
 from plimsoll.placement.demands.pools import PlannedPool, PoolState
 from plimsoll.render.names import DEPLOYMENT_LABEL, POOL_LABEL
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,27 @@ class FleetFile:
         """Return the facts of the file after these changes of its nodes."""
         nodes, pods = after_changes(self.objects.nodes, self.objects.pods, changes, self.fleet, load_gpu_types())
         return _read(replace(self.objects, nodes=nodes, pods=pods), self.prices)
+
+    def planned(
+        self,
+        found: Sequence[Sourced],
+        show: Callable[[Planned], T],
+        groups: Sequence[NodeGroup],
+        teach: Callable[[Request], Request] = lambda request: request,
+    ) -> tuple[list[tuple[Planned, T]], list[str]]:
+        """Plan all usable objects on the nodes, as :func:`~plimsoll.cli.planning.plan_located` does."""
+        return plan_located(
+            found,
+            self.fleet,
+            show,
+            priced_types(self.prices),
+            groups,
+            self.priorities,
+            self.quotas.remaining,
+            self.claims,
+            teach,
+            self.limit_ranges,
+        )
 
 
 def fleet_file(path: str, prices: OwnPrices) -> FleetFile:
@@ -91,43 +115,21 @@ _NOTE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Ground:
-    """The inputs of a plan in addition to the manifests: a file of nodes, all GPU types with prices, node groups."""
-
-    file: FleetFile
-    types: Sequence[GpuType]
-    groups: Sequence[NodeGroup] = ()
-
-    def planned(self, wishes: Sequence[Wish], changes: Sequence[WhatIf] = ()) -> tuple[list[Planned], list[str]]:
-        """Return the plan of all usable objects after changes of the nodes, and the problems of the others."""
-        file = self.file.after(changes) if changes else self.file
-        shown, problems = plan_located(
-            wishes,
-            file.fleet,
-            lambda entry: entry,
-            self.types,
-            self.groups,
-            file.priorities,
-            file.quotas.remaining,
-            file.claims,
-            limit_ranges=file.limit_ranges,
-        )
-        return [entry for entry, _ in shown], problems
-
-
-def review_on(ground: Ground, wishes: Sequence[Wish], changes: Sequence[WhatIf]) -> Review:
+def review_on(
+    file: FleetFile, groups: Sequence[NodeGroup], wishes: Sequence[Wish], changes: Sequence[WhatIf]
+) -> Review:
     """Return the difference that changes make to a plan. All objects of the user's files are planned anew.
 
     Raises:
         InvalidInput: a change names no object of the files, or several.
     """
     changed = with_fields(wishes, {}, changes)
-    earlier = {_key(entry): entry for entry in ground.planned(wishes)[0]}
-    planned, problems = ground.planned(changed, changes)
-    decided = [_decided(entry, earlier.get(_key(entry))) for entry in planned]
-    found = compared((), decided, {wish.key: wish.where for wish in changed}, ground.file.fleet)
-    return replace(found, problems=tuple(problems), notes=(_NOTE, *ground.file.quotas.complaints))
+    before, _ = file.planned(wishes, _key, groups)
+    earlier = {key: entry for entry, key in before}
+    planned, problems = file.after(changes).planned(changed, _key, groups)
+    decided = [_decided(entry, earlier.get(key)) for entry, key in planned]
+    found = compared((), decided, {wish.key: wish.where for wish in changed}, file.fleet)
+    return replace(found, problems=tuple(problems), notes=(_NOTE, *file.quotas.complaints))
 
 
 def _key(entry: Planned) -> ObjectKey:

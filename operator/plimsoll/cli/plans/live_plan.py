@@ -15,7 +15,7 @@ from plimsoll.app.review.values import Means, Review, WhatIf, Wish
 from plimsoll.cli.cluster.options import ClusterAccess
 from plimsoll.cli.context import prices_from
 from plimsoll.cli.later import OR_FLEET, cluster_of, default_namespace, replay
-from plimsoll.cli.plans.fleet_review import Ground, fleet_file, review_on
+from plimsoll.cli.plans.fleet_review import fleet_file, review_on
 from plimsoll.cli.plans.markdown import review_markdown
 from plimsoll.cli.plans.review import document, print_review
 from plimsoll.cli.plans.tables import print_document, print_objects
@@ -85,9 +85,8 @@ def plan_file(manifests: Manifests, file: str, node_groups: str | None, wanted: 
 
     def ask(wishes: Sequence[Wish], means: Means) -> Review:
         own = prices_from(None) if means.prices is None else means.prices
-        types = priced_types(own)
-        ground = Ground(fleet_file(file, own), types, groups_from(node_groups, types))
-        return review_on(ground, wishes, means.what_if)
+        nodes, groups = fleet_file(file, own), groups_from(node_groups, priced_types(own))
+        return review_on(nodes, groups, wishes, means.what_if)
 
     return _plan(manifests, wanted.namespace or "default", wanted, output, ask)
 
