@@ -15,6 +15,7 @@ from typing import TypeVar
 from plimsoll.api.gpu_names import did_you_mean
 from plimsoll.domain.cluster.gpus import CapacityType, Market, Price, PriceBasis
 from plimsoll.domain.errors import shortened
+from plimsoll.domain.units import counted
 
 T = TypeVar("T")
 
@@ -190,12 +191,11 @@ def _usd(text: str) -> Decimal:
 
 def _words(source: str, market: Market) -> str:
     """Return the source of a price in a few words: the list, the votes behind the figure, and the newest day."""
-    votes = None if market.voters is None else f"{market.voters} vote{'' if market.voters == 1 else 's'}"
-    offers = None if market.offers is None else f"{market.offers} offer{'' if market.offers == 1 else 's'}"
-    counted = " of ".join(part for part in (votes, offers) if part)
+    numbers = ((market.voters, "vote"), (market.offers, "offer"))
+    votes = " of ".join(counted(number, noun) for number, noun in numbers if number is not None)
     clamped = "clamped to its neighbours" if market.is_clamped else ""
     newest = "" if market.last is None else f"newest {market.last}"
-    said = ", ".join(part for part in (counted, clamped, newest) if part)
+    said = ", ".join(part for part in (votes, clamped, newest) if part)
     return f"{source}: {said}" if said else source
 
 

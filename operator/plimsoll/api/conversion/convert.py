@@ -33,7 +33,6 @@ from plimsoll.api.v1alpha1 import (
     PodTemplateSpec,
     Sizing,
 )
-from plimsoll.api.v1alpha1 import Toleration as ApiToleration
 from plimsoll.domain.cluster.fleet import UNKNOWN_NODES, Toleration, Weakest
 from plimsoll.domain.cluster.gpus import CapacityType, Vendor
 from plimsoll.domain.cluster.host import Amounts
@@ -136,7 +135,7 @@ def to_request(
         replicas=_replicas(spec) if replicas is None else replicas,
         constraints=_constraints(spec),
         overrides=_overrides(spec),
-        node_selector=_node_selector(spec),
+        node_selector=tuple(sorted((spec.pods.node_selector or {}).items())),
         tolerations=_tolerations(spec),
         platforms=platforms,
         node_rules=(
@@ -428,10 +427,6 @@ def _overrides(spec: InferenceDeploymentSpec) -> Overrides:
     )
 
 
-def _node_selector(spec: InferenceDeploymentSpec) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted((spec.pods.node_selector or {}).items()))
-
-
 def platforms_of(engine: EngineSpec, images: EngineImages | None = None) -> ImagePlatforms:
     """Return the platforms of the image as far as the spec says, and the image whose index may say more.
 
@@ -450,15 +445,10 @@ def platforms_of(engine: EngineSpec, images: EngineImages | None = None) -> Imag
 
 def _tolerations(spec: InferenceDeploymentSpec) -> tuple[Toleration, ...]:
     """Return what is tolerated for good. With ``tolerationSeconds`` a pod is evicted after these."""
-    return tuple(_toleration(each) for each in spec.pods.tolerations or () if each.toleration_seconds is None)
-
-
-def _toleration(toleration: ApiToleration) -> Toleration:
-    return Toleration(
-        key=toleration.key or "",
-        operator=toleration.operator or "Equal",
-        value=toleration.value or "",
-        effect=toleration.effect or "",
+    return tuple(
+        Toleration(each.key or "", each.operator or "Equal", each.value or "", each.effect or "")
+        for each in spec.pods.tolerations or ()
+        if each.toleration_seconds is None
     )
 
 

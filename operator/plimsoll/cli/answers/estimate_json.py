@@ -17,7 +17,6 @@ from plimsoll.cli.changes.remedies import Remedy, all_remedies, first_remedy
 from plimsoll.cli.split_words import split_document
 from plimsoll.domain.decisions.observations import Correction
 from plimsoll.domain.decisions.outcomes import Fit, MemoryEstimate, Rejection
-from plimsoll.domain.decisions.terms import Doubt
 from plimsoll.domain.models.model import Task
 from plimsoll.domain.requests.serving import Request
 from plimsoll.performance.decode_time import decode_floor
@@ -59,7 +58,7 @@ def _answer(request: Request, answer: Sized | Rejection) -> dict[str, Any]:
         "gpuType": answer.gpu.name,
         **split_document(answer.split),
         "fit": answer.figures.fit.value,
-        "doubts": [_doubt(each) for each in answer.figures.doubts],
+        "doubts": [{"code": each.kind.value, "message": doubt_sentence(each)} for each in answer.figures.doubts],
         **_override(answer.figures),
         **_memory(answer.figures),
         **_learned(request.correction_for(answer.gpu.name, answer.split)),
@@ -74,10 +73,6 @@ def _answer(request: Request, answer: Sized | Rejection) -> dict[str, Any]:
         },
         "warnings": list(warnings_of(request, answer)),
     }
-
-
-def _doubt(doubt: Doubt) -> dict[str, str]:
-    return {"code": doubt.kind.value, "message": doubt_sentence(doubt)}
 
 
 def _remedies(answer: Answered, row: Row) -> Iterable[Remedy]:

@@ -17,6 +17,7 @@ from plimsoll.domain.engines.engine_choice import EngineVersion
 from plimsoll.domain.models.model import FactsSource, ModelFacts
 from plimsoll.domain.models.precision import WIDE, KvPrecision, Precision
 from plimsoll.domain.requests.serving import Request
+from plimsoll.domain.units import counted
 from plimsoll.engines.registry import engine_of
 from plimsoll.memory.weights import weights_bytes
 
@@ -94,8 +95,8 @@ def shortest_context(request: Request) -> int:
 
 def with_requests(request: Request, count: int) -> Change:
     """Return the change to this many requests at the same time."""
-    words = f"{count:,} request{'s' if count > 1 else ''}"
-    return Change(words, f"--concurrency {count}", replace(request, shape=replace(request.shape, concurrency=count)))
+    shape = replace(request.shape, concurrency=count)
+    return Change(counted(f"{count:,}", "request"), f"--concurrency {count}", replace(request, shape=shape))
 
 
 def with_sequences(request: Request, count: int) -> Change:

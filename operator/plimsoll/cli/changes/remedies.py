@@ -33,7 +33,7 @@ from plimsoll.domain.cluster.gpus import RARE_IN_SERVERS, GpuType
 from plimsoll.domain.decisions.outcomes import Fit, Rejection, Split
 from plimsoll.domain.public_words import WISHED
 from plimsoll.domain.requests.serving import Request
-from plimsoll.domain.units import GIB
+from plimsoll.domain.units import GIB, counted
 from plimsoll.engines.registry import engine_of
 from plimsoll.memory.inverse import by_law, largest, longest_context, most_sequences
 from plimsoll.memory.weights import weights_bytes
@@ -93,8 +93,7 @@ class Remedy:
 
     @property
     def _place(self) -> str:
-        gpus = self.answer.split.gpus
-        return f"{gpus} GPU{'s' if gpus > 1 else ''} ({split_words(self.answer.split)})"
+        return f"{counted(self.answer.split.gpus, 'GPU')} ({split_words(self.answer.split)})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ def meant(answer: Answer, namespace: str, proposals: Sequence[Body]) -> Body:
             fix = f"{_those(answer.deployment, proposals)} Name the id of one that stands ({look} -o wide)."
             raise InvalidInput("--proposal", answer.proposal, fix)
         return found
-    still_open = [each for each in proposals if _state(each) != "Rejected"]
+    still_open = [each for each in proposals if (each["metadata"].get("labels") or {}).get(_STATE) != "Rejected"]
     if not still_open:
         fix = f"It has no open proposal in namespace {namespace}. Look for others with {look}, or name another -n."
         raise InvalidInput("NAME", answer.deployment, fix)
@@ -102,7 +102,3 @@ def confirmation(answer: Answer, proposal: Body, key: ObjectKey, by: str) -> str
         f"{by} {word} proposal {proposal['id']} of {answer.deployment} ({described(proposal)}).\n"
         f"To see the outcome: {look}"
     )
-
-
-def _state(proposal: Body) -> str:
-    return str((proposal["metadata"].get("labels") or {}).get(_STATE) or "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from plimsoll.app.watch.store import key_of
@@ -14,6 +14,7 @@ from plimsoll.decision.lessons import CommonLessons, contribution, lessons, reme
 from plimsoll.decision.spec_digests import digests_of
 from plimsoll.domain.decisions.observations import Correction, Seen
 from plimsoll.domain.requests.serving import Request
+from plimsoll.domain.units import counted
 from plimsoll.memory.calibration import corrections
 from plimsoll.status.reading import read, whole_status
 
@@ -27,7 +28,7 @@ def lessons_of(teachers: Teachers) -> Lessons:
         InvalidInput: a file cannot be used.
         PlimsollError: the cluster cannot be reached.
     """
-    taught, left_out, notes, contributions = list[Taught](), 0, [], []
+    taught, notes, left_out, contributions = list[Taught](), list[str](), 0, []
     for name in teachers.files:
         observations, ignored = read_observations(name, "--observations")
         taught += [Taught(title(name), Seen(each, "")) for each in observations]
@@ -40,8 +41,14 @@ def lessons_of(teachers: Teachers) -> Lessons:
             taught += [Taught(str(key), each, key) for each in seen]
             contributions.append(contribution(key, digest, seen, teaches=teaches_others(body.get("spec"))))
         left_out += sum(map(_left_out, bodies))
-        notes += [*refusals, *_count_note(bodies, teachers.namespace)]
-    return Lessons(tuple(taught), (*notes, *_left_out_note(left_out)), tuple(contributions))
+        notes += refusals
+        if not bodies:
+            where = "the cluster" if teachers.namespace is None else f"namespace {teachers.namespace}"
+            notes.append(f"No InferenceDeployment was read in {where}.")
+    if left_out:
+        which = f"{counted(left_out, 'observation')} of another Plimsoll release left out"
+        notes.append(f"{which}: its memory law predicted something else.")
+    return Lessons(tuple(taught), tuple(notes), tuple(contributions))
 
 
 def corrections_for(request: Request, found: Lessons, *, as_operator: bool) -> tuple[Correction, ...]:
@@ -62,18 +69,3 @@ def _left_out(body: Body) -> int:
     """Count the observations of another Plimsoll release, which predicted with another memory law."""
     record = read(body.get("status"))
     return len(whole_status(record).observations or ()) - len(record.observations)
-
-
-def _count_note(bodies: Sequence[Body], namespace: str | None) -> Iterator[str]:
-    where = "the cluster" if namespace is None else f"namespace {namespace}"
-    if not bodies:
-        yield f"No InferenceDeployment was read in {where}."
-
-
-def _left_out_note(count: int) -> Iterator[str]:
-    if count:
-        yield f"{_observations(count)} of another Plimsoll release left out: its memory law predicted something else."
-
-
-def _observations(count: int) -> str:
-    return "1 observation" if count == 1 else f"{count} observations"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -217,13 +217,9 @@ def _plan_offline(
         if output == "table":
             print_appraisal(screen(), appraisal_of(entry for entry, _ in shown))
         _warn_of_prices(file.fleet)
-        _note_lessons([entry for entry, _ in shown], taught)
+        say("note", (*taught.notes, *dict.fromkeys(each for entry, _ in shown for each in _lessons_of(entry, taught))))
     unusable, is_good = len(manifests.problems) + len(problems), all(entry.is_placed for entry, _ in shown)
     return exit_status(unusable, is_good=is_good, is_shown=bool(shown))
-
-
-def _note_lessons(planned: Iterable[Planned], lessons: Lessons) -> None:
-    say("note", (*lessons.notes, *dict.fromkeys(each for entry in planned for each in _lessons_of(entry, lessons))))
 
 
 def _lessons_of(entry: Planned, lessons: Lessons) -> Iterator[str]:

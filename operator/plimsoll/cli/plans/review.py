@@ -11,7 +11,7 @@ from rich.table import Table
 from plimsoll.api.v1alpha1 import InferenceDeploymentStatus
 from plimsoll.app.review.values import Bill, Change, Place, Review, Verdict
 from plimsoll.cli.plans.tables import print_details, print_left_out
-from plimsoll.domain.units import format_price
+from plimsoll.domain.units import counted, format_price
 from plimsoll.placement.explain import place_words
 from plimsoll.status.writing import document_of
 
@@ -20,11 +20,8 @@ NOTHING = "-"
 
 def places_text(places: tuple[Place, ...]) -> str:
     """Replicas and their places."""
-    return " + ".join(f"{_count(each)} on {place_words(each.gpu_type, each.split)}" for each in places) or NOTHING
-
-
-def _count(place: Place) -> str:
-    return f"{place.replicas} replica{'' if place.replicas == 1 else 's'}"
+    shares = (f"{counted(each.replicas, 'replica')} on {place_words(each.gpu_type, each.split)}" for each in places)
+    return " + ".join(shares) or NOTHING
 
 
 def price_text(places: tuple[Place, ...]) -> str:

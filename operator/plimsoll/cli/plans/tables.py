@@ -23,7 +23,7 @@ from plimsoll.api.v1alpha1.status import (
 from plimsoll.cli.answers.cache_words import NO_CACHE
 from plimsoll.cli.planning import Outcome
 from plimsoll.domain.cluster.fleet import Fleet
-from plimsoll.domain.units import GIB
+from plimsoll.domain.units import GIB, counted
 from plimsoll.placement.costs import Appraisal
 from plimsoll.placement.explain import unhealthy_words
 
@@ -107,8 +107,7 @@ def size_words(size: SizeStatus) -> str:
 
 
 def _option_words(option: SizeOptionStatus) -> str:
-    replicas = f"{option.replicas} replica{'' if option.replicas == 1 else 's'}"
-    words = f"{replicas} of {option.concurrency} request{'' if option.concurrency == 1 else 's'}"
+    words = f"{counted(option.replicas, 'replica')} of {counted(option.concurrency, 'request')}"
     if option.missing:
         return f"{words}: {option.missing} would find no place"
     price = "no known price" if option.hourly_price is None else f"${option.hourly_price}/h"

@@ -148,7 +148,8 @@ def logged_start(log: StartLog, named: Named) -> Start:
     split, gpu = served_split(log.split, model), with_share(gpu, share)
     settings = engine.settings(request, gpu, split)
     figures = engine.estimate(request, gpu, split, settings)
-    notes = (*_release_note(log, named), *about_gpu, *default_notes(request, settings), *_unfollowed_notes(request))
+    unfollowed = (f"The law does not include {each}." for each in request.engine.unfollowed)
+    notes = (*_release_note(log, named), *about_gpu, *default_notes(request, settings), *unfollowed)
     return Start(log, request, gpu, split, settings, figures, notes)
 
 
@@ -183,10 +184,6 @@ def _share(log: StartLog, named: Named) -> float:
     logged = log.options.utilization or engine_of(log.engine).default_utilization(log.version)
     share = logged if named.utilization_percent is None else named.utilization_percent / 100
     return min(1.0, max(0.01, share))
-
-
-def _unfollowed_notes(request: Request) -> tuple[str, ...]:
-    return tuple(f"The law does not include {each}." for each in request.engine.unfollowed)
 
 
 MOST_BYTES = 64 * MIB

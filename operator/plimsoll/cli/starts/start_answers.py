@@ -90,14 +90,11 @@ def _token_rows(start: Start) -> Iterator[Row]:
     figures, logged, engines = start.figures, start.log.figures, start.split.data_parallel
     # Some releases report another figure than the tokens of full-length requests: the band is counted as theirs.
     factor = figures.kv_reported_tokens / figures.kv_capacity_tokens if figures.kv_capacity_tokens > 0 else 1.0
-    low, high = (round(each * factor / engines) for each in (_low(start), figures.kv_capacity_high_tokens))
+    band = max(0, figures.kv_capacity_low_tokens), figures.kv_capacity_high_tokens
+    low, high = (round(each * factor / engines) for each in band)
     yield Row("KV tokens", figures.kv_reported_tokens // engines, logged.kv_tokens, low, high, "tokens")
     held = max(0, figures.kv_capacity_tokens) / engines / start.settings.max_model_len
     yield Row("requests of full length", held, logged.concurrency, unit="requests")
-
-
-def _low(start: Start) -> int:
-    return max(0, start.figures.kv_capacity_low_tokens)
 
 
 def _shown(value: float | None, unit: str) -> str:
