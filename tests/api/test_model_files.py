@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from plimsoll.api.conversion.claims import claim_remarks
 from plimsoll.api.conversion.convert import to_request, to_workload_options
-from plimsoll.api.conversion.model_files import claim_remarks
 from plimsoll.domain.cluster.fleet import Weakest
 from plimsoll.domain.cluster.node_rules import DISK_FIELD, DRIVER_LABEL, Claim
 from plimsoll.domain.errors import InvalidInput

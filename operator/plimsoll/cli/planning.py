@@ -10,9 +10,8 @@ from typing import Any, TypeVar
 from plimsoll.adapters.catalog import load_gpu_types, other_checkpoints
 from plimsoll.adapters.garbage import collecting_later
 from plimsoll.adapters.highs import fleetwide
-from plimsoll.api.conversion.claims import check_claims, mounted_volumes, unusable_claim
+from plimsoll.api.conversion.claims import check_claims, claim_remarks, mounted_volumes, unusable_claim
 from plimsoll.api.conversion.convert import check_without_model, to_request, to_workload_options
-from plimsoll.api.conversion.model_files import claim_remarks
 from plimsoll.api.gpu_names import check_gpu_names
 from plimsoll.api.v1alpha1 import InferenceDeployment, InferenceDeploymentStatus
 from plimsoll.cli.context import Models

@@ -8,6 +8,7 @@ from decimal import ROUND_CEILING, Decimal
 from plimsoll.api.checks.maintenance import check_maintenance
 from plimsoll.api.checks.pod_checks import check_pod_template, engine_resources, gpus_remark
 from plimsoll.api.checks.spec_checks import check_host_memory, check_load
+from plimsoll.api.conversion.claims import disk_rules
 from plimsoll.api.conversion.engine_options import (
     as_served,
     check_feature,
@@ -20,7 +21,6 @@ from plimsoll.api.conversion.engine_options import (
     refuse,
     to_media,
 )
-from plimsoll.api.conversion.model_files import disk_rules
 from plimsoll.api.conversion.precision import AUTO, cache_precision, weight_precision
 from plimsoll.api.conversion.speculation import check_speculation, draft_model, speculation_of
 from plimsoll.api.crd.lost_fields import lost_fields
@@ -132,7 +132,7 @@ def to_request(
         kv_precision=kv_precision,
         shape=_shape(spec),
         engine=engine,
-        replicas=_replicas(spec) if replicas is None else replicas,
+        replicas=spec.fewest if replicas is None else replicas,
         constraints=_constraints(spec),
         overrides=_overrides(spec),
         node_selector=tuple(sorted((spec.pods.node_selector or {}).items())),
@@ -165,22 +165,18 @@ def _driver_rules(options: WorkloadOptions, oldest: int | None) -> tuple[NodeRul
     return (driver_rule(least),) if oldest is not None and oldest < least else ()
 
 
-def _replicas(spec: InferenceDeploymentSpec) -> int:
-    return spec.replicas if spec.total_concurrency is None else spec.min_replicas or 1
-
-
 def _total(spec: InferenceDeploymentSpec) -> TotalLoad | None:
     if spec.total_concurrency is None:
         return None
     most = spec.rebalancing.max_replicas or MOST_REPLICAS
-    return TotalLoad(spec.total_concurrency, spec.min_replicas or 1, max(most, spec.min_replicas or 1))
+    return TotalLoad(spec.total_concurrency, spec.fewest, max(most, spec.fewest))
 
 
 def _concurrency(spec: InferenceDeploymentSpec) -> int:
     """Return the requests of one replica: the declared ones, or an equal part of those of all replicas."""
     if spec.total_concurrency is None:
         return spec.concurrency or 1
-    return ceil_div(spec.total_concurrency, spec.min_replicas or 1)
+    return ceil_div(spec.total_concurrency, spec.fewest)
 
 
 def _slo(spec: InferenceDeploymentSpec) -> Slo | None:

@@ -605,6 +605,11 @@ class InferenceDeploymentSpec(ApiModel):
         return self.pod_template or PodTemplateSpec()
 
     @property
+    def fewest(self) -> int:
+        """The fewest replicas that the user asks for."""
+        return self.replicas if self.total_concurrency is None else self.min_replicas or 1
+
+    @property
     def limits(self) -> Mapping[str, str | int]:
         """The limits of the engine's container."""
         return (self.pods.resources and self.pods.resources.limits) or {}

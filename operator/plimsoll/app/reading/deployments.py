@@ -9,9 +9,8 @@ from functools import partial
 from plimsoll.adapters.cluster.kinds import PRIORITY_CLASSES
 from plimsoll.api.checks.maintenance import windows_of
 from plimsoll.api.checks.pod_policy import PodPolicy, check_pod_policy
-from plimsoll.api.conversion.claims import check_claims, mounted_volumes, unusable_claim
+from plimsoll.api.conversion.claims import check_claims, claim_remarks, mounted_volumes, unusable_claim
 from plimsoll.api.conversion.convert import check_without_model, platforms_of, to_request, to_workload_options
-from plimsoll.api.conversion.model_files import claim_remarks
 from plimsoll.api.gpu_names import check_gpu_names
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.api.v1alpha1 import EngineSpec, InferenceDeployment

@@ -11,15 +11,13 @@ from plimsoll.cli.answers.cache_words import cache_document
 from plimsoll.cli.answers.limits import limits
 from plimsoll.cli.answers.rows import Answered, Row
 from plimsoll.cli.answers.segments import segments
-from plimsoll.cli.answers.sentences import fit_by_law, is_sure, warnings_of
+from plimsoll.cli.answers.sentences import fit_by_law, floor_of, is_sure, warnings_of
 from plimsoll.cli.answers.steps import working_document
 from plimsoll.cli.changes.remedies import Remedy, all_remedies, first_remedy
 from plimsoll.cli.split_words import split_document
 from plimsoll.domain.decisions.observations import Correction
 from plimsoll.domain.decisions.outcomes import Fit, MemoryEstimate, Rejection
-from plimsoll.domain.models.model import Task
 from plimsoll.domain.requests.serving import Request
-from plimsoll.performance.decode_time import decode_floor
 from plimsoll.placement.explain import rejection_sentence
 from plimsoll.placement.options.sizing import Sized
 from plimsoll.placement.places.warnings import doubt_sentence
@@ -54,6 +52,7 @@ def _answer(request: Request, answer: Sized | Rejection) -> dict[str, Any]:
             "reason": answer.reason.value,
             "message": rejection_sentence(answer),
         }
+    floor = floor_of(request, answer)
     return {
         "gpuType": answer.gpu.name,
         **split_document(answer.split),
@@ -63,7 +62,7 @@ def _answer(request: Request, answer: Sized | Rejection) -> dict[str, Any]:
         **_memory(answer.figures),
         **_learned(request.correction_for(answer.gpu.name, answer.split)),
         "inverse": limits(request, answer).document(),
-        "decodeFloorSeconds": _floor_seconds(request, answer),
+        "decodeFloorSeconds": None if floor is None else floor.seconds,
         "engine": {
             "maxModelLen": answer.settings.max_model_len,
             "maxNumSeqs": answer.settings.max_num_seqs,
@@ -154,10 +153,3 @@ def capacity_document(figures: MemoryEstimate) -> dict[str, int]:
 def _camel(field: str) -> str:
     first, *rest = field.split("_")
     return first + "".join(word.capitalize() for word in rest)
-
-
-def _floor_seconds(request: Request, answer: Sized) -> float | None:
-    """The least time per token; None for a model that does not generate."""
-    if request.model.task is Task.POOL:
-        return None
-    return decode_floor(request.model, request.precision, answer.gpu, answer.split, request.engine.residency).seconds

@@ -17,7 +17,7 @@ from plimsoll.domain.models.model import ModelFacts, Task
 from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import GIB, format_gib
 from plimsoll.engines.registry import engine_of
-from plimsoll.performance.decode_time import decode_floor
+from plimsoll.performance.decode_time import DecodeFloor, decode_floor
 from plimsoll.placement.options.sizing import Sized
 from plimsoll.placement.places.warnings import choice_warnings, doubt_sentence, model_warnings
 
@@ -124,7 +124,7 @@ def sentences(request: Request, answer: Sized) -> Iterator[str]:
     yield from _cache(request.model, figures)
     yield from _engines(request, answer.split)
     yield from _limits(request, answer)
-    yield from _floor(request, answer)
+    yield _floor(request, answer)
     if figures.host_bytes:
         yield f"{figures.host_bytes / GIB:.2f} GiB of weights of each GPU stay in host memory."
 
@@ -138,13 +138,19 @@ def _cache(model: ModelFacts, figures: MemoryEstimate) -> Iterator[str]:
     yield f"KV tokens that fit: {figures.kv_capacity_tokens:,} expected, {low_tokens:,} to {high_tokens:,}."
 
 
-def _floor(request: Request, answer: Sized) -> Iterator[str]:
+def floor_of(request: Request, answer: Sized) -> DecodeFloor | None:
+    """Return the least time per token at batch size 1; None for a model that does not generate."""
     if request.model.task is Task.POOL:
-        yield "It does not generate, so there is no time per token."
-        return
-    floor = decode_floor(request.model, request.precision, answer.gpu, answer.split, request.engine.residency)
+        return None
+    return decode_floor(request.model, request.precision, answer.gpu, answer.split, request.engine.residency)
+
+
+def _floor(request: Request, answer: Sized) -> str:
+    floor = floor_of(request, answer)
+    if floor is None:
+        return "It does not generate, so there is no time per token."
     over_pcie = f", {1000 * floor.host_seconds:.1f} ms of it over PCIe" if floor.host_seconds else ""
-    yield f"One token at batch size 1 takes at least {1000 * floor.seconds:.1f} ms{over_pcie}."
+    return f"One token at batch size 1 takes at least {1000 * floor.seconds:.1f} ms{over_pcie}."
 
 
 def _engines(request: Request, split: Split) -> Iterator[str]:

@@ -78,7 +78,7 @@ def command(model: str, gpu: str, mode: str, form: str, **asked: Any) -> None:
     if form == "json":
         click.echo(json.dumps({**simulation_document(simulation_run, result), "notes": list(meant.notes)}, indent=2))
     else:
-        print_simulation(screen(), simulation_run, result)
+        _print_simulation(screen(), simulation_run, result)
 
 
 _USUAL = RebalancePolicy()
@@ -199,18 +199,16 @@ MOST_ROWS = 13
 _MILLISECONDS = 1000
 
 
-def print_simulation(console: Console, simulation_run: SimulationRun, result: SimulationResult) -> None:
-    """Print it."""
-    for line in (result.summary, "", *input_lines(simulation_run), ""):
+def _print_simulation(console: Console, simulation_run: SimulationRun, result: SimulationResult) -> None:
+    for line in (result.summary, "", *_input_lines(simulation_run), ""):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
     for event in result.events:
         console.print(f"{clock(event.at)}  {event.sentence}", highlight=False, markup=False, soft_wrap=True)
     console.print(_table(result.moments))
-    console.print(totals_line(result), highlight=False, markup=False, soft_wrap=True)
+    console.print(_totals_line(result), highlight=False, markup=False, soft_wrap=True)
 
 
-def input_lines(simulation_run: SimulationRun) -> Iterator[str]:
-    """Yield the input as it was simulated."""
+def _input_lines(simulation_run: SimulationRun) -> Iterator[str]:
     kind, policy = simulation_run.kind, simulation_run.policy
     split, gpu = kind.place.split, kind.place.gpu.name
     yield (
@@ -218,7 +216,7 @@ def input_lines(simulation_run: SimulationRun) -> Iterator[str]:
         f"{kind.limits.max_num_seqs:,} sequence slots, steps of {kind.limits.max_batched_tokens:,} tokens, "
         f"context {kind.place.settings.max_model_len:,}."
     )
-    yield f"Requests: {workload_words(simulation_run.workload)}."
+    yield f"Requests: {_workload_words(simulation_run.workload)}."
     yield (
         f"Policy: {policy.mode.value}, {policy.min_replicas} to {policy.max_replicas} replicas, "
         f"{simulation_run.replicas} at the beginning, {simulation_run.startup_seconds:g} s to start one; "
@@ -226,8 +224,7 @@ def input_lines(simulation_run: SimulationRun) -> Iterator[str]:
     )
 
 
-def workload_words(workload: Workload) -> str:
-    """Return the requests in words."""
+def _workload_words(workload: Workload) -> str:
     burst = ""
     if workload.burst_factor > 1:
         burst = (
@@ -241,18 +238,16 @@ def workload_words(workload: Workload) -> str:
     )
 
 
-def totals_line(result: SimulationResult) -> str:
-    """Return what became of all requests."""
+def _totals_line(result: SimulationResult) -> str:
     totals = result.totals
     return (
         f"{totals.arrived:,} requests: {totals.served:,} served, {totals.gave_up:,} gave up, {totals.lost:,} lost, "
         f"{totals.under_way:,} under way at the end; {totals.preemptions:,} preemptions; first token "
-        f"{times(totals.ttft)}, later tokens {times(totals.tpot)} (median, 95th percentile)."
+        f"{_times(totals.ttft)}, later tokens {_times(totals.tpot)} (median, 95th percentile)."
     )
 
 
-def times(spread: Spread | None) -> str:
-    """Return both times in milliseconds."""
+def _times(spread: Spread | None) -> str:
     if spread is None:
         return "unknown"
     return f"{spread.median * _MILLISECONDS:,.0f} / {spread.p95 * _MILLISECONDS:,.0f} ms"
@@ -270,14 +265,13 @@ def _table(moments: Sequence[Moment]) -> Table:
             f"{each.running:,} / {each.sequence_slots:,}",
             f"{each.waiting:,}",
             f"{each.ready:,} ({each.wanted:,})",
-            times(each.ttft),
-            times(each.tpot),
+            _times(each.ttft),
+            _times(each.tpot),
         )
     return table
 
 
-_SHARE_DIGITS = 4
-_SECOND_DIGITS = 4
+_DIGITS = 4
 
 
 def simulation_document(simulation_run: SimulationRun, result: SimulationResult) -> dict[str, Any]:
@@ -286,7 +280,7 @@ def simulation_document(simulation_run: SimulationRun, result: SimulationResult)
     return {
         "summary": result.summary,
         "release": __version__,
-        "input": input_document(simulation_run),
+        "input": _input_document(simulation_run),
         "totals": {
             **{name: value for name, value in asdict(totals).items() if name not in ("ttft", "tpot")},
             "replica_seconds": round(totals.replica_seconds),
@@ -298,7 +292,7 @@ def simulation_document(simulation_run: SimulationRun, result: SimulationResult)
     }
 
 
-def input_document(simulation_run: SimulationRun) -> dict[str, Any]:
+def _input_document(simulation_run: SimulationRun) -> dict[str, Any]:
     """Return the input as it was simulated, defaults and the figures of the estimate included."""
     place, limits, policy = simulation_run.kind.place, simulation_run.kind.limits, simulation_run.policy
     return {
@@ -329,8 +323,8 @@ def _moment(moment: Moment) -> dict[str, Any]:
     figures = {name: value for name, value in asdict(moment).items() if name not in ("ttft", "tpot", "fullest")}
     return {
         **figures,
-        "kv_cache_in_use": round(moment.kv_cache_in_use, _SHARE_DIGITS),
-        "fullest": round(moment.fullest, _SHARE_DIGITS),
+        "kv_cache_in_use": round(moment.kv_cache_in_use, _DIGITS),
+        "fullest": round(moment.fullest, _DIGITS),
         "ttft_seconds": _spread(moment.ttft),
         "tpot_seconds": _spread(moment.tpot),
     }
@@ -339,4 +333,4 @@ def _moment(moment: Moment) -> dict[str, Any]:
 def _spread(spread: Spread | None) -> dict[str, float] | None:
     if spread is None:
         return None
-    return {"median": round(spread.median, _SECOND_DIGITS), "p95": round(spread.p95, _SECOND_DIGITS)}
+    return {"median": round(spread.median, _DIGITS), "p95": round(spread.p95, _DIGITS)}
