@@ -1,4 +1,4 @@
-"""The command line's sources of facts: files, the Hub, or the cluster of the current kubeconfig."""
+"""The command line's facts of prices and models, from files, the catalogue or the Hub."""
 
 from __future__ import annotations
 

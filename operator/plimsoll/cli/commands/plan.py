@@ -126,7 +126,9 @@ def command(
     access = ClusterAccess(kubeconfig, context)
     refuse_two_sources(fleet, snapshot, access)
     _refuse_idle_options(files, namespace, fleet, snapshot, node_groups, recursive=recursive, dry_run=dry_run)
-    changes = _what_if(what_if, files, fleet, snapshot)
+    if not files and snapshot is None and (fleet is not None or not what_if):
+        raise click.UsageError("Missing option '-f' / '--filename'.")
+    changes = what_if_of(what_if)
     _refuse_observations(observations, fleet, changes)
     is_asked = fleet is None and (bool(changes) or (not files and bool(snapshot)))
     manifests = _manifests(files, namespace, recursive=recursive, may_be_empty=is_asked)
@@ -188,15 +190,6 @@ def _manifests(files: tuple[str, ...], namespace: str | None, *, recursive: bool
         sys.exit(EXIT_BAD_INPUT)
     say("note", (manifests.note(), namespace_note(namespace, manifests.found)))
     return manifests
-
-
-def _what_if(
-    texts: tuple[str, ...], files: tuple[str, ...], fleet: str | None, snapshot: str | None
-) -> tuple[WhatIf, ...]:
-    """Read ``--what-if``. Raises :class:`InvalidInput` if it cannot be used, and a usage error without a question."""
-    if not files and snapshot is None and (fleet is not None or not texts):
-        raise click.UsageError("Missing option '-f' / '--filename'.")
-    return what_if_of(texts)
 
 
 def _plan_offline(
