@@ -17,10 +17,10 @@ def prices_from(path: str | None) -> OwnPrices:
     Raises:
         InvalidInput: the file cannot be read, is neither, or holds an entry that is no price of a GPU type.
     """
-    found = read_prices(path, "--prices")
-    if found.complaints:
-        raise InvalidInput("--prices", path, f"{found.complaints[0]}.")
-    return found.own
+    own, complaints = read_prices(path, "--prices")
+    if complaints:
+        raise InvalidInput("--prices", path, f"{complaints[0]}.")
+    return own
 
 
 class Models:

@@ -31,11 +31,11 @@ def command(context: click.Context, prices: str | None, output: str) -> None:
     """List the prices that count, with their sources, or check a price list of your own."""
     if context.invoked_subcommand is not None:
         return
-    found = read_prices(prices, "--prices")
-    if found.complaints:
-        say("error", (f"{complaint}." for complaint in found.complaints))
+    own, complaints = read_prices(prices, "--prices")
+    if complaints:
+        say("error", (f"{complaint}." for complaint in complaints))
         sys.exit(EXIT_BAD_INPUT)
-    priced = [gpu for gpu in priced_types(found.own) if gpu.price is not None and not gpu.is_slice]
+    priced = [gpu for gpu in priced_types(own) if gpu.price is not None and not gpu.is_slice]
     _show(priced, output, complaints=(), details=False)
 
 
@@ -49,10 +49,10 @@ def check(file: str, strict: bool, output: str) -> None:  # noqa: FBT001 - a fla
     Exit status: 0 every price can be used, 1 some entry cannot (with --strict: or there is a warning), 2 the file
     cannot be read.
     """
-    found = read_prices(file, "FILE")
-    own = [gpu for gpu in priced_types(found.own) if found.own.get(gpu.name) is not None]
-    warned = _show(own, output, complaints=found.complaints, details=True)
-    sys.exit(EXIT_UNPLACED if found.complaints or (strict and warned) else EXIT_PLACED)
+    own, complaints = read_prices(file, "FILE")
+    priced = [gpu for gpu in priced_types(own) if own.get(gpu.name) is not None]
+    warned = _show(priced, output, complaints=complaints, details=True)
+    sys.exit(EXIT_UNPLACED if complaints or (strict and warned) else EXIT_PLACED)
 
 
 def _show(priced: list[GpuType], output: str, *, complaints: tuple[str, ...], details: bool) -> bool:

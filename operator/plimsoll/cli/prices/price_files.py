@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.api.prices import parse_price_file
 from plimsoll.cli.later import manifest_prices
@@ -18,34 +16,26 @@ _FIX = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PriceFile:
-    """The prices of a file, and a message for every entry that cannot be used."""
-
-    own: OwnPrices = field(default_factory=dict)
-    complaints: tuple[str, ...] = ()
-
-
 def priced_types(own: OwnPrices) -> list[GpuType]:
     """Return all GPU types with the prices in force."""
     return [repriced(gpu, own) for gpu in load_gpu_types()]
 
 
-def read_prices(path: str | None, option: str) -> PriceFile:
-    """Read a file; without one there are no own prices.
+def read_prices(path: str | None, option: str) -> tuple[OwnPrices, tuple[str, ...]]:
+    """Return the prices of a file, and a message for every entry that cannot be used; none of both without a file.
 
     Raises:
         InvalidInput: the file cannot be read, or holds neither a ConfigMap nor a list.
     """
     if path is None:
-        return PriceFile()
+        return {}, ()
     text = read_text(path)
     if path.endswith(".csv") or _begins_like_a_list(text):
-        return PriceFile(*parse_price_file(text, title(path), load_gpu_types()))
+        return parse_price_file(text, title(path), load_gpu_types())
     found = manifest_prices(title(path), text, load_gpu_types())
     if found is None:
         raise InvalidInput(option, title(path), _FIX)
-    return PriceFile(*found)
+    return found
 
 
 def _begins_like_a_list(text: str) -> bool:
