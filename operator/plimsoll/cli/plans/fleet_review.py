@@ -56,8 +56,8 @@ class FleetFile:
 
     def after(self, changes: Iterable[WhatIf]) -> FleetFile:
         """Return the facts of the file after these changes of its nodes."""
-        nodes, pods = after_changes(self.objects.nodes, self.objects.pods, changes, self.fleet, load_gpu_types())
-        return _read(replace(self.objects, nodes=nodes, pods=pods), self.prices)
+        nodes, pods = after_changes(self.objects["Node"], self.objects["Pod"], changes, self.fleet, load_gpu_types())
+        return _read({**self.objects, "Node": nodes, "Pod": pods}, self.prices)
 
     def planned(
         self,
@@ -92,20 +92,18 @@ def fleet_file(path: str, prices: OwnPrices) -> FleetFile:
 
 
 def _read(objects: FleetObjects, prices: OwnPrices) -> FleetFile:
-    slices, claims = objects.slices, objects.device_claims
+    nodes, pods, slices, claims = (objects[kind] for kind in ("Node", "Pod", "ResourceSlice", "ResourceClaim"))
+    claimed, volumes, classes = (
+        objects[kind] for kind in ("PersistentVolumeClaim", "PersistentVolume", "StorageClass")
+    )
     return FleetFile(
         objects,
         prices,
-        read_fleet(objects.nodes, objects.pods, load_gpu_types(), prices, slices=slices, claims=claims),
-        read_priority_classes(objects.priority_classes),
-        read_quotas(objects.quotas),
-        read_claims(
-            objects.claims,
-            objects.volumes,
-            objects.storage_classes,
-            read_holders(objects.pods, DEPLOYMENT_LABEL),
-        ),
-        read_limit_ranges(objects.limit_ranges),
+        read_fleet(nodes, pods, load_gpu_types(), prices, slices=slices, claims=claims),
+        read_priority_classes(objects["PriorityClass"]),
+        read_quotas(objects["ResourceQuota"]),
+        read_claims(claimed, volumes, classes, read_holders(pods, DEPLOYMENT_LABEL)),
+        read_limit_ranges(objects["LimitRange"]),
     )
 
 

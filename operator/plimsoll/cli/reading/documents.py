@@ -26,11 +26,13 @@ Body = dict[str, Any]
 KUBECTL = "kubectl get nodes,pods,resourcequotas,limitranges,priorityclasses -A -o yaml"
 """The command that writes a file of a fleet."""
 
-_READ_TOO = (
-    *("Pod", "PriorityClass", "ResourceQuota", "ResourceSlice", "ResourceClaim"),
+_KINDS = (
+    *("Node", "Pod", "PriorityClass", "ResourceQuota", "ResourceSlice", "ResourceClaim"),
     *("PersistentVolumeClaim", "PersistentVolume", "StorageClass", "LimitRange"),
 )
-"""The kinds of a fleet file that it can be without, in the order of the fields of :class:`FleetObjects`."""
+
+FleetObjects = Mapping[str, Sequence[Mapping[str, Any]]]
+"""The objects of a fleet file that a plan reads, by kind. Every kind is there."""
 
 
 class UnusableDocument(PlimsollError):
@@ -153,22 +155,6 @@ def check_located(each: Sourced) -> None:
         raise UnusableDocument(f"{each.where}: {error}") from error
 
 
-@dataclass(frozen=True, slots=True)
-class FleetObjects:
-    """The objects of a fleet file that a plan reads."""
-
-    nodes: Sequence[Mapping[str, Any]]
-    pods: Sequence[Mapping[str, Any]] = ()
-    priority_classes: Sequence[Mapping[str, Any]] = ()
-    quotas: Sequence[Mapping[str, Any]] = ()
-    slices: Sequence[Mapping[str, Any]] = ()
-    device_claims: Sequence[Mapping[str, Any]] = ()
-    claims: Sequence[Mapping[str, Any]] = ()
-    volumes: Sequence[Mapping[str, Any]] = ()
-    storage_classes: Sequence[Mapping[str, Any]] = ()
-    limit_ranges: Sequence[Mapping[str, Any]] = ()
-
-
 def load_fleet_objects(path: str) -> FleetObjects:
     """Return the objects of a file that a plan reads, as :data:`KUBECTL` writes it.
 
@@ -186,10 +172,7 @@ def load_fleet_objects(path: str) -> FleetObjects:
     if not nodes:
         raise InvalidInput("--fleet", title(path), f"Name a file with Nodes: {KUBECTL} > fleet.yaml")
     _refuse_twins(nodes)
-    return FleetObjects(
-        [each.body for each in nodes],
-        *([each.body for each in objects if each.body.get("kind") == kind] for kind in _READ_TOO),
-    )
+    return {kind: [each.body for each in objects if each.body.get("kind") == kind] for kind in _KINDS}
 
 
 def _refuse_twins(nodes: Sequence[Located]) -> None:
