@@ -16,7 +16,6 @@ VERSION = "v1alpha1"
 API_VERSION = f"{GROUP}/{VERSION}"
 KIND = "InferenceDeployment"
 PLURAL = "inferencedeployments"
-SINGULAR = "inferencedeployment"
 SHORT_NAME = "infd"
 CATEGORY = "inference"
 

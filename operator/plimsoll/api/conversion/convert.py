@@ -266,9 +266,8 @@ def _misuse(spec: EngineSpec) -> Misuse | None:
 
 def _remarks(resource: InferenceDeployment) -> tuple[str, ...]:
     """Return what the author of an object has to look at, although nothing of it is refused."""
-    engine, template = resource.spec.engine, resource.spec.pod_template
-    written = template.resources if template else None
-    found = [lost_fields(resource.metadata.annotations or {}), gpus_remark("spec.podTemplate.resources", written)]
+    counted = gpus_remark("spec.podTemplate.resources", resource.spec.pods.resources)
+    found, engine = [lost_fields(resource.metadata.annotations or {}), counted], resource.spec.engine
     misuse = _misuse(engine)
     if misuse is not None:
         title = engine.program.title
