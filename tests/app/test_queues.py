@@ -148,6 +148,25 @@ async def test_a_label_that_comes_later_reaches_the_deployment(town: Town) -> No
     assert [queue_of(body) for body in town.api.all(DEPLOYMENTS, QUEUED)] == ["team-a"]
 
 
+@pytest.mark.parametrize("labels", [{QUEUE_LABEL: "team-b"}, {}])
+async def test_scaled_to_zero_with_another_queue_its_pods_end_and_a_queue_that_remains_is_taken_then(
+    town: Town, labels: dict[str, str]
+) -> None:
+    town.put("a")
+    town.put("n", HONEST)
+    await town.operator.go_on()
+    town.kueue.admit(town.pods("a")[0])
+    town.api.run_controllers()
+    await town.operator.go_on(2)
+    town.put("a", labels=labels, replicas=0)
+    await town.operator.go_on(4)
+    assert town.pods("a") == []
+    assert len(town.pods("n", HONEST)) == 1
+    [workload] = town.api.all(DEPLOYMENTS, QUEUED)
+    assert queue_of(workload) == labels.get(QUEUE_LABEL, "team-a")
+    assert condition(town.object("a"), "Ready")["reason"] == "ScaledToZero"
+
+
 async def test_a_change_of_the_queue_that_kueue_refuses_is_said_and_nothing_that_serves_ends(town: Town) -> None:
     town.put("a")
     town.put("n", HONEST)

@@ -23,15 +23,15 @@ from tests.support.faulty import IMPATIENT
 from tests.support.installed import (
     View,
     condition,
-    inference_deployment,
     install,
     namespace_of,
     on_gpu,
     operator_writes,
 )
-from tests.support.kueue_in_memory import GATE, PARENT
+from tests.support.kueue_in_memory import GATES, PARENT
 from tests.support.planes import borrowed_plane
 from tests.support.policies import mutation, policy, tried_pod
+from tests.support.queues import apply, living, queued
 
 pytestmark = [pytest.mark.cluster, pytest.mark.story]
 
@@ -43,13 +43,14 @@ FROM_DEPLOYMENT = (
     f'labels: {{"kueue.x-k8s.io/managed": "true", {COPIED}}}, '
     f'annotations: {{"{PARENT_ANNOTATION}": "{PARENT_WORD}"}}}}}}}}}}'
 )
-BEHIND_A_GATE = f'Object{{spec: Object.spec{{schedulingGates: [Object.spec.schedulingGates{{name: "{GATE}"}}]}}}}'
+GATED = ", ".join(f'Object.spec.schedulingGates{{name: "{name}"}}' for name in GATES)
+BEHIND_GATES = f"Object{{spec: Object.spec{{schedulingGates: [{GATED}]}}}}"
 HAS_QUEUE = f'has(object.metadata.labels) && "{QUEUE_LABEL}" in object.metadata.labels'
 HAS_PARENT = f'has(object.metadata.annotations) && "{PARENT_ANNOTATION}" in object.metadata.annotations'
-SAME_QUEUE = (
-    "!has(oldObject.status.readyReplicas) || oldObject.status.readyReplicas == 0 || "
-    f'(has(object.metadata.labels) ? object.metadata.labels[?"{QUEUE_LABEL}"] : optional.none()) == '
-    f'(has(oldObject.metadata.labels) ? oldObject.metadata.labels[?"{QUEUE_LABEL}"] : optional.none())'
+QUEUE = f'(has({{0}}.metadata.labels) ? {{0}}.metadata.labels[?"{QUEUE_LABEL}"] : optional.none())'
+MAY_CHANGE = (
+    f"{QUEUE.format('object')} == {QUEUE.format('oldObject')} || ({QUEUE.format('object')}.hasValue() && "
+    "(!has(oldObject.status.readyReplicas) || oldObject.status.readyReplicas == 0))"
 )
 
 
@@ -82,11 +83,11 @@ def operator(control_plane: ControlPlane) -> Iterator[OperatorProcess]:
 def kueue(view: View) -> Iterator[None]:
     """Let policies play Kueue's webhooks in a namespace."""
     where, workloads = view.namespace, ("apps", "deployments", ["CREATE", "UPDATE"])
-    immutable = {"failurePolicy": "Fail", "validations": [{"expression": SAME_QUEUE, "message": "field is immutable"}]}
+    immutable = {"failurePolicy": "Fail", "validations": [{"expression": MAY_CHANGE, "message": "field is immutable"}]}
     made = [
         *policy(f"workloads.{where}", "MutatingAdmissionPolicy", workloads, mutation(HAS_QUEUE, FROM_DEPLOYMENT)),
         *policy(
-            f"pods.{where}", "MutatingAdmissionPolicy", ("", "pods", ["CREATE"]), mutation(HAS_PARENT, BEHIND_A_GATE)
+            f"pods.{where}", "MutatingAdmissionPolicy", ("", "pods", ["CREATE"]), mutation(HAS_PARENT, BEHIND_GATES)
         ),
         *policy(f"queue.{where}", "ValidatingAdmissionPolicy", ("apps", "deployments", ["UPDATE"]), immutable),
     ]
@@ -99,19 +100,8 @@ def kueue(view: View) -> Iterator[None]:
             view.control_plane.kubectl("delete", each["kind"], each["metadata"]["name"], "--wait=false")
 
 
-def apply(view: View, name: str, labels: dict[str, str], **spec: Any) -> None:
-    """Apply an object with labels."""
-    body = inference_deployment(name, view.namespace, **spec)
-    view.control_plane.apply([{**body, "metadata": {**body["metadata"], "labels": labels}}])
-
-
-def living(view: View, name: str) -> list[dict[str, Any]]:
-    """The pods of an object that are not being deleted."""
-    return [pod for pod in view.pods(name) if "deletionTimestamp" not in pod["metadata"]]
-
-
 def admit(view: View, pod: dict[str, Any]) -> None:
-    """Open the gate of a pod."""
+    """Open the gates of a pod."""
     opened = '[{"op":"remove","path":"/spec/schedulingGates"}]'
     options = ("--namespace", view.namespace, "--type=json", f"--patch={opened}")
     view.control_plane.kubectl("patch", "pod", pod["metadata"]["name"], *options)
@@ -119,7 +109,12 @@ def admit(view: View, pod: dict[str, Any]) -> None:
 
 def evict(view: View, pod: dict[str, Any]) -> None:
     """End a pod as Kueue does: a condition says so, then it is deleted."""
-    ended = {"type": "TerminationTarget", "status": "True", "reason": "Preempted", "message": "for another workload"}
+    ended = {
+        "type": "TerminationTarget",
+        "status": "True",
+        "reason": "WorkloadEvictedDueToPreempted",
+        "message": "Preempted",
+    }
     options = (
         "--namespace",
         view.namespace,
@@ -128,16 +123,6 @@ def evict(view: View, pod: dict[str, Any]) -> None:
     )
     view.control_plane.kubectl("patch", "pod", pod["metadata"]["name"], *options)
     view.delete("pods", pod["metadata"]["name"])
-
-
-def queued(view: View, name: str) -> dict[str, Any]:
-    """The only pod of an object, once it waits for its queue and the status says so."""
-    body = view.wait_condition(name, "Placed", "False", "WaitingForQueue")
-    assert "waits for the queue team-a" in condition(body, "Placed")["message"]
-    view.wait(lambda: len(living(view, name)) == 1, "one pod")
-    [pod] = living(view, name)
-    assert [gate["name"] for gate in pod["spec"]["schedulingGates"]] == [GATE]
-    return pod
 
 
 def test_a_pod_waits_for_its_queue_with_its_gpus_and_nobody_fights(

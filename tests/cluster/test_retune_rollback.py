@@ -218,9 +218,9 @@ def test_a_user_s_change_that_does_not_come_up_is_named_and_not_undone(begun: Be
     [pod] = [pod for pod in bench.view.pods(TUNED) if is_broken(pod)]
     [bound] = [each for each in pod["status"]["conditions"] if each["type"] == "PodScheduled"]
     assert available["message"] == (
-        f"Replicas with the last change have not come up since {bound['lastTransitionTime']} (pool {L4_POOL}, "
-        f"CrashLoopBackOff, 1 restart: {BROKEN}). 2 of 2 replicas serve. The change is not taken back by itself: mend "
-        "what is named here, or change the spec."
+        f"Replicas with the last change have not come up since {bound['lastTransitionTime']} (pool {L4_POOL} on "
+        f"node {pod['spec']['nodeName']}, CrashLoopBackOff, 1 restart: {BROKEN}). 2 of 2 replicas serve. The change is "
+        "not taken back by itself: mend what is named here, or change the spec. What helps: read the log of the pod."
     )
     stays(lambda: set(begun.old) <= set(bench.view.pod_uids(TUNED)), 30.0, "an engine that serves ended")
     assert [is_broken(pod) for pod in bench.view.pods(TUNED)].count(True) == 1, "the user's wish stands"

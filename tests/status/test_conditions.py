@@ -233,6 +233,13 @@ def test_the_rules_of_kstatus_hold_whatever_is_known(about: Report) -> None:
     assert settled is not bool({"Reconciling", "Stalled"} & seen.keys())
 
 
+def test_scaled_to_zero_is_not_ready_while_pods_stay_because_the_change_is_refused() -> None:
+    for pods, refused, ready in ((1, "denied", "False PodsNotCreated"), (0, "denied", "True ScaledToZero")):
+        held = report(PLACED, view(pods, pods), replicas=0, refused=refused)
+        assert words(held)["Ready"] == ready
+    assert words(report(PLACED, view(1, 1), replicas=0))["Ready"] == "True ScaledToZero"
+
+
 def test_a_transition_time_is_kept_while_the_status_stays() -> None:
     before = {"Ready": "False", "Planned": "True", "Available": "Unknown"}
     seen = shown(report(PLACED, view(1, 0)), **{kind: Since(status, EARLIER) for kind, status in before.items()})

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from tests.support.api_in_memory import ApiInMemory
 
 USER = "kueue"
-GATE = "kueue.x-k8s.io/admission"
+GATES = ("kueue.x-k8s.io/admission", "kueue.x-k8s.io/topology")
+"""Kueue puts the second one there since its topology-aware scheduling is on by default, and takes both away at once."""
 MANAGED = {"kueue.x-k8s.io/managed": "true"}
 PARENT = {"kueue.x-k8s.io/pod-suspending-parent": "deployment"}
 ROLE = {"kueue.x-k8s.io/role-hash": "0123abcd"}
@@ -70,7 +71,7 @@ def gated(pod: Body, now: str) -> Body:
         "message": "Scheduling is blocked due to non-empty scheduling gates",
         "lastTransitionTime": now,
     }
-    spec = {**pod["spec"], "schedulingGates": [{"name": GATE}]}
+    spec = {**pod["spec"], "schedulingGates": [{"name": name} for name in GATES]}
     return {**pod, "metadata": head, "spec": spec, "status": {**pod["status"], "conditions": [waits]}}
 
 
@@ -90,7 +91,7 @@ class Kueue:
         return [pod for pod in self.api.all(PODS) if is_gated(pod)]
 
     def admit(self, pod: Body) -> None:
-        """Open the gate of a pod. Kueue writes the labels of a ResourceFlavor into the pod, too; this one has none."""
+        """Open the gates of a pod. Kueue writes the labels of a ResourceFlavor into the pod, too; this one has none."""
         spec = {name: value for name, value in pod["spec"].items() if name != "schedulingGates"}
         self.api.put({**pod, "spec": spec}, USER)
 
@@ -100,7 +101,7 @@ class Kueue:
 
     def evict(self, pod: Body) -> None:
         """End a pod in favour of another workload. Its ReplicaSet makes another one, behind a gate."""
-        ended = {"type": "TerminationTarget", "status": "True", "reason": "Preempted"}
+        ended = {"type": "TerminationTarget", "status": "True", "reason": "WorkloadEvictedDueToPreempted"}
         conditions = [*pod["status"]["conditions"], ended]
         self.api.put_status(PODS, key_of(pod), {"conditions": conditions}, USER)
         self.api.delete(PODS, key_of(pod), user=USER)

@@ -355,6 +355,8 @@ def _ready(report: Report, planned: Verdict, placed: Verdict, available: Verdict
     if report.suspended:
         return Verdict(available.status, Why.SUSPENDED, "spec.suspend is set: nothing is planned or changed.")
     if report.replicas == 0 and planned.status == "True":
+        if report.refused and any(view.pods for view in report.pools):
+            return Verdict("False", placed.reason, placed.message)
         message = report.asleep or "spec.replicas is 0; nothing is to be served."
         return Verdict("True", Why.SCALED_TO_ZERO, message)
     if planned.status != "True":

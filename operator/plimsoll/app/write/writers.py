@@ -358,10 +358,23 @@ class Writers:
                 await self.executor.scale(desired.body, live, min(most, pool.replicas))
         for manifest in sorted(desired.manifests, key=lambda manifest: not _ends_pods(desired, manifest)):
             self._pools_at[desired.uid] = manifest["metadata"]["labels"].get(POOL_LABEL, "")
-            await self.executor.apply(desired.body, manifest)
+            try:
+                await self.executor.apply(desired.body, manifest)
+            except ClusterRefused:
+                await self._only_scaled(desired, manifest)
+                raise
             self._progress(desired)
         if refused is not None:
             raise refused
+
+    async def _only_scaled(self, desired: Desired, manifest: Manifest) -> None:
+        """End pods that are not wanted any more, though the API server refuses what else changes with them.
+
+        Some changes are refused only while pods serve, such as another queue of Kueue.
+        """
+        if _ends_pods(desired, manifest):
+            live = desired.workloads[manifest["metadata"]["labels"][POOL_LABEL]]
+            await self.executor.scale(desired.body, live, int(manifest["spec"]["replicas"]))
 
     async def _deliver(self, desired: Desired) -> None:
         """Write proposals and answers. They come after the workloads, and their failure changes nothing else."""
