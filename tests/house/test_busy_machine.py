@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.eventually import HANG_SECONDS
+from tests.support.hurried import SHORT, Wait
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -247,3 +249,9 @@ def test_what_a_busy_machine_would_turn_red_is_found(source: str) -> None:
 )
 def test_what_waits_or_tells_a_time_is_none_of_it(source: str) -> None:
     assert offences(AROUND.format(source)) == []
+
+
+@pytest.mark.parametrize("wait", SHORT, ids=str)
+def test_every_wait_that_tests_shorten_is_there_and_is_longer(wait: Wait) -> None:
+    module, name, seconds = SHORT[wait]
+    assert vars(import_module(module))[name] > seconds

@@ -42,7 +42,7 @@ class Wait(StrEnum):
     """The console reads the operator's sign of life each 15 s."""
 
 
-_SHORT: Mapping[Wait, tuple[str, str, float]] = MappingProxyType(
+SHORT: Mapping[Wait, tuple[str, str, float]] = MappingProxyType(
     {
         Wait.PROMISE: ("plimsoll.rebalance.diagnosis.diagnose", "MISSED_SECONDS", 3.0),
         Wait.CHEAPER_PLACE: ("plimsoll.rebalance.places.elsewhere", "LOOK_SECONDS", 3),
@@ -52,7 +52,7 @@ _SHORT: Mapping[Wait, tuple[str, str, float]] = MappingProxyType(
         Wait.REST: ("plimsoll.app.planner", "RESTING_SECONDS", 3.0),
         Wait.FIGURE: ("plimsoll.console.views.load.live_use", "STALE_SECONDS", 12.0),
         Wait.NEIGHBOUR: ("plimsoll.adapters.hub.circuit_breaker", "FIRST_PAUSE_SECONDS", 3.0),
-        Wait.HEARTBEAT: ("plimsoll.console.sources.heartbeat", "PAUSE_SECONDS", 2.0),
+        Wait.HEARTBEAT: ("plimsoll.console.sources.reader", "PAUSE_SECONDS", 2.0),
     }
 )
 
@@ -68,7 +68,7 @@ def environment(*waits: Wait) -> dict[str, str]:
 def hurry() -> None:
     """Shorten the waits of this process."""
     for wait in os.environ[_VARIABLE].split(","):
-        module, name, seconds = _SHORT[Wait(wait)]
+        module, name, seconds = SHORT[Wait(wait)]
         found = vars(import_module(module))
         if name not in found:
             raise AttributeError(f"{module} has no {name} any more")
