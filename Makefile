@@ -79,7 +79,7 @@ chaos: $(READY) build ## chains of faults, in memory and over 50 real objects (P
 	PLIMSOLL_CHAOS_OBJECTS=$${PLIMSOLL_CHAOS_OBJECTS:-50} PLIMSOLL_CHAOS_SEEDS=$${PLIMSOLL_CHAOS_SEEDS:-20} \
 	  $(PYTEST) tests/cluster/test_chains.py --log-cli-level=INFO $(ARGS)
 
-test-kueue: $(READY) build ## the queue of Kueue itself admits the pods (built on first use, five minutes; then four)
+test-kueue: $(READY) build ## the queue of Kueue itself admits the pods (built on first use, in minutes; then one minute)
 	$(PYTEST) tests/cluster/test_real_queue.py $(ARGS)
 
 scale: $(READY) build ## 300 and 1,000 objects on 1,250 nodes, with and without a slow API server: a table, in minutes

@@ -94,7 +94,7 @@ def ensure_kueue(say: Callable[[str], None] = say_to_stderr) -> KueueFiles:
             return files
         go = find_go(required_go((TOOLCHAIN / family.name / "go.mod").read_text()), cache_directory(), say)
         if not files.program.exists():
-            say(f"Building Kueue from source into {directory}, once: it takes about 5 minutes on 2 cores.")
+            say(f"Building Kueue from source into {directory}, once: it takes some minutes.")
             _build(go, _Job(family, program, files.program), f"[1/1] {program.name} {family.version}", say)
         config = _module(go, family, f"sigs.k8s.io/kueue@v{versions.KUEUE}") / "config"
         found = [file for name in versions.KUEUE_MANIFESTS for file in _yaml_files(config / name)]

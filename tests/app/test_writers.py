@@ -129,6 +129,46 @@ async def test_a_deletion_that_is_refused_stops_no_other_write(tmp_path: Path, m
     await operator.close()
 
 
+@pytest.mark.parametrize(("status", "scale_is_refused", "replicas"), [(403, False, 0), (403, True, 1), (503, False, 1)])
+async def test_what_is_scaled_to_zero_ends_though_another_change_with_it_is_refused_and_a_neighbour_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, replicas: int, *, scale_is_refused: bool
+) -> None:
+    api = ApiInMemory(Clock())
+    for tenant in (BUSY, HONEST):
+        for node in honest_nodes(1, tenant):
+            api.put(node)
+        api.put(inference_deployment("one", tenant, **honest_spec(tenant)))
+    operator = OperatorInMemory(api, tmp_path, [(tenant, LLAMA_8B) for tenant in (BUSY, HONEST)])
+    await operator.start()
+    await operator.one_pass()
+    apply, scale = operator.client.apply, operator.client.scale
+
+    async def refuse(manifest: dict[str, Any]) -> Body:
+        if manifest["kind"] == DEPLOYMENTS.kind and manifest["metadata"]["namespace"] == BUSY:
+            raise ClusterRefused("apply deployments", status, "the template is refused")
+        return await apply(manifest)
+
+    async def refuse_scale(*arguments: Any) -> Body:
+        if scale_is_refused:
+            raise ClusterRefused("scale deployments", 403, "so is the number")
+        return await scale(*arguments)
+
+    monkeypatch.setattr(operator.client, "apply", refuse)
+    monkeypatch.setattr(operator.client, "scale", refuse_scale)
+    for tenant, wanted in ((BUSY, 0), (HONEST, 2)):
+        [body] = api.all(INFERENCE_DEPLOYMENTS, tenant)
+        api.put({**body, "spec": {**body["spec"], "replicas": wanted, "contextLength": 2048}})
+    await operator.hear()
+    await operator.one_pass()
+    found = [[body["spec"]["replicas"] for body in api.all(DEPLOYMENTS, tenant)] for tenant in (BUSY, HONEST)]
+    assert found == [[replicas], [2]]
+    [said] = [
+        each for each in api.all(INFERENCE_DEPLOYMENTS, BUSY)[0]["status"]["conditions"] if each["type"] == "Placed"
+    ]
+    assert status != 403 or "the template is refused" in said["message"]
+    await operator.close()
+
+
 @pytest.mark.parametrize(("waits_for", "after_seconds"), [(QUEUED, 2.0), (AFTER_OTHERS, 120.0)])
 async def test_a_wait_is_reported_when_it_lasts_and_a_decision_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waits_for: Problem, after_seconds: float

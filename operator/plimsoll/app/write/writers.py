@@ -12,6 +12,7 @@ import logging
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -360,8 +361,9 @@ class Writers:
             self._pools_at[desired.uid] = manifest["metadata"]["labels"].get(POOL_LABEL, "")
             try:
                 await self.executor.apply(desired.body, manifest)
-            except ClusterRefused:
-                await self._only_scaled(desired, manifest)
+            except ClusterRefused as refusal:
+                if not _may_pass(refusal):
+                    await self._only_scaled(desired, manifest)
                 raise
             self._progress(desired)
         if refused is not None:
@@ -370,11 +372,13 @@ class Writers:
     async def _only_scaled(self, desired: Desired, manifest: Manifest) -> None:
         """End pods that are not wanted any more, though the API server refuses what else changes with them.
 
-        Some changes are refused only while pods serve, such as another queue of Kueue.
+        Some changes are refused only while pods serve, such as another queue of Kueue. Where this is refused as well,
+        the first refusal is the one to report.
         """
         if _ends_pods(desired, manifest):
             live = desired.workloads[manifest["metadata"]["labels"][POOL_LABEL]]
-            await self.executor.scale(desired.body, live, int(manifest["spec"]["replicas"]))
+            with suppress(ClusterRefused):
+                await self.executor.scale(desired.body, live, int(manifest["spec"]["replicas"]))
 
     async def _deliver(self, desired: Desired) -> None:
         """Write proposals and answers. They come after the workloads, and their failure changes nothing else."""
