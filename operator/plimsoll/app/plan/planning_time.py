@@ -7,7 +7,7 @@ because its model is still being read, for example, goes behind. All others cost
 their answers are used again.
 
 A namespace that took much time lately makes way for one that took little: it waits for the next pass if such a
-neighbour is in this pass, or asks for the next one. It makes way every other pass at most.
+neighbour is in this pass, or asks for the next one. In the pass after that it has some time before it makes way again.
 
 No namespace is planned far ahead of its writes: what is decided and not written yet is decided anew in each pass.
 """
@@ -37,6 +37,10 @@ SECONDS = 0.25
 ANSWERED_SECONDS = 1.0
 """The same for deployments that have not changed and took long in the pass before: where a live loop asks for other
 places in each pass, or engines report something else each time. They take turns."""
+
+KEPT_SECONDS = 0.1
+"""The CPU seconds that are left to those that made way in the pass before, whoever asks for the next pass: nobody waits
+for ever, and nobody waits for a whole pass."""
 
 RECORDED_SECONDS = 3.0
 """The same after a start, for deployments that an earlier process has placed."""
@@ -264,9 +268,11 @@ class PlanningTime:
         return self._now - known.at < UNWRITTEN_SECONDS
 
     def _makes_way(self, deployment: Deployment) -> bool:
-        """Whether a deployment waits because a newcomer whose namespace took little time is there."""
-        if not self._may_make_way or self.took_little(deployment.key.namespace):
+        """Whether a deployment waits because a newcomer whose namespace took little time is there or asks."""
+        if self.took_little(deployment.key.namespace):
             return False
+        if not self._may_make_way:
+            return self._spent >= KEPT_SECONDS and self.is_hurried()
         makes_way = self._has_newcomer or self.is_hurried()
         self._made_way |= makes_way
         return makes_way
