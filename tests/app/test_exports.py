@@ -67,7 +67,7 @@ async def test_unchanged_files_lead_to_the_review_that_the_cluster_gave(cluster:
     [
         ("d0000", {"contextLength": 2048}, Verdict.CHANGED),
         ("d0000", {"replicas": 2}, Verdict.CHANGED),
-        ("d0001", {"totalConcurrency": 900}, Verdict.CHANGED),
+        ("d0001", {"contextLength": 6000}, Verdict.CHANGED),
         ("d0002", {"overrides": {"gpuType": "h100-sxm-80gb", "tensorParallel": 2}}, Verdict.MOVED),
         ("waits", {"overrides": None}, Verdict.PLACED),
         ("barred", {"podTemplate": None}, Verdict.PLACED),

@@ -27,7 +27,7 @@ async def test_a_settled_deployment_keeps_its_suggestions_and_nothing_is_compute
     live.put("nearly", *KINDS, **LOAD)
     live.put("cheapest", "l40s-48gb")
     await live.settle()
-    assert suggested(live, "nearly") == ["ExpectedLengths", "NarrowKvCache", "OtherCheckpoint"]
+    assert suggested(live, "nearly") == ["OtherCheckpoint", "NarrowKvCache", "ExpectedLengths"]
     assert suggested(live, "cheapest") == []
     monkeypatch.setattr(suggestions, "judge", None)
     for case in live.make().values():

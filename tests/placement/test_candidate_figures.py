@@ -31,6 +31,7 @@ from tests.support.planning import (
     L40S,
     LLAMA_70B,
     LLAMA_70B_FP8,
+    MI300X,
     fleet,
     gpu,
     node,
@@ -149,8 +150,12 @@ SCENES: dict[Reason, Callable[[], Scene]] = {
         BOTH_WAYS, fleet(node("a", gpu(L4, price="0.95"), 1), node("b", gpu(L40S, price="1.00"), 4))
     ),
     Reason.ROOM_FOR_FEWER: lambda: chosen_from(request(replicas=3), fleet(node("l", L40S, 1), node("h", H100, 4))),
-    Reason.SLOWER_THAN_USUAL: lambda: chosen_from(
-        request(LLAMA_70B_FP8, context=8192, concurrency=16), fleet(node("h", H100), node("l4", L4))
+    Reason.PROMISE_NOT_SURE: lambda: chosen_from(
+        request(LLAMA_70B_FP8, context=8192, slo=Slo(ttft_seconds=0.5)), fleet(node("h", H100, 2), node("a", A100, 4))
+    ),
+    Reason.SPEED_NOT_MEASURED: lambda: chosen_from(request(), fleet(node("h", H100, 1), node("m", MI300X, 1))),
+    Reason.SLOWER_FOR_ITS_PRICE: lambda: chosen_from(
+        request(LLAMA_70B_FP8, context=8192, concurrency=16), fleet(node("h", H100, 2), node("l4", L4))
     ),
     Reason.FITS_ONLY_PROBABLY: probable,
     Reason.SCARCE_FOR_OTHERS: scarce,

@@ -18,6 +18,7 @@ from plimsoll.cli.plans.tables import print_details
 from plimsoll.decision.observing import failed_starts
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.cluster.host import HostRoom
+from plimsoll.domain.decisions.latency import Objective
 from plimsoll.domain.decisions.observations import Observation, Seen, Witness
 from plimsoll.domain.decisions.outcomes import Fit, Option, Placed, Rejection, Split
 from plimsoll.domain.engines.engine_choice import CpuOffload, EngineChoice, EngineVersion, LoraSlots, Speculation
@@ -480,7 +481,7 @@ def test_the_small_step_has_a_token_for_each_sequence_of_an_engine() -> None:
 
 
 def test_the_plan_takes_stages_before_engines_side_by_side_at_the_same_price() -> None:
-    wanted = request(SMALL_LATENT, context=LONG, concurrency=24)
+    wanted = request(SMALL_LATENT, context=LONG, concurrency=24, objective=Objective.BATCH)
     (decision,) = plan([Tenant(wanted, 1)], fleet(node("a", H100, 8)), solver=fleetwide())
     assert [each.split for each in decision.pools] == [Split(1, 2)]
     other = next(each for each in decision.rejections if each.split == engines(2))

@@ -318,11 +318,45 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
         "has a TTFT of 6000 ms at the declared load, spec.slo allows 2000 ms; h100-sxm-80gb x 2 keeps it",
     ),
     (
-        Reason.SLOWER_THAN_USUAL,
-        {"figure": "TPOT", "milliseconds": 140, "limit": 100},
+        Reason.PROMISE_NOT_SURE,
+        {"ttft": 474, "ttft_high": 657, "tpot": 23, "tpot_high": 26},
         (
-            "fits, but its TPOT of 140 ms at the declared load is over the usual 100 ms for people who read along "
-            "(spec.slo sets another limit)"
+            "keeps spec.slo by the estimate (TTFT 474 ms, TPOT 23 ms), and not at the upper quarter of its error band "
+            "(TTFT 657 ms, TPOT 26 ms)"
+        ),
+    ),
+    (
+        Reason.SPEED_NOT_MEASURED,
+        {"price": "1.81", "best_price": "6.16", "tpot": 46, "best_tpot": 23, "vendor": "AMD"},
+        (
+            "fits at $1.81/h where the choice costs $6.16/h: 46 ms a token instead of 23; nobody has measured the "
+            "speed of a GPU of AMD (spec.gpu.vendors with AMD, or spec.objective Batch, takes it all the same)"
+        ),
+    ),
+    (
+        Reason.SLOWER_FOR_ITS_PRICE,
+        {"price": "4.62", "best_price": "12.31", "tpot": 118, "best_tpot": 19, "worth": "9.91"},
+        (
+            "fits at $4.62/h where the choice costs $12.31/h: 118 ms a token instead of 19; spec.objective counts the "
+            "time of users as $9.91/h"
+        ),
+    ),
+    (
+        Reason.COSTS_MORE,
+        {
+            "price": "6.16",
+            "best_price": "1.81",
+            "gpus": 2,
+            "best_gpus": 1,
+            "tpot": 23,
+            "best_tpot": 46,
+            "million": "5.00",
+            "best_million": "2.90",
+            "measured": "this",
+        },
+        (
+            "fits at $6.16/h, the choice costs $1.81/h: 23 ms a token instead of 46, $5.00 for a million of them "
+            "instead of $2.90, only the speed here is validated"
         ),
     ),
     (

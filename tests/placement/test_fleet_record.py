@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from decimal import Decimal
 
+from plimsoll.domain.decisions.latency import Objective
 from plimsoll.placement.demands.pools import Tenant
 from plimsoll.placement.fleet_record import FleetRecord, record_of
 from plimsoll.placement.transition.hypothesis import Plan
@@ -21,7 +22,7 @@ def plan_of(*tenants: Tenant) -> Plan:
 
 def test_the_bill_counts_what_ran_and_what_is_placed() -> None:
     runs = tenant(request(name="runs", created="1"), pool(L40S))
-    asks = tenant(request(name="asks", created="2", replicas=2))
+    asks = tenant(request(name="asks", created="2", replicas=2, objective=Objective.BATCH))
     record = record_of(plan_of(runs, asks), 1.0)
     assert (record.bill_before, record.bill_after) == (Decimal(2), Decimal(6))
     assert (record.unplaced, record.moved) == (0, 0)

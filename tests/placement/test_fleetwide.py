@@ -15,6 +15,7 @@ from plimsoll.domain.cluster.fleet import Fleet, GpuNode
 from plimsoll.domain.cluster.gpus import CapacityType
 from plimsoll.domain.cluster.host import HostRoom
 from plimsoll.domain.cluster.spot import spot_type
+from plimsoll.domain.decisions.latency import Objective
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.public_words import Reason
 from plimsoll.domain.requests.serving import GpuConstraints, Overrides
@@ -287,6 +288,7 @@ class TestTheRecord:
         asking = [tenant(request(name="any", created="1")), picky, tenant(request(name="last", created="3"))]
         nodes = (("l", L40S, 1, "b", "2"), ("m", L40S, 1, "a", "2"), ("h", H100, 8, "b", "6"))
         where = fleet(*(priced(*each[:3], each[4], labels=(("zone", each[3]),)) for each in nodes))
+        asking = [replace(each, request=replace(each.request, objective=Objective.BATCH)) for each in asking]
         appraisal = planned(asking, where, solver=highs.fleetwide()).appraisal
         assert appraisal is not None
         assert (appraisal.solver, appraisal.deployments) == ("programme", 3)

@@ -13,6 +13,7 @@ from plimsoll.adapters.highs import fleetwide
 from plimsoll.decision.observing import failed_starts, observed_now
 from plimsoll.decision.surroundings import Surroundings
 from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.decisions.latency import Objective
 from plimsoll.domain.decisions.observations import Observation, Seen, Witness
 from plimsoll.domain.decisions.outcomes import Option, Placed, Split
 from plimsoll.domain.models.precision import KvPrecision, Precision
@@ -43,7 +44,7 @@ from tests.support.planning import (
 from tests.support.tables import examples
 
 CARDS = fleet(node("a", L4, 1), node("b", L40S, 4), node("c", H100, 8))
-WIDE = request(context=8192, concurrency=6)
+WIDE = request(context=8192, concurrency=6, objective=Objective.BATCH)
 """6 GiB of KV cache in 16 bits: too much for an L4, where half of it fits."""
 PERMITTED = replace(WIDE, may_narrow_cache=True)
 WIDE_ANYWAY = replace(request(context=2048, concurrency=4), may_narrow_cache=True)

@@ -8,6 +8,7 @@ from decimal import Decimal
 import pytest
 
 from plimsoll.domain.cluster.fleet import Taint, Toleration
+from plimsoll.domain.decisions.latency import Objective
 from plimsoll.domain.decisions.outcomes import Rejection, Split
 from plimsoll.domain.public_words import Reason
 from plimsoll.domain.requests.serving import GpuConstraints, Overrides
@@ -79,7 +80,7 @@ def test_slices_never_work_together() -> None:
 
 def test_the_cheapest_replica_wins() -> None:
     where = fleet(node("h", gpu(H100, price="2")), node("a", gpu(A100, price="1.99")))
-    assert chosen(placed(request(), where).choice) == (A100, 1)
+    assert chosen(placed(request(objective=Objective.BATCH), where).choice) == (A100, 1)
 
 
 def test_at_one_price_fewer_gpus_win_and_then_the_name() -> None:
@@ -87,7 +88,7 @@ def test_at_one_price_fewer_gpus_win_and_then_the_name() -> None:
     wanted = request(context=8192, concurrency=8)  # too much for one L4
     assert chosen(placed(wanted, equal).choice) == (H100, 1)
     twins = fleet(node("h", gpu(H100, price="1")), node("a", gpu(A100, price="1")))
-    assert chosen(placed(request(), twins).choice) == (A100, 1)
+    assert chosen(placed(request(objective=Objective.BATCH), twins).choice) == (A100, 1)
 
 
 def test_a_type_without_a_price_is_the_last_resort() -> None:
@@ -98,7 +99,7 @@ def test_a_type_without_a_price_is_the_last_resort() -> None:
 
 def test_the_price_is_that_of_the_replica() -> None:
     where = fleet(node("h", H100), node("m", gpu(MI300X, price="6.15")))
-    both = placed(request(LLAMA_70B_FP8), where)
+    both = placed(request(LLAMA_70B_FP8, objective=Objective.BATCH), where)
     assert chosen(both.choice) == (MI300X, 1)  # 2 x 3.078 is half a cent more than one at 6.15
     assert refusal(both, H100, 2).number("price") == "6.156"
 
@@ -147,13 +148,11 @@ def test_a_type_that_takes_more_of_the_replicas_goes_before_a_cheaper_one_and_th
     assert (said.reason, said.number("room"), said.number("best_room")) == (Reason.ROOM_FOR_FEWER, 1, 3)
 
 
-def test_one_replica_on_fast_gpus_goes_before_all_of_them_on_slow_ones() -> None:
+def test_all_replicas_on_slow_gpus_go_before_one_on_fast_ones() -> None:
     wanted = request(LLAMA_70B_FP8, context=8192, concurrency=16, replicas=3)
-    slow = [node(f"l{number}", L4) for number in range(3)]
-    outcome = placed(wanted, fleet(node("h", H100, 2), *slow))
-    assert (chosen(outcome.choice), outcome.replicas) == ((H100, 2), 1)
-    assert refusal(outcome, L4, 8).reason is Reason.SLOWER_THAN_USUAL
-    assert placed(wanted, fleet(*slow)).replicas == 3, "the slow ones have room for all of them"
+    outcome = placed(wanted, fleet(node("h", H100, 2), *(node(f"l{number}", L4) for number in range(3))))
+    assert (chosen(outcome.choice), outcome.replicas) == ((L4, 8), 3)
+    assert refusal(outcome, H100, 2).reason is Reason.ROOM_FOR_FEWER
 
 
 def test_one_replica_that_fits_for_sure_goes_before_all_that_fit_probably() -> None:

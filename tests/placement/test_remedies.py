@@ -11,6 +11,7 @@ import pytest
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.cluster.gpus import GpuType, Market
+from plimsoll.domain.decisions.latency import Objective
 from plimsoll.domain.decisions.outcomes import Fit, Placed, Remedy
 from plimsoll.domain.models.precision import KvPrecision, Precision
 from plimsoll.domain.public_words import RemedyKind
@@ -158,7 +159,7 @@ class TestNewGpus:
         return str(dict(remedy.numbers)["gpu_type"]), number(remedy, "gpus")
 
     def test_the_cheapest_type_that_holds_a_replica_is_named_and_holds_it(self) -> None:
-        wanted = request(LLAMA_70B)
+        wanted = request(LLAMA_70B, objective=Objective.BATCH)
         kind, gpus = self.bought(wanted, fleet(node("l4", L4, 1)))
         assert (kind, gpus) == ("mi300x-192gb", 1)
         assert places(wanted, fleet(node("l4", L4, 1), node("new", kind, gpus)))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from plimsoll.adapters import highs
 from plimsoll.domain.cluster.fleet import Fleet
+from plimsoll.domain.decisions.latency import Objective
 from plimsoll.domain.requests.serving import GpuConstraints, Request, TotalLoad
 from plimsoll.placement.demands.pools import Decision, Tenant
 from plimsoll.placement.options.total_load import with_size
@@ -39,10 +41,10 @@ def total(requests: int, name: str, *, fewest: int = 1, context: int = 8192, **g
     return request(name=name, created=name, context=context, concurrency=requests, total=load, constraints=rules)
 
 
-EITHER = total(24, "a")
+EITHER = replace(total(24, "a"), objective=Objective.BATCH)
 """One replica on an H100, or two on L40S."""
 
-PICKY = total(24, "b", allow=(H100, L4))
+PICKY = replace(total(24, "b", allow=(H100, L4)), objective=Objective.BATCH)
 """One replica on an H100, or eight on L4."""
 
 NEIGHBOUR = request(context=8192, concurrency=12, name="c", replicas=2, constraints=GpuConstraints(allow=(L40S,)))

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from plimsoll.domain.cluster.fleet import GpuNode
+from plimsoll.domain.decisions.latency import Objective
 from plimsoll.domain.decisions.observations import Correction
 from plimsoll.domain.decisions.outcomes import Split, Target
 from plimsoll.domain.requests.serving import GpuConstraints, ObservedCapacity
@@ -39,12 +40,12 @@ def retiring(decision: Decision) -> dict[str, int]:
 class TestShrinking:
     def test_of_two_pools_at_one_price_the_one_with_more_gpus_goes_first(self) -> None:
         nodes = (node("a", gpu(A100, price="1"), 2, held=2), node("h", gpu(H100, price="2"), 1, held=1))
-        decision = decided(tenant(request(), pool(A100, 2), pool(H100)), *nodes)
+        decision = decided(tenant(request(objective=Objective.BATCH), pool(A100, 2), pool(H100)), *nodes)
         assert active(decision) == {H100: 1}
 
     def test_of_two_equal_pools_the_later_name_goes_first(self) -> None:
         nodes = (node("a", gpu(A100, price="1"), 1, held=1), node("h", gpu(H100, price="1"), 1, held=1))
-        assert active(decided(tenant(request(), pool(H100), pool(A100)), *nodes)) == {A100: 1}
+        assert active(decided(tenant(request(objective=Objective.BATCH), pool(H100), pool(A100)), *nodes)) == {A100: 1}
 
     def test_a_pool_that_no_longer_fits_goes_before_a_dearer_one_that_does(self) -> None:
         wanted = request(observed=(ObservedCapacity(L40S, Split(1), 100),))

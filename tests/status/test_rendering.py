@@ -212,7 +212,7 @@ def test_what_was_ruled_out_has_no_figures_and_the_source_of_prices_is_given_onc
     assert all("hourlyPrice" in each for each in judged)
 
 
-@every_case("price", ["1.01", "1.99", "2.00", "2.01", None])
+@every_case("price", ["1.21", "1.99", "2.00", "2.01", None])
 def test_a_candidate_that_fits_at_twice_the_price_or_more_has_its_price_alone(price: str | None) -> None:
     where = fleet(node("h", gpu(H100, price=price), 1), node("l", gpu(L40S, price="1.00"), 1))
     other = next(each for each in written(report(decision(where=where)))["rejections"] if each["gpuType"] == H100)

@@ -83,10 +83,12 @@ class Metrics:
             "plimsoll_fleet_replicas", "Replicas of all objects that have no place, or that the plan moves.", ("state",)
         )
         self._placed = self._gauge(
-            "plimsoll_decision_bill_dollars_per_hour", "Price of the replicas that were placed last.", ("solver",)
+            "plimsoll_decision_bill_dollars_per_hour",
+            "Cost of the replicas that were placed last: prices, and charges by which options are compared.",
+            ("solver",),
         )
         self._bound = self._gauge(
-            "plimsoll_decision_bound_dollars_per_hour", "Proven least price of the same replicas.", ("solver",)
+            "plimsoll_decision_bound_dollars_per_hour", "Proven least cost of the same replicas.", ("solver",)
         )
         self._gap = self._gauge(
             "plimsoll_decision_gap_ratio", "Part of that price that a better plan might save at most.", ("solver",)

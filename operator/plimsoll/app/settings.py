@@ -16,8 +16,11 @@ from plimsoll.adapters.prometheus.questions import USUAL_METRICS, GatewayMetrics
 from plimsoll.app.election import lease_times as times
 from plimsoll.app.election.lease_times import LeaseTimes
 from plimsoll.decision.world import ClusterSettings
+from plimsoll.domain.cluster.gpus import Vendor
+from plimsoll.domain.decisions.latency import Objective
 from plimsoll.domain.engines.images import PUBLIC_REGISTRIES, REGISTRIES, EngineImages, registries_in
 from plimsoll.domain.errors import InvalidInput
+from plimsoll.domain.requests.serving import ClusterDefaults
 from plimsoll.placement.demands.clocks import LEAST_SECONDS
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -64,6 +67,12 @@ class Settings:
     approvals: bool = False
     """Whether to write proposals as objects and to carry out those that are approved. Only an admission policy checks
     who approves, so the chart turns it on together with that policy."""
+
+    objective: Objective = Objective.BALANCED
+    """How much speed is worth to deployments without ``spec.objective``."""
+
+    gpu_vendors: tuple[Vendor, ...] = ()
+    """The vendors whose GPUs deployments without ``spec.gpu.vendors`` may use. Empty: every vendor."""
 
     learn_from_others: bool = True
     """Whether the memory that engines report also corrects the estimates of other deployments. Without it, each
@@ -157,6 +166,11 @@ class Settings:
         return EngineImages(self.engine_image_nvidia, self.engine_image_amd, self.engine_registry)
 
     @property
+    def defaults(self) -> ClusterDefaults:
+        """The choices for deployments that choose nothing."""
+        return ClusterDefaults(self.objective, self.gpu_vendors)
+
+    @property
     def of_cluster(self) -> ClusterSettings:
         """The settings on which decisions about all deployments depend."""
         return ClusterSettings(
@@ -186,6 +200,8 @@ class Settings:
             node_groups=given.get("PLIMSOLL_NODE_GROUPS") or "",
             read_node_pools=_switch(given, "PLIMSOLL_READ_NODE_POOLS", default=plain.read_node_pools),
             approvals=_switch(given, "PLIMSOLL_APPROVALS", default=plain.approvals),
+            objective=_objective(given, "PLIMSOLL_OBJECTIVE", plain.objective),
+            gpu_vendors=_vendors(given, "PLIMSOLL_GPU_VENDORS"),
             learn_from_others=_switch(given, "PLIMSOLL_LEARN_FROM_OTHERS", default=plain.learn_from_others),
             rebalancing_suspended=_switch(given, "PLIMSOLL_REBALANCING_SUSPENDED", default=plain.rebalancing_suspended),
             rebalancing_moves_per_hour=_count(
@@ -274,6 +290,22 @@ def _namespaces(given: Mapping[str, str], name: str) -> tuple[str, ...]:
         if not _NAME.fullmatch(namespace):
             raise InvalidInput(name, namespace, "Write names of namespaces, separated by commas.")
     return listed
+
+
+def _objective(given: Mapping[str, str], name: str, default: Objective) -> Objective:
+    text = given.get(name) or default.value
+    if text not in set(Objective):
+        raise InvalidInput(name, text, f"Write {', '.join(Objective)}.")
+    return Objective(text)
+
+
+def _vendors(given: Mapping[str, str], name: str) -> tuple[Vendor, ...]:
+    listed = [part.strip() for part in (given.get(name) or "").split(",") if part.strip()]
+    known = {vendor.value.upper(): vendor for vendor in Vendor}
+    for vendor in listed:
+        if vendor not in known:
+            raise InvalidInput(name, vendor, f"Write {' or '.join(known)}, separated by commas.")
+    return tuple(dict.fromkeys(known[vendor] for vendor in listed))
 
 
 def _switch(given: Mapping[str, str], name: str, *, default: bool) -> bool:

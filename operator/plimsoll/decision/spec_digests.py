@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-_NOT_ABOUT_MEMORY = ("replicas", "rebalancing", "suspend", "gpu")
+_NOT_ABOUT_MEMORY = ("replicas", "rebalancing", "suspend", "gpu", "objective")
 """Spec fields that say how many engines run and where, not how one engine runs."""
 
 _NOT_ABOUT_SIZE = ("replicas", "rebalancing", "suspend")

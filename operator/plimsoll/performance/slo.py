@@ -40,6 +40,25 @@ class SloMiss:
         return self.seconds / self.limit_seconds - 1
 
 
+QUARTER = 0.41
+"""The exponent from the upper edge of a band to its upper quarter: one in twenty measured times is above the edge, and
+one in four is above the quarter. 0.674 / 1.645, as for errors whose logarithm is normal."""
+
+
+def upper_quarter(found: Performance) -> tuple[float, float]:
+    """Return the times to the first token and per token, in seconds, that three of four measured ones are below."""
+    ttft = found.typical_ttft_seconds * (found.ttft_band[1] / found.ttft_seconds) ** QUARTER
+    return ttft, found.tpot_seconds * (found.tpot_band[1] / found.tpot_seconds) ** QUARTER
+
+
+def keeps_surely(slo: Slo, found: Performance) -> bool:
+    """Whether a promise is kept with the upper quarter of the band, not by the estimate alone."""
+    ttft, tpot = upper_quarter(found)
+    return (slo.ttft_seconds is None or ttft <= slo.ttft_seconds) and (
+        slo.tpot_seconds is None or tpot <= slo.tpot_seconds
+    )
+
+
 def slo_misses(slo: Slo, found: Performance) -> tuple[SloMiss, ...]:
     """Return the figures that miss their limits, the larger excess first; empty where the promise is kept."""
     low_ttft = found.typical_ttft_seconds * found.ttft_band[0] / found.ttft_seconds

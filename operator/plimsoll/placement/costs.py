@@ -12,8 +12,8 @@ class Appraisal:
 
     Attributes:
         solver: what found them.
-        bill: US dollars an hour of all replicas that the solver placed. A mix of GPU types and an fp8 KV
-            cache by permission count with their charges.
+        bill: US dollars an hour of all replicas that the solver placed. A mix of GPU types, an fp8 KV cache by
+            permission and the time that users wait count with their charges.
         bound: the proven least bill for the same replicas; None where nothing was proven.
         deployments: the number of deployments that were decided together.
     """

@@ -238,8 +238,39 @@ def _all_or_some(figures: Figures) -> str:
 def _costs_more(figures: Figures) -> str:
     if figures["price"] == figures["best_price"]:
         return f"fits at the same price with {_gpus(figures)}, the choice takes {figures['best_gpus']} or sorts first"
-    price, best = _price(figures, "price"), _price(figures, "best_price")
-    return f"fits at {price}, the choice costs {best}"
+    return f"fits at {_price(figures, 'price')}, the choice costs {_price(figures, 'best_price')}{_speeds(figures)}"
+
+
+def _speeds(figures: Figures) -> str:
+    """Return how the speed of a candidate and of the choice differ; empty if they are not known."""
+    parts = []
+    if figures.get("tpot") != figures.get("best_tpot"):
+        parts.append(f"{figures['tpot']} ms a token instead of {figures['best_tpot']}")
+    if figures.get("million") != figures.get("best_million"):
+        parts.append(f"${figures['million']} for a million of them instead of ${figures['best_million']}")
+    if "measured" in figures:
+        parts.append(f"only the speed {'here' if figures['measured'] == 'this' else 'of the choice'} is validated")
+    return f": {', '.join(parts)}" if parts else ""
+
+
+def _slower(figures: Figures) -> str:
+    saved = f"fits at {_price(figures, 'price')} where the choice costs {_price(figures, 'best_price')}"
+    return f"{saved}{_speeds(figures)}; spec.objective counts the time of users as {_price(figures, 'worth')}"
+
+
+def _promise_not_sure(figures: Figures) -> str:
+    return (
+        f"keeps spec.slo by the estimate (TTFT {figures['ttft']} ms, TPOT {figures['tpot']} ms), and not at the upper "
+        f"quarter of its error band (TTFT {figures['ttft_high']} ms, TPOT {figures['tpot_high']} ms)"
+    )
+
+
+def _not_measured(figures: Figures) -> str:
+    return (
+        f"fits at {_price(figures, 'price')} where the choice costs {_price(figures, 'best_price')}{_speeds(figures)}; "
+        f"nobody has measured the speed of a GPU of {figures['vendor']} (spec.gpu.vendors with {figures['vendor']}, or "
+        "spec.objective Batch, takes it all the same)"
+    )
 
 
 def _beyond_quota(figures: Figures) -> str:
@@ -478,10 +509,9 @@ _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
         f"has a {f['figure']} of {f['milliseconds']} ms at the declared load, spec.slo allows {f['limit']} ms"
         + (f"; {f['nearest']} keeps it" if "nearest" in f else "")
     ),
-    Reason.SLOWER_THAN_USUAL: lambda f: (
-        f"fits, but its {f['figure']} of {f['milliseconds']} ms at the declared load is over the usual {f['limit']} ms "
-        "for people who read along (spec.slo sets another limit)"
-    ),
+    Reason.PROMISE_NOT_SURE: _promise_not_sure,
+    Reason.SPEED_NOT_MEASURED: _not_measured,
+    Reason.SLOWER_FOR_ITS_PRICE: _slower,
     Reason.COSTS_MORE: _costs_more,
     Reason.NARROW_CACHE_SAVES_LITTLE: lambda f: (
         f"fits with an fp8 KV cache at {_price(f, 'price')}, the choice keeps 16 bits at {_price(f, 'best_price')}: a "

@@ -52,7 +52,7 @@ def _entry(rejection: Rejection, *, with_source: bool) -> RejectionStatus:
 
 
 def _is_dear(rejection: Rejection) -> bool:
-    if rejection.reason is not Reason.COSTS_MORE:
+    if rejection.reason not in (Reason.COSTS_MORE, Reason.SPEED_NOT_MEASURED):
         return False
     price, best = (str(rejection.number(name)) for name in ("price", "best_price"))
     return "unknown" not in (price, best) and Decimal(price) >= DEAR * Decimal(best) > 0

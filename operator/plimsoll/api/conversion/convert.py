@@ -37,7 +37,7 @@ from plimsoll.domain.cluster.fleet import UNKNOWN_NODES, Toleration, Weakest
 from plimsoll.domain.cluster.gpus import CapacityType, Vendor
 from plimsoll.domain.cluster.host import Amounts
 from plimsoll.domain.cluster.node_rules import NodeRule, driver_rule
-from plimsoll.domain.decisions.latency import Slo
+from plimsoll.domain.decisions.latency import Objective, Slo
 from plimsoll.domain.engines.engine_choice import (
     CpuOffload,
     EngineChoice,
@@ -60,7 +60,15 @@ from plimsoll.domain.errors import InvalidInput, shortened
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.models.model import ModelFacts
 from plimsoll.domain.models.precision import WIDE
-from plimsoll.domain.requests.serving import GpuConstraints, Overrides, Request, ServingShape, TotalLoad
+from plimsoll.domain.requests.serving import (
+    NO_CHOICES,
+    ClusterDefaults,
+    GpuConstraints,
+    Overrides,
+    Request,
+    ServingShape,
+    TotalLoad,
+)
 from plimsoll.domain.requests.workload import Manifest, PodOptions, SecretKey, WorkloadOptions
 from plimsoll.domain.units import ceil_div, parse_bytes, parse_quantity
 from plimsoll.engines.base import Engine, Feature
@@ -86,6 +94,7 @@ def to_request(
     platforms: ImagePlatforms | None = None,
     images: EngineImages | None = None,
     weakest: Weakest = UNKNOWN_NODES,
+    defaults: ClusterDefaults = NO_CHOICES,
     refuses_code: bool = True,
 ) -> Request:
     """Return the planner's request for one object.
@@ -98,6 +107,7 @@ def to_request(
         platforms: those of its image, where more is known of them than the spec says.
         images: the engines' images as the admin set them; None: those of the release.
         weakest: what the cluster's nodes have at least. A rule that all of them follow is left out.
+        defaults: the admin's choices for what the spec leaves open.
         refuses_code: whether a model is refused whose code must be run and may not be. Without, that is a doubt alone.
 
     Raises:
@@ -133,7 +143,7 @@ def to_request(
         shape=_shape(spec),
         engine=engine,
         replicas=spec.fewest if replicas is None else replicas,
-        constraints=_constraints(spec),
+        constraints=_constraints(spec, defaults),
         overrides=_overrides(spec),
         node_selector=tuple(sorted((spec.pods.node_selector or {}).items())),
         tolerations=_tolerations(spec),
@@ -147,6 +157,7 @@ def to_request(
         cpu_millis=_requested(spec, "cpu", 1000),
         memory_bytes=_requested(spec, "memory", 1),
         slo=_slo(spec),
+        objective=defaults.objective if spec.objective is None else Objective(spec.objective.value),
         total=_total(spec),
         cpu_limit_millis=_limit(spec, "cpu", 1000),
         memory_limit_bytes=_limit(spec, "memory", 1),
@@ -397,15 +408,16 @@ def _residency(engine: EngineSpec) -> Residency | None:
     return None if engine.cpu_offload is None else CpuOffload(parse_bytes(engine.cpu_offload))
 
 
-def _constraints(spec: InferenceDeploymentSpec) -> GpuConstraints:
+def _constraints(spec: InferenceDeploymentSpec, defaults: ClusterDefaults) -> GpuConstraints:
     gpu = spec.gpu
     if gpu is None:
-        return GpuConstraints()
+        return GpuConstraints(vendors=defaults.vendors)
     return GpuConstraints(
         allow=tuple(gpu.allow or ()),
         deny=tuple(gpu.deny or ()),
         max_per_replica=gpu.max_per_replica,
         capacities=tuple(_CAPACITY_TYPES[each] for each in gpu.capacity_types or ()),
+        vendors=tuple(Vendor(each.value.lower()) for each in gpu.vendors or ()) or defaults.vendors,
         max_hourly_price=None if gpu.max_hourly_price is None else Decimal(gpu.max_hourly_price),
     )
 

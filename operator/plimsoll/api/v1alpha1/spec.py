@@ -191,6 +191,21 @@ class CapacityTypeChoice(StrEnum):
     SPOT = "Spot"
 
 
+class GpuVendor(StrEnum):
+    """Whose GPUs: those that may be used, or those that an image is made for."""
+
+    NVIDIA = "NVIDIA"
+    AMD = "AMD"
+
+
+class ObjectiveChoice(StrEnum):
+    """How much speed is worth."""
+
+    INTERACTIVE = "Interactive"
+    BALANCED = "Balanced"
+    BATCH = "Batch"
+
+
 class GpuSpec(ApiModel):
     """Which GPUs may be used."""
 
@@ -207,6 +222,11 @@ class GpuSpec(ApiModel):
     capacity_types: list[CapacityTypeChoice] | None = optional(
         "OnDemand: nodes that stay. Spot: nodes that the cloud may take back at any time. Empty: both, and "
         "the cheaper one comes first.",
+        max_length=2,
+    )
+    vendors: list[GpuVendor] | None = optional(
+        "Only GPUs of these vendors. Empty: those that the cluster's admin names, or every vendor; then a GPU like "
+        "which nobody has measured one is used only if no other is free.",
         max_length=2,
     )
     max_per_replica: Annotated[int, Field(ge=1, le=64)] | None = optional("Most GPUs of one replica.")
@@ -247,13 +267,6 @@ def _known_engine(name: str) -> str:
     if name not in ENGINES:
         raise ValueError(f"no such engine; write one of {', '.join(ENGINES)}")
     return name
-
-
-class ImageVendor(StrEnum):
-    """Whose GPUs an image is made for."""
-
-    NVIDIA = "NVIDIA"
-    AMD = "AMD"
 
 
 class Platform(StrEnum):
@@ -324,7 +337,7 @@ class EngineSpec(ApiModel):
         max_length=512,
         pattern=r"^[^ \t\r\n]+$",
     )
-    image_vendor: ImageVendor | None = optional(
+    image_vendor: GpuVendor | None = optional(
         "Vendor of the GPUs for image: NVIDIA or AMD. Default: AMD if image contains rocm, else NVIDIA."
     )
     platforms: Annotated[list[Platform], Field(min_length=1, max_length=len(Platform))] | None = optional(
@@ -587,6 +600,10 @@ class InferenceDeploymentSpec(ApiModel):
     slo: SloSpec | None = optional(
         "The latency that users must get. Default: 5000 ms to the first token and 100 ms per token, as far "
         "as GPUs allow."
+    )
+    objective: ObjectiveChoice | None = optional(
+        "How much speed is worth against dollars. Interactive: somebody waits for each token. Balanced: people read "
+        "along. Batch: the price alone decides. Default: the cluster's, which is Balanced."
     )
     gpu: GpuSpec | None = optional("Which GPUs may be used.")
     engine: EngineSpec = Field(default_factory=EngineSpec, description="How the engine is run.")

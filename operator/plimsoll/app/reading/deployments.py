@@ -181,8 +181,17 @@ class DeploymentReader:
         platforms = self._platforms(bare, spec.engine, fleet)
         if isinstance(platforms, Problem):
             return platforms
-        images, weakest = self.settings.images, fleet.weakest
-        convert = partial(to_request, resource, model, draft=draft, platforms=platforms, images=images, weakest=weakest)
+        settings, weakest = self.settings, fleet.weakest
+        convert = partial(
+            to_request,
+            resource,
+            model,
+            draft=draft,
+            platforms=platforms,
+            images=settings.images,
+            weakest=weakest,
+            defaults=settings.defaults,
+        )
         request = self.memo.converted(resource, model, draft, (platforms, weakest), convert)
         said = remarks_of(claims)
         if claims:

@@ -130,9 +130,9 @@ class _Question:
     def _splits(self, request: Request) -> list[Split]:
         named = splits_for(request) if self.split is None else (self.split,)
         largest = max(1, self.gpu.scale_up_gpus)
-        name = self.gpu.name
-        allowed = (split for split in named if wishes_refusal(request, name, split) is None and split.gpus <= largest)
-        return [split for split in allowed if replica_refusal(request, name, split) is None]
+        allowed = (split for split in named if wishes_refusal(request, self.gpu, split) is None)
+        small = (split for split in allowed if split.gpus <= largest)
+        return [split for split in small if replica_refusal(request, self.gpu.name, split) is None]
 
 
 def remedies(

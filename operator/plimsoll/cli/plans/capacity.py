@@ -198,5 +198,6 @@ def _why(blocked: Rejection) -> dict[str, str]:
 
 def _doubts(option: Option) -> str:
     slow = ["slow"] if option.is_slow else []
+    guess = ["speed not measured"] if option.is_unmeasured else []
     unsure = [] if option.estimate.fit is Fit.SURE else ["fits probably"]
-    return ", ".join(slow + unsure)
+    return ", ".join(slow + guess + unsure)

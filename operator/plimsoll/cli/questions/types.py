@@ -92,7 +92,7 @@ def left_out(
 
 
 def _answer(request: Request, gpu: GpuType, splits: Sequence[Split]) -> Sized | Rejection:
-    refusals = [wishes_refusal(request, gpu.name, split) for split in splits]
+    refusals = [wishes_refusal(request, gpu, split) for split in splits]
     allowed = [split for split, refusal in zip(splits, refusals, strict=True) if refusal is None]
     if not allowed:
         return next(refusal for refusal in refusals if refusal is not None)

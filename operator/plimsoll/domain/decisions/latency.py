@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+UNMEASURED = "unknown"
+"""The class of GPUs that are like no card with measured rows."""
+
 
 @dataclass(frozen=True, slots=True)
 class Slo:
@@ -12,6 +15,17 @@ class Slo:
 
     ttft_seconds: float | None = None
     tpot_seconds: float | None = None
+
+
+class Objective(StrEnum):
+    """How much the time of users is worth against dollars (:data:`plimsoll.performance.worth.SCALES`)."""
+
+    INTERACTIVE = "Interactive"
+    """Somebody waits for each token: an agent that works in steps, completion in an editor, speech."""
+    BALANCED = "Balanced"
+    """People read along. A faster place must cost little more, and a slow one must save much."""
+    BATCH = "Batch"
+    """Nobody waits: the price alone decides, also on GPUs whose speed nobody has measured."""
 
 
 class Bound(StrEnum):
@@ -50,3 +64,8 @@ class Performance:
     tpot_band: tuple[float, float]
     validated: bool
     trust: str
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether rows of measurements are known for this card or for another one of its family."""
+        return self.trust != UNMEASURED

@@ -403,14 +403,22 @@ class Suggestion:
     tpot_seconds: float | None = None
 
 
+_PER_PART = Decimal("0.01")
+"""The part of its price that each further stage or engine of a replica counts, because its requests are not always
+shared evenly: a choice, smaller than any difference of prices that is known."""
+
+
 @dataclass(frozen=True, slots=True)
 class Option:
     """A target and the engine settings: everything that defines a replica. ``gpu`` is the target's GPU type.
 
-    ``performance`` is the speed at the declared load; None where it is not known. ``is_slow`` means that the user
-    declares no latency and the option is too slow for a person who reads along. ``host`` is the host memory and CPU of
-    one replica, as the engine needs them. ``has_narrow_cache`` means that the KV cache is fp8 because the user permits
-    it, and the planner chose it.
+    ``performance`` is the speed at the declared load; None if it is not known. ``delay_cost`` is what the time that
+    users wait is worth, in US dollars an hour of one replica. ``is_slow`` means that the user declares no latency and
+    the option is too slow for a person who reads along. ``may_break_promise`` means that the declared latency is kept
+    by the estimate and not by the upper quarter of its band. ``is_unmeasured`` means that nobody
+    has measured the speed of a GPU of this vendor, and the user does not ask for it. ``host`` is the host memory and
+    CPU of one replica, as the engine needs them. ``has_narrow_cache`` means that the KV cache is fp8 because the user
+    permits it, and the planner chose it.
     """
 
     gpu: GpuType
@@ -419,7 +427,10 @@ class Option:
     estimate: MemoryEstimate
     hourly_price: Decimal | None = None
     performance: Performance | None = None
+    delay_cost: Decimal = Decimal(0)
     is_slow: bool = False
+    may_break_promise: bool = False
+    is_unmeasured: bool = False
     host: HostEstimate = USUAL_HOST
     has_narrow_cache: bool = False
     figures: CandidateFigures = field(init=False, repr=False, compare=False)
@@ -438,14 +449,26 @@ class Option:
         return self.hourly_price / (1 - NARROWING)
 
     @property
+    def cost(self) -> Decimal | None:
+        """What options are ranked by: :attr:`weighed_price` and the worth of the time that users wait.
+
+        Among near equals, the one with fewer stages and engines comes first.
+        """
+        price, split = self.weighed_price, self.split
+        if price is None:
+            return None
+        parts = split.pipeline_parallel * split.data_parallel
+        return price + self.delay_cost if parts == 1 else price * (1 + (parts - 1) * _PER_PART) + self.delay_cost
+
+    @property
     def doubts(self) -> int:
         """Return 0 for an option without a doubt. Options with fewer doubts come first, whatever they cost.
 
-        One that fits at the lower edge of its band alone has one more. Slowness counts more than a fit that is only
-        probable, because an engine that does not start is placed anew.
+        One that fits at the lower edge of its band alone has one more. A promise that may be missed counts more than a
+        fit that is only probable, because an engine that does not start is placed anew.
         """
         is_unsure = self.estimate.fit_by_figures is not Fit.SURE
-        return 3 * self.is_slow + is_unsure + (not self.estimate.is_expected_to_fit)
+        return 3 * self.may_break_promise + self.is_unmeasured + is_unsure + (not self.estimate.is_expected_to_fit)
 
     @property
     def split(self) -> Split:

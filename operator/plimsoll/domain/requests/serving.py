@@ -9,12 +9,12 @@ from hashlib import sha256
 from typing import Any
 
 from plimsoll.domain.cluster.fleet import Toleration
-from plimsoll.domain.cluster.gpus import CapacityType
+from plimsoll.domain.cluster.gpus import CapacityType, GpuType, Vendor
 from plimsoll.domain.cluster.host import Amounts, HostEstimate, HostNeed, amount_words
 from plimsoll.domain.cluster.limit_ranges import MILLI, LimitRange, Stated, added_requests, default_limit
 from plimsoll.domain.cluster.node_rules import NodeRule
 from plimsoll.domain.cluster.spot import card_name
-from plimsoll.domain.decisions.latency import Slo
+from plimsoll.domain.decisions.latency import Objective, Slo
 from plimsoll.domain.decisions.observations import Correction, EngineKind
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.engines.engine_choice import EngineChoice
@@ -68,18 +68,30 @@ class TotalLoad:
 
 @dataclass(frozen=True, slots=True)
 class GpuConstraints:
-    """Which GPUs the user allows. Empty ``allow`` means every type, and empty ``capacities`` means both."""
+    """Which GPUs the user allows. Empty ``allow``, ``vendors`` or ``capacities`` mean every one."""
 
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     max_per_replica: int | None = None
     max_hourly_price: Decimal | None = None
     capacities: tuple[CapacityType, ...] = ()
+    vendors: tuple[Vendor, ...] = ()
 
     @property
     def restricts_capacity(self) -> bool:
         """Whether nodes of some capacity type are not allowed."""
         return bool(self.capacities) and len(set(self.capacities)) < len(CapacityType)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDefaults:
+    """The admin's choices for deployments that choose nothing. Empty ``vendors``: every vendor."""
+
+    objective: Objective = Objective.BALANCED
+    vendors: tuple[Vendor, ...] = ()
+
+
+NO_CHOICES = ClusterDefaults()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +122,9 @@ class Request:
     the user's own requests of CPU and memory, and the ``limit`` fields the user's limits; None where the user sets
     none. ``other_resources`` are the requests of further resources except GPUs, the user's and those that a LimitRange
     adds; ``other_limits`` are the user's limits of such resources. ``slo`` is the latency that the
-    user declares; None asks for the usual one of a person who reads along, as far as GPUs allow. ``total`` is the load
-    of all replicas together as long as their number is not chosen yet; ``replicas`` and the shape are then only a first
-    guess. ``is_sized`` means that the planner has chosen them.
+    user declares; None asks for the usual one of a person who reads along, as far as GPUs allow. ``objective`` says how
+    much speed is worth. ``total`` is the load of all replicas together as long as their number is not chosen yet;
+    ``replicas`` and the shape are then only a first guess. ``is_sized`` means that the planner has chosen them.
     ``may_narrow_cache`` permits an fp8 KV cache in place of ``kv_precision``. ``has_narrow_cache`` marks a request for
     which that choice was made. ``platforms`` are those of its image: their rule is among ``node_rules``.
     ``mounts_alone`` means that pods of different nodes cannot mount one of its volumes at the same time: there is one
@@ -143,6 +155,7 @@ class Request:
     cpu_millis: int | None = None
     memory_bytes: int | None = None
     slo: Slo | None = None
+    objective: Objective = Objective.BALANCED
     total: TotalLoad | None = None
     is_sized: bool = False
     cpu_limit_millis: int | None = None
@@ -235,6 +248,12 @@ class Request:
     def as_admitted(self) -> Request:
         """The request for pods that exist: LimitRanges apply to new pods alone."""
         return replace(self, limit_ranges=()) if self.limit_ranges else self
+
+    def names(self, gpu: GpuType) -> bool:
+        """Whether the user or the admin names the GPU's type or its vendor: they know what it does."""
+        card = card_name(gpu.name)
+        wishes = self.constraints
+        return card in (self.overrides.gpu_type, *wishes.allow) or gpu.vendor in wishes.vendors
 
     def with_replicas(self, replicas: int) -> Request:
         """Return the request for so many replicas; the same object where it asks for as many."""

@@ -25,10 +25,10 @@ from plimsoll.placement.demands.pools import Decision, active
 from plimsoll.placement.explain import place_words
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
-from plimsoll.placement.options.candidates import Candidate, candidate_on
+from plimsoll.placement.options.candidates import Candidate, candidate_on, candidates
 from plimsoll.placement.options.feasibility import hourly_price, judge, sized
 from plimsoll.placement.options.speed import load_of, missed
-from plimsoll.placement.options.verdicts import options, preference_at, rank
+from plimsoll.placement.options.verdicts import options, rank
 from plimsoll.placement.places.place import room_of
 
 LEAST_SAVING = Decimal("0.1")
@@ -119,7 +119,13 @@ class Suggester:
         if key not in self._found:
             if len(self._found) >= MOST_SEARCHES:
                 return ()
-            self._found[key] = tuple(_search(request, choice, openings, self.fleet, self.relatives))
+            fleet, left = self.fleet, self.left
+            roomy = tuple(
+                each
+                for each in candidates(request, fleet)
+                if _is_within(each, choice) or room_of(request, each, fleet, left) >= request.replicas
+            )
+            self._found[key] = tuple(_search(request, choice, openings, roomy, fleet, self.relatives))
         return self._found[key]
 
     def _openings_of(self, request: Request, choice: Option) -> tuple[_Opening, ...]:
@@ -143,13 +149,18 @@ class Suggester:
                 yield _Opening(candidate, verdict, sized(request, types[name], verdict.split, self.memo)[1])
 
 
+def _is_within(candidate: Candidate, choice: Option) -> bool:
+    """Whether the GPUs that the choice has are enough for it."""
+    return candidate.gpu.name == choice.gpu.name and candidate.split.gpus <= choice.split.gpus
+
+
 def _is_open_to_change(verdict: Option | Rejection, choice: Option) -> bool:
     if isinstance(verdict, Option):
         return verdict.doubts > choice.doubts
     return verdict.reason in (Reason.KV_CACHE_TOO_SMALL, Reason.TOO_LITTLE_VRAM, Reason.TOO_SLOW)
 
 
-def _saves(candidate: Candidate, choice: Option) -> bool:
+def _saves(candidate: Candidate | Option, choice: Option) -> bool:
     price = hourly_price(candidate.gpu, candidate.split)
     if price is not None and choice.hourly_price is not None:
         return price <= (1 - LEAST_SAVING) * choice.hourly_price
@@ -158,12 +169,17 @@ def _saves(candidate: Candidate, choice: Option) -> bool:
 
 
 def _search(
-    request: Request, choice: Option, openings: Sequence[_Opening], fleet: Fleet, relatives: Relatives
+    request: Request,
+    choice: Option,
+    openings: Sequence[_Opening],
+    roomy: Sequence[Candidate],
+    fleet: Fleet,
+    relatives: Relatives,
 ) -> Iterator[Suggestion]:
     """Yield the best place of each kind of change, the largest saving first."""
     best: dict[SuggestionKind, tuple[_Change, Option]] = {}
     for change in _changes(request, relatives):
-        option = _opened(change, request, choice, openings, fleet)
+        option = _opened(change, request, choice, openings, roomy, fleet)
         if option is not None and (change.kind not in best or rank(option) < rank(best[change.kind][1])):
             best[change.kind] = change, option
     ordered = sorted(best.values(), key=lambda pair: (rank(pair[1]), pair[0].kind))
@@ -172,18 +188,23 @@ def _search(
 
 
 def _opened(
-    change: _Change, request: Request, choice: Option, openings: Sequence[_Opening], fleet: Fleet
+    change: _Change,
+    request: Request,
+    choice: Option,
+    openings: Sequence[_Opening],
+    roomy: Sequence[Candidate],
+    fleet: Fleet,
 ) -> Option | None:
-    """Return the best candidate that the change opens, without more doubts than the choice has."""
-    helped = [each.candidate for each in openings if _may_fit(change, request, each) and _may_be_fast(change, each)]
-    for candidate in sorted(helped, key=preference_at):
-        try:
-            verdict = judge(change.request, candidate, fleet)
-        except PlimsollError:  # no law covers the changed request
-            return None
-        if isinstance(verdict, Option) and verdict.doubts <= choice.doubts:
-            return verdict
-    return None
+    """Return the place that the change gets among those with room; None if it saves too little, or is less sure."""
+    if not any(_may_fit(change, request, each) and _may_be_fast(change, each) for each in openings):
+        return None
+    try:
+        judged = (judge(change.request, candidate, fleet) for candidate in roomy)
+        options = [each for each in judged if isinstance(each, Option)]
+    except PlimsollError:  # no law covers the changed request
+        return None
+    best = min(options, key=lambda each: (each.doubts, rank(each)), default=None)
+    return best if best is not None and best.doubts <= choice.doubts and _saves(best, choice) else None
 
 
 def _may_fit(change: _Change, request: Request, opening: _Opening) -> bool:

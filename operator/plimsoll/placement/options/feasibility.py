@@ -14,7 +14,7 @@ from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.cluster.gpus import GpuType
 from plimsoll.domain.cluster.host import HostEstimate
 from plimsoll.domain.cluster.spot import capacity_of, card_name
-from plimsoll.domain.decisions.latency import Performance
+from plimsoll.domain.decisions.latency import UNMEASURED, Performance
 from plimsoll.domain.decisions.outcomes import (
     CandidateFigures,
     EngineSettings,
@@ -29,6 +29,8 @@ from plimsoll.domain.public_words import Numbers, Reason
 from plimsoll.domain.requests.serving import ObservedCapacity, Request
 from plimsoll.domain.units import exact_price
 from plimsoll.engines.registry import engine_of
+from plimsoll.performance.slo import keeps_surely
+from plimsoll.performance.worth import delay_cost
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.candidates import Candidate, candidates
 from plimsoll.placement.options.divisibility import replica_refusal
@@ -41,7 +43,7 @@ from plimsoll.placement.options.nodes import (
     ruled_out,
     unhealthy_here,
 )
-from plimsoll.placement.options.speed import missed, misses_usual, speed_of
+from plimsoll.placement.options.speed import asks_for, missed, misses_usual, speed_of
 
 
 def too_small(request: Request, fleet: Fleet, memo: Memo | None = None) -> tuple[ObservedCapacity, ...]:
@@ -119,7 +121,7 @@ def _may_gain(wide: Option | Rejection) -> bool:
 def refusal(request: Request, candidate: Candidate, fleet: Fleet) -> Rejection | None:
     """Return why the candidate is ruled out for any load; None where the figures decide."""
     return (
-        wishes_refusal(request, candidate.gpu.name, candidate.split)
+        wishes_refusal(request, candidate.gpu, candidate.split)
         or _against_hardware(request, candidate)
         or replica_refusal(request, candidate.gpu.name, candidate.split)
         or _against_nodes(request, candidate, fleet)
@@ -169,7 +171,10 @@ def _by_figures(request: Request, candidate: Candidate, memo: Memo | None, *, sh
         estimate=figures,
         hourly_price=price,
         performance=found,
+        delay_cost=delay_cost(request.objective, request.shape.concurrency, found, request.slo),
         is_slow=misses_usual(request, found),
+        may_break_promise=found is not None and request.slo is not None and not keeps_surely(request.slo, found),
+        is_unmeasured=found is not None and found.trust == UNMEASURED and not asks_for(request, candidate.gpu),
         host=host,
         has_narrow_cache=request.has_narrow_cache,
     )
@@ -229,15 +234,17 @@ def _judged(candidate: Candidate, estimate: MemoryEstimate, reason: Reason, numb
     return Rejection(gpu.name, split, reason, numbers, figures)
 
 
-def wishes_refusal(request: Request, gpu_type: str, split: Split) -> Rejection | None:
+def wishes_refusal(request: Request, gpu: GpuType, split: Split) -> Rejection | None:
     """Return how ``spec.overrides`` or ``spec.gpu`` rules the place out, without prices; None where they allow it."""
-    overrides, constraints = request.overrides, request.constraints
+    overrides, constraints, gpu_type = request.overrides, request.constraints, gpu.name
     card = card_name(gpu_type)
     if overrides.gpu_type is not None and card != overrides.gpu_type:
         return Rejection(gpu_type, split, Reason.GPU_TYPE_NOT_FORCED, (("forced", overrides.gpu_type),))
     forced = overrides.tensor_parallel
     if forced is not None and split._replace(expert_parallel=False) != Split(forced):
         return Rejection(gpu_type, split, Reason.SPLIT_NOT_FORCED, (("forced", forced),))
+    if constraints.vendors and gpu.vendor not in constraints.vendors:
+        return Rejection(gpu_type, split, Reason.GPU_TYPE_DENIED, (("field", "spec.gpu.vendors"),))
     if card in constraints.deny:
         return Rejection(gpu_type, split, Reason.GPU_TYPE_DENIED, (("field", "spec.gpu.deny"),))
     if constraints.allow and card not in constraints.allow:

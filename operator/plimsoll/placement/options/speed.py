@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from plimsoll.domain.cluster.gpus import GpuType
-from plimsoll.domain.decisions.latency import Performance, Slo
+from plimsoll.domain.cluster.gpus import GpuType, Vendor
+from plimsoll.domain.decisions.latency import Objective, Performance, Slo
 from plimsoll.domain.decisions.outcomes import EngineSettings, Split
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.public_words import Numbers
@@ -22,6 +22,9 @@ public traces (Azure conversation and code, Mooncake) the mean is 9 to 33 % of t
 USUAL_PROMPT_SHARE = 0.8
 """The prompt's part of that length. In the Azure conversation trace of 2023 the mean prompt has 1,155 tokens and the
 mean answer 211."""
+
+MEASURED_VENDORS = frozenset({Vendor.NVIDIA})
+"""The vendors of the cards in ``catalog/performance.json`` whose trust is "measured"."""
 
 _MILLISECONDS = 1000
 
@@ -74,7 +77,19 @@ def missed(slo: Slo, found: Performance | None) -> Numbers:
 
 def misses_usual(request: Request, found: Performance | None) -> bool:
     """Whether an option is too slow for a person who reads along, where the deployment declares no latency itself."""
-    return request.slo is None and bool(missed(INTERACTIVE, found))
+    if request.slo is not None or found is None:
+        return False
+    ttft, tpot = INTERACTIVE.ttft_seconds or 0.0, INTERACTIVE.tpot_seconds or 0.0
+    return found.typical_ttft_seconds > ttft or found.tpot_seconds > tpot
+
+
+def asks_for(request: Request, gpu: GpuType) -> bool:
+    """Whether a card like which nobody has measured one is a place like others.
+
+    It is if the user or the admin names its type or vendor, if nobody waits, or if other cards of its vendor were
+    measured: then it runs the same kernels.
+    """
+    return gpu.vendor in MEASURED_VENDORS or request.objective is Objective.BATCH or request.names(gpu)
 
 
 def _numbers(miss: SloMiss) -> Numbers:

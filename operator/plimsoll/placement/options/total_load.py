@@ -99,8 +99,9 @@ def _fewest(request: Request, total: TotalLoad, candidate: Candidate, fleet: Fle
             high = middle
         else:
             low = middle + 1
-    price = UNPRICED * smallest.split.gpus if smallest.hourly_price is None else float(smallest.hourly_price)
-    return doubts, high * price, high
+    found = option(high) or smallest
+    price = UNPRICED * found.split.gpus if found.hourly_price is None else float(found.hourly_price)
+    return doubts, high * (price + float(found.delay_cost)), high
 
 
 def _is_at_least(option: Option | None, doubts: int) -> bool:

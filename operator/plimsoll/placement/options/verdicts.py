@@ -30,15 +30,15 @@ Preference = tuple[Decimal, int, int, int, str]
 
 
 def rank(choice: Option) -> Preference:
-    """Return the sort key of preference: cheaper, fewer GPUs, fewer engines, fewer pipeline stages, name.
+    """Return the sort key of preference: less cost, fewer GPUs, fewer engines, fewer pipeline stages, name.
 
     Several engines on the same GPUs share their requests unevenly at times, so one engine comes first where it fits.
     """
-    return preference(choice.gpu, choice.split, choice.weighed_price)
+    return preference(choice.gpu, choice.split, choice.cost)
 
 
 def preference(gpu: GpuType, split: Split, price: Decimal | None) -> Preference:
-    """Return the same sort key for a candidate, given the price of one replica."""
+    """Return the same sort key for a candidate, given the cost of one replica."""
     known = NO_PRICE if price is None else price
     return known, split.gpus, split.data_parallel, split.pipeline_parallel, gpu.name
 

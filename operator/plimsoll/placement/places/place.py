@@ -13,13 +13,14 @@ from decimal import Decimal
 from plimsoll.domain.cluster.fleet import Fleet, GpuNode
 from plimsoll.domain.cluster.host import HostNeed, HostRoom, is_in_bytes
 from plimsoll.domain.cluster.quota_accounts import resource_in
+from plimsoll.domain.decisions.latency import Performance
 from plimsoll.domain.decisions.outcomes import Fit, Option, Outcome, Placed, Rejection, Split, Unplaceable
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.kubernetes_names import OF_CPU, OF_MEMORY, OF_PODS
 from plimsoll.domain.public_words import Numbers, Reason
 from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import exact_price
-from plimsoll.performance.slo import INTERACTIVE
+from plimsoll.performance.slo import upper_quarter
 from plimsoll.placement.costs import move_charge
 from plimsoll.placement.demands.rehoming import is_closed
 from plimsoll.placement.ledger import Ledger, charged, quota_room, short_in, use_at
@@ -27,7 +28,6 @@ from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.candidates import Candidate, candidates, splits_for
 from plimsoll.placement.options.feasibility import judge, judge_load, may_fit
 from plimsoll.placement.options.nodes import eligible_nodes, host_need, unhealthy_here
-from plimsoll.placement.options.speed import missed
 from plimsoll.placement.options.verdicts import NO_PRICE, Options, options, preference_at, rank
 from plimsoll.placement.places.warnings import warnings_for
 
@@ -196,20 +196,62 @@ def _passed_over(choice: Option, room: int, best: Option, best_room: int) -> Rej
 
 
 def less_preferred(choice: Option, best: Option) -> Rejection:
-    """Return why the best choice comes before another one: the other has doubts, or costs more."""
+    """Return why the best choice comes before another one: that has doubts, costs more, or is slow for its price."""
     if choice.doubts > best.doubts:
         return _doubtful(choice, best)
     prices = choice.hourly_price or NO_PRICE, best.hourly_price or NO_PRICE
     if choice.has_narrow_cache and not best.has_narrow_cache and prices[0] < prices[1]:
         numbers = (("price", exact_price(choice.hourly_price)), ("best_price", exact_price(best.hourly_price)))
         return declined(choice, Reason.NARROW_CACHE_SAVES_LITTLE, numbers)
+    if prices[0] < prices[1]:
+        worth = ("worth", exact_price(choice.delay_cost - best.delay_cost))
+        return declined(choice, Reason.SLOWER_FOR_ITS_PRICE, (*_prices(choice, best), *_speeds(choice, best), worth))
     return _costs_more(choice, best)
 
 
 def _doubtful(choice: Option, best: Option) -> Rejection:
-    if choice.is_slow and not best.is_slow:
-        return declined(choice, Reason.SLOWER_THAN_USUAL, missed(INTERACTIVE, choice.performance))
+    if choice.may_break_promise and not best.may_break_promise and choice.performance is not None:
+        return declined(choice, Reason.PROMISE_NOT_SURE, _promise(choice.performance))
+    if choice.is_unmeasured and not best.is_unmeasured:
+        speeds = (each for each in _speeds(choice, best) if each[0] != "measured")
+        numbers = (*_prices(choice, best), *speeds, ("vendor", choice.gpu.vendor.value.upper()))
+        return declined(choice, Reason.SPEED_NOT_MEASURED, numbers)
     return _only_probably(choice)
+
+
+def _promise(found: Performance) -> Numbers:
+    """Return the estimated times and those at the upper quarter of their bands, in milliseconds."""
+    ttft, tpot = upper_quarter(found)
+    return (
+        ("ttft", round(found.typical_ttft_seconds * 1000)),
+        ("ttft_high", round(ttft * 1000)),
+        ("tpot", round(found.tpot_seconds * 1000)),
+        ("tpot_high", round(tpot * 1000)),
+    )
+
+
+def _prices(choice: Option, best: Option) -> Numbers:
+    return ("price", exact_price(choice.hourly_price)), ("best_price", exact_price(best.hourly_price))
+
+
+def _speeds(choice: Option, best: Option) -> Numbers:
+    """Return what decides besides the price: milliseconds a token, dollars for tokens, and what is measured."""
+    found, of_best = choice.performance, best.performance
+    if found is None or of_best is None:
+        return ()
+    numbers = [("tpot", round(found.tpot_seconds * 1000)), ("best_tpot", round(of_best.tpot_seconds * 1000))]
+    priced = [("million", _per_million(choice)), ("best_million", _per_million(best))]
+    known = [(name, text) for name, text in priced if text] if all(text for _, text in priced) else []
+    only = [("measured", "this" if found.validated else "best")] if found.validated != of_best.validated else []
+    return (*numbers, *known, *only)
+
+
+def _per_million(choice: Option) -> str:
+    """Return US dollars for a million generated tokens; empty if the price is not known."""
+    found, price = choice.performance, choice.hourly_price
+    if found is None or price is None or found.output_tokens_per_second <= 0:
+        return ""
+    return f"{float(price) * 1e6 / (3600 * found.output_tokens_per_second):.2f}"
 
 
 def _only_probably(choice: Option) -> Rejection:
@@ -265,10 +307,10 @@ def taken(request: Request, choice: Option, fleet: Fleet, ledger: Ledger) -> Rej
 
 def _costs_more(choice: Option, best: Option) -> Rejection:
     numbers = (
-        ("price", exact_price(choice.hourly_price)),
-        ("best_price", exact_price(best.hourly_price)),
+        *_prices(choice, best),
         ("gpus", choice.split.gpus),
         ("best_gpus", best.split.gpus),
+        *_speeds(choice, best),
     )
     return declined(choice, Reason.COSTS_MORE, numbers)
 
@@ -287,28 +329,21 @@ def _not_moved_to(choice: Option) -> Rejection:
 def first_that_fits(request: Request, fleet: Fleet, ledger: Ledger, memo: Memo | None = None) -> Option | None:
     """Return the choice of ``place`` for one replica among the options that fit for sure; None where none does.
 
-    Candidates are judged in the order of preference, up to the first that fits and is fast enough. Candidates that
-    have no room or cost more are not judged.
+    Candidates are judged in the order of their price, until no other one can come first: what options are ranked by
+    is their price at least. Candidates that have no room are not judged.
     """
-    fast: Option | None = None
-    slow: Option | None = None
+    best: Option | None = None
     for candidate in _with_room_in_order(request, fleet, ledger):
-        if fast is not None and preference_at(candidate) > rank(fast):
-            break  # an fp8 cache weighs more than its price, so a candidate that costs more may still come before it
+        if best is not None and best.doubts == 0 and preference_at(candidate) > rank(best):
+            break
         if memo is None and not _may_fit(request, candidate):
             continue
         verdict = judge(request, candidate, fleet, memo)
         if isinstance(verdict, Rejection) or verdict.estimate.fit_by_figures is not Fit.SURE:
             continue
-        if verdict.is_slow:
-            slow = _preferred(verdict, slow)
-        else:
-            fast = _preferred(verdict, fast)
-    return fast or slow
-
-
-def _preferred(option: Option, other: Option | None) -> Option:
-    return option if other is None or rank(option) < rank(other) else other
+        if best is None or (verdict.doubts, rank(verdict)) < (best.doubts, rank(best)):
+            best = verdict
+    return best
 
 
 def with_room(request: Request, fleet: Fleet, ledger: Ledger) -> tuple[Candidate, ...]:

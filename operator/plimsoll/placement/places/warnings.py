@@ -10,13 +10,14 @@ from collections.abc import Iterator, Mapping
 from plimsoll.domain.cluster.gpus import CapacityType
 from plimsoll.domain.cluster.limit_ranges import default_limit
 from plimsoll.domain.cluster.quota_accounts import is_counted, resource_in
+from plimsoll.domain.cluster.spot import card_name
 from plimsoll.domain.decisions.outcomes import Fit, MemoryEstimate, Option
 from plimsoll.domain.decisions.terms import Doubt, DoubtKind
 from plimsoll.domain.models.model import Evidence
 from plimsoll.domain.public_words import Numbers
 from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import format_gib, to_rfc3339
-from plimsoll.performance.slo import INTERACTIVE
+from plimsoll.performance.slo import INTERACTIVE, upper_quarter
 from plimsoll.placement.demands.failed_moves import FailedMove
 from plimsoll.placement.explain import bounds_sentence, place_words
 from plimsoll.placement.options.speed import missed
@@ -106,7 +107,7 @@ def warnings_for(request: Request, choice: Option) -> tuple[str, ...]:
     fit_warnings = (_probable_warning(choice),) if probable else ()
     doubts = tuple(doubt_sentence(doubt) for doubt in choice.estimate.doubts)
     cache_warnings = (_NARROW_CACHE,) if choice.has_narrow_cache else ()
-    own = (*choice_warnings(request, choice), *cache_warnings, *fit_warnings, *doubts, *_slow_warnings(choice))
+    own = (*choice_warnings(request, choice), *cache_warnings, *fit_warnings, *doubts, *_speed_warnings(choice))
     return (*own, *model_warnings(request))
 
 
@@ -146,14 +147,30 @@ def failed_move_warning(failed: FailedMove) -> str:
     return f"A move to {place_words(*failed.place)} did not come up in time at {to_rfc3339(failed.at)} ({why})."
 
 
-def _slow_warnings(choice: Option) -> Iterator[str]:
-    """Yield that people who read along have to wait, where the deployment declares no latency itself."""
-    if choice.is_slow and choice.performance is not None:
-        figures = dict(missed(INTERACTIVE, choice.performance))
+def _speed_warnings(choice: Option) -> Iterator[str]:
+    """Yield that people have to wait, that a promise may be missed, and that a speed is a guess."""
+    found = choice.performance
+    if found is None:
+        return
+    if choice.is_slow:
+        figures = dict(missed(INTERACTIVE, found))
         yield (
-            f"No faster GPU is free: {figures['figure']} is {figures['milliseconds']} ms at the declared load, more "
-            f"than the usual {figures['limit']} ms for people who read along. Set spec.slo to wait for a faster one, "
-            "or to allow this."
+            f"{figures['figure']} is {figures['milliseconds']} ms at the declared load, more than the usual "
+            f"{figures['limit']} ms for people who read along. A faster GPU is not free, or costs more than "
+            "spec.objective counts for that time. Set spec.objective to Interactive, or spec.slo to the latency that "
+            "is needed."
+        )
+    ttft, tpot = upper_quarter(found)
+    if choice.may_break_promise:
+        yield (
+            f"spec.slo is kept by the estimate, and may be missed: one in four engines is expected to take longer than "
+            f"{round(ttft * 1000)} ms to the first token or {round(tpot * 1000)} ms per token. No surer place is free."
+        )
+    if not found.is_measured:
+        yield (
+            f"Nobody has measured the speed of a GPU like {card_name(choice.gpu.name)}: its TPOT may be "
+            f"{round(found.tpot_band[0] * 1000)} to {round(found.tpot_band[1] * 1000)} ms, its TTFT "
+            f"{round(found.ttft_band[0] * 1000)} to {round(found.ttft_band[1] * 1000)} ms."
         )
 
 

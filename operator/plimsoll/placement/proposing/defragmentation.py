@@ -39,8 +39,8 @@ class _Found:
 
     @property
     def order(self) -> tuple[int, tuple[int, Decimal], Decimal]:
-        """The sort key: fewer doubts, fewer moved GPUs, less charge, the cheaper option."""
-        return self.option.doubts, self.cost, self.option.hourly_price or Decimal(0)
+        """The sort key: fewer doubts, fewer moved GPUs, less charge, the option of less cost."""
+        return self.option.doubts, self.cost, self.option.cost or Decimal(0)
 
 
 def defragmentation(

@@ -58,15 +58,15 @@ def preemption(
     """Return what to end for a deployment that waits, or None. Nobody of its own priority or a higher one is touched.
 
     As many of the missing replicas as possible get a place. Options with fewer doubts come first, then the cheapest
-    set of replicas that go, then the cheapest option. ``spare`` is how many replicas each owner can do without; None:
-    all of them.
+    set of replicas that go, then the option of the least cost. ``spare`` is how many replicas each owner can do
+    without; None: all of them.
     """
     victims = _victims(waiting, running, spare)
     found: list[tuple[tuple[int, int, Cost, Decimal], Option, _Way]] = []
     for option in waiting.options:
         replicas, way = _best(waiting, option, victims, fleet, ledger, spare)
         if way.going:
-            key = -replicas, option.doubts, way.cost, option.hourly_price or Decimal(0)
+            key = -replicas, option.doubts, way.cost, option.cost or Decimal(0)
             found.append((key, option, way))
     if not found:
         return None

@@ -35,7 +35,7 @@ NO_PATIENCE: Patience = (0, 0)
 class Choice:
     """One GPU type and split of a kind, for one replica.
 
-    ``price`` is in US dollars an hour. Options with fewer ``doubts``
+    ``price`` is in US dollars an hour, with the worth of the time that users wait. Options with fewer ``doubts``
     (:class:`~plimsoll.domain.decisions.outcomes.Option`) come first, whatever they cost. ``groups`` are the indexes of
     the groups of nodes that accept the replica. ``quotas`` are the indexes of the quotas that it uses up, each with the
     amount. ``need`` is the CPU and memory that the replica takes from its node. ``size`` is the index of the kind's
@@ -306,8 +306,8 @@ def open_options(demand: Demand, fleet: Fleet, ledger: Ledger) -> list[Option]:
 
 
 def price_of(option: Option) -> float:
-    """Return the price of a replica by which options are compared, in US dollars an hour."""
-    return UNPRICED * option.split.gpus if option.weighed_price is None else float(option.weighed_price)
+    """Return the cost of a replica by which options are compared, in US dollars an hour."""
+    return UNPRICED * option.split.gpus + float(option.delay_cost) if option.cost is None else float(option.cost)
 
 
 def wanted(demand: Demand) -> int:

@@ -50,7 +50,7 @@ def cheaper_place(
     if bill is None or decision.choice is None:
         return None
     pools = serving(tenant.pools)
-    here = replace(here, price=bill / sum(pool.replicas for pool in pools))
+    here = replace(here, price=bill / sum(pool.replicas for pool in pools) + decision.choice.delay_cost)
     also = tuple(pool.target.place for pool in pools) if len(pools) > 1 else ()
     offers = (
         _offer(situation, here, site, rate, bill)
@@ -80,7 +80,7 @@ def _offer(situation: Situation, here: Site, there: Site, rate: float, bill: Dec
         return None
     replicas = max(policy.min_replicas, there.replicas(rate))
     to_bill, weighed = there.price * replicas, _weighed(there)
-    if replicas > policy.max_replicas or (weighed.bill(replicas) or to_bill) > (1 - LEAST_SAVING) * bill:
+    if replicas > policy.max_replicas or to_bill > (1 - LEAST_SAVING) * bill:
         return None
     startup = situation.memory.expected_startup_seconds
     is_paid = move_charge(there.price, startup) * replicas <= PAYBACK_HOURS * (bill - to_bill)
@@ -92,8 +92,8 @@ def _offer(situation: Situation, here: Site, there: Site, rate: float, bill: Dec
 
 
 def _weighed(there: Site) -> Site:
-    """Return the place with the price by which options are compared: an fp8 cache must save more."""
-    return there if there.option is None else replace(there, price=there.option.weighed_price)
+    """Return the place with the cost by which options are ranked: an fp8 cache and slowness must save more."""
+    return there if there.option is None else replace(there, price=there.option.cost)
 
 
 def _is_in_time(there: Site) -> bool:

@@ -1,0 +1,141 @@
+"""Choices that an experienced engineer signs: what is placed where, and the sentence about what was not taken.
+
+The loads and fleets are those of a list of twenty calls; ``MIXED`` has five GPU types, all idle, at catalogue prices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from plimsoll.domain.cluster.fleet import Fleet, GpuNode
+from plimsoll.domain.cluster.gpus import Vendor
+from plimsoll.domain.decisions.latency import Objective, Slo
+from plimsoll.domain.models.precision import Precision
+from plimsoll.domain.public_words import Reason
+from plimsoll.domain.requests.serving import GpuConstraints, Request, TotalLoad
+from plimsoll.placement.explain import rejection_sentence
+from plimsoll.placement.plan import plan
+from tests.support.planning import (
+    A100,
+    H100,
+    L4,
+    L40S,
+    LLAMA_70B,
+    LLAMA_70B_FP8,
+    MI300X,
+    T4,
+    chosen,
+    fleet,
+    node,
+    placed,
+    refusal,
+    request,
+    tenant,
+)
+
+RTX_4090 = "rtx-4090-24gb"
+
+
+def nodes(kind: str, count: int, gpus: int = 8) -> list[GpuNode]:
+    return [node(f"{kind}-{number}", kind, gpus) for number in range(count)]
+
+
+MIXED = fleet(*nodes(H100, 2), *nodes(MI300X, 1), *nodes(L40S, 2), *nodes(A100, 2), *nodes(L4, 4, 4))
+TWO_VENDORS = fleet(*nodes(H100, 2), *nodes(MI300X, 1))
+CARDS = fleet(*nodes(RTX_4090, 2), *nodes(L40S, 2), *nodes(H100, 1))
+SMALL = fleet(*nodes(T4, 1, 4), *nodes(L4, 1, 4), *nodes(H100, 1))
+
+Signed = tuple[str, Request, Fleet, Sequence[tuple[str, int]]]
+
+CALLS: list[Signed] = [
+    ("1: small cards for a small load", request(context=8192), MIXED, [(L4, 2)]),
+    ("2: the vendor with measured speeds", request(LLAMA_70B_FP8, context=16_384), TWO_VENDORS, [(H100, 2)]),
+    ("3: a promise needs evidence", request(LLAMA_70B_FP8, context=8192, slo=Slo(0.5)), MIXED, [(H100, 2)]),
+    ("4: a tight promise", request(LLAMA_70B_FP8, context=8192, slo=Slo(None, 0.02)), MIXED, [(H100, 4)]),
+    ("6: MXFP4", request("openai/gpt-oss-120b", context=32_768, concurrency=16), TWO_VENDORS, [(H100, 1), (H100, 2)]),
+    ("7: AWQ", request("Qwen/Qwen2.5-32B-Instruct-AWQ", context=16_384), TWO_VENDORS, [(H100, 1)]),
+    ("8: no cliff at 100 ms", request(LLAMA_70B, context=8192), CARDS, [(L40S, 4)]),
+    (
+        "8: somebody waits for each token",
+        request(LLAMA_70B, context=8192, objective=Objective.INTERACTIVE),
+        CARDS,
+        [(H100, 4)],
+    ),
+    ("9: no degree of 4 over PCIe", request("Qwen/Qwen3-32B", context=8192), CARDS, [(L40S, 2)]),
+    ("13: long context", request(context=131_072, concurrency=4), MIXED, [(A100, 2), (H100, 1), (H100, 2)]),
+    ("14: many requests", request(concurrency=256), MIXED, [(A100, 4), (H100, 4)]),
+    ("17: a tiny model", request("Qwen/Qwen2.5-1.5B-Instruct"), SMALL, [(L4, 1)]),
+    (
+        "20: many requests and a promise",
+        request(LLAMA_70B_FP8, context=8192, concurrency=64, slo=Slo(1.0)),
+        fleet(*nodes(L40S, 1), *nodes(H100, 1)),
+        [(H100, 4)],
+    ),
+]
+
+
+@pytest.mark.parametrize(("wanted", "where", "signed"), [call[1:] for call in CALLS], ids=[call[0] for call in CALLS])
+def test_the_choice_is_one_that_is_signed(wanted: Request, where: Fleet, signed: Sequence[tuple[str, int]]) -> None:
+    assert chosen(placed(wanted, where).choice) in signed
+
+
+def test_users_of_all_replicas_together_get_small_cards() -> None:
+    """Call 15: 64 users of a model with 8 billion parameters, and two replicas at least."""
+    wanted = replace(request(context=8192, concurrency=1), total=TotalLoad(64, min_replicas=2))
+    (decision,) = plan([tenant(wanted)], MIXED)
+    assert {(pool.gpu_type, pool.split.gpus) for pool in decision.pools} == {(L4, 2)}
+
+
+WANTED = request(LLAMA_70B_FP8, context=16_384)
+
+
+@pytest.mark.parametrize(
+    "asks",
+    [
+        {"objective": Objective.BATCH},
+        {"constraints": GpuConstraints(allow=(MI300X, H100))},
+        {"constraints": GpuConstraints(vendors=(Vendor.NVIDIA, Vendor.AMD))},
+    ],
+    ids=["the cheapest", "the type", "the vendor"],
+)
+def test_who_asks_for_it_gets_the_cheap_gpu_that_nobody_has_measured(asks: dict[str, object]) -> None:
+    outcome = placed(replace(WANTED, **asks), TWO_VENDORS)  # type: ignore[arg-type] # fields of a request
+    assert chosen(outcome.choice) == (MI300X, 1)
+    assert any("Nobody has measured the speed" in warning for warning in outcome.warnings)
+
+
+def test_a_gpu_that_nobody_has_measured_is_taken_if_no_other_is_free() -> None:
+    taken = fleet(node("h", H100, 8, held=8), *nodes(MI300X, 1))
+    assert chosen(placed(WANTED, taken).choice) == (MI300X, 1)
+    only = replace(WANTED, constraints=GpuConstraints(vendors=(Vendor.NVIDIA,)))
+    assert refusal(placed(only, TWO_VENDORS), MI300X, 1).number("field") == "spec.gpu.vendors"
+
+
+def test_an_old_card_of_a_vendor_with_measured_cards_is_a_place_like_others() -> None:
+    small = request("Qwen/Qwen2.5-1.5B-Instruct", precision=Precision.FP16)
+    assert chosen(placed(small, fleet(*nodes(T4, 1, 4), *nodes(H100, 1))).choice) == (T4, 1)
+
+
+def test_what_decides_is_said() -> None:
+    unmeasured = refusal(placed(WANTED, TWO_VENDORS), MI300X, 1)
+    assert unmeasured.reason is Reason.SPEED_NOT_MEASURED
+    assert "46 ms a token instead of 23" in rejection_sentence(unmeasured)
+    dear = refusal(placed(request(LLAMA_70B, context=8192), CARDS), H100, 4)
+    assert dear.reason is Reason.COSTS_MORE
+    assert "19 ms a token instead of 118" in rejection_sentence(dear)
+    slow = refusal(placed(request(LLAMA_70B, context=8192, objective=Objective.INTERACTIVE), CARDS), L40S, 4)
+    assert slow.reason is Reason.SLOWER_FOR_ITS_PRICE
+    assert "spec.objective counts the time of users as $" in rejection_sentence(slow)
+    unsure = refusal(placed(request(LLAMA_70B_FP8, context=8192, slo=Slo(0.5)), MIXED), A100, 4)
+    assert unsure.reason is Reason.PROMISE_NOT_SURE
+
+
+def test_a_promise_that_may_be_missed_is_given_with_a_warning_if_no_surer_place_is_free() -> None:
+    outcome = placed(request(LLAMA_70B_FP8, context=8192, slo=Slo(0.5)), fleet(*nodes(A100, 1)))
+    assert chosen(outcome.choice) == (A100, 8), "the smaller degree may miss it"
+    only = placed(request(LLAMA_70B_FP8, context=8192, slo=Slo(0.5)), fleet(*nodes(A100, 1, 4)))
+    assert chosen(only.choice) == (A100, 4)
+    assert any("spec.slo is kept by the estimate" in warning for warning in only.warnings)
