@@ -75,7 +75,7 @@ def catalogued_models() -> tuple[str, ...]:
 
 @cache
 def other_checkpoints(name: str) -> tuple[ModelFacts, ...]:
-    """Return the catalogued quantized checkpoints of the same model, sorted; empty where the name is not known.
+    """Return the catalogued quantized checkpoints of the same model, sorted; empty if the name is not known.
 
     Checkpoints of one model share their name up to the publisher and the words for the number format. Their sizes must
     be equal too.
@@ -162,7 +162,7 @@ def _gpu_type(entry: Mapping[str, Any], price: Price | None) -> GpuType:
 
 
 def _speed_of(entry: Mapping[str, Any]) -> GpuSpeed | None:
-    """Return the speed of the GPU of one entry of ``gpus.json``; None where the catalogue has no peaks for it."""
+    """Return the speed of the GPU of one entry of ``gpus.json``; None if the catalogue has no peaks for it."""
     card = _document("speeds.json")["cards"].get(entry["name"])
     if card is None:
         return None

@@ -37,7 +37,7 @@ def collect_seldom() -> None:
 def collecting_later() -> Iterator[None]:
     """Switch automatic collections off, and on again at the end: Python then collects by its own rules.
 
-    It holds for all threads of the process. Nothing changes where they are off already.
+    It holds for all threads of the process. Nothing changes if they are off already.
     """
     if not gc.isenabled():
         yield
@@ -63,7 +63,7 @@ def read_json(text: str | bytes) -> Any:
 
 
 def give_back_free_memory() -> bool:
-    """Give freed memory back. Whether some was given back; False where the C library has no such function."""
+    """Give freed memory back. Whether some was given back; False if the C library has no such function."""
     trim = _malloc_trim()
     return trim is not None and bool(trim(0))
 

@@ -21,7 +21,7 @@ MOST_SECONDS = 15.0
 
 
 def fleetwide() -> Fleetwide:
-    """Return a solver that decides for the whole fleet: with HiGHS, or by its own search where HiGHS is missing."""
+    """Return a solver that decides for the whole fleet: with HiGHS, or by its own search if HiGHS is missing."""
     return Fleetwide(Highs if find_spec("highspy") else None)
 
 
@@ -32,7 +32,7 @@ class Highs:
     seconds: float = MOST_SECONDS
 
     def __call__(self, programme: Programme) -> Solution | None:
-        """Return the best solution found; None where there is none, or none was found within the limits."""
+        """Return the best solution found; None if there is none, or none was found within the limits."""
         if self.seconds <= 0:
             return None
         start = monotonic()

@@ -32,7 +32,7 @@ class ClusterRefused(PlimsollError):
 
     ``status`` is the HTTP status: 404 gone, 409 conflict, 403 forbidden, 422 invalid.
     ``action`` is the request, ``message`` the server's own sentence. ``retry_after`` is the pause in seconds that the
-    server asks for; None where it asks for none.
+    server asks for; None if it asks for none.
     """
 
     def __init__(self, action: str, status: int, message: str, *, retry_after: float | None = None) -> None:

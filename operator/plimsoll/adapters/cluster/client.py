@@ -122,7 +122,7 @@ CONNECTIONS = 32
 """Open connections at the same time: twice the number of objects that are written in parallel."""
 
 DEEPEST_JSON = 20_000
-"""Python's recursion limit where objects are read. The API server stores JSON of 10,000 levels, and one object that
+"""Python's recursion limit while objects are read. The API server stores JSON of 10,000 levels, and one object that
 Python cannot read would fail the LIST of all of them."""
 
 WRITES_PER_SECOND = 100
@@ -145,7 +145,7 @@ class Listing:
 
     Attributes:
         items: the objects, in no particular order.
-        version: the resource version at that moment, which only grows; 0 where the API server sent none.
+        version: the resource version at that moment, which only grows; 0 if the API server sent none.
         is_whole: whether these are all, and not only the first pages that were asked for.
     """
 

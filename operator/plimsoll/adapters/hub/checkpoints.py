@@ -85,7 +85,7 @@ def read_local_checkpoint(path: Path) -> tuple[dict[str, object], list[Tensor] |
         path: a folder as the Hub's library downloads it.
 
     Returns:
-        The configuration, with ModelOpt's sidecar as its ``quantization_config`` where it has none; and every tensor,
+        The configuration, with ModelOpt's sidecar as its ``quantization_config`` if it has none; and every tensor,
         or None if a file is missing or is no safetensors file.
 
     Raises:

@@ -41,7 +41,7 @@ _TELLING = re.compile(
     r"(?!model)[\w.-]{1,100}\.json|consolidated[\w.-]{0,80}\.safetensors|[\w.-]{1,80}\.model(\.v\w{1,8})?"
 )
 _MOST_TELLING = 64
-"""Names of files that an engine may look for besides the weights, and the most of a repository that are kept."""
+"""Names of files that an engine may look for next to the weights, and the most of a repository that are kept."""
 
 _LOOK_UP_SECONDS = 30.0
 """Time limit for all answers of one look-up together, in addition to the limit for each answer."""
@@ -85,7 +85,7 @@ class _File:
 
 @dataclass(frozen=True, slots=True)
 class _Metadata:
-    """The exact count of parameters, and the names of the files; None where the hub does not say."""
+    """The exact count of parameters, and the names of the files; None if the hub does not say."""
 
     total: int | None = None
     files: frozenset[str] | None = None
@@ -212,7 +212,7 @@ class HubModels:
             raise ModelNotFound(f"{asked} is no name of a model. Write it as on the hub, owner/name.") from error
 
     def _metadata(self, asked: _Asked, visit: Visit) -> _Metadata:
-        """Return what the hub's metadata say beside the files themselves. Without an answer, that is no error."""
+        """Return the metadata of a model on the hub, without its files. Without an answer, that is no error."""
         at = f"/revision/{quote(asked.revision, safe='')}" if asked.revision else ""
         url = f"{self._session.endpoint}/api/models/{asked.name}{at}?expand=safetensors&expand=siblings"
         try:

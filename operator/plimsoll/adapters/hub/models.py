@@ -48,7 +48,7 @@ def same_model(name: str) -> tuple[str, ...]:
 
 
 def did_you_mean_model(name: str) -> str:
-    """Return a sentence that follows another one, with the models that may be meant; empty where there are none."""
+    """Return a sentence that follows another one, with the models that may be meant; empty if there are none."""
     is_misspelt = any(_title(each) == _title(name) for each in catalogued_models())
     formats = () if is_misspelt else same_model(name)
     if formats:
@@ -71,7 +71,7 @@ def _in_formats(names: tuple[str, ...]) -> str:
 
 
 def catalogued_spelling(name: str) -> str | None:
-    """Return the catalogued name that differs from ``name`` in capitals alone; None where there is none.
+    """Return the catalogued name that differs from ``name`` in capitals alone; None if there is none.
 
     A hub does not let two names differ in capitals alone, so both are the same model.
     """

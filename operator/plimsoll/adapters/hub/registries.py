@@ -62,7 +62,7 @@ class Registries:
     Args:
         allowed: hosts, as :meth:`~plimsoll.domain.engines.images.ImageName.is_in` takes them. An address of the admin's
         own
-            network is asked where it is one of them, and never where a public one only leads to it.
+            network is asked if it is one of them, and never if a public one only leads to it.
         timeout_seconds: time limit for each whole answer.
     """
 
@@ -73,7 +73,7 @@ class Registries:
         self._sessions: dict[str, WebSession] = {}
 
     def refusal(self, reference: str) -> str:
-        """Return why the registry of an image is not asked; empty where it may be."""
+        """Return why the registry of an image is not asked; empty if it may be."""
         name = image_name(reference)
         if name is None:
             return "that is no name of an image"

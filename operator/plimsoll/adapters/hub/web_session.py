@@ -66,7 +66,7 @@ class TooLarge(SourceUnavailable):
 class Answer:
     """An answer: ``error_code`` is the hub's code for a refusal; ``body`` is empty unless the status is 2xx.
 
-    ``pause_seconds`` is the pause that a refusal asks for; None where it asks for none. ``challenge`` says where a
+    ``pause_seconds`` is the pause that a refusal asks for; None if it asks for none. ``challenge`` says where a
     token is to be had, in the words of the header ``WWW-Authenticate``.
     """
 
@@ -94,7 +94,7 @@ class WebSession:
         setting: the setting that the address is from, for the error texts.
         kind: what is there, for the error texts: ``hub``.
         timeout_seconds: time limit for each whole answer, from name resolution to the last byte, including redirects.
-        refusal: why nothing may be asked now; empty where it may.
+        refusal: why nothing may be asked now; empty if it may.
     """
 
     def __init__(

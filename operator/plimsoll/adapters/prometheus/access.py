@@ -6,7 +6,7 @@ holds anything of their contents.
 
 The labels under which Prometheus has a pod's namespace and name, and which of them are believed.
 Prometheus gives each series the labels of the target that it scraped. All other labels are the page's own, and a page
-may name anybody's pod: as ``exported_pod`` where Prometheus had to rename it, or as ``pod`` where targets have other
+may name anybody's pod: as ``exported_pod`` if Prometheus had to rename it, or as ``pod`` if targets have other
 labels. So a series whose labels name another namespace as well is not believed: one of the two is that of its target.
 """
 
@@ -172,7 +172,7 @@ LABEL_PAIRS: tuple[LabelPair, ...] = (
     ("kubernetes_namespace", "kubernetes_pod_name"),
 )
 """Labels of a pod's name, in the order in which they are tried: those of the Prometheus operator's monitors, the page's
-own where Prometheus had to rename them, and those of the widespread example for annotated pods."""
+own if Prometheus had to rename them, and those of the widespread example for annotated pods."""
 
 
 def places_of(namespace: str, pairs: Sequence[LabelPair]) -> Iterator[tuple[str, str]]:

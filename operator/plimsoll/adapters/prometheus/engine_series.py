@@ -29,7 +29,7 @@ MOST_RANKS = 256
 class Series:
     """One series: its labels and its raw samples by scrape time in POSIX seconds.
 
-    ``name`` is the name of the metric in current releases. ``engine`` is the data-parallel rank as text; empty where
+    ``name`` is the name of the metric in current releases. ``engine`` is the data-parallel rank as text; empty if
     the engine does not report it, and of a series of a gateway.
     """
 
@@ -203,7 +203,7 @@ def _usage_by_time(
 def _by_rank(
     series: Iterable[Series], engines: set[str], name: str, is_possible: Callable[[float], bool]
 ) -> dict[float, tuple[float, ...]]:
-    """Return a figure of each rank, in the order of the ranks, at each scrape where all are possible."""
+    """Return a figure of each rank, in the order of the ranks, at each scrape at which all are possible."""
     if not 1 < len(engines) <= MOST_RANKS:  # one rank's use is the pod's
         return {}
     values = _values_by_time(_best(series, name), engines)
@@ -219,7 +219,7 @@ def _share(uses: Mapping[str, float], caches: Mapping[str, int]) -> float:
     """Return the tokens in use on all engines as a share of their caches.
 
     Each engine has a cache of its own for its own requests, and the balance between them is not perfect. So the highest
-    share of one engine says little of the others. It is returned only where no scrape has the size of every cache. A
+    share of one engine says little of the others. It is returned only if no scrape has the size of every cache. A
     share that cannot be (below 0, above 1, NaN) is returned as it is, so that no other engine hides it.
     """
     odd = next((use for use in uses.values() if not is_share(use)), None)

@@ -1,4 +1,4 @@
-"""Read the engines' metrics from the pods themselves, where no Prometheus is configured.
+"""Read the engines' metrics from the pods themselves, if no Prometheus is configured.
 
 Nothing waits for a pod here. A reading returns what is known, and asks threads for what is due. Pods that answer
 quickly have threads that no other pod gets. A pod that does not answer is asked less and less often.

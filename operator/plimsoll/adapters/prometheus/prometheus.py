@@ -125,7 +125,7 @@ class PrometheusSignals:
         return Reading({pod: one for pod, one in signals.items() if one.samples}, clock_skew_seconds=when.skew)
 
     def gpu_activity(self, namespace: str, pods: Collection[str]) -> GpuActivity | None:
-        """Ask how busy the pods' GPUs are, by one query; None where the server does not know it or cannot be asked.
+        """Ask how busy the pods' GPUs are, by one query; None if the server does not know it or cannot be asked.
 
         An exporter reports on the pods of others, so a series of any target counts here. It decides nothing.
         """
@@ -171,7 +171,7 @@ class PrometheusSignals:
     def scrapes_before(
         self, namespace: str, deployment: str, metrics: EngineMetrics, *, until: float, seconds: float
     ) -> dict[str, PodSignals] | None:
-        """Ask for all samples that show requests, of pods that serve or are gone; None where nobody can be asked.
+        """Ask for all samples that show requests, of pods that serve or are gone; None if nobody can be asked.
 
         Args:
             namespace: the namespace of the pods.
@@ -261,7 +261,7 @@ class PrometheusSignals:
         return found
 
     def _series(self, client: Any, matchers: str, metrics: EngineMetrics | None, when: _When) -> list[Series]:
-        """Return all series that match, by one query, or by one for each name where the server refuses the one.
+        """Return all series that match, by one query, or by one for each name if the server refuses the one.
 
         Some managed services take no regular expression for the name of a metric. That is remembered. Others refuse a
         query for what it finds, e.g. too many samples of one tenant's pods: the next query may still work.
@@ -290,7 +290,7 @@ class _When(NamedTuple):
 
 
 def _takes_no_pattern(client: Any) -> bool:
-    """Whether the server refuses a regular expression for the name of a metric even where it finds nothing."""
+    """Whether the server refuses a regular expression for the name of a metric even if it finds nothing."""
     try:
         _ask(client, NO_SERIES)
     except QueryRefused:

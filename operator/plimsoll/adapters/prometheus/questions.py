@@ -1,12 +1,12 @@
 """More questions to Prometheus: the queue of a gateway, the past of a deployment, and the activity of GPUs.
 
 The queue of a gateway's endpoint picker, from the series of Prometheus.
-The endpoint picker of llm-d and of the Gateway API inference extension holds requests where the engines are full or
+The endpoint picker of llm-d and of the Gateway API inference extension holds requests when the engines are full or
 none runs (flow control). Its gauge has a series for each fairness id, priority and model, so their sum is the queue. It
 exists from the first request that the picker holds: no series is not an empty queue.
 
 The questions to Prometheus about the past of a deployment: arrivals of days before, and requests of the last hours.
-The questions are about all pods that the deployment ever had. A pod counts where its namespace, its own name and
+The questions are about all pods that the deployment ever had. A pod counts if its namespace, its own name and
 the name under which its engine serves the model agree with the deployment. All three stay when the deployment moves to
 other GPUs, and no other deployment of the namespace has the same three.
 
@@ -201,7 +201,7 @@ def activity_query_of(matchers: Sequence[str]) -> str:
 
 
 def activity_of(result: Any) -> GpuActivity | None:
-    """Read the ``data.result`` of the query's reply. None where it holds no figure that can be."""
+    """Read the ``data.result`` of the query's reply. None if it holds no figure that can be."""
     found = {name: share for entry in _listed(result) for name, share in _gpu_share(entry)}
     if not found:
         return None
@@ -209,7 +209,7 @@ def activity_of(result: Any) -> GpuActivity | None:
 
 
 def _gpu_share(entry: Any) -> list[tuple[str, float]]:
-    """Return the metric's name and its value; nothing where that is no share."""
+    """Return the metric's name and its value; nothing if that is no share."""
     try:
         name, value = str(entry["metric"]["__name__"]), float(entry["value"][1])
     except (IndexError, KeyError, OverflowError, TypeError, ValueError):

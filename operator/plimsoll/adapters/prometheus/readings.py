@@ -36,7 +36,7 @@ class SignalReader(Protocol):
 
         Args:
             namespace: the namespace of all the pods.
-            pods: the IP address of each pod by its name; empty where it has none yet.
+            pods: the IP address of each pod by its name; empty if it has none yet.
             window_seconds: how far back to read.
             now: the caller's clock, POSIX seconds; sample times in the reading are in this clock.
             metrics: the names that the pods' engine uses.
@@ -99,7 +99,7 @@ def is_count(value: float) -> bool:
 def without_lone_errors(samples: Iterable[EngineSample]) -> tuple[EngineSample, ...]:
     """Return the samples in the order of their times, without impossible numbers: each becomes None.
 
-    Figures that every decision needs stay as they are where :func:`settled` leaves them.
+    Figures that every decision needs stay as they are if :func:`settled` leaves them.
     """
     return settled(sorted((_without(sample, _OTHERS) for sample in samples), key=lambda sample: sample.at))
 
@@ -107,7 +107,7 @@ def without_lone_errors(samples: Iterable[EngineSample]) -> tuple[EngineSample, 
 def settled(ordered: Sequence[EngineSample]) -> tuple[EngineSample, ...]:
     """Return ordered samples without impossible figures of the kind that every decision needs.
 
-    If each of the newest :data:`ERRORS_IN_A_ROW` samples (or of all, where there are fewer) has such a figure, all stay
+    If each of the newest :data:`ERRORS_IN_A_ROW` samples (or of all, if there are fewer) has such a figure, all stay
     as they are.
     """
     if all(_is_wrong(sample) for sample in ordered[-ERRORS_IN_A_ROW:]):
