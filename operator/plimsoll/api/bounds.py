@@ -24,5 +24,5 @@ EXPECTED_SIZING = "Expected"
 
 
 def usual_release(engine: str) -> str | None:
-    """Return the release of an engine that counts where nobody names one; None where there is none."""
+    """Return the release of an engine that counts if nobody names one; None if there is none."""
     return DEFAULT_ENGINE_VERSION if engine == DEFAULT_ENGINE else None

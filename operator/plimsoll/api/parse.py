@@ -139,7 +139,7 @@ def _description(path: Sequence[str | int]) -> str:
 
 
 def _nodes(path: Sequence[str | int]) -> list[Schema]:
-    """Return the schemas on the way to a field, from that of the whole object on; empty ones where there is none."""
+    """Return the schemas on the way to a field, from that of the whole object on; empty ones if there is none."""
     nodes = [root_schema()]
     for part in path:
         node = nodes[-1]

@@ -46,7 +46,7 @@ COLUMNS = (
 class PriceRows:
     """The prices of a list, and a message for everything in it that cannot be used.
 
-    ``is_list`` is False where the header cannot be used: then the text says nothing about any price.
+    ``is_list`` is False if the header cannot be used: then the text says nothing about any price.
     """
 
     prices: Mapping[str, Price] = field(default_factory=dict)

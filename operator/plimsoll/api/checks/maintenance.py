@@ -57,7 +57,7 @@ def _window(window: MaintenanceWindowSpec, path: str) -> Window:
 
 @lru_cache(REMEMBERED)
 def _wrong_field(schedule: str) -> str:
-    """Return the field of a cron schedule that cannot be used; empty where all can."""
+    """Return the field of a cron schedule that cannot be used; empty if all can."""
     try:
         CronSim(schedule, datetime.fromtimestamp(0, UTC))
     except CronSimError as error:
@@ -67,7 +67,7 @@ def _wrong_field(schedule: str) -> str:
 
 @lru_cache(REMEMBERED)
 def _zone(name: str) -> ZoneInfo | None:
-    """Return a time zone; None where the database has none of this name, but perhaps a folder."""
+    """Return a time zone; None if the database has none of this name, but perhaps a folder."""
     try:
         return ZoneInfo(name)
     except (KeyError, OSError, ValueError):

@@ -69,7 +69,7 @@ def _check_names(field: str, names: Iterable[str]) -> None:
 def engine_resources(resources: ResourcesSpec | None) -> Manifest:
     """Return the requests and limits of the pods.
 
-    The operator requests some CPU and memory where the user sets none. A user's limit below that becomes the request.
+    The operator requests some CPU and memory if the user sets none. A user's limit below that becomes the request.
     GPUs are left out: a pod that asks for those of two vendors runs nowhere.
     """
     if resources is None:
@@ -86,7 +86,7 @@ def engine_resources(resources: ResourcesSpec | None) -> Manifest:
 
 
 def gpus_remark(field: str, resources: ResourcesSpec | None) -> str | None:
-    """Return the warning about a number of GPUs that the user writes; None where there is none."""
+    """Return the warning about a number of GPUs that the user writes; None if there is none."""
     parts = (resources.requests or {}, resources.limits or {}) if resources else ()
     named = sorted({name for part in parts for name in part if is_gpu_resource(name)})
     if not named:

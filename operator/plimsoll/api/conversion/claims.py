@@ -22,13 +22,13 @@ from plimsoll.memory.weights import stage_weights
 def mounted_volumes(spec: InferenceDeploymentSpec) -> tuple[Mounted, ...]:
     """Return the claims that the pods mount, each once, and the volumes that a named class makes for each pod.
 
-    Where the template of such a volume names no class, the cluster's default makes it, which is not known here.
+    If the template of such a volume names no class, the cluster's default makes it, which is not known here.
     """
     return (*(Mounted(name) for name in _fields(spec)), *_made_for_each_pod(spec))
 
 
 def unusable_claim(spec: InferenceDeploymentSpec, claims: Iterable[Claim]) -> InvalidInput | None:
-    """Return the refusal of the first claim that no new pod can mount, wherever it runs; None where all can be."""
+    """Return the refusal of the first claim that no new pod can mount, wherever it runs; None if all can be."""
     fields = _fields(spec) | {str(each): where for each, where in _made_for_each_pod(spec).items()}
     for claim in claims:
         if claim.why_unusable:
@@ -63,7 +63,7 @@ def _made_for_each_pod(spec: InferenceDeploymentSpec) -> dict[Mounted, str]:
 
 
 def _class_of(ephemeral: EphemeralVolume) -> str:
-    """Return the class that a template names; empty where it names none, or where its content is no template."""
+    """Return the class that a template names; empty if it names none, or if its content is no template."""
     wanted = (ephemeral.volume_claim_template or {}).get("spec")
     kind = wanted.get("storageClassName") if isinstance(wanted, Mapping) else None
     return kind if isinstance(kind, str) else ""
@@ -108,7 +108,7 @@ def disk_rules(options: WorkloadOptions, model: ModelFacts, smallest: int | None
 
 
 def claim_remarks(options: WorkloadOptions, model: ModelFacts, claims: Iterable[Claim]) -> tuple[str, ...]:
-    """Return the warning about a claim that has less room than the model's files take; nothing where it has enough."""
+    """Return the warning about a claim that has less room than the model's files take; nothing if it has enough."""
     name = options.pod.cache_claim
     found = next((claim for claim in claims if claim.name == name), None)
     if found is None or found.capacity_bytes is None or not fills_cache(options):

@@ -82,7 +82,7 @@ from plimsoll.facts.cluster.host_reading import is_other
 _CAPACITY_TYPES = {CapacityTypeChoice.ON_DEMAND: CapacityType.ON_DEMAND, CapacityTypeChoice.SPOT: CapacityType.SPOT}
 
 MOST_REPLICAS = 1000
-"""The most replicas that a planner chooses where the user sets no limit: the most that ``spec.replicas`` allows."""
+"""The most replicas that a planner chooses if the user sets no limit: the most that ``spec.replicas`` allows."""
 
 
 def to_request(
@@ -102,9 +102,9 @@ def to_request(
     Args:
         resource: the parsed object.
         model: the facts of its model.
-        replicas: the live loop's target, where it differs from ``spec.replicas``.
-        draft: the facts of its draft, where it names one (:func:`~plimsoll.api.conversion.speculation.draft_model`).
-        platforms: those of its image, where more is known of them than the spec says.
+        replicas: the live loop's target, if it differs from ``spec.replicas``.
+        draft: the facts of its draft, if it names one (:func:`~plimsoll.api.conversion.speculation.draft_model`).
+        platforms: those of its image, if more is known of them than the spec says.
         images: the engines' images as the admin set them; None: those of the release.
         weakest: what the cluster's nodes have at least. A rule that all of them follow is left out.
         defaults: the admin's choices for what the spec leaves open.
@@ -203,7 +203,7 @@ def _seconds(milliseconds: int | None) -> float | None:
 def _requested(spec: InferenceDeploymentSpec, name: str, unit: int) -> int | None:
     """Return the user's request for one resource of the engine's pod, in whole units, rounded up as the scheduler does.
 
-    None where the user sets none: then the operator requests the engine's need.
+    None if the user sets none: then the operator requests the engine's need.
     """
     given = engine_resources(spec.pods.resources).get("requests") or {}
     return None if name not in given else _whole(given[name], unit)
@@ -265,7 +265,7 @@ def check_without_model(spec: InferenceDeploymentSpec) -> None:
 
 
 def _check_arguments(spec: EngineSpec) -> None:
-    """Refuse arguments with which the engine's own image cannot start, where the flags of its release are known."""
+    """Refuse arguments with which the engine's own image cannot start, if the flags of its release are known."""
     misuse = _misuse(spec)
     if misuse is not None and spec.image is None and misuse.release == spec.release:
         raise InvalidInput(f"spec.engine.extraArgs[{misuse.position}]", misuse.value, misuse.fix)
@@ -388,7 +388,7 @@ def _engine(
 
 
 def _check_offload(spec: EngineSpec, residency: Residency | None, runner: int | None) -> None:
-    """Refuse weights in host memory where the engine would load them onto the GPU without a word."""
+    """Refuse weights in host memory if the engine would load them onto the GPU without a word."""
     if residency is None:
         return
     field = "spec.engine.weightStreaming" if spec.weight_streaming is not None else "spec.engine.cpuOffload"
@@ -438,7 +438,7 @@ def platforms_of(engine: EngineSpec, images: EngineImages | None = None) -> Imag
     """Return the platforms of the image as far as the spec says, and the image whose index may say more.
 
     Source: vLLM's CUDA image is an index of amd64 and arm64 since release 0.10.2. Its ROCm image is for amd64 alone, as
-    are the hosts of AMD's GPUs. An image of the user's own is taken for amd64 where the user does not say, and an image
+    are the hosts of AMD's GPUs. An image of the user's own is taken for amd64 if the user does not say, and an image
     of the admin's for a copy of the release's.
     """
     if engine.platforms is not None:
@@ -468,7 +468,7 @@ def to_workload_options(
 ) -> WorkloadOptions:
     """Return the options for rendering the pods, apart from the placement.
 
-    ``platforms`` are those of the image, where more is known of them than the spec says.
+    ``platforms`` are those of the image, if more is known of them than the spec says.
     """
     spec = resource.spec
     token = spec.model.token_secret_ref

@@ -1,4 +1,4 @@
-"""Options of the engine: refused where its release does not have them, and converted to the planner's.
+"""Options of the engine: refused if its release does not have them, and converted to the planner's.
 
 The user's own arguments and variables of an engine are read as those of any command line.
 """
@@ -26,7 +26,7 @@ from plimsoll.facts.models.pooling import as_pooling
 
 
 def check_feature(spec: EngineSpec, feature: Feature, field: str, value: object) -> None:
-    """Refuse ``field`` with its ``value`` where the engine's release lacks the feature that the field needs.
+    """Refuse ``field`` with its ``value`` if the engine's release lacks the feature that the field needs.
 
     Raises:
         InvalidInput: with the field, its value and what to write.
@@ -70,7 +70,7 @@ _FEATURES = {
 
 
 def check_kv_format(spec: InferenceDeploymentSpec) -> None:
-    """Refuse the format that the user chose where the engine's release does not have it.
+    """Refuse the format that the user chose if the engine's release does not have it.
 
     Raises:
         InvalidInput: with the first release that has it.

@@ -55,7 +55,7 @@ def speculation_of(method: SpeculationMethod, tokens: int, model: ModelFacts, dr
     """Return the planner's speculation by a method.
 
     Args:
-        method: the user's method, with a draft where it needs one (:func:`check_speculation`).
+        method: the user's method, with a draft if it needs one (:func:`check_speculation`).
         tokens: the tokens that are guessed in a step.
         model: the model that is served.
         draft: the facts of the draft, if the user names one.

@@ -1,7 +1,7 @@
 """Fields that a client sent and that the API server dropped without a word, because no such field exists.
 
-Only clients that ask for strict validation learn of them. ``kubectl apply`` keeps what it sent in an annotation, also
-where it validates nothing.
+Only clients that ask for strict validation learn of them. ``kubectl apply`` keeps what it sent in an annotation, even
+if it validates nothing.
 """
 
 from __future__ import annotations

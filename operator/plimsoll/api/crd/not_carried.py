@@ -127,7 +127,7 @@ _DEPLOYMENT: Refusals = {
     **_all(_TEXT, "serviceName podManagementPolicy", _SET),
     **_all(_OBJECTS, "volumeClaimTemplates", "use podTemplate.volumes, with ephemeral or a claim"),
 }
-"""``DeploymentSpec``, and what ``StatefulSetSpec`` has besides."""
+"""``DeploymentSpec``, and what ``StatefulSetSpec`` adds."""
 
 _SOURCES: Refusals = {
     **_all(_TEXT, "uri storageUri", _BY_NAME),

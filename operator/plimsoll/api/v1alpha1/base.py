@@ -18,8 +18,8 @@ MODEL_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?$"
 
 NAME_OR_ADDRESS: JsonDict = {"pattern": rf"{MODEL_NAME}|^[A-Za-z][A-Za-z0-9+.-]*://"}
 PATH_OR_ADDRESS: JsonDict = {"pattern": r"^/|^[A-Za-z][A-Za-z0-9+.-]*://"}
-"""What the CRD lets through to its rules: the API server cannot say what to write instead of a text that does not match
-a pattern."""
+"""The CRD lets all paths and addresses through to its rules: for a text that does not match a pattern, the API server
+cannot say what to write instead."""
 
 NO_BUCKETS = (
     "s3://, gs:// and other addresses are not read. Mount the bucket with a CSI volume (podTemplate.volumes and "
@@ -67,16 +67,16 @@ class ApiModel(BaseModel):
 
 
 def optional(description: str, **more: Any) -> Any:
-    """A field that is left out where there is nothing to say."""
+    """A field that is left out if there is nothing to say."""
     return Field(default=None, description=description, **more)
 
 
 def several(most: int, description: str) -> Any:
-    """A list that is left out where it is empty, and that is replaced as a whole."""
+    """A list that is left out if it is empty, and that is replaced as a whole."""
     return optional(description, max_length=most, json_schema_extra={"x-kubernetes-list-type": "atomic"})
 
 
 def keyed(key: str, most: int, description: str) -> Any:
-    """A list that is left out where it is empty, with one entry for each value of this field."""
+    """A list that is left out if it is empty, with one entry for each value of this field."""
     kind: JsonDict = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key]}
     return optional(description, max_length=most, json_schema_extra=kind)

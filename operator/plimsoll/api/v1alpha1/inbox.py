@@ -80,7 +80,7 @@ class ProposedSpeed(ApiModel):
 
 
 class ProposedLatency(ApiModel):
-    """Predicted latency before and after the change, where it is known."""
+    """Predicted latency before and after the change, if it is known."""
 
     before: ProposedSpeed | None = optional("Latency now.")
     after: ProposedSpeed | None = optional("Latency after the change.")

@@ -101,7 +101,7 @@ class ScaleOwner(StrEnum):
 
 
 class WakeSignal(StrEnum):
-    """The signal that starts a replica where none runs."""
+    """The signal that starts a replica when none runs."""
 
     GATEWAY = "Gateway"
     MANUAL = "Manual"
@@ -618,7 +618,7 @@ class InferenceDeploymentSpec(ApiModel):
 
     @property
     def pods(self) -> PodTemplateSpec:
-        """The further fields of the pods; empty ones where the user writes none."""
+        """The further fields of the pods; empty ones if the user writes none."""
         return self.pod_template or PodTemplateSpec()
 
     @property

@@ -257,7 +257,7 @@ class CandidateFiguresStatus(StatusModel):
 
     @property
     def overhead_bytes(self) -> int:
-        """All terms besides weights, KV cache and activations, in bytes; negative if the learned correction is."""
+        """All terms other than weights, KV cache and activations, in bytes; negative if the learned correction is."""
         return self.expected_bytes - self.weights_bytes - self.kv_cache_bytes - self.activations_bytes
 
 
@@ -505,7 +505,7 @@ class RebalancingStatus(StatusModel):
 
 
 class ImagePlatformsStatus(StatusModel):
-    """The platforms of an image that is not the release's own, where nobody declares them. What serves keeps them."""
+    """The platforms of an image that is not the release's own, if nobody declares them. What serves keeps them."""
 
     reference: str = Field(description="The image.")
     platforms: list[Annotated[str, Field(pattern=r"^linux/[a-z0-9]{1,16}$")]] | None = several(
