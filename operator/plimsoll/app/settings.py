@@ -113,7 +113,7 @@ class Settings:
     """Whether engines' pods get ``prometheus.io`` annotations. A change restarts engines, pool by pool."""
 
     direct_scrape: bool = True
-    """Whether to read the metrics of the engines' pods where no Prometheus is configured. If neither is there, nothing
+    """Whether to read the metrics of the engines' pods if no Prometheus is configured. If neither is there, nothing
     is rebalanced, and the status says so."""
 
     prices_configmap: str = "plimsoll-prices"

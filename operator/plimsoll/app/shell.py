@@ -84,10 +84,10 @@ SLICE_SECONDS = 60.0
 
 INBOX_SECONDS = 5.0
 """How often proposals and approvals are read. The answer to an approval takes this long at most; a watch would end the
-process where the kinds are missing."""
+process if the kinds are missing."""
 
 INBOX_SECONDS_PER_NAMESPACE = 0.5
-"""Where single namespaces are served, each one is listed on its own: at most four requests a second."""
+"""If single namespaces are served, each one is listed on its own: at most four requests a second."""
 
 FREE_MEMORY_SECONDS = 30.0
 """How often freed memory is given back to the system; it takes some milliseconds."""
@@ -265,7 +265,7 @@ class Shell:
         self.listen(live)
 
     def listen(self, live: LiveSignals) -> None:
-        """Read live signals in the background, where there is a source of them."""
+        """Read live signals in the background, if there is a source of them."""
         if self.settings.rebalancing_suspended:
             logger.warning("rebalancing is suspended for all deployments: PLIMSOLL_REBALANCING_SUSPENDED is true")
         if live.reader is not None:
@@ -466,7 +466,7 @@ class Shell:
 def _is_news(planner: Planner, kind: Kind, before: Body | None, body: Body) -> bool:
     """Whether a spec is new or has changed, or a pod of ours has another node or condition, e.g. begins to be ready.
 
-    It is no news where the namespace took much planning time lately.
+    It is no news if the namespace took much planning time lately.
     """
     if kind not in (INFERENCE_DEPLOYMENTS, PODS) or not planner.passes.time.took_little(key_of(body).namespace):
         return False

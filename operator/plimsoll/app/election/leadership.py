@@ -49,7 +49,7 @@ class LeaseStore(Protocol):
 
 
 def steady_seconds() -> float:
-    """Return the seconds of a clock that never jumps and, where possible, also counts while the machine sleeps."""
+    """Return the seconds of a clock that never jumps and, if possible, also counts while the machine sleeps."""
     boot = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if boot is None else time.clock_gettime(boot)
 

@@ -62,4 +62,4 @@ class LeaseTimes:
 
 
 USUAL = LeaseTimes()
-"""The times where nothing is set."""
+"""The times if nothing is set."""

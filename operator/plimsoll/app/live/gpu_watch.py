@@ -1,4 +1,4 @@
-"""The activity of each object's GPUs, where Prometheus has it. It is evidence for people, and decides nothing."""
+"""The activity of each object's GPUs, if Prometheus has it. It is evidence for people, and decides nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class GpuReader(Protocol):
     """A source of the activity of GPUs. A failure is no answer."""
 
     def gpu_activity(self, namespace: str, pods: Collection[str]) -> GpuActivity | None:
-        """Return the activity of the pods' GPUs now; None where it is not known."""
+        """Return the activity of the pods' GPUs now; None if it is not known."""
         ...
 
 
@@ -42,7 +42,7 @@ class GpuWatch:
     answers: dict[ObjectKey, _Answer] = field(default_factory=dict)
 
     def activity(self, reader: object, key: ObjectKey, pods: Collection[str], now: float) -> GpuActivity | None:
-        """Return the activity of an object's GPUs; None where the source has none."""
+        """Return the activity of an object's GPUs; None if the source has none."""
         if not isinstance(reader, GpuReader) or not pods:
             return None
         known = self.answers.get(key)

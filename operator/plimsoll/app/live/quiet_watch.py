@@ -27,7 +27,7 @@ REVERSAL_SHARE = 1.5
 
 
 def look_back_seconds(idle_seconds: float) -> int:
-    """Return how far back to read where no request may have come for so long."""
+    """Return how far back to read if no request may have come for so long."""
     return math.ceil(min(LONGEST_SECONDS, REVERSAL_SHARE * idle_seconds + LONGEST_HOLE_SECONDS))
 
 
@@ -53,7 +53,7 @@ class QuietWatch:
     known: dict[ObjectKey, Quiet | None] = field(default_factory=dict)
 
     def before(self, reader: object, key: ObjectKey, what: Wanted, now: float, skew: float) -> Quiet | None:
-        """Return when a request came last before this process began; None where nothing shows it.
+        """Return when a request came last before this process began; None if nothing shows it.
 
         Args:
             reader: the source of signals.

@@ -47,7 +47,7 @@ class PodMemory:
 
 
 MOST_DEPARTED = 32
-"""How many pods that are gone are remembered, at least; as many as there are pods now, where these are more."""
+"""How many pods that are gone are remembered, at least; as many as there are pods now, if these are more."""
 
 
 Memory = Mapping[str, PodMemory]

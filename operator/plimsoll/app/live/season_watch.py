@@ -1,4 +1,4 @@
-"""The days before of each object, read bit by bit where Prometheus has them, and the season that they show.
+"""The days before of each object, read bit by bit if Prometheus has them, and the season that they show.
 
 A question is about one day at most, so that it costs a server little. The first one is about the last day; then one day
 after the other is added, and from then on only what is new is read. What was read is kept in memory only.
@@ -52,7 +52,7 @@ class DaysWanted:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """The season of an object, and why the days before do not show one; empty where nothing is wrong."""
+    """The season of an object, and why the days before do not show one; empty if nothing is wrong."""
 
     season: Season | None = None
     error: str = ""
@@ -60,7 +60,7 @@ class Outlook:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What was read of one object: all from ``begin`` to ``end``, in POSIX seconds."""
+    """The arrivals that were read of one object: all from ``begin`` to ``end``, in POSIX seconds."""
 
     past: Past
     begin: float
@@ -103,7 +103,7 @@ class SeasonWatch:
     known: dict[ObjectKey, _Known] = field(default_factory=dict)
 
     def outlook(self, key: ObjectKey, wanted: DaysWanted | None) -> Outlook:
-        """Return what was found last; nothing where it is not wanted."""
+        """Return what was found last; nothing if it is not wanted."""
         return self.known.get(key, _NOTHING).outlook if _is_worth_it(wanted) else Outlook()
 
     def is_due(self, key: ObjectKey, wanted: DaysWanted | None, now: float) -> bool:
@@ -154,7 +154,7 @@ def _judged(known: _Known, wanted: DaysWanted, now: float) -> _Known:
 
 
 def _too_few(known: _Known, wanted: DaysWanted, now: float) -> str:
-    """Return how many days are known where they are too few; empty while older ones may still be read."""
+    """Return how many days are known if they are too few; empty while older ones may still be read."""
     days = days_known(known.past, now, wanted.startup_seconds, wanted.ahead_seconds)
     if days >= FEWEST_DAYS or not known.is_whole(now):
         return ""

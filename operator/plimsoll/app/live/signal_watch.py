@@ -44,7 +44,7 @@ logger = logging.getLogger("plimsoll.live")
 
 
 def reader_of(settings: Settings) -> PrometheusSignals | PodScrape | None:
-    """Return where live signals come from: Prometheus, else the pods themselves; None where neither is wanted."""
+    """Return where live signals come from: Prometheus, else the pods themselves; None if neither is wanted."""
     url, access = settings.prometheus_url, settings.prometheus_access
     if url:
         return PrometheusSignals(
@@ -55,7 +55,7 @@ def reader_of(settings: Settings) -> PrometheusSignals | PodScrape | None:
 
 @dataclass(slots=True)
 class LiveSignals:
-    """The latest reading of every object. ``reader`` is None where nothing can be read."""
+    """The latest reading of every object. ``reader`` is None if nothing can be read."""
 
     reader: SignalReader | None
     on_change: Callable[[], None]

@@ -29,7 +29,7 @@ class Wanted:
     """The pods and the window to read for one object, and the names of its engine's metrics.
 
     ``addresses`` holds the IP addresses of the pods that have one, by name. ``inference_pool`` is the one whose gateway
-    holds requests; empty where the spec names none. ``days`` are the days before that matter; None: none do.
+    holds requests; empty if the spec names none. ``days`` are the days before that matter; None: none do.
     ``idle_seconds`` is the time without requests that matters; None: none does.
     """
 

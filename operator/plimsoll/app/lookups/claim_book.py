@@ -1,7 +1,7 @@
 """PersistentVolumeClaims that deployments name, read in the background and kept in memory.
 
 Only named claims are read, with their volumes or storage classes: a cluster may have many more. Of a volume that is
-made for each pod, the class is read, because its claim does not exist before the pod. Where the operator has
+made for each pod, the class is read, because its claim does not exist before the pod. If the operator has
 no right to read them, or the API server does not answer, nothing is known of them and nothing is ruled out.
 """
 
@@ -29,11 +29,11 @@ BOUND_SECONDS = 600.0
 """How long an answer about a bound claim is used while its pods find places. Its volume stays where it is."""
 
 UNBOUND_SECONDS = 15.0
-"""The same for a claim that is not bound, is missing, cannot be mounted now, or could not be read, and where its pods
-find no place."""
+"""The same for a claim that is not bound, is missing, cannot be mounted now, or could not be read, and for one whose
+pods find no place."""
 
 FORBIDDEN_SECONDS = 300.0
-"""The same where the operator may not read it, and its pods find places."""
+"""The same if the operator may not read it, and its pods find places."""
 
 FORGOTTEN_SECONDS = 900.0
 """An answer that nobody asked for in this time is dropped."""

@@ -67,7 +67,7 @@ class LookUps(Generic[E]):
         self._is_closed = False
 
     def found(self, namespace: str, question: Hashable) -> E | None:
-        """Return the entry of a question, and note that it was asked for now; None where there is none."""
+        """Return the entry of a question, and note that it was asked for now; None if there is none."""
         page = self.pages.get(namespace, OrderedDict())
         entry = page.get(question)
         if entry is not None:

@@ -100,7 +100,7 @@ class Inbox:
                 self._approvals.setdefault(_about(body, body["spec"]), []).append(_Answer(body, vote))
 
     def of(self, owner: Owner) -> DeploymentInbox | None:
-        """Return what there is about one deployment; None where the cluster has no such kinds."""
+        """Return what there is about one deployment; None if the cluster has no such kinds."""
         if not self._is_open:
             return None
         proposals = {
@@ -132,7 +132,7 @@ class Inbox:
             owner: the deployment.
             inbox: what there was before the turn.
             answered: people's answers so far, with those of this turn.
-            turn: its turn in this pass; None where it had none.
+            turn: its turn in this pass; None if it had none.
             fleet: where prices are read from.
             now: POSIX seconds.
         """

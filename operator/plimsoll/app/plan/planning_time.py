@@ -35,7 +35,7 @@ SECONDS = 0.25
 1,000 deployments, and placing 1,000 new ones of 20 kinds takes 2 s (``python -m benchmarks.planning.passes``)."""
 
 ANSWERED_SECONDS = 1.0
-"""The same for deployments that have not changed and took long in the pass before: where a live loop asks for other
+"""The same for deployments that have not changed and took long in the pass before: if a live loop asks for other
 places in each pass, or engines report something else each time. They take turns."""
 
 KEPT_SECONDS = 0.1
@@ -49,7 +49,7 @@ READING_SHARE = 0.5
 """The part of these seconds in which specs are read; the other part is for the plan."""
 
 CHEAP_SECONDS = 0.005
-"""What took no longer than this in its last pass waits for nobody."""
+"""A deployment that took no longer than this in its last pass waits for nobody."""
 
 FREE_CHANGES = 1
 FIRST_PAUSE_SECONDS = 1.0
@@ -63,9 +63,9 @@ HALF_LIFE_SECONDS = 30.0
 
 MOST_UNWRITTEN = 64
 UNWRITTEN_SECONDS = 30.0
-"""The most decisions of a namespace that may wait to be written, besides those that are being written: twice as many as
-are written at the same time. A decision that was not written within these seconds counts no longer, because the API
-server may refuse it for ever."""
+"""The most decisions of a namespace that may wait to be written, in addition to those that are being written: twice as
+many as are written at the same time. A decision that was not written within these seconds counts no longer, because the
+API server may refuse it for ever."""
 
 NOTICE_SECONDS = 2.0
 LATE_NOTICE_SECONDS = 120.0

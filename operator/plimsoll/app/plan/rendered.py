@@ -157,7 +157,7 @@ class Rendered:
 
 
 def _facts(outcome: Outcome) -> tuple[Any, ...]:
-    """Return all that a rendering is made from, besides the object itself."""
+    """Return all that a rendering is made from, other than the object itself."""
     deployment, writes = outcome.deployment, outcome.deployment.writes
     return (
         deployment.asked,

@@ -13,7 +13,7 @@ from plimsoll.rebalance.state.allowance import Opening
 
 _MINUTE = 60
 _CLOCK_CHANGE_SECONDS = 3 * 3600
-"""No clock is changed by more than this. Where it is set back, an hour of the wall clock comes twice. So the search
+"""No clock is changed by more than this. When it is set back, an hour of the wall clock comes twice. So the search
 begins so long before or after the moment."""
 
 _REMEMBERED = 4096

@@ -57,7 +57,7 @@ class RemoveNodes:
 class SetField:
     """Another value in the spec of one InferenceDeployment. None removes the field.
 
-    ``namespace`` is empty where the name alone says which object is meant. ``text`` is what the user wrote.
+    ``namespace`` is empty if the name alone says which object is meant. ``text`` is what the user wrote.
     """
 
     namespace: str
@@ -76,7 +76,7 @@ class Means:
 
     Attributes:
         cache: the folder for the hub's answers.
-        token: a token for the hub, used where this user may not read the Secret that a spec names.
+        token: a token for the hub, used if this user may not read the Secret that a spec names.
         prices: prices in place of those of the cluster; None for the cluster's own.
         what_if: changes of the nodes or of single fields that nobody has made.
         dry_run: whether the API server is asked what it would store. Without it, the rules of the CRD are checked here.
@@ -126,7 +126,7 @@ SERVED = frozenset({Verdict.PLACED, Verdict.MOVED, Verdict.CHANGED, Verdict.KEPT
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Replicas on one GPU type with one split. ``hourly_price`` is for all of them; None where it is not known."""
+    """Replicas on one GPU type with one split. ``hourly_price`` is for all of them; None if it is not known."""
 
     gpu_type: str
     split: Split
@@ -172,7 +172,7 @@ class Change(Decided):
     Attributes:
         where: its place in the user's files; empty for an object that is not in them.
         verdict: the difference in one word.
-        reason: the reason of the condition ``Planned`` that the operator would write; of ``Placed`` where pods find no
+        reason: the reason of the condition ``Planned`` that the operator would write; of ``Placed`` if pods find no
             node and have no other place to go.
         message: the message of that condition.
         regardless: whether the operator decides the same without the user's files.

@@ -18,7 +18,7 @@ _members = 0
 
 
 def shared(value: Any) -> Any:
-    """Return an equal JSON value that consists of parts of earlier values where these are equal.
+    """Return an equal JSON value that consists of parts of earlier values if these are equal.
 
     The result must never be changed in place: others hold parts of it.
     """
@@ -37,7 +37,7 @@ def shared(value: Any) -> Any:
 
 
 def _identity(part: Any) -> Any:
-    """What tells a part from others. JSON tells 1 from 1.0 and from true, and Python does not."""
+    """The identity of a part. JSON distinguishes 1 from 1.0 and from true, and Python does not."""
     kind = type(part)
     return (kind, part) if kind is int or kind is float or kind is bool or part is None else id(part)
 

@@ -150,7 +150,7 @@ def quota(body: Body) -> Body | None:
 
 
 def limit_range(body: Body) -> Body | None:
-    """Return the entries about containers and pods; None where there are none."""
+    """Return the entries about containers and pods; None if there are none."""
     limits = limits_of_pods(body)
     return {"metadata": _only(body["metadata"], _IDENTITY), "spec": {"limits": limits}} if limits else None
 
@@ -207,7 +207,7 @@ def _together(body: Body) -> Body:
 def is_plain(body: Body) -> bool:
     """Whether a pod was reduced to the resources that it takes from its node: its changes need no new pass.
 
-    They need one where it mounts claims: another pod may be able to mount them then.
+    They need one if it mounts claims: another pod may be able to mount them then.
     """
     return REQUESTS in body and "volumes" not in body["spec"]
 

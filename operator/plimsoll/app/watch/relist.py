@@ -44,7 +44,7 @@ class Relist:
         namespaces: where namespaced kinds are listed; empty for everywhere.
         instead: sources that replace the API server for a kind.
         everywhere: namespaced kinds that are listed in all namespaces in any case.
-        dispensable: kinds that are done without where they may not be read or do not exist, each with what that means.
+        dispensable: kinds that are done without if they may not be read or do not exist, each with what that means.
     """
 
     cluster: Cluster

@@ -273,7 +273,7 @@ class Store:
         return all(cache.listed_at > 0 for cache in self._caches.values() if cache.is_needed)
 
     def excuse(self, kind: Kind) -> bool:
-        """Do without a kind that may not be read: the picture is complete without it. True where it was needed."""
+        """Do without a kind that may not be read: the picture is complete without it. True if it was needed."""
         cache = self._caches[kind]
         was_needed, cache.is_needed = cache.is_needed and not cache.listed_at, False
         if was_needed:

@@ -1,7 +1,7 @@
 """Which names no object has, before an object of that name is created.
 
 The store has only objects with our label. So the API server is asked about the name of each object that is to be made.
-Where many are to be made in one namespace, it is asked once for the names of all objects without our label.
+If many are to be made in one namespace, it is asked once for the names of all objects without our label.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _Asked:
 
 @dataclass(slots=True)
 class FreeNames:
-    """Names that are free, each for :data:`FREE_SECONDS`; where many are asked for, for twice as long at most."""
+    """Names that are free, each for :data:`FREE_SECONDS`; if many are asked for, for twice as long at most."""
 
     cluster: Cluster
     _until: dict[tuple[Kind, ObjectKey], float] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class FreeNames:
     async def find(self, kind: Kind, key: ObjectKey) -> Body | None:
         """Return the object of this name; None if there is none.
 
-        One with our label that the watch has not delivered yet may be missing where many names are asked for.
+        One with our label that the watch has not delivered yet may be missing if many names are asked for.
         """
         now = time.monotonic()
         asked = self._asked.get((kind, key.namespace))

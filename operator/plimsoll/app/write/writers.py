@@ -67,7 +67,7 @@ NAME_SECONDS = 5.0
 """How soon a name taken by a foreign object is checked again: foreign objects are not watched."""
 
 NOTICE_SECONDS = 2.0
-"""How soon a pass is made again where somebody waits and the status may have to say so."""
+"""How soon a pass is made again when somebody waits and the status may have to say so."""
 
 LARGE = "", True
 """The lane of objects that are too large, and whose status does not say so yet."""
@@ -372,7 +372,7 @@ class Writers:
     async def _only_scaled(self, desired: Desired, manifest: Manifest) -> None:
         """End pods that are not wanted any more, though the API server refuses what else changes with them.
 
-        Some changes are refused only while pods serve, such as another queue of Kueue. Where this is refused as well,
+        Some changes are refused only while pods serve, such as another queue of Kueue. If this is refused as well,
         the first refusal is the one to report.
         """
         if _ends_pods(desired, manifest):
