@@ -58,7 +58,7 @@ NO_LIMIT_RANGES: LimitRanges = {}
 class Outcome:
     """The status that the operator would write for an object. ``reason`` and ``message`` say why it is not placed.
 
-    ``reason`` is empty where every replica has a place, except for a suspended object.
+    ``reason`` is empty if every replica has a place, except for a suspended object.
     """
 
     namespace: str
@@ -141,7 +141,7 @@ class Planned:
 
 
 def appraisal_of(planned: Iterable[Planned]) -> Appraisal | None:
-    """Return how good the placements of a plan are together; None where nothing was placed."""
+    """Return how good the placements of a plan are together; None if nothing was placed."""
     return next((each.decision.appraisal for each in planned if each.decision.appraisal is not None), None)
 
 
@@ -266,7 +266,7 @@ def _warned_of_sharing(asked: Sequence[Asked], claims: KnownClaims) -> list[Aske
 
 
 def _claims_of(each: Asked, claims: KnownClaims) -> tuple[Claim, ...]:
-    """Return the claims that an object mounts; none where it wants no pod."""
+    """Return the claims that an object mounts; none if it wants no pod."""
     is_off = each.resource.spec.suspend or not each.request.replicas
     return () if is_off else claims.look_up(each.request.key, mounted_volumes(each.resource.spec))
 
@@ -285,7 +285,7 @@ def filled_in(request: Request, priorities: PriorityClasses, limit_ranges: Limit
 
 
 def priority_of(resource: InferenceDeployment, priorities: PriorityClasses) -> Priority:
-    """Return an object's priority. Raises :class:`InvalidInput` where the file has classes and not this one."""
+    """Return an object's priority. Raises :class:`InvalidInput` if the file has classes and not this one."""
     template = resource.spec.pod_template
     name = template.priority_class_name if template else None
     priority = priorities.of(name)
@@ -296,7 +296,7 @@ def priority_of(resource: InferenceDeployment, priorities: PriorityClasses) -> P
 
 
 def request_of(resource: InferenceDeployment, models: Models, images: Images, weakest: Weakest) -> Request:
-    """Return the request of an object. Raises :class:`PlimsollError` where it or one of its models cannot be used."""
+    """Return the request of an object. Raises :class:`PlimsollError` if it or one of its models cannot be used."""
     check_gpu_names(resource.spec, {gpu.name for gpu in load_gpu_types()})
     facts, draft = models.of(resource), models.draft_of(resource)
     return to_request(resource, facts, draft=draft, platforms=images.of(resource), weakest=weakest)

@@ -19,7 +19,7 @@ def keep_stdout_to_ourselves() -> None:
     """Print to a descriptor of our own from now on, and let descriptor 1 lead to standard error.
 
     A native library writes to descriptor 1 whenever it likes, and what it has buffered when the process ends: so
-    nothing is put back afterwards. Where ``sys.stdout`` is not descriptor 1, somebody in this process captures it: it
+    nothing is put back afterwards. If ``sys.stdout`` is not descriptor 1, somebody in this process captures it: it
     stays as it is.
     """
     stream = sys.stdout

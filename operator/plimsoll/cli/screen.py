@@ -1,4 +1,4 @@
-"""What commands print: tables and lines on a console, and remarks on standard error."""
+"""The output of commands: tables and lines on a console, and remarks on standard error."""
 
 from __future__ import annotations
 

@@ -23,13 +23,13 @@ class Advice(StrEnum):
     CHEAPEST = "Cheapest"
     """The lowest price an hour of all that fit."""
     CHEAPEST_IN_SERVERS = "CheapestInServers"
-    """The same without cards that few sellers put into servers, where the cheapest is one of these."""
+    """The same without cards that few sellers put into servers, if the cheapest is one of these."""
     FASTEST = "Fastest"
     """The fewest milliseconds a token, for at most :data:`MOST_TIMES` times that price."""
 
 
 def advice(request: Request, rows: Sequence[Row]) -> Mapping[Advice, Row]:
-    """Return the rows to look at first, in the order of the words; empty where nothing with a price fits.
+    """Return the rows to look at first, in the order of the words; empty if nothing with a price fits.
 
     If something fits for sure, only that is advised. What placement would refuse for its price or its speed never is.
     """
@@ -88,7 +88,7 @@ def speed_words(row: Row) -> str:
 
 
 def _source(row: Row) -> str:
-    """Return a doubt about the price, where one or two providers alone ask it."""
+    """Return a doubt about the price, if one or two providers alone ask it."""
     market = None if row.gpu.price is None else row.gpu.price.market
     return " (asked by one or two providers)" if market is not None and market.is_thin else ""
 

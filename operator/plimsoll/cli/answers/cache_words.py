@@ -49,7 +49,7 @@ def _parts(load: CacheLoad) -> str:
 
 
 def cache_document(figures: MemoryEstimate) -> dict[str, Any] | None:
-    """Return the same as data; null where the engine's law does not say it."""
+    """Return the same as data; null if the engine's law does not say it."""
     load = _load(figures)
     if load is None:
         return None

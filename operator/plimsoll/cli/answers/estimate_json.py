@@ -75,7 +75,7 @@ def _answer(request: Request, answer: Sized | Rejection) -> dict[str, Any]:
 
 
 def _remedies(answer: Answered, row: Row) -> Iterable[Remedy]:
-    """Return what the table shows: the first remedy where it does not fit, and all of them for a single GPU type."""
+    """Return what the table shows: the first remedy if it does not fit, and all of them for a single GPU type."""
     asked = (answer.question.request, row.gpu, row.answer, answer.split)
     if is_sure(row.answer) or not (answer.is_alone or row.fit is Fit.NO):
         return ()
@@ -86,7 +86,7 @@ def _remedies(answer: Answered, row: Row) -> Iterable[Remedy]:
 
 
 def _costs(row: Row) -> dict[str, Any]:
-    """The price and the speed at the declared load; null where they are not known."""
+    """The price and the speed at the declared load; null if they are not known."""
     price, speed = row.gpu.price_in_force, row.speed
     return {
         "hourlyPrice": None if row.price is None else float(row.price),
@@ -109,12 +109,12 @@ def _override(figures: MemoryEstimate) -> dict[str, Any]:
 
 
 def _learned(correction: Correction | None) -> dict[str, Any]:
-    """Return the lessons of engines of the kind; empty where they taught nothing."""
+    """Return the lessons of engines of the kind; empty if they taught nothing."""
     return {} if correction is None else {"learned": correction_document(correction)}
 
 
 def correction_document(correction: Correction) -> dict[str, Any]:
-    """Return a correction as data, in bytes of one GPU. ``measured`` is false where it is only known that it failed."""
+    """Return a correction as data, in bytes of one GPU. ``measured`` is false if it is only known that it failed."""
     return {
         "measured": correction.exact,
         "weightsBytes": correction.weights_bytes,

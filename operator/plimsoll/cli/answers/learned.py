@@ -37,7 +37,7 @@ def learned_answers(question: Question, teachers: Teachers) -> tuple[Question, A
 
 
 def taught_request(request: Request, lessons: Lessons, *, as_operator: bool = False) -> Request:
-    """Return the request with the corrections for its model; the same object where nothing was taught.
+    """Return the request with the corrections for its model; the same object if nothing was taught.
 
     ``as_operator`` is as in :func:`~plimsoll.cli.cluster.lessons.corrections_for`.
     """

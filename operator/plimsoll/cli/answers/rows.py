@@ -29,8 +29,8 @@ _ORDER = (Fit.SURE, Fit.PROBABLE, Fit.NO)
 class Row:
     """One answer with US dollars an hour for one replica, and the replica's speed at the declared load.
 
-    ``price`` is None where the type has no price, or where no engine would start. ``speed`` is None where it does not
-    fit, or where the performance model does not cover it.
+    ``price`` is None if the type has no price, or if no engine would start. ``speed`` is None if it does not
+    fit, or if the performance model does not cover it.
     """
 
     gpu: GpuType
@@ -72,7 +72,7 @@ def _row(request: Request, types: Mapping[str, GpuType], answer: Sized | Rejecti
 
 
 def _key(row: Row) -> tuple[int, int, Preference]:
-    """Return the place of the fit, the bytes that are missing where it does not fit, and the preference."""
+    """Return the place of the fit, the bytes that are missing if it does not fit, and the preference."""
     if isinstance(row.answer, Rejection):
         return len(_ORDER), 0, (NO_PRICE, 0, 0, 0, row.gpu.name)
     figures = row.answer.figures

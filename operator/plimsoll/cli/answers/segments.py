@@ -51,7 +51,7 @@ def segments(figures: MemoryEstimate) -> tuple[Segment, ...]:
 
 
 def legend(estimates: Iterable[MemoryEstimate]) -> str:
-    """Return the letters with their meaning: of the usual segments, and of others where one of the bars shows them."""
+    """Return the letters with their meaning: of the usual segments, and of others if one of the bars shows them."""
     shown = {name: look.letter for name, look in _LOOKS.items() if name != MARGIN}
     for figures in estimates:
         shown |= {each.name: each.look.letter for each in segments(figures) if each.size_bytes and each.name != MARGIN}

@@ -54,7 +54,7 @@ def verdict(figures: MemoryEstimate) -> str:
 
 
 def _outside(figures: MemoryEstimate) -> str:
-    """Return what is lacking outside the budget, where the budget itself is enough."""
+    """Return what is lacking outside the budget, if the budget itself is enough."""
     if figures.has_room_outside or figures.computed_bytes > figures.budget_bytes:
         return ""
     left = format_gib(figures.usable_bytes - figures.budget_bytes)
@@ -86,7 +86,7 @@ NO_REMEDY = "no change that was tried makes it fit"
 
 
 def degree(split: Split) -> str:
-    """The tensor-parallel degree, the engines if there are several, and EP where experts are whole."""
+    """The tensor-parallel degree, the engines if there are several, and EP if experts are whole."""
     cut = (
         str(split.tensor_parallel) if split.data_parallel == 1 else f"{split.tensor_parallel} x DP{split.data_parallel}"
     )

@@ -131,7 +131,7 @@ def with_share(asked: Request, percent: int) -> Change:
 
 
 def other_engines(asked: Request, gpu: GpuType) -> Iterator[Change]:
-    """Yield the engine's other model runner, and the usual release where another one is asked for."""
+    """Yield the engine's other model runner, and the usual release if another one is asked for."""
     engine = engine_of(asked.engine.name)
     other = engine.other_runner(asked, gpu)
     if other is not None:

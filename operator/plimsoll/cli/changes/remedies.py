@@ -109,7 +109,7 @@ class _Question:
         return self.gpu, found.split
 
     def fitting(self, request: Request) -> Sized | None:
-        """Return the split with the fewest GPUs that fits for sure; None where none does."""
+        """Return the split with the fewest GPUs that fits for sure; None if none does."""
         splits = (split for split in self._splits(request) if self._may_hold(request, split))
         hopeful = [split for split in splits if may_fit(request, self.gpu, split)]
         found = best_on(request, self.gpu, hopeful) if hopeful else None
@@ -138,7 +138,7 @@ class _Question:
 def remedies(
     request: Request, gpu: GpuType, answer: Sized | Rejection, split: Split | None, *, at_length: bool = True
 ) -> Iterator[Remedy]:
-    """Yield remedies in the order of their cost. Several changes together come only where fewer are not enough.
+    """Yield remedies in the order of their cost. Several changes together come only if fewer are not enough.
 
     Args:
         request: the load as the user asked.
@@ -176,7 +176,7 @@ def _pinned(request: Request, answer: Sized | Rejection) -> Request:
 
 
 def first_remedy(request: Request, gpu: GpuType, answer: Sized | Rejection, split: Split | None) -> Remedy | None:
-    """Return the first remedy; None where nothing that is tried is enough."""
+    """Return the first remedy; None if nothing that is tried is enough."""
     return next(remedies(request, gpu, answer, split, at_length=False), None)
 
 
@@ -231,7 +231,7 @@ def _narrower(ways: Sequence[_Way]) -> list[_Way]:
 
 
 def _other_flags(asked: Request, question: _Question, answer: Sized | Rejection) -> Iterator[Remedy]:
-    """Yield single flags of the engine with which it fits where it is asked about."""
+    """Yield single flags of the engine with which it fits on the split that was asked about."""
     if not isinstance(answer, Sized):
         return
     here = replace(question, split=answer.split)
@@ -277,7 +277,7 @@ def _other_gpu(asked: Request, than: GpuType) -> Iterator[Remedy]:
 
 
 def _fewer_sequences(asked: Request, question: _Question) -> Iterator[Remedy]:
-    """Yield a lower number of sequences, where the manifest fixes more than the load has."""
+    """Yield a lower number of sequences, if the manifest fixes more than the load has."""
     fixed = asked.engine.max_sequences
     if fixed is None or fixed <= asked.shape.concurrency:
         return
@@ -302,7 +302,7 @@ def _checked(way: _Way, question: _Question) -> Iterator[Remedy]:
 
 
 def _more_gpus(way: _Way, question: _Question) -> Iterator[Remedy]:
-    """Yield another split, where the command line names one that is too small."""
+    """Yield another split, if the command line names one that is too small."""
     if question.split is None:
         return
     found = _Question(question.gpu, None).fitting(way.request)

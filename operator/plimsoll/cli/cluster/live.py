@@ -80,7 +80,7 @@ class Live:
     def inference_deployments(self, namespace: str | None) -> Found:
         """Return the objects of one namespace, or of all, and notes on what may not be read.
 
-        Where the user may not read all namespaces, the objects of the namespace of the context are returned.
+        If the user may not read all namespaces, the objects of the namespace of the context are returned.
 
         Raises:
             SourceUnavailable: the cluster cannot be reached.

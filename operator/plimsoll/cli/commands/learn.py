@@ -52,7 +52,7 @@ def command(
 
 
 def _read(file: LogFile) -> StartLog:
-    """Return the last start of a file. Raises :class:`PlimsollError` where it is no log of an engine."""
+    """Return the last start of a file. Raises :class:`PlimsollError` if it is no log of an engine."""
     readers = {each.title: each.start_logs for each in ENGINES.values() if each.start_logs is not None}
     # A file that comes through a pipe can be read once. One engine needs no copy of it.
     lines = file.lines() if len(readers) == 1 else list(file.lines())
@@ -71,7 +71,7 @@ def _cut_note(file: LogFile) -> tuple[str, ...]:
 
 
 def _saved(save: str, lesson: Lesson | str) -> str:
-    """Save the observation, and say so. Raises :class:`InvalidInput` where there is none, or no usable file."""
+    """Save the observation, and say so. Raises :class:`InvalidInput` if there is none, or no usable file."""
     if isinstance(lesson, str):
         raise InvalidInput("--save", save, f"There is no observation to save. {lesson}")
     count = saved_observation(save, lesson.observation)

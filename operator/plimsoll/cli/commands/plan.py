@@ -166,7 +166,7 @@ def _refuse_idle_options(
 
 
 def _refuse_observations(observations: Sequence[str], fleet: str | None, changes: Sequence[WhatIf]) -> None:
-    """Raise :class:`InvalidInput` for ``--observations`` where other observations count, or none."""
+    """Raise :class:`InvalidInput` for ``--observations`` if other observations count, or none."""
     if observations and fleet is None:
         fix = "On a cluster and a snapshot the statuses of the objects count: use it with --fleet."
         raise InvalidInput("--observations", observations[0], fix)

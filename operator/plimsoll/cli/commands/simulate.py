@@ -86,7 +86,7 @@ _USUAL = RebalancePolicy()
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """A question as typed, by options of these names; None where left out. The preset gives what the workload lacks.
+    """A question as typed, by options of these names; None if left out. The preset gives what the workload lacks.
 
     ``startup`` and ``patience`` are in seconds, ``cooldown`` and ``window`` are those of ``spec.rebalancing``.
     """

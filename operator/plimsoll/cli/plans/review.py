@@ -25,7 +25,7 @@ def places_text(places: tuple[Place, ...]) -> str:
 
 
 def price_text(places: tuple[Place, ...]) -> str:
-    """US dollars an hour of all these places; a question mark where one of them has no price."""
+    """US dollars an hour of all these places; a question mark if one of them has no price."""
     if not places:
         return NOTHING
     prices = [each.hourly_price for each in places]

@@ -179,7 +179,7 @@ def _band(estimate: EstimateStatus) -> str:
 
 
 def _split_of(entry: PlacementStatus | RejectionStatus) -> str:
-    """The tensor-parallel degree, the stages and engines if there are several, and EP where experts are whole."""
+    """The tensor-parallel degree, the stages and engines if there are several, and EP if experts are whole."""
     stages = entry.pipeline_parallel or 1
     cut = str(entry.tensor_parallel) if stages == 1 else f"{entry.tensor_parallel} x PP{stages}"
     cut = f"{cut} x DP{entry.data_parallel}" if entry.data_parallel else cut
@@ -207,7 +207,7 @@ def print_left_out(console: Console, fleet: Fleet) -> None:
 
 
 def print_document(form: str, document: Any) -> None:
-    """Print data as JSON, or as YAML where the form is not ``json``."""
+    """Print data as JSON, or as YAML if the form is not ``json``."""
     text = f"{json.dumps(document, indent=2)}\n" if form == "json" else yaml.safe_dump(document, sort_keys=False)
     click.echo(text, nl=False)
 

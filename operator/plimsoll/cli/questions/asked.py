@@ -17,7 +17,7 @@ DEFAULT_CONCURRENCY = 16
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The command's options as typed; None where left out. Commands have options of these names."""
+    """The command's options as typed; None if left out. Commands have options of these names."""
 
     context: int | None = None
     concurrency: int | None = None
@@ -43,8 +43,8 @@ class Asked:
 class Question:
     """The request to estimate, and notes on the manifest fields that the command line overrides.
 
-    ``share`` is the exact part of a GPU that the engine may use; None where the request's whole percentage is exact.
-    ``command`` is what was read of a command line, for ``-o json``; None where the question is not about one.
+    ``share`` is the exact part of a GPU that the engine may use; None if the request's whole percentage is exact.
+    ``command`` is what was read of a command line, for ``-o json``; None if the question is not about one.
     ``gpus`` are the GPU types that it is restricted to, empty for all; ``split`` is its split, None for any.
     """
 

@@ -35,7 +35,7 @@ def named_engine(text: str | None) -> NamedEngine:
 
 
 def release_of(engine: Engine, named: NamedEngine, text: str | None) -> str:
-    """Return the release that is named, or the usual one. Raises :class:`InvalidInput` where an engine has none."""
+    """Return the release that is named, or the usual one. Raises :class:`InvalidInput` if an engine has none."""
     found = named.release or usual_release(engine.name)
     if found is None:
         raise InvalidInput(OPTION, text, f"Name the release of {engine.title}, e.g. {engine.name}:{engine.oldest}.")

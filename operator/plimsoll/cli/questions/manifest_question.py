@@ -27,9 +27,9 @@ def manifest_question(
     Args:
         manifest: the InferenceDeployment.
         model: the facts of its model.
-        draft: the facts of the model that drafts, where it names one.
+        draft: the facts of the model that drafts, if it names one.
         asked: the options, for the types and the split that they name.
-        shortens: whether nobody set the context, so that the model's own is used where it is shorter.
+        shortens: whether nobody set the context, so that the model's own is used if it is shorter.
         is_own: whether the manifest is the user's. One that is made from a model's name has no arguments of the engine,
             so what they must have is a doubt.
 

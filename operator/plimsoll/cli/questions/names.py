@@ -18,7 +18,7 @@ from plimsoll.facts.models.hub_address import read_hub_address
 
 
 class Named(NamedTuple):
-    """The source that was meant, and notes for the user where it is not the one that was typed."""
+    """The source that was meant, and notes for the user if it is not the one that was typed."""
 
     source: str
     notes: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ _SLICE = re.compile(r"\s+MIG\s+(?P<profile>\S+).*", re.IGNORECASE)
 
 
 class Meant(NamedTuple):
-    """The catalogue's names of the GPU types that were meant, and notes for the user where a name fits several."""
+    """The catalogue's names of the GPU types that were meant, and notes for the user if a name fits several."""
 
     types: tuple[str, ...]
     notes: tuple[str, ...] = ()
@@ -104,7 +104,7 @@ def _meant(name: str, field: str) -> tuple[GpuType, tuple[GpuType, ...]]:
 
 
 def _of_other_sizes(name: str, found: GpuType, named: Sequence[GpuType]) -> tuple[GpuType, ...]:
-    """Return the types of the same name with another memory; none where the name states the size."""
+    """Return the types of the same name with another memory; none if the name states the size."""
     if found.is_slice or states_size(name):
         return ()
     return tuple(gpu for gpu in named if gpu.total_bytes != found.total_bytes)

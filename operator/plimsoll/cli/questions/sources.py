@@ -41,7 +41,7 @@ _WITH_CONFIG = (
 
 
 def other_source(path: Path) -> str | None:
-    """Return what a file or a folder is and what to do, where it is no whole checkpoint; None where it may be one."""
+    """Return what a file or a folder is and what to do, if it is no whole checkpoint; None if it may be one."""
     try:
         return _of_folder(path) if path.is_dir() else _of_file(path) if path.is_file() else None
     except (OSError, ValueError):

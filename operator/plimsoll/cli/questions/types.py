@@ -30,7 +30,7 @@ def whole_percent(share: float) -> int:
 
 
 def with_share(gpu: GpuType, share: float) -> GpuType:
-    """Return a type of which :func:`whole_percent` is exactly this share; the same where that is a whole percentage."""
+    """Return a type of which :func:`whole_percent` is exactly this share; the same if that is a whole percentage."""
     percent = whole_percent(share)
     if abs(100 * share - percent) < _ENOUGH:
         return gpu
@@ -61,7 +61,7 @@ def answers(
 ) -> list[Sized | Rejection]:
     """Return one answer for each GPU type: at the requested split, or at the best one that the manifest allows.
 
-    ``share`` is the exact part of a GPU that the engine may use, where the request rounds it.
+    ``share`` is the exact part of a GPU that the engine may use, if the request rounds it.
 
     Raises:
         InvalidInput: a GPU type is not catalogued.

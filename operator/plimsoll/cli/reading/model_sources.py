@@ -70,7 +70,7 @@ class Images:
     """The platforms of images, found as the operator does. Each image is asked for once.
 
     Args:
-        fleet: the nodes. No registry is asked where the answer cannot matter.
+        fleet: the nodes. No registry is asked if the answer cannot matter.
     """
 
     def __init__(self, fleet: Fleet) -> None:

@@ -28,7 +28,7 @@ _BETWEEN = re.compile(r"^---(?=\s|$)", re.MULTILINE)
 
 
 _TOO_DEEP = "nesting depth"
-"""What PyYAML says of too many levels, from 6.0.4 on: it stops at 1,000 of them, and before us."""
+"""The words of PyYAML about too many levels, from 6.0.4 on: it stops at 1,000 of them, and before us."""
 
 
 @dataclass(frozen=True, slots=True)

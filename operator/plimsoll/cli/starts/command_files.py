@@ -72,20 +72,20 @@ def pod_containers(document: Mapping[str, Any], level: int = 0) -> Iterator[Cont
 
 
 def at(value: Any, *path: str) -> Any:
-    """Return the value at a path of keys; None where there is none."""
+    """Return the value at a path of keys; None if there is none."""
     for key in path:
         value = value.get(key) if isinstance(value, dict) else None
     return value
 
 
 def listed(value: Any, *path: str) -> list[Any]:
-    """Return the list at a path of keys; empty where there is none."""
+    """Return the list at a path of keys; empty if there is none."""
     found = at(value, *path)
     return found if isinstance(found, list) else []
 
 
 def texts(value: Any, place: str) -> tuple[str, ...]:
-    """Return a list of words; empty where there is none. Numbers count as written.
+    """Return a list of words; empty if there is none. Numbers count as written.
 
     Raises:
         InvalidInput: it is no list, or one of its entries is no word.
@@ -101,7 +101,7 @@ def texts(value: Any, place: str) -> tuple[str, ...]:
 
 
 def whole(value: Any) -> int | None:
-    """Return a quantity of GPUs; None where it is none."""
+    """Return a quantity of GPUs; None if it is none."""
     text = str(value)
     return int(text) if re.fullmatch(r"\d{1,4}", text, re.ASCII) else None
 
@@ -263,7 +263,7 @@ def _interpolated(text: str) -> str:
 
 
 def _service_gpus(body: Mapping[str, Any]) -> tuple[int | None, str]:
-    """Return the GPUs that a service reserves, and the field; None for all, or where nothing says it."""
+    """Return the GPUs that a service reserves, and the field; None for all, or if nothing says it."""
     reserved = ("deploy", "resources", "reservations", "devices")
     for devices, field in ((listed(body, *reserved), ".".join(reserved)), (listed(body, "gpus"), "gpus")):
         for each in devices:
@@ -274,7 +274,7 @@ def _service_gpus(body: Mapping[str, Any]) -> tuple[int | None, str]:
 
 
 def command_of_file(name: str) -> Written | dict[str, Any]:
-    """Return the first server of a file, or its InferenceDeployment where no container starts one.
+    """Return the first server of a file, or its InferenceDeployment if no container starts one.
 
     Raises:
         InvalidInput: the file cannot be read, or holds neither.
@@ -292,7 +292,7 @@ def command_of_file(name: str) -> Written | dict[str, Any]:
 
 
 def written(container: Container, name: str) -> Written | None:
-    """Return the server of one container; None where it is none.
+    """Return the server of one container; None if it is none.
 
     A container without a command runs the entry point of its image, so its arguments are those of the server.
     """

@@ -37,7 +37,7 @@ from plimsoll.engines.registry import engine_of
 from plimsoll.engines.starts import StartLog
 
 _SAME_SHARE = 0.0025
-"""Two figures of a GPU's memory are those of one type where they differ by less: drivers reserve a little more or less.
+"""Two figures of a GPU's memory are those of one type if they differ by less: drivers reserve a little more or less.
 Types that are nearer to each other are named to the user, who chooses."""
 
 _WRONG_SHARE = 0.03
@@ -108,7 +108,7 @@ def _some(log: StartLog, types: Sequence[GpuType]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """The user's words about the start, because the log may not; None where the log counts."""
+    """The user's words about the start, because the log may not; None if the log counts."""
 
     model: str | None = None
     gpu: str | None = None
@@ -173,7 +173,7 @@ def _release_note(log: StartLog, named: Named) -> tuple[str, ...]:
 
 
 def _release(log: StartLog, named: Named) -> EngineVersion:
-    """Return the release whose law counts. Raises :class:`InvalidInput` where there is none."""
+    """Return the release whose law counts. Raises :class:`InvalidInput` if there is none."""
     engine, given = engine_of(log.engine), named_engine(named.release)
     check_same(engine, given, named.release)
     return known_release(engine, given.release or str(log.version), OPTION)

@@ -26,9 +26,9 @@ from plimsoll.status.learned_words import correction_words
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One figure of one GPU, predicted and logged; None where there is none.
+    """One figure of one GPU, predicted and logged; None if there is none.
 
-    Figures are bytes, or tokens or requests where ``unit`` says so. ``low`` and ``high`` are the edges of the band.
+    Figures are bytes, or tokens or requests if ``unit`` says so. ``low`` and ``high`` are the edges of the band.
     """
 
     name: str
@@ -40,14 +40,14 @@ class Row:
 
     @property
     def is_inside(self) -> bool | None:
-        """Whether the logged figure is inside the band; None where there is no band or no figure."""
+        """Whether the logged figure is inside the band; None if there is no band or no figure."""
         if self.logged is None or self.low is None or self.high is None:
             return None
         return self.low <= self.logged <= self.high
 
     @property
     def difference(self) -> float | None:
-        """Logged less predicted; None where one of them is missing."""
+        """Logged less predicted; None if one of them is missing."""
         return None if self.predicted is None or self.logged is None else self.logged - self.predicted
 
 

@@ -48,7 +48,7 @@ def lesson_of(start: Start) -> Lesson | str:
 
 
 def available_bytes(start: Start) -> tuple[int, int] | None:
-    """Return the predicted and the logged bytes of the KV cache of one GPU; None where the log has none.
+    """Return the predicted and the logged bytes of the KV cache of one GPU; None if the log has none.
 
     Logs of 0.8 give its tokens alone. With several stages, tokens are exact and bytes are those of one of the stages.
     """

@@ -23,7 +23,7 @@ from plimsoll.engines.starts import StartCommand, as_written, unresolved_in
 from plimsoll.facts.cluster.gpu_labels import NVIDIA_RESOURCE, cloud_labels, main_labels, match_gpu
 
 _ALLOWED = {"gpus": (), "engine": None, "concurrency": None}
-"""Options that say something that no command says, with their values where they are left out."""
+"""Options that say something that no command says, with their values when they are left out."""
 
 _PLACES = ("/", ".", "~", "s3://", "gs://", "az://", "hf://", "oci://", "pvc://")
 """Beginnings of models that are a place, and not a name on the Hub."""

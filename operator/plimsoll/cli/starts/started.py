@@ -61,7 +61,7 @@ def started_request(
         draft: the facts of the draft model that the options name.
         engine: the engine's name.
         share: the share of the GPU, above 0 and at most 1.
-        requests: the requests of full length for which the cache is counted. An engine starts where one fits.
+        requests: the requests of full length for which the cache is counted. An engine starts if one fits.
 
     Raises:
         InvalidInput: the draft does not fit the model.
@@ -115,13 +115,13 @@ def found_model(source: str, field: str, revision: str | None = None) -> ModelFa
 
 
 def found_draft(options: StartOptions, field: str = "--speculative-config") -> ModelFacts | None:
-    """Return the facts of the draft model that the options name; None where they name none."""
+    """Return the facts of the draft model that the options name; None if they name none."""
     drafting = options.drafting
     return None if drafting is None or drafting.draft is None else found_model(drafting.draft, field)
 
 
 def known_release(engine: Engine, text: str, field: str) -> EngineVersion:
-    """Return a release with a memory law. Raises :class:`InvalidInput` where ``field`` names none."""
+    """Return a release with a memory law. Raises :class:`InvalidInput` if ``field`` names none."""
     if re.fullmatch(ENGINE_VERSION, text) is None:
         raise InvalidInput(field, text, "Write a release, e.g. 0.32.0.")
     release = EngineVersion.of(text)
@@ -164,7 +164,7 @@ def _precision(options: StartOptions, model: ModelFacts) -> Precision:
 
 
 def _quantization(options: StartOptions, model: ModelFacts) -> Sequence[str]:
-    """Return the method that the engine would make of a 16-bit checkpoint where no law covers it."""
+    """Return the method that the engine would make of a 16-bit checkpoint if no law covers it."""
     if options.quantization is None or options.quantizes_to is not None or model.checkpoint.precision.is_quantized:
         return ()
     return (f"--quantization={options.quantization}",)

@@ -180,7 +180,7 @@ class _Script:
         return self.text[begin:]
 
     def _parameter(self, text: str) -> str:
-        """Return the value of ``${NAME}``, with a default or another word where one is given."""
+        """Return the value of ``${NAME}``, with a default or another word if one is given."""
         name = _NAME.match(text)
         rest = "" if name is None else text[name.end() :]
         whole = f"${{{text}}}"
@@ -248,7 +248,7 @@ class Written:
         where: the place of the arguments, for messages.
         image: the image of the container; empty without one.
         taken: a sentence about which container was taken; empty without one.
-        gpus: the GPUs that the container gets; None where nothing says it.
+        gpus: the GPUs that the container gets; None if nothing says it.
         resource: the field that says it.
         labels: the labels of nodes on which it may run, one set for each choice.
         spread: whether further containers run parts of the same replica.
@@ -273,7 +273,7 @@ def readers() -> Mapping[str, StartCommandReader]:
 
 
 def reader_of(engine: str) -> StartCommandReader:
-    """Return the reader of an engine's commands. Raises KeyError where nothing is known of them."""
+    """Return the reader of an engine's commands. Raises KeyError if nothing is known of them."""
     return readers()[engine]
 
 
@@ -291,13 +291,13 @@ class Server(NamedTuple):
 
 
 def command_in(words: Sequence[str]) -> Written | None:
-    """Return the command in the words of a command line, or in the one text among them; None where they hold none."""
+    """Return the command in the words of a command line, or in the one text among them; None if they hold none."""
     found = server_in(words, {}) if len(words) > 1 else _in_script(" ".join(words), {}, 0)
     return None if found is None else Written(*found, where="the command")
 
 
 def server_in(words: Sequence[str], environment: Mapping[str, str], depth: int = 0) -> Server | None:
-    """Return the server that these words start; None where they start none."""
+    """Return the server that these words start; None if they start none."""
     for engine, reader in readers().items():
         arguments = reader.arguments(words)
         if arguments is not None:
@@ -314,7 +314,7 @@ def _assigned(words: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _script_of(words: Sequence[str]) -> str | None:
-    """Return the script of ``sh -c SCRIPT``; None where no shell gets one."""
+    """Return the script of ``sh -c SCRIPT``; None if no shell gets one."""
     for index, word in enumerate(words):
         if word.rpartition("/")[2] in _SHELLS:
             given = [at for at in range(index + 1, len(words) - 1) if _WITH_SCRIPT.fullmatch(words[at])]
