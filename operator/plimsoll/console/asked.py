@@ -61,7 +61,7 @@ def settings_from(
 
 
 def grafana_root(url: str | None) -> str | None:
-    """Return the address without its last slash; None where there is none.
+    """Return the address without its last slash; None if there is none.
 
     Raises:
         InvalidInput: it is no address of a web page.
@@ -83,7 +83,7 @@ def _lease(text: str) -> ObjectKey:
 
 
 def fallback_namespace(settings: ConsoleSettings) -> str:
-    """Return the namespace that is shown where the person may not list all. Raises :class:`MissingExtra`."""
+    """Return the namespace that is shown if the person may not list all. Raises :class:`MissingExtra`."""
     return default_namespace(settings.kubeconfig, settings.context)
 
 

@@ -72,7 +72,7 @@ _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """A public word with its sentence, and what to do about it; ``advice`` is empty where there is none."""
+    """A public word with its sentence, and what to do about it; ``advice`` is empty if there is none."""
 
     word: str
     sentence: str

@@ -32,7 +32,7 @@ class Visit:
         path: the path of the URL, unescaped.
         query: the parameters of the URL, each with all its values in order.
         parts: the variable parts of the path, by name.
-        person: the user name that the API server knows; empty where it did not say one.
+        person: the user name that the API server knows; empty if it did not say one.
         world: everything that the person may see.
         cluster: the API server, with the person's credentials.
         tools: what all visits share.
@@ -53,7 +53,7 @@ class Visit:
     bearer: BearerAccess | None = None
 
     def first(self, name: str) -> str:
-        """Return the first value of a parameter, without surrounding blanks; empty where there is none."""
+        """Return the first value of a parameter, without surrounding blanks; empty if there is none."""
         return first_of(self.query, name)
 
 
@@ -82,7 +82,7 @@ Handler = Callable[[Visit], Awaitable[Page | Redirect]]
 class View:
     """One page: its path, its handler, and its word in the navigation; empty for pages that others link to.
 
-    A view that writes to the cluster exists only where approvals are allowed.
+    A view that writes to the cluster exists only if approvals are allowed.
     """
 
     path: str

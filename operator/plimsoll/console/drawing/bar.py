@@ -87,7 +87,7 @@ class Bar:
 
     ``hull`` is the length of the GPU's memory. ``parts`` are the terms and the spare room, in order. ``band`` is the
     error band. ``over`` is what is beyond the load line, at most up to the end of the scale. ``live`` is the KV cache
-    in use; None where it is not known. ``need`` and ``line_label`` are for a large drawing. ``sentence`` says
+    in use; None if it is not known. ``need`` and ``line_label`` are for a large drawing. ``sentence`` says
     everything in words.
     """
 
@@ -103,7 +103,7 @@ class Bar:
     ticks: tuple[Tick, ...] = ()
 
     def label_at(self, part: Part) -> float | None:
-        """Return where the words of a part stand in the large drawing; None where they have no room.
+        """Return where the words of a part stand in the large drawing; None if they have no room.
 
         The disc of the load line lies over a part that goes beyond the line.
         """
@@ -117,7 +117,7 @@ def bar_of(figures: Figures, scale: Scale, live: float | None = None) -> Bar:
     Args:
         figures: the need and the room, in bytes.
         scale: the page's scale.
-        live: the used share of the KV cache (0 to 1); None where it is not known.
+        live: the used share of the KV cache (0 to 1); None if it is not known.
     """
     return Bar(
         hull=scale.at(figures.usable),
@@ -144,7 +144,7 @@ WIDTH_OF_NEED = 215.0
 
 
 def _need(figures: Figures, scale: Scale) -> Label:
-    """Return the need in words, on the side of its end where the load line does not cross it."""
+    """Return the need in words, on the side of its end if the load line does not cross it."""
     words = f"needs {_between(figures)} GiB"
     if figures.spare < 0:
         words = f"{words}, {gib(-figures.spare)} over"

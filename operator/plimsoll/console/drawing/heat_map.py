@@ -100,7 +100,7 @@ def strip_of(steps: Sequence[LoadStep], queued: Sequence[bool] = ()) -> Strip:
 
     Args:
         steps: one for each column, the oldest first.
-        queued: whether requests waited in each column; empty where the row has no marks.
+        queued: whether requests waited in each column; empty if the row has no marks.
     """
     runs = [
         (step, [column for column, _ in group]) for step, group in groupby(enumerate(steps), key=lambda each: each[1])

@@ -21,7 +21,7 @@ FOOT = 18.0
 class Held:
     """A pod on a node: its letter (empty for somebody else's), its GPUs, and its deployment in short.
 
-    ``live`` is the used share of its KV cache (0 to 1); None where it is not known.
+    ``live`` is the used share of its KV cache (0 to 1); None if it is not known.
     """
 
     letter: str

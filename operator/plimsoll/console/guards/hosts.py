@@ -90,7 +90,7 @@ def check_proxy_headers(request: web.Request, proxies: Networks) -> None:
 
 
 def peer_of(request: web.Request) -> str:
-    """Return the address at the other end of the connection; empty where there is none. No header changes it."""
+    """Return the address at the other end of the connection; empty if there is none. No header changes it."""
     peer = None if request.transport is None else request.transport.get_extra_info("peername")
     return str(peer[0]) if isinstance(peer, tuple) else ""
 

@@ -1,4 +1,4 @@
-"""Who asks, where a proxy signs people in?
+"""Who asks, if a proxy signs people in?
 
 The console in a cluster has no rights of its own. It uses the person's bearer token for every request to the API
 server, so the API server decides what the person sees, and its audit log names the person.

@@ -57,7 +57,7 @@ def check_origin(request: web.Request, scheme: str) -> None:
 def is_own(sites: list[str], origins: list[str], scheme: str, host: str) -> bool:
     """Whether these headers say that a page of ``scheme://host`` sent the request.
 
-    An ``Origin`` of another site is refused even where ``Sec-Fetch-Site`` is in order: no browser sends such a pair.
+    An ``Origin`` of another site is refused even if ``Sec-Fetch-Site`` is in order: no browser sends such a pair.
 
     Args:
         sites: every ``Sec-Fetch-Site``.

@@ -40,7 +40,7 @@ from plimsoll.domain.kubernetes_names import ObjectKey
 
 @dataclass(frozen=True, slots=True)
 class LiveUses:
-    """The live use of some deployments, the pods that it is about, and a sentence where it is not live."""
+    """The live use of some deployments, the pods that it is about, and a sentence if it is not live."""
 
     asked: Asked
     uses: dict[ObjectKey, LiveUse]
@@ -48,7 +48,7 @@ class LiveUses:
     now: float
 
     def shares(self) -> dict[ObjectKey, float]:
-        """Return the used share of the KV cache (0 to 1) of each deployment where it is known now."""
+        """Return the used share of the KV cache (0 to 1) of each deployment if it is known now."""
         shares = {key: use.share_now(self.now) for key, use in self.uses.items()}
         return {key: share for key, share in shares.items() if share is not None}
 

@@ -1,4 +1,4 @@
-"""``/proposals/NAMESPACE/NAME``: one proposal, and where approvals are allowed a person's answer to it."""
+"""``/proposals/NAMESPACE/NAME``: one proposal, and, if approvals are allowed, a person's answer to it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _check(decision: str, reason: str) -> None:
 
 
 def _stale(body: Body | None, visit: Visit) -> str:
-    """Return why the form cannot be carried out any more; empty where it can."""
+    """Return why the form cannot be carried out any more; empty if it can."""
     if body is None:
         return "Nothing was written: this proposal does not stand any more."
     content, known = content_of(body), visit.form.get("id", "")
@@ -120,7 +120,7 @@ async def _get(visit: Visit, kind: Kind, key: ObjectKey) -> Body | None:
 
 
 async def _spec(visit: Visit, key: ObjectKey) -> Body:
-    """Return the spec of the deployment; empty where the person may not read it."""
+    """Return the spec of the deployment; empty if the person may not read it."""
     try:
         body = await _get(visit, INFERENCE_DEPLOYMENTS, key)
     except PlimsollError:

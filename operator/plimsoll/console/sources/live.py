@@ -55,7 +55,7 @@ _PastKey = tuple[Span, frozenset[ObjectKey]]
 
 @dataclass(slots=True)
 class LiveSource:
-    """The live use of pods. ``reader`` is None where no Prometheus is configured. Use it in one event loop.
+    """The live use of pods. ``reader`` is None if no Prometheus is configured. Use it in one event loop.
 
     Attributes:
         reader: reads in a thread.
@@ -139,7 +139,7 @@ class LiveSource:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _begun(self, reader: PrometheusLive, pods: Collection[ObjectKey]) -> asyncio.Task[None]:
-        """Return the reading that is under way, also one for others; a new one where there is none."""
+        """Return the reading that is under way, also one for others; a new one if there is none."""
         if self._reading is None or self._reading.done():
             self._reading = asyncio.create_task(self._read(reader, frozenset(pods)))
         return self._reading
@@ -203,7 +203,7 @@ class LiveSource:
             self._pasts[key] = found
 
     async def _tried(self, work: Callable[[], T]) -> T | None:
-        """Do work in a thread, and remember whether Prometheus answered; None where it did not."""
+        """Do work in a thread, and remember whether Prometheus answered; None if it did not."""
         try:
             found = await asyncio.get_running_loop().run_in_executor(self._threads, work)
         except PlimsollError as error:

@@ -119,7 +119,7 @@ class PrometheusLive:
         return Past(now, span, found)
 
     def totals(self, *, now: float) -> FleetTotals | None:
-        """Return the GPUs of the fleet by type, as the operator's metrics have them; None where it reports none.
+        """Return the GPUs of the fleet by type, as the operator's metrics have them; None if it reports none.
 
         Raises:
             SourceUnavailable: Prometheus did not answer in time, or not as it should.
@@ -149,7 +149,7 @@ class PrometheusLive:
     def _in_parts(
         pods: Sequence[ObjectKey], read: Callable[[Sequence[ObjectKey]], Iterable[tuple[ObjectKey, Series]]]
     ) -> Iterator[tuple[ObjectKey, Series]]:
-        """Read the series of pods; where they are too large, of each namespace alone: one tenant's are the reason."""
+        """Read the series of pods; if they are too large, of each namespace alone: one tenant's are the reason."""
         try:
             yield from list(read(pods))
         except ReplyTooLarge:
@@ -223,7 +223,7 @@ class PrometheusLive:
         return ",".join((*pair, *other_namespaces(pair, self._label_pairs)))
 
     def _pod(self, labels: Mapping[str, str], pair: LabelPair) -> ObjectKey | None:
-        """Return the pod that a series is about; None where its labels name a second namespace."""
+        """Return the pod that a series is about; None if its labels name a second namespace."""
         if not is_believed(labels, pair, self._label_pairs):
             return None
         return ObjectKey(labels.get(pair[0], ""), labels.get(pair[1], ""))
@@ -351,7 +351,7 @@ class _LastGpus(NamedTuple):
 
 
 def _last_gpus(series: Any) -> _LastGpus | None:
-    """Return the last sample of a series; None where a label or a number cannot be used. It costs itself alone."""
+    """Return the last sample of a series; None if a label or a number cannot be used. It costs itself alone."""
     try:
         labels, (at, value) = series["metric"], series["values"][-1]
         return _LastGpus(str(labels["gpu_type"]), str(labels["state"]), float(at), int(float(value)))

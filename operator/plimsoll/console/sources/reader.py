@@ -101,7 +101,7 @@ class Reader:
         self._tasks.add(asyncio.create_task(work))
 
     async def _narrow(self, cache: InformerCache) -> None:
-        """Show single namespaces where the person may not list a kind in all of them."""
+        """Show single namespaces if the person may not list a kind in all of them."""
         await cache.is_forbidden.wait()
         for namespace in self._fallback:
             self._add(cache.kind, namespace)
@@ -156,7 +156,7 @@ class Reader:
         return tuple(self._all(PODS).values())
 
     def _read_fleet(self) -> Fleet | None:
-        """Return the GPU nodes, made anew where nodes or pods have changed.
+        """Return the GPU nodes, made anew if nodes or pods have changed.
 
         On a large cluster that takes half a second, and pods change all the time. So a fleet is used for at least
         :data:`FLEET_REST` times as long as it took. Nodes that could not be listed are looked for again at once.
@@ -228,7 +228,7 @@ logger = logging.getLogger("plimsoll.console")
 
 @dataclass(slots=True)
 class Heartbeat:
-    """The operator's last sign of life; ``sign`` is None until the Lease was read, and where it may not be.
+    """The operator's last sign of life; ``sign`` is None until the Lease was read, and if it may not be.
 
     Args:
         cluster: the API server, with the person's credentials.

@@ -30,7 +30,7 @@ class Measure(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A prediction and what the engine reported of it. ``permille`` is None where it reported nothing to compare."""
+    """A prediction and what the engine reported of it. ``permille`` is None if it reported nothing to compare."""
 
     deployment: ObjectKey
     model: str
@@ -165,7 +165,7 @@ def _worst_first(group: Group) -> tuple[int, int, tuple[str, str, Measure]]:
 
 
 def _answer(groups: Sequence[Group], small: Sequence[object]) -> tuple[str, bool | None]:
-    """Answer in one sentence and in one word, from the figures that the placement used where there are any."""
+    """Answer in one sentence and in one word, from the figures that the placement used, if there are any."""
     if not groups and not small:
         return "Nobody can say yet: no engine has reported its KV cache.", None
     compared = [each for group in groups for each in group.comparisons if each.permille is not None]

@@ -17,7 +17,7 @@ BAR_LENGTH = 190.0
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One deployment with its state and its hull; no hull where nothing was chosen."""
+    """One deployment with its state and its hull; no hull if nothing was chosen."""
 
     row: Row
     state: State
@@ -75,6 +75,6 @@ def _with_bar(line: Line, scale: Scale) -> Line:
 
 
 def _choices(counts: Mapping[str, int], chosen: str) -> tuple[Choice, ...]:
-    """Return a choice for each state that there is. The chosen one stays, also where it leaves nothing."""
+    """Return a choice for each state that there is. The chosen one stays, even if it leaves nothing."""
     all_counts = counts if not chosen or chosen in counts else {**counts, chosen: 0}
     return tuple(Choice(word, count, word == chosen) for word, count in all_counts.items())

@@ -62,7 +62,7 @@ class Figures:
 
     @property
     def spare(self) -> int:
-        """The budget beyond the computed need; negative where the need is beyond the line, whatever an admin says."""
+        """The budget beyond the computed need; negative if the need is beyond the line, whatever an admin says."""
         return self.budget - self.upper
 
     @property
@@ -104,7 +104,7 @@ def figures_of_status(estimate: EstimateStatus) -> Figures:
 
 
 def figures_of_rejection(rejection: RejectionStatus) -> Figures | None:
-    """Return the figures of memory that the operator wrote with a rejection; None where there are none."""
+    """Return the figures of memory that the operator wrote with a rejection; None if there are none."""
     found = rejection.figures
     if found is None:
         return None

@@ -73,7 +73,7 @@ class TypeStrip:
 
 @dataclass(frozen=True, slots=True)
 class FleetMap:
-    """The map. ``part`` has the nodes of this page; None where only the strips are shown."""
+    """The map. ``part`` has the nodes of this page; None if only the strips are shown."""
 
     strips: tuple[TypeStrip, ...]
     part: Part[NodeCard] | None
@@ -90,7 +90,7 @@ def fleet_of(
 ) -> FleetMap:
     """Return the map that a URL asks for: ``type`` and ``q`` filter the nodes, ``page`` counts from 1.
 
-    ``live`` is the used share of the KV cache (0 to 1) by deployment, where it is known.
+    ``live`` is the used share of the KV cache (0 to 1) by deployment, if it is known.
     """
     chosen, search = first_of(query, "type"), first_of(query, "q")
     nodes = [node for node in fleet.nodes if chosen in ("", node.gpu.name) and _matches(node, search)]
@@ -106,7 +106,7 @@ def fleet_of(
 
 
 def strips_of(world: World) -> tuple[TypeStrip, ...]:
-    """Return the strips of all GPU types; none where the person may not list nodes."""
+    """Return the strips of all GPU types; none if the person may not list nodes."""
     nodes = () if world.fleet is None else world.fleet.nodes
     return tuple(_strips(world, nodes, _pods_by_node(world.pods)))
 
@@ -158,7 +158,7 @@ def _held(world: World, letter: str, pod: PodRow, resource: str, live: Mapping[O
 
 
 def _figures_row(world: World, pod: PodRow) -> Row | None:
-    """Return the deployment of a pod where its figures are those of the pod's pool."""
+    """Return the deployment of a pod if its figures are those of the pod's pool."""
     row = world.rows.get(pod.owner) if pod.is_ours else None
     pool = None if row is None else next((each for each in row.pools if each.name == pod.pool), None)
     is_same = row is not None and pool is not None and (pool.gpu_type, pool.split) == (row.gpu_type, row.split)

@@ -53,7 +53,7 @@ def _number(query: Query) -> int:
 
 
 def first_of(query: Query, name: str) -> str:
-    """Return the first value of a parameter without surrounding blanks; empty where there is none."""
+    """Return the first value of a parameter without surrounding blanks; empty if there is none."""
     values = query.get(name) or ("",)
     return values[0].strip()
 

@@ -82,7 +82,7 @@ class Live:
 class Row:
     """An InferenceDeployment in short.
 
-    ``figures`` are those of one GPU of the chosen place, which is that of ``gpu_type`` and ``split``; None where
+    ``figures`` are those of one GPU of the chosen place, which is that of ``gpu_type`` and ``split``; None if
     nothing was chosen. ``is_behind`` means that the operator has not seen the last change of the spec. ``complaints``
     name the parts of the status that cannot be read.
     """
@@ -123,7 +123,7 @@ class Row:
 
 
 def key_of(body: Body) -> ObjectKey:
-    """Return the key of an object; without a namespace where it has none."""
+    """Return the key of an object; without a namespace if it has none."""
     head = body["metadata"]
     return ObjectKey(str(head.get("namespace") or ""), str(head["name"]))
 

@@ -77,7 +77,7 @@ MODES = tuple(each.value for each in Mode)
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A field with what was typed; ``usual`` is what holds where it is empty."""
+    """A field with what was typed; ``usual`` is what holds if it is empty."""
 
     field: Field
     value: str
@@ -143,7 +143,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """An event in the list, and where it is drawn. ``label`` is empty where another number is too near."""
+    """An event in the list, and where it is drawn. ``label`` is empty if another number is too near."""
 
     number: int
     label: str

@@ -65,13 +65,13 @@ def _severity(row: Row) -> Severity:
 
 
 def is_over(figures: Figures) -> bool:
-    """Whether the computed need is beyond the line, also where an admin's figure stands in its place."""
+    """Whether the computed need is beyond the line, even if an admin's figure stands in its place."""
     return figures.is_over or (figures.override is not None and figures.upper > figures.budget)
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """GPUs, deployments, price and trouble. None where the person may not see it, or where nothing is known.
+    """GPUs, deployments, price and trouble. None if the person may not see it, or if nothing is known.
 
     ``unpriced`` counts deployments with a place and without a price, which the bill leaves out.
     """

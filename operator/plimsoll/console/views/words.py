@@ -1,4 +1,4 @@
-"""Figures as people read them: GiB to one decimal, tokens with separators, ``unknown`` where nothing is known.
+"""Figures as people read them: GiB to one decimal, tokens with separators, ``unknown`` if nothing is known.
 
 Prices of a status as numbers.
 """
@@ -53,7 +53,7 @@ def count(number: int | None) -> str:
 
 
 def times(part: int, whole: int) -> str:
-    """How often ``whole`` goes into ``part``, as ``2.7x``; ``unknown`` where nothing is needed."""
+    """How often ``whole`` goes into ``part``, as ``2.7x``; ``unknown`` if nothing is needed."""
     return UNKNOWN if whole <= 0 else f"{part / whole:.1f}\u00d7"
 
 

@@ -51,7 +51,7 @@ class Gap:
 
     @property
     def sentence(self) -> str:
-        """The gap in one sentence, with the missing right where one is missing."""
+        """The gap in one sentence, with the missing right if one is missing."""
         where = f"in the namespace {self.namespace}" if self.namespace else "in all namespaces"
         resource = f"{self.kind}.{self.group}" if self.group else self.kind
         match self.reason:
@@ -77,7 +77,7 @@ class OperatorSign:
         lease: the Lease that was read.
         read_at: when, in POSIX seconds.
         exists: whether there is such a Lease.
-        last_pass: when its holder last made a pass, in POSIX seconds; None where the Lease does not say it.
+        last_pass: when its holder last made a pass, in POSIX seconds; None if the Lease does not say it.
     """
 
     lease: ObjectKey
@@ -107,7 +107,7 @@ class OperatorSign:
 
 
 def sign_of(lease: ObjectKey, body: Mapping[str, Any] | None, now: float) -> OperatorSign:
-    """Return the sign in a Lease; ``body`` is None where there is none.
+    """Return the sign in a Lease; ``body`` is None if there is none.
 
     An operator that does not mark its passes yet counts by the time at which it renewed the Lease.
     """
@@ -199,11 +199,11 @@ class World:
         heard: when the API server last answered, in POSIX seconds; 0 before its first answer.
         rows: the InferenceDeployments in short.
         pods: pods that hold GPUs, and our own.
-        fleet: the GPU nodes; None where the person may not list nodes, or where they have not been read yet.
+        fleet: the GPU nodes; None if the person may not list nodes, or if they have not been read yet.
         proposals: the PlacementProposals.
         gaps: what is missing or old.
         namespaces: the namespaces that are shown; empty for all.
-        operator: the operator's last sign of life; None where the person may not read its Lease.
+        operator: the operator's last sign of life; None if the person may not read its Lease.
     """
 
     revision: int = 0

@@ -33,7 +33,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option. ``least`` and ``most`` bound a number; ``default`` is shown where the form is empty."""
+    """One option. ``least`` and ``most`` bound a number; ``default`` is shown if the form is empty."""
 
     name: str
     label: str
@@ -107,7 +107,7 @@ _PASTED = "pasted-model"
 class Form:
     """A form that was filled in: a model's name or its configuration, and the options.
 
-    ``config`` is None where no configuration was pasted; then ``model`` is a name, else a name of the user's own.
+    ``config`` is None if no configuration was pasted; then ``model`` is a name, else a name of the user's own.
     ``notes`` say how names of GPU types were read.
     """
 

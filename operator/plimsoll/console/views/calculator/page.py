@@ -67,7 +67,7 @@ class AnswerView:
 
 @dataclass(frozen=True, slots=True)
 class Calculator:
-    """The page: the form, and an answer or the reason why there is none; neither where nothing is asked."""
+    """The page: the form, and an answer or the reason why there is none; neither if nothing is asked."""
 
     form: FormView
     answer: AnswerView | None = None

@@ -50,7 +50,7 @@ _ADVICE = {
 
 @dataclass(frozen=True, slots=True)
 class RowView:
-    """One row. ``figures`` and ``bar`` are None where there is no estimate. Prices are in US dollars an hour.
+    """One row. ``figures`` and ``bar`` are None if there is no estimate. Prices are in US dollars an hour.
 
     ``difference`` is the price over that of the cheapest, in percent. ``code`` is the reason that placement would give.
     """
@@ -163,7 +163,7 @@ class Detail:
 
 
 def detail_of(answer: Answered) -> Detail | None:
-    """Return the details where the answer has one GPU type, as the command prints them."""
+    """Return the details if the answer has one GPU type, as the command prints them."""
     if not answer.is_alone:
         return None
     request, row = answer.question.request, answer.shown[0]

@@ -33,11 +33,11 @@ _SYMBOLS = {CHOSEN: "\u25cf", FITS: "\u2713", NO: "\u2717"}
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One GPU type and split. ``bar`` and ``figures`` are None where the status has no figures of its memory.
+    """One GPU type and split. ``bar`` and ``figures`` are None if the status has no figures of its memory.
 
-    ``difference`` is that of its price to the chosen one in percent, with its sign; empty where one is unknown.
+    ``difference`` is that of its price to the chosen one in percent, with its sign; empty if one is unknown.
     ``override`` are the fields of a spec that fix this place, as YAML; empty for the choice, for what does not fit, and
-    where a spec cannot say it.
+    if a spec cannot say it.
     """
 
     gpu_type: str
@@ -173,7 +173,7 @@ class ChosenToday:
 
 
 def chosen_today(found: Candidates) -> ChosenToday | None:
-    """Return the comparison with the cheapest better candidate; None where nothing is better than what runs."""
+    """Return the comparison with the cheapest better candidate; None if nothing is better than what runs."""
     now = next((each for each in found.shown if each.verdict == CHOSEN), None)
     better = sorted((each for each in (*found.shown, *found.dear) if each.reason in _KEPT), key=_price)
     if now is None or not better:

@@ -66,7 +66,7 @@ def deployment_of(body: Body, world: World, live: float | None = None, *, grafan
     Args:
         body: the object.
         world: everything else that the person may see.
-        live: the used share of its KV cache (0 to 1); None where it is not known.
+        live: the used share of its KV cache (0 to 1); None if it is not known.
         grafana_url: root of a Grafana with the chart's dashboard; None for no link to it.
     """
     status, row = whole_status(read(body.get("status"))), row_of(body)

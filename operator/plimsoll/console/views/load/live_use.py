@@ -48,7 +48,7 @@ class EnginePod:
     """A pod whose engine is asked.
 
     ``max_sequences`` are the requests that it serves at the same time, and ``kv_tokens`` the size of its KV cache, as
-    the status of its deployment gives them; None where the status does not.
+    the status of its deployment gives them; None if the status does not.
     """
 
     key: ObjectKey
@@ -86,16 +86,16 @@ class LiveUse:
 
     @property
     def sequence_slots(self) -> Sample | None:
-        """The share of the batch places that are taken, 0 to 1; more where the engines run more than the status says.
+        """The share of the batch places that are taken, 0 to 1; more if the engines run more than the status says.
 
-        None where either number is not known.
+        None if either number is not known.
         """
         if self.running is None or not self.max_sequences:
             return None
         return Sample(self.running.value / self.max_sequences, self.running.at, self.running.pods)
 
     def share_now(self, now: float) -> float | None:
-        """Return the used share of the KV cache, 0 to 1; None where it is not known now."""
+        """Return the used share of the KV cache, 0 to 1; None if it is not known now."""
         return None if self.kv is None or self.kv.is_stale(now) else self.kv.value
 
     @property
@@ -110,7 +110,7 @@ class LiveUse:
 
 @dataclass(frozen=True, slots=True)
 class PodLast:
-    """The newest possible figures of one pod; None where it has none. ``capacity`` is the KV cache in tokens.
+    """The newest possible figures of one pod; None if it has none. ``capacity`` is the KV cache in tokens.
 
     ``newest`` is the POSIX time of the newest sample; None without one.
     """
@@ -178,7 +178,7 @@ def uses_of(asked: Asked, reading: LiveReading, now: float) -> dict[ObjectKey, L
 def use_of(pods: Sequence[EnginePod], known: Mapping[ObjectKey, PodLast], now: float) -> LiveUse:
     """Return the live use of one deployment from the figures of its pods.
 
-    Where some pods report now, only those count: an old figure of another pod would hide that it is old.
+    If some pods report now, only those count: an old figure of another pod would hide that it is old.
     """
     lasts = [(pod, last) for pod in pods if (last := known.get(pod.key)) is not None]
     fresh = [(pod, last) for pod, last in lasts if last.is_fresh(now)]
@@ -239,7 +239,7 @@ def _sum(samples: Iterable[Sample | None]) -> Sample | None:
 
 
 def _places(pods: Sequence[EnginePod]) -> int | None:
-    """Return the requests that pods serve at the same time; None where that is not known of each."""
+    """Return the requests that pods serve at the same time; None if that is not known of each."""
     places = [pod.max_sequences for pod in pods]
     return sum(each for each in places if each) if places and all(places) else None
 
@@ -274,7 +274,7 @@ class PodPast(NamedTuple):
     """The highest values of one pod in each column, by the POSIX time of the column's end.
 
     ``kv`` is the share of its fullest KV cache. ``preemptions`` is how often requests lost their KV cache in the whole
-    time; None where that is not known.
+    time; None if that is not known.
     """
 
     kv: Mapping[float, float]

@@ -41,7 +41,7 @@ class Gauge:
         age: the age of the value, as text.
         steps: the step of each column of the map, the oldest first.
         queued: whether requests waited in each column; empty for the gauge without marks.
-        too_much: how long it has been over 80 %, as text; empty where it is not.
+        too_much: how long it has been over 80 %, as text; empty if it is not.
     """
 
     now: str
@@ -153,7 +153,7 @@ def _rank(use: LiveUse, now: float) -> tuple[int, float, float]:
 def pressure_row(
     key: ObjectKey, pods: Sequence[EnginePod], use: LiveUse, past: Past | None, now: float, live: Live | None = None
 ) -> PressureRow:
-    """Return one deployment's row. ``past`` is None where nothing is known of the past."""
+    """Return one deployment's row. ``past`` is None if nothing is known of the past."""
     columns = _Columns.of(pods, past)
     return PressureRow(
         key=key,
@@ -221,7 +221,7 @@ def _too_much(last: float, shares: Sequence[float | None], past: Past | None, no
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """The values of a deployment's columns; None where a column has no samples."""
+    """The values of a deployment's columns; None if a column has no samples."""
 
     kv: tuple[float | None, ...] = ()
     sequence_slots: tuple[float | None, ...] = ()

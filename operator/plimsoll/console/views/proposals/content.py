@@ -33,14 +33,14 @@ _UNREAD: Body = {
     "createdAt": "",
     "expiresAt": "",
 }
-"""These stand where a field that a proposal must have cannot be read. Such a proposal cannot be answered."""
+"""These stand if a field that a proposal must have cannot be read. Such a proposal cannot be answered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
     """The readable fields of a proposal. ``complaints`` name the others.
 
-    ``state`` is the value of its label. ``expires`` is in POSIX seconds; None where it is no time.
+    ``state`` is the value of its label. ``expires`` is in POSIX seconds; None if it is no time.
     """
 
     key: ObjectKey

@@ -88,7 +88,7 @@ _FREE_BEFORE = "when it was proposed: the GPUs that are free now need the right 
 
 
 def _free_then(content: ProposalContent, gpu_type: str) -> int | None:
-    """Return the GPUs of a type that were free when the proposal was made; None where it does not say."""
+    """Return the GPUs of a type that were free when the proposal was made; None if it does not say."""
     return next((each.free for each in content.gpus if each.gpu_type == gpu_type), None)
 
 
@@ -114,7 +114,7 @@ def _notes(*notes: str) -> str:
 
 
 def _cache(content: ProposalContent) -> Iterator[Line]:
-    """Yield the use of the KV cache; after the change only where just the number of equal replicas changes."""
+    """Yield the use of the KV cache; after the change only, if just the number of equal replicas changes."""
     figures = {each.name: each.value for each in content.figures}
     percent, used, held = (_whole(figures.get(name)) for name in ("kv_percent", "used_tokens", "held_tokens"))
     if percent is None:

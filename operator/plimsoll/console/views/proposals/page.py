@@ -43,7 +43,7 @@ class Alternative:
 class Proposal:
     """Everything on the page of one proposal that stands.
 
-    ``verdicts`` are the answers that are possible now. ``startup`` says in words when a new replica serves; empty where
+    ``verdicts`` are the answers that are possible now. ``startup`` says in words when a new replica serves; empty if
     none starts.
     """
 
@@ -69,8 +69,8 @@ def proposal_of(body: Body, fleet: Fleet | None, spec: Spec, now: float) -> Prop
 
     Args:
         body: the object.
-        fleet: the GPU nodes; None where they are not known.
-        spec: that of the deployment; empty where it is not known.
+        fleet: the GPU nodes; None if they are not known.
+        spec: that of the deployment; empty if it is not known.
         now: POSIX seconds.
     """
     content = content_of(body)
@@ -89,7 +89,7 @@ def proposal_of(body: Body, fleet: Fleet | None, spec: Spec, now: float) -> Prop
 
 
 def _startup(content: Content) -> str:
-    """Return in words when a new replica serves; empty where none starts."""
+    """Return in words when a new replica serves; empty if none starts."""
     fields = content.fields
     if fields.startup_seconds is not None:
         return f"A new replica serves after about {age(fields.startup_seconds)}, the longest start-up that was seen."

@@ -33,7 +33,7 @@ def spec_change_of(content: ProposalContent, spec: Spec) -> SpecChange:
 
     Args:
         content: the proposal.
-        spec: that of the deployment now; empty where it is not known.
+        spec: that of the deployment now; empty if it is not known.
     """
     match content.change:
         case "AddReplica" | "RemoveReplica":
@@ -102,7 +102,7 @@ def _place(content: ProposalContent, spec: Spec) -> SpecChange:
 
 
 def fixed_place(gpu_type: str, split: Split) -> str:
-    """Return the fields of a spec that fix this place, as YAML; empty where a spec cannot say it."""
+    """Return the fields of a spec that fix this place, as YAML; empty if a spec cannot say it."""
     if not _is_plain(split) or capacity_of(gpu_type) is not CapacityType.ON_DEMAND:
         return ""
     return _written({"overrides": {"gpuType": gpu_type, "tensorParallel": split.tensor_parallel}}).yaml
