@@ -20,7 +20,7 @@ _CHANGES: tuple[type, ...] = get_args(Change)
 class Offered:
     """A change that was found and can be approved: what is decided ``now``, and what would be ``then``.
 
-    ``proposal`` describes it. Where it has changes of others, they come first.
+    ``proposal`` describes it. If it has changes of others, they come first.
     """
 
     id: str

@@ -315,7 +315,7 @@ class _Pass:
     def _replace_one(
         self, deployment: Deployment, on: dict[str, OnLeavingNodes], leaving: frozenset[str], plan: Plan
     ) -> Plan:
-        """Add the replacements of one deployment. It moves where its place has none and all its replicas must go."""
+        """Add the replacements of one deployment. It moves if its place has none and all its replicas must go."""
         key, decision, fleet = deployment.key, self.decisions[deployment.key], self.world.fleet
         replacing, ledger = replacements(decision.request, decision.pools, on, fleet, plan.left.ledger)
         plan = replace(plan, left=replace(plan.left, ledger=ledger))

@@ -85,7 +85,7 @@ def contribution(key: ObjectKey, spec: str, seen: Iterable[Seen], *, teaches: bo
 class CommonLessons:
     """The corrections that follow for a deployment from the engines of others.
 
-    Engines of its own namespace come first. Where there are none, those of other namespaces count if there are at least
+    Engines of its own namespace come first. If there are none, those of other namespaces count if there are at least
     :data:`LEAST_NAMESPACES` of these. Each namespace counts once, however many objects it has.
     """
 

@@ -159,7 +159,7 @@ def observed_capacities(
 
 
 def _is_silent(reading: Reading | None, pod: str) -> bool | None:
-    """Whether a pod with several samples names no size in any of them; None where there are fewer samples."""
+    """Whether a pod with several samples names no size in any of them; None if there are fewer samples."""
     signals = None if reading is None else reading.pods.get(pod)
     loads = [sample for sample in signals.samples if sample.kv_usage is not None] if signals else []
     if len(loads) < ENOUGH_SAMPLES:
@@ -206,7 +206,7 @@ def observed_now(
 
 
 def failed_starts(request: Request, own: Iterable[Seen]) -> tuple[tuple[str, Split], ...]:
-    """Return GPU types and splits where engines of exactly this request ran out of memory and reported no figure.
+    """Return GPU types and splits on which engines of exactly this request ran out of memory and reported no figure.
 
     An engine that ran more requests at the same time than are declared does not count: it first tries again with fewer.
     """

@@ -185,7 +185,7 @@ def fails_there(pod: PodFacts, now: float) -> bool:
 
 
 def _bad_nodes(rejections: Sequence[Rejection], failing: Sequence[PodFacts]) -> tuple[tuple[str, str], ...]:
-    """Return the nodes that pods should leave, each with the cause, where another node of the type may do."""
+    """Return the nodes that pods should leave, each with the cause, if another node of the type may do."""
     found = {each.node: Obstacle.REJECTED.value for each in rejections}
     for pod in failing:
         if pod.failure is not None and pod.failure.reason in OF_NODE:
@@ -283,7 +283,7 @@ def _rejecting(view: PoolView, around: Surroundings, recorded: PoolStatus | None
 def is_updating(body: Body | None) -> bool:
     """Whether the Deployment controller has not seen the last change yet, or not replaced all pods yet.
 
-    Where the new pods start first, all of them may exist while an old one still serves in the place of one.
+    If the new pods start first, all of them may exist while an old one still serves in the place of one.
     """
     if body is None:
         return False

@@ -76,7 +76,7 @@ class Standing:
         Args:
             spec: what the user wrote.
             record: the status.
-            declared: replaces ``spec.replicas`` where the planner has chosen the number.
+            declared: replaces ``spec.replicas`` if the planner has chosen the number.
             came_back: whether the spec was changed and changed back since the status was written. People scale a
                 deployment without replicas to 0 and back, because a write of the same number is none, and both writes
                 may come before the next pass.
@@ -259,7 +259,7 @@ def _answered(
     pending: PendingProposals | None,
     now: float,
 ) -> Turn:
-    """Carry the decision out where the spec or a person allows it; else offer it."""
+    """Carry the decision out if the spec or a person allows it; else offer it."""
     offered = offered_by(decided, what_if, pending)
     vote = None if decided.answer is None else approval_of(offered, pending, standing.answered, now)
     if vote is None and not is_carried_out(policy, decided):
