@@ -163,10 +163,10 @@ NODE_LACKS = (
     Reason.NODE_LACKS_PODS,
     Reason.NODE_LACKS_RESOURCE,
 )
-"""Reasons where nodes have the GPUs but lack another resource."""
+"""Reasons when nodes have the GPUs but lack another resource."""
 
 MAY_PASS = (Reason.GPUS_TAKEN, Reason.QUOTA_EXCEEDED, *NODE_LACKS, Reason.LEFT_RECENTLY, Reason.MOVE_FAILED)
-"""Reasons where a candidate fits and only waits: for used resources, for a larger quota, or for time to pass."""
+"""Reasons when a candidate fits and only waits: for used resources, for a larger quota, or for time to pass."""
 
 
 WISHED = (

@@ -98,7 +98,7 @@ def to_rfc3339(posix_seconds: float) -> str:
 
 
 def from_rfc3339(text: str) -> float | None:
-    """Convert back to POSIX seconds; None where the text is not a time."""
+    """Convert back to POSIX seconds; None if the text is not a time."""
     try:
         return datetime.fromisoformat(text).astimezone(UTC).timestamp()
     except (OverflowError, ValueError):

@@ -17,7 +17,7 @@ from plimsoll.domain.public_words import NodeReason
 
 
 class Taint(NamedTuple):
-    """A node's taint. ``value`` is empty where the node sets none."""
+    """A node's taint. ``value`` is empty if the node sets none."""
 
     key: str
     value: str
@@ -71,12 +71,12 @@ class GpuNode:
 
     ``allocatable`` and ``held`` count GPUs of ``resource``. ``held`` sums over *all* pods that are bound to the node
     and have not ended, whoever created them. ``selector`` is the node label ``(key, value)`` that selects nodes of this
-    class. ``host`` is what the node offers besides GPUs. ``host_free`` is the part of it that those pods leave free.
+    class. ``host`` is what the node offers other than GPUs. ``host_free`` is the part of it that those pods leave free.
     ``capacity_type`` says whether the cloud may take the node back. ``since`` is when the node was made, in POSIX
-    seconds; None where that is not known. ``unhealthy`` counts the GPUs that the node has and does not offer, because
+    seconds; None if that is not known. ``unhealthy`` counts the GPUs that the node has and does not offer, because
     its device plugin reports them as unhealthy. ``placeholders`` are the parts of ``held`` that give way, and
     ``claimed`` is the part that no pod requests: ResourceClaims hold it through another driver of the same GPUs.
-    ``driver`` is the branch of its NVIDIA driver; None where that is not known.
+    ``driver`` is the branch of its NVIDIA driver; None if that is not known.
     """
 
     name: str
@@ -110,7 +110,7 @@ class GpuNode:
 
     @property
     def disk_bytes(self) -> int | None:
-        """The bytes of its disk for all its pods together; None where it does not report them."""
+        """The bytes of its disk for all its pods together; None if it does not report them."""
         return next((amount for name, amount in self.host.others or () if name == DISK), None)
 
     def for_pods_of(self, priority: int) -> GpuNode:
@@ -130,7 +130,7 @@ class IgnoredNode:
     """A node that has or should have GPUs but is not used for placement, with the reason.
 
     ``gpus`` is how many GPUs, slices or other devices it offers. ``since`` is when the node was made, in POSIX seconds;
-    None where that is not known. ``driver`` is the DRA driver that publishes them where no node counts them.
+    None if that is not known. ``driver`` is the DRA driver that publishes them if no node counts them.
     """
 
     name: str
@@ -142,7 +142,7 @@ class IgnoredNode:
 
 
 class Weakest(NamedTuple):
-    """The smallest disk of any node, in bytes, and the oldest branch of NVIDIA's driver; None where no node says."""
+    """The smallest disk of any node, in bytes, and the oldest branch of NVIDIA's driver; None if no node says."""
 
     disk_bytes: int | None = None
     driver: int | None = None
@@ -187,7 +187,7 @@ class Fleet:
     ignored: tuple[IgnoredNode, ...] = field(default=())
 
     def gpu_types(self) -> tuple[GpuType, ...]:
-        """Return the different types, by name. Where nodes of one type differ in memory, the smallest one counts."""
+        """Return the different types, by name. If nodes of one type differ in memory, the smallest one counts."""
         return self._gpu_types
 
     def of_type(self, name: str) -> tuple[GpuNode, ...]:
@@ -195,7 +195,7 @@ class Fleet:
         return self._by_type.get(name) or self._by_type.get(on_spot(name), ())
 
     def named(self, name: str) -> GpuType | None:
-        """Return the type of that name, or of its card on spot nodes; None where the fleet has neither."""
+        """Return the type of that name, or of its card on spot nodes; None if the fleet has neither."""
         return self._by_name.get(name) or self._by_name.get(on_spot(name))
 
     def has_both_capacities(self, gpu_type: str) -> bool:
@@ -206,7 +206,7 @@ class Fleet:
     def labels_of(self, gpu_type: str) -> tuple[tuple[str, str], ...]:
         """Return the labels that select nodes of the type: the one of the most nodes first, then the others, sorted.
 
-        A label that nodes of another type have too is left out where there is a better one.
+        A label that nodes of another type have too is left out if there is a better one.
         """
         return self._labels[gpu_type if gpu_type in self._labels else on_spot(gpu_type)]
 

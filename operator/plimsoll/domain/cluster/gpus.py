@@ -19,7 +19,7 @@ Curve = tuple[tuple[int, float], ...]
 
 @dataclass(frozen=True, slots=True)
 class Peaks:
-    """Dense teraflops of matrix products by the type that is multiplied; None where the card does not have the type."""
+    """Dense teraflops of matrix products by the type that is multiplied; None if the card does not have the type."""
 
     bf16: float
     fp8: float | None = None
@@ -96,9 +96,9 @@ class Trust:
 
 @dataclass(frozen=True, slots=True)
 class GpuSpeed:
-    """Everything that the time of a step needs of a GPU type besides its bandwidths.
+    """Everything that the time of a step needs of a GPU type other than its bandwidths.
 
-    ``family`` names the generation whose constants hold. ``links`` is None where an engine has one GPU only.
+    ``family`` names the generation whose constants hold. ``links`` is None if an engine has one GPU only.
     """
 
     family: str
@@ -158,7 +158,7 @@ FEW_VOTERS = 2
 
 @dataclass(frozen=True, slots=True)
 class Market:
-    """The offers behind a market price; None where a list does not say.
+    """The offers behind a market price; None if a list does not say.
 
     ``voters`` is the number of providers that counted. Each has one vote, whatever the number of its offers.
     ``first`` and ``last`` are the days of the oldest and the newest offer. ``ladder_usd`` is the figure before it was
@@ -200,7 +200,7 @@ class Price:
     market: Market | None = None
 
     def of(self, capacity: CapacityType) -> Price | None:
-        """Return the price of one capacity type; None where spot has no price of its own."""
+        """Return the price of one capacity type; None if spot has no price of its own."""
         return self.spot if capacity is CapacityType.SPOT else self
 
 
@@ -238,7 +238,7 @@ class GpuType:
     from the operating system, and memory that other processes take during its start counts as its own.
     ``host_bandwidth_gb_per_second`` is the bandwidth of copies from the host in one direction. ``mig`` is None for a
     whole GPU. A slice is a separate type, and two slices cannot serve one engine, because NCCL does not join them.
-    ``speed`` is None where nothing is known of it; the bandwidths are always known.
+    ``speed`` is None if nothing is known of it; the bandwidths are always known.
     ``family`` is the maker's line of products: prices of one family can be compared, while a graphics card for games
     costs less than a slower one for servers.
     ``architecture`` is that of the hosts of a card on one board with its CPU (Grace: ``arm64``); empty for other cards.
@@ -286,12 +286,12 @@ class GpuType:
 
     @property
     def price_in_force(self) -> Price | None:
-        """The price of one GPU on capacity of this type. Where spot has no known price, it is that on demand."""
+        """The price of one GPU on capacity of this type. If spot has no known price, it is that on demand."""
         return self.price_of(self.capacity) or self.price
 
     @property
     def price_source(self) -> str | None:
-        """The source of the price in force, and whether it is the one on demand; None where the type has no price."""
+        """The source of the price in force, and whether it is the one on demand; None if the type has no price."""
         price = self.price_in_force
         if price is None:
             return None
@@ -299,5 +299,5 @@ class GpuType:
         return f"{price.source} (on demand: no spot price is known)" if guessed else price.source
 
     def price_of(self, capacity: CapacityType) -> Price | None:
-        """Return what one GPU costs on capacity of that type; None where that is not known."""
+        """Return what one GPU costs on capacity of that type; None if that is not known."""
         return None if self.price is None else self.price.of(capacity)

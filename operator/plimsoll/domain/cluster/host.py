@@ -1,4 +1,4 @@
-"""The node resources that a pod takes besides GPUs: CPU, memory, one of the node's pods, and what else it names."""
+"""The node resources that a pod takes other than GPUs: CPU, memory, one of the node's pods, and what else it names."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import NamedTuple
 from plimsoll.domain.units import GIB, ceil_div, format_gib
 
 DEFAULT_CPU = "2"
-"""The CPU request of an engine on one GPU where the user sets none. The engine schedules requests and feeds the GPU."""
+"""The CPU request of an engine on one GPU if the user sets none. The engine schedules requests and feeds the GPU."""
 
 DEFAULT_MEMORY = "8Gi"
-"""The memory request of an engine on one GPU where the user sets none and no weights stay in host memory."""
+"""The memory request of an engine on one GPU if the user sets none and no weights stay in host memory."""
 
 DEFAULT_CPU_MILLIS = 2000
 """``DEFAULT_CPU`` in thousandths of a core."""
@@ -109,7 +109,7 @@ class HostEstimate:
 
     @property
     def least_bytes(self) -> int:
-        """The memory below which the kernel kills the engine for sure; 0 where no term is certain."""
+        """The memory below which the kernel kills the engine for sure; 0 if no term is certain."""
         certain = sum([term.size_bytes for term in self.terms if term.is_certain])
         return certain + self.floor_bytes if certain else 0
 
@@ -143,7 +143,7 @@ class HostRoom(NamedTuple):
         return self.less(pods * need.cpu_millis, pods * need.memory_bytes, pods, times(need.others, pods))
 
     def less(self, cpu_millis: int, memory_bytes: int, pods: int, others: Amounts = ()) -> HostRoom:
-        """Return what is left after taking these amounts. It may be negative where a node is over-committed."""
+        """Return what is left after taking these amounts. It may be negative if a node is over-committed."""
         return HostRoom(
             None if self.cpu_millis is None else self.cpu_millis - cpu_millis,
             None if self.memory_bytes is None else self.memory_bytes - memory_bytes,
@@ -157,7 +157,7 @@ class HostRoom(NamedTuple):
         return found._replace(others=()) if left.others and left.others is self.others else found
 
     def of_other(self, resource: str) -> int | None:
-        """Return the amount of a further resource; None where the node reports none of them."""
+        """Return the amount of a further resource; None if the node reports none of them."""
         return None if self.others is None else dict(self.others).get(resource, 0)
 
     def takes(self, need: HostNeed, at_most: int) -> int:

@@ -34,7 +34,7 @@ class LimitRule(StrEnum):
 
 
 class Stated(NamedTuple):
-    """The request and the limit of a pod's only container for one resource; None where it states none."""
+    """The request and the limit of a pod's only container for one resource; None if it states none."""
 
     request: int | None
     limit: int | None
@@ -54,7 +54,7 @@ class Bound(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LimitRange:
-    """One LimitRange. ``limits`` and ``requests`` are filled in where a container states none, by resource."""
+    """One LimitRange. ``limits`` and ``requests`` are filled in if a container states none, by resource."""
 
     name: str
     bounds: tuple[Bound, ...] = ()

@@ -35,7 +35,7 @@ class NodeGroup:
 
     @property
     def usd_per_hour(self) -> Decimal | None:
-        """US dollars an hour for one node; None where the type has no price."""
+        """US dollars an hour for one node; None if the type has no price."""
         price = self.gpu.price_in_force
         return None if price is None else price.usd_per_hour * self.gpus
 

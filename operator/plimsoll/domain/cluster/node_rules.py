@@ -101,7 +101,7 @@ class NodeRule(NamedTuple):
 
     @property
     def new_node_needs(self) -> str:
-        """The demands on a new node, in words; empty where usual nodes follow the rule."""
+        """The demands on a new node, in words; empty if usual nodes follow the rule."""
         figures = dict(self.numbers)
         if self.reason is Reason.VOLUME_ELSEWHERE:
             return str(figures["where"])
@@ -184,11 +184,11 @@ Holders = Mapping[ObjectKey, tuple[Holder, ...]]
 class Claim:
     """One claim of a namespace, as far as it is known.
 
-    ``access_modes`` are those of the claim; empty where they are not known. ``terms`` are the nodes of its volume, or
-    of the volume that will be made for it, as the terms of a node selector; None where every node can mount it.
-    ``fault`` says why no new pod can mount it at present, with what would help; empty where a pod can. ``remark`` is a
-    warning for those who mount it; empty where there is none. ``held_by`` are the pods of others that mount it.
-    ``capacity_bytes`` is the size of its volume; None where it has none yet.
+    ``access_modes`` are those of the claim; empty if they are not known. ``terms`` are the nodes of its volume, or
+    of the volume that will be made for it, as the terms of a node selector; None if every node can mount it.
+    ``fault`` says why no new pod can mount it at present, with what would help; empty if a pod can. ``remark`` is a
+    warning for those who mount it; empty if there is none. ``held_by`` are the pods of others that mount it.
+    ``capacity_bytes`` is the size of its volume; None if it has none yet.
     """
 
     name: str
@@ -201,7 +201,7 @@ class Claim:
 
     @property
     def why_unusable(self) -> str:
-        """Why no new pod can mount it, wherever it runs, with what would help; empty where a pod can."""
+        """Why no new pod can mount it, wherever it runs, with what would help; empty if a pod can."""
         if self.fault or (self.terms is not None and not any(self.terms)):
             return self.fault or _NO_NODE
         if self.held_by and self.access_modes == (ONE_POD,):
@@ -223,7 +223,7 @@ class Claim:
 
     @property
     def rule(self) -> NodeRule | None:
-        """The rule for the nodes of pods that mount it; None where every node can."""
+        """The rule for the nodes of pods that mount it; None if every node can."""
         if self.terms is None:
             return None
         return NodeRule(Reason.VOLUME_ELSEWHERE, (("claim", self.name), ("where", _place(self.terms))), self.terms)
@@ -232,7 +232,7 @@ class Claim:
     def rule_of_holder(self) -> NodeRule | None:
         """The rule that keeps pods on the node of the pod that mounts it, if only pods of one node can; else None.
 
-        Where pods mount it on several nodes already, its driver allows what its access modes do not say.
+        If pods mount it on several nodes already, its driver allows what its access modes do not say.
         """
         if not self.is_for_one_node or len({each.node for each in self.held_by}) != 1:
             return None

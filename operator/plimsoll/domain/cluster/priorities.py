@@ -1,4 +1,4 @@
-"""The priority of a deployment: who gets GPUs first where not all have room."""
+"""The priority of a deployment: who gets GPUs first if not all have room."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 class Priority:
     """The priority of a deployment's pods, as its PriorityClass gives it.
 
-    ``value`` is 0 where there is no class. ``preempts`` means that an admin lets this class ask for the GPUs of
+    ``value`` is 0 if there is no class. ``preempts`` means that an admin lets this class ask for the GPUs of
     running replicas with a lower priority. ``evicts`` means that the scheduler ends pods of a lower priority to make
-    room for its pods; not where the class has ``preemptionPolicy: Never``.
+    room for its pods; not if the class has ``preemptionPolicy: Never``.
     """
 
     value: int = 0

@@ -34,7 +34,7 @@ def resource_in(account: str) -> str:
 
 @lru_cache(maxsize=4096)
 def is_counted(account: str, priority_class: str) -> bool:
-    """Whether a pod counts on an account. ``priority_class`` is empty where the pod has none.
+    """Whether a pod counts on an account. ``priority_class`` is empty if the pod has none.
 
     Source: ``podMatchesScopeFunc`` and ``podMatchesSelector`` in ``pkg/quota/v1/evaluator/core/pods.go`` of Kubernetes.
     A pod without a class matches ``NotIn`` and ``DoesNotExist``.

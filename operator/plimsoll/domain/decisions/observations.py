@@ -47,7 +47,7 @@ class EngineKind:
 class Observation:
     """One start of one engine: bytes of one GPU, predicted without any correction and observed.
 
-    ``available_kv_bytes`` is what was left for the KV cache; None where the engine stopped before that. Terms that the
+    ``available_kv_bytes`` is what was left for the KV cache; None if the engine stopped before that. Terms that the
     engine reported separately have their own field; a term that it did not report is None. (Since 0.27, logs add the
     charge for graphs to the peak of activations; ``activations_bytes`` does not include it.) ``batched_tokens`` and
     ``sequences`` are the sizes of the engine's step.
@@ -95,5 +95,5 @@ class Correction:
 
     @property
     def total_bytes(self) -> int:
-        """The bytes that the engine takes more than the law predicts; negative where it takes less."""
+        """The bytes that the engine takes more than the law predicts; negative if it takes less."""
         return self.weights_bytes + self.activations_bytes + self.rest_bytes

@@ -29,7 +29,7 @@ from plimsoll.domain.public_words import Numbers, Reason, RemedyKind, Suggestion
 from plimsoll.domain.units import ceil_div
 
 NARROWING = Decimal("0.1")
-"""An fp8 KV cache that the user permits must save more than this part of the bill where 16 bits have a place too. Less
+"""An fp8 KV cache that the user permits must save more than this part of the bill if 16 bits have a place too. Less
 than that is less than the difference between the prices of two providers."""
 
 
@@ -59,11 +59,11 @@ class Split(NamedTuple):
         return self.tensor_parallel * self.data_parallel
 
     def share(self, requests: int) -> int:
-        """Return the most requests of one engine where the engines hold an even share of ``requests``: rounded up."""
+        """Return the most requests of one engine if the engines hold an even share of ``requests``: rounded up."""
         return ceil_div(requests, self.data_parallel)
 
     def seats(self, requests: int) -> int:
-        """Return the requests that one engine may run at the same time: its share, and one more where there are others.
+        """Return the requests that one engine may run at the same time: its share, and one more if there are others.
 
         The load balancer counts the requests of each engine a little late, so it may send one more to an engine than to
         the others.
@@ -78,7 +78,7 @@ class Target:
     Attributes:
         gpu_type: the catalogue's name.
         split: how the replica is divided.
-        selector: the label of the type's nodes, key and value; the most frequent one where they have several.
+        selector: the label of the type's nodes, key and value; the most frequent one if they have several.
         resource: the extended resource that pods ask for, e.g. ``nvidia.com/gpu``.
         capacity: the capacity type of the nodes that the pods are restricted to; None for any.
         other_labels: the further labels of nodes of the same type, sorted. A node with any of all labels is right.
@@ -131,7 +131,7 @@ class GivenCache(NamedTuple):
 
 
 _BESIDE_FIGURES = frozenset({DoubtKind.NOT_MEASURED, DoubtKind.FILES_NOT_KNOWN, DoubtKind.OPTIONS_NOT_CHECKED})
-"""Doubts that nobody has measured such a start, or whether it begins at all: the figures hold where it does."""
+"""Doubts that nobody has measured such a start, or whether it begins at all: the figures hold if it does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +151,8 @@ class MemoryEstimate:
     ``step_tokens`` is its ``--max-num-batched-tokens``, and ``least_step_tokens`` the least with which it starts.
     ``doubts`` are those
     about the estimate itself. They follow from the model and the engine's release, so all candidates share them.
-    ``taught_by`` says whose engines taught the term of that name; None where nothing was learned. ``given_cache`` is
-    the cache that has a size of its own; None where it has what the budget leaves.
+    ``taught_by`` says whose engines taught the term of that name; None if nothing was learned. ``given_cache`` is
+    the cache that has a size of its own; None if it has what the budget leaves.
     """
 
     terms: tuple[Term, ...]
@@ -188,12 +188,12 @@ class MemoryEstimate:
 
     @property
     def summands(self) -> tuple[Term, ...]:
-        """The terms that a sum in words names: optional terms last, and only where they are not 0."""
+        """The terms that a sum in words names: optional terms last, and only if they are not 0."""
         always = (term for term in self.terms if not term.name.optional)
         return (*always, *(term for term in self.terms if term.name.optional and term.size_bytes))
 
     def bytes_of(self, name: TermName) -> int:
-        """Return the bytes of one term; 0 where the engine has no such term."""
+        """Return the bytes of one term; 0 if the engine has no such term."""
         for term in self.terms:
             if term.name == name:
                 return term.size_bytes
@@ -241,17 +241,17 @@ class MemoryEstimate:
 
     @property
     def available_kv_bytes(self) -> int:
-        """The budget that is left for the KV cache, by the law; negative where the other terms exceed the budget."""
+        """The budget that is left for the KV cache, by the law; negative if the other terms exceed the budget."""
         return self.budget_bytes - self.without_cache_bytes
 
     @property
     def computed_bytes(self) -> int:
-        """The need at the upper edge of the band. The fit is sure where this fits."""
+        """The need at the upper edge of the band. The fit is sure if this fits."""
         return self.expected_bytes + self.margin_bytes
 
     @property
     def least_bytes(self) -> int:
-        """The need at the lower edge of the band. The engine refuses to start where this does not fit."""
+        """The need at the lower edge of the band. The engine refuses to start if this does not fit."""
         return self.expected_bytes - self.slack_bytes
 
     @property
@@ -320,7 +320,7 @@ class CandidateFigures:
 
     Attributes:
         estimate: the memory of one GPU.
-        hourly_price: US dollars an hour of one replica; None where the GPU type has no price.
+        hourly_price: US dollars an hour of one replica; None if the GPU type has no price.
         price_source: the source of the price.
     """
 
@@ -339,7 +339,7 @@ class EngineSettings:
 
     ``dtype``, ``quantization`` and ``kv_cache_dtype`` are the engine's own words. None omits the flag: the checkpoint
     decides. ``max_num_seqs`` and ``max_num_batched_tokens`` are those of one engine, of which a replica with data
-    parallelism has several. ``deprecated_quantization`` means that the engine loads the checkpoint only where a flag
+    parallelism has several. ``deprecated_quantization`` means that the engine loads the checkpoint only if a flag
     permits its old quantization method. ``model_runner`` is the one of the engine's runners that it is made to use.
     """
 
@@ -393,8 +393,8 @@ class Suggestion:
     Attributes:
         kind: the change.
         numbers: the figures of its sentence.
-        hourly_saving: US dollars an hour that all replicas together would cost less; None where a price is missing.
-        tpot_seconds: the time per token at the new place; None where it is not known.
+        hourly_saving: US dollars an hour that all replicas together would cost less; None if a price is missing.
+        tpot_seconds: the time per token at the new place; None if it is not known.
     """
 
     kind: SuggestionKind

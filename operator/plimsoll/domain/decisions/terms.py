@@ -52,7 +52,7 @@ class CacheLoad:
 class TermName(NamedTuple):
     """The names of one term: ``key`` for programs (in snake case) and ``title`` for people.
 
-    An ``optional`` term is left out of sums in words where it is 0, and stands after the others.
+    An ``optional`` term is left out of sums in words if it is 0, and stands after the others.
     """
 
     key: str
@@ -154,7 +154,7 @@ class DoubtKind(StrEnum):
     NOT_IN_RELEASE = "NotInRelease"
     """The release as published cannot load the model: only an image of the user's own can."""
     REMOTE_CODE = "RemoteCode"
-    """The engine may start only where it may run code of the model's repository."""
+    """The engine may start only if it may run code of the model's repository."""
     FLOAT32 = "Float32"
     """The engine computes in float32, and its kernels may need more shared memory than the card has."""
     FILES_NOT_KNOWN = "FilesNotKnown"

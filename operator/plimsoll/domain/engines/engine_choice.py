@@ -157,7 +157,7 @@ class Speculation:
     """Speculative decoding with ``tokens`` drafted tokens per step.
 
     ``draft`` is the draft model (an EAGLE head or a small separate model). None means the model's own multi-token
-    predictor (MTP), or no weights where ``uses_predictor`` is false (n-gram). ``head`` is the method of a draft that is
+    predictor (MTP), or no weights if ``uses_predictor`` is false (n-gram). ``head`` is the method of a draft that is
     an EAGLE head.
     """
 
@@ -187,10 +187,10 @@ class EngineChoice:
     the engine without an operator: what is not named has the default of the engine and of the GPU, ``max_sequences`` is
     that of one engine, and nothing is adjusted to what fits. ``cache_bytes`` is the size of one GPU's KV cache that is
     fixed beforehand; None means what the share leaves. ``block_tokens`` are the tokens of a cache block, and
-    ``cache_blocks`` the blocks of the whole cache, where they are fixed; None leaves both to the engine.
+    ``cache_blocks`` the blocks of the whole cache, if they are fixed; None leaves both to the engine.
     ``trusts_code`` means that it may run code of the model's repository. ``casts_type`` means that nobody names the
     16-bit type, so the engine may take another one on a GPU that lacks the checkpoint's. ``prefix_caching`` says
-    whether prefixes are kept; None leaves it to the engine. ``plans_ahead`` is false where it may not plan a step while
+    whether prefixes are kept; None leaves it to the engine. ``plans_ahead`` is false if it may not plan a step while
     another one runs. ``unconfirmed`` are options that need files of the model's repository, which are not known here.
     ``unchecked`` are options with which the engine starts only under conditions that nothing here checks.
     """

@@ -73,7 +73,7 @@ OF_PLACE = (StartFailure.UNSUPPORTED_GPU, StartFailure.GPU_TOO_OLD, StartFailure
 class EngineFailure:
     """A failed start: the reason, and the engine's own sentence, so that users can check the reason.
 
-    ``available_kv_bytes`` is the memory that the engine reports as left for its cache; None where it reports none.
+    ``available_kv_bytes`` is the memory that the engine reports as left for its cache; None if it reports none.
     """
 
     reason: StartFailure
@@ -141,7 +141,7 @@ def is_rejecting(rejections: Sequence[Rejection], replicas: int) -> bool:
 
 
 def tries_again_at(rejections: Sequence[Rejection]) -> float:
-    """Return when the next pod may be made, in POSIX seconds; minus infinity where none was rejected."""
+    """Return when the next pod may be made, in POSIX seconds; minus infinity if none was rejected."""
     if not rejections:
         return float("-inf")
     tries_before = sum(later.at - earlier.at >= FIRST_PAUSE_SECONDS for earlier, later in pairwise(rejections))

@@ -77,7 +77,7 @@ def image_name(reference: str) -> ImageName | None:
 
 
 def registries_in(text: str) -> tuple[str, ...]:
-    """Return the registries of :data:`REGISTRIES`, with commas between them; the public ones where it is empty.
+    """Return the registries of :data:`REGISTRIES`, with commas between them; the public ones if it is empty.
 
     Raises:
         InvalidInput: one of them is no host.
@@ -93,7 +93,7 @@ def registries_in(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class EngineImages:
-    """The images of one ``engine`` by vendor, as the admin set them; empty where the engine's own image is used.
+    """The images of one ``engine`` by vendor, as the admin set them; empty if the engine's own image is used.
 
     A reference without tag and digest gets the release's tag. A reference whose tag names a release is used for that
     release only. Any other reference with a tag or a digest is used for all releases. ``registry`` is added in front of
@@ -110,7 +110,7 @@ class EngineImages:
         return engine == self.engine and bool(self.nvidia)
 
     def of_admin(self, engine: str, usual: str) -> str:
-        """Return the admin's image for NVIDIA GPUs; empty where it is the release's own, from where that is published.
+        """Return the admin's image for NVIDIA GPUs; empty if it is the release's own, from where that is published.
 
         That for AMD GPUs does not count: their hosts are all for amd64.
         """
@@ -132,7 +132,7 @@ def _for_release(given: str, tag: str) -> str:
 
 
 def vendor_of(reference: str) -> Vendor:
-    """Return the GPU vendor of an image: AMD where its reference contains "rocm", else NVIDIA."""
+    """Return the GPU vendor of an image: AMD if its reference contains "rocm", else NVIDIA."""
     return Vendor.AMD if "rocm" in reference.lower() else Vendor.NVIDIA
 
 
@@ -170,10 +170,10 @@ class PlatformSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ImagePlatforms:
-    """The architectures of an image for Linux, as node labels spell them; empty where no node is ruled out.
+    """The architectures of an image for Linux, as node labels spell them; empty if no node is ruled out.
 
-    ``image`` is the reference whose index may be read; empty where nobody has to read it. ``why`` says why it could not
-    be read; empty where it was read, or was not to be read.
+    ``image`` is the reference whose index may be read; empty if nobody has to read it. ``why`` says why it could not
+    be read; empty if it was read, or was not to be read.
     """
 
     architectures: tuple[str, ...] = ()

@@ -106,7 +106,7 @@ class StateKind(StrEnum):
 class StatePart:
     """One tensor of a recurrent state: ``units`` (heads, groups or channels) of ``unit_elements`` each.
 
-    A rank holds ``max(1, units // tp)`` units. ``dtype_bytes`` is None where the tensor has the model's type. The part
+    A rank holds ``max(1, units // tp)`` units. ``dtype_bytes`` is None if the tensor has the model's type. The part
     of a convolution keeps one more column for every speculative token: ``grows_with_speculation`` elements per unit.
     """
 

@@ -76,7 +76,7 @@ class Weight:
     ``name`` is dotted as in the checkpoint: relative to the layer (``self_attn.q_proj``) or, outside the layers, from
     the root (``lm_head``). ``outputs`` x ``inputs`` is one matrix of the whole model (``inputs`` 1 for biases and
     norms). ``count`` matrices are in one layer (experts). ``units`` are the heads of :attr:`Sharding.HEADS`. With
-    :attr:`Sharding.OUTPUTS` and :attr:`Sharding.INPUTS`, the matrix stays whole on every rank where ``units`` is above
+    :attr:`Sharding.OUTPUTS` and :attr:`Sharding.INPUTS`, the matrix stays whole on every rank if ``units`` is above
     1 and the degree does not divide it (some towers). A sharded expert keeps at least ``smallest_share`` rows (or
     columns) on a rank, with padding if necessary. ``linear`` means that online quantization and LoRA apply to it.
     """
@@ -121,7 +121,7 @@ class VideoFacts:
     """The largest video: time steps of one size, as many as the context holds and ``most_steps`` allows.
 
     A step has ``step_positions`` encoder positions and takes ``step_tokens`` of the language model's context.
-    ``overstated_tokens`` is the number of tokens that releases before 0.13 assume for the video, where it is too high.
+    ``overstated_tokens`` is the number of tokens that releases before 0.13 assume for the video, if it is too high.
     """
 
     step_positions: int
@@ -139,7 +139,7 @@ class EncoderFacts:
     context. The outputs of ``deepstack_levels`` of its layers also go to layers of the language model. ``one_by_one``
     means that items go through the tower one after another. ``step_values`` are 16-bit values that the engine reserves
     for every token of a step, to pass them to the language model. ``divided_heads`` are the attention heads of a tower
-    whose classes refuse a tensor-parallel degree that does not divide them; 0 where a rank then holds all of them.
+    whose classes refuse a tensor-parallel degree that does not divide them; 0 if a rank then holds all of them.
     ``whole_items`` means that the language model reads an item in one step: the engine refuses a smaller one.
     Serving options: ``is_copied`` means that every rank holds the whole tower and works on its own items.
     ``most_images`` and ``most_videos`` are the most of each that a request may contain; None means as many as its
@@ -174,7 +174,7 @@ class CheckpointFacts:
 
     ``precision`` is that of most linear layers. ``dtype`` is the 16- or 32-bit type of the unquantized parts.
     ``kv_precision`` is the type of the KV cache, if the checkpoint fixes it. The capabilities limit the NVIDIA GPUs
-    that can run the checkpoint, where its method needs more than its precision does. ``method`` is the name by which
+    that can run the checkpoint, if its method needs more than its precision does. ``method`` is the name by which
     an engine looks up how to read it (``quant_method``); it changes no bytes, so a fingerprint does not read it.
     """
 
@@ -205,12 +205,12 @@ class ModelFacts:
     follow from caches and towers. ``rotary_bytes`` are tables of rotary positions, on every rank of every stage.
     ``older_rotary_bytes`` is what releases before 0.32 keep in addition.
     A model with ``task`` :attr:`Task.POOL` has no output projection; its head makes embeddings or scores.
-    ``intermediate`` is the width of a dense MLP (0 where every layer is a mixture of experts). ``max_context_tokens``
+    ``intermediate`` is the width of a dense MLP (0 if every layer is a mixture of experts). ``max_context_tokens``
     is the context that the checkpoint declares. ``parameters`` is the exact count of the checkpoint, if its metadata
     has it. ``host_bytes`` are embeddings that the engine keeps in host memory, of all tensor-parallel ranks together; a
     fingerprint of what a GPU holds does not read them. ``brings_configuration`` is the kind of a configuration
-    (``model_type``, or the class of the model) whose reader the checkpoint brings as code of its own; None where it
-    brings none. ``files`` are names of files beside the weights, by which an engine tells formats; None where they
+    (``model_type``, or the class of the model) whose reader the checkpoint brings as code of its own; None if it
+    brings none. ``files`` are names of files next to the weights, by which an engine tells formats; None if they
     are not known.
     ``remarks`` are sentences for the reader about differences
     between the checkpoint and its configuration.
@@ -265,7 +265,7 @@ class ModelFacts:
 
     @property
     def kv_heads(self) -> int:
-        """The fewest KV heads of any attention layer; 1 where no layer has a cache of heads (latent or recurrent)."""
+        """The fewest KV heads of any attention layer; 1 if no layer has a cache of heads (latent or recurrent)."""
         return min((cache.kv_heads for cache in self.caches() if isinstance(cache, AttentionCache)), default=1)
 
     @property

@@ -42,20 +42,20 @@ class ServingShape:
 
     @property
     def mean_tokens(self) -> int | None:
-        """The mean request length; None where it is not declared."""
+        """The mean request length; None if it is not declared."""
         if self.expected_prompt_tokens is None or self.expected_output_tokens is None:
             return None
         return self.expected_prompt_tokens + self.expected_output_tokens
 
     @property
     def expected_tokens(self) -> int | None:
-        """The mean request length for which the KV cache is sized; None where it is sized for the full length."""
+        """The mean request length for which the KV cache is sized; None if it is sized for the full length."""
         return None if self.guaranteed else self.mean_tokens
 
 
 @dataclass(frozen=True, slots=True)
 class TotalLoad:
-    """The load of all replicas together, where the planner chooses their number.
+    """The load of all replicas together, if the planner chooses their number.
 
     ``requests`` run at the same time. ``min_replicas``, one at least, are wanted for availability, and
     ``max_replicas`` are allowed.
@@ -118,8 +118,8 @@ class Request:
 
     ``created`` is the object's RFC 3339 creation time; competing requests are ordered by it. ``replicas`` is how many
     are wanted now (the user's number, or the rebalancer's within the user's bounds). ``failed_starts`` are GPU types
-    and splits where its own engines ran out of memory and reported no figure. ``cpu_millis`` and ``memory_bytes`` are
-    the user's own requests of CPU and memory, and the ``limit`` fields the user's limits; None where the user sets
+    and splits on which its own engines ran out of memory and reported no figure. ``cpu_millis`` and ``memory_bytes``
+    are the user's own requests of CPU and memory, and the ``limit`` fields the user's limits; None if the user sets
     none. ``other_resources`` are the requests of further resources except GPUs, the user's and those that a LimitRange
     adds; ``other_limits`` are the user's limits of such resources. ``slo`` is the latency that the
     user declares; None asks for the usual one of a person who reads along, as far as GPUs allow. ``objective`` says how
@@ -218,7 +218,7 @@ class Request:
     def host_allowance(self) -> tuple[str, int] | None:
         """The field and the bytes by which the user bounds the pod's memory, the smaller one of request and limit.
 
-        None where the user bounds nothing, or the engine keeps nothing in host memory that the bound could be too small
+        None if the user bounds nothing, or the engine keeps nothing in host memory that the bound could be too small
         for.
         """
         if not self.engine.fills_host_memory and not self.model.host_bytes:
@@ -256,13 +256,13 @@ class Request:
         return card in (self.overrides.gpu_type, *wishes.allow) or gpu.vendor in wishes.vendors
 
     def with_replicas(self, replicas: int) -> Request:
-        """Return the request for so many replicas; the same object where it asks for as many."""
+        """Return the request for so many replicas; the same object if it asks for as many."""
         return self if replicas == self.replicas else replace(self, replicas=replicas)
 
     def knows_better(self, cause: str) -> bool:
         """Whether it is no failure of a place that pods did not come up there for this cause.
 
-        Where a volume kept them off it and it is known which nodes can mount its volumes, that alone says which places
+        If a volume kept them off it and it is known which nodes can mount its volumes, that alone says which places
         are possible: one that is made again somewhere else must not close a place for hours.
         """
         is_known = any(rule.reason is Reason.VOLUME_ELSEWHERE for rule in self.node_rules)
@@ -277,7 +277,7 @@ class Request:
     def new_node_needs(self) -> Numbers:
         """The demands on new nodes: the labels that it selects, its volumes, its image and further resources.
 
-        It is empty where usual nodes do.
+        It is empty if usual nodes do.
         """
         labels = [f"{key}={value}" for key, value in self.node_selector]
         needs = [rule.new_node_needs for rule in self.node_rules if rule.new_node_needs]
@@ -289,7 +289,7 @@ class Request:
         return replace(self, kv_precision=KvPrecision.FP8, may_narrow_cache=False, has_narrow_cache=True)
 
     def with_cache_as(self, *, narrow: bool) -> Request:
-        """Return the request with the KV cache that engines have; the same object where there is no choice."""
+        """Return the request with the KV cache that engines have; the same object if there is no choice."""
         if not self.may_narrow_cache:
             return self
         return self.with_narrow_cache() if narrow else replace(self, may_narrow_cache=False)
@@ -312,7 +312,7 @@ class Request:
         )
 
     def correction_for(self, gpu_type: str, split: Split) -> Correction | None:
-        """Return the correction learned from engines of the same kind; None where there is none."""
+        """Return the correction learned from engines of the same kind; None if there is none."""
         if not self.corrections:
             return None
         kind = self.engine_kind(gpu_type, split)
@@ -334,7 +334,7 @@ _DIGITS = 12
 
 @lru_cache(maxsize=256)
 def fingerprint(model: ModelFacts, engine: EngineChoice) -> str:
-    """Return hex digits that differ where the model's facts or an option that changes the memory differ.
+    """Return hex digits that differ if the model's facts or an option that changes the memory differ.
 
     The share of the GPU that the engine may use and the size of a step are left out, because an observation is the
     difference from the law's prediction for the same share and step.

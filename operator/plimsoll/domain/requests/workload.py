@@ -26,7 +26,7 @@ PRE_STOP_SECONDS = 15
 """Time for endpoints to remove the pod before the engine refuses new requests."""
 
 DEFAULT_REQUESTS = {"cpu": DEFAULT_CPU, "memory": DEFAULT_MEMORY}
-"""The default requests of an engine besides its GPUs, where the user sets none."""
+"""The default requests of an engine other than its GPUs, if the user sets none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class WorkloadOptions:
 
     ``model_source`` is what the engine loads: a Hub id or a path in the pod. ``draft_source`` is the same for a draft,
     if there is one. ``image`` None means the release's image in ``images`` for the GPU's vendor.
-    ``architectures`` are those that the image has, as node labels spell them; empty where that rules out no node.
+    ``architectures`` are those that the image has, as node labels spell them; empty if that rules out no node.
     ``drain_seconds``: how long running requests may finish when a pod ends; None means the engine's usual time.
     ``scrape_annotations``: the pods say where their metrics are, for a Prometheus that looks for annotated pods.
     ``queue``: Kueue's labels, which name the queue that admits the pods.
