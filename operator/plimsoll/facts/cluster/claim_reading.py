@@ -40,7 +40,7 @@ def read_claim(
 
     Args:
         name: the claim's name.
-        claim: the PersistentVolumeClaim; None where it does not exist.
+        claim: the PersistentVolumeClaim; None if it does not exist.
         volume: the PersistentVolume that it is bound to, if it is and can be read.
         storage_class: its StorageClass, if it is not bound and the class can be read.
         lacks_class: it is known that the class that it names does not exist, and that no volume waits for it.
@@ -109,17 +109,17 @@ def claims_of_pod(spec: Body) -> tuple[str, ...]:
 
 
 def volume_name(claim: Body) -> str:
-    """Return the name of the volume that a claim is bound to; empty where it is not bound."""
+    """Return the name of the volume that a claim is bound to; empty if it is not bound."""
     return str(_mapping(claim.get("spec")).get("volumeName") or "")
 
 
 def class_name(claim: Body) -> str:
-    """Return the name of a claim's storage class; empty where it has none."""
+    """Return the name of a claim's storage class; empty if it has none."""
     return str(_mapping(claim.get("spec")).get("storageClassName") or "")
 
 
 def volume_terms(volume: Body) -> tuple[Term, ...] | None:
-    """Return the nodes that can mount a volume; None where all can."""
+    """Return the nodes that can mount a volume; None if all can."""
     required = _mapping(_mapping(_mapping(volume.get("spec")).get("nodeAffinity")).get("required"))
     if "nodeSelectorTerms" in required:
         return tuple(_term(each) for each in _list(required["nodeSelectorTerms"]))
@@ -133,7 +133,7 @@ def volume_terms(volume: Body) -> tuple[Term, ...] | None:
 
 
 def class_terms(storage_class: Body) -> tuple[Term, ...] | None:
-    """Return the nodes for which a class makes volumes; None where it names none, or makes them before any pod."""
+    """Return the nodes for which a class makes volumes; None if it names none, or makes them before any pod."""
     if storage_class.get("volumeBindingMode") != "WaitForFirstConsumer":
         return None
     topologies = _list(storage_class.get("allowedTopologies"))
@@ -141,7 +141,7 @@ def class_terms(storage_class: Body) -> tuple[Term, ...] | None:
 
 
 def _fault(claim: Body, *, lacks_class: bool) -> str:
-    """Return why Kubernetes starts no new pod with a claim, with what would help; empty where it starts one.
+    """Return why Kubernetes starts no new pod with a claim, with what would help; empty if it starts one.
 
     A claim without a class waits for a volume that somebody makes, and so may one of a class that does not exist: the
     scheduler refuses its pods until then. Source: ``podHasPVCs`` and ``GetPodVolumeClaims`` of ``volumebinding``.
@@ -165,7 +165,7 @@ def _fault(claim: Body, *, lacks_class: bool) -> str:
 
 
 def _capacity(claim: Body | None) -> int | None:
-    """Return the bytes of the volume that a claim is bound to; None where the claim does not say."""
+    """Return the bytes of the volume that a claim is bound to; None if the claim does not say."""
     stated = _mapping(_mapping((claim or {}).get("status")).get("capacity")).get("storage")
     try:
         return None if stated is None else parse_bytes(str(stated))
@@ -174,7 +174,7 @@ def _capacity(claim: Body | None) -> int | None:
 
 
 def _remark(name: str, claim: Body, storage_class: Body) -> str:
-    """Return the warning about an unbound claim whose class does not wait for its first pod; empty where it does."""
+    """Return the warning about an unbound claim whose class does not wait for its first pod; empty if it does."""
     if storage_class.get("volumeBindingMode") == "WaitForFirstConsumer":
         return ""
     return (

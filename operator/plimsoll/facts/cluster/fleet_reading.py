@@ -73,7 +73,7 @@ def read_fleet(
         prices: prices by type name, which replace the catalogue's. A slice costs its share of its card's price.
         read: :func:`read_node`, or what remembers its answers.
         slices: ResourceSlices: GPUs that only DRA publishes are named.
-        claims: ResourceClaims: the GPUs that they hold are held, also where a device plugin offers them.
+        claims: ResourceClaims: the GPUs that they hold are held, even if a device plugin offers them.
     """
     nodes, pods, slices, read = tuple(nodes), tuple(pods), tuple(slices), read or read_node
     use = _Use(_use_of(pods), _placeholders(pods), claimed_by_node(claims, slices))
@@ -248,7 +248,7 @@ def _read_node(node: Body, types: Sequence[GpuType]) -> Iterator[GpuNode | Ignor
 
 
 def _slices(node: Body, labels: Mapping[str, str]) -> list[str]:
-    """Return the resources of a node's slices. Those that are all unhealthy count where a label still speaks of them.
+    """Return the resources of a node's slices. Those that are all unhealthy count if a label still speaks of them.
 
     A node whose cards were cut anew keeps the capacity of its earlier slices for some minutes.
     """
@@ -302,7 +302,7 @@ def _read_part(node: Body, found: GpuLabels, types: Sequence[GpuType]) -> GpuNod
 
 
 def _driver(labels: Mapping[str, str]) -> int | None:
-    """Return the branch of a node's NVIDIA driver; None where no label says it."""
+    """Return the branch of a node's NVIDIA driver; None if no label says it."""
     branch = labels.get(DRIVER_LABEL, "")
     return int(branch) if _BRANCH.fullmatch(branch) else None
 
@@ -414,7 +414,7 @@ def _beyond_count(
 def _uncounted(
     labels: Mapping[str, str], annotations: Mapping[str, str], found: GpuLabels, count: int, gpu: GpuType
 ) -> tuple[NodeReason, str] | None:
-    """Return why a node that offers many GPUs is left out where nothing counts its cards."""
+    """Return why a node that offers many GPUs is left out if nothing counts its cards."""
     most = most_uncounted(gpu.name)
     if count <= most or gpu.is_slice or physical_gpus(labels, annotations, sliced=found.is_slice) is not None:
         return None

@@ -1,4 +1,4 @@
-"""How many GPUs a node really has. Pods may ask for more, where one GPU is offered several times.
+"""How many GPUs a node really has. Pods may ask for more, if one GPU is offered several times.
 
 A device plugin that shares GPUs multiplies what a node offers. Nothing keeps the memory of those who share one apart,
 so an engine that is placed on a share fails, or makes others fail. Every source of the number is read here, whoever
@@ -81,7 +81,7 @@ COUNTS = (
     "karpenter.azure.com/sku-gpu-count",
     "karpenter.k8s.gcp/instance-gpu-count",
 )
-"""Labels with the number of cards. Where cards are cut into slices, only GPU Feature Discovery counts the slices."""
+"""Labels with the number of cards. When cards are cut into slices, only GPU Feature Discovery counts the slices."""
 
 GKE_CLIENTS = "cloud.google.com/gke-max-shared-clients-per-gpu"
 GKE_STRATEGY = "cloud.google.com/gke-gpu-sharing-strategy"
@@ -111,8 +111,8 @@ a2-megagpu-16g, NVIDIA's DGX-2). Larger ones exist, and are counted by a label."
 def physical_gpus(labels: Mapping[str, str], annotations: Mapping[str, str], *, sliced: bool) -> tuple[int, str] | None:
     """Return the number of GPUs behind what a node offers, and the label or annotation that says it.
 
-    None where nothing says it. Where several sources differ, the smallest number counts. The machine's type counts
-    where no other source does.
+    None if nothing says it. If several sources differ, the smallest number counts. The machine's type counts
+    if no other source does.
 
     Args:
         labels: the node's labels.
@@ -150,7 +150,7 @@ def only_counted(registration: str) -> str:
 
 
 def most_uncounted(gpu_type: str) -> int:
-    """Return how many GPUs of a type a node may offer where nothing counts its cards."""
+    """Return how many GPUs of a type a node may offer if nothing counts its cards."""
     return MOST_OF_LARGE_MACHINES if gpu_type.startswith(LARGE_MACHINES) else MOST_UNCOUNTED
 
 

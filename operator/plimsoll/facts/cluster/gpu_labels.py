@@ -66,7 +66,7 @@ class GpuLabels:
 
     @property
     def is_mixed_slice(self) -> bool:
-        """Whether these are slices of strategy ``mixed``, where each profile is a separate resource."""
+        """Whether these are slices of strategy ``mixed``, in which each profile is a separate resource."""
         return self.resource.startswith(MIG_RESOURCES)
 
     @property
@@ -157,7 +157,7 @@ def match_gpu(
     """Find the one type that the labels describe.
 
     An exact name, product label or device id comes first, then the same words in another order, then the same chip in
-    the same form with the same memory. Memory and compute capability must always agree, where the node states them.
+    the same form with the same memory. Memory and compute capability must always agree, if the node states them.
     The label of a MIG slice is its card's label and the profile; its memory label is the memory of the slice.
 
     Args:
@@ -303,7 +303,7 @@ def _worded(gpu: GpuType, _label: str, wanted: _Words) -> bool:
 
 
 def _described(gpu: GpuType, _label: str, wanted: _Words) -> bool:
-    """Whether the label names the same chip, and the same form and gigabytes where it names them."""
+    """Whether the label names the same chip, and the same form and gigabytes if it names them."""
     if wanted.gigabytes is not None and not _is_near(wanted.gigabytes * KIB, gpu):
         return False
     own_form = _Words.of(gpu.name).form

@@ -1,4 +1,4 @@
-"""The resources besides GPUs that pods request and nodes offer, added up as Kubernetes does it."""
+"""The resources other than GPUs that pods request and nodes offer, added up as Kubernetes does it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REQUESTS = "requests"
 """Field of a pod that is kept without its containers: it holds the sum of their requests."""
 
 OTHERS = "others"
-"""Field of the summed requests with the further resources, by name. It is left out where the pod names none."""
+"""Field of the summed requests with the further resources, by name. It is left out if the pod names none."""
 
 MOST_OTHERS = 32
 """The most further resources of one pod that are counted, the first by name. Nodes have a few; a hostile pod may name
@@ -51,7 +51,7 @@ def is_other(resource: str) -> bool:
 
 
 def host_room(allocatable: Body) -> HostRoom:
-    """Return what a node offers besides GPUs; None for CPU, memory or pods that are missing or no number."""
+    """Return what a node offers other than GPUs; None for CPU, memory or pods that are missing or no number."""
     if not allocatable:
         return UNKNOWN_HOST
     return HostRoom(
@@ -134,7 +134,7 @@ def _overhead(spec: Body, resource: str, unit: int) -> int:
 
 
 def _asked(resources: Any, resource: str, unit: int) -> int:
-    """Return the request, or the limit where there is no request: the API server fills it in the same way."""
+    """Return the request, or the limit if there is no request: the API server fills it in the same way."""
     if not isinstance(resources, Mapping):
         return 0
     stated = (resources.get("requests") or {}).get(resource)

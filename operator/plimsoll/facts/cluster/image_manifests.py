@@ -46,7 +46,7 @@ def config_digest(document: Any) -> str:
 
 
 def config_architectures(document: Any) -> tuple[str, ...]:
-    """Return the architecture that the configuration of an image names; empty where that is not for Linux."""
+    """Return the architecture that the configuration of an image names; empty if that is not for Linux."""
     found = _architecture(document)
     return (found,) if found else ()
 

@@ -6,7 +6,7 @@ GPUs in vain. The fields are those of ``ResourceSliceSpec`` and ``ResourceClaimS
 ``staging/src/k8s.io/api/resource/v1/types.go``.
 
 A driver and a device plugin know nothing of each other. The scheduler counts a claim's GPUs in ResourceSlices alone,
-and a node's extended resource in pods' requests alone. Where a node has both, one GPU can be given away twice. So what
+and a node's extended resource in pods' requests alone. If a node has both, one GPU can be given away twice. So what
 claims hold counts as held of the extended resource, too.
 
 Accelerators that other device plugins offer, and for which no engine is planned here.
@@ -31,7 +31,7 @@ DRA_RESOURCES: Mapping[str, str | None] = {
     "gpu.amd.com": AMD_RESOURCE,
     "gpu.intel.com": None,
 }
-"""The drivers of GPUs, each with the extended resource that engines are placed on; None where they are placed on none
+"""The drivers of GPUs, each with the extended resource that engines are placed on; None if they are placed on none
 of its GPUs. The names are those in the ResourceSlices of https://github.com/NVIDIA/k8s-dra-driver-gpu,
 https://github.com/ROCm/k8s-gpu-dra-driver and https://github.com/intel/intel-resource-drivers-for-kubernetes. Drivers
 of other devices (network cards, CPUs, NVIDIA's compute domains) have other names."""
@@ -90,13 +90,13 @@ names cards that go to virtual machines as a whole, and virtual GPUs, after the 
 """
 
 SHARED_RESOURCE = "nvidia.com/gpu.shared"
-"""NVIDIA's device plugin offers shared GPUs under this name where ``renameByDefault`` is set."""
+"""NVIDIA's device plugin offers shared GPUs under this name if ``renameByDefault`` is set."""
 
 _LACKING = (NodeReason.NO_DEVICES, NodeReason.NO_PRODUCT_LABEL)
 
 
 def reduced_slice(body: Body) -> Body | None:
-    """Return driver, node, pool and number of GPUs of a ResourceSlice; None where it has no GPUs of a node."""
+    """Return driver, node, pool and number of GPUs of a ResourceSlice; None if it has no GPUs of a node."""
     spec = body.get("spec") or {}
     driver, node = spec.get("driver"), spec.get("nodeName")
     if driver not in DRA_RESOURCES or not isinstance(node, str) or not node:
@@ -187,7 +187,7 @@ def _generation(spec: Body) -> int:
 
 
 def _published_count(body: Body) -> int:
-    """Return how many GPUs a slice publishes: its whole GPUs, or all its devices where none is said to be one."""
+    """Return how many GPUs a slice publishes: its whole GPUs, or all its devices if none is said to be one."""
     counted = body.get(DEVICES)
     if isinstance(counted, int):
         return max(0, min(MOST_DEVICES, counted))
@@ -211,7 +211,7 @@ def other_devices(resources: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def reduced_claim(body: Body) -> Body | None:
-    """Return a claim's identity and the GPUs that it holds; None where it holds none."""
+    """Return a claim's identity and the GPUs that it holds; None if it holds none."""
     if ((body["metadata"].get("annotations") or {}).get(OF_EXTENDED_RESOURCE)) == "true":
         return None
     held = [{name: each[name] for name in _KEPT} for each in _results(body)]
@@ -235,7 +235,7 @@ def claimed_by_node(claims: Iterable[Body], slices: Iterable[Body]) -> dict[tupl
     Args:
         claims: ResourceClaims, whole or as :func:`reduced_claim` returns them.
         slices: ResourceSlices, which say on which node a pool of devices is. Drivers name pools of a node like the
-            node, so this holds where no slice is known.
+            node, so this holds if no slice is known.
     """
     cards: dict[tuple[str, str], set[tuple[str, str]]] = {}
     kept = [found for each in claims if (found := _or_none(reduced_claim, each)) is not None]

@@ -31,9 +31,9 @@ class PodFacts:
     failed to do so. ``obstacles`` are the reasons why the scheduler rejects every node, read from its message.
     ``address`` is the IP address; empty until the pod has one. An engine always asks for GPUs: a pod without
     ``holds_gpus`` is none. ``gone_by`` is when a pod that is being deleted should have ended; None: it is not being
-    deleted. ``need`` is what it requests besides GPUs. ``rejection`` is why a kubelet has ended it: no other pod of
+    deleted. ``need`` is what it requests other than GPUs. ``rejection`` is why a kubelet has ended it: no other pod of
     ours ever fails, because a container that ends is started again. ``queue`` is the queue of Kueue that admits it;
-    empty where its labels name none.
+    empty if its labels name none.
     """
 
     name: str
@@ -127,7 +127,7 @@ def _image_failure(waiting: Body) -> EngineFailure | None:
 
 
 def _runtime_failure(waiting: Body, read_failure: ReadFailure) -> EngineFailure | None:
-    """Return the failure of a container that its runtime cannot start, where the runtime's words name the cause."""
+    """Return the failure of a container that its runtime cannot start, if the runtime's words name the cause."""
     if waiting.get("reason") not in ("CreateContainerError", "RunContainerError"):
         return None
     found = read_failure(str(waiting.get("message") or ""), "")

@@ -13,7 +13,7 @@ Body = Mapping[str, Any]
 
 PREEMPTS = f"{GROUP}/preempts"
 """The annotation of a PriorityClass that lets its deployments ask for the GPUs of lower ones. Only an admin of the
-cluster can write it, and it is seen where the class is seen."""
+cluster can write it, and it is seen if the class is seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +25,9 @@ class PriorityClasses:
     default_name: str = ""
 
     def of(self, name: str | None) -> Priority | None:
-        """Return the priority of pods with this class; None where the cluster has no such class.
+        """Return the priority of pods with this class; None if the cluster has no such class.
 
-        Kubernetes makes two classes in every cluster. So where none is known, they cannot be read, and all count as 0.
+        Kubernetes makes two classes in every cluster. So if none is known, they cannot be read, and all count as 0.
         Nothing gives way to a class that is not known.
         """
         if not self.by_name:

@@ -36,7 +36,7 @@ _NOT_OURS = frozenset({"Terminating", "BestEffort"})
 _STORAGE = frozenset({"ephemeral-storage", "requests.ephemeral-storage", "limits.ephemeral-storage"})
 
 _OTHER_OBJECTS = frozenset({"count/deployments.apps", "count/replicasets.apps", "services", "count/services"})
-"""Entries for what is made besides the pods of a deployment."""
+"""Entries for what is made next to the pods of a deployment."""
 
 _OPERATORS = (IN, NOT_IN, EXISTS, DOES_NOT_EXIST)
 
@@ -61,7 +61,7 @@ _TYPES = {each.value: each for each in LimitedBy}
 class NamespaceQuotas:
     """The amounts left by namespace and account, and a message for each quota that could not be evaluated.
 
-    An amount is negative where the limit was lowered below what is taken.
+    An amount is negative if the limit was lowered below what is taken.
 
     :mod:`plimsoll.domain.cluster.quota_accounts` has the accounts. GPUs have the names of their resources.
     :mod:`plimsoll.domain.kubernetes_names` has the names and units of CPU, memory and pods.
@@ -119,7 +119,7 @@ def is_named(name: str) -> bool:
 
 
 def _resource(name: str) -> str | None:
-    """Return the resource that an entry of a quota limits; None where engines are not planned by it."""
+    """Return the resource that an entry of a quota limits; None if engines are not planned by it."""
     plain = _ALIASES.get(name, name)
     if plain in OF_CPU | OF_MEMORY | OF_PODS:
         return plain
@@ -150,7 +150,7 @@ def _scopes(quota: Body) -> frozenset[str]:
 
 
 def _terms(quota: Body) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return the operators with the names of PriorityClasses whose pods the quota counts; none where it counts all."""
+    """Return the operators with the names of PriorityClasses whose pods the quota counts; none if it counts all."""
     return tuple((operator, names) for scope, operator, names in _expressions(quota) if scope == PRIORITY_CLASS)
 
 

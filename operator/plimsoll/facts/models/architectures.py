@@ -1,7 +1,7 @@
 """The model classes whose memory is known, one row each.
 
 Sources: the configuration and modelling files of these classes in Hugging Face Transformers and in vLLM's model
-executor; each row was checked by counting parameters against published totals where one is known, or by building the
+executor; each row was checked by counting parameters against published totals if one is known, or by building the
 class's modules in vLLM 0.32 and counting theirs. Of the drafts that read hidden states of their model (EAGLE):
 ``models/registry.py``, ``models/llama_eagle.py``, ``models/llama_eagle3.py`` and ``models/qwen3_eagle3.py``.
 """

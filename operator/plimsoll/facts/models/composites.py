@@ -166,7 +166,7 @@ def _minicpm_class(fields: Fields) -> str | None:
 def reads_items_whole(whole: Fields, language: Fields) -> bool:
     """Whether one step of the engine must hold each image, video or sound as a whole.
 
-    It is so where positions of an item attend to later ones of it, and where an encoder-decoder reads its input at
+    It is so if positions of an item attend to later ones of it, or if an encoder-decoder reads its input at
     once. Source: vLLM 0.32, ``is_mm_prefix_lm`` of ``transformers_utils/model_arch_config_convertor.py``, and
     ``__post_init__`` of ``config/scheduler.py``.
     """

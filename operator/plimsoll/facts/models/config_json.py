@@ -44,7 +44,7 @@ _ALGORITHMS = {"MXFP8": "modelopt_mxfp8", "MIXED_PRECISION": "modelopt_mixed"}
 
 
 def quantization_method(fields: Fields) -> str | None:
-    """Return the method that the configuration names; None where it names none."""
+    """Return the method that the configuration names; None if it names none."""
     key = fields.first(_SECTIONS)
     section = None if key is None else mapping_of(fields.values[key])
     named = None if section is None else section.get("quant_method")
@@ -73,7 +73,7 @@ def read_model_facts(
     parameters: int | None = None,
     tensors: Sequence[Tensor] | None = None,
 ) -> ModelFacts:
-    """Read a language model, with its tower where it has one.
+    """Read a language model, with its tower if it has one.
 
     Args:
         name: the model, for errors and for the reader.
@@ -82,7 +82,7 @@ def read_model_facts(
         source: where the configuration came from.
         parameters: the exact count from the checkpoint's metadata. It is kept if it counts what the engine loads,
             see :func:`_loaded_parameters`.
-        tensors: the tensors of every file of the checkpoint, where available. The weights of an unknown class are read
+        tensors: the tensors of every file of the checkpoint, if available. The weights of an unknown class are read
             from them; those of a known class are compared with them.
 
     Raises:
@@ -122,7 +122,7 @@ def read_model_facts(
 
 
 def _brought(whole: Fields) -> str | None:
-    """Return the kind of a configuration that code of the checkpoint reads (``auto_map``); None where there is none."""
+    """Return the kind of a configuration that code of the checkpoint reads (``auto_map``); None if there is none."""
     brought = mapping_of(whole.values.get("auto_map"))
     if brought is None or not isinstance(brought.get("AutoConfig"), str):
         return None
@@ -182,7 +182,7 @@ def _decoder(name: str, fields: Fields, kind: ModelClass, rule: StorageRule) -> 
 
 
 def _embedding_weights(fields: Fields, traits: Architecture, shape: Shape, tokens: int) -> Iterator[Weight]:
-    """The token embeddings, and learned positions where the class has them."""
+    """The token embeddings, and learned positions if the class has them."""
     if traits.whole_vocabulary:
         yield Weight("embed_tokens", tokens, shape.hidden, Sharding.REPLICATED, linear=False)
     else:

@@ -23,7 +23,7 @@ from plimsoll.facts.models.traits import Architecture
 
 _SECTION = "eagle_config"
 _STATES_READ = 3
-"""Layers whose hidden states an EAGLE-3 head reads where its file lists none."""
+"""Layers whose hidden states an EAGLE-3 head reads if its file lists none."""
 
 _INPUTS = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
 _PLAIN = "LlamaForCausalLM"

@@ -66,7 +66,7 @@ class Fields:
         return value
 
     def optional_integer(self, keys: Sequence[str], *, largest: int = _LARGEST, smallest: int = 1) -> int | None:
-        """The same, or None where no spelling is set."""
+        """The same, or None if no spelling is set."""
         return self.integer(keys, largest=largest, smallest=smallest) if self.first(keys) else None
 
     def number(self, key: str, *, default: float) -> float:

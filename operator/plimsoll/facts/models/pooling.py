@@ -157,7 +157,7 @@ def as_pooling(model: ModelFacts) -> ModelFacts:
 
 
 def purpose_remarks(name: str, traits: Architecture) -> tuple[str, ...]:
-    """Return a remark for a class that generates where the model's name says that it is not meant to."""
+    """Return a remark for a class that generates, if the model's name says that it is not meant to."""
     last = name.rpartition("/")[2].lower()
     if traits.task is Task.POOL or not any(word in last for word in _PURPOSES):
         return ()
@@ -170,7 +170,7 @@ def pools(listed: str) -> bool:
 
 
 def pooled_class(listed: str) -> Pooled | None:
-    """Return the class that generates with the same layers; None where the name has none."""
+    """Return the class that generates with the same layers; None if the name has none."""
     if listed in _NAMED:
         return _NAMED[listed]
     if not pools(listed) or listed.endswith(_MASKED):

@@ -198,12 +198,12 @@ def max_context_tokens(fields: Fields, *, architecture: str) -> int:
 
 
 def names_context(fields: Fields) -> bool:
-    """Whether the file names a length at all. Where it names none, the engine takes the length that it is given."""
+    """Whether the file names a length at all. If it names none, the engine takes the length that it is given."""
     return any(fields.has(key) for key in ("model_max_length", *_POSITION_KEYS))
 
 
 def _declared(fields: Fields) -> int:
-    """Return ``model_max_length`` where the family uses it (Command-R, Baichuan), else the smallest length named."""
+    """Return ``model_max_length`` if the family uses it (Command-R, Baichuan), else the smallest length named."""
     if fields.has("model_max_length"):
         return fields.integer(("model_max_length",), largest=_LONGEST)
     named = (fields.integer((key,), largest=_LONGEST) for key in _POSITION_KEYS if fields.has(key))

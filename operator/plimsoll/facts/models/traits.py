@@ -17,7 +17,7 @@ from plimsoll.facts.models.mixers.kv_heads import grouped
 class Flag:
     """A trait that is fixed by the class, or read from ``key`` with a default of the class.
 
-    With ``equals`` the field is a word, and the trait is set where it is that word.
+    With ``equals`` the field is a word, and the trait is set if it is that word.
     """
 
     default: bool
@@ -39,7 +39,7 @@ YES, NO = Flag(default=True), Flag(default=False)
 
 
 class WindowRule(Enum):
-    """Which layers slide where the configuration has a window and no ``layer_types``."""
+    """Which layers slide if the configuration has a window and no ``layer_types``."""
 
     NEVER = auto()
     ALL = auto()

@@ -27,7 +27,7 @@ context holds (vLLM ``internvl.py``, ``ctx_video_token_map`` and ``get_num_frame
 
 
 def internvl_chat(fields: Fields, language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """InternVL in its authors' format: attention is divided only where the degree divides the heads."""
+    """InternVL in its authors' format: attention is divided only if the degree divides the heads."""
     section = tower_section(fields, "vision_config")
     named = sized(section, _CHAT)
     tower = replace(
@@ -84,7 +84,7 @@ def internvl(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFac
 
 
 def _layers(fields: Fields, built: int) -> int:
-    """Up to ``select_layer``, counted from the end where it is negative."""
+    """Up to ``select_layer``, counted from the end if it is negative."""
     value = fields.values.get("select_layer", -1)
     if isinstance(value, bool) or not isinstance(value, int) or not -built <= value < built:
         raise fields.refuse("select_layer", f"Name one of the {built} layers of the vision tower.")

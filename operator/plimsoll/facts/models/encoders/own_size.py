@@ -44,7 +44,7 @@ def kimi_vl(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFact
 
 
 def kimi_k25(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """Kimi K2.5 and K3: divided where the degree divides the heads, else whole. K3 has RMSNorm and no biases."""
+    """Kimi K2.5 and K3: divided if the degree divides the heads, else whole. K3 has RMSNorm and no biases."""
     section = tower_section(fields, "vision_config")
     biased = section.text("norm_type") != "rmsnorm"
     named = sized(section, _MOONVIT, _NAMES_OF_K25).with_biases(present=biased)
@@ -126,7 +126,7 @@ _MOST_MUSE_TOKENS = 4_096
 def muse_glimmer(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
     """Muse Glimmer: patches of two frames, attention in windows, an adapter and a projection.
 
-    Every rank holds the MLP whole, and the attention, too, where the degree does not divide its heads. The largest
+    Every rank holds the MLP whole, and the attention, too, if the degree does not divide its heads. The largest
     image size is in the preprocessor's file, which is not read; this one is that of the other towers.
     """
     section = tower_section(fields, "vision_config")

@@ -39,7 +39,7 @@ def model_type(section: Fields) -> str:
 
 
 def neighbours(section: Fields, key: str) -> int:
-    """Patches that become one where ``key`` is the ratio of edges, 0.5 by default: four.
+    """Patches that become one if ``key`` is the ratio of edges, 0.5 by default: four.
 
     Raises:
         InvalidInput: it is no number, or absurd.

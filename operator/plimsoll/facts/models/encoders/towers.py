@@ -92,7 +92,7 @@ def tower_facts(tower: Tower, weights: Iterable[Weight], *, positions: int, outp
 
 
 def divided_heads(tower: Tower) -> int:
-    """Return the heads that a degree must divide; 0 where every rank can hold all of them."""
+    """Return the heads that a degree must divide; 0 if every rank can hold all of them."""
     return tower.heads if tower.attention is Cut.DIVIDED else 0
 
 

@@ -1,4 +1,4 @@
-"""Embeddings beside that of the vocabulary: tables of encoders, of several tokens at once, and those in host memory.
+"""Embeddings in addition to the vocabulary: tables of encoders, of several tokens at once, and those in host memory.
 
 Tables that encoders add to the embeddings of tokens: positions and types of tokens.
 Source: vLLM 0.32, ``models/bert.py``, ``models/roberta.py`` and ``models/bert_with_rope.py``. Each is a

@@ -27,7 +27,7 @@ _NUMBER_BYTES = 8
 
 
 def layers(fields: Fields, shape: Shape) -> Parts:
-    """Gates of every layer, and the embeddings where a layer has them.
+    """Gates of every layer, and the embeddings if a layer has them.
 
     Raises:
         InvalidInput: a size is missing, ill-typed or absurd.

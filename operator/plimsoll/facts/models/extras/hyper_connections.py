@@ -76,7 +76,7 @@ HYPER_CONNECTIONS = Extra(layers, head)
 
 
 def _v41_layers(fields: Fields, shape: Shape) -> Parts:
-    """Maps of every layer, the correction of its router for images, and the embeddings where a layer has them."""
+    """Maps of every layer, the correction of its router for images, and the embeddings if a layer has them."""
     experts = fields.integer(("n_routed_experts",))
     images = Part((vector("mlp.gate.bias_vl", experts, storage=FP32),))
     plain = [maps + images for maps in layers(fields, shape)]

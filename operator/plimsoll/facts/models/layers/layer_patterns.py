@@ -169,7 +169,7 @@ def by_numbers(name: str, fields: Fields, _recurrent: Recurrent, layers: int) ->
 
 
 def by_period(name: str, fields: Fields, _recurrent: Recurrent, layers: int) -> tuple[Role, ...]:
-    """Attention where ``layer % attn_layer_period == attn_layer_offset`` (Jamba)."""
+    """Attention if ``layer % attn_layer_period == attn_layer_offset`` (Jamba)."""
     listed = _by_types(name, fields, layers)
     if listed:
         return listed

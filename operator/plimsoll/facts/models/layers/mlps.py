@@ -117,7 +117,7 @@ def _dense(traits: Architecture, hidden: int, width: int, *, bias: bool) -> Part
 
 
 def gated_mlp(prefix: str, hidden: int, width: int, *, gated: bool = True, bias: bool = False) -> Iterator[Weight]:
-    """Gate, up and down projections; without the gate where the class has none."""
+    """Gate, up and down projections; without the gate if the class has none."""
     if gated:
         yield from column(f"{prefix}gate_proj", width, hidden, bias=bias)
     yield from column(f"{prefix}up_proj", width, hidden, bias=bias)

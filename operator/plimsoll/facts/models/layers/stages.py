@@ -1,4 +1,4 @@
-"""What pipeline stages may not divide, or hold more than once.
+"""Layers and weights that pipeline stages may not divide, or hold more than once.
 
 Runs of layers that must be on one pipeline stage, because later layers read the caches of earlier ones.
 Sources: vLLM, ``models/deepseek_v41/attention.py`` (a layer looks for the source of its compressed keys on its own

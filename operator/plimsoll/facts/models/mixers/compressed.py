@@ -37,7 +37,7 @@ _ALIGNMENT = 576
 _BLOCK_TOKENS = 256
 """Tokens of a block of compressed keys, as the kernels prefer them."""
 _WINDOW = 128
-"""Tokens of the window where the file names none: the default of Transformers' ``DeepseekV4Config``."""
+"""Tokens of the window if the file names none: the default of Transformers' ``DeepseekV4Config``."""
 _WINDOW_BLOCK_TOKENS = 64
 _STATE_BLOCK_TOKENS = {4: 4, 128: 8}
 """Tokens in a block of the compressor's state (tokens that are not compressed yet), by ratio."""

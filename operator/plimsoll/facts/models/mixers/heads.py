@@ -14,7 +14,7 @@ _GLOBAL_HEAD_DIM = 512
 
 
 def layer_heads(fields: Fields, traits: Architecture, shape: Shape, spans: Sequence[Span]) -> tuple[Heads | None, ...]:
-    """The heads of every layer, None where a layer has no attention.
+    """The heads of every layer, None if a layer has no attention.
 
     Raises:
         InvalidInput: KV heads that do not divide the query heads, no head size and none to be derived, a list that is

@@ -37,7 +37,7 @@ class _Ranks:
 
 
 def latent_layers(fields: Fields, traits: Architecture, shape: Shape) -> Parts:
-    """Latent attention of every layer, with the indexer of sparse attention where the layer has one.
+    """Latent attention of every layer, with the indexer of sparse attention if the layer has one.
 
     Raises:
         InvalidInput: a rank or a head size is missing or absurd.

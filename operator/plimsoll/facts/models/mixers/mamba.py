@@ -110,7 +110,7 @@ class _Mamba2Sizes:
 
 
 def mamba2_part(fields: Fields, recurrent: Recurrent, shape: Shape) -> Part:
-    """One Mamba-2 layer. Where there are fewer groups than ranks, every rank has a group of its own.
+    """One Mamba-2 layer. If there are fewer groups than ranks, every rank has a group of its own.
 
     Source: vLLM, ``layers/mamba/mamba_mixer2.py``, ``mamba_utils.py`` (``mamba2_state_shape``).
 

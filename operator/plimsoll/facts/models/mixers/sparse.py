@@ -24,7 +24,7 @@ _LARGEST_GROUP = 1_024
 
 
 def block_sparse_layers(fields: Fields, traits: Architecture, shape: Shape) -> Parts:
-    """Attention of every layer, with the indexer where the layer is sparse (MiniMax-M3).
+    """Attention of every layer, with the indexer if the layer is sparse (MiniMax-M3).
 
     Index queries follow the KV heads; the one index key lies on every rank.
 
@@ -54,7 +54,7 @@ def _block_indexer(section: Fields, hidden: int) -> Part:
 
 
 def group_sparse_layers(fields: Fields, traits: Architecture, shape: Shape) -> Parts:
-    """Attention of every layer, with its indexer where the file describes one (Qwen4-Exp).
+    """Attention of every layer, with its indexer if the file describes one (Qwen4-Exp).
 
     The indexer is whole on every rank, and caches the key of a complete group. A ring buffer holds the keys of the
     group that is not complete yet, with three positions for each key if positions are multimodal.

@@ -40,7 +40,7 @@ def _local(fields: Fields, *, chunked: bool) -> Span:
 
 
 def _rope_layers(fields: Fields, shape: Shape, key: str) -> tuple[bool, ...]:
-    """Which layers rotate positions; none of them counts where the size under ``key`` is not set."""
+    """Which layers rotate positions; none of them counts if the size under ``key`` is not set."""
     if not fields.has(key):
         return (False,) * shape.layers
     if fields.items("no_rope_layers"):

@@ -56,7 +56,7 @@ def _scheme(name: str, section: Fields, override: Fields) -> Scheme:
 
 
 def _integers(section: Fields, bits: int, group: int | None, *, symmetric: bool) -> Scheme | None:
-    """Return integers in either packing; None where vLLM has no kernel.
+    """Return integers in either packing; None if vLLM has no kernel.
 
     GPTQ's packing runs on Marlin's kernels alone since 0.23, which want symmetric weights. AWQ's method keeps zero
     points for symmetric weights, too.

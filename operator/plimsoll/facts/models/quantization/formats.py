@@ -95,7 +95,7 @@ def gptq(bits: int, group: int | None, *, activation_order: bool) -> Scheme:
 
 
 def packed_integers(bits: int, group: int | None, *, symmetric: bool) -> Scheme:
-    """Integers of compressed-tensors, packed and run like GPTQ's; zero points only where they are not symmetric."""
+    """Integers of compressed-tensors, packed and run like GPTQ's; zero points only if they are not symmetric."""
     zero_bits = 0 if symmetric else bits
     return Scheme(Storage(Precision.GPTQ, bits, HALF_SCALE, group, zero_point_bits=zero_bits), group)
 

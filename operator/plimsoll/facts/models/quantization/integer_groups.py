@@ -19,7 +19,7 @@ _NEGATIVE, _POSITIVE = "-:", "+:"
 
 
 def awq(name: str, section: Fields, _fields: Fields) -> Assignment:
-    """AWQ, four bits; the output projection where ``lm_head`` says so."""
+    """AWQ, four bits; the output projection if ``lm_head`` says so."""
     bits = section.integer(("w_bit", "bits"))
     if bits != FOUR_BITS:
         raise UnsupportedModel(name, f"{bits}-bit AWQ (quantization_config.bits)")

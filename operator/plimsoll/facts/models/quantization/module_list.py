@@ -121,7 +121,7 @@ class Module:
 
 
 def module_of(layer: int | None, name: str) -> Module:
-    """The module of a weight: ``layer`` None where ``name`` is from the root."""
+    """The module of a weight: ``layer`` None if ``name`` is from the root."""
     if layer is None:
         return parse_name(name)
     return Module(layer, _one_spelling(name.split(".")))

@@ -74,7 +74,7 @@ _BREAKS = re.compile(r"[^A-Za-z0-9]+")
 
 
 def format_word(name: str) -> str | None:
-    """Return the first word of a model's name that says how its weights are quantized; None where no word does.
+    """Return the first word of a model's name that says how its weights are quantized; None if no word does.
 
     A word next to ``KV`` describes the cache (``-FP8-KV``). Paths count from their last folder or file.
     """
@@ -185,7 +185,7 @@ def storage_rule(name: str, fields: Fields) -> StorageRule:
 
     Args:
         name: the model, for errors.
-        fields: the language model's configuration, with ``quantization_config`` where the file has one.
+        fields: the language model's configuration, with ``quantization_config`` if the file has one.
 
     Raises:
         InvalidInput: a field is ill-typed.

@@ -1,4 +1,4 @@
-"""Weights from a checkpoint's list of tensors. This list is exact where the configuration allows only an estimate.
+"""Weights from a checkpoint's list of tensors. This list is exact, while the configuration allows only an estimate.
 
 The rules use names that most families share, not classes. As a test, the rows of 76 known classes were hidden. The
 lists of tensors that Transformers 5.19 saves for them were compared with the modules of vLLM 0.32 at tensor-parallel

@@ -140,7 +140,7 @@ def whole_weight(tensor: Tensor, checkpoint: CheckpointFacts) -> Weight:
 def tower_weight(tensor: Tensor, checkpoint: CheckpointFacts, heads: int) -> Weight:
     """A tensor of a tower, under a name without numbers.
 
-    Matrices are divided where their names say so and the degree divides ``heads``, as in most of vLLM's towers; a tower
+    Matrices are divided if their names say so and the degree divides ``heads``, as in most of vLLM's towers; a tower
     without a head count (0) is whole on every rank.
     """
     weight = whole_weight(tensor, checkpoint)

@@ -42,7 +42,7 @@ def grouped(tensors: Iterable[Tensor], layers: int) -> Groups | None:
         layers: how many the configuration declares.
 
     Returns:
-        None where no list has as many layers, or the sizes are no checkpoint's.
+        None if no list has as many layers, or the sizes are no checkpoint's.
     """
     loaded = {tensor.name: tensor for tensor in tensors if not is_dropped(tensor.name, len(tensor.shape))}
     if not _is_possible(loaded.values()):
