@@ -63,7 +63,7 @@ class RankFormat:
     model: str
 
     def heads(self, total: int) -> int:
-        """Return the heads of ``total`` on this rank, at least one: ranks copy heads where there are too few."""
+        """Return the heads of ``total`` on this rank, at least one: ranks copy heads if there are too few."""
         return max(1, total // self.tensor_parallel)
 
     def head_bytes(self, cache: AttentionCache, width: int) -> int:

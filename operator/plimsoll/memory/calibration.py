@@ -26,7 +26,7 @@ RESIDUAL_BYTES = 150 * MIB
 next start (``gpu_worker.py``, the advice at the end of start-up)."""
 
 STEP_BYTES = 512 * MIB
-"""The bytes by which the upper edge is raised where an engine ran out of memory and reported no figure."""
+"""The bytes by which the upper edge is raised if an engine ran out of memory and reported no figure."""
 
 
 OTHERS_BANDS = 2
@@ -40,7 +40,7 @@ def corrections(observations: Iterable[Observation]) -> tuple[Correction, ...]:
     The correction makes the estimate equal to the observation. The median of several engines of a kind counts (of two,
     the one that took more), so that one unusual GPU does not change all estimates. The spread of the observations gives
     the band. Each term that the engine reported separately is corrected. The rest of the difference is a separate term.
-    An engine that ran out of memory without a figure counts only where no engine of its kind reported one, because its
+    An engine that ran out of memory without a figure counts only if no engine of its kind reported one, because its
     failure may have another cause.
     """
     ordered = sorted(observations, key=lambda seen: repr(seen.kind))

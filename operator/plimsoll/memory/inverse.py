@@ -33,7 +33,7 @@ class Largest:
 
 
 def longest_context(request: Request, gpu: GpuType, split: Split, fit: FitOf) -> Largest | None:
-    """Return the most tokens of context that fit for sure; None where not even one fits.
+    """Return the most tokens of context that fit for sure; None if not even one fits.
 
     The limit of the search is the model's declared context, or the requested context if that is longer.
     """
@@ -50,7 +50,7 @@ def longest_context(request: Request, gpu: GpuType, split: Split, fit: FitOf) ->
 def most_sequences(
     request: Request, gpu: GpuType, split: Split, fit: FitOf, *, most: int = MOST_SEQUENCES
 ) -> Largest | None:
-    """Return the highest concurrency that fits for sure; None where not even one sequence fits."""
+    """Return the highest concurrency that fits for sure; None if not even one sequence fits."""
     asked = by_law(request)
 
     def fits(sequences: int) -> bool:
@@ -60,7 +60,7 @@ def most_sequences(
 
 
 def widest_kv_precision(request: Request, gpu: GpuType, split: Split, fit: FitOf) -> KvPrecision | None:
-    """Return the KV precision with the most bits that fits for sure, from 16 bits down; None where none fits."""
+    """Return the KV precision with the most bits that fits for sure, from 16 bits down; None if none fits."""
     asked = by_law(request)
     dtype = asked.model.checkpoint.dtype if asked.precision.is_quantized else asked.precision
     full = KvPrecision.FP16 if KvPrecision.FP16 in (asked.kv_precision, dtype) else KvPrecision.BF16

@@ -24,9 +24,9 @@ class BlockLayout(Protocol):
 
 
 class AtOnce(NamedTuple):
-    """The most tokens that the cache of one engine holds where a request leaves it with the step that reads its end.
+    """The most tokens that the cache of one engine holds if a request leaves it with the step that reads its end.
 
-    ``begun`` are tokens of the one request that earlier steps have begun; 0 where a step reads all of a request.
+    ``begun`` are tokens of the one request that earlier steps have begun; 0 if a step reads all of a request.
     ``steps`` are those of the running steps.
     """
 
@@ -61,8 +61,8 @@ def needed_tokens(shape: ServingShape, at_once: AtOnce | None = None) -> int:
     """Return the tokens that the cache must hold.
 
     Guaranteed: all requests at full length at the same time. Expected: 1.5 x concurrency x mean length, at least one
-    request of full length, and at most the guaranteed product. Where requests end with the step that reads them, the
-    engine needs no more than it holds ``at_once``; None where requests stay to generate.
+    request of full length, and at most the guaranteed product. If requests end with the step that reads them, the
+    engine needs no more than it holds ``at_once``; None if requests stay to generate.
     """
     guaranteed = shape.concurrency * shape.context_tokens
     if at_once is not None:

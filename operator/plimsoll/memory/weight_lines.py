@@ -93,7 +93,7 @@ def _formula(weight: Weight, storage: Storage, split: Split) -> str:
 
 
 def _cut(sharding: Sharding, split: Split) -> str:
-    """Return how a matrix is divided, where the ranks divide anything."""
+    """Return how a matrix is divided, if the ranks divide anything."""
     if sharding in EXPERTS:
         whole = "whole on its GPU" if split.expert_parallel else "each cut over the GPUs"
         return f"experts, {whole}" if split.expert_ranks > 1 else ""
