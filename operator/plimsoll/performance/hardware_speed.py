@@ -1,4 +1,4 @@
-"""What a card reaches: bandwidth and products by number format, and messages among the GPUs of a node."""
+"""The speed that a card reaches: bandwidth and products by number format, and messages among the GPUs of a node."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ _PAIR = 2
 class Channel(NamedTuple):
     """One kind of message among so many GPUs: its curve, and the rates of the measured link and of the card's own.
 
-    The curve is empty where there is nobody to send to, or no link is known.
+    The curve is empty if there is nobody to send to, or no link is known.
     """
 
     curve: Curve = ()

@@ -95,7 +95,7 @@ def token_seconds(costs: StepCosts, load: Load, batched_tokens: int, decode: Sec
     """Return the mean time of a token: a step of decoding, and its part of the prompts that ride along.
 
     While a request generates its tokens, each of the others begins once on average. Prompts come one by one, in chunks
-    of what decoding leaves of the largest step; where there are more of them than steps, they share steps.
+    of what decoding leaves of the largest step; if there are more of them than steps, they share steps.
 
     ``decode`` is the answer of :func:`decode_step`.
     """

@@ -8,7 +8,7 @@ from enum import StrEnum
 from plimsoll.domain.decisions.latency import Performance, Slo
 
 INTERACTIVE = Slo(ttft_seconds=5.0, tpot_seconds=0.1)
-"""The default where a deployment declares none: a person reads along.
+"""The default if a deployment declares none: a person reads along.
 
 100 ms a token are ten tokens a second, about 450 words a minute; adults read English silently at about 240 (Brysbaert
 2019, doi.org/10.1016/j.jml.2019.104047). The text stays ahead of the reader with a factor of two for other languages
@@ -60,7 +60,7 @@ def keeps_surely(slo: Slo, found: Performance) -> bool:
 
 
 def slo_misses(slo: Slo, found: Performance) -> tuple[SloMiss, ...]:
-    """Return the figures that miss their limits, the larger excess first; empty where the promise is kept."""
+    """Return the figures that miss their limits, the larger excess first; empty if the promise is kept."""
     low_ttft = found.typical_ttft_seconds * found.ttft_band[0] / found.ttft_seconds
     checks = (
         (SloFigure.TTFT, found.typical_ttft_seconds, slo.ttft_seconds, low_ttft),

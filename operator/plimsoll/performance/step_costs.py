@@ -29,7 +29,7 @@ from plimsoll.performance.step_work import MatrixWork, StepWork, step_work
 SMOOTHNESS = 3
 """The exponent that joins the time of reads and of products: the larger counts, and near the ridge both do.
 
-In the GEMM tables of H100 (aiconfigurator @095f58a51), 256 tokens take 1.29 of one read at peak in 16 bits, where this
+In the GEMM tables of H100 (aiconfigurator @095f58a51), 256 tokens take 1.29 of one read at peak in 16 bits, while this
 gives 1.39 and a plain maximum 1.14; in FP8 1.56, 1.35 and 1.25. At 128 and 512 tokens this is within 11 %.
 """
 
