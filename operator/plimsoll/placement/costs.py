@@ -1,4 +1,4 @@
-"""What a plan costs: its bill, the proven least bill for its replicas, and the price of starting one anew."""
+"""The cost of a plan: its bill, the proven least bill for its replicas, and the price of starting one anew."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Appraisal:
     deployments: int
 
     def with_(self, other: Appraisal) -> Appraisal:
-        """Return the appraisal of both placements together, where they were decided one after the other."""
+        """Return the appraisal of both placements together, if they were decided one after the other."""
         bound = None if self.bound is None or other.bound is None else self.bound + other.bound
         return Appraisal(self.solver, self.bill + other.bill, bound, self.deployments + other.deployments)
 
     @property
     def gap(self) -> float | None:
-        """The part of the bill that a better plan might save at most; None where nothing was proven."""
+        """The part of the bill that a better plan might save at most; None if nothing was proven."""
         if self.bound is None:
             return None
         return 0.0 if self.bill <= 0 else max(0.0, 1 - self.bound / self.bill)

@@ -72,7 +72,7 @@ def unhealthy_words(node: GpuNode) -> str:
 
 
 def unhealthy_sentence(nodes: Sequence[GpuNode]) -> str:
-    """Return which GPUs of these nodes are left out because they are unhealthy; empty where there is no such node."""
+    """Return which GPUs of these nodes are left out because they are unhealthy; empty if there is no such node."""
     if not nodes:
         return ""
     gpus = sum(node.unhealthy for node in nodes)
@@ -82,7 +82,7 @@ def unhealthy_sentence(nodes: Sequence[GpuNode]) -> str:
 
 
 def claimed_sentence(nodes: Sequence[GpuNode]) -> str:
-    """Return how many GPUs ResourceClaims hold that a device plugin offers, too; empty where there is no such node."""
+    """Return how many GPUs ResourceClaims hold that a device plugin offers, too; empty if there is no such node."""
     if not nodes:
         return ""
     gpus = sum(node.claimed for node in nodes)
@@ -144,7 +144,7 @@ def _needed(figures: Figures, word: str) -> str:
 
 
 def _price(figures: Figures, name: str) -> str:
-    """Return US dollars to the cent. The figure is ``unknown`` where a type has no price."""
+    """Return US dollars to the cent. The figure is ``unknown`` if a type has no price."""
     text = str(figures[name])
     return "no known price" if text == "unknown" else f"${format_price(Decimal(text))}/h"
 
@@ -180,7 +180,7 @@ def _node(figures: Figures) -> str:
 
 
 def _with_unhealthy(figures: Figures) -> str:
-    """Return the node that would do if its unhealthy GPUs worked; empty where there is none."""
+    """Return the node that would do if its unhealthy GPUs worked; empty if there is none."""
     if "unhealthy" not in figures:
         return ""
     number = figures["unhealthy"]

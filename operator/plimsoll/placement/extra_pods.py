@@ -33,7 +33,7 @@ class Waker:
         return Waker(allowed, fleet, {group.name: _awaited(group, pools) for group in allowed})
 
     def woken(self, decision: Decision, generation: int, spec: str, left: Mapping[str, int]) -> Decision:
-        """Return the decision with replicas that wait for new nodes; the same where none may.
+        """Return the decision with replicas that wait for new nodes; the same if none may.
 
         Args:
             decision: what the plan decided.

@@ -23,7 +23,7 @@ class FleetRecord:
         bill_after: the same after the plan.
         unplaced: replicas without a place.
         moved: replicas that leave one place for another.
-        appraisal: how good the new placements are; None where nothing was placed.
+        appraisal: how good the new placements are; None if nothing was placed.
         seconds: the time that the plan took. Two records that differ in this alone are equal.
     """
 

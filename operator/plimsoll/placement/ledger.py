@@ -22,7 +22,7 @@ Answer = TypeVar("Answer")
 
 Quotas = Mapping[str, Mapping[str, int]]
 """Amounts that a namespace may still take, by namespace and account. A missing entry means no limit. An amount is
-negative where a limit was lowered below what is taken, or where pods that were promised go beyond it.
+negative if a limit was lowered below what is taken, or if pods that were promised go beyond it.
 
 :mod:`plimsoll.domain.cluster.quota_accounts` has the accounts. GPUs are counted by the name of their resource.
 :mod:`plimsoll.domain.kubernetes_names` has the names and units of CPU,
@@ -61,7 +61,7 @@ class Ledger:
     ) -> int:
         """Return how many replicas of ``gpus`` GPUs and ``need`` still fit on these nodes, each whole on one node.
 
-        The count stops at ``enough``, so that not all nodes are read where much room is left.
+        The count stops at ``enough``, so that not all nodes are read if much room is left.
         """
         return self.once("room", nodes, (gpus, need, enough), lambda: self._count_room(nodes, gpus, need, enough))
 
@@ -166,7 +166,7 @@ class Taken:
 
 
 def taken_between(before: Ledger, left: Ledger, nodes: Iterable[GpuNode] | None = None) -> Taken | None:
-    """Return what was taken from ``before`` so that ``left`` remained; None where nothing was taken.
+    """Return what was taken from ``before`` so that ``left`` remained; None if nothing was taken.
 
     ``nodes`` are those that resources may have been taken from; by default, all nodes of the ledgers.
     """

@@ -1,6 +1,6 @@
 """A cache of answers: the next pass asks nearly the same questions again.
 
-A memo makes a plan faster and never changes it: an answer is used again only where all its inputs are equal.
+A memo makes a plan faster and never changes it: an answer is used again only if all its inputs are equal.
 
 The last pass's answers for each deployment: most ask for nothing, and nothing about them changes.
 """
@@ -23,7 +23,7 @@ Answer = TypeVar("Answer")
 class LastPass:
     """The last answer to each question about a deployment, with everything that the answer depends on.
 
-    An answer is used again only where all its inputs are equal, so it saves time and changes no decision.
+    An answer is used again only if all its inputs are equal, so it saves time and changes no decision.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class LastPass:
         return len(self._answers)
 
     def layout(self, fleet: Fleet) -> Layout:
-        """Return the fleet's layout: the same Python object as before where it is equal, so that comparing is quick."""
+        """Return the fleet's layout: the same Python object as before if it is equal, so that comparing is quick."""
         if self._seen is None or self._seen[0] is not fleet:
             known = None if self._seen is None else self._seen[1]
             self._seen = fleet, known if known is not None and known == fleet.layout else fleet.layout

@@ -35,7 +35,7 @@ class Growth:
 
     @property
     def price(self) -> Decimal | None:
-        """US dollars an hour for all nodes; None where the price is not known."""
+        """US dollars an hour for all nodes; None if the price is not known."""
         one = self.group.usd_per_hour
         return None if one is None else one * self.nodes
 
@@ -65,7 +65,7 @@ def growth(
 ) -> tuple[Remedy, ...]:
     """Return what to add so that ``missing`` replicas get a place: the cheapest first.
 
-    Where the namespace's quotas admit no replica, new nodes do not help.
+    If the namespace's quotas admit no replica, new nodes do not help.
     """
     left = ledger.quota.get(request.key.namespace, {})
     basis = (missing, groups, left)
@@ -81,7 +81,7 @@ def _growth(request: Request, missing: int, groups: Sequence[Growable], left: Ma
 
 
 def grown(request: Request, missing: int, growing: Growable, left: Mapping[str, int]) -> Growth | None:
-    """Return how many nodes of a group would take how many of the waiting replicas; None where they take none.
+    """Return how many nodes of a group would take how many of the waiting replicas; None if they take none.
 
     ``left`` is what the namespace's quotas leave.
     """

@@ -1,6 +1,6 @@
 """Remedies: changes that would make an unplaceable request fit. Every remedy is judged like a placement first.
 
-The last ones are for requests where GPUs are free and another resource is short.
+The last ones are for requests for which GPUs are free and another resource is short.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Adviser:
         return self._shelf
 
     def remedies(self, request: Request, ledger: Ledger) -> tuple[Remedy, ...]:
-        """Do the same as :func:`remedies`. A search runs again only where its input has changed."""
+        """Do the same as :func:`remedies`. A search runs again only if its input has changed."""
         here, emptied = room_seen(request, self.fleet, ledger), self._sight_of_empty(request)
         recall, unbound, asker = self.memo.recall, _without_bounds(request), _asker(request, ledger)
         return (
@@ -191,7 +191,7 @@ def _gpus(kind: RemedyKind, chosen: Option, needs: Numbers = ()) -> Remedy:
 
 
 def _smaller_load(request: Request, fleet: Fleet, roomy: Sequence[Candidate]) -> Iterator[Remedy]:
-    """Yield a shorter context, fewer requests at the same time, and fewer sequences where the user fixes too many."""
+    """Yield a shorter context, fewer requests at the same time, and fewer sequences if the user fixes too many."""
     shape, engine = request.shape, request.engine
     # A context shorter than the expected prompt and output would be refused.
     shortest = max(1, (shape.expected_prompt_tokens or 0) + (shape.expected_output_tokens or 0))
@@ -251,7 +251,7 @@ def _other_precisions(request: Request) -> Iterator[tuple[RemedyKind, Request]]:
 
 
 def _without_bounds(request: Request) -> Request:
-    """Return the request without the user's placement rules; the same object where there are none."""
+    """Return the request without the user's placement rules; the same object if there are none."""
     bounds = (request.constraints, request.overrides, request.node_selector)
     if bounds == (GpuConstraints(), Overrides(), ()):
         return request

@@ -58,7 +58,7 @@ def seconds_for_move(startup_seconds: float | None, weights_bytes: int, least: f
 
 
 def trusted(clock: MoveClock | None, spec: str, now: float) -> MoveClock | None:
-    """Return a recorded clock as far as it can be true; None where it is of another spec.
+    """Return a recorded clock as far as it can be true; None if it is of another spec.
 
     Times in the future are moved to ``now``: a clock was set back, or somebody wrote them.
     """
@@ -86,7 +86,7 @@ class EarlierSettings:
 
     ``sequences`` are the most requests at the same time of each engine. ``batched_tokens`` and ``drain_seconds`` are as
     in :class:`~plimsoll.placement.demands.pools.Pool`. ``inputs`` is the digest of what the pod template was made from;
-    empty where the Deployment has none. A Deployment with another digest has the new settings.
+    empty if the Deployment has none. A Deployment with another digest has the new settings.
     """
 
     pool: str
@@ -110,11 +110,11 @@ class RetuneClock:
     spec: str
 
     def of(self, pool: str) -> EarlierSettings | None:
-        """Return the earlier settings of a pool; None where they are not changed."""
+        """Return the earlier settings of a pool; None if they are not changed."""
         return next((earlier for earlier in self.before if earlier.pool == pool), None)
 
     def without(self, pools: Iterable[str]) -> RetuneClock | None:
-        """Return the clock of the other pools; None where none is left."""
+        """Return the clock of the other pools; None if none is left."""
         gone = set(pools)
         before = tuple(earlier for earlier in self.before if earlier.pool not in gone)
         if before == self.before:
@@ -136,7 +136,7 @@ class RetuneClock:
 
 
 def trusted_retune(clock: RetuneClock | None, spec: str, now: float) -> RetuneClock | None:
-    """Return a recorded clock as far as it can be true; None where it is of another spec.
+    """Return a recorded clock as far as it can be true; None if it is of another spec.
 
     A time in the future is moved to ``now``: a clock was set back, or somebody wrote it.
     """

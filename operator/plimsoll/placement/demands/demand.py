@@ -82,7 +82,7 @@ class Demand:
 
     Attributes:
         tenant: the deployment before the plan.
-        options: the verdicts on all candidates; empty where the deployment asks for nothing.
+        options: the verdicts on all candidates; empty if the deployment asks for nothing.
         kept: active pools that stay.
         outdated: active pools that the user's change outdated. They keep serving until all of them are replaced.
         outgrown: why a running pool would not be chosen any more, when no order to leave it was given.
@@ -90,9 +90,9 @@ class Demand:
         excluded: places not to use: replicas left them in the last hour, and the user has changed nothing since.
         remembers_moves: whether places that replicas leave in this pass are excluded as well.
         rolled_back: places that it leaves, and settings that it takes back, because they did not come up in time.
-        settled: the decision, where a solver has nothing to decide.
-        sizes: the same demand in every size, where the deployment declares the load of all replicas together.
-        missing: the number of replicas without a pool; negative where there are too many replicas.
+        settled: the decision, if a solver has nothing to decide.
+        sizes: the same demand in every size, if the deployment declares the load of all replicas together.
+        missing: the number of replicas without a pool; negative if there are too many replicas.
         asks: whether a solver has anything to decide. A deployment with zero replicas also asks for a place to hold.
     """
 
@@ -124,7 +124,7 @@ class Demand:
 
     @property
     def ways(self) -> tuple[Demand, ...]:
-        """The demand in every size that a solver may choose; only itself where the size is known."""
+        """The demand in every size that a solver may choose; only itself if the size is known."""
         return self.sizes or (self,)
 
     @property
@@ -175,10 +175,10 @@ def _demand_of(tenant: Tenant, left: tuple[RollBack, ...], fleet: Fleet, memo: M
 
 
 def _left_places(demand: Demand, judged: Options) -> tuple[tuple[str, Split], ...]:
-    """Return the places to which replicas do not return; none where no other place is possible any more.
+    """Return the places to which replicas do not return; none if no other place is possible any more.
 
     Replicas that left a place while nothing was known of their volumes, or whose volume was made again elsewhere and
-    then where it was, would else wait for an hour where they cannot run. They cannot go to and fro: where the
+    then where it was, would else wait for an hour where they cannot run. They cannot go to and fro: if the
     place that they have is possible, it stays closed.
     """
     places = [each.target.place for each in judged.verdicts if isinstance(each, Option)]
@@ -216,7 +216,7 @@ class _Reader:
         """Return the active pools to keep, those that the user's change outdated, and why a pool was outgrown.
 
         A pool that was never created and does not fit any more is in none of these, and neither is one without replicas
-        where no node can mount a volume: they are placed again.
+        for which no node can mount a volume: they are placed again.
         """
         kept: list[PlannedPool] = []
         outdated: list[Pool] = []
@@ -249,7 +249,7 @@ class _Reader:
         return not (pool.spec and pool.spec == self.tenant.spec and verdict.reason in LEFT_BY_MOVES)
 
     def moves(self, kept: list[PlannedPool]) -> list[Move]:
-        """Return the replicas that cannot run where they are, where another place in the fleet may work."""
+        """Return the replicas that cannot run where they are, if another place in the fleet may work."""
         stranded = self.stranded
         found: list[Move] = []
         for pool in kept:
@@ -276,7 +276,7 @@ class _Reader:
     def may_return(self, pool: Pool) -> bool:
         """Whether an old pool is still valid for the spec, so that a move may be taken back.
 
-        It is where it fits the spec, or where the live loop has left it under the same spec.
+        It is valid if it fits the spec, or if the live loop has left it under the same spec.
         """
         verdict = self._judge(pool)
         if isinstance(verdict, Option) or pool.generation == self.tenant.generation:
@@ -326,7 +326,7 @@ class _Reader:
         )
 
     def _reaching_more(self, pool: Pool, verdict: Option) -> Option:
-        """Return the verdict with all labels of the type's nodes, where pods found no node with the pool's labels.
+        """Return the verdict with all labels of the type's nodes, if pods found no node with the pool's labels.
 
         Otherwise a running pool keeps its labels, because others would restart its engines.
         """
@@ -351,7 +351,7 @@ class _Reader:
         """Return the nodes that the pool's pods stay off from now on.
 
         A change starts its engines anew. So a node that was left more than an hour ago is tried again only together
-        with another change, or where pods wait and it has room for them.
+        with another change, or if pods wait and it has room for them.
         """
         known, left = pool.target.avoids, self.tenant.left
         if not known and not pool.bad_nodes:

@@ -1,6 +1,6 @@
 """How long the running requests of a pod may finish when it ends. It is decided with a place, and kept with the pool.
 
-The seconds are part of the pod template, so another number would restart engines. They are decided where engines start
+The seconds are part of the pod template, so another number would restart engines. They are decided when engines start
 in any case: for a new pool, and for a pool whose engines get other settings.
 """
 
@@ -69,8 +69,8 @@ def _keeps_template(pool: Pool, tenant: Tenant) -> bool:
 def _times(request: Request, choice: Option, seen: SeenAnswers | None) -> tuple[float, float]:
     """Return the seconds to the first token and for each further one, with as many requests as the engines run.
 
-    A measured speed of this pool corrects the model. Where nothing was measured, the upper edge of its band counts, and
-    where there is no model, the times that a person who reads along accepts.
+    A measured speed of this pool corrects the model. If nothing was measured, the upper edge of its band counts, and
+    if there is no model, the times that a person who reads along accepts.
     """
     found = speed_of(
         request.with_cache_as(narrow=choice.has_narrow_cache),

@@ -1,7 +1,7 @@
 """Places and settings that did not come up in time: how long they are refused, and why.
 
 A place that failed once mostly fails again: its image is missing there, its engine crashes, or its GPUs stay taken.
-So it is refused for a pause that doubles with each failure. Other places may be tried meanwhile. Where other settings
+So it is refused for a pause that doubles with each failure. Other places may be tried meanwhile. If other settings
 failed at the place where the engines run, the place stays open, and no other settings are tried there in the pause.
 """
 
@@ -157,7 +157,7 @@ def settings_refused(failed: Iterable[FailedMove], place: tuple[str, Split]) -> 
 
 
 def without_failed(judged: Options, failed: Sequence[RollBack]) -> Options:
-    """Return the options without those that a failure closes. The same object where that changes nothing."""
+    """Return the options without those that a failure closes. The same object if that changes nothing."""
     verdicts = tuple(_refused(each, failed) for each in judged.verdicts)
     is_same = all(now is before for now, before in zip(verdicts, judged.verdicts, strict=True))
     return judged if is_same else Options(verdicts)
@@ -174,7 +174,7 @@ def _refused(verdict: Option | Rejection, failed: Sequence[RollBack]) -> Option 
 def _closes(failed: RollBack, place: tuple[str, Split]) -> bool:
     """Whether a failure closes a place: its own, and the same GPU type with more GPUs, which are harder to get.
 
-    Where memory was short, more GPUs may be what helps. Settings that failed close nothing.
+    If memory was short, more GPUs may be what helps. Settings that failed close nothing.
     """
     if failed.is_of_settings:
         return False

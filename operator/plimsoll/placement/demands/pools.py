@@ -31,7 +31,7 @@ class PoolState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class _AnyPool:
-    """What every pool has. ``generation`` is that of the spec with which it was last judged."""
+    """The fields of every pool. ``generation`` is that of the spec with which it was last judged."""
 
     name: str
     target: Target
@@ -84,12 +84,12 @@ class Pool(_AnyPool):
 
     ``replicas`` were wanted. ``bound`` pods are on a node, ready or ending. ``ready`` pods serve. ``stranded`` pods
     have found no node for longer than the grace period. ``failing`` pods have a node where their engine cannot run.
-    ``bad_nodes`` are such nodes, each with the cause in one word, where another node may do. ``stuck`` pods have no
+    ``bad_nodes`` are such nodes, each with the cause in one word, if another node may do. ``stuck`` pods have no
     node for another reason than GPUs: they stay, and no GPUs are kept for them.
     ``exists`` is false while there is only a recorded decision: no pods were created, so the scheduler reports nothing.
     ``served`` means that one of its engines has served under that spec. ``too_large`` means that none has, because
     memory ran out: the pool can be left without loss.
-    ``batched_tokens`` is the step that its engines last got; None where it is not known. ``max_sequences`` is the same
+    ``batched_tokens`` is the step that its engines last got; None if it is not known. ``max_sequences`` is the same
     for the most requests at the same time, on each engine of a replica. It was chosen for the spec with the digest
     ``spec``.
     ``uncreated`` replicas have no pod. ``refused`` means that the API server refuses them now (a quota, a policy, an
@@ -98,10 +98,10 @@ class Pool(_AnyPool):
     engines got an fp8 KV cache because the user permits it. ``drain_seconds`` is how long its running requests may
     finish when a pod ends; None: the engine's usual time, which pools of earlier releases have. ``restarts`` means that
     a change gives its engines other settings, so that they start again in any case. ``delay`` is why it does not serve
-    although the time of its move is over; None where that is not so. ``earlier`` are the settings that its engines had
-    before the live loop gave them those that they get now; None where no such change is under way. ``overdue`` means
-    that the new settings should serve by now. ``claim`` is what a stranded or failing pod requests besides GPUs:
-    quotas count it. None where such replicas have no pod. ``gated`` pods wait behind a scheduling gate, as a queue sets
+    although the time of its move is over; None if that is not so. ``earlier`` are the settings that its engines had
+    before the live loop gave them those that they get now; None if no such change is under way. ``overdue`` means
+    that the new settings should serve by now. ``claim`` is what a stranded or failing pod requests other than GPUs:
+    quotas count it. None if such replicas have no pod. ``gated`` pods wait behind a scheduling gate, as a queue sets
     it.
     """
 
@@ -137,7 +137,7 @@ class Pool(_AnyPool):
 
     @property
     def replica_sequences(self) -> int | None:
-        """The most requests at the same time of a replica, on all its engines; None where they are not known."""
+        """The most requests at the same time of a replica, on all its engines; None if they are not known."""
         return None if self.max_sequences is None else self.split.data_parallel * self.max_sequences
 
 
@@ -145,7 +145,7 @@ class Pool(_AnyPool):
 class PlannedPool(_AnyPool):
     """A pool as the plan wants it.
 
-    With ``choice`` None, only the number of replicas of its workload changes. ``surge`` is true where one more replica
+    With ``choice`` None, only the number of replicas of its workload changes. ``surge`` is true if one more replica
     has room, so that an update can start the new one before it stops the old one. ``batched_tokens`` is the step that
     its engines had before. ``max_sequences`` is the same for the most requests at the same time, and ``spec`` is the
     digest of the spec that it was chosen for. ``narrow_before`` is whether they had an fp8 KV cache by the planner's
@@ -197,7 +197,7 @@ class Tenant:
     ``spec`` is the digest of the spec's fields that change an engine.
     ``accepts_move`` is the live loop's order to leave an outgrown pool. ``goes_to`` is its order to have all replicas
     at one place, which only hypotheses have (:mod:`plimsoll.placement.transition.hypothesis`). ``left`` are the places
-    from which its pods were moved within the last hour. ``priority`` says who comes first where not all have room.
+    from which its pods were moved within the last hour. ``priority`` says who comes first if not all have room.
     ``answers`` is what was seen of its answers; None: nothing yet. ``overdue`` means that the new pools of a move
     should serve by now, and ``failed`` are the places that did not come up in time before.
     """
@@ -235,8 +235,8 @@ class Decision:
     why no other place takes replicas that the scheduler cannot bind.
     ``failure`` is an error of the planning itself: this pass changed nothing in this deployment.
     ``is_refusal`` means that the error is a ``PlimsollError``, which names the unusable input, e.g. a model without a
-    memory law. ``appraisal`` is how good all placements of the pass are together; None where this deployment got none,
-    or where the solver does not say. It is not compared: it changes with every other deployment. ``suggestions`` would
+    memory law. ``appraisal`` is how good all placements of the pass are together; None if this deployment got none,
+    or if the solver does not say. It is not compared: it changes with every other deployment. ``suggestions`` would
     make a placement of this pass cheaper. ``sizes`` are those that this pass compared for the deployment.
     """
 
@@ -331,7 +331,7 @@ def count(pools: Iterable[_AnyPool]) -> int:
 def pool_name(gpu_type: str, split: Split) -> str:
     """Return a pool's name. It follows from the GPU type and the split, so every pass gives the same name.
 
-    Whole experts do not change it: they are used only where the same degree is impossible without them, and always
+    Whole experts do not change it: they are used only if the same degree is impossible without them, and always
     with data parallelism.
     """
     suffix = "" if split.pipeline_parallel == 1 else f"-pp{split.pipeline_parallel}"

@@ -73,7 +73,7 @@ def _kept_or_left(promise: Promise, ledger: Ledger) -> Ledger:
 def _kept(promise: Promise, ledger: Ledger) -> Ledger:
     """Keep GPUs for the pods of a pool that have no node yet.
 
-    For pods that do not exist yet, GPUs are kept while the promise lasts. Where the API server refuses these pods, GPUs
+    For pods that do not exist yet, GPUs are kept while the promise lasts. If the API server refuses these pods, GPUs
     are kept only within the quota. The quota already counts pods that exist, so only the other pods are charged here.
     """
     pool, nodes, need = promise.pool, promise.nodes, promise.need

@@ -1,4 +1,4 @@
-"""Re-homing: replicas leave a place, or one of its nodes, where their pods cannot run. It is recorded and limited."""
+"""Re-homing: replicas leave a place, or one of its nodes, if their pods cannot run. It is recorded and limited."""
 
 from __future__ import annotations
 

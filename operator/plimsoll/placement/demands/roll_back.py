@@ -1,7 +1,7 @@
-"""Roll-back: a move, or other settings of engines, are taken back where new replicas do not serve in time.
+"""Roll-back: a move, or other settings of engines, are taken back if new replicas do not serve in time.
 
-Where new pools do not serve, the old ones that serve are wanted again. Nothing that serves is given up: new replicas
-that serve stay, and an old pool gives the rest. Where engines of a pool do not serve with other settings, the pool gets
+If new pools do not serve, the old ones that serve are wanted again. Nothing that serves is given up: new replicas
+that serve stay, and an old pool gives the rest. If engines of a pool do not serve with other settings, the pool gets
 back the earlier ones. Its replicas that have them serve on.
 """
 
@@ -14,13 +14,13 @@ from plimsoll.placement.demands.failed_moves import Delay, RollBack
 from plimsoll.placement.demands.pools import Pool, PoolState, Tenant, active
 
 NOT_READY = Delay("EnginesStarting", "its pods did not get ready")
-"""The delay where no pod says anything."""
+"""The delay if no pod says anything."""
 
 
 def rolled_back(tenant: Tenant, may_return: Callable[[Pool], bool]) -> tuple[Tenant, tuple[RollBack, ...]]:
     """Return the deployment after a roll-back, and the places that did not come up.
 
-    Nothing is changed while the move has time, or where no old pool serves that ``may_return``: the new replicas are
+    Nothing is changed while the move has time, or if no old pool serves that ``may_return``: the new replicas are
     all that there is then. A new total load has to choose a size first.
     """
     old = [pool for pool in tenant.pools if pool.state is PoolState.RETIRING]
@@ -42,7 +42,7 @@ def rolled_back(tenant: Tenant, may_return: Callable[[Pool], bool]) -> tuple[Ten
 def settings_restored(tenant: Tenant, fits: Callable[[Pool], bool]) -> tuple[Tenant, tuple[RollBack, ...]]:
     """Return the deployment with the earlier settings of pools that do not come up with others, and what failed there.
 
-    Nothing is changed where the earlier settings are not valid any more: ``fits`` judges a pool with its settings. A
+    Nothing is changed if the earlier settings are not valid any more: ``fits`` judges a pool with its settings. A
     new total load has to choose a size first.
     """
     if tenant.request.total is not None:

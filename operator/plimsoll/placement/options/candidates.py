@@ -40,7 +40,7 @@ class Candidate:
 def candidate_on(gpu: GpuType, split: Split, fleet: Fleet, *, restricted: bool = False) -> Candidate:
     """Return a candidate whose labels and resource are those of the fleet's nodes of its GPU type.
 
-    With ``restricted``, its pods run on nodes of its capacity type alone. They do so too where the card is on both.
+    With ``restricted``, its pods run on nodes of its capacity type alone. They do so too if the card is on both.
     """
     selector, *others = fleet.labels_of(gpu.name)
     resource = fleet.of_type(gpu.name)[0].resource
@@ -69,12 +69,12 @@ def cuts(splits: tuple[Split, ...], fleet: Fleet, *, restricted: bool = False) -
 def splits_for(request: Request) -> tuple[Split, ...]:
     """Return the splits to judge for a model, ordered by GPUs and stages.
 
-    Tensor parallelism is tried at every degree. Pipeline stages, as few as possible, are added only where tensor
+    Tensor parallelism is tried at every degree. Pipeline stages, as few as possible, are added only if tensor
     parallelism cannot divide the model over that many GPUs, or would copy KV heads instead of dividing them. In these
-    cases stages hold more tokens. Expert parallelism is added only where the width of experts, or their quantized
+    cases stages hold more tokens. Expert parallelism is added only if the width of experts, or their quantized
     blocks, cannot be divided, and whole experts can be spread instead. With one engine, every rank has all tokens of a
     step anyway, so that the experts' results are summed as with tensor parallelism (vLLM sends tokens between ranks
-    only with data parallelism). Data-parallel attention is added where tensor parallelism would copy keys and values.
+    only with data parallelism). Data-parallel attention is added if tensor parallelism would copy keys and values.
     """
     speculation = request.engine.speculation
     divided = _Divided(request.model, request.precision, None if speculation is None else speculation.draft)
@@ -125,7 +125,7 @@ def _may_have_several_engines(request: Request) -> bool:
 def _side_by_side(divided: _Divided, gpus: int) -> tuple[Split, ...]:
     """Return ``gpus`` engines of one GPU, which share the experts and have a KV cache each for requests of their own.
 
-    They are of use where ranks of tensor parallelism would hold copies of the cache.
+    They are of use if ranks of tensor parallelism would hold copies of the cache.
     """
     split = Split(1, data_parallel=gpus, expert_parallel=True)
     if divided.model.experts is None or not _copies_tokens(divided.model, gpus):
@@ -140,7 +140,7 @@ def _staged(divided: _Divided, gpus: int) -> list[Split]:
 
 
 def _copies_tokens(model: ModelFacts, degree: int) -> bool:
-    """Whether ranks hold copies of keys and values: latents always, heads where there are fewer than ``degree``."""
+    """Whether ranks hold copies of keys and values: latents always, heads if there are fewer than ``degree``."""
     return degree > 1 and any(
         cache.kv_heads < degree if isinstance(cache, AttentionCache) else not isinstance(cache, StateCache | CrossCache)
         for cache in model.caches()

@@ -33,7 +33,7 @@ _CONFIG_NAMES = {
 
 
 def split_refusal(model: ModelFacts, precision: Precision, gpu_type: str, split: Split) -> Rejection | None:
-    """Return why this model cannot use this split, with the next degree that works; None where it can.
+    """Return why this model cannot use this split, with the next degree that works; None if it can.
 
     Rules: the degree divides the attention heads (``config/model.py``). The degree divides the KV heads, or they divide
     the degree (``layers/linear.py``). The degree divides the MLP widths, and the vocabulary with its padding. Blocks
@@ -95,7 +95,7 @@ def divides(model: ModelFacts, precision: Precision, draft: ModelFacts | None, s
 
 
 def unknown_on_several_engines(choice: EngineChoice) -> str | None:
-    """Return an option whose memory no law covers where several engines serve as one; None where there is none."""
+    """Return an option whose memory no law covers if several engines serve as one; None if there is none."""
     if choice.lora is not None:
         return "LoRA adapters"
     if choice.speculation is not None:
@@ -188,7 +188,7 @@ def _against_tower(tower: EncoderFacts | None, split: Split) -> Refusal | None:
 
 
 def _width(weight: Weight, degree: int) -> int:
-    """Return the outputs or inputs that ``degree`` ranks share; 0 where each has all of them."""
+    """Return the outputs or inputs that ``degree`` ranks share; 0 if each has all of them."""
     if weight.units > 1 and weight.units % degree:
         return 0
     return {Sharding.OUTPUTS: weight.outputs, Sharding.INPUTS: weight.inputs}.get(weight.sharding, 0)

@@ -26,7 +26,7 @@ STEPS = tuple(sorted({2**power for power in range(1, 15)} | {3 * 2**power for po
 """Numbers that are used beyond the declared one: powers of two, and half of the way to the next one.
 
 The cache that is there changes a little with every correction learned from engines. Numbers this far apart (at least
-33 %) change only where the cache changed a lot, so that replicas of one deployment mostly get the same number. They are
+33 %) change only if the cache changed a lot, so that replicas of one deployment mostly get the same number. They are
 rounded down, because a number that is too large costs preemptions, and one that is too small only some waiting. With
 data parallelism they are numbers of each engine.
 """
@@ -35,9 +35,9 @@ data parallelism they are numbers of each engine.
 def with_more_requests(request: Request, option: Option, memo: Memo | None = None) -> Option:
     """Return the option with the most requests at the same time that its cache, its speed and the engine allow.
 
-    The figures of the estimate are those with this number, and the fit stays sure. The number stays as declared where
-    the user or a running engine fixes it, where an admin replaces the estimate, where the fit is not sure or an engine
-    of the kind ran out of memory, and where the speed is not known or misses its limit already.
+    The figures of the estimate are those with this number, and the fit stays sure. The number stays as declared if
+    the user or a running engine fixes it, if an admin replaces the estimate, if the fit is not sure or an engine
+    of the kind ran out of memory, or if the speed is not known or misses its limit already.
     """
     request = request.with_cache_as(narrow=option.has_narrow_cache)
     fixed = request.engine.max_sequences is not None or request.overrides.memory_per_gpu_bytes is not None
@@ -93,7 +93,7 @@ def _token_limit(slo: Slo | None) -> float:
 
 
 def _with(request: Request, option: Option, number: int) -> tuple[EngineSettings, MemoryEstimate] | None:
-    """Return settings and estimate with this number; None where the cache or the memory does not hold it for sure."""
+    """Return settings and estimate with this number; None if the cache or the memory does not hold it for sure."""
     engine = engine_of(request.engine.name)
     wider = _with_number(request, option, number)
     settings = engine.settings(wider, option.gpu, option.split)
@@ -105,7 +105,7 @@ def _with(request: Request, option: Option, number: int) -> tuple[EngineSettings
 
 
 def _with_number(request: Request, option: Option, number: int) -> Request:
-    """Return the request with this number. The step is fixed where the option has a smaller one than usual, to fit."""
+    """Return the request with this number. The step is fixed if the option has a smaller one than usual, to fit."""
     usual = engine_of(request.engine.name).settings(request, option.gpu, option.split)
     fixed = request.engine.max_batched_tokens if usual == option.settings else option.settings.max_num_batched_tokens
     return replace(request, engine=replace(request.engine, max_sequences=number, max_batched_tokens=fixed))
@@ -130,7 +130,7 @@ class OtherStep:
 def other_steps(
     request: Request, runs: Request, gpu: GpuType, split: Split, kv_tokens: int, memo: Memo
 ) -> tuple[OtherStep, ...]:
-    """Return the other steps of :data:`STEP_SIZES` that the engines could be given; empty where the user has fixed it.
+    """Return the other steps of :data:`STEP_SIZES` that the engines could be given; empty if the user has fixed it.
 
     Args:
         request: the deployment as the user wants it.
@@ -169,13 +169,13 @@ def _needs_its_step(runs: Request, figures: MemoryEstimate) -> bool:
     """Whether a smaller step may keep the engine from starting.
 
     A step must hold a block of a cache with recurrent states (2,096 tokens are known), and an image or a piece of sound
-    as a whole where the model attends to it in both directions.
+    as a whole if the model attends to it in both directions.
     """
     return figures.max_sequences is not None or runs.model.encoder is not None
 
 
 def _figures(runs: Request, gpu: GpuType, split: Split, tokens: int) -> MemoryEstimate | None:
-    """Return the estimate with a step; None where the engine would get another one, or this one may not fit."""
+    """Return the estimate with a step; None if the engine would get another one, or this one may not fit."""
     changed, engine = with_step(runs, tokens), engine_of(runs.engine.name)
     settings = engine.settings(changed, gpu, split)
     if settings.max_num_batched_tokens != tokens:

@@ -49,7 +49,7 @@ from plimsoll.placement.options.speed import asks_for, missed, misses_usual, spe
 def too_small(request: Request, fleet: Fleet, memo: Memo | None = None) -> tuple[ObservedCapacity, ...]:
     """Return the observed placements of a request that hold less than it needs, sorted.
 
-    The need depends on the GPU type where the engine pools, because its step does. A placement that cannot be judged
+    The need depends on the GPU type if the engine pools, because its step does. A placement that cannot be judged
     any more counts, because nothing shows that it holds enough: its type has left the fleet, or has no memory law now.
     """
     found = (seen for seen in request.observed if _is_too_small(request, seen, fleet, memo))
@@ -74,7 +74,7 @@ _ABOUT_CACHE = (Reason.TOO_LITTLE_VRAM, Reason.KV_CACHE_TOO_SMALL, Reason.OBSERV
 def judge(request: Request, candidate: Candidate, fleet: Fleet, memo: Memo | None = None) -> Option | Rejection:
     """Judge one candidate against the request and the fleet's nodes. GPUs in use count like free ones.
 
-    If there is a ``memo``, estimates come from it where it has them. Where the user permits an fp8 KV cache, it is
+    If there is a ``memo``, estimates come from it if it has them. If the user permits an fp8 KV cache, it is
     judged in place of a 16-bit one that does not fit, or that brings more doubts.
     """
     return refusal(request, candidate, fleet) or judge_load(request, candidate, fleet, memo)
@@ -101,7 +101,7 @@ def judge_load(
 ) -> Option | Rejection:
     """Judge a candidate without a :func:`refusal`, with the cache that the request asks for or with a narrower one.
 
-    Without ``shows_speed``, an option has no speed where nothing but its reader asks for it.
+    Without ``shows_speed``, an option has no speed if nothing but its reader asks for it.
     """
     wide = _by_figures(request, candidate, memo, shows_speed=shows_speed)
     if not request.may_narrow_cache or not _may_gain(wide):
@@ -119,7 +119,7 @@ def _may_gain(wide: Option | Rejection) -> bool:
 
 
 def refusal(request: Request, candidate: Candidate, fleet: Fleet) -> Rejection | None:
-    """Return why the candidate is ruled out for any load; None where the figures decide."""
+    """Return why the candidate is ruled out for any load; None if the figures decide."""
     return (
         wishes_refusal(request, candidate.gpu, candidate.split)
         or _against_hardware(request, candidate)
@@ -199,9 +199,9 @@ def _speed(request: Request, candidate: Candidate, settings: EngineSettings, mem
 def sized(
     request: Request, gpu: GpuType, split: Split, memo: Memo | None = None
 ) -> tuple[EngineSettings, MemoryEstimate]:
-    """Return the usual settings and their estimate, or settings with a smaller step where these do not fit for sure.
+    """Return the usual settings and their estimate, or settings with a smaller step if these do not fit for sure.
 
-    The smaller step is not tried where the weights alone are larger than the budget, because it cannot help there.
+    The smaller step is not tried if the weights alone are larger than the budget, because it cannot help there.
     """
     if memo is None:
         return _sized(request, gpu, split)
@@ -219,7 +219,7 @@ def _sized(request: Request, gpu: GpuType, split: Split) -> tuple[EngineSettings
 
 
 def hourly_price(gpu: GpuType, split: Split) -> Decimal | None:
-    """Return US dollars an hour for one replica; None where the type has no price."""
+    """Return US dollars an hour for one replica; None if the type has no price."""
     price = gpu.price_in_force
     return None if price is None else price.usd_per_hour * split.gpus
 
@@ -293,7 +293,7 @@ def memory_reason(figures: MemoryEstimate) -> tuple[Reason, Numbers]:
 
 
 def _observed_tokens(request: Request, candidate: Candidate) -> int | None:
-    """Return the smallest KV cache that running engines reported there; None where an admin forces the memory.
+    """Return the smallest KV cache that running engines reported there; None if an admin forces the memory.
 
     A reported figure takes precedence over the memory law.
     """

@@ -39,7 +39,7 @@ def eligible_nodes(request: Request, fleet: Fleet, gpu_type: str) -> tuple[GpuNo
 
 
 def most_gpus(request: Request, fleet: Fleet, gpu_type: str) -> int | None:
-    """Return the most GPUs that one engine can have on one eligible node; None where no node is eligible."""
+    """Return the most GPUs that one engine can have on one eligible node; None if no node is eligible."""
     return fleet.most_gpus(gpu_type, where(request))
 
 
@@ -102,7 +102,7 @@ def _sight(request: Request, fleet: Fleet) -> tuple[object, ...]:
 def host_of(request: Request, gpu: GpuType, split: Split) -> HostEstimate:
     """Return the host memory and CPU that the engine of one replica needs.
 
-    Where GPU and host share one memory, its part of the GPU counts: the kernel gives the node's other pods no more.
+    If GPU and host share one memory, its part of the GPU counts: the kernel gives the node's other pods no more.
     """
     engine = engine_of(request.engine.name)
     host = engine.host(request, gpu.vendor, split)
@@ -151,7 +151,7 @@ def _bound(each: Exceeded, index: int) -> Numbers:
 
 
 def host_refusal(request: Request, host: HostEstimate) -> Numbers:
-    """Return the figures where the user allows the pod less memory than the engine takes for sure; else nothing."""
+    """Return the figures if the user allows the pod less memory than the engine takes for sure; else nothing."""
     allowed = request.host_allowance
     if allowed is None or allowed[1] >= host.least_bytes:
         return ()

@@ -50,7 +50,7 @@ def best_on(request: Request, gpu: GpuType, splits: Sequence[Split]) -> Sized | 
 
 
 def fit_of(request: Request, gpu: GpuType, split: Split) -> Fit:
-    """Return how well the request fits with the settings that it would get; ``Fit.NO`` where it cannot run."""
+    """Return how well the request fits with the settings that it would get; ``Fit.NO`` if it cannot run."""
     answer = size_on(request, gpu, split)
     return answer.figures.fit_by_figures if isinstance(answer, Sized) else Fit.NO
 

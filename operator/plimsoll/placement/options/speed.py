@@ -16,7 +16,7 @@ from plimsoll.performance.model import Load, performance
 from plimsoll.performance.slo import INTERACTIVE, SloMiss, slo_misses
 
 USUAL_CONTEXT_SHARE = 0.25
-"""The mean request length as a share of ``contextLength`` where a deployment names no expected lengths. In replays of
+"""The mean request length as a share of ``contextLength`` if a deployment names no expected lengths. In replays of
 public traces (Azure conversation and code, Mooncake) the mean is 9 to 33 % of the longest request."""
 
 USUAL_PROMPT_SHARE = 0.8
@@ -42,7 +42,7 @@ def load_of(request: Request) -> Load:
 def speed_of(
     request: Request, gpu: GpuType, split: Split, settings: EngineSettings, running: int | None = None
 ) -> Performance | None:
-    """Return the speed of one replica; None where the performance model does not cover the model or the split.
+    """Return the speed of one replica; None if the performance model does not cover the model or the split.
 
     ``running`` requests at the same time replace the declared number.
     """
@@ -70,7 +70,7 @@ def plans_ahead(request: Request) -> bool:
 
 
 def missed(slo: Slo, found: Performance | None) -> Numbers:
-    """Return the figure that misses its limit by the largest share, in milliseconds; empty where none does."""
+    """Return the figure that misses its limit by the largest share, in milliseconds; empty if none does."""
     misses = () if found is None else slo_misses(slo, found)
     return _numbers(misses[0]) if misses else ()
 

@@ -22,14 +22,14 @@ MOST_SIZES = 5
 fewest replicas, and the one with the smallest, which fit on the most GPU types."""
 
 UNPRICED = 1_000.0
-"""US dollars an hour assumed for a GPU without a price, so that it is taken only where nothing else is left."""
+"""US dollars an hour assumed for a GPU without a price, so that it is taken only if nothing else is left."""
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
     """One size with its result: the places of the replicas, and the bill of all of them in US dollars an hour.
 
-    ``missing`` replicas found no place. ``hourly_price`` is None where a price is not known or nothing was placed.
+    ``missing`` replicas found no place. ``hourly_price`` is None if a price is not known or nothing was placed.
     """
 
     replicas: int
@@ -49,7 +49,7 @@ def sizes_of(request: Request, fleet: Fleet, memo: Memo | None = None) -> tuple[
     """Return the request in every size that may be the best one, the cheapest first.
 
     On each GPU type and split, the fewest replicas that hold the load cost the least. So these numbers are the sizes.
-    Where nothing fits, the only size is the one with the smallest replicas.
+    If nothing fits, the only size is the one with the smallest replicas.
     """
     total = request.total or TotalLoad(request.shape.concurrency)
     if memo is None:
@@ -80,7 +80,7 @@ def _bounds(request: Request, total: TotalLoad) -> tuple[int, int]:
 
 
 def _fewest(request: Request, total: TotalLoad, candidate: Candidate, fleet: Fleet) -> tuple[int, float, int] | None:
-    """Return doubts, bill and number of the fewest replicas that hold the load there; None where none do."""
+    """Return doubts, bill and number of the fewest replicas that hold the load there; None if none do."""
 
     def option(replicas: int) -> Option | None:
         verdict = judge(_with(request, total, replicas), candidate, fleet)

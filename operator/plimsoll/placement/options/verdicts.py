@@ -32,7 +32,7 @@ Preference = tuple[Decimal, int, int, int, str]
 def rank(choice: Option) -> Preference:
     """Return the sort key of preference: less cost, fewer GPUs, fewer engines, fewer pipeline stages, name.
 
-    Several engines on the same GPUs share their requests unevenly at times, so one engine comes first where it fits.
+    Several engines on the same GPUs share their requests unevenly at times, so one engine comes first if it fits.
     """
     return preference(choice.gpu, choice.split, choice.cost)
 

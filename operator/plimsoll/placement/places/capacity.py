@@ -21,7 +21,7 @@ _MANY = 1_000_000
 """More replicas than any cluster has room for: counts of room stop at the number that a request asks for."""
 
 _EASIEST = (Reason.QUOTA_EXCEEDED, *NODE_LACKS, Reason.GPUS_TAKEN)
-"""The reasons that block a replica, the easiest to change first. GPUs are free except where they are taken."""
+"""The reasons that block a replica, the easiest to change first. GPUs are free unless they are taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Capacity:
 
     @property
     def hourly_price(self) -> Decimal | None:
-        """US dollars an hour of all these replicas; None where one of their places has no price."""
+        """US dollars an hour of all these replicas; None if one of their places has no price."""
         prices = [room.option.hourly_price for room in self.rooms if room.share]
         if None in prices:
             return None
@@ -64,7 +64,7 @@ class Capacity:
 
     @property
     def next_blocked(self) -> Rejection | None:
-        """The shortage of the next replica that is easiest to change; None where no candidate fits at all."""
+        """The shortage of the next replica that is easiest to change; None if no candidate fits at all."""
         blocked = [room.blocked for room in self.rooms]
         return min(blocked, key=lambda each: _EASIEST.index(each.reason), default=None)
 

@@ -1,6 +1,6 @@
 """Choose a place: judge every candidate, rank the feasible ones, and explain the others.
 
-The missing resource where a candidate fits but has no room: quota, GPUs, or other resources of the nodes.
+The missing resource if a candidate fits but has no room: quota, GPUs, or other resources of the nodes.
 
 A place where one replica fits for sure is found faster, without reasons for other candidates.
 """
@@ -72,7 +72,7 @@ def _beside_gpus(need: HostNeed, hosts: Sequence[tuple[GpuNode, HostRoom]]) -> t
         return Reason.NODE_LACKS_PODS, (("largest", max(node.host.pods or 0 for node, _ in hosts)),)
     if _all_short(memory, need.memory_bytes) and not _all_short(cpu, need.cpu_millis):
         return Reason.NODE_LACKS_MEMORY, _lacking(memory, need.memory_bytes, "_bytes")
-    # Where nodes lack different resources, CPU is reported for all of them.
+    # If nodes lack different resources, CPU is reported for all of them.
     return Reason.NODE_LACKS_CPU, _lacking(cpu, need.cpu_millis, "_millis")
 
 
@@ -104,7 +104,7 @@ def place(
     probably. Then feasible candidates are ranked by how many of the replicas they take, by price per replica, fewer
     GPUs, fewer engines, fewer stages, and name. So the same facts always give the same choice. The request's overrides
     are obeyed, and warnings report their consequences. ``closed`` are GPU types and splits whose pods recently found no
-    node: they are judged, but not taken. If there is a ``memo``, estimates come from it where it has them.
+    node: they are judged, but not taken. If there is a ``memo``, estimates come from it if it has them.
     """
     return pick(request, options(request, fleet, memo), fleet, ledger or Ledger.of(fleet), closed)
 
@@ -286,7 +286,7 @@ def booked(request: Request, option: Option, replicas: int, fleet: Fleet, ledger
 
 
 def room_basis(request: Request, ledger: Ledger) -> tuple[object, ...]:
-    """Return everything that decides whether a replica has room somewhere, besides the place and what is free on nodes.
+    """Return everything that decides whether a replica has room, except the place and the free resources of nodes.
 
     The host memory of a replica follows from the model, its precision and the engine, and never from the load. The
     quotas are included, because ledgers that differ in them share answers, and the class of pods, which decides the
@@ -327,7 +327,7 @@ def _not_moved_to(choice: Option) -> Rejection:
 
 
 def first_that_fits(request: Request, fleet: Fleet, ledger: Ledger, memo: Memo | None = None) -> Option | None:
-    """Return the choice of ``place`` for one replica among the options that fit for sure; None where none does.
+    """Return the choice of ``place`` for one replica among the options that fit for sure; None if none does.
 
     Candidates are judged in the order of their price, until no other one can come first: what options are ranked by
     is their price at least. Candidates that have no room are not judged.

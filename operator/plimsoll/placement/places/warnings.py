@@ -102,7 +102,7 @@ _NARROW_CACHE = (
 
 
 def warnings_for(request: Request, choice: Option) -> tuple[str, ...]:
-    """Return one sentence for each warning; empty where there are none."""
+    """Return one sentence for each warning; empty if there are none."""
     probable = choice.estimate.fit_of_bytes is Fit.PROBABLE and not _is_proven(request, choice)
     fit_warnings = (_probable_warning(choice),) if probable else ()
     doubts = tuple(doubt_sentence(doubt) for doubt in choice.estimate.doubts)

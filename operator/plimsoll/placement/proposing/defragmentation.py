@@ -159,7 +159,7 @@ class _Search:
         return room_on(node, self.ledger, self.option.split.gpus, need, group) > 0
 
     def _targets(self, group: Group, source: GpuNode) -> Moves | None:
-        """Return a free place on another node for every replica of a set; None where not all have one."""
+        """Return a free place on another node for every replica of a set; None if not all have one."""
         ordered = sorted(group, key=lambda each: (-each.gpus, -each.need.memory_bytes, each.owner))
         return self._packed(ordered, source, {}, {})
 

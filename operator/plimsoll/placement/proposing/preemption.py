@@ -1,7 +1,7 @@
 """Preemption: the cheapest replicas of lower priority whose going makes room for a deployment that waits.
 
 A replica is whole on one node, so the sets of each node are looked at alone, all of them, and the cheapest combination
-of nodes follows by dynamic programming: the answer is exact. Where owners must keep some of their replicas, what would
+of nodes follows by dynamic programming: the answer is exact. If owners must keep some of their replicas, what would
 break this is left out, and the answer need not be the cheapest one.
 """
 
@@ -115,7 +115,7 @@ def _best(
 
 
 def _state(node: GpuNode, victims: Iterable[Running], ledger: Ledger, spare: Spare | None) -> object:
-    """Return what the ways on a node depend on. Owners count only where they must keep some of their replicas."""
+    """Return what the ways on a node depend on. Owners count only if they must keep some of their replicas."""
     there = sorted(
         (
             each.target.gpu_type,

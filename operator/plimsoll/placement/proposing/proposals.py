@@ -93,7 +93,7 @@ def room_for(plan: Plan, lacking: Answer, neighbours: Neighbours) -> Room | None
 
 
 def _checked(plan: Plan, lacking: Answer, proposal: Proposal, running: Iterable[Running]) -> Room | None:
-    """Return the room that a proposal makes; None where the deployment would still lack some."""
+    """Return the room that a proposal makes; None if the deployment would still lack some."""
     ledger = _after(proposal.changes, running, plan.left.fleet, plan.left.ledger)
     then = replace(plan, left=replace(plan.left, ledger=ledger)).ask(lacking.tenant).decision
     if then.missing or then.change_blocked:
@@ -123,7 +123,7 @@ def _after(changes: Iterable[Change], running: Iterable[Running], fleet: Fleet, 
 
 
 def _taken(change: Change, name: str, leaves: Running | None, fleet: Fleet, ledger: Ledger) -> Taken | None:
-    """Return what the replicas of a change take on one node; None where the node takes no part any more."""
+    """Return what the replicas of a change take on one node; None if the node takes no part any more."""
     nodes, count = fleet.of_type(change.leaving.target.gpu_type), change.leaving.replicas
     node = next((node for node in nodes if node.name == name), None)
     if node is None:

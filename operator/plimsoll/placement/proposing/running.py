@@ -24,7 +24,7 @@ MOST_WAYS = 4_096
 class Running:
     """A replica on a node.
 
-    ``price`` is in US dollars an hour. ``startup_seconds`` is how long its engine took to serve; None where that is
+    ``price`` is in US dollars an hour. ``startup_seconds`` is how long its engine took to serve; None if that is
     not known. Pods of others are no replicas: nobody here may move them.
     """
 
@@ -54,7 +54,7 @@ Group = tuple[Running, ...]
 def ways(
     replicas: Iterable[Running], alike: Callable[[Running], Hashable], cost: Callable[[Running], tuple[Any, ...]]
 ) -> Iterator[Group]:
-    """Yield the sets of these replicas that can be best; none where there are too many sets.
+    """Yield the sets of these replicas that can be best; none if there are too many sets.
 
     Of replicas that are alike, the cheapest ones are taken: any other set with as many of them costs no less.
     """

@@ -1,6 +1,6 @@
 """The order of goals: nobody without a place who could have one, then options without doubts, then the bill.
 
-Where not all replicas have a place, deployments come first in the order of decisions: those of a higher priority, and
+If not all replicas have a place, deployments come first in the order of decisions: those of a higher priority, and
 among equals the older ones. A deployment stays without a place only because of those before it in that order.
 """
 
@@ -28,7 +28,7 @@ class Decided:
 
 
 def decide(posed: Posed, milp: Milp) -> Decided | None:
-    """Decide the shares; None where the programme was not solved within its limits."""
+    """Decide the shares; None if the programme was not solved within its limits."""
     return _solved(posed, milp, Aim()) or _all_placed(posed, milp) or _some_missing(posed, milp)
 
 

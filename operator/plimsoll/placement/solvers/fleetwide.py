@@ -43,7 +43,7 @@ a plan for full nodes takes too long: it solves some 60 programmes."""
 class Fleetwide:
     """The solver. It remembers its last pass and its last solutions, and never changes a plan by that.
 
-    ``library`` returns what solves the programmes of one decision; None where there is no library.
+    ``library`` returns what solves the programmes of one decision; None if there is no library.
     """
 
     library: Callable[[], Milp] | None = None
@@ -141,7 +141,7 @@ class _Pass:
         return parts, left
 
     def _posed(self, joining: Mapping[int, Demand], ledger: Ledger) -> Posed:
-        """Return the problem of these demands. Where their sizes make it too large, each has its best size alone."""
+        """Return the problem of these demands. If their sizes make it too large, each has its best size alone."""
         posed = pose(joining, self.stock.fleet, ledger)
         if posed.problem.choices_of_sizes <= MOST_CHOICES_OF_SIZES:
             return posed

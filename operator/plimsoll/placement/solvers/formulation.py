@@ -49,7 +49,7 @@ class Solution:
 
 
 Milp = Callable[[Programme], Solution | None]
-"""Solves a programme, always in the same way; None where it has no solution, or none was found within the limits."""
+"""Solves a programme, always in the same way; None if it has no solution, or none was found within the limits."""
 
 
 MIXING = 0.1
@@ -57,11 +57,11 @@ MIXING = 0.1
 are easier to operate and answer at the same speed."""
 
 _TOLERANCE = 1e-6
-"""What a sum of shares may miss by rounding."""
+"""The most by which rounding may change a sum of shares."""
 
 
 class Goal(StrEnum):
-    """What a programme minimises."""
+    """The figure that a programme minimises."""
 
     NOTHING = "nothing"
     """Any solution is good."""
@@ -95,7 +95,7 @@ class Columns:
 
     ``whole`` counts deployments that get one choice. ``mixed`` counts deployments by size that are divided over
     choices, ``loose`` their replicas by choice, and ``short`` their replicas without a place by size. ``parts`` are
-    replicas by choice and group, where a choice has several groups. A size that is not divided has no ``mixed``, and
+    replicas by choice and group, if a choice has several groups. A size that is not divided has no ``mixed``, and
     its ``short`` counts deployments without a place.
     """
 
@@ -108,7 +108,7 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What a kind gets.
+    """The share of a kind.
 
     ``whole`` is the number of deployments by choice, and ``mixed`` that of divided deployments by size. ``loose`` is
     the number of their replicas by choice. ``parts`` is the number of replicas by choice and group.
@@ -164,7 +164,7 @@ class Formulation:
             self._balance(kind, size, columns)
 
     def _allowed(self, kind: Kind, size: int) -> list[int]:
-        """Return the choices with the fewest doubts, or all of them where the aim allows more doubts."""
+        """Return the choices with the fewest doubts, or all of them if the aim allows more doubts."""
         fewest = min((choice.doubts for choice in kind.choices), default=0)
         return [index for index in kind.of_size(size) if self.aim.doubt or kind.choices[index].doubts == fewest]
 

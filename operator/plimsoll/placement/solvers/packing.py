@@ -48,7 +48,7 @@ def pack(decided: Decided, ledger: Ledger) -> tuple[list[Part], Ledger]:
 
 
 def _hardest_first(part: Part) -> tuple[int, ...]:
-    """Few nodes have what a pod names besides CPU and memory, so it comes before others with as many GPUs."""
+    """Few nodes have what a pod names other than CPU and memory, so it comes before others with as many GPUs."""
     need = part.need
     return -part.gpus, -len(need.others), -need.memory_bytes, -need.cpu_millis, part.demand
 

@@ -1,6 +1,6 @@
 """The assignment of a whole pass as numbers: kinds of deployments, their choices, and the room on groups of nodes.
 
-Deployments that cannot be told apart are one kind, and nodes that accept the same kinds are one group. So the problem
+Deployments that are equal are one kind, and nodes that accept the same kinds are one group. So the problem
 grows with the variety of a cluster, and hardly with its size.
 """
 
@@ -57,10 +57,10 @@ class Kind:
     """Deployments with the same choices and the same numbers of replicas to place.
 
     ``choices`` are in the order of preference. ``sizes`` are the numbers of replicas that a deployment may have: one
-    number, or several where it declares the load of all replicas together. It takes choices of one size only. With
+    number, or several if it declares the load of all replicas together. It takes choices of one size only. With
     ``whole``, all replicas are placed with one choice, or none is.
     ``spare`` is how many replicas of one deployment may stay without a place, as :meth:`weighed` counts them. ``level``
-    is 0 where that number is the least that is possible. Otherwise it is the level of priority, from 1 on, whose
+    is 0 if that number is the least that is possible. Otherwise it is the level of priority, from 1 on, whose
     missing replicas are minimised.
     """
 
@@ -93,7 +93,7 @@ class Group:
 
     ``slots`` holds, for each number of GPUs that a replica may take, how many such replicas fit on the free GPUs.
     ``pods`` holds the same for pods of the smallest need, limited by the nodes' other resources. ``cpu_millis`` and
-    ``memory_bytes`` are free on all of its nodes together; None where a node reports no limit. ``others`` are the
+    ``memory_bytes`` are free on all of its nodes together; None if a node reports no limit. ``others`` are the
     further resources that a choice names and that every node reports, with what is free of them on all nodes.
     """
 

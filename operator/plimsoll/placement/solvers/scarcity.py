@@ -17,7 +17,7 @@ from plimsoll.placement.solvers.protocol import Award, Stock
 
 @dataclass(frozen=True, slots=True)
 class _Gain:
-    """What a deployment saves an hour on a GPU type against its next best type; None: it has no other type."""
+    """The sum that a deployment saves an hour on a GPU type against its next best type; None: it has no other type."""
 
     owner: ObjectKey
     saved: Decimal | None
@@ -37,7 +37,7 @@ class Others:
                 self._most.setdefault(placed.choice.gpu.name, []).append(_gain(award, placed))
         for gains in self._most.values():
             gains.sort(key=lambda gain: gain.order)
-            del gains[2:]  # the first one, or the second where the first asks about itself
+            del gains[2:]  # the first one, or the second if the first asks about itself
 
     def most(self, gpu_type: str, asking: ObjectKey) -> _Gain | None:
         """Return who gains the most from a GPU type, except ``asking``."""
@@ -57,7 +57,7 @@ def _gain(award: Award, placed: Placed) -> _Gain:
 
 
 def with_scarcity(award: Award, stock: Stock, others: Others) -> Award:
-    """Return the award with the real reason where a candidate had room before the pass and others got it."""
+    """Return the award with the real reason if a candidate had room before the pass and others got it."""
     if len(award.granted) != 1 or award.granted[0].replicas < award.demand.missing:
         return award
     if not any(each.reason is Reason.GPUS_TAKEN for each in award.rejections):

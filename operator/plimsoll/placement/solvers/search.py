@@ -39,9 +39,9 @@ def search(posed: Posed) -> Decided:
 
 
 def in_turn(posed: Posed) -> Decided | None:
-    """Return the shares if one deployment after the other takes the best that it can, where no plan is better.
+    """Return the shares by which one deployment after the other takes its best choice, if no plan is better.
 
-    That is so where everybody gets the choice that costs the least, without more doubts than it must have.
+    That is so if everybody gets the choice that costs the least, without more doubts than it must have.
     """
     return _Search(posed).in_turn()
 
@@ -101,7 +101,7 @@ class _Search:
         return found
 
     def _taken(self, unit: _Unit, left: list[float]) -> Parts:
-        """Take one choice for all replicas of a size, or a mix where it places more or saves more than its charge."""
+        """Take one choice for all replicas of a size, or a mix if it places more or saves more than its charge."""
         ways = [way for size in range(len(unit.kind.sizes)) for way in self._ways(unit, size, left) if way]
         best = min(ways, key=lambda parts: self._score_of(unit, parts), default=())
         self._use(unit.number, best, left)
@@ -116,7 +116,7 @@ class _Search:
         return self._together(unit, size, choices, left), mixed
 
     def _together(self, unit: _Unit, size: int, choices: Sequence[int], left: Sequence[float]) -> Parts:
-        """Return the first choice with room for all replicas; nothing where there is none."""
+        """Return the first choice with room for all replicas; nothing if there is none."""
         wanted = unit.kind.sizes[size]
         for index in choices:
             parts = self._on(unit, index, wanted, left)
@@ -181,7 +181,7 @@ class _Search:
         )
 
     def _shares(self, found: Sequence[Parts]) -> tuple[Share, ...]:
-        """Return the shares by kind. A deployment counts as whole where all its replicas have one choice."""
+        """Return the shares by kind. A deployment counts as whole if all its replicas have one choice."""
         tallies = [_Tally() for _ in self.posed.members]
         for unit, parts in zip(self.units, found, strict=True):
             tallies[unit.number].add(unit, parts)
@@ -249,7 +249,7 @@ def _least_bill(unit: _Unit, parts: Parts) -> float:
 
 
 def _regret(kind: Kind) -> float:
-    """Return what all replicas cost more where the first choice has no room."""
+    """Return what all replicas cost more if the first choice has no room."""
     prices = [choice.price * (kind.sizes[choice.size] / kind.replicas) for choice in kind.choices[:2]]
     return (prices[1] - prices[0]) * kind.replicas if len(prices) > 1 else float("inf")
 

@@ -1,4 +1,4 @@
-"""The choice of a size, where deployments declare the load of all replicas together.
+"""The choice of a size, if deployments declare the load of all replicas together.
 
 1. The solver decides for all deployments and chooses their sizes
 (:attr:`~plimsoll.placement.demands.demand.Demand.ways`). A
@@ -39,7 +39,7 @@ from plimsoll.placement.solvers.turn import Turn
 def sole_place(demand: Demand, fleet: Fleet, ledger: Ledger) -> Option | None:
     """Return the option that a :class:`~plimsoll.placement.solvers.turn.Turn` takes for all replicas.
 
-    None where it would divide them, place only some of them, or has pools to think of.
+    None if it would divide them, place only some of them, or has pools to think of.
     """
     if demand.kept or demand.outdated or demand.missing <= 0:
         return None
@@ -118,7 +118,7 @@ def _turn(demand: Demand, stock: Stock, ledger: Ledger) -> Award:
 
 
 def _tried(demand: Demand, stock: Stock, ledger: Ledger) -> Award:
-    """Return what a demand would get. Where one place takes all replicas, no reasons are found and nothing is taken."""
+    """Return what a demand would get. If one place takes all replicas, no reasons are found and nothing is taken."""
     option = sole_place(demand, stock.fleet, ledger)
     if option is None:
         return _turn(demand, stock, ledger)

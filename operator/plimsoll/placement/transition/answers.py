@@ -24,9 +24,9 @@ from plimsoll.placement.transition.make_before_break import decision_of, rooms_f
 
 
 def back_home(demand: Demand, stock: Stock) -> Demand:
-    """Return the demand with its last place as the only option, where all its replicas have room there.
+    """Return the demand with its last place as the only option, if all its replicas have room there.
 
-    Its engines are known there, and a node may still have the weights. Another place may be cheaper. Where the last one
+    Its engines are known there, and a node may still have the weights. Another place may be cheaper. If the last one
     has no room, every option stays. Of two that want the same room, one waits for the next pass.
     """
     request = demand.request
@@ -76,12 +76,12 @@ def answers(demands: Sequence[Demand], stock: Stock, adviser: Adviser, solver: S
 
 
 def read_demand(tenant: Tenant, fleet: Fleet, memo: Memo) -> Demand:
-    """Return a deployment's demand. It is settled where the deployment is suspended or its demand cannot be found."""
+    """Return a deployment's demand. It is settled if the deployment is suspended or its demand cannot be found."""
     return _guarded_demand(tenant, lambda: demand_of(tenant, fleet, memo))
 
 
 def remembered_demand(tenant: Tenant, fleet: Fleet, memo: Memo) -> Demand:
-    """Do the same as :func:`read_demand`, with the last pass's answer where deployment and layout are unchanged.
+    """Do the same as :func:`read_demand`, with the last pass's answer if deployment and layout are unchanged.
 
     The demand of a deployment whose pods find no node, or none where they can run, depends also on the GPUs that are
     free, so it is read anew.
@@ -149,7 +149,7 @@ def _decided(award: Award, first: _First, adviser: Adviser) -> Decision:
 
 
 def _remembered(award: Award, first: _First, adviser: Adviser) -> Decision:
-    """Return the decision where nothing was awarded: the last pass's one if everything that it depends on is equal."""
+    """Return the decision if nothing was awarded: the last pass's one if everything that it depends on is equal."""
     if not (first.has(award.left) and first.has(award.refused_at)):
         return _with_rooms(award, first.fleet, adviser)
     last, demand = adviser.memo.last, award.demand
@@ -160,7 +160,7 @@ def _remembered(award: Award, first: _First, adviser: Adviser) -> Decision:
 
 
 def _with_rooms(award: Award, fleet: Fleet, adviser: Adviser) -> Decision:
-    """Do the same as :func:`_remembered` where another ledger came up. Without a search, few rooms are read from it."""
+    """Do the same as :func:`_remembered` if another ledger came up. Without a search, few rooms are read from it."""
     if not award.is_empty:
         return _without_place(award, fleet, adviser)
     last, demand = adviser.memo.last, award.demand

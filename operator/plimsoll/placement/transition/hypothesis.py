@@ -125,7 +125,7 @@ class Plan:
     """A finished plan: the decision for every deployment, in the order of decisions, and the resources that are left.
 
     ``taken`` holds what each deployment took in this plan. Deployments that took nothing are left out. ``appraisal`` is
-    how good the new placements are; None where nothing was placed, or the solver does not know it.
+    how good the new placements are; None if nothing was placed, or the solver does not know it.
     """
 
     tenants: Mapping[ObjectKey, Tenant]
@@ -178,9 +178,9 @@ class Plan:
     def elsewhere(self, key: ObjectKey) -> Answer | None:
         """Return what one deployment gets if all its replicas leave their place, and go to the best one with room now.
 
-        The replicas serve where they are until their successors do. None where no place has room for all of them, where
-        this plan changes its pools already, where it is suspended, where the user declares the load of all replicas
-        together, and where more than one replica cannot mount its volumes.
+        The replicas serve where they are until their successors do. None if no place has room for all of them, if
+        this plan changes its pools already, if it is suspended, if the user declares the load of all replicas
+        together, or if more than one replica cannot mount its volumes.
         """
         tenant, now = self.tenants[key], self.decisions[key]
         here = [pool.target.place for pool in tenant.pools]

@@ -148,9 +148,9 @@ class _Transition:
         return self.award.searched, self.award.rejections
 
     def _warnings(self, chosen: Option) -> tuple[str, ...]:
-        """Return the warnings about a choice, and what happened there before where the user forces it.
+        """Return the warnings about a choice, and what happened there before if the user forces it.
 
-        Where pods have nodes already, the API server accepts them without limits of their own.
+        If pods have nodes already, the API server accepts them without limits of their own.
         """
         here = [each for each in self.tenant.failed if each.place == chosen.target.place]
         failed = [each for each in here if not each.is_of_settings]
@@ -167,13 +167,13 @@ class _Transition:
         return admission_refusal(self.request, target, need)
 
     def _remedies(self, missing: int) -> tuple[Remedy, ...]:
-        """Return remedies where a search found nothing. They are judged with the resources that were free then."""
+        """Return remedies if a search found nothing. They are judged with the resources that were free then."""
         ledger = self.award.refused_at
         if ledger is None:
             return ()
         refused, memo = self.award.rejections, self.adviser.memo
         others_first = other_remedies(self.request, self.fleet, ledger, refused, memo)
-        # More free GPUs help only where GPUs are short, not where a quota or the nodes' CPUs are short.
+        # More free GPUs help only when GPUs are short, not when a quota or the nodes' CPUs are short.
         short = {(each.gpu_type, each.split.gpus) for each in refused if each.reason is Reason.GPUS_TAKEN}
         others = self.adviser.remedies(self.request, ledger)
         added = self.adviser.growth(self.request, missing, ledger)
@@ -185,10 +185,10 @@ class _Transition:
     def _with_surge(self, pool: PlannedPool) -> PlannedPool:
         """Set whether one more replica has room. An update in progress keeps the surge that it already uses.
 
-        Where a queue has admitted no pod of the pool, an update replaces them: the Deployment controller would leave
+        If a queue has admitted no pod of the pool, an update replaces them: the Deployment controller would leave
         the old pod in the queue next to the new one (``cleanupUnhealthyReplicas`` in ``pkg/controller/deployment``).
         While the live loop changes settings, and while it takes them back, no replica ends before its successor serves,
-        also where the room for one more was taken meanwhile.
+        even if the room for one more was taken meanwhile.
         """
         now = next((earlier for earlier in self.tenant.pools if earlier.name == pool.name), None)
         if self.request.mounts_alone:
