@@ -108,7 +108,7 @@ def shares_of(decision: Decision) -> tuple[Share, ...]:
 def _has_place(change: Change, now: Decision, then: Decision) -> bool:
     """Whether a change is carried out whole.
 
-    Removing a replica needs no place: replicas that are missing now were missing before. A move has none where
+    Removing a replica needs no place: replicas that are missing now were missing before. A move has none if
     everything would stay where it is, with the settings that it has. Other settings need room for the new engines
     next to the old ones.
     """
@@ -153,7 +153,7 @@ def _what_runs(decision: Decision) -> list[PlannedPool]:
 class Decided:
     """A decision, and its destination if it is a change: ``proposal`` for people, ``answer`` for the plan.
 
-    A change without a destination is decided in Recommend mode only, where nothing is carried out. ``room`` is what
+    A change without a destination is decided in Recommend mode only, in which nothing is carried out. ``room`` is what
     others could do for it; then ``proposal`` is that. ``memory`` is to be given to the next turn. ``kind`` and ``wish``
     are what the decision comes from.
     """
@@ -215,7 +215,7 @@ def _about_the_load(diagnosis: Diagnosis, situation: Situation, look: Judged) ->
 
 
 def _scaled(found: Decided, diagnosis: Diagnosis, ask: Asking, remedies: Sequence[Remedy]) -> Decided | None:
-    """Return another number of replicas where the load asks for it and it has a place; None where nothing is changed.
+    """Return another number of replicas if the load asks for it and it has a place; None if nothing is changed.
 
     It comes before a move that waits for people or for a bound: requests wait while nobody decides.
     """
@@ -239,7 +239,7 @@ def _treated(found: Decided, diagnosis: Diagnosis, ask: Asking, remedies: Sequen
 
 
 def _offered(found: Decided, offer: Offer, policy: RebalancePolicy) -> Decided:
-    """Return the decision for an offer. What would be carried out now waits where only others could make room."""
+    """Return the decision for an offer. What would be carried out now waits if only others could make room."""
     if offer.room is None:
         return replace(found, decision=offer.change, proposal=offer.proposal, answer=offer.answer)
     decision: LoopDecision = offer.change

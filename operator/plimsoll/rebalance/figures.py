@@ -24,12 +24,12 @@ class LiveFigures:
         capacity: requests a second that one replica carries.
         waiting: requests in queues, those of the gateway included.
         expected: requests a second that the days before let expect when a new replica serves; None: no more than now.
-        at_gateway: those of them that wait at the gateway; None where there is none or its queue is unknown.
+        at_gateway: those of them that wait at the gateway; None if there is none or its queue is unknown.
         running: requests in batches.
         kv_use: KV cache in use, 0 to 1.
         used_tokens: KV tokens in use in the pods that report, and ``held_tokens`` the KV cache that these pods have.
         held_tokens: see ``used_tokens``.
-        slots: requests that these pods run at the same time at most; None where the engine's limit is not known.
+        slots: requests that these pods run at the same time at most; None if the engine's limit is not known.
         preempted_share: requests that lost their blocks over those that got a first token.
         ttft_seconds: mean time to the first token.
         token_seconds: mean time between two tokens.

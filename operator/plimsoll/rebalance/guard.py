@@ -26,7 +26,7 @@ within a day would else have them restarted again and again."""
 def may_change_step(reason: DecisionReason, situation: Situation) -> bool:
     """Whether the engines may get another step for this reason, which says in which direction.
 
-    Not within a day of the last change, and not twice in the same direction within a week: where the first one did not
+    Not within a day of the last change, and not twice in the same direction within a week: if the first one did not
     help, the next one would not either.
     """
     known = situation.history.clamped(situation.now)
@@ -106,9 +106,9 @@ def _fleet_budget_spent(situation: Situation, wanted: Numbers) -> Wait | None:
 
 
 def _scaled_by_others(situation: Situation, wanted: Numbers) -> Wait | None:
-    """Return a wait where the number of replicas is another controller's: two that write it would fight.
+    """Return a wait if the number of replicas is another controller's: two that write it would fight.
 
-    Where nothing runs, a request that waits still starts the first replica.
+    If nothing runs, a request that waits still starts the first replica.
     """
     if not situation.policy.scales:
         return Wait(DecisionReason.SCALED_EXTERNALLY, wanted)
@@ -142,7 +142,7 @@ def _budget_spent(situation: Situation, wanted: Numbers) -> Wait | None:
 
 
 def _reversals_spent(situation: Situation, wanted: Numbers) -> Wait | None:
-    """Return a wait where another removal could be one that is taken back too often."""
+    """Return a wait if another removal could be one that is taken back too often."""
     done, bound = situation.history.reversals(situation.now), situation.policy.reversals_per_hour
     if done < bound:
         return None
@@ -156,7 +156,7 @@ def _settling(situation: Situation, wanted: Numbers) -> Wait | None:
 
 
 def _cooling_down(situation: Situation, wanted: Numbers, *kinds: ChangeKind) -> Wait | None:
-    """Return a wait where the last change of these kinds is too recent. A reversal makes it longer.
+    """Return a wait if the last change of these kinds is too recent. A reversal makes it longer.
 
     What a forecast added is no news of the load, so it has a wait of its own.
     """

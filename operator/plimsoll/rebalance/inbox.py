@@ -144,7 +144,7 @@ class PendingProposals:
     def approval(self, answered: AnsweredProposals, proposal: str, now: float) -> Vote | None:
         """Return the approval that lets the loop carry this proposal out.
 
-        None where nobody approved it, where it does not stand, or where somebody rejected it at the same time or later.
+        None if nobody approved it, if it does not stand, or if somebody rejected it at the same time or later.
         """
         if self.standing(proposal, now) is None:
             return None
@@ -214,7 +214,7 @@ def board_of(
         acted: whether a change was carried out in this turn. Then every proposal stands on what is no more.
         now: POSIX seconds.
         changed_at: when the last change was carried out, in POSIX seconds; None if there was none. A proposal from
-            before it does not stand, also where the operator ended before it could withdraw it.
+            before it does not stand, even if the operator ended before it could withdraw it.
     """
     current = [] if acted else [each for each in pending.posted if changed_at is None or each.created >= changed_at]
     kept = [each for each in current if _stays(each, pending, made, last_made, now)]
@@ -248,7 +248,7 @@ def proposal_id(uid: str, generation: int, change: Change, before: Decision, aft
 
     The figures of the load are no part of it, so that a proposal keeps its id while they wobble. Engine settings follow
     from the place and from what engines report, which is learned while a proposal stands. So they are part of the id
-    only where nothing else changes.
+    only if nothing else changes.
     """
     places, settings = _each(_place, after), _each(_settings, after)
     target = settings if places == _each(_place, before) else places

@@ -182,7 +182,7 @@ _IF_KNOWN = (
         "; --max-num-batched-tokens {to_step} instead of {step} lets a replica carry {to_capacity_per_minute}",
     ),
 )
-"""Parts of the sentences that are there only where a number is known: the part, the number, and the words."""
+"""Parts of the sentences that are there only if a number is known: the part, the number, and the words."""
 
 
 def sentence(decision: LoopDecision) -> str:
@@ -236,7 +236,7 @@ def _about_stuck(numbers: Mapping[str, int | str]) -> dict[str, str]:
 
 
 def _about_gateway(numbers: Mapping[str, int | str]) -> dict[str, str]:
-    """Return the requests that wait, where some of them are in no engine yet."""
+    """Return the requests that wait, if some of them are in no engine yet."""
     if "at_gateway" not in numbers or "waiting" not in numbers:
         return {}
     waiting = _with_verb(numbers["waiting"], "request", "waits", "wait")
@@ -252,7 +252,7 @@ _COUNTED = {
     "rank_waiting_wait": ("rank_waiting", "request", "waits", "wait"),
     "expected_are": ("expected_per_minute", "request", "a minute is", "a minute are"),
 }
-"""Parts of the sentences that are a number, its noun and, where it has one, its verb."""
+"""Parts of the sentences that are a number, its noun and, if it has one, its verb."""
 
 _PARTS = {
     "ready_are": ("ready", "replicas", "replica", "is", "are"),

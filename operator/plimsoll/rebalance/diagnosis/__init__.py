@@ -1,1 +1,1 @@
-"""What is wrong with a deployment under its load, before any bound and any change."""
+"""The diagnosis of a deployment under its load, before any bound and any change."""

@@ -163,7 +163,7 @@ def _by_place(situation: Situation, judged: Judged) -> Diagnosis | None:
 
 
 def _at_zero(situation: Situation) -> Diagnosis | None:
-    """Where no replica is wanted, only the gateway's queue decides. Somebody can also scale the deployment."""
+    """If no replica is wanted, only the gateway's queue decides. Somebody can also scale the deployment."""
     queue, policy = situation.load.gateway, situation.policy
     if situation.placement.replicas > 0:
         return None
@@ -245,7 +245,7 @@ def _by_load(situation: Situation, judged: Judged) -> Diagnosis | None:
 
 
 def _locked(situation: Situation, numbers: Numbers) -> Diagnosis | None:
-    """Find whether requests wait where no number of replicas is too small for them."""
+    """Find whether requests wait if no number of replicas is too small for them."""
     figures = page_livelock(situation.stalled_loads, has_states=situation.placement.has_states)
     if not figures:
         return None

@@ -30,7 +30,7 @@ _PERCENT = 100
 
 
 def uneven_ranks(loads: Iterable[PodLoad]) -> Numbers:
-    """Return the figures of the fullest rank that others of its pod could relieve; empty where there is none.
+    """Return the figures of the fullest rank that others of its pod could relieve; empty if there is none.
 
     ``rank`` counts from 0 in the order of the ranks. The means are those of the other ranks.
     """
@@ -55,7 +55,7 @@ def _queues(load: PodLoad, rank: int) -> Numbers:
 
 
 def _full_rank(load: PodLoad) -> int | None:
-    """Return the rank whose cache is full, or else where requests wait, while the others have room."""
+    """Return the rank whose cache is full, or else the one on which requests wait, while the others have room."""
     uses, queues = load.rank_uses, load.rank_queues
     if len(uses) <= 1:
         return None
@@ -81,7 +81,7 @@ FULL_CACHE = 0.95
 
 
 def page_livelock(loads: Iterable[PodLoad], *, has_states: bool) -> Numbers:
-    """Return the figures of the stalled pod with the longest queue; empty where the cache or the model explains it.
+    """Return the figures of the stalled pod with the longest queue; empty if the cache or the model explains it.
 
     Args:
         loads: the pods. One is stalled if requests have waited for some scrapes and no token was generated meanwhile.

@@ -28,12 +28,12 @@ SETTLED_SECONDS = 45.0
 """How long every replica must have served before a long queue alone asks for more: three scrapes of 15 s."""
 
 TREND_SECONDS = 600.0
-"""A trend is looked for in the last ten minutes, or in two start-ups where these are longer."""
+"""A trend is looked for in the last ten minutes, or in two start-ups if these are longer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The wish for the load, for all replicas. None where no pod is known. ``memory`` has learned from the look."""
+    """The wish for the load, for all replicas. None if no pod is known. ``memory`` has learned from the look."""
 
     wish: Wish | None
     memory: LoopMemory
@@ -56,7 +56,7 @@ def judged(situation: Situation) -> Judged:
 
 
 def without_promise(judged: Judged, situation: Situation, figure: str) -> Judged:
-    """Return the wish where a promised time (``ttft`` or ``tpot``) does not count, because no replica keeps it."""
+    """Return the wish if a promised time (``ttft`` or ``tpot``) does not count, because no replica keeps it."""
     traffic, model = situation.load.traffic, situation.placement.model
     if traffic is None or model is None:
         return judged
@@ -80,7 +80,7 @@ def _with_lessons(memory: LoopMemory, situation: Situation, traffic: Traffic) ->
 
 
 def _without_engines(situation: Situation) -> Wish | None:
-    """Return the wish for the gateway's queue, where no engine is known; None where nobody waits."""
+    """Return the wish for the gateway's queue, if no engine is known; None if nobody waits."""
     queue, model = situation.load.gateway or GatewayQueue(), situation.placement.model
     return wish_for_queue(queue.waiting, model) if queue.waiting > 0 else None
 
@@ -122,7 +122,7 @@ def _has_just_removed(situation: Situation) -> bool:
 
 
 def _expected(memory: LoopMemory, situation: Situation, traffic: Traffic, more_seconds: float) -> Expected | None:
-    """Return the arrivals to expect until so long after a start-up; None where start-ups are short or nothing rises."""
+    """Return the arrivals to expect until so long after a start-up; None if start-ups are short or nothing rises."""
     season, startup = situation.load.season, memory.startup_seconds or 0.0
     if season is None or startup < LEAST_STARTUP_SECONDS:
         return None

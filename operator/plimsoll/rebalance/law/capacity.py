@@ -1,6 +1,6 @@
 """The load that one replica carries with its promises kept, and what limits it.
 
-The part of a replica's capacity that arrivals may take: more stays free where a new replica comes later.
+The part of a replica's capacity that arrivals may take: more stays free if a new replica comes later.
 
 The constants were chosen on simulated traffic (docs/rebalance-benchmark.md).
 
@@ -29,7 +29,7 @@ from plimsoll.rebalance.signals.traffic import Lengths
 SPARE_DEVIATIONS = 1.3
 """Requests come by chance. Below a hard limit, room for so many standard deviations of their number stays free.
 
-In simulations of six kinds of traffic on three replicas, where the KV cache, the batch or the time per token limits,
+In simulations of six kinds of traffic on three replicas, in which the KV cache, the batch or the time per token limits,
 90 % of the load that follows from this kept the promises of 98.6 % of the requests or more. 95 % of it broke those of
 about half of the requests in two kinds with long answers.
 """
@@ -150,7 +150,7 @@ def _bound(replica: ReplicaModel, lengths: Lengths, running: float) -> Bound:
 
 
 def _within_promises(replica: ReplicaModel, lengths: Lengths, running: float, limit: Limit) -> tuple[float, Limit]:
-    """Return fewer requests at the same time where a promise asks for it."""
+    """Return fewer requests at the same time if a promise asks for it."""
     slo = replica.slo
     if slo.tpot_seconds is not None:
         fewer = _most(replica, lengths, running, Times(math.inf, TOKEN_SHARE * slo.tpot_seconds))
@@ -162,7 +162,7 @@ def _within_promises(replica: ReplicaModel, lengths: Lengths, running: float, li
 
 
 def _most(replica: ReplicaModel, lengths: Lengths, most: float, allowed: Times) -> float:
-    """Return the most running requests with which both times are kept, at most ``most``; 1 where they never are."""
+    """Return the most running requests with which both times are kept, at most ``most``; 1 if they never are."""
     if _kept(replica, lengths, most, allowed):
         return most
     low, high = 1.0, most
@@ -191,7 +191,7 @@ def _rounded(number: float) -> float:
 
 
 NEEDED_USE = 0.85
-"""The part that arrivals may take where a new replica would serve at once."""
+"""The part that arrivals may take if a new replica would serve at once."""
 
 GROWTH_SECONDS = 2000.0
 """Arrivals may double in so many seconds before anything shows it. What comes during a start-up must have room."""
@@ -205,7 +205,7 @@ adding it again."""
 
 
 def needed_use(startup_seconds: float) -> float:
-    """Return the part from which one more replica is needed, where it serves after so many seconds."""
+    """Return the part from which one more replica is needed, if it serves after so many seconds."""
     return NEEDED_USE / (1 + min(startup_seconds, LONGEST_SECONDS) / GROWTH_SECONDS)
 
 
@@ -215,7 +215,7 @@ def spare_use(startup_seconds: float) -> float:
 
 
 def model_of(request: Request, gpu: GpuType, split: Split, kv_tokens: int) -> ReplicaModel | None:
-    """Return the model of a replica; None where the performance model does not cover the model or the split.
+    """Return the model of a replica; None if the performance model does not cover the model or the split.
 
     Args:
         request: the deployment, with the settings that the replica runs with.

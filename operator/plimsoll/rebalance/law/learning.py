@@ -14,7 +14,7 @@ class CapacityReading:
 
     @property
     def error_permille(self) -> int | None:
-        """Signed error in thousandths of the reported figure; None where the engine reports nothing.
+        """Signed error in thousandths of the reported figure; None if the engine reports nothing.
 
         Positive: the prediction was too high, which costs preemptions. Negative: memory stayed unused. The error is
         relative to the reported figure, because that figure is the measured one. It is rounded away from zero, so that

@@ -62,9 +62,9 @@ def is_strained(traffic: Traffic, slo: Slo) -> bool:
 
 
 def unreachable(replica: ReplicaModel, lengths: Lengths, traffic: Traffic) -> Figure | None:
-    """Return a missed time that more replicas of this kind would not mend; None where there is none.
+    """Return a missed time that more replicas of this kind would not mend; None if there is none.
 
-    That is so where one request alone takes too long, or where a replica keeps the promise with hardly any of the
+    That is so if one request alone takes too long, or if a replica keeps the promise with hardly any of the
     requests that it could run.
     """
     alone = times_of(replica, lengths, 1.0)

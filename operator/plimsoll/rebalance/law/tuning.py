@@ -36,12 +36,12 @@ class Tuned:
     per_second: float
 
     def replicas_for(self, rate: float, startup_seconds: float) -> int:
-        """Return the replicas for so many requests a second, where one more starts in so many seconds."""
+        """Return the replicas for so many requests a second, if one more starts in so many seconds."""
         return math.ceil(rate / (needed_use(startup_seconds) * self.per_second))
 
 
 def after_retune(model: ReplicaModel, lengths: Lengths, most: int) -> Tuned | None:
-    """Return the smallest usual limit that binds no more; None where a replica would carry hardly more with it.
+    """Return the smallest usual limit that binds no more; None if a replica would carry hardly more with it.
 
     ``most`` is the highest limit that the engine could be given.
     """
@@ -59,7 +59,7 @@ def after_retune(model: ReplicaModel, lengths: Lengths, most: int) -> Tuned | No
 LEAST_STEP_GAIN = 1.1
 """All engines restart for another step, so each must carry at least so much more afterwards.
 
-Where the model says 1.06 to 1.3, simulated replicas (benchmarks/rebalance, Llama 8B on L40S, gpt-oss 120B and Qwen3 30B
+When the model says 1.06 to 1.3, simulated replicas (benchmarks/rebalance, Llama 8B on L40S, gpt-oss 120B and Qwen3 30B
 on A100) keep the promises of clearly more requests at 1.1 times the load that the old step carries: of 45 % before and
 89 % after, 57 and 93, 5 and 98. A tenth is also more than what is rounded off in the model (3 %).
 """
@@ -69,7 +69,7 @@ NEARLY_ALL = 0.97
 cache, and a smaller one time to the first token."""
 
 MOST_OF_THE_TIME = 0.5
-"""The part of the engines' time that prompts take where these are the bottleneck."""
+"""The part of the engines' time that prompts take if these are the bottleneck."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class TokenTimes:
 
 
 def larger_step(model: ReplicaModel, lengths: Lengths, traffic: Traffic, steps: Iterable[OtherStep]) -> Restep | None:
-    """Return a larger step with which a replica carries clearly more; None where there is none.
+    """Return a larger step with which a replica carries clearly more; None if there is none.
 
     Prompts must be the bottleneck, and the promised time per token must have room.
     """
@@ -104,7 +104,7 @@ def larger_step(model: ReplicaModel, lengths: Lengths, traffic: Traffic, steps: 
 
 
 def smaller_step(model: ReplicaModel, lengths: Lengths, traffic: Traffic, steps: Iterable[OtherStep]) -> Restep | None:
-    """Return a smaller step with which a replica carries clearly more; None where there is none.
+    """Return a smaller step with which a replica carries clearly more; None if there is none.
 
     The promised time per token must be missed, and without the prompts of others it would be kept.
     """
@@ -134,7 +134,7 @@ def prompt_share(model: ReplicaModel, lengths: Lengths, running: float) -> float
 
 
 def token_times(model: ReplicaModel, lengths: Lengths, traffic: Traffic, step: int | None = None) -> TokenTimes | None:
-    """Return the times for the requests that run now, with another ``step`` if given; None where one is not known."""
+    """Return the times for the requests that run now, with another ``step`` if given; None if one is not known."""
     measured, promised, running = traffic.token_seconds, model.slo.tpot_seconds, traffic.running / traffic.pods
     if measured is None or promised is None:
         return None

@@ -65,9 +65,9 @@ class Wish:
     """The replicas for a load.
 
     ``replicas`` are needed now, because of ``need``. ``enough`` would be enough with room to spare. ``capacity`` is
-    that of one replica; None where the lengths or the speed are not known. ``rate`` are the requests a second that it
+    that of one replica; None if the lengths or the speed are not known. ``rate`` are the requests a second that it
     is made for, a steady rise included. ``use`` is the part of the capacity from which arrivals, or expected ones, ask
-    for one more replica; 1.0 where something else does. ``coming`` are the arrivals that the days before let expect,
+    for one more replica; 1.0 if something else does. ``coming`` are the arrivals that the days before let expect,
     and ``kept`` the replicas that are not removed because of them. What was enough is learned from arrivals that came,
     without these.
     """
@@ -144,7 +144,7 @@ def _rate(expected: Expected | None) -> float:
 def wish_for_queue(waiting: float, replica: ReplicaModel | None) -> Wish:
     """Return the replicas that run all requests of a gateway's queue at the same time.
 
-    Nothing is known of their lengths, so the KV cache may hold fewer. One replica where nothing is known of it either.
+    Nothing is known of their lengths, so the KV cache may hold fewer. One replica if nothing is known of it either.
     """
     most = waiting if replica is None else float(replica.max_sequences)
     replicas = max(1, math.ceil(waiting / most))

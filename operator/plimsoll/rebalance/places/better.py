@@ -62,7 +62,7 @@ def cheaper_place(
 
 
 def bill_of(tenant: Tenant, market: Market) -> Decimal | None:
-    """Return US dollars an hour of all replicas; None where a price is not known, or nothing runs."""
+    """Return US dollars an hour of all replicas; None if a price is not known, or nothing runs."""
     prices = []
     for pool in serving(tenant.pools):
         gpu = market.stock.fleet.named(pool.gpu_type)
@@ -74,7 +74,7 @@ def bill_of(tenant: Tenant, market: Market) -> Decimal | None:
 
 
 def _offer(situation: Situation, here: Site, there: Site, rate: float, bill: Decimal) -> Cheaper | None:
-    """Return what a place saves; None where it saves too little or breaks a promise."""
+    """Return what a place saves; None if it saves too little or breaks a promise."""
     policy = situation.policy
     if there.price is None or not _is_in_time(there):
         return None
@@ -111,7 +111,7 @@ def _saves(here: Site, there: Site, rate: float, least: int) -> bool:
 
 
 def _has_room(found: Cheaper, tenant: Tenant, market: Market) -> bool:
-    """Whether the replicas that are not there yet have room. Where too many are, none is ended for this."""
+    """Whether the replicas that are not there yet have room. If too many are, none is ended for this."""
     already = sum(pool.replicas for pool in serving(tenant.pools) if pool.target.place == found.site.place)
     return found.replicas > already and found.site.has_room(found.replicas - already, tenant, market)
 
@@ -138,7 +138,7 @@ def faster_place(
 ) -> Faster | None:
     """Return the cheapest place that keeps the promises, and is clearly faster by what was learned here.
 
-    Places with room come first. Where all are taken, one of them is returned: people may free its GPUs.
+    Places with room come first. If all are taken, one of them is returned: people may free its GPUs.
     """
     found = sorted(_places(situation, tenant, market, here, missed, rate), key=_by_promise)
     free = (each for each in found if each.site.has_room(each.replicas, tenant, market))

@@ -110,7 +110,7 @@ class _Search:
         return Sought(reason, digest, found.site.place, found.replicas, numbers)
 
     def cheaper(self, diagnosis: Diagnosis) -> tuple[Diagnosis, LoopMemory]:
-        """Return the diagnosis that a cheaper place is free, where there is one."""
+        """Return the diagnosis that a cheaper place is free, if there is one."""
         known, market = self._known(DecisionReason.CHEAPER_PLACE), self._market()
         if market.is_contended:
             return diagnosis, self.judged.memory

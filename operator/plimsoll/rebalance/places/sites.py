@@ -65,7 +65,7 @@ class Site:
         return max(1, math.ceil(wanted * (1 - TOLERANCE)))
 
     def bill(self, replicas: int) -> Decimal | None:
-        """Return US dollars an hour of so many replicas; None where the price is not known."""
+        """Return US dollars an hour of so many replicas; None if the price is not known."""
         return None if self.price is None else self.price * replicas
 
     def has_room(self, replicas: int, tenant: Tenant, market: Market) -> bool:
@@ -99,7 +99,7 @@ def sites_elsewhere(
 
 
 def model_at(request: Request, option: Option) -> ReplicaModel | None:
-    """Return one replica as it would run there; None where the performance model does not know it."""
+    """Return one replica as it would run there; None if the performance model does not know it."""
     runs = with_settings(
         request,
         narrow=option.has_narrow_cache,

@@ -18,7 +18,7 @@ def move(diagnosis: Diagnosis, _: Situation, ask: Ask) -> Offer | Wait | None:
 
 
 def move_for_promise(diagnosis: Diagnosis, _: Situation, ask: Ask) -> Offer | Wait | None:
-    """Leave a place that is too slow for the promise, where a faster one is known."""
+    """Leave a place that is too slow for the promise, if a faster one is known."""
     if diagnosis.kind is not DiagnosisKind.TOO_SLOW:
         return None
     if diagnosis.place is None:

@@ -42,8 +42,8 @@ class AtOthers:
 class Offer:
     """A change that no bound forbids.
 
-    ``proposal`` and ``answer`` are its destination: for people, and for the plan. Both are None where the change has no
-    place. Such an offer is made in Recommend mode, where nothing is carried out, or with ``room`` that others could
+    ``proposal`` and ``answer`` are its destination: for people, and for the plan. Both are None if the change has no
+    place. Such an offer is made in Recommend mode, in which nothing is carried out, or with ``room`` that others could
     make.
     """
 
@@ -61,11 +61,11 @@ class Ask(Protocol):
         """The deployment as it is; a remedy asks for a changed copy of it."""
 
     def __call__(self, change: Change, tenant: Tenant) -> Offer | Wait:
-        """Return an offer. Return a wait where a bound forbids the change or nothing has room, with the reason."""
+        """Return an offer. Return a wait if a bound forbids the change or nothing has room, with the reason."""
 
 
 Remedy = Callable[[Diagnosis, Situation, Ask], Offer | Wait | None]
-"""Answers a diagnosis: with what ``ask`` returned for its change, or with None where it does not treat the diagnosis.
+"""Answers a diagnosis: with what ``ask`` returned for its change, or with None if it does not treat the diagnosis.
 
 A remedy that compares several changes asks for each of them and returns one of the answers.
 """

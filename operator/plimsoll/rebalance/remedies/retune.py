@@ -1,6 +1,6 @@
 """Give the engines other settings: more requests at the same time, or another size of a step.
 
-The first where their own limit binds before the GPU does, the second where prompts are the bottleneck or break the
+The first if their own limit binds before the GPU does, the second if prompts are the bottleneck or break the
 promised time per token.
 """
 
@@ -64,7 +64,7 @@ _MILLISECONDS, _PERCENT = 1000, 100
 
 
 def retune_step(diagnosis: Diagnosis, situation: Situation, ask: Ask) -> Offer | Wait | None:
-    """Change ``--max-num-batched-tokens`` where each replica carries clearly more with it: it costs a restart, no GPU.
+    """Change ``--max-num-batched-tokens`` if each replica carries clearly more with it: it costs a restart, no GPU.
 
     A step that the user has written stays. The lengths of requests must be known well, and not from a few of them.
     """

@@ -30,7 +30,7 @@ _LESS = frozenset((DiagnosisKind.TOO_MANY_REPLICAS, DiagnosisKind.IDLE))
 
 
 def add_replicas(diagnosis: Diagnosis, situation: Situation, ask: Ask) -> Offer | Wait | None:
-    """Add all replicas that are needed at once; where not all have a place, as many as have one."""
+    """Add all replicas that are needed at once; if not all have a place, as many as have one."""
     now, policy = situation.placement.replicas, situation.policy
     if diagnosis.kind not in _MORE or diagnosis.replicas <= now:
         return None

@@ -6,7 +6,7 @@ day it was like the day a week ago, so that a Saturday is expected to be like Sa
 scaled by how much of it has come today. Days are counted back from now in whole days, so no time zone is needed; a
 change of the clocks makes one day wrong by an hour.
 
-Each of these days is forecast from the others. Where that erred more than to expect what comes now, there is no
+Each of these days is forecast from the others. When that erred more than to expect what comes now, there is no
 forecast, and a rise within twice the error is no rise.
 
 Libraries of forecasting (statsforecast, statsmodels) were looked at. They bring scipy and pandas, more than the
@@ -49,7 +49,7 @@ class _Slope:
 
 
 def rise_within(points: Sequence[Point], seconds: float) -> float:
-    """Return by how much the arrivals rise in so many seconds; 0 where they do not rise steadily."""
+    """Return by how much the arrivals rise in so many seconds; 0 if they do not rise steadily."""
     if len(points) < FEWEST_POINTS or points[-1].at - points[0].at < LEAST_SECONDS:
         return 0.0
     whole, half = _slope(points), len(points) // 2
@@ -88,7 +88,7 @@ MOST_PER_SECOND = 1e6
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """Requests a second by steps. ``rates`` begins with step ``first``, and is NaN where nothing is known.
+    """Requests a second by steps. ``rates`` begins with step ``first``, and is NaN if nothing is known.
 
     The step with the number n ends at n times :data:`STEP_SECONDS`, in POSIX seconds.
     """
@@ -97,7 +97,7 @@ class Past:
     rates: array[float] = field(default_factory=lambda: array("d"))
 
     def at(self, step: int) -> float | None:
-        """Return the requests a second in a step; None where they are not known."""
+        """Return the requests a second in a step; None if they are not known."""
         index = step - self.first
         rate = self.rates[index] if 0 <= index < len(self.rates) else math.nan
         return None if math.isnan(rate) else rate
@@ -138,7 +138,7 @@ KNOWN_SHARE = 0.8
 """The part of the steps around this time of day that must be known of a day."""
 
 LIKE_SHARE = 0.25
-"""A day was like another where the differences are below this part of the arrivals."""
+"""A day was like another if the differences are below this part of the arrivals."""
 
 PRIOR_SHARE = 0.1
 """The part of the largest usual arrivals that is added to both sides before today is compared with the days before. At
@@ -195,7 +195,7 @@ class Expected:
 
 
 class _Trial(NamedTuple):
-    """What came, the error of a forecast of it, and the error of expecting no change, in requests a second."""
+    """Arrivals, the error of a forecast of them, and the error of expecting no change, in requests a second."""
 
     came: float
     error: float
@@ -203,9 +203,9 @@ class _Trial(NamedTuple):
 
 
 def expected_within(season: Season, now: float, seconds: float, current: float) -> Expected | None:
-    """Return the most arrivals to expect within so many seconds and one step more; None where they do not rise.
+    """Return the most arrivals to expect within so many seconds and one step more; None if they do not rise.
 
-    ``current`` are the requests a second that come now. Where less has come than usual, in the last hour or now, as
+    ``current`` are the requests a second that come now. If less has come than usual, in the last hour or now, as
     much less is expected.
     """
     usual_now = season.at(now)
@@ -230,7 +230,7 @@ def scale_of(came: float, usual: float, largest: float) -> float:
 def season_of(past: Past, now: float, startup_seconds: float, seconds: float) -> Season | None:
     """Return the season at a moment. It says what is usual within so many seconds, and is good for an hour.
 
-    None where there are too few days, where too little of them is known, or where forecasts for a start-up from now
+    None if there are too few days, if too little of them is known, or if forecasts for a start-up from now
     would have erred more than to expect no change.
     """
     here, around, lead = step_of(now), _around(now, startup_seconds, seconds), _lead(startup_seconds)
@@ -272,7 +272,7 @@ def _days_like_today(past: Past, around: range) -> list[int]:
 
 
 def _course(past: Past, around: range, lag: int) -> dict[int, float]:
-    """Return the rates of so many days ago by the steps of today, where they are known.
+    """Return the rates of so many days ago by the steps of today, if they are known.
 
     Each is the mean of a step and its neighbours: chance makes a difference of single steps.
     """
@@ -299,7 +299,7 @@ def _usual(past: Past, around: range, lags: Sequence[int]) -> dict[int, float]:
 
 
 def _scale(past: Past, usual: Mapping[int, float], here: int) -> float | None:
-    """Return how much of the usual arrivals came in the hour before; None where less than half of it is known."""
+    """Return how much of the usual arrivals came in the hour before; None if less than half of it is known."""
     steps = range(here - HOUR_STEPS + 1, here + 1)
     both = [(came, usual[step]) for step in steps if step in usual and (came := past.at(step)) is not None]
     if len(both) < HOUR_STEPS / 2:
@@ -319,7 +319,7 @@ def _tried(past: Past, day: int, lags: Sequence[int], around: range, lead: int) 
 
 
 def _error(tried: Sequence[_Trial]) -> float | None:
-    """Return the mean error as a part of the arrivals; None where to expect no change would have been better."""
+    """Return the mean error as a part of the arrivals; None if to expect no change would have been better."""
     came, error = sum(each.came for each in tried), sum(each.error for each in tried)
     if came <= 0 or error > sum(each.unchanged for each in tried):
         return None

@@ -37,7 +37,7 @@ class GatewayQueue:
 
     @property
     def known_until(self) -> float:
-        """The last moment at which every process was scraped; infinite where the queue was empty all the time.
+        """The last moment at which every process was scraped; infinite if the queue was empty all the time.
 
         Engines and gateway are scraped at different moments. Requests that an engine has begun and the gateway still
         shows would count twice.

@@ -46,7 +46,7 @@ class Quiet:
 
 
 def quiet_of(known: Sequence[Track]) -> Quiet | None:
-    """Return when the pods saw their last request; None where one of them does not say, or there is no pod."""
+    """Return when the pods saw their last request; None if one of them does not say, or there is no pod."""
     each = [_quiet(track) for track in known]
     seen = [one for one in each if one is not None]
     return None if not each or len(seen) < len(each) else together(seen)

@@ -60,16 +60,16 @@ class LoadSummary:
     Attributes:
         state: the worst state of a pod.
         pods: the state of every pod that should report.
-        traffic: what the known pods serve; None where none is known. What the others serve is unknown, not zero.
+        traffic: what the known pods serve; None if none is known. What the others serve is unknown, not zero.
         held_tokens: the KV cache of the known pods.
-        smallest_capacity_tokens: the smallest KV cache that a pod reports, known or not; None where none does.
-        period_seconds: the time between two scrapes; None where no pod has two samples.
+        smallest_capacity_tokens: the smallest KV cache that a pod reports, known or not; None if none does.
+        period_seconds: the time between two scrapes; None if no pod has two samples.
         new_pods: pods that are not known yet, because they have just begun to serve.
         gpus: how busy the pods' GPUs are; None: not known.
-        gateway: the queue of the gateway; None where the deployment names none.
-        quiet: when a request came last, of the known pods; None where they do not say.
-        season: the usual course of the arrivals; None where the days before are not known, or say nothing.
-        quiet_before: when a request came last before this process began; None where nothing shows it.
+        gateway: the queue of the gateway; None if the deployment names none.
+        quiet: when a request came last, of the known pods; None if they do not say.
+        season: the usual course of the arrivals; None if the days before are not known, or say nothing.
+        quiet_before: when a request came last before this process began; None if nothing shows it.
     """
 
     state: SignalState
@@ -120,7 +120,7 @@ def summarize(
             to a start-up, and are ignored.
         removed_at: POSIX seconds of the last removal of a replica; None: none is known.
         available: False when Prometheus gave no answer; then nothing else is read.
-        gateway: the queue of the gateway; None where there is none. What is unknown of it is not counted.
+        gateway: the queue of the gateway; None if there is none. What is unknown of it is not counted.
     """
     expected = sorted(set(expected_pods))
     if not available:

@@ -20,12 +20,12 @@ from plimsoll.rebalance.signals.tracks import Line, Track
 def quiet_before(
     pods: Mapping[str, PodSignals], serving: Collection[str], queue: GatewayQueue | None, now: float
 ) -> Quiet | None:
-    """Return when the pods of a deployment saw their last request; None where a serving one or the queue is unknown.
+    """Return when the pods of a deployment saw their last request; None if a serving one or the queue is unknown.
 
     Args:
         pods: the samples of all its pods by name, also of those that are gone.
         serving: the pods that are ready now.
-        queue: the queue of its gateway over the same time; None where it names none.
+        queue: the queue of its gateway over the same time; None if it names none.
         now: POSIX seconds.
     """
     tracks = {name: track for name, signals in pods.items() if (track := _track(signals, now)) is not None}

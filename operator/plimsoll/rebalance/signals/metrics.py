@@ -27,7 +27,7 @@ class SignalState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EngineSample:
-    """One pod's metrics at one scrape. None where the scrape did not have the series; None is never the same as 0.
+    """One pod's metrics at one scrape. None if the scrape did not have the series; None is never the same as 0.
 
     ``*_total`` are counters since the engine started. A pod of several engines (data-parallel ranks) has the figures of
     all of them together. The totals of lengths and times are the sums of histograms, and each has its count with it.
@@ -55,7 +55,7 @@ class EngineSample:
         waiting_deferred: those of ``waiting`` that wait for something else, such as a transfer of KV cache.
         prefix_queried_tokens_total: prompt tokens that were looked up in the prefix cache.
         prefix_hit_tokens_total: prompt tokens that were found there.
-        rank_usages: ``kv_usage`` of each rank, in the order of the ranks; empty where there is one rank.
+        rank_usages: ``kv_usage`` of each rank, in the order of the ranks; empty if there is one rank.
         rank_queues: ``waiting`` of each rank in the same way.
     """
 
@@ -109,7 +109,7 @@ class GpuActivity:
 
 @dataclass(frozen=True, slots=True)
 class PodState:
-    """The reliability of one pod's numbers. ``age_seconds`` is the age of its newest sample, None where it has none."""
+    """The reliability of one pod's numbers. ``age_seconds`` is the age of its newest sample, None if it has none."""
 
     pod: str
     state: SignalState
@@ -120,7 +120,7 @@ _SEVERITY = {state: rank for rank, state in enumerate(SignalState)}
 
 
 def worst(states: tuple[SignalState, ...]) -> SignalState:
-    """Return the state furthest from fresh; MISSING where there are no states."""
+    """Return the state furthest from fresh; MISSING if there are no states."""
     return max(states, key=_SEVERITY.__getitem__, default=SignalState.MISSING)
 
 
@@ -128,7 +128,7 @@ _PERCENT = 100
 
 
 def gpu_numbers(gpus: GpuActivity | None) -> Numbers:
-    """Return the activity in percent, for people next to a diagnosis; empty where nothing is known."""
+    """Return the activity in percent, for people next to a diagnosis; empty if nothing is known."""
     if gpus is None:
         return ()
     pairs = (("memory_busy_percent", gpus.memory), ("tensor_busy_percent", gpus.tensor_cores))

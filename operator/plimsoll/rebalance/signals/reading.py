@@ -17,11 +17,11 @@ class Reading:
 
     ``state`` is FRESH if the source answered, UNAVAILABLE otherwise, with the reason in ``error``. ``pods`` has an
     entry for each pod with at least one sample. ``clock_skew_seconds`` is how far the server's clock is ahead; it is 0
-    where the difference could be the duration of the query. Sample times are corrected by it. ``gpus`` is how busy the
-    pods' GPUs are, where the source knows it. ``gateway`` is the queue of the deployment's gateway; None where it names
-    none. ``season`` is the usual course of the arrivals, where the source knows the days before, and ``season_error``
-    is why it does not; empty where nothing is wrong, or nobody asked. ``quiet_before`` is
-    when a request came last before this process began, where the source shows it and somebody asked.
+    if the difference could be the duration of the query. Sample times are corrected by it. ``gpus`` is how busy the
+    pods' GPUs are, if the source knows it. ``gateway`` is the queue of the deployment's gateway; None if it names
+    none. ``season`` is the usual course of the arrivals, if the source knows the days before, and ``season_error``
+    is why it does not; empty if nothing is wrong, or nobody asked. ``quiet_before`` is
+    when a request came last before this process began, if the source shows it and somebody asked.
     """
 
     pods: Mapping[str, PodSignals] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class PastReading:
-    """The arrivals of days before, or why they are not known. ``error`` is empty where the source answered."""
+    """The arrivals of days before, or why they are not known. ``error`` is empty if the source answered."""
 
     points: tuple[Point, ...] = ()
     error: str = ""

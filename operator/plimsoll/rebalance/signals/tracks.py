@@ -65,11 +65,11 @@ class Track:
         return min(first, self.ready_since) if self.is_new and self.ready_since is not None else first
 
     def grown(self, read: Read, start: float, end: float) -> float | None:
-        """Return how much a counter grew; None where it is not reported. A value that fell began again at zero."""
+        """Return how much a counter grew; None if it is not reported. A value that fell began again at zero."""
         return self._change(read, start, end, is_counter=True)
 
     def risen(self, read: Read, start: float, end: float) -> float | None:
-        """Return the change of a gauge; None where it is not reported."""
+        """Return the change of a gauge; None if it is not reported."""
         return self._change(read, start, end, is_counter=False)
 
     def _change(self, read: Read, start: float, end: float, *, is_counter: bool) -> float | None:

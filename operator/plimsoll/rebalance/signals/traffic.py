@@ -21,7 +21,7 @@ ENOUGH_FINISHED = 60
 
 FEW_FINISHED = 20
 UNENDED_SHARE = 0.2
-"""With fewer ends, or where more than this part of the requests has not ended, the tokens of running requests count
+"""With fewer ends, or if more than this part of the requests has not ended, the tokens of running requests count
 too: short answers end first."""
 
 MOST_LONGER = 2.5
@@ -64,7 +64,7 @@ class Rate:
     seconds: float
 
     def error_within(self, seconds: float) -> float:
-        """Return the standard deviation of this rate where it is counted over so many seconds (Poisson arrivals)."""
+        """Return the standard deviation of this rate if it is counted over so many seconds (Poisson arrivals)."""
         return math.sqrt(max(self.per_second, 1 / seconds) / seconds)
 
 
@@ -78,7 +78,7 @@ class PodLoad:
         running: requests in its batch now.
         kv_use: the share of its KV cache in use now.
         is_stalled: requests have waited for some scrapes, and not one token was generated meanwhile.
-        rank_uses: ``kv_use`` of each data-parallel rank, as a mean over some scrapes; empty where there is one.
+        rank_uses: ``kv_use`` of each data-parallel rank, as a mean over some scrapes; empty if there is one.
         rank_queues: ``waiting`` of each rank in the same way.
     """
 
@@ -104,11 +104,11 @@ class Traffic:
         waiting: requests in queues now, those of the gateway included.
         running: requests in batches now.
         used_tokens: KV tokens in use now.
-        preempted_share: requests that lost their blocks over those that got a first token, over the window; None where
+        preempted_share: requests that lost their blocks over those that got a first token, over the window; None if
             neither happened.
         loads: the same figures of each pod.
-        ttft_seconds: mean time to the first token lately; None where none came.
-        token_seconds: mean time between two tokens lately; None where none came.
+        ttft_seconds: mean time to the first token lately; None if none came.
+        token_seconds: mean time between two tokens lately; None if none came.
         at_gateway: those of ``waiting`` that wait at the gateway, and in no engine.
         end: the moment up to which all pods are known, POSIX seconds.
     """
@@ -246,7 +246,7 @@ def _latest(found: Sequence[Track], lengths: Lengths | None) -> Rate:
 
 
 def _last_span(track: Track) -> float:
-    """Return the seconds between the last two scrapes of a pod; since it began to serve, where it has one."""
+    """Return the seconds between the last two scrapes of a pod; since it began to serve, if it has one."""
     return track.newest.at - (track.samples[-2].at if len(track.samples) > 1 else track.begins_at)
 
 
@@ -276,7 +276,7 @@ def _lengths(found: Sequence[Track], end: float) -> Lengths | None:
 
 
 def _in_cache(found: Sequence[Track], start: float, expected: float) -> float:
-    """Return the tokens that a running request holds: as measured, or what is expected of it where that is more.
+    """Return the tokens that a running request holds: as measured, or what is expected of it if that is more.
 
     Long answers stay longer, so the mean over running requests is more than the mean over requests.
     """
@@ -290,7 +290,7 @@ def _in_cache(found: Sequence[Track], start: float, expected: float) -> float:
 
 
 def _output(found: Sequence[Track], start: float, end: float) -> float | None:
-    """Return the mean tokens of answers that ended; where many have not ended yet, of all answers."""
+    """Return the mean tokens of answers that ended; if many have not ended yet, of all answers."""
     begun, count = _sum(found, tracks.FIRST_TOKENS, start, end), _sum(found, tracks.FINISHED, start, end)
     ended = _mean(found, tracks.FINISHED_OUTPUTS, tracks.FINISHED, start, end)
     if begun <= 0 or (count >= FEW_FINISHED and begun - count <= UNENDED_SHARE * begun):
@@ -302,7 +302,7 @@ def _with_unended(tokens: float, begun: float, count: float, ended: float | None
     """Return the mean tokens of answers of which many have not ended: short answers end first.
 
     Of lengths that vary about as much as they are long (exponential), all tokens over the number of ends is the most
-    likely mean: the estimate of a mean lifetime where some still live (Epstein and Sobel, 1953). One standard deviation
+    likely mean: the estimate of a mean lifetime if some still live (Epstein and Sobel, 1953). One standard deviation
     more ends are assumed, for caution. Of lengths that are all the same, the mean of those that ended is right. The
     tokens of running answers say which of both it is: their mean is (1 + the square of the variation) / 2 of a length
     (the mean age in a renewal process).
@@ -311,7 +311,7 @@ def _with_unended(tokens: float, begun: float, count: float, ended: float | None
         tokens: of all answers.
         begun: how many answers have begun; above 0.
         count: how many of them have ended.
-        ended: the mean tokens of these; None where there is none.
+        ended: the mean tokens of these; None if there is none.
     """
     so_far = tokens / begun
     if not ended:

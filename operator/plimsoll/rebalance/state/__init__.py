@@ -1,1 +1,1 @@
-"""What a decision is made from and what it is: the situation of one deployment with its bounds, and the decisions."""
+"""The input of a decision and its result: the situation of one deployment with its bounds, and the decisions."""

@@ -82,7 +82,7 @@ class FleetBudget:
         return FleetBudget.of_counts(self.bound, counts)
 
     def spent(self, key: ObjectKey) -> Spent | None:
-        """Return the first share that leaves this deployment no change now; None where it may make one."""
+        """Return the first share that leaves this deployment no change now; None if it may make one."""
         own, shared = self.by_deployment.get(key, 0), self.by_namespace.get(key.namespace, 0)
         shares = (
             Spent(Scope.DEPLOYMENT, own, _share(self.bound, PARTS_OF_A_DEPLOYMENT)),

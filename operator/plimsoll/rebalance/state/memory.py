@@ -33,14 +33,14 @@ LONGEST_GAP_SECONDS = 90.0
 
 LONGEST_LOOK_SECONDS = 30.0
 LEAST_LOOKS = 20
-"""Turns come every 5 to 10 s. Those of up to 30 s are kept as one, and less where the time that counts is short: it
+"""Turns come every 5 to 10 s. Those of up to 30 s are kept as one, and less if the time that counts is short: it
 always has so many looks. A need is then forgotten by at most that much later than it was there."""
 
 STUCK_STARTUPS = 1.5
 """A replica is stuck if it has started for longer than the longest start-up seen, times this factor."""
 
 LEAST_STUCK_SECONDS = 60.0
-"""No replica is stuck sooner: where the image is on one node already, another node may take this long to pull it."""
+"""No replica is stuck sooner: if the image is on one node already, another node may take this long to pull it."""
 
 MOST_OTHERS = 8
 """The most pools that were left and are remembered."""
@@ -168,7 +168,7 @@ class LoopMemory(Learned):
         return LoopMemory(pool=pool, slowness=known.get(pool, 1.0), others=others, output_tokens=self.output_tokens)
 
     def slowness_at(self, pool: str) -> float:
-        """Return the slowness to expect of a pool: the one learned there, else this one where it is above 1."""
+        """Return the slowness to expect of a pool: the one learned there, else this one if it is above 1."""
         return dict(self.others).get(pool, max(1.0, self.slowness))
 
     def with_promise(self, *, missed: bool, strained: bool, now: float) -> LoopMemory:
@@ -224,7 +224,7 @@ class LoopMemory(Learned):
         return replace(self, most_work=work) if is_more else self
 
     def with_answers(self, traffic: Traffic) -> LoopMemory:
-        """Return the memory with the mean length of answers, where it differs from the known one by more than chance.
+        """Return the memory with the mean length of answers, if it differs from the known one by more than chance.
 
         Few requests give no mean: so many must come in the time over which lengths are counted as a mean needs.
         """
@@ -257,8 +257,8 @@ class LoopMemory(Learned):
         """Return the memory after a turn in which every ready pod was known.
 
         After a time without such turns, what was known before says nothing any more. ``before`` is what samples show of
-        the time before this process began. It counts once, where the first turn continues it without a hole. Samples of
-        engines alone show nothing of an earlier time where a gateway may have held a request.
+        the time before this process began. It counts once, if the first turn continues it without a hole. Samples of
+        engines alone show nothing of an earlier time if a gateway may have held a request.
         """
         earlier = self.quiet_since if now - self.quiet_at <= LONGEST_HOLE_SECONDS else None
         if self.quiet_since is None and before is not None and before.known_until >= quiet.known_since:

@@ -37,7 +37,7 @@ class RebalancePolicy:
             (docs/rebalance-benchmark.md), and each replica that is missed costs its start-up.
         asks_before_moves: whether moves are only proposed although the mode is AUTO.
         idle_seconds: how long no request may have come before the last replicas go; None: they stay.
-        wakes: whether a request that waits at the gateway starts a replica where none runs.
+        wakes: whether a request that waits at the gateway starts a replica when none runs.
         scales: whether the loop decides the number of replicas. Otherwise another controller does.
         contested: whether others keep changing the number of replicas although the loop decides it.
     """

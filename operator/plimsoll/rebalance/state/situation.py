@@ -36,7 +36,7 @@ class Engines:
         model: the speed of one replica. None: unknown; then the KV cache and the queue decide.
         most_sequences: the most requests at the same time that the engine could be given. None: unknown, or other
             settings did not come up here and are not tried again yet; then the number stays.
-        steps: finds the other steps that the engines could be given. It is asked only where one of them may help.
+        steps: finds the other steps that the engines could be given. It is asked only if one of them may help.
         moving: an old pool still serves in place of a new one. The signals then describe both pools, so nothing is
             decided until the move is over.
         retuning: engines get other settings by the live loop's decision, and have time to serve with these.
