@@ -62,7 +62,7 @@ class Draws:
         return among[int(self.unit() * len(among))]
 
     def sample(self, among: Sequence[T], count: int, /) -> list[T]:
-        """Return so many different ones of a sequence; all of it where it has no more."""
+        """Return so many different ones of a sequence; all of it if it has no more."""
         left = list(among)
         return [left.pop(int(self.unit() * len(left))) for _ in range(min(count, len(left)))]
 

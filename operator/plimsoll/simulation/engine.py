@@ -116,7 +116,7 @@ MOST_STEPS: Final = 128
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Steps that are under way: several only where all running requests generate and none can be admitted.
+    """Steps that are under way: several only if all running requests generate and none can be admitted.
 
     ``chunks`` are the requests whose prompts ride along, with their tokens.
     """
@@ -178,7 +178,7 @@ class Engine:
 
     @property
     def obstacle(self) -> Obstacle | None:
-        """The reason why the first request of the queue waits; None where nothing waits."""
+        """The reason why the first request of the queue waits; None if nothing waits."""
         if not self._waiting:
             return None
         if self.running >= self._limits.max_num_seqs:

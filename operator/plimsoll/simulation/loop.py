@@ -75,7 +75,7 @@ class Loop:
         )
 
     def turn(self, situation: Situation) -> Decided:
-        """Decide once, and take the change up where the policy carries it out."""
+        """Decide once, and take the change up if the policy carries it out."""
         request = self.kind.request.with_replicas(self.wanted)
         decided = decide(situation, open_room(request, self.kind.option))
         self.memory = decided.memory

@@ -73,8 +73,8 @@ class Moment:
         wanted: replicas that are wanted.
         ready: replicas that serve. Removed ones that finish their requests are not among them.
         starting: replicas that start.
-        ttft: times to the first token of the requests that got it since the moment before; None where there is none.
-        tpot: mean times of the later tokens of the requests that ended since then; None where there is none.
+        ttft: times to the first token of the requests that got it since the moment before; None if there is none.
+        tpot: mean times of the later tokens of the requests that ended since then; None if there is none.
     """
 
     at: float

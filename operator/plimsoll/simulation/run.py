@@ -53,7 +53,7 @@ class Kind:
         return Option(gpu, target, self.place.settings, self.place.figures, hourly_price(gpu, split))
 
     def with_settings(self, sequences: int, step_tokens: int) -> Kind | None:
-        """Return the replica with other settings, 0 for those that stay; None where it would not fit then."""
+        """Return the replica with other settings, 0 for those that stay; None if it would not fit then."""
         engine = self.request.engine
         changed = replace(
             engine,

@@ -129,7 +129,7 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """One request and what became of it. The times are None where they did not happen."""
+    """One request and what became of it. The times are None if they did not happen."""
 
     arrival: Arrival
     fate: Fate
@@ -186,7 +186,7 @@ class Request:
 
     @property
     def tpot_seconds(self) -> float | None:
-        """The mean time of the tokens after the first; None where there are none, or not all of them came."""
+        """The mean time of the tokens after the first; None if there are none, or not all of them came."""
         later = self.arrival.output_tokens - 1
         if self.first_token_at is None or self.finished_at is None or later == 0:
             return None

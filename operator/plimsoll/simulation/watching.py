@@ -103,7 +103,7 @@ class Watching:
 
 
 def spread_of(seconds: Iterable[float | None]) -> Spread | None:
-    """Return the middle and the 95th percentile of those times that are known; None where there are none."""
+    """Return the middle and the 95th percentile of those times that are known; None if there are none."""
     ordered = sorted(each for each in seconds if each is not None)
     if not ordered:
         return None
@@ -142,7 +142,7 @@ class Log:
     _serving: tuple[str, ...] = field(default=(), init=False)
 
     def state(self, at: float, kind: Happening, words: str) -> None:
-        """Note a state. It is an event where it was not seen for some time."""
+        """Note a state. It is an event if it was not seen for some time."""
         before = self._seen.get(kind)
         self._seen[kind] = at
         if before is None or at - before > CALM_SECONDS:

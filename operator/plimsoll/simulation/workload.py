@@ -131,7 +131,7 @@ def _length(mean: float, spread: float, chance: Draws, most: int) -> int:
 
 
 def _floored(rate: float) -> float:
-    """Round down to two digits after the point, and less where that would be 0."""
+    """Round down to two digits after the point, and less if that would be 0."""
     digits = 2 if rate >= 0.01 else 6  # noqa: PLR2004 - so many digits show a small rate
     factor: int = 10**digits
     return math.floor(rate * factor) / factor
@@ -177,5 +177,5 @@ PRESETS = (
 
 
 def preset(name: str) -> Preset | None:
-    """Return the preset of that name; None where there is none."""
+    """Return the preset of that name; None if there is none."""
     return next((each for each in PRESETS if each.name == name), None)
