@@ -52,7 +52,7 @@ class Verdict:
 
 
 def conditions(report: Report, earlier: Mapping[str, Since], now: str) -> list[dict[str, Any]]:
-    """All conditions, with transition times kept where the status did not change.
+    """All conditions, with transition times kept if the status did not change.
 
     Args:
         report: the data of the status.
@@ -283,7 +283,7 @@ def _is_not_coming_up(report: Report, view: PoolView) -> bool:
 
 
 def _not_coming_up(report: Report, view: PoolView, ready: int, now: str) -> Verdict:
-    """The verdict where replicas with another template do not come up. Nothing that serves ends for them.
+    """The verdict when replicas with another template do not come up. Nothing that serves ends for them.
 
     A change of settings that the live loop made is taken back in time. Any other change is somebody's wish, and stays.
     """
@@ -332,7 +332,7 @@ def _delay_words(delay: Delay | None) -> str:
 
 
 def _taken_back(report: Report, now: str) -> str:
-    """Describe the last move or change of settings that failed, while it is not tried again; empty where none is."""
+    """Describe the last move or change of settings that failed, while it is not tried again; empty if none is."""
     standing = [each for each in report.failed_moves if to_rfc3339(each.until) > now]
     if not standing:
         return ""

@@ -1,4 +1,4 @@
-"""The history of one deployment's decisions: a few lines each, the newest first, and no line where nothing changes."""
+"""The history of one deployment's decisions: a few lines each, the newest first, and no line if nothing changes."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class DecisionNote:
         id: names the decision, e.g. in a ticket. It follows from the object, the time and the change.
         at: RFC 3339.
         placed: the pools from then on, as text.
-        replaced: the pools before, as text; empty where there was none.
-        solver: what found the places; empty where nothing had to be placed.
+        replaced: the pools before, as text; empty if there was none.
+        solver: what found the places; empty if nothing had to be placed.
         gap_permille: the part of the bill of all placements of that pass that a better plan might save at most; None
-            where nothing was proven.
+            if nothing was proven.
     """
 
     id: str = field(compare=False)

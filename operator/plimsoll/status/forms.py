@@ -91,7 +91,7 @@ class Form(Generic[Value]):
             raise TypeError(f"The description of {kind.__name__} is wrong about {', '.join(sorted(odd))}")
 
     def fields(self, value: Value, **beside: object) -> Fields:
-        """Return the fields of an entry with the value and what stands ``beside`` it."""
+        """Return the fields of an entry that has the value, with the fields ``beside`` it."""
         for name, get, convert in self._writers:
             beside[name] = get(value) if convert is None else convert(get(value))
         for attribute, spread in self._spread.items():
@@ -115,7 +115,7 @@ class Form(Generic[Value]):
         return value
 
     def usable(self, entry: Any) -> Value | None:
-        """Make the value of an entry; None where there is none, or where it cannot be used."""
+        """Make the value of an entry; None if there is none, or if it cannot be used."""
         try:
             return None if entry is None else self.read(entry)
         except Unusable:
@@ -165,7 +165,7 @@ def word(name: str, words: type[Enum]) -> Field:
 
 
 def unless(name: str, usual: object) -> Field:
-    """An attribute that is left out where it has its usual value."""
+    """An attribute that is left out if it has its usual value."""
     return Field(name, lambda value: None if value == usual else value, lambda value: usual if value is None else value)
 
 
@@ -189,7 +189,7 @@ def entries(name: str, form: Form[Any], *, most: int = 0) -> Field:
 
 
 def all_entries(name: str, form: Form[Any]) -> Field:
-    """A tuple of values. If one cannot be used, nothing beside it can."""
+    """A tuple of values. If one cannot be used, none of the others can."""
     return Field(name, partial(_written, form, 0), lambda found: tuple(map(form.read, found or ())))
 
 

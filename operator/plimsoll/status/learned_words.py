@@ -28,7 +28,7 @@ class Source(NamedTuple):
 def sources_of(correction: Correction, all_sources: Iterable[Source]) -> list[str]:
     """Return the name of the source of each engine that counts for a correction.
 
-    A failure without a figure counts only where no engine was measured, and own measurements outweigh those of others.
+    A failure without a figure counts only if no engine was measured, and own measurements outweigh those of others.
     """
     same = [each for each in all_sources if each.observation.kind == correction.kind]
     if correction.exact:

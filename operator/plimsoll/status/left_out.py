@@ -33,7 +33,7 @@ NODE_STARTS_SECONDS = 900.0
 """How long a new node may take until it has its labels and devices: our choice."""
 
 _OF_NODES = (Reason.NODES_NOT_SELECTED, Reason.NODE_TOO_SMALL)
-"""Why a GPU type is refused where another node of it would help."""
+"""Why a GPU type is refused although another node of it would help."""
 
 _COMING = (NodeReason.NOT_READY, NodeReason.NO_DEVICES, NodeReason.NO_PRODUCT_LABEL)
 
@@ -76,7 +76,7 @@ class NewNodes:
     def coming_to(self, decision: Decision) -> Coming:
         """Return what may still come to a deployment without a place.
 
-        A node that starts counts where its taints are all that keeps the deployment off it: a toleration makes it
+        A node that starts counts if its taints are all that keeps the deployment off it: a toleration makes it
         usable at once.
         """
         request, refused = decision.request, {each.gpu_type for each in decision.rejections if each.reason in _OF_NODES}
@@ -109,7 +109,7 @@ def _starting_words(awaited: Mapping[str, set[str]]) -> str:
 
 
 def left_out_sentence(ignored: Sequence[IgnoredNode]) -> str:
-    """Return how many GPUs are left out, why, and what helps; empty where none is."""
+    """Return how many GPUs are left out, why, and what helps; empty if none is."""
     drivers = sorted({each.driver for each in ignored if each.driver})
     counted = _by_reason([each for each in ignored if not each.driver])
     drawn = (_by_driver(driver, [each for each in ignored if each.driver == driver]) for driver in drivers)

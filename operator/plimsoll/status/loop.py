@@ -39,7 +39,7 @@ def _slowness(percent: int) -> float:
 
 
 def _figure(name: str, least: int) -> Field:
-    """A figure that is written as a whole number; None where it is not known."""
+    """A figure that is written as a whole number; None if it is not known."""
     return Field(
         name,
         lambda value: None if value is None else round(value),

@@ -105,7 +105,7 @@ def read(raw: Any) -> Record:
 def _history(changes: tuple[Mark, ...], failed: Iterable[FailedMove]) -> ChangeHistory:
     """The past changes of the live loop.
 
-    A move is taken back also where the live loop has no turn. Such a change is added if it is newer than all others.
+    A move is taken back even if the live loop has no turn. Such a change is added if it is newer than all others.
     """
     newest = max((mark.at for mark in changes), default=0.0)
     taken_back = [Mark(each.at, ChangeKind.ROLL_BACK, each.delay.reason) for each in failed if each.at > newest]

@@ -61,7 +61,7 @@ def _is_dear(rejection: Rejection) -> bool:
 def _figures(figures: CandidateFigures) -> CandidateFiguresStatus | None:
     """The figures of a candidate, without those that follow from others: a status has up to forty candidates.
 
-    None where readers of JSON would round one of them and the API server refuse it, also where it is an admin's.
+    None if readers of JSON would round one of them and the API server refuse it, even if it is an admin's.
     """
     estimate = figures.estimate
     sizes = {term.name.key: term.size_bytes for term in estimate.terms}

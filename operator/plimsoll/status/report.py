@@ -29,7 +29,7 @@ class PoolView:
     ``kv_tokens_predicted`` was predicted at ``predicted_at_generation`` of the spec; it stays known when the pool
     proves too small. ``hides_cache`` means that its engines report their load and not the size of their KV cache.
     ``served`` is whether an engine was seen to serve at that generation. ``starting_since`` is since when the oldest of
-    its pods that do not serve starts, in POSIX seconds; None where there is none. ``rejected`` are the words about
+    its pods that do not serve starts, in POSIX seconds; None if there is none. ``rejected`` are the words about
     kubelets that reject its pods; ``accepted`` pods were not rejected, and ``next_try`` is when another one is made.
     ``queued`` of the pods without a node wait for a ``queue`` of Kueue.
     """
@@ -96,17 +96,17 @@ class Report:
     """The data of one status: a ``decision``, or the ``problem`` that prevents one.
 
     ``too_small`` are the placements whose engines hold less KV cache than the load needs there.
-    ``replacing`` more pods start before the nodes ``leaving`` go; where it is zero, all replicas move away from these.
+    ``replacing`` more pods start before the nodes ``leaving`` go; if it is zero, all replicas move away from these.
     ``awaits`` are the groups whose new nodes pods wait for.
     ``refused`` is the API server's own message about an object of ours that it refuses, and ``refusal_passes`` is
     whether it may accept the same object later. ``contested`` names who else keeps changing the number of replicas of
-    one of our Deployments. ``size_digest`` is the digest of the spec for which a size is chosen; None where the user
+    one of our Deployments. ``size_digest`` is the digest of the spec for which a size is chosen; None if the user
     declares the size. ``move`` is under way, and ``failed_moves`` are the places that did not come up before. ``late``
     is a new pool that should serve by now, and whose move cannot be taken back. ``retune`` is a change of settings that
     the live loop made and that is under way, and ``retune_due`` when it is taken back (POSIX seconds). ``late_updates``
     are pools whose replicas with a new template should serve by now. ``asleep`` says why no replica is wanted and what
-    starts one, where the live loop decided that. ``left_out`` names GPUs of the fleet that take no part, and
-    ``coming`` names new nodes that may still be of use; empty where there is none.
+    starts one, if the live loop decided that. ``left_out`` names GPUs of the fleet that take no part, and
+    ``coming`` names new nodes that may still be of use; empty if there is none.
     """
 
     name: str

@@ -110,7 +110,7 @@ def target_of(body: Body) -> Target:
 
 
 def drain_of(body: Body) -> int | None:
-    """The seconds that running requests may finish, in the pool record of a Deployment; None where it has none."""
+    """The seconds that running requests may finish, in the pool record of a Deployment; None if it has none."""
     seconds = json.loads(body["metadata"]["annotations"][POOL_ANNOTATION]).get("drain")
     return seconds if isinstance(seconds, int) else None
 
