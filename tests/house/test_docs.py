@@ -39,6 +39,7 @@ from plimsoll.app.live import season_watch
 from plimsoll.app.live.sample_memory import WHOLE_SECONDS
 from plimsoll.app.live.wanted import HISTORY_SECONDS
 from plimsoll.app.plan.rendered import UNWRITTEN_SECONDS
+from plimsoll.app.planner import RESTING_SECONDS
 from plimsoll.app.settings import Settings
 from plimsoll.app.watch import prices
 from plimsoll.cli.answers.advice import MOST_TIMES
@@ -79,7 +80,7 @@ from plimsoll.rebalance.inbox import GRACE_SECONDS, LIFE_SECONDS, MOST_ANSWERED,
 from plimsoll.rebalance.law.capacity import NEEDED_USE, needed_use
 from plimsoll.rebalance.law.wishes import NEEDED_KV_USE, TOLERANCE
 from plimsoll.rebalance.places.better import LEAST_SAVING
-from plimsoll.rebalance.signals.load import LEAST_RECENT_SECONDS
+from plimsoll.rebalance.signals.load import LEAST_RECENT_SECONDS, MISSED_SCRAPES, OLDEST_SAMPLE_SECONDS
 from plimsoll.rebalance.state.decisions import LoopDecision
 from plimsoll.rebalance.state.memory import FIRST_STARTUP_SECONDS
 from plimsoll.simulation.run import MOST_REPLICAS
@@ -374,7 +375,11 @@ FROM_CODE: Mapping[str, tuple[Callable[[], str], ...]] = {
             f"A status that waits for its turn to be written is good for {in_words(int(UNWRITTEN_SECONDS / 60))} min"
         ),
         lambda: f"they do not go back within {({3600: 'the hour'})[REMEMBERED_SECONDS]}",
-        lambda: f"it ends where the API server refuses them for {({60: 'a minute'})[PROMISE_SECONDS]}",
+        lambda: f"and at least once {({60: 'a minute'})[RESTING_SECONDS]}",
+        lambda: (
+            f"A sample older than {OLDEST_SAMPLE_SECONDS:.0f} s, or than {MISSED_SCRAPES} scrapes if that is longer"
+        ),
+        lambda: f"it ends if the API server refuses them for {({60: 'a minute'})[PROMISE_SECONDS]}",
     ),
     "docs/calculator.md": (lambda: f"Rows that cost more than {times(DEAR)} the cheapest",),
     "docs/console.md": (

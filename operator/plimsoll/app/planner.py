@@ -1,4 +1,4 @@
-"""The loop over all objects: look, read, plan, listen, write. Level-triggered: each pass starts from current state.
+"""The loop over all objects: look, read, decide, render, write. Level-triggered: each pass starts from current state.
 
 Steps 1 to 4 run in a separate thread (:mod:`plimsoll.app.plan.passes`), so that the event loop can still answer
 watches, renew the lease and write. Step 5 runs here, for several objects at a time (:mod:`plimsoll.app.write.writers`).
