@@ -26,22 +26,33 @@ from benchmarks.accuracy.predictors import PEERS
 from benchmarks.mutants.__main__ import GATE_SECONDS
 from plimsoll.adapters.catalog import catalogued_models, load_model_facts
 from plimsoll.adapters.cluster.client import WRITES_AT_ONCE, WRITES_AT_ONCE_PER_NAMESPACE
+from plimsoll.adapters.cluster.small_pages import PAGE_BYTES
+from plimsoll.adapters.prometheus.engine_series import MOST_SERIES
 from plimsoll.adapters.prometheus.pod_scrape import (
     LONGEST_PAUSE_SECONDS,
+    LONGEST_SERIES,
     MAX_PAGE_BYTES,
+    MOST_CHARACTERS,
     SCRAPE_SECONDS,
     SCRAPE_TIMEOUT_SECONDS,
 )
-from plimsoll.adapters.prometheus.prometheus import PAST_TIMEOUT_SECONDS, PODS_PER_QUERY
+from plimsoll.adapters.prometheus.prometheus import MAX_BODY_BYTES, PAST_TIMEOUT_SECONDS, PODS_PER_QUERY
+from plimsoll.api import bounds
 from plimsoll.api.v1alpha1.options import MOST_WINDOWS
 from plimsoll.api.v1alpha1.spec import InferenceDeploymentSpec
-from plimsoll.app.live import season_watch
+from plimsoll.app.election.lease_times import LONGEST_LEASE_SECONDS
+from plimsoll.app.health import FAILED_PASSES, HOPELESS_SECONDS, STALLED_SECONDS
+from plimsoll.app.live import gpu_watch, season_watch, signal_watch
 from plimsoll.app.live.sample_memory import WHOLE_SECONDS
 from plimsoll.app.live.wanted import HISTORY_SECONDS
+from plimsoll.app.lookups import claim_book, image_book
+from plimsoll.app.plan import planning_time
 from plimsoll.app.plan.rendered import UNWRITTEN_SECONDS
 from plimsoll.app.planner import RESTING_SECONDS
+from plimsoll.app.review.hypothetical import CPUS_PER_GPU, MEMORY_PER_GPU
 from plimsoll.app.settings import Settings
-from plimsoll.app.watch import prices
+from plimsoll.app.shell import DEAF_SECONDS, HOPELESSLY_DEAF_SECONDS, LIST_TROUBLE_SECONDS, QUOTA_SECONDS
+from plimsoll.app.watch import prices, sizes
 from plimsoll.cli.answers.advice import MOST_TIMES
 from plimsoll.cli.changes.changes import LEAST_CONTEXT
 from plimsoll.cli.main import COMMANDS
@@ -52,6 +63,7 @@ from plimsoll.console.guards.door import TOKEN_BYTES
 from plimsoll.console.guards.people import IDLE_SECONDS
 from plimsoll.console.guards.posts import LARGEST_FORM
 from plimsoll.console.sessions import MOST_PEOPLE
+from plimsoll.console.sources import live as live_source
 from plimsoll.console.sources.commands import AT_ONCE, RUN_SECONDS
 from plimsoll.console.sources.informer_cache import WATCH_SECONDS
 from plimsoll.console.views.fleet import NODES_AT_ONCE
@@ -60,7 +72,7 @@ from plimsoll.console.views.paging import PAGE_SIZE
 from plimsoll.console.views.world import SILENT_SECONDS
 from plimsoll.decision.surroundings import PROMISE_SECONDS
 from plimsoll.domain.engines.engine_choice import EngineVersion
-from plimsoll.domain.units import MIB
+from plimsoll.domain.units import GIB, MIB
 from plimsoll.engines.base import Feature
 from plimsoll.engines.registry import ENGINES
 from plimsoll.engines.vllm.memory.laws.laws import NEWEST_VERSION, OLDEST_VERSION
@@ -69,10 +81,12 @@ from plimsoll.engines.vllm.releases.options import SINCE
 from plimsoll.facts.prices.remarks import OLDEST_DAYS
 from plimsoll.placement.advice import suggestions
 from plimsoll.placement.advice.suggestions import MOST_SUGGESTIONS
-from plimsoll.placement.demands.draining import LEAST_SECONDS, MOST_SECONDS
+from plimsoll.placement.demands import clocks, failed_moves
+from plimsoll.placement.demands.draining import LEAST_SECONDS, LONGEST_OVER_MEAN, MOST_SECONDS
 from plimsoll.placement.demands.failed_moves import FIRST_PAUSE_SECONDS
 from plimsoll.placement.demands.rehoming import REMEMBERED_SECONDS
 from plimsoll.placement.options.candidates import PIPELINE_STAGES, TENSOR_PARALLEL_DEGREES, splits_for
+from plimsoll.placement.options.engine_limits import STEP_SIZES
 from plimsoll.placement.options.total_load import MOST_SIZES
 from plimsoll.placement.proposing.proposals import MOST_WAITING
 from plimsoll.placement.solvers.fleetwide import MOST_CHOICES_OF_SIZES
@@ -80,10 +94,16 @@ from plimsoll.rebalance.inbox import GRACE_SECONDS, LIFE_SECONDS, MOST_ANSWERED,
 from plimsoll.rebalance.law.capacity import NEEDED_USE, needed_use
 from plimsoll.rebalance.law.wishes import NEEDED_KV_USE, TOLERANCE
 from plimsoll.rebalance.places.better import LEAST_SAVING
+from plimsoll.rebalance.signals import forecast, traffic
 from plimsoll.rebalance.signals.load import LEAST_RECENT_SECONDS, MISSED_SCRAPES, OLDEST_SAMPLE_SECONDS
 from plimsoll.rebalance.state.decisions import LoopDecision
-from plimsoll.rebalance.state.memory import FIRST_STARTUP_SECONDS
-from plimsoll.simulation.run import MOST_REPLICAS
+from plimsoll.rebalance.state.memory import (
+    FIRST_STARTUP_SECONDS,
+    LEAST_STUCK_SECONDS,
+    LONGEST_GAP_SECONDS,
+    STUCK_STARTUPS,
+)
+from plimsoll.simulation.run import MANY_REPLICAS, MOST_REPLICAS, USUAL_SCRAPE_SECONDS
 from plimsoll.simulation.workload import MOST_MINUTES, MOST_REQUESTS
 from plimsoll.status.decisions import MOST_DECISIONS
 from plimsoll.status.rejected import DEAR
@@ -428,7 +448,14 @@ FROM_CODE: Mapping[str, tuple[Callable[[], str], ...]] = {
         lambda: f"at most {suggestions.MOST_SEARCHES} different placements",
         lambda: f"The first {in_words(MOST_WAITING)} deployments that wait get proposals",
         lambda: f"`status.decisions` has the last {in_words(MOST_DECISIONS)} of a deployment",
+        lambda: f"The claims are listed every {QUOTA_SECONDS:.0f} s",
+        lambda: f"A new deployment waits for that, for {image_book.WAIT_SECONDS:.0f} s at most",
+        lambda: (
+            f"is used for {in_words(int(claim_book.BOUND_SECONDS / 60))} minutes, and for "
+            f"{claim_book.UNBOUND_SECONDS:.0f} seconds while pods wait"
+        ),
     ),
+    "docs/plan.md": (lambda: f"each has {CPUS_PER_GPU} CPUs and {MEMORY_PER_GPU // GIB} GiB of memory for each GPU",),
     "docs/prices.md": (
         lambda: f"an edit counts within {in_words(int(prices.PAUSE_SECONDS))} seconds",
         lambda: f"after {OLDEST_DAYS} days the price is called old",
@@ -443,6 +470,17 @@ FROM_CODE: Mapping[str, tuple[Callable[[], str], ...]] = {
         lambda: f"pods every {SCRAPE_SECONDS:.0f} s itself",
         lambda: f"A pod has {SCRAPE_TIMEOUT_SECONDS:.0f} s and {MAX_PAGE_BYTES // MIB} MiB for its page",
         lambda: f"up to every {LONGEST_PAUSE_SECONDS / 60:.0f} minutes",
+        lambda: (
+            f"more than {MOST_SERIES:,} series of the names below or {MOST_CHARACTERS:,} characters of them, or with "
+            f"one longer than {LONGEST_SERIES:,} characters"
+        ),
+        lambda: (
+            f"by one query {({60: 'a minute'})[gpu_watch.YOUNG_SECONDS]} for each deployment, or one in "
+            f"{in_words(int(gpu_watch.PATIENCE_SECONDS / 60))} minutes"
+        ),
+        lambda: f"They are kept for {live_source.YOUNG_SECONDS:.0f} s, for all tabs",
+        lambda: f"holds a page for {in_words(int(2 * live_source.PATIENCE_SECONDS))} seconds at most",
+        lambda: f"the {PAGE_SIZE} deployments that are shown",
     ),
     "docs/rebalancing.md": (
         lambda: (
@@ -455,11 +493,75 @@ FROM_CODE: Mapping[str, tuple[Callable[[], str], ...]] = {
         lambda: f"has up to {in_words(MOST_WINDOWS)} windows",
         lambda: f"The default is {Settings().rebalancing_moves_per_hour}, one in five minutes",
         lambda: f"{LEAST_SECONDS} s to {MOST_SECONDS} s",
-        lambda: f"for {FIRST_PAUSE_SECONDS / 3600:.0f} hours, and for twice as long with each further failure",
+        lambda: (
+            f"for {FIRST_PAUSE_SECONDS / 3600:.0f} hours, and for twice as long with each further failure, "
+            f"{failed_moves.LONGEST_PAUSE_SECONDS / 86_400:.0f} days at most"
+        ),
+        lambda: f"The last {in_words(failed_moves.MOST_REMEMBERED)} failures of a week are kept",
+        lambda: (
+            f"{in_words(int(clocks.STARTUPS))} times the expected start-up, and {clocks.LEAST_SECONDS / 60:.0f} "
+            "minutes at least"
+        ),
+        lambda: f"the likely longest answer: {LONGEST_OVER_MEAN:.0f} times the mean answer",
+        lambda: (
+            f"starts for {STUCK_STARTUPS} times as long (and {({60: 'a minute'})[LEAST_STUCK_SECONDS]} at least) is no "
+            "supply"
+        ),
+        lambda: (
+            f"over {either((round(each / 60) for each in traffic.LENGTHS_SECONDS), 'or')} minutes: the shortest time "
+            f"with {traffic.ENOUGH_FINISHED} answers"
+        ),
+        lambda: f"the longest start-up seen is {forecast.LEAST_STARTUP_SECONDS:.0f} s or more",
+        lambda: (
+            f"the last {in_words(forecast.DAYS)} days in steps of {in_words(int(forecast.STEP_SECONDS / 60))} minutes"
+        ),
+        lambda: f"Of each, {100 * forecast.KNOWN_SHARE:.0f} % of the steps around this time of day must be known",
+        lambda: f"with {either(f'{each:,}' for each in STEP_SIZES)} tokens",
+        lambda: f"a hole of {LONGEST_GAP_SECONDS:.0f} s in the scrapes",
+    ),
+    "docs/reliability.md": (
+        lambda: f"before it takes over: whole seconds, at most {LONGEST_LEASE_SECONDS}.",
+        lambda: f"work without a beat for {STALLED_SECONDS:.0f} s is named and fails",
+        lambda: f"Passes raise: {in_words(FAILED_PASSES)} in a row, for {in_words(int(HOPELESS_SECONDS / 60))} minutes",
+        lambda: f"A kind cannot be listed for {LIST_TROUBLE_SECONDS:.0f} s",
+        lambda: (
+            f"A watch owes a change for {in_words(int(DEAF_SECONDS / 60))} minute, for "
+            f"{in_words(int(HOPELESSLY_DEAF_SECONDS / 60))}"
+        ),
+    ),
+    "docs/runbooks.md": (
+        lambda: f"lists each kind every {Settings().relist_seconds / 60:.0f} minutes",
+        lambda: f"After {in_words(int(HOPELESS_SECONDS / 60))} minutes of failures `/healthz` fails too",
+    ),
+    "docs/security.md": (
+        lambda: (
+            f"more than {bounds.MOST_CHARACTERS:,} characters, {bounds.MOST_MEMBERS:,} members or {bounds.MOST_LEVELS} "
+            "levels"
+        ),
+        lambda: (
+            f"fill {sizes.MOST_OF_NAMESPACE // MIB} MiB at most, those of all namespaces {sizes.MOST_OF_ALL // MIB} MiB"
+        ),
+        lambda: f"Lists are read in pages of {PAGE_BYTES // MIB} MiB",
+        lambda: f"A pass gives {planning_time.SECONDS} CPU seconds to deployments",
+        lambda: f"planned every {planning_time.LONGEST_PAUSE_SECONDS:.0f} s at the latest",
+        lambda: f"Where {planning_time.MOST_UNWRITTEN} decisions of a namespace wait to be written",
+        lambda: (
+            f"{in_words(image_book.AT_ONCE)} images at a time, {in_words(image_book.PER_NAMESPACE)} of them of one "
+            f"namespace, and {image_book.MOST_OF_NAMESPACE} images of a namespace"
+        ),
+        lambda: (
+            f"by {in_words(signal_watch.PER_NAMESPACE)} threads of {in_words(signal_watch.READERS)} at most, in rounds "
+            f"of its own, and is not read again for {times(int(signal_watch.REST))} the CPU time"
+        ),
+        lambda: f"has {MAX_BODY_BYTES // MIB} MiB at most, for {PODS_PER_QUERY} pods of one deployment",
     ),
     "docs/simulator.md": (
         lambda: f"at most {MOST_REQUESTS:,} requests, {MOST_MINUTES:.0f} minutes and {MOST_REPLICAS} replicas",
         lambda: f"The default of {FIRST_STARTUP_SECONDS:.0f} s",
+        lambda: (
+            f"every {USUAL_SCRAPE_SECONDS:.0f} s, and every {2 * USUAL_SCRAPE_SECONDS:.0f} s where there may be more "
+            f"than {MANY_REPLICAS} replicas"
+        ),
     ),
 }
 """By page: what makes the words that must stand on it."""
