@@ -209,6 +209,38 @@ def exists(span: str) -> bool:
     return any(next((ROOT / place).glob(span.rstrip("/")), None) is not None for place in PLACES)
 
 
+# Public words
+
+OF_OTHERS = frozenset(
+    {"CrossNamespacePodAffinity", "HttpOnly", "LlamaForSequenceClassification", "OwnerReferencesPermissionEnforcement"}
+)
+"""Words of browsers, Kubernetes and models that no file of ours needs."""
+
+SOURCES = ("operator/**/*.py", "operator/**/*.html", "testbed/**/*.py", "benchmarks/**/*.py", "charts/**/*.yaml")
+
+
+@pytest.fixture(scope="module")
+def words_of_the_code() -> frozenset[str]:
+    found = (path for each in SOURCES for path in ROOT.glob(each))
+    return frozenset(word for path in found for word in re.findall(r"\w+", path.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if not page.startswith("examples/")])
+def test_every_word_of_a_page_is_a_word_of_the_code(page: str, words_of_the_code: frozenset[str]) -> None:
+    assert capitalised(parts(text(page))[1]) - words_of_the_code - OF_OTHERS == set()
+
+
+def capitalised(prose: str) -> set[str]:
+    """Words such as reasons, conditions and modes: capitalised, alone between backticks."""
+    return set(re.findall(r"`([A-Z][a-z]+(?:[A-Z][a-z]*)*)`", prose))
+
+
+def test_capitalised_words_are_seen() -> None:
+    assert capitalised("`TooSlow`, `make room`, `spec.mode` and `Recommend`, but neither `UTC` nor Auto") == {
+        "TooSlow", "Recommend",
+    }  # fmt: skip
+
+
 # The manifest at the top, and tables
 
 
