@@ -332,7 +332,7 @@ def in_words(count: int) -> str:
     return ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven")[count]
 
 
-def either(numbers: Iterable[int], word: str = "and") -> str:
+def either(numbers: Iterable[object], word: str = "and") -> str:
     *others, last = map(str, numbers)
     return f"{', '.join(others)} {word} {last}"
 
@@ -427,7 +427,7 @@ FROM_CODE: Mapping[str, tuple[Callable[[], str], ...]] = {
             f"A status that waits for its turn to be written is good for {in_words(int(UNWRITTEN_SECONDS / 60))} min"
         ),
         lambda: f"they do not go back within {({3600: 'the hour'})[REMEMBERED_SECONDS]}",
-        lambda: f"and at least once {({60: 'a minute'})[RESTING_SECONDS]}",
+        lambda: f"and at least once {({60.0: 'a minute'})[RESTING_SECONDS]}",
         lambda: (
             f"A sample older than {OLDEST_SAMPLE_SECONDS:.0f} s, or than {MISSED_SCRAPES} scrapes if that is longer"
         ),
@@ -507,7 +507,7 @@ FROM_CODE: Mapping[str, tuple[Callable[[], str], ...]] = {
             f"one longer than {LONGEST_SERIES:,} characters"
         ),
         lambda: (
-            f"by one query {({60: 'a minute'})[gpu_watch.YOUNG_SECONDS]} for each deployment, or one in "
+            f"by one query {({60.0: 'a minute'})[gpu_watch.YOUNG_SECONDS]} for each deployment, or one in "
             f"{in_words(int(gpu_watch.PATIENCE_SECONDS / 60))} minutes"
         ),
         lambda: f"They are kept for {live_source.YOUNG_SECONDS:.0f} s, for all tabs",
@@ -536,7 +536,7 @@ FROM_CODE: Mapping[str, tuple[Callable[[], str], ...]] = {
         ),
         lambda: f"the likely longest answer: {LONGEST_OVER_MEAN:.0f} times the mean answer",
         lambda: (
-            f"starts for {STUCK_STARTUPS} times as long (and {({60: 'a minute'})[LEAST_STUCK_SECONDS]} at least) is no "
+            f"starts for {STUCK_STARTUPS} times as long (and {({60.0: 'a minute'})[LEAST_STUCK_SECONDS]} at least) is no "
             "supply"
         ),
         lambda: (
