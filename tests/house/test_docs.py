@@ -536,8 +536,8 @@ FROM_CODE: Mapping[str, tuple[Callable[[], str], ...]] = {
         ),
         lambda: f"the likely longest answer: {LONGEST_OVER_MEAN:.0f} times the mean answer",
         lambda: (
-            f"starts for {STUCK_STARTUPS} times as long (and {({60.0: 'a minute'})[LEAST_STUCK_SECONDS]} at least) is no "
-            "supply"
+            f"starts for {STUCK_STARTUPS} times as long "
+            f"(and {({60.0: 'a minute'})[LEAST_STUCK_SECONDS]} at least) is no supply"
         ),
         lambda: (
             f"over {either((round(each / 60) for each in traffic.LENGTHS_SECONDS), 'or')} minutes: the shortest time "
