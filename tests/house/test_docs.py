@@ -695,7 +695,7 @@ PROVED_BY: Mapping[str, tuple[str, str]] = {
         "tests/memory/test_runtime.py",
         "test_older_releases_are_refused_by_name",
     ),
-    "whole experts on each rank where the experts' width does not divide": (
+    "whole experts on each rank if the experts' width does not divide": (
         "tests/placement/test_whole_experts.py",
         "test_whole_experts_are_a_candidate_only_where_their_width_does_not_divide",
     ),
@@ -712,7 +712,7 @@ PROVED_BY: Mapping[str, tuple[str, str]] = {
         "test_every_flag_of_a_release_gets_the_answer_of_a_written_command",
     ),
 }
-"""Sentences of SCOPE.md that no figure stands for, and a test that fails where they are not true."""
+"""Sentences of SCOPE.md that no figure stands for, and a test that fails if they are not true."""
 
 
 @pytest.mark.parametrize("sentence", PROVED_BY)
