@@ -40,7 +40,8 @@ def test_more_time_never_costs_less_and_there_is_no_cliff(ttft: float, tpot: flo
         here = delay_cost(objective, users, with_times(ttft, tpot), None)
         there = delay_cost(objective, users, with_times(more * ttft, more * tpot), None)
         assert here <= there
-        assert float(there - here) <= (more - 1) * (ttft / ANSWER_TOKENS + tpot) * 1000 * users * 0.0625 + 1e-3
+        a_user = 12.5 * (tpot + ttft / ANSWER_TOKENS) + 5 * (tpot / 0.1 + ttft / 5.0)
+        assert float(there - here) <= (more - 1) * users * a_user + 1e-3
 
 
 def test_a_speed_that_nobody_has_measured_counts_as_the_upper_quarter_of_its_band() -> None:

@@ -12,27 +12,27 @@ from plimsoll.performance.slo import INTERACTIVE, upper_quarter
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """What a millisecond of the time per token costs, in US dollars an hour for each request at the same time.
+    """What the time of users costs, in US dollars an hour for each request at the same time.
 
     Attributes:
-        each: for every millisecond.
-        late: in addition, for every millisecond above the limit of :func:`delay_cost`.
+        each: for every millisecond per token.
+        missed: in addition, for a limit that is missed by its own size: 200 ms per token if 100 are the limit.
     """
 
     each: float
-    late: float
+    missed: float
 
 
 SCALES: Mapping[Objective, Scale] = {
-    Objective.INTERACTIVE: Scale(each=0.0125, late=0.05),
-    Objective.BALANCED: Scale(each=0.00025, late=0.02),
-    Objective.BATCH: Scale(each=0.0, late=0.0),
+    Objective.INTERACTIVE: Scale(each=0.0125, missed=5.0),
+    Objective.BALANCED: Scale(each=0.00025, missed=2.0),
+    Objective.BATCH: Scale(each=0.0, missed=0.0),
 }
 """The scale of each objective: a choice of this project and not a measurement. It is set so that the choices of
 experienced engineers come out (``tests/placement/test_signed_choices.py``).
 
 With eight requests at the same time, twenty milliseconds a token are worth 4 cents an hour if ``Balanced``, and 2
-dollars if ``Interactive``. A limit that is missed by twenty milliseconds costs $3.20 and $8.00 an hour in addition. So
+dollars if ``Interactive``. The usual limit of 100 ms, missed by twenty, costs $3.20 and $8.00 an hour in addition. So
 a slow place is not ruled out by a hair of an estimate, and is taken only if it saves more than that.
 """
 
@@ -53,7 +53,7 @@ def delay_cost(objective: Objective, requests: float, found: Performance | None,
         requests: those that the replica serves at the same time.
         found: its speed. One that is not known counts as just at the usual limit. One on a card without measured rows
             counts as the upper quarter of its band.
-        slo: the user's promise; None: late is what is above the usual limit.
+        slo: the user's promise; None: the usual limit for people who read along.
     """
     scale = SCALES[objective]
     limits = INTERACTIVE if slo is None else slo
@@ -63,9 +63,9 @@ def delay_cost(objective: Objective, requests: float, found: Performance | None,
         ttft, tpot = upper_quarter(found)
     else:
         ttft, tpot = found.typical_ttft_seconds, found.tpot_seconds
-    cost = scale.each * (tpot + ttft / ANSWER_TOKENS)
+    cost = scale.each * _MILLISECONDS * (tpot + ttft / ANSWER_TOKENS)
     if limits.tpot_seconds is not None and tpot > limits.tpot_seconds:
-        cost += scale.late * (tpot - limits.tpot_seconds)
+        cost += scale.missed * (tpot / limits.tpot_seconds - 1)
     if limits.ttft_seconds is not None and ttft > limits.ttft_seconds:
-        cost += scale.late * (ttft - limits.ttft_seconds) / ANSWER_TOKENS
-    return Decimal(round(requests * _MILLISECONDS * cost * _PARTS)) / _PARTS
+        cost += scale.missed * (ttft / limits.ttft_seconds - 1)
+    return Decimal(round(requests * cost * _PARTS)) / _PARTS

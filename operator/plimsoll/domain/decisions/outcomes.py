@@ -433,6 +433,8 @@ class Option:
     is_unmeasured: bool = False
     host: HostEstimate = USUAL_HOST
     has_narrow_cache: bool = False
+    cost: Decimal | None = field(init=False, repr=False, compare=False)
+    """What options are ranked by: :attr:`weighed_price` and the worth of the time that users wait."""
     figures: CandidateFigures = field(init=False, repr=False, compare=False)
     """The memory and the price once more. All reasons not to take the option share this one value."""
 
@@ -440,6 +442,15 @@ class Option:
         """Make the value once: a pass gives an option's figures to a rejection for each deployment."""
         figures = CandidateFigures(self.estimate, self.hourly_price, self.gpu.price_source)
         object.__setattr__(self, "figures", figures)
+        object.__setattr__(self, "cost", self._cost())
+
+    def _cost(self) -> Decimal | None:
+        """Return the cost. Among near equals, the option with fewer stages and engines comes first."""
+        price, split = self.weighed_price, self.target.split
+        if price is None:
+            return None
+        parts = split.pipeline_parallel * split.data_parallel
+        return price + self.delay_cost if parts == 1 else price * (1 + (parts - 1) * _PER_PART) + self.delay_cost
 
     @property
     def weighed_price(self) -> Decimal | None:
@@ -447,18 +458,6 @@ class Option:
         if self.hourly_price is None or not self.has_narrow_cache:
             return self.hourly_price
         return self.hourly_price / (1 - NARROWING)
-
-    @property
-    def cost(self) -> Decimal | None:
-        """What options are ranked by: :attr:`weighed_price` and the worth of the time that users wait.
-
-        Among near equals, the one with fewer stages and engines comes first.
-        """
-        price, split = self.weighed_price, self.split
-        if price is None:
-            return None
-        parts = split.pipeline_parallel * split.data_parallel
-        return price + self.delay_cost if parts == 1 else price * (1 + (parts - 1) * _PER_PART) + self.delay_cost
 
     @property
     def doubts(self) -> int:
