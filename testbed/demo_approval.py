@@ -19,7 +19,7 @@ from testbed.waiting import NotInTime
 
 NAME, NAMESPACE = "llama-70b", "default"
 
-LONG_PROMPTS = Stream(rate=0.65, prompt=8000, output=200, first_token_seconds=1.8, token_seconds=0.065)
+LONG_PROMPTS = Stream(rate=0.275, prompt=8000, output=200, first_token_seconds=1.8, token_seconds=0.065)
 """One and a half times the requests that the performance model lets one replica carry with its promises kept. The times
 are about those that the model predicts."""
 
