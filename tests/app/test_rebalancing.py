@@ -12,6 +12,7 @@ from plimsoll.decision.observing import observed_capacities, reported_now, repor
 from plimsoll.decision.surroundings import Surroundings
 from plimsoll.decision.turns import Running, Standing, Turn, load_of, policy_of, take_turn
 from plimsoll.domain.decisions.outcomes import MemoryEstimate, Split, Target
+from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.requests.serving import ObservedCapacity
 from plimsoll.domain.units import to_rfc3339
 from plimsoll.facts.cluster.pod_reading import PodFacts
@@ -604,10 +605,12 @@ def test_after_a_larger_limit_the_most_work_of_a_replica_is_known_no_more(
 
 def test_a_change_of_settings_is_proposed_by_its_field() -> None:
     numbers = (("replicas", 1), ("needed", 2), ("waiting", 0), ("prompt_tokens", 9), ("output_tokens", 9))
-    turn = Turn(Standing(1, 1, ChangeHistory()), Retune(DecisionReason.BATCH_LIMIT_BINDS, numbers, 64))
+    turn = Turn(
+        Standing(1, 1, ChangeHistory()), Retune(DecisionReason.BATCH_LIMIT_BINDS, numbers, StepLimits(sequences=64))
+    )
     report = turn.report(Record(), RebalancingMode.RECOMMEND)
     assert (report.proposal or "").startswith("Set spec.engine.maxSequences to 64. ")
     more = (("prompt_percent", 70), ("step", 2048), ("to_step", 8192), ("to_capacity_per_minute", 9))
-    change = Retune(DecisionReason.PROMPT_STEP_TOO_SMALL, (*numbers, *more), step_tokens=8192)
+    change = Retune(DecisionReason.PROMPT_STEP_TOO_SMALL, (*numbers, *more), StepLimits(8192))
     report = replace(turn, decision=change).report(Record(), RebalancingMode.RECOMMEND)
     assert (report.proposal or "").startswith("Set spec.engine.maxBatchedTokens to 8192. ")

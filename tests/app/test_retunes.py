@@ -15,6 +15,7 @@ from plimsoll.app.write.notes import notes_of
 from plimsoll.decision.outcome import Ready
 from plimsoll.decision.planning import running_of
 from plimsoll.decision.pools import retune_after, with_retune
+from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.requests.workload import Manifest
 from plimsoll.domain.units import from_rfc3339, to_rfc3339
 from plimsoll.placement.demands.clocks import RetuneClock
@@ -413,7 +414,7 @@ async def test_a_change_of_any_setting_has_a_clock_with_the_settings_before(
         return
     assert retune is not None
     [earlier] = retune.before
-    assert (earlier.sequences, earlier.batched_tokens) == (before, pool.batched_tokens)
+    assert earlier.limits == StepLimits(pool.batched_tokens, before)
 
 
 async def test_a_status_that_cannot_be_rendered_keeps_the_clock_and_the_neighbour_goes_on(

@@ -14,7 +14,7 @@ from plimsoll.cli import main as command_line
 from plimsoll.cli.commands import explain
 from plimsoll.domain.decisions.observations import EngineKind, Observation, Seen, Witness
 from plimsoll.domain.decisions.outcomes import Split
-from plimsoll.domain.engines.engine_choice import EngineVersion
+from plimsoll.domain.engines.engine_choice import EngineVersion, StepLimits
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.models.precision import KvPrecision, Precision
 from plimsoll.domain.units import GIB
@@ -29,8 +29,8 @@ BF16, CACHE, RELEASE = Precision.BF16, KvPrecision.BF16, EngineVersion(0, 32)
 SERVED = EngineKind("some/model", BF16, CACHE, "h100-sxm-80gb", RELEASE, Split(2))
 STARVED = EngineKind("some/model", BF16, CACHE, "l4-24gb", RELEASE, Split(1, 2))
 OBSERVED = (
-    Seen(Observation(SERVED, Witness.METRICS, 2 * GIB, GIB, 2048, 8), "spec"),
-    Seen(Observation(STARVED, Witness.OUT_OF_MEMORY, 2 * GIB, None, 2048, 8), "spec"),
+    Seen(Observation(SERVED, Witness.METRICS, 2 * GIB, GIB, StepLimits(2048, 8)), "spec"),
+    Seen(Observation(STARVED, Witness.OUT_OF_MEMORY, 2 * GIB, None, StepLimits(2048, 8)), "spec"),
 )
 
 

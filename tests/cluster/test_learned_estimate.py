@@ -16,7 +16,7 @@ from plimsoll.cli.questions.direct import direct_question
 from plimsoll.decision.spec_digests import digests_of
 from plimsoll.domain.decisions.observations import EngineKind, Observation, Seen, Witness
 from plimsoll.domain.decisions.outcomes import Split
-from plimsoll.domain.engines.engine_choice import EngineVersion
+from plimsoll.domain.engines.engine_choice import EngineVersion, StepLimits
 from plimsoll.domain.units import GIB
 from plimsoll.status.observations import observation_entry
 from plimsoll.status.writing import document_of
@@ -43,7 +43,7 @@ def kind(version: EngineVersion | None = None) -> EngineKind:
 def write_observation(view: View, name: str, of: EngineKind, missing: int, release: str | None = None) -> None:
     """Write an observation into a status, as the operator does: the engine had ``missing`` bytes less."""
     view.apply(name, replicas=0)
-    seen = Observation(of, Witness.METRICS, PREDICTED, PREDICTED - missing, 8192, 256)
+    seen = Observation(of, Witness.METRICS, PREDICTED, PREDICTED - missing, StepLimits(8192, 256))
     digest = digests_of(view.get(name)["spec"]).engine
     entry = document_of(observation_entry(Seen(seen, digest)))
     path = f"{GROUP}/namespaces/{view.namespace}/inferencedeployments/{name}/status"

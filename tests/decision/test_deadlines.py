@@ -10,6 +10,7 @@ from plimsoll.decision.outcome import Besides, UnderWay
 from plimsoll.decision.results.deadlines import PASSING_SECONDS, deadlines_of
 from plimsoll.decision.surroundings import Surroundings
 from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.engines.failures import Rejection, tries_again_at
 from plimsoll.facts.cluster.pod_reading import PodFacts
 from plimsoll.placement.demands.clocks import EarlierSettings, MoveClock, RetuneClock
@@ -48,7 +49,7 @@ def test_the_end_of_a_move_and_of_a_pause_are_looked_at_just_after_them() -> Non
 
 
 def test_the_end_of_a_change_of_settings_and_of_the_time_of_an_update_are_looked_at_just_after_them() -> None:
-    retune = RetuneClock((EarlierSettings("l4-24gb-tp1", 8),), NOW - 10, 900.0, "s")
+    retune = RetuneClock((EarlierSettings("l4-24gb-tp1", StepLimits(sequences=8)),), NOW - 10, 900.0, "s")
     changes = UnderWay(retune, NOW + 890, (("l4-24gb-tp1", NOW + 50),))
     end, late = deadlines_of(outcome_of(under_way=changes), GRACE, NOW)
     assert NOW + 890 < end == pytest.approx(NOW + 890, abs=1)

@@ -16,6 +16,7 @@ from plimsoll.api.conversion.convert import check_without_model
 from plimsoll.domain.cluster.gpus import Vendor
 from plimsoll.domain.decisions.observations import Observation, Seen, Witness
 from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.engines.failures import StartFailure
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.units import GIB
@@ -150,7 +151,7 @@ def test_an_engine_that_there_is_not_is_refused_with_those_that_there_are() -> N
 def test_what_was_learned_of_an_engine_is_recorded_with_its_name() -> None:
     toy = replace(request(), engine=replace(request().engine, name="abacus"))
     kinds = [wanted.engine_kind(H100, Split(1)) for wanted in (toy, request())]
-    seen = tuple(Seen(Observation(kind, Witness.METRICS, GIB, GIB, 8192, 8), "digest") for kind in kinds)
+    seen = tuple(Seen(Observation(kind, Witness.METRICS, GIB, GIB, StepLimits(8192, 8)), "digest") for kind in kinds)
     status = document_of(new_status(Report("toy", 1, 1, observations=seen), Record(), "2026-01-01T00:00:00Z"))
     assert [entry.get("engine") for entry in status["observations"]] == ["abacus", None]
     assert read(status).observations == seen

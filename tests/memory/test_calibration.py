@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from plimsoll.domain.decisions.observations import Correction, EngineKind, Observation, Witness
 from plimsoll.domain.decisions.outcomes import Fit, MemoryEstimate, Split
 from plimsoll.domain.decisions.terms import Teacher
-from plimsoll.domain.engines.engine_choice import LoraSlots, MediaUse
+from plimsoll.domain.engines.engine_choice import LoraSlots, MediaUse, StepLimits
 from plimsoll.domain.requests.serving import Request
 from plimsoll.domain.units import GIB, MIB
 from plimsoll.engines.vllm.memory.estimate import estimate
@@ -43,8 +43,7 @@ LAW = figures(PLAIN)
 
 def metrics(available: int) -> Observation:
     usual = engine_settings(PLAIN, gpu(H100), ONE)
-    step = (usual.max_num_batched_tokens, usual.max_num_seqs)
-    return Observation(KIND, Witness.METRICS, LAW.available_kv_bytes, available, *step)
+    return Observation(KIND, Witness.METRICS, LAW.available_kv_bytes, available, usual.limits)
 
 
 def starved(kind: EngineKind = KIND) -> Observation:
@@ -96,7 +95,7 @@ def test_a_far_outlier_leaves_the_estimate_and_widens_the_band() -> None:
 
 
 def test_steps_of_another_size_stay_as_uncertain_as_they_were() -> None:
-    other = replace(metrics(LAW.available_kv_bytes - 100 * MIB), batched_tokens=99)
+    other = replace(metrics(LAW.available_kv_bytes - 100 * MIB), limits=StepLimits(99))
     corrected = figures(learned(other))
     assert corrected.available_kv_bytes == LAW.available_kv_bytes - 100 * MIB
     assert (corrected.slack_bytes, corrected.margin_bytes) == (LAW.slack_bytes, LAW.margin_bytes)
@@ -183,7 +182,7 @@ SPREADS = st.integers(0, 5 * GIB)
 
 @given(prior=BANDS, above=SPREADS, below=SPREADS, same_step=st.booleans())
 def test_a_learned_band_holds_all_that_was_seen(prior: Band, above: int, below: int, same_step: bool) -> None:  # noqa: FBT001 - drawn
-    lesson = Correction(KIND, above_bytes=above, below_bytes=below, batched_tokens=8192, sequences=256)
+    lesson = Correction(KIND, above_bytes=above, below_bytes=below, limits=StepLimits(8192, 256))
     after = learned_band(prior, lesson, batched_tokens=8192 if same_step else 2048, sequences=256)
     assert after.low_bytes <= -below - RESIDUAL_BYTES
     assert after.high_bytes >= above + RESIDUAL_BYTES
@@ -213,7 +212,7 @@ def test_several_engines_are_represented_by_the_median_of_those_with_a_figure() 
     most, middle, least = (metrics(LAW.available_kv_bytes + each) for each in (3, 2, 1))
     assert representative([least, starved(), most, middle]) == middle
     assert representative([most, least]) == least, "of two, the one that took more"
-    assert representative(iter([starved(), replace(starved(), sequences=9)])) == starved()
+    assert representative(iter([starved(), replace(starved(), limits=StepLimits(sequences=9))])) == starved()
     with pytest.raises(ValueError, match="no observation"):
         representative([])
 

@@ -21,7 +21,14 @@ from plimsoll.domain.cluster.host import HostRoom
 from plimsoll.domain.decisions.latency import Objective
 from plimsoll.domain.decisions.observations import Observation, Seen, Witness
 from plimsoll.domain.decisions.outcomes import Fit, Option, Placed, Rejection, Split
-from plimsoll.domain.engines.engine_choice import CpuOffload, EngineChoice, EngineVersion, LoraSlots, Speculation
+from plimsoll.domain.engines.engine_choice import (
+    CpuOffload,
+    EngineChoice,
+    EngineVersion,
+    LoraSlots,
+    Speculation,
+    StepLimits,
+)
 from plimsoll.domain.public_words import Reason
 from plimsoll.domain.requests.serving import ObservedCapacity, Overrides, Request, ServingShape
 from plimsoll.domain.units import GIB
@@ -454,7 +461,7 @@ def test_the_tokens_of_all_engines_are_the_bytes_of_each() -> None:
 def test_an_engine_that_failed_with_its_seats_rules_the_place_out_and_one_with_more_does_not() -> None:
     kind = MANY.engine_kind(CARD, SIDE_BY_SIDE)
     for sequences, places in ((3, ((CARD, SIDE_BY_SIDE),)), (4, ())):
-        failure = Observation(kind, Witness.OUT_OF_MEMORY, 0, None, 2048, sequences)
+        failure = Observation(kind, Witness.OUT_OF_MEMORY, 0, None, StepLimits(2048, sequences))
         assert failed_starts(MANY, [Seen(failure, "s")]) == places
 
 

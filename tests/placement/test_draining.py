@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from plimsoll.domain.decisions.outcomes import Option
+from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.requests.serving import GpuConstraints, Request, ServingShape
 from plimsoll.domain.requests.workload import PRE_STOP_SECONDS
@@ -22,7 +23,7 @@ from plimsoll.placement.demands.draining import (
 from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, PoolState, SeenAnswers, Tenant
 from plimsoll.placement.options.speed import speed_of
 from plimsoll.placement.plan import plan
-from plimsoll.rebalance.remedies.retune import with_sequences
+from plimsoll.rebalance.remedies.retune import retuned
 from plimsoll.render.pods import STOP_RESERVE_SECONDS
 from tests.support.planning import H100, L4, L40S, LLAMA_70B_FP8, fleet, node, pool, request
 from tests.support.tables import every_case
@@ -168,7 +169,7 @@ def test_with_another_spec_they_stay_where_they_are_enough(known: int | None, se
 def test_engines_that_restart_for_more_requests_get_new_seconds(known: int | None, seen: SeenAnswers) -> None:
     running = pool(H100, drain_seconds=known, max_sequences=16, spec="same")
     before = Tenant(usual(), 1, (running,), answers=seen, spec="same")
-    (decision,) = plan([with_sequences(before, 48)], WHERE)
+    (decision,) = plan([retuned(before, StepLimits(sequences=48))], WHERE)
     [tuned] = decision.pools
     assert tuned.choice is not None
     assert tuned.sequences == 48

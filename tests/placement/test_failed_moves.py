@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from plimsoll.domain.decisions.outcomes import Option, Rejection, Split
+from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.public_words import Reason
 from plimsoll.placement.demands.failed_moves import (
     FIRST_PAUSE_SECONDS,
@@ -113,16 +114,16 @@ def test_where_nothing_is_refused_the_options_are_the_same_object(places: tuple[
 
 
 def test_settings_that_failed_are_remembered_next_to_the_place_and_their_pause_doubles_whatever_they_were() -> None:
-    first = remembered((failed(),), [RollBack(L40S, ONE, CRASH, 64)], "s", NOW)
-    assert [(each.sequences, each.times) for each in first] == [(None, 1), (64, 1)]
+    first = remembered((failed(),), [RollBack(L40S, ONE, CRASH, StepLimits(sequences=64))], "s", NOW)
+    assert [(each.limits.sequences, each.times) for each in first] == [(0, 1), (64, 1)]
     later = NOW + 2 * FIRST_PAUSE_SECONDS
-    second = remembered(first, [RollBack(L40S, ONE, CRASH, 48)], "s", later)
-    assert [(each.sequences, each.times) for each in second] == [(None, 1), (48, 2)]
+    second = remembered(first, [RollBack(L40S, ONE, CRASH, StepLimits(sequences=48))], "s", later)
+    assert [(each.limits.sequences, each.times) for each in second] == [(0, 1), (48, 2)]
     assert second[-1].until == later + 2 * FIRST_PAUSE_SECONDS
 
 
 def test_settings_that_failed_close_no_place_and_only_those_of_their_place_are_refused() -> None:
-    entry = replace(failed(), sequences=64)
+    entry = replace(failed(), limits=StepLimits(sequences=64))
     assert refused(entry) == []
     assert settings_refused((failed(H100), entry), (L40S, ONE))
     assert not settings_refused((entry,), (L40S, Split(2)))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.placement.demands.clocks import LONGEST_SECONDS, EarlierSettings, RetuneClock, trusted_retune
 
 NOW = 1_800_000_000.0
-A, B = EarlierSettings("a", 8), EarlierSettings("b", 16)
+A, B = EarlierSettings("a", StepLimits(sequences=8)), EarlierSettings("b", StepLimits(sequences=16))
 CLOCK = RetuneClock((A, B), NOW - 100, 900.0, "s")
 
 

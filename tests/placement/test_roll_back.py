@@ -9,6 +9,7 @@ import pytest
 
 from plimsoll.domain.cluster.fleet import GpuNode
 from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.public_words import Reason
 from plimsoll.domain.requests.serving import GpuConstraints, ObservedCapacity, Overrides, Request
 from plimsoll.placement.demands.clocks import EarlierSettings
@@ -187,7 +188,7 @@ class TestMemory:
         assert decision.warnings[:-1] == plain.warnings
 
 
-BEFORE = EarlierSettings("l4-24gb-tp1", 8, 2048, 120)
+BEFORE = EarlierSettings("l4-24gb-tp1", StepLimits(2048, 8), 120)
 
 
 def retuned(**changes: Any) -> Pool:
@@ -213,7 +214,7 @@ ROOM = (node("l4", L4, 4, held=3),)
 def test_settings_that_do_not_come_up_are_taken_back_and_no_replica_ends_before_its_successor() -> None:
     decision = decided(asks(retuned()), node("l4", L4, 3, held=3))
     assert settings_of(decision) == (8, 2048, 120)
-    assert decision.rolled_back == (RollBack(L4, Split(1), CRASH, 32, 2048),)
+    assert decision.rolled_back == (RollBack(L4, Split(1), CRASH, StepLimits(2048, 32)),)
     [kept] = decision.pools
     assert (kept.replicas, kept.surge, kept.choice is not None) == (2, True, True)
     assert decision.missing == 0

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from plimsoll.domain.cluster.gpus import CapacityType
+from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.public_words import Numbers
 from plimsoll.placement.demands.pools import Decision, PoolState, as_it_is
 from plimsoll.rebalance.inbox import (
@@ -97,16 +98,19 @@ def test_an_id_changes_with_the_object_the_spec_the_change_the_reason_and_the_ta
 
 def test_settings_that_are_learned_meanwhile_are_no_part_of_the_id_unless_only_they_change() -> None:
     after = decision((L40S, 2))
-    for learned in (decision((L40S, 2), max_sequences=7), decision((L40S, 2), narrow_before=True)):
+    for learned in (
+        decision((L40S, 2), limits_before=StepLimits(sequences=7)),
+        decision((L40S, 2), narrow_before=True),
+    ):
         assert identity("uid", 1, PRESSURE, learned) == identity("uid", 1, PRESSURE, after)
         assert identity("uid", 1, PRESSURE, learned, before=after) != identity("uid", 1, PRESSURE, after, before=after)
 
 
 def test_another_step_is_another_proposal_and_another_limit_keeps_its_id() -> None:
     after = decision((L40S, 2))
-    steps = [Retune(DecisionReason.PROMPT_STEP_TOO_LARGE, step_tokens=tokens) for tokens in (512, 1024)]
+    steps = [Retune(DecisionReason.PROMPT_STEP_TOO_LARGE, limits=StepLimits(tokens)) for tokens in (512, 1024)]
     assert len({identity("uid", 1, each, after, before=after) for each in steps}) == 2
-    limits = [Retune(DecisionReason.BATCH_LIMIT_BINDS, sequences=each) for each in (32, 64)]
+    limits = [Retune(DecisionReason.BATCH_LIMIT_BINDS, limits=StepLimits(sequences=each)) for each in (32, 64)]
     assert len({identity("uid", 1, each, after, before=after) for each in limits}) == 1
 
 

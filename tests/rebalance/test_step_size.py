@@ -52,9 +52,12 @@ SMALL_STEP, LARGE_STEP = replica(H100, 1024, READS, kv_tokens=400_000), replica(
 def test_where_prompts_are_the_bottleneck_a_larger_step_carries_clearly_more() -> None:
     found = larger_step(SMALL_STEP, PROMPTS, seen(PROMPTS, 0.2), steps())
     assert found is not None
-    assert found.tokens > 1024
+    assert found.limits.step_tokens > 1024
     assert found.per_second >= LEAST_STEP_GAIN * capacity_of(SMALL_STEP, PROMPTS).per_second
-    assert found.per_second == capacity_of(replace(SMALL_STEP, batched_tokens=found.tokens), PROMPTS).per_second
+    assert (
+        found.per_second
+        == capacity_of(replace(SMALL_STEP, batched_tokens=found.limits.step_tokens), PROMPTS).per_second
+    )
 
 
 def test_of_steps_that_carry_nearly_the_same_the_nearest_is_taken() -> None:
@@ -63,7 +66,7 @@ def test_of_steps_that_carry_nearly_the_same_the_nearest_is_taken() -> None:
     assert found is not None
     best = max(capacity_of(replace(SMALL_STEP, batched_tokens=each), PROMPTS).per_second for each in STEP_SIZES)
     assert found.per_second >= NEARLY_ALL * best
-    nearer = [each for each in STEP_SIZES if 1024 < each < found.tokens]
+    nearer = [each for each in STEP_SIZES if 1024 < each < found.limits.step_tokens]
     assert all(
         capacity_of(replace(SMALL_STEP, batched_tokens=each), PROMPTS).per_second < NEARLY_ALL * best for each in nearer
     )
@@ -96,7 +99,7 @@ def test_where_answers_are_the_bottleneck_no_larger_step_is_looked_for() -> None
 def test_where_prompts_break_the_time_per_token_a_smaller_step_carries_clearly_more() -> None:
     found = smaller_step(LARGE_STEP, DOCUMENTS, seen(DOCUMENTS, 0.06), steps(KV_TOKENS))
     assert found is not None
-    assert found.tokens < 2048
+    assert found.limits.step_tokens < 2048
     assert found.per_second >= LEAST_STEP_GAIN * capacity_of(LARGE_STEP, DOCUMENTS).per_second
 
 

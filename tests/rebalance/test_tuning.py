@@ -18,25 +18,25 @@ def test_a_limit_that_binds_is_raised_to_a_usual_number_that_does_not(sequences:
     model = replica_model(max_sequences=sequences)
     tuned = after_retune(model, USUAL, 256)
     assert tuned is not None
-    assert tuned.sequences in STEPS
-    assert sequences < tuned.sequences <= 256
+    assert tuned.limits.sequences in STEPS
+    assert sequences < tuned.limits.sequences <= 256
     assert tuned.per_second >= LEAST_GAIN * capacity_of(model, USUAL).per_second
-    assert tuned.per_second == capacity_of(replica_model(max_sequences=tuned.sequences), USUAL).per_second
+    assert tuned.per_second == capacity_of(replica_model(max_sequences=tuned.limits.sequences), USUAL).per_second
 
 
 def test_the_smallest_number_that_binds_no_more_is_enough() -> None:
     small = replica_model(kv_tokens=40_000, max_sequences=8)
     tuned = after_retune(small, USUAL, 1024)
     assert tuned is not None
-    assert tuned.sequences < 256
-    wider = replica_model(kv_tokens=40_000, max_sequences=tuned.sequences)
+    assert tuned.limits.sequences < 256
+    wider = replica_model(kv_tokens=40_000, max_sequences=tuned.limits.sequences)
     assert capacity_of(wider, USUAL).limit is not Limit.BATCH
 
 
 def test_no_more_than_the_engine_could_be_given() -> None:
     tuned = after_retune(replica_model(max_sequences=8), USUAL, 50)
     assert tuned is not None
-    assert tuned.sequences == 50
+    assert tuned.limits.sequences == 50
 
 
 def test_where_something_else_limits_nothing_is_gained() -> None:

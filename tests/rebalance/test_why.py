@@ -5,6 +5,7 @@ import string
 
 import pytest
 
+from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.rebalance import why
 from plimsoll.rebalance.law.capacity import Limit
 from plimsoll.rebalance.state.allowance import Scope
@@ -107,7 +108,9 @@ def test_a_stuck_replica_is_counted() -> None:
 )
 def test_another_limit_is_said_with_what_it_gains(reason: DecisionReason) -> None:
     numbers = (*KNOWN, ("sequences", 16), ("to_sequences", 64), ("to_capacity_per_minute", 900))
-    assert sentence(Retune(reason, numbers, 64)).endswith("; --max-num-seqs 64 instead of 16 lets a replica carry 900.")
+    assert sentence(Retune(reason, numbers, StepLimits(sequences=64))).endswith(
+        "; --max-num-seqs 64 instead of 16 lets a replica carry 900."
+    )
     assert "--max-num-seqs" not in sentence(AddReplica(reason, KNOWN))
 
 
@@ -115,7 +118,7 @@ def test_another_limit_is_said_with_what_it_gains(reason: DecisionReason) -> Non
 def test_another_step_is_said_with_what_it_gains(reason: DecisionReason) -> None:
     times = (("measured_ms", 60), ("promised_ms", 50), ("decode_ms", 30), ("then_ms", 44), ("prompt_percent", 70))
     numbers = (*KNOWN, *times, ("step", 2048), ("to_step", 512), ("to_capacity_per_minute", 900))
-    said = sentence(Retune(reason, numbers, step_tokens=512))
+    said = sentence(Retune(reason, numbers, StepLimits(512)))
     assert said.endswith("; --max-num-batched-tokens 512 instead of 2048 lets a replica carry 900.")
     assert ("70 %" in said, "60 ms" in said) == (reason.endswith("Small"), reason.endswith("Large"))
 

@@ -117,7 +117,7 @@ def test_other_settings_replace_every_engine_and_the_estimate_says_their_cache()
     found: Seen = []
     result = simulate(tight, lambda situation, decided: found.append((situation, decided)))
     change = next(decided.decision for _, decided in found if isinstance(decided.decision, Retune))
-    changed = tight.kind.with_settings(change.sequences, change.step_tokens)
+    changed = tight.kind.with_limits(change.limits)
     assert changed is not None
     assert changed.limits.max_num_seqs == change.sequences > tight.kind.limits.max_num_seqs
     assert changed.limits.kv_tokens <= tight.kind.limits.kv_tokens

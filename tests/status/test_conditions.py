@@ -10,6 +10,7 @@ import pytest
 
 from plimsoll.api.crd.schema import root_schema
 from plimsoll.domain.decisions.outcomes import Rejection, Split
+from plimsoll.domain.engines.engine_choice import NO_LIMITS, StepLimits
 from plimsoll.domain.engines.failures import EngineFailure, StartFailure
 from plimsoll.domain.public_words import ConditionReason, Reason
 from plimsoll.placement.demands.clocks import EarlierSettings, RetuneClock
@@ -52,7 +53,7 @@ CRASHED = view(1, 0, failure=OOM, restarts=1)
 TOKENS = (("have_tokens", 1), ("need_tokens", 2))
 OUTGROWN = replace(PLACED, outgrown=Rejection(H100, Split(1), Reason.OBSERVED_TOO_SMALL, TOKENS))
 
-RETUNE = RetuneClock((EarlierSettings(POOL, 8),), 1_767_225_600.0, 900.0, "s")
+RETUNE = RetuneClock((EarlierSettings(POOL, StepLimits(sequences=8)),), 1_767_225_600.0, 900.0, "s")
 DUE = 1_767_226_210.0
 """Ten seconds after ``NOW``."""
 
@@ -378,18 +379,21 @@ def test_a_change_of_the_live_loop_is_named_as_such_with_the_time_at_which_it_is
     said = shown(report(PLACED, STUCK, retune=RETUNE, retune_due=DUE))["Available"]["message"]
     assert said.startswith("Engines with the settings of the live loop's last change have not come up since 2026-")
     assert said.endswith("The change is taken back at 2026-01-01T00:10:10Z unless they serve by then.")
-    elsewhere = replace(RETUNE, before=(EarlierSettings("another", 8),))
+    elsewhere = replace(RETUNE, before=(EarlierSettings("another", StepLimits(sequences=8)),))
     said = shown(report(PLACED, STUCK, retune=elsewhere, retune_due=DUE))["Available"]["message"]
     assert said.startswith("Replicas with the last change have not come up since")
 
 
 def test_the_last_pods_of_settings_that_were_taken_back_are_no_change_that_does_not_come_up() -> None:
-    undone = FailedMove("h100-sxm-80gb", Split(1), CRASH, 64, at=SINCE + 60, until=SINCE + 900, times=1, spec="s")
+    undone = FailedMove(
+        "h100-sxm-80gb", Split(1), CRASH, StepLimits(sequences=64), at=SINCE + 60, until=SINCE + 900, times=1, spec="s"
+    )
     said = shown(report(PLACED, STUCK, failed_moves=(undone,)))
     assert said["Available"]["reason"] == "RollingOut"
     assert said["Planned"]["message"].endswith(
         " A change of h100-sxm-80gb x 1 to --max-num-seqs 64 was taken back at 2026-01-01T00:02:40Z (EngineCrashed: no "
         "such file). The settings are not changed there again before 2026-01-01T00:16:40Z."
     )
-    for other in (replace(undone, at=SINCE - 1), replace(undone, gpu_type="l4-24gb"), replace(undone, sequences=None)):
+    elsewhere = replace(undone, gpu_type="l4-24gb")
+    for other in (replace(undone, at=SINCE - 1), elsewhere, replace(undone, limits=NO_LIMITS)):
         assert shown(report(PLACED, STUCK, failed_moves=(other,)))["Available"]["reason"] == "EngineOutOfMemory"

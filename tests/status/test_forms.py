@@ -19,7 +19,7 @@ from plimsoll.api.v1alpha1.status import PoolStatus, RehomingStatus, StatusModel
 from plimsoll.domain.cluster.gpus import CapacityType
 from plimsoll.domain.decisions.observations import EngineKind, Observation, Witness
 from plimsoll.domain.decisions.outcomes import Split, Target
-from plimsoll.domain.engines.engine_choice import EngineVersion
+from plimsoll.domain.engines.engine_choice import EngineVersion, StepLimits
 from plimsoll.domain.engines.images import PlatformSource
 from plimsoll.domain.models.precision import KvPrecision, Precision
 from plimsoll.placement.demands.clocks import LONGEST_SECONDS, EarlierSettings
@@ -62,6 +62,8 @@ splits = st.builds(Split, *3 * (st.integers(1, 4),), expert_parallel=flags, cont
 replicas = st.integers(0, MOST_REPLICAS)
 sequences = st.integers(1, MOST_CONCURRENCY)
 steps = st.integers(1, LARGEST_BOUND)
+limits = st.builds(StepLimits, st.just(0) | steps, st.just(0) | sequences)
+known_limits = st.builds(StepLimits, steps, steps)
 drains = st.integers(1, MOST_DRAIN_SECONDS)
 slowness = st.integers(34, 300).map(lambda percent: percent / 100)
 figures = optional(st.integers(1, LARGEST_BOUND).map(float))
@@ -70,8 +72,7 @@ marks = {"at": times, "kind": st.sampled_from(ChangeKind), "reason": texts, "rep
 labels = st.tuples(st.text(min_size=1, max_size=9).filter(lambda key: "=" not in key), some_text)
 earlier: Drawn = {
     "pool": texts,
-    "sequences": sequences,
-    "batched_tokens": optional(steps),
+    "limits": st.builds(StepLimits, st.just(0) | steps, sequences),
     "drain_seconds": optional(drains),
     "inputs": texts,
 }
@@ -147,8 +148,7 @@ VALUES: Mapping[str, Drawn] = {
         "times": st.integers(1, MOST_TIMES),
         "delay": st.builds(Delay, st.sampled_from(["EngineCrashed", "ImageNotFound"]), texts),
         "spec": texts,
-        "sequences": optional(sequences),
-        "batched_tokens": optional(steps),
+        "limits": limits,
     },
     "EARLIER": earlier,
     "RETUNE": {
@@ -158,7 +158,7 @@ VALUES: Mapping[str, Drawn] = {
         "spec": texts,
     },
     "SEEN": {
-        "observation": st.builds(Observation, kinds, st.sampled_from(Witness), whole, optional(whole), steps, steps),
+        "observation": st.builds(Observation, kinds, st.sampled_from(Witness), whole, optional(whole), known_limits),
         "spec": texts,
     },
     "PLATFORMS": {

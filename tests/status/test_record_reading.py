@@ -12,7 +12,7 @@ from plimsoll.app.watch import pruning
 from plimsoll.domain.cluster.gpus import CapacityType
 from plimsoll.domain.decisions.observations import EngineKind, Observation, Seen, Witness
 from plimsoll.domain.decisions.outcomes import Split, Target
-from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE, EngineVersion
+from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE, EngineVersion, StepLimits
 from plimsoll.domain.models.precision import KvPrecision, Precision
 from plimsoll.placement.demands.clocks import EarlierSettings, MoveClock, RetuneClock
 from plimsoll.placement.demands.failed_moves import Delay, FailedMove
@@ -128,15 +128,15 @@ def test_entries_become_the_values_that_decisions_are_made_from() -> None:
     )
     assert record.rehomings == (Rehoming("l4-24gb", Split(1), "InsufficientGpus", at=1_799_996_400.0),)
     kind = EngineKind("m", Precision.BF16, KvPrecision.FP8, "l4-24gb", EngineVersion(0, 32), Split(1, 2), "x")
-    assert record.observations == (Seen(Observation(kind, Witness.METRICS, 7, 6, 2048, 8), "s"),)
+    assert record.observations == (Seen(Observation(kind, Witness.METRICS, 7, 6, StepLimits(2048, 8)), "s"),)
     assert record.history == ChangeHistory((Mark(NOW, ChangeKind.ADD, "SustainedQueue", 3),))
     assert record.learned == Learned("h100-sxm-80gb-tp1", 1.25, 90.0)
     assert record.move == MoveClock(("l4-24gb-tp1",), 1_799_996_400.0, 1_799_997_300.0, "s")
     delay = Delay("EngineCrashed", "no such file")
     at = 1_799_992_800.0
     failed = FailedMove("l4-24gb", Split(1), delay, at=at, until=at + 6 * 3600, times=1, spec="s")
-    assert record.failed_moves == (failed, replace(failed, sequences=64))
-    before = EarlierSettings(POOL, 8, None, 120, "i")
+    assert record.failed_moves == (failed, replace(failed, limits=StepLimits(sequences=64)))
+    before = EarlierSettings(POOL, StepLimits(sequences=8), 120, "i")
     assert record.retune == RetuneClock((before,), 1_799_996_400.0, 900, "s")
 
 
@@ -353,7 +353,7 @@ def test_an_observation_of_another_release_is_shown_and_teaches_nothing() -> Non
 
 def test_an_observation_of_the_smallest_step_is_used() -> None:
     record = read({"observations": [{**SEEN, "batchedTokens": 1, "maxSequences": 1}]})
-    assert [(each.observation.batched_tokens, each.observation.sequences) for each in record.observations] == [(1, 1)]
+    assert [each.observation.limits for each in record.observations] == [StepLimits(1, 1)]
     assert record.complaints == ()
 
 

@@ -12,7 +12,7 @@ from plimsoll import __version__
 from plimsoll.api.v1alpha1 import InferenceDeploymentStatus
 from plimsoll.domain.decisions.observations import EngineKind, Observation, Seen, Witness
 from plimsoll.domain.decisions.outcomes import Remedy, Split
-from plimsoll.domain.engines.engine_choice import EngineVersion
+from plimsoll.domain.engines.engine_choice import EngineVersion, StepLimits
 from plimsoll.domain.models.precision import KvPrecision, Precision
 from plimsoll.domain.public_words import ConditionReason, RemedyKind
 from plimsoll.domain.requests.serving import ObservedCapacity
@@ -161,7 +161,7 @@ def test_an_estimate_and_a_placement_are_written_field_by_field() -> None:
 
 def test_what_engines_reported_is_written_field_by_field() -> None:
     kind = EngineKind("m", Precision.BF16, KvPrecision.FP8, L4, EngineVersion(0, 32, 1), Split(2, 3), "digest")
-    full = Seen(Observation(kind, Witness.START_FAILURE, -7, 6, 2048, 8), "spec")
+    full = Seen(Observation(kind, Witness.START_FAILURE, -7, 6, StepLimits(2048, 8)), "spec")
     bare = Seen(replace(full.observation, witness=Witness.OUT_OF_MEMORY, available_kv_bytes=None), "other")
     entry = {
         "model": "m",

@@ -40,11 +40,8 @@ def _with_room(changed: Tenant) -> Decision:
     kind = H100 if changed.accepts_move else L40S
     planned, own = as_it_is(pool(kind, replicas=changed.request.replicas)), changed.pools[0]
     settings = _chosen(kind).settings
-    settings = replace(
-        settings,
-        max_num_seqs=own.max_sequences or settings.max_num_seqs,
-        max_num_batched_tokens=own.batched_tokens or settings.max_num_batched_tokens,
-    )
+    limits = own.limits.over(settings.limits)
+    settings = replace(settings, max_num_seqs=limits.sequences, max_num_batched_tokens=limits.step_tokens)
     choice = replace(_chosen(kind), settings=settings)
     return Decision(changed.request, (replace(planned, surge=True, choice=choice),))
 

@@ -210,9 +210,9 @@ def failed_starts(request: Request, own: Iterable[Seen]) -> tuple[tuple[str, Spl
 
     An engine that ran more requests at the same time than are declared does not count: it first tries again with fewer.
     """
-    declared = max(request.shape.concurrency, request.engine.max_sequences or 0)  # of all engines of a replica
+    declared = max(request.shape.concurrency, request.engine.limits.sequences)  # of all engines of a replica
     failures = (seen.observation for seen in own if seen.observation.witness is Witness.OUT_OF_MEMORY)
-    kinds = [each.kind for each in failures if each.sequences <= each.kind.split.seats(declared)]
+    kinds = [each.kind for each in failures if each.limits.sequences <= each.kind.split.seats(declared)]
     places = {(kind.gpu_type, kind.split): kind for kind in kinds}
     asked = (request, request.with_narrow_cache()) if request.may_narrow_cache else (request,)
     return tuple(place for place, kind in places.items() if kind in [each.engine_kind(*place) for each in asked])
@@ -242,19 +242,18 @@ def _of_pool(
         return None
     by_law, settings, figures = _predicted(request, gpu, pool, memo)
     kind = by_law.engine_kind(gpu.name, pool.split)
-    step = (settings.max_num_batched_tokens, settings.max_num_seqs)
     most = figures.budget_bytes - figures.weights_bytes * LEAST_WEIGHTS_PERCENT // 100
     if tokens is not None and serves:
         engine = engine_of(request.engine.name)
         predicted, available = engine.cache_bytes(by_law, gpu, pool.split, settings, figures, tokens)
         if available > most:
             return None  # no engine has that much: the figure belongs to another engine or is garbled
-        return Observation(kind, Witness.METRICS, predicted, available, *step)
+        return Observation(kind, Witness.METRICS, predicted, available, settings.limits)
     left = None if failure is None else failure.available_kv_bytes
     if left is not None and not -gpu.usable_bytes <= left <= most:
         left = None  # no engine lacks more than a whole GPU: the message is garbled, and only the failure counts
     witness = Witness.OUT_OF_MEMORY if left is None else Witness.START_FAILURE
-    return Observation(kind, witness, figures.available_kv_bytes, left, *step)
+    return Observation(kind, witness, figures.available_kv_bytes, left, settings.limits)
 
 
 def _predicted(

@@ -135,12 +135,14 @@ def _with_sequences(
     long as that is so: an upgrade of the operator must not restart them.
     """
     number = record.max_sequences
-    if number is None or all(pool.max_sequences is not None for pool in pools):
+    if number is None or all(pool.limits.sequences for pool in pools):
         return pools
     if record.status.observed_generation != identity.generation and number != concurrency:
         return pools
     return tuple(
-        replace(pool, max_sequences=number, spec=identity.digests.engine) if pool.max_sequences is None else pool
+        pool
+        if pool.limits.sequences
+        else replace(pool.with_limits(replace(pool.limits, sequences=number)), spec=identity.digests.engine)
         for pool in pools
     )
 
@@ -241,12 +243,9 @@ def _begun(deployment: Deployment, decision: Decision, allowed_seconds: float, n
 
 
 def _earlier(pool: Pool, around: Surroundings, planned: PlannedPool | None) -> EarlierSettings | None:
-    if planned is None or pool.max_sequences is None:
+    if planned is None or not pool.limits.sequences or planned.limits == pool.limits:
         return None
-    if (planned.sequences, planned.step_tokens) == (pool.max_sequences, pool.batched_tokens):
-        return None
-    inputs = _inputs_of(pool.name, around)
-    return EarlierSettings(pool.name, pool.max_sequences, pool.batched_tokens, pool.drain_seconds, inputs)
+    return EarlierSettings(pool.name, pool.limits, pool.drain_seconds, _inputs_of(pool.name, around))
 
 
 def updates_due(placed: Placed, allowed_seconds: float) -> tuple[tuple[str, float], ...]:

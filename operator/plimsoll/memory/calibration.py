@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from plimsoll.domain.decisions.observations import Correction, EngineKind, Observation
+from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.units import MIB
 
 
@@ -57,7 +58,7 @@ def learned_band(prior: Band, correction: Correction, *, batched_tokens: int, se
     if not correction.exact:
         return Band(prior.low_bytes, prior.high_bytes + STEP_BYTES)
     seen = Band(-correction.below_bytes - RESIDUAL_BYTES, correction.above_bytes + RESIDUAL_BYTES)
-    if (correction.batched_tokens, correction.sequences) == (batched_tokens, sequences):
+    if correction.limits == StepLimits(batched_tokens, sequences):
         return seen
     return Band(min(prior.low_bytes, seen.low_bytes), max(prior.high_bytes, seen.high_bytes))
 
@@ -111,8 +112,7 @@ def _correction(kind: EngineKind, seen: Sequence[Observation]) -> Correction:
         rest_bytes=_missing(typical) - weights - activations,
         above_bytes=_missing(measured[-1]) - _missing(typical),
         below_bytes=_missing(typical) - _missing(measured[0]),
-        batched_tokens=typical.batched_tokens,
-        sequences=typical.sequences,
+        limits=typical.limits,
     )
 
 

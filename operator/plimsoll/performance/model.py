@@ -50,7 +50,7 @@ def performance(
     gpu: GpuType,
     split: Split,
     load: Load,
-    max_num_batched_tokens: int,
+    step_tokens: int,
     residency: Residency | None = None,
     *,
     synchronous: bool = False,
@@ -63,13 +63,13 @@ def performance(
         ValueError: a figure of the load is below 1, or there are more stages than layers.
         UnsupportedModel: a cache has no layout in ``kv_precision``.
     """
-    _check(load, max_num_batched_tokens)
+    _check(load, step_tokens)
     costs = step_costs(model, precision, kv_precision, gpu, split, residency, synchronous=synchronous)
     decode = decode_step(costs, load)
-    token = token_seconds(costs, load, max_num_batched_tokens, decode)
+    token = token_seconds(costs, load, step_tokens, decode)
     tpot = max(token.total, costs.floor.seconds)
-    typical = first_token_seconds(costs, load, max_num_batched_tokens, token, decode)
-    ttft = typical + first_round_seconds(costs, load, max_num_batched_tokens)
+    typical = first_token_seconds(costs, load, step_tokens, token, decode)
+    ttft = typical + first_round_seconds(costs, load, step_tokens)
     trust = speed_of(gpu).trust
     bound, margin = _bound(token)
     return Performance(
@@ -91,7 +91,7 @@ def decode_step(costs: StepCosts, load: Load) -> Seconds:
     return costs.step(load.running, context_tokens(load))
 
 
-def token_seconds(costs: StepCosts, load: Load, batched_tokens: int, decode: Seconds) -> Seconds:
+def token_seconds(costs: StepCosts, load: Load, step_tokens: int, decode: Seconds) -> Seconds:
     """Return the mean time of a token: a step of decoding, and its part of the prompts that ride along.
 
     While a request generates its tokens, each of the others begins once on average. Prompts come one by one, in chunks
@@ -102,7 +102,7 @@ def token_seconds(costs: StepCosts, load: Load, batched_tokens: int, decode: Sec
     prompts, computed = prompts_per_token(costs, load), load.computed_tokens
     if prompts <= 0:
         return decode
-    room, waiting = free_tokens(costs, load, batched_tokens), prompts * computed
+    room, waiting = free_tokens(costs, load, step_tokens), prompts * computed
     carried = max(min(computed, room), min(waiting, room))
     loaded, steps = costs.step(load.running, context_tokens(load), carried), waiting / carried
     attention = Seconds(compute=prompts * prompt_attention(costs, load))
@@ -111,13 +111,13 @@ def token_seconds(costs: StepCosts, load: Load, batched_tokens: int, decode: Sec
     return attention.plus(loaded, steps).plus(decode, 1 - steps)
 
 
-def first_token_seconds(costs: StepCosts, load: Load, batched_tokens: int, token: Seconds, decode: Seconds) -> float:
+def first_token_seconds(costs: StepCosts, load: Load, step_tokens: int, token: Seconds, decode: Seconds) -> float:
     """Return the time from a request's arrival at a free slot, at any moment, to its first token.
 
     It waits for half of a step, and for prompts that came before it as in a queue with random arrivals and equal work
     (M/D/1): u / (2 (1 - u)) prompts at a share u of the time that prompts take, at most half of the others.
     """
-    chunks, stages = prompt_chunks(costs, load, batched_tokens), costs.split.pipeline_parallel
+    chunks, stages = prompt_chunks(costs, load, step_tokens), costs.split.pipeline_parallel
     passes = (chunks + stages - 1) / stages
     own = passes * costs.step(load.running - 1, context_tokens(load), load.computed_tokens / chunks).total
     own += prompt_attention(costs, load)
@@ -129,12 +129,12 @@ def first_token_seconds(costs: StepCosts, load: Load, batched_tokens: int, token
     return own * (1 + queued) + step / 2 + costs.request_seconds
 
 
-def first_round_seconds(costs: StepCosts, load: Load, batched_tokens: int) -> float:
+def first_round_seconds(costs: StepCosts, load: Load, step_tokens: int) -> float:
     """Return what the first round adds to the mean: half of the other prompts come before one's own."""
     others = load.running / costs.split.data_parallel - 1
     if others <= 0:
         return 0.0
-    full = costs.prompt_step_seconds(batched_tokens) * load.computed_tokens / batched_tokens
+    full = costs.prompt_step_seconds(step_tokens) * load.computed_tokens / step_tokens
     one = full + prompt_attention(costs, load) + costs.request_seconds
     return one * others / 2 / load.rounds
 
@@ -144,9 +144,9 @@ def context_tokens(load: Load) -> float:
     return load.prompt_tokens + load.output_tokens / 2
 
 
-def prompt_chunks(costs: StepCosts, load: Load, batched_tokens: int) -> float:
+def prompt_chunks(costs: StepCosts, load: Load, step_tokens: int) -> float:
     """Return the steps over which a prompt is spread: one, or as many as it fills."""
-    return max(1.0, load.computed_tokens / free_tokens(costs, load, batched_tokens))
+    return max(1.0, load.computed_tokens / free_tokens(costs, load, step_tokens))
 
 
 def prompt_attention(costs: StepCosts, load: Load) -> float:
@@ -155,9 +155,9 @@ def prompt_attention(costs: StepCosts, load: Load) -> float:
     return whole - costs.prompt_attention(load.cached_tokens) if load.cached_tokens else whole
 
 
-def free_tokens(costs: StepCosts, load: Load, batched_tokens: int) -> float:
+def free_tokens(costs: StepCosts, load: Load, step_tokens: int) -> float:
     """Return the tokens of the largest step that decoding leaves to prompts."""
-    return max(1.0, batched_tokens - load.running / costs.split.data_parallel + 1)
+    return max(1.0, step_tokens - load.running / costs.split.data_parallel + 1)
 
 
 def prompts_per_token(costs: StepCosts, load: Load) -> float:
@@ -172,13 +172,13 @@ def _bound(token: Seconds) -> tuple[Bound, float]:
     return bound, (first - second) / token.total
 
 
-def _check(load: Load, batched_tokens: int) -> None:
+def _check(load: Load, step_tokens: int) -> None:
     for name, value in (
         ("prompt_tokens", load.prompt_tokens),
         ("output_tokens", load.output_tokens),
         ("running", load.running),
         ("rounds", load.rounds),
-        ("max_num_batched_tokens", batched_tokens),
+        ("max_num_batched_tokens", step_tokens),
     ):
         if value < 1:
             raise ValueError(f"{name}: {value} is below 1; write 1 or more")

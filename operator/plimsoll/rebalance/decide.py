@@ -134,9 +134,8 @@ def _is_tuned(change: Retune, then: Decision) -> bool:
 
 
 def _has_setting(pool: PlannedPool, change: Retune) -> bool:
-    if change.step_tokens:
-        return pool.step_tokens == change.step_tokens
-    return pool.sequences is not None and pool.sequences * pool.split.data_parallel >= change.sequences
+    limits = pool.limits.of_replica(pool.split.data_parallel)
+    return limits.step_tokens == change.step_tokens if change.step_tokens else limits.sequences >= change.sequences
 
 
 def _is_too_large(change: Change, then: Decision) -> bool:

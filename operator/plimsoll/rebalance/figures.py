@@ -93,4 +93,4 @@ def live_figures(situation: Situation, decided: Decided, target: int) -> LiveFig
 
 def _slots(situation: Situation) -> int | None:
     traffic, model = situation.load.traffic, situation.placement.model
-    return None if traffic is None or model is None else traffic.pods * model.max_sequences
+    return None if traffic is None or model is None else traffic.pods * model.limits.sequences

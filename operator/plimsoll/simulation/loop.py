@@ -92,7 +92,7 @@ class Loop:
         if not isinstance(change, AddReplica | RemoveReplica | Retune | Move) or answer is None:
             return
         if isinstance(change, Retune):
-            self.kind = self.kind.with_settings(change.sequences, change.step_tokens) or self.kind
+            self.kind = self.kind.with_limits(change.limits) or self.kind
             self.memory = self.memory.after_retune()
         self.wanted = answer.tenant.request.replicas
         self.history = self.history.recorded(Mark(now, kind_of(change), change.reason.value, self.wanted))
@@ -145,19 +145,10 @@ def open_room(request: Request, option: Option) -> WhatIf:
 
 def _decision(tenant: Tenant, option: Option) -> Decision:
     own, pool = tenant.pools[0], _pool(option, tenant.request.replicas)
-    choice = _choice(option, own.max_sequences, own.batched_tokens)
+    limits = own.limits.over(option.settings.limits)
+    settings = replace(option.settings, max_num_seqs=limits.sequences, max_num_batched_tokens=limits.step_tokens)
+    choice = replace(option, settings=settings)
     return Decision(tenant.request, (replace(as_it_is(pool), surge=True, choice=choice),))
-
-
-def _choice(option: Option, sequences: int | None, step: int | None) -> Option:
-    """Return a replica with other settings; None keeps what is."""
-    usual = option.settings
-    settings = replace(
-        usual,
-        max_num_seqs=sequences or usual.max_num_seqs,
-        max_num_batched_tokens=step or usual.max_num_batched_tokens,
-    )
-    return replace(option, settings=settings)
 
 
 def _pool(option: Option, replicas: int) -> Pool:

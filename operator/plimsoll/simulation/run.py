@@ -5,10 +5,11 @@ One kind of replica: its estimate, the limits of its engine, and its speed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from plimsoll.domain.decisions.outcomes import Fit, Option, Target
+from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.models.model import Task
 from plimsoll.domain.requests.serving import Request
@@ -52,15 +53,9 @@ class Kind:
         target = Target(gpu.name, split, ("gpu", gpu.name), "nvidia.com/gpu")
         return Option(gpu, target, self.place.settings, self.place.figures, hourly_price(gpu, split))
 
-    def with_settings(self, sequences: int, step_tokens: int) -> Kind | None:
-        """Return the replica with other settings, 0 for those that stay; None if it would not fit then."""
-        engine = self.request.engine
-        changed = replace(
-            engine,
-            max_sequences=sequences or engine.max_sequences,
-            max_batched_tokens=step_tokens or engine.max_batched_tokens,
-        )
-        request, gpu, split = replace(self.request, engine=changed), self.place.gpu, self.place.split
+    def with_limits(self, limits: StepLimits) -> Kind | None:
+        """Return the replica with other limits of a step; None where it would not fit then."""
+        request, gpu, split = self.request.limited(limits), self.place.gpu, self.place.split
         place = Sized(gpu, split, *sized(request, gpu, split))
         return None if place.figures.fit is Fit.NO else kind_of_replica(request, place)
 
@@ -83,9 +78,10 @@ def kind_of_replica(request: Request, place: Sized) -> Kind:
     model = model_of(request, place.gpu, split, figures.kv_capacity_tokens)
     if model is None:
         raise InvalidInput("model", request.model.name, "The performance model does not know it on this GPU type.")
-    sequences = min(settings.max_num_seqs, figures.max_sequences or settings.max_num_seqs)
-    limits = Limits(figures.kv_capacity_tokens, sequences, settings.max_num_batched_tokens)
-    return Kind(request, place, limits, replace(model, max_sequences=sequences))
+    own = settings.limits
+    sequences = min(own.sequences, figures.max_sequences or own.sequences)
+    limits = Limits(figures.kv_capacity_tokens, sequences, own.step_tokens)
+    return Kind(request, place, limits, model.limited(StepLimits(sequences=sequences)))
 
 
 MOST_REPLICAS: Final = 50

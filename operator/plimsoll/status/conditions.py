@@ -340,7 +340,7 @@ def _taken_back(report: Report, now: str) -> str:
     if last.is_of_settings:
         return (
             f" A change of {place_words(*last.place)} to "
-            f"{settings_words(last.sequences, last.batched_tokens)} was taken back at {to_rfc3339(last.at)} "
+            f"{settings_words(last.limits)} was taken back at {to_rfc3339(last.at)} "
             f"({_delay_words(last.delay)}). The settings are not changed there again before "
             f"{to_rfc3339(last.until)}."
         )

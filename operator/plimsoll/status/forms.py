@@ -125,18 +125,20 @@ class Form(Generic[Value]):
 # Attributes in one field
 
 
-def number(name: str, least: int, most: float | None = None) -> Field:
-    """A number within bounds, or None. It is written as a whole number."""
+def number(name: str, least: int, most: float | None = None, *, absent: int | None = None) -> Field:
+    """A number within bounds, or the one that stands for None. It is written as a whole number."""
 
     def to_attribute(value: int | None) -> int | None:
-        if value is None or least <= value <= (LARGEST_BOUND if most is None else most):
+        if value is None:
+            return absent
+        if least <= value <= (LARGEST_BOUND if most is None else most):
             return value
         if value > LARGEST_BOUND:
             raise Unusable(BEYOND)
         bounds = f"less than {least}" if most is None else f"not between {least} and {most:.0f}"
         raise Unusable(f"{to_camel(name)} {value} is {bounds}")
 
-    return Field(name, lambda value: None if value is None else round(value), to_attribute)
+    return Field(name, lambda value: None if value in (None, absent) else round(value), to_attribute)
 
 
 def time(name: str) -> Field:

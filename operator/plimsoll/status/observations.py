@@ -9,7 +9,7 @@ from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE, EngineVersion
 from plimsoll.domain.engines.images import LINUX, ImagePlatforms, PlatformSource
 from plimsoll.domain.models.precision import KvPrecision, Precision
 from plimsoll.status.forms import Field, Form, Unusable, unless, word
-from plimsoll.status.places import SPLIT
+from plimsoll.status.places import KNOWN_LIMITS, SPLIT
 
 
 def _version(text: str) -> EngineVersion:
@@ -20,7 +20,7 @@ def _version(text: str) -> EngineVersion:
 
 
 def _doubt(seen: Observation) -> str:
-    is_sound = seen.batched_tokens >= 1 and seen.sequences >= 1
+    is_sound = seen.limits.step_tokens >= 1 and seen.limits.sequences >= 1
     return "" if is_sound else "batchedTokens and maxSequences must be 1 at least"
 
 
@@ -40,7 +40,7 @@ SEEN = Form(
             image=unless("own_image", ""),
         ),
         witness=word("witness", Witness),
-        sequences=Field("max_sequences"),
+        limits=KNOWN_LIMITS,
         unkept=("predicted_weights_bytes", "weights_bytes", "predicted_activations_bytes", "activations_bytes"),
         doubt=_doubt,
     ),

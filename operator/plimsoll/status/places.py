@@ -22,6 +22,7 @@ from plimsoll.api.v1alpha1.status import (
     TooSmallStatus,
 )
 from plimsoll.domain.decisions.outcomes import Split, Target
+from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.models.precision import KvPrecision
 from plimsoll.domain.requests.serving import ObservedCapacity
 from plimsoll.domain.units import to_rfc3339
@@ -175,12 +176,16 @@ def drain_doubt(seconds: object) -> str:
     return f"drainSeconds {seconds!r} is not between 1 and {MOST_DRAIN_SECONDS}"
 
 
-SETTINGS = {
-    "max_sequences": number("max_sequences", 1, MOST_CONCURRENCY),
-    "batched_tokens": number("batched_tokens", 1),
-    "drain_seconds": number("drain_seconds", 1, MOST_DRAIN_SECONDS),
-}
-"""The settings of a pool's engines. None: not known."""
+LIMITS = Form(
+    StepLimits,
+    sequences=number("max_sequences", 1, MOST_CONCURRENCY, absent=0),
+    step_tokens=number("batched_tokens", 1, absent=0),
+)
+"""The limits of a pool's engines. One that is not known is left out."""
+
+KNOWN_LIMITS = Form(StepLimits, sequences=Field("max_sequences"), step_tokens=Field("batched_tokens"))
+
+_DRAIN = number("drain_seconds", 1, MOST_DRAIN_SECONDS)
 
 
 def _pool_doubt(pool: Pool) -> str:
@@ -211,7 +216,9 @@ POOL = Form(
     spec=unless("spec", ""),
     served=unless("served", usual=False),
     has_narrow_cache=Field("kv_precision", lambda is_so: KvPrecision.FP8.value if is_so else None, bool),
-    **SETTINGS,
+    max_sequences=number("max_sequences", 1, MOST_CONCURRENCY),
+    batched_tokens=number("batched_tokens", 1),
+    drain_seconds=_DRAIN,
 )
 
 REHOMING = Form(Rehoming, RehomingStatus, split=SPLIT, at=time("at"), node=unless("node", ""))
@@ -247,8 +254,7 @@ FAILED_MOVE = Form(
     until=time("until"),
     times=number("times", 1, MOST_TIMES),
     delay=Form(Delay),
-    sequences=SETTINGS["max_sequences"],
-    batched_tokens=SETTINGS["batched_tokens"],
+    limits=LIMITS,
     doubt=_failed_doubt,
 )
 
@@ -256,9 +262,8 @@ EARLIER = Form(
     EarlierSettings,
     EarlierSettingsStatus,
     pool=Field("name"),
-    sequences=SETTINGS["max_sequences"],
-    batched_tokens=SETTINGS["batched_tokens"],
-    drain_seconds=SETTINGS["drain_seconds"],
+    limits=LIMITS,
+    drain_seconds=_DRAIN,
     inputs=unless("inputs", ""),
 )
 

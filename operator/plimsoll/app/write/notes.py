@@ -68,7 +68,7 @@ def _rolled_back(failed: FailedMove | None, decision: Decision) -> Note:
 def _restored(failed: FailedMove) -> Note:
     delay = failed.delay
     text = (
-        f"Engines on {place_words(*failed.place)} with {settings_words(failed.sequences, failed.batched_tokens)} "
+        f"Engines on {place_words(*failed.place)} with {settings_words(failed.limits)} "
         f"did not come up in time, so they get back their earlier settings. These are not changed there again before "
         f"{to_rfc3339(failed.until)}. {delay.reason}: {delay.message}"
     )

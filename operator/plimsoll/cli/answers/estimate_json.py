@@ -65,8 +65,8 @@ def _answer(request: Request, answer: Sized | Rejection) -> dict[str, Any]:
         "decodeFloorSeconds": None if floor is None else floor.seconds,
         "engine": {
             "maxModelLen": answer.settings.max_model_len,
-            "maxNumSeqs": answer.settings.max_num_seqs,
-            "maxNumBatchedTokens": answer.settings.max_num_batched_tokens,
+            "maxNumSeqs": answer.settings.limits.sequences,
+            "maxNumBatchedTokens": answer.settings.limits.step_tokens,
             "gpuMemoryUtilizationPercent": answer.settings.gpu_memory_utilization_percent,
             "version": str(request.engine.version),
         },

@@ -13,7 +13,7 @@ from plimsoll.adapters.catalog import other_checkpoints
 from plimsoll.api.bounds import usual_release
 from plimsoll.domain.cluster.gpus import GpuType
 from plimsoll.domain.decisions.outcomes import Split
-from plimsoll.domain.engines.engine_choice import EngineVersion
+from plimsoll.domain.engines.engine_choice import EngineVersion, StepLimits
 from plimsoll.domain.models.model import FactsSource, ModelFacts
 from plimsoll.domain.models.precision import WIDE, KvPrecision, Precision
 from plimsoll.domain.requests.serving import Request
@@ -103,7 +103,7 @@ def with_sequences(request: Request, count: int) -> Change:
     """Return the change of the number of sequences that a manifest or a command fixes."""
     option = f"--max-num-seqs {count}"
     words = f"at most {count:,} sequences" if request.engine.own_defaults else f"spec.engine.maxSequences {count}"
-    return Change(words, option, replace(request, engine=replace(request.engine, max_sequences=count)))
+    return Change(words, option, request.limited(StepLimits(sequences=count)))
 
 
 def with_context(request: Request, tokens: int) -> Change:
@@ -121,7 +121,7 @@ MOST_PERCENT = 98
 
 def with_step(asked: Request, tokens: int) -> Change:
     """Return the change to steps of so many tokens: long prompts take more steps."""
-    return _changed(asked, f"steps of {tokens:,} tokens", f"--batched-tokens {tokens}", max_batched_tokens=tokens)
+    return _changed(asked.limited(StepLimits(tokens)), f"steps of {tokens:,} tokens", f"--batched-tokens {tokens}")
 
 
 def with_share(asked: Request, percent: int) -> Change:

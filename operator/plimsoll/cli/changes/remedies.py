@@ -168,11 +168,7 @@ def _pinned(request: Request, answer: Sized | Rejection) -> Request:
     """Return the request of an engine without an operator with its defaults named, so that each can be changed."""
     if not request.engine.own_defaults or not isinstance(answer, Sized):
         return request
-    settings = answer.settings
-    named = replace(
-        request.engine, max_sequences=settings.max_num_seqs, max_batched_tokens=settings.max_num_batched_tokens
-    )
-    return replace(request, engine=named)
+    return request.limited(answer.settings.limits)
 
 
 def first_remedy(request: Request, gpu: GpuType, answer: Sized | Rejection, split: Split | None) -> Remedy | None:
@@ -237,7 +233,7 @@ def _other_flags(asked: Request, question: _Question, answer: Sized | Rejection)
     here = replace(question, split=answer.split)
     if answer.figures.fit_of_step is Fit.NO:
         yield from _single(with_step(asked, answer.figures.least_step_tokens), here)
-    yield from islice(_smaller_steps(asked, here, answer.settings.max_num_batched_tokens), 1)
+    yield from islice(_smaller_steps(asked, here, answer.settings.limits.step_tokens), 1)
     yield from _larger_share(asked, here)
     for change in (*other_engines(asked, question.gpu), *fewer_features(asked)):
         yield from _single(change, here)
@@ -247,7 +243,7 @@ def _smaller_steps(asked: Request, question: _Question, today: int) -> Iterator[
     """Yield smaller steps, the largest first. The engine may need a larger one than is asked for."""
     for tokens in STEPS:
         found = _single(with_step(asked, tokens), question) if tokens < today else ()
-        yield from (each for each in found if each.answer.settings.max_num_batched_tokens == tokens)
+        yield from (each for each in found if each.answer.settings.limits.step_tokens == tokens)
 
 
 def _larger_share(asked: Request, question: _Question) -> Iterator[Remedy]:
@@ -277,9 +273,9 @@ def _other_gpu(asked: Request, than: GpuType) -> Iterator[Remedy]:
 
 
 def _fewer_sequences(asked: Request, question: _Question) -> Iterator[Remedy]:
-    """Yield a lower number of sequences, if the manifest fixes more than the load has."""
-    fixed = asked.engine.max_sequences
-    if fixed is None or fixed <= asked.shape.concurrency:
+    """Yield a lower number of sequences, where the manifest fixes more than the load has."""
+    fixed = asked.engine.limits.sequences
+    if fixed <= asked.shape.concurrency:
         return
     place = question.nearest_place(asked)
 

@@ -15,7 +15,7 @@ from plimsoll.domain.units import GIB
 from plimsoll.placement.demands.failed_moves import settings_words
 from plimsoll.placement.explain import place_words
 from plimsoll.rebalance.law.learning import CapacityReading, error_percent_text
-from plimsoll.status.places import split_of
+from plimsoll.status.places import LIMITS, split_of
 from plimsoll.status.reading import record_of, whole_status
 
 
@@ -80,8 +80,9 @@ def _taken_back(failed: FailedMoveStatus) -> str:
     why = f"{failed.reason}: {failed.message}" if failed.message else failed.reason
     often = "" if failed.times == 1 else f", {failed.times} times so far"
     where = place_words(failed.gpu_type, split_of(failed))
-    if failed.max_sequences is not None:
-        what = f"{settings_words(failed.max_sequences, failed.batched_tokens)} on {where}"
+    limits = LIMITS.read(failed)
+    if limits.sequences:
+        what = f"{settings_words(limits)} on {where}"
         return f"Taken back: {what} at {failed.at}{often} ({why}). It is not changed there before {failed.until}."
     return f"Taken back: a move to {where} at {failed.at}{often} ({why}). It is refused until {failed.until}."
 

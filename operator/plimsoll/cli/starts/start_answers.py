@@ -130,8 +130,8 @@ def lesson_document(start: Start, lesson: Lesson | str, notes: Sequence[str]) ->
         "precision": start.request.precision.value,
         "kvPrecision": start.request.kv_precision.value,
         "maxModelLen": settings.max_model_len,
-        "maxNumSeqs": settings.max_num_seqs,
-        "maxNumBatchedTokens": settings.max_num_batched_tokens,
+        "maxNumSeqs": settings.limits.sequences,
+        "maxNumBatchedTokens": settings.limits.step_tokens,
         "served": start.log.served,
         "failure": None if failure is None else {"reason": failure.reason.value, "message": failure.message},
         "fit": start.figures.fit.value,
@@ -167,7 +167,7 @@ def _headline(start: Start) -> str:
         f"weights {request.precision}",
         f"KV cache {request.kv_precision}",
         f"{settings.max_model_len:,} tokens",
-        f"at most {settings.max_num_seqs:,} requests and {settings.max_num_batched_tokens:,} tokens a step",
+        f"at most {settings.limits.sequences:,} requests and {settings.limits.step_tokens:,} tokens a step",
         f"{settings.gpu_memory_utilization_percent} % of the GPU",
     )
     where = place_words(start.gpu.name, start.split)

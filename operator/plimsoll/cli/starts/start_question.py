@@ -167,11 +167,11 @@ def _check_context(written: Written, command: StartCommand, model: ModelFacts) -
 
 def _check_step(written: Written, request: Request, split: Split) -> None:
     """Refuse a step below the engine's minimum, to which the operator raises its own steps."""
-    given = request.engine.max_batched_tokens
-    if given is None:
+    given = request.engine.limits.step_tokens
+    if not given:
         return
     as_operator = replace(request, engine=replace(request.engine, own_defaults=False))
-    least = engine_of(request.engine.name).settings(as_operator, load_gpu_types()[0], split).max_num_batched_tokens
+    least = engine_of(request.engine.name).settings(as_operator, load_gpu_types()[0], split).limits.step_tokens
     if given < least:
         fix = f"{request.model.name} needs a step of {least:,} tokens: write at least {least}, or leave it out."
         raise InvalidInput(f"{written.where}: --max-num-batched-tokens", given, fix)

@@ -134,10 +134,10 @@ def default_notes(request: Request, settings: EngineSettings) -> tuple[str, ...]
     """Name the settings that nobody has named, with the engine's defaults that stand in for them."""
     engine = request.engine
     given = (
-        ("requests at the same time", engine.max_sequences, settings.max_num_seqs),
-        ("tokens of a step", engine.max_batched_tokens, settings.max_num_batched_tokens),
+        ("requests at the same time", engine.limits.sequences, settings.limits.sequences),
+        ("tokens of a step", engine.limits.step_tokens, settings.limits.step_tokens),
     )
-    assumed = [f"{value:,} {name}" for name, named_value, value in given if named_value is None]
+    assumed = [f"{value:,} {name}" for name, named_value, value in given if not named_value]
     return (f"By the engine's defaults: {', '.join(assumed)}.",) if assumed else ()
 
 

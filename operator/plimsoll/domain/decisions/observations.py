@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.decisions.terms import OWN, Teacher
-from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE, EngineVersion
+from plimsoll.domain.engines.engine_choice import DEFAULT_ENGINE, NO_LIMITS, EngineVersion, StepLimits
 from plimsoll.domain.models.precision import KvPrecision, Precision
 
 
@@ -49,16 +49,15 @@ class Observation:
 
     ``available_kv_bytes`` is what was left for the KV cache; None if the engine stopped before that. Terms that the
     engine reported separately have their own field; a term that it did not report is None. (Since 0.27, logs add the
-    charge for graphs to the peak of activations; ``activations_bytes`` does not include it.) ``batched_tokens`` and
-    ``sequences`` are the sizes of the engine's step.
+    charge for graphs to the peak of activations; ``activations_bytes`` does not include it.) ``limits`` are those of
+    the engine's step.
     """
 
     kind: EngineKind
     witness: Witness
     predicted_kv_bytes: int
     available_kv_bytes: int | None
-    batched_tokens: int = 0
-    sequences: int = 0
+    limits: StepLimits = NO_LIMITS
     predicted_weights_bytes: int = 0
     weights_bytes: int | None = None
     predicted_activations_bytes: int = 0
@@ -78,7 +77,7 @@ class Correction:
     """Signed bytes to add to the terms of an engine kind. ``rest_bytes`` is the part that no term explains.
 
     Some engines of the kind took up to ``above_bytes`` more and ``below_bytes`` less. ``exact`` means that all this was
-    measured, with steps of ``batched_tokens`` and ``sequences``. Otherwise it is only known that an engine ran out of
+    measured, with steps of these ``limits``. Otherwise it is only known that an engine ran out of
     memory. ``taught_by`` says whose engines these were.
     """
 
@@ -88,8 +87,7 @@ class Correction:
     rest_bytes: int = 0
     above_bytes: int = 0
     below_bytes: int = 0
-    batched_tokens: int = 0
-    sequences: int = 0
+    limits: StepLimits = NO_LIMITS
     exact: bool = True
     taught_by: Teacher = OWN
 

@@ -24,7 +24,7 @@ from plimsoll.domain.decisions.terms import (
     Term,
     TermName,
 )
-from plimsoll.domain.engines.engine_choice import ALL_MEDIA, Drafting, LoraSlots, MediaUse, Residency
+from plimsoll.domain.engines.engine_choice import ALL_MEDIA, Drafting, LoraSlots, MediaUse, Residency, StepLimits
 from plimsoll.domain.public_words import Numbers, Reason, RemedyKind, SuggestionKind
 from plimsoll.domain.units import ceil_div
 
@@ -359,6 +359,11 @@ class EngineSettings:
     deprecated_quantization: bool = False
     model_runner: int | None = None
 
+    @property
+    def limits(self) -> StepLimits:
+        """The limits of a step."""
+        return StepLimits(self.max_num_batched_tokens, self.max_num_seqs)
+
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
@@ -473,6 +478,11 @@ class Option:
     def split(self) -> Split:
         """How the replica is divided."""
         return self.target.split
+
+    @property
+    def replica_limits(self) -> StepLimits:
+        """The limits of a replica, with the requests of all its engines."""
+        return self.settings.limits.of_replica(self.split.data_parallel)
 
 
 @dataclass(frozen=True, slots=True)

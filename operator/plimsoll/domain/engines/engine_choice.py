@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
@@ -175,6 +175,30 @@ class Speculation:
 
 
 @dataclass(frozen=True, slots=True)
+class StepLimits:
+    """The limits of a step, which the live loop tunes and the record of a pool keeps.
+
+    ``step_tokens`` are the most tokens of a step of one engine (``--max-num-batched-tokens``). ``sequences`` are the
+    most requests at the same time (``--max-num-seqs``): of one engine, where nothing else is said. 0: not known, or
+    left as it is.
+    """
+
+    step_tokens: int = 0
+    sequences: int = 0
+
+    def of_replica(self, engines: int) -> StepLimits:
+        """Return the limits of a replica with so many such engines."""
+        return StepLimits(self.step_tokens, engines * self.sequences)
+
+    def over(self, usual: StepLimits) -> StepLimits:
+        """Return the same with the usual limits instead of those that are 0."""
+        return StepLimits(self.step_tokens or usual.step_tokens, self.sequences or usual.sequences)
+
+
+NO_LIMITS = StepLimits()
+
+
+@dataclass(frozen=True, slots=True)
 class EngineChoice:
     """The engine, its release, and the options that the user may choose.
 
@@ -220,6 +244,16 @@ class EngineChoice:
     plans_ahead: bool = True
     unconfirmed: tuple[str, ...] = ()
     unchecked: tuple[str, ...] = ()
+
+    @property
+    def limits(self) -> StepLimits:
+        """The limits that are fixed, with the requests of a replica."""
+        return StepLimits(self.max_batched_tokens or 0, self.max_sequences or 0)
+
+    def limited(self, limits: StepLimits) -> EngineChoice:
+        """Return the choice with these limits fixed. Those that are 0 stay as they are."""
+        fixed = limits.over(self.limits)
+        return replace(self, max_batched_tokens=fixed.step_tokens or None, max_sequences=fixed.sequences or None)
 
     @property
     def fills_host_memory(self) -> bool:

@@ -17,7 +17,7 @@ from plimsoll.domain.cluster.spot import card_name
 from plimsoll.domain.decisions.latency import Objective, Slo
 from plimsoll.domain.decisions.observations import Correction, EngineKind
 from plimsoll.domain.decisions.outcomes import Split
-from plimsoll.domain.engines.engine_choice import EngineChoice
+from plimsoll.domain.engines.engine_choice import NO_LIMITS, EngineChoice, StepLimits
 from plimsoll.domain.engines.images import OF_RELEASE, ImagePlatforms
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.models.model import FactsSource, ModelFacts
@@ -293,6 +293,10 @@ class Request:
         if not self.may_narrow_cache:
             return self
         return self.with_narrow_cache() if narrow else replace(self, may_narrow_cache=False)
+
+    def limited(self, limits: StepLimits) -> Request:
+        """Return the request with these limits of a replica fixed; the same object where there are none."""
+        return self if limits == NO_LIMITS else replace(self, engine=self.engine.limited(limits))
 
     def engine_kind(self, gpu_type: str, split: Split) -> EngineKind:
         """Return the kind of this request's engines on ``gpu_type``. Engines of one kind need the same memory.

@@ -15,6 +15,7 @@ from plimsoll.domain.cluster.host import HostNeed, is_in_bytes
 from plimsoll.domain.cluster.node_groups import NodeGroup
 from plimsoll.domain.cluster.quota_accounts import resource_in
 from plimsoll.domain.decisions.outcomes import Option, Placed, Rejection, Remedy, Split
+from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.models.precision import KvPrecision, Precision
 from plimsoll.domain.public_words import MAY_PASS, Numbers, Reason, RemedyKind
 from plimsoll.domain.requests.serving import GpuConstraints, Overrides, Request
@@ -191,8 +192,8 @@ def _gpus(kind: RemedyKind, chosen: Option, needs: Numbers = ()) -> Remedy:
 
 
 def _smaller_load(request: Request, fleet: Fleet, roomy: Sequence[Candidate]) -> Iterator[Remedy]:
-    """Yield a shorter context, fewer requests at the same time, and fewer sequences if the user fixes too many."""
-    shape, engine = request.shape, request.engine
+    """Yield a shorter context, fewer requests at the same time, and fewer sequences where the user fixes too many."""
+    shape = request.shape
     # A context shorter than the expected prompt and output would be refused.
     shortest = max(1, (shape.expected_prompt_tokens or 0) + (shape.expected_output_tokens or 0))
 
@@ -203,12 +204,12 @@ def _smaller_load(request: Request, fleet: Fleet, roomy: Sequence[Candidate]) ->
         return replace(request, shape=replace(shape, concurrency=sequences))
 
     def with_sequences(number: int) -> Request:
-        return replace(request, engine=replace(engine, max_sequences=number))
+        return request.limited(StepLimits(sequences=number))
 
     figures = (
         (RemedyKind.REDUCE_CONTEXT, range(shortest, shape.context_tokens), with_context),
         (RemedyKind.REDUCE_CONCURRENCY, range(1, shape.concurrency), with_concurrency),
-        (RemedyKind.REDUCE_SEQUENCES, range(shape.concurrency, engine.max_sequences or 0), with_sequences),
+        (RemedyKind.REDUCE_SEQUENCES, range(shape.concurrency, request.engine.limits.sequences), with_sequences),
     )
     for kind, values, changed in figures:
         found = _largest_that_fits(values, changed, fleet, roomy) if values else None

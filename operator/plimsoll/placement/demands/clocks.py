@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from plimsoll.domain.engines.engine_choice import StepLimits
+
 LEAST_SECONDS = 900.0
 """The least time for a move: three times the start-up that is assumed before one was seen
 (:data:`plimsoll.rebalance.state.memory.FIRST_STARTUP_SECONDS`)."""
@@ -84,14 +86,13 @@ def continued(earlier: MoveClock | None, pools: tuple[str, ...], seconds: float,
 class EarlierSettings:
     """The settings of a pool's engines that served before the live loop changed them.
 
-    ``sequences`` are the most requests at the same time of each engine. ``batched_tokens`` and ``drain_seconds`` are as
-    in :class:`~plimsoll.placement.demands.pools.Pool`. ``inputs`` is the digest of what the pod template was made from;
-    empty if the Deployment has none. A Deployment with another digest has the new settings.
+    ``limits`` and ``drain_seconds`` are as in :class:`~plimsoll.placement.demands.pools.Pool`. ``inputs`` is the digest
+    of what the pod template was made from; empty where the Deployment has none. A Deployment with another digest has
+    the new settings.
     """
 
     pool: str
-    sequences: int
-    batched_tokens: int | None = None
+    limits: StepLimits
     drain_seconds: int | None = None
     inputs: str = ""
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.decisions.outcomes import Option, Rejection, Split
+from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.public_words import Reason
 from plimsoll.domain.requests.serving import Request
 from plimsoll.placement.demands.draining import drain_of
@@ -19,7 +20,6 @@ from plimsoll.placement.demands.pools import (
     as_chosen,
     as_it_is,
     count,
-    with_settings,
 )
 from plimsoll.placement.demands.rehoming import MOST_AVOIDED, is_closed, is_spent
 from plimsoll.placement.demands.roll_back import rolled_back, settings_restored
@@ -318,12 +318,9 @@ class _Reader:
             return request
         same_spec = pool.spec == self.tenant.spec
         same_step = pool.generation == self.tenant.generation or (same_spec and bool(pool.spec))
-        return with_settings(
-            request,
-            narrow=pool.has_narrow_cache,
-            batched_tokens=pool.batched_tokens if same_step else None,
-            max_sequences=pool.replica_sequences if same_spec else None,
-        )
+        own = pool.limits.of_replica(pool.split.data_parallel)
+        kept = StepLimits(own.step_tokens if same_step else 0, own.sequences if same_spec else 0)
+        return request.with_cache_as(narrow=pool.has_narrow_cache).limited(kept)
 
     def _reaching_more(self, pool: Pool, verdict: Option) -> Option:
         """Return the verdict with all labels of the type's nodes, if pods found no node with the pool's labels.

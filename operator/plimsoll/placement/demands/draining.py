@@ -88,6 +88,6 @@ def _times(request: Request, choice: Option, seen: SeenAnswers | None) -> tuple[
 
 def _full_batch(request: Request, choice: Option) -> int:
     """Return the most requests that a replica runs at the same time: its own limit, or what its cache holds."""
-    load, limit = load_of(request), choice.split.data_parallel * choice.settings.max_num_seqs
+    load, limit = load_of(request), choice.replica_limits.sequences
     held = choice.estimate.kv_capacity_tokens / (load.prompt_tokens + load.output_tokens)
     return max(1, min(limit, int(held)))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from plimsoll.domain.decisions.outcomes import Option, Rejection, Split
+from plimsoll.domain.engines.engine_choice import NO_LIMITS, StepLimits
 from plimsoll.domain.engines.failures import ABOUT_MEMORY
 from plimsoll.domain.public_words import Numbers, Reason
 from plimsoll.domain.requests.serving import Request
@@ -46,20 +47,19 @@ class Delay:
 class RollBack:
     """A place that is left because it did not come up in time, in the pass that decides it, which has no clock.
 
-    With ``sequences``, the replicas stay at the place and get back their earlier settings: engines with so many
-    requests at the same time, and so many tokens in a step (``batched_tokens``), did not come up.
+    With ``limits``, the replicas stay at the place and get back their earlier settings: engines with these limits did
+    not come up.
     """
 
     gpu_type: str
     split: Split
     delay: Delay
-    sequences: int | None = None
-    batched_tokens: int | None = None
+    limits: StepLimits = NO_LIMITS
 
     @property
     def is_of_settings(self) -> bool:
         """Whether other settings failed, and not a move to the place."""
-        return self.sequences is not None
+        return self.limits.sequences > 0
 
     @property
     def place(self) -> tuple[str, Split]:
@@ -129,7 +129,7 @@ def remembered(
     for each in rolled_back:
         before = latest.get(subject_of(each))
         times = 1 if before is None else min(MOST_TIMES, before.times + 1)
-        what = each.gpu_type, each.split, each.delay, each.sequences, each.batched_tokens
+        what = each.gpu_type, each.split, each.delay, each.limits
         until = now + pause_seconds(times)
         latest[subject_of(each)] = FailedMove(*what, at=now, until=until, times=times, spec=spec)
     return tuple(sorted(latest.values(), key=lambda each: (each.at, *subject_of(each))))[-MOST_REMEMBERED:]
@@ -145,10 +145,10 @@ def still_refused(request: Request, failed: Iterable[Failed]) -> tuple[Failed, .
     return tuple(each for each in failed if not request.knows_better(each.delay.reason))
 
 
-def settings_words(sequences: int | None, batched_tokens: int | None) -> str:
+def settings_words(limits: StepLimits) -> str:
     """Return the settings of engines that failed as the engine's own flags. A number that is not known is left out."""
-    flags = {"--max-num-seqs": sequences, "--max-num-batched-tokens": batched_tokens}
-    return ", ".join(f"{flag} {number}" for flag, number in flags.items() if number is not None)
+    flags = {"--max-num-seqs": limits.sequences, "--max-num-batched-tokens": limits.step_tokens}
+    return ", ".join(f"{flag} {number}" for flag, number in flags.items() if number)
 
 
 def settings_refused(failed: Iterable[FailedMove], place: tuple[str, Split]) -> bool:

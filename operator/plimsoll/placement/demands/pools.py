@@ -10,6 +10,7 @@ from typing import TypeVar
 from plimsoll.domain.cluster.host import HostNeed
 from plimsoll.domain.cluster.priorities import NO_PRIORITY, Priority
 from plimsoll.domain.decisions.outcomes import Option, Rejection, Remedy, Split, Suggestion, Target
+from plimsoll.domain.engines.engine_choice import NO_LIMITS, StepLimits
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.requests.serving import Request
 from plimsoll.placement.costs import Appraisal
@@ -136,40 +137,47 @@ class Pool(_AnyPool):
         return self.stranded + self.failing
 
     @property
-    def replica_sequences(self) -> int | None:
-        """The most requests at the same time of a replica, on all its engines; None if they are not known."""
-        return None if self.max_sequences is None else self.split.data_parallel * self.max_sequences
+    def limits(self) -> StepLimits:
+        """The limits of its engines."""
+        return StepLimits(self.batched_tokens or 0, self.max_sequences or 0)
+
+    def with_limits(self, limits: StepLimits) -> Pool:
+        """Return the pool with other limits of its engines."""
+        return replace(self, batched_tokens=limits.step_tokens or None, max_sequences=limits.sequences or None)
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedPool(_AnyPool):
     """A pool as the plan wants it.
 
-    With ``choice`` None, only the number of replicas of its workload changes. ``surge`` is true if one more replica
-    has room, so that an update can start the new one before it stops the old one. ``batched_tokens`` is the step that
-    its engines had before. ``max_sequences`` is the same for the most requests at the same time, and ``spec`` is the
-    digest of the spec that it was chosen for. ``narrow_before`` is whether they had an fp8 KV cache by the planner's
-    choice. ``drain_seconds`` is how long running requests may finish when a pod of it ends; None: the engine's usual
-    time.
+    With ``choice`` None, only the number of replicas of its workload changes. ``surge`` is true where one more replica
+    has room, so that an update can start the new one before it stops the old one. ``limits_before`` are those that its
+    engines had before, and ``spec`` is the digest of the spec that they were chosen for. ``narrow_before`` is whether
+    they had an fp8 KV cache by the planner's choice. ``drain_seconds`` is how long running requests may finish when a
+    pod of it ends; None: the engine's usual time.
     """
 
     choice: Option | None
     surge: bool = False
-    batched_tokens: int | None = None
-    max_sequences: int | None = None
+    limits_before: StepLimits = NO_LIMITS
     spec: str = ""
     narrow_before: bool = False
     drain_seconds: int | None = None
 
     @property
+    def limits(self) -> StepLimits:
+        """The limits of its engines from now on."""
+        return self.limits_before if self.choice is None else self.choice.settings.limits
+
+    @property
     def step_tokens(self) -> int | None:
-        """The step of its engines from now on."""
-        return self.batched_tokens if self.choice is None else self.choice.settings.max_num_batched_tokens
+        """The step of its engines from now on; None where it is not known."""
+        return self.limits.step_tokens or None
 
     @property
     def sequences(self) -> int | None:
-        """The most requests that one of its engines runs at the same time from now on."""
-        return self.max_sequences if self.choice is None else self.choice.settings.max_num_seqs
+        """The most requests that one of its engines runs at the same time from now on; None where not known."""
+        return self.limits.sequences or None
 
     @property
     def has_narrow_cache(self) -> bool:
@@ -279,8 +287,7 @@ def as_it_is(pool: Pool) -> PlannedPool:
         generation=pool.generation,
         replicas=pool.replicas,
         choice=None,
-        batched_tokens=pool.batched_tokens,
-        max_sequences=pool.max_sequences,
+        limits_before=pool.limits,
         spec=pool.spec,
         narrow_before=pool.has_narrow_cache,
         drain_seconds=pool.drain_seconds,
@@ -300,27 +307,9 @@ def as_chosen(pool: Pool, choice: Option, tenant: Tenant, drain_seconds: int | N
 
 
 def as_it_runs(request: Request, pool: Pool) -> Request:
-    """Return the request with the cache, the step and the most requests that the pool's engines last got."""
-    return with_settings(
-        request,
-        narrow=pool.has_narrow_cache,
-        batched_tokens=pool.batched_tokens,
-        max_sequences=pool.replica_sequences,
-    )
-
-
-def with_settings(request: Request, *, narrow: bool, batched_tokens: int | None, max_sequences: int | None) -> Request:
-    """Return the request with the cache, the step and the most requests of a replica. None keeps the request's own."""
-    request = request.with_cache_as(narrow=narrow)
-    if batched_tokens is None and max_sequences is None:
-        return request
-    own = request.engine
-    engine = replace(
-        own,
-        max_batched_tokens=own.max_batched_tokens if batched_tokens is None else batched_tokens,
-        max_sequences=own.max_sequences if max_sequences is None else max_sequences,
-    )
-    return replace(request, engine=engine)
+    """Return the request with the cache and the limits that the pool's engines last got."""
+    request = request.with_cache_as(narrow=pool.has_narrow_cache)
+    return request.limited(pool.limits.of_replica(pool.split.data_parallel))
 
 
 def count(pools: Iterable[_AnyPool]) -> int:

@@ -54,22 +54,14 @@ def settings_restored(tenant: Tenant, fits: Callable[[Pool], bool]) -> tuple[Ten
         return tenant, ()
     names = {pool.name for pool in failed}
     pools = tuple(back[pool.name] if pool.name in names else pool for pool in tenant.pools)
-    return replace(tenant, pools=pools), tuple(
-        replace(_failure(pool), sequences=pool.max_sequences, batched_tokens=pool.batched_tokens) for pool in failed
-    )
+    return replace(tenant, pools=pools), tuple(replace(_failure(pool), limits=pool.limits) for pool in failed)
 
 
 def _restored(pool: Pool) -> Pool:
     earlier = pool.earlier
     assert earlier is not None  # noqa: S101 - checked by the caller
-    return replace(
-        pool,
-        max_sequences=earlier.sequences,
-        batched_tokens=earlier.batched_tokens,
-        drain_seconds=earlier.drain_seconds,
-        overdue=False,
-        delay=None,
-    )
+    pool = pool.with_limits(earlier.limits)
+    return replace(pool, drain_seconds=earlier.drain_seconds, overdue=False, delay=None)
 
 
 def is_late(pool: Pool) -> bool:

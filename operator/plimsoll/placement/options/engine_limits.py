@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from plimsoll.domain.cluster.gpus import GpuType
 from plimsoll.domain.decisions.latency import Slo
 from plimsoll.domain.decisions.outcomes import EngineSettings, MemoryEstimate, Option, Split
+from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.requests.serving import Request
 from plimsoll.engines.registry import engine_of
@@ -40,7 +41,7 @@ def with_more_requests(request: Request, option: Option, memo: Memo | None = Non
     of the kind ran out of memory, or if the speed is not known or misses its limit already.
     """
     request = request.with_cache_as(narrow=option.has_narrow_cache)
-    fixed = request.engine.max_sequences is not None or request.overrides.memory_per_gpu_bytes is not None
+    fixed = request.engine.limits.sequences > 0 or request.overrides.memory_per_gpu_bytes is not None
     learned = request.correction_for(option.gpu.name, option.split)
     doubtful = not option.estimate.is_trusted or (learned is not None and not learned.exact)
     if fixed or doubtful:
@@ -52,7 +53,7 @@ def with_more_requests(request: Request, option: Option, memo: Memo | None = Non
 
 
 def _raised(request: Request, option: Option) -> Option:
-    engines, each = option.split.data_parallel, option.settings.max_num_seqs
+    engines, each = option.split.data_parallel, option.settings.limits.sequences
     usual = engine_of(request.engine.name).most_sequences(request, option.gpu)
     most = min(usual, _held_at_most(request, option) // engines)
     steps = tuple(engines * step for step in STEPS[bisect_right(STEPS, each) : bisect_right(STEPS, most)])
@@ -107,8 +108,8 @@ def _with(request: Request, option: Option, number: int) -> tuple[EngineSettings
 def _with_number(request: Request, option: Option, number: int) -> Request:
     """Return the request with this number. The step is fixed if the option has a smaller one than usual, to fit."""
     usual = engine_of(request.engine.name).settings(request, option.gpu, option.split)
-    fixed = request.engine.max_batched_tokens if usual == option.settings else option.settings.max_num_batched_tokens
-    return replace(request, engine=replace(request.engine, max_sequences=number, max_batched_tokens=fixed))
+    step = 0 if usual == option.settings else option.settings.limits.step_tokens
+    return request.limited(StepLimits(step, number))
 
 
 STEP_SIZES = (512, 1024, 2048, 4096, 8192)
@@ -140,7 +141,7 @@ def other_steps(
         kv_tokens: the KV cache of a replica as it runs.
         memo: the answers of earlier passes.
     """
-    if request.engine.max_batched_tokens is not None or request.overrides.memory_per_gpu_bytes is not None:
+    if request.engine.limits.step_tokens or request.overrides.memory_per_gpu_bytes is not None:
         return ()
     try:
         found = memo.recall(runs, ("steps", gpu.name, split), gpu, lambda: tuple(_others(runs, gpu, split)))
@@ -157,8 +158,8 @@ def _others(runs: Request, gpu: GpuType, split: Split) -> Iterator[tuple[int, in
     now = engine.settings(runs, gpu, split)
     usual = engine.estimate(runs, gpu, split, now)
     for tokens in STEP_SIZES:
-        is_smaller = tokens < now.max_num_batched_tokens
-        if tokens == now.max_num_batched_tokens or (is_smaller and _needs_its_step(runs, usual)):
+        is_smaller = tokens < now.limits.step_tokens
+        if tokens == now.limits.step_tokens or (is_smaller and _needs_its_step(runs, usual)):
             continue
         figures = _figures(runs, gpu, split, tokens)
         if figures is not None:
@@ -178,7 +179,7 @@ def _figures(runs: Request, gpu: GpuType, split: Split, tokens: int) -> MemoryEs
     """Return the estimate with a step; None if the engine would get another one, or this one may not fit."""
     changed, engine = with_step(runs, tokens), engine_of(runs.engine.name)
     settings = engine.settings(changed, gpu, split)
-    if settings.max_num_batched_tokens != tokens:
+    if settings.limits.step_tokens != tokens:
         return None
     figures = engine.estimate(changed, gpu, split, settings)
     return figures if figures.is_trusted else None
@@ -186,4 +187,4 @@ def _figures(runs: Request, gpu: GpuType, split: Split, tokens: int) -> MemoryEs
 
 def with_step(request: Request, tokens: int) -> Request:
     """Return the request with a fixed step."""
-    return replace(request, engine=replace(request.engine, max_batched_tokens=tokens))
+    return request.limited(StepLimits(tokens))

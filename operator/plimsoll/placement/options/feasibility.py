@@ -190,7 +190,7 @@ def _host(request: Request, candidate: Candidate, memo: Memo | None) -> HostEsti
 def _speed(request: Request, candidate: Candidate, settings: EngineSettings, memo: Memo | None) -> Performance | None:
     if memo is None:
         return speed_of(request, candidate.gpu, candidate.split, settings)
-    question = ("speed", candidate.gpu.name, candidate.split, settings.max_num_batched_tokens)
+    question = ("speed", candidate.gpu.name, candidate.split, settings.limits.step_tokens)
     return memo.recall(
         request, question, candidate.gpu, lambda: speed_of(request, candidate.gpu, candidate.split, settings)
     )

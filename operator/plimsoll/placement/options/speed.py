@@ -55,7 +55,7 @@ def speed_of(
             gpu,
             split,
             load if running is None else replace(load, running=running),
-            settings.max_num_batched_tokens,
+            settings.limits.step_tokens,
             settings.residency,
             synchronous=not plans_ahead(request),
         )

@@ -74,8 +74,8 @@ def _with(request: Request, total: TotalLoad, replicas: int) -> Request:
 
 def _bounds(request: Request, total: TotalLoad) -> tuple[int, int]:
     """Return the fewest and the most replicas. A replica has at least one request, and at most what the user allows."""
-    most = request.engine.max_sequences
-    fewest = total.min_replicas if most is None else max(total.min_replicas, ceil_div(total.requests, most))
+    most = request.engine.limits.sequences
+    fewest = total.min_replicas if most == 0 else max(total.min_replicas, ceil_div(total.requests, most))
     return fewest, max(fewest, min(total.max_replicas, total.requests))
 
 

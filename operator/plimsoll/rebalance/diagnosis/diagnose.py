@@ -332,7 +332,7 @@ def _by_batch_limit(situation: Situation, judged: Judged) -> Diagnosis | None:
         return None
     if traffic is None or traffic.lengths is None or judged.model is None:
         return None
-    is_full = traffic.running >= BINDING_SHARE * traffic.pods * judged.model.max_sequences
+    is_full = traffic.running >= BINDING_SHARE * traffic.pods * judged.model.limits.sequences
     fewer = after_retune(judged.model, traffic.lengths, most)
     if not is_full or fewer is None:
         return None

@@ -17,6 +17,7 @@ from functools import lru_cache
 from plimsoll.domain.cluster.gpus import GpuType
 from plimsoll.domain.decisions.latency import Bound, Slo
 from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.requests.serving import Request
 from plimsoll.engines.registry import engine_of
@@ -85,6 +86,16 @@ class ReplicaModel:
     costs: StepCosts
     slo: Slo
     slowness: float = 1.0
+
+    @property
+    def limits(self) -> StepLimits:
+        """Its limits, with the requests of all its engines."""
+        return StepLimits(self.batched_tokens, self.max_sequences)
+
+    def limited(self, limits: StepLimits) -> ReplicaModel:
+        """Return the replica with other limits. Those that are 0 stay as they are."""
+        chosen = limits.over(self.limits)
+        return replace(self, batched_tokens=chosen.step_tokens, max_sequences=chosen.sequences)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,8 +252,8 @@ def model_of(request: Request, gpu: GpuType, split: Split, kv_tokens: int) -> Re
         return None
     return ReplicaModel(
         kv_tokens=kv_tokens,
-        max_sequences=split.data_parallel * settings.max_num_seqs,
-        batched_tokens=settings.max_num_batched_tokens,
+        max_sequences=split.data_parallel * settings.limits.sequences,
+        batched_tokens=settings.limits.step_tokens,
         costs=costs,
         slo=request.slo or INTERACTIVE,
     )

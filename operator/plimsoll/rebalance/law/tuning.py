@@ -12,6 +12,7 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.placement.options.engine_limits import STEPS, OtherStep
 from plimsoll.rebalance.law.capacity import (
     TOKEN_SHARE,
@@ -30,9 +31,9 @@ LEAST_GAIN = 1.25
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """A limit (``--max-num-seqs`` of a replica), and the requests a second that a replica carries with it."""
+    """Another limit of a replica, with the other one 0, and the requests a second that a replica carries with it."""
 
-    sequences: int
+    limits: StepLimits
     per_second: float
 
     def replicas_for(self, rate: float, startup_seconds: float) -> int:
@@ -46,13 +47,14 @@ def after_retune(model: ReplicaModel, lengths: Lengths, most: int) -> Tuned | No
     ``most`` is the highest limit that the engine could be given.
     """
     now = capacity_of(model, lengths)
-    best = capacity_of(replace(model, max_sequences=max(most, model.max_sequences)), lengths)
+    best = capacity_of(model.limited(StepLimits(sequences=max(most, model.limits.sequences))), lengths)
     if now.limit is not Limit.BATCH or best.per_second < LEAST_GAIN * now.per_second:
         return None
     for step in STEPS[bisect_left(STEPS, math.ceil(best.running)) :]:
-        wider = capacity_of(replace(model, max_sequences=min(step, most)), lengths)
+        limits = StepLimits(sequences=min(step, most))
+        wider = capacity_of(model.limited(limits), lengths)
         if wider.limit is not Limit.BATCH or step >= most:
-            return Tuned(min(step, most), wider.per_second)
+            return Tuned(limits, wider.per_second)
     return None
 
 
@@ -73,14 +75,6 @@ MOST_OF_THE_TIME = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Restep:
-    """A step in tokens, and the requests a second that a replica carries with it."""
-
-    tokens: int
-    per_second: float
-
-
-@dataclass(frozen=True, slots=True)
 class TokenTimes:
     """Seconds for each token of a running request: measured, promised, without any prompt, and with another step."""
 
@@ -90,8 +84,8 @@ class TokenTimes:
     then: float = 0.0
 
 
-def larger_step(model: ReplicaModel, lengths: Lengths, traffic: Traffic, steps: Iterable[OtherStep]) -> Restep | None:
-    """Return a larger step with which a replica carries clearly more; None if there is none.
+def larger_step(model: ReplicaModel, lengths: Lengths, traffic: Traffic, steps: Iterable[OtherStep]) -> Tuned | None:
+    """Return a larger step with which a replica carries clearly more; None where there is none.
 
     Prompts must be the bottleneck, and the promised time per token must have room.
     """
@@ -99,12 +93,12 @@ def larger_step(model: ReplicaModel, lengths: Lengths, traffic: Traffic, steps: 
     has_room = promised is None or traffic.token_seconds is None or traffic.token_seconds <= promised
     if not has_room or not is_prefill_bound(model, lengths):
         return None
-    found = [_carried(model, lengths, each) for each in steps if each.tokens > model.batched_tokens]
+    found = [_carried(model, lengths, each) for each in steps if each.tokens > model.limits.step_tokens]
     return _worth_it(found, capacity_of(model, lengths).per_second, nearest_first=1)
 
 
-def smaller_step(model: ReplicaModel, lengths: Lengths, traffic: Traffic, steps: Iterable[OtherStep]) -> Restep | None:
-    """Return a smaller step with which a replica carries clearly more; None if there is none.
+def smaller_step(model: ReplicaModel, lengths: Lengths, traffic: Traffic, steps: Iterable[OtherStep]) -> Tuned | None:
+    """Return a smaller step with which a replica carries clearly more; None where there is none.
 
     The promised time per token must be missed, and without the prompts of others it would be kept.
     """
@@ -114,9 +108,10 @@ def smaller_step(model: ReplicaModel, lengths: Lengths, traffic: Traffic, steps:
     if times.measured <= times.promised or times.decode > TOKEN_SHARE * times.promised:
         return None
     found = []
-    for each in (each for each in steps if each.tokens < model.batched_tokens):
+    for each in (each for each in steps if each.tokens < model.limits.step_tokens):
+        carried = _carried(model, lengths, each)
         most = most_per_second(_with(model, each), lengths)
-        found.append(Restep(each.tokens, min(_carried(model, lengths, each).per_second, most)))
+        found.append(replace(carried, per_second=min(carried.per_second, most)))
     return _worth_it(found, now.per_second, nearest_first=-1)
 
 
@@ -133,17 +128,17 @@ def prompt_share(model: ReplicaModel, lengths: Lengths, running: float) -> float
     return max(0.0, 1 - decode_seconds(model, lengths, running) / times_of(model, lengths, running).token)
 
 
-def token_times(model: ReplicaModel, lengths: Lengths, traffic: Traffic, step: int | None = None) -> TokenTimes | None:
-    """Return the times for the requests that run now, with another ``step`` if given; None if one is not known."""
+def token_times(model: ReplicaModel, lengths: Lengths, traffic: Traffic, step: int = 0) -> TokenTimes | None:
+    """Return the times for the requests that run now, with another ``step`` if given; None where one is not known."""
     measured, promised, running = traffic.token_seconds, model.slo.tpot_seconds, traffic.running / traffic.pods
     if measured is None or promised is None:
         return None
-    then = times_of(replace(model, batched_tokens=step or model.batched_tokens), lengths, running).token
+    then = times_of(model.limited(StepLimits(step)), lengths, running).token
     return TokenTimes(measured, promised, decode_seconds(model, lengths, running), then)
 
 
-def _carried(model: ReplicaModel, lengths: Lengths, step: OtherStep) -> Restep:
-    return Restep(step.tokens, capacity_of(_with(model, step), lengths).per_second)
+def _carried(model: ReplicaModel, lengths: Lengths, step: OtherStep) -> Tuned:
+    return Tuned(StepLimits(step.tokens), capacity_of(_with(model, step), lengths).per_second)
 
 
 def most_per_second(model: ReplicaModel, lengths: Lengths) -> float:
@@ -154,21 +149,21 @@ def most_per_second(model: ReplicaModel, lengths: Lengths) -> float:
     """
     costs, split = model.costs, model.costs.split
     computed, engines = max(1.0, lengths.prompt - lengths.cached), split.data_parallel * split.pipeline_parallel
-    balanced = model.batched_tokens * lengths.output / (computed + lengths.output)
+    balanced = model.limits.step_tokens * lengths.output / (computed + lengths.output)
     generating = min(balanced, capacity_of(model, lengths, promised=False).running / engines)
-    prompts = min(model.batched_tokens - generating, generating * computed / lengths.output)
+    prompts = min(model.limits.step_tokens - generating, generating * computed / lengths.output)
     attention = costs.prompt_attention(lengths.prompt) - costs.prompt_attention(lengths.cached)
     step = costs.step(engines * generating, lengths.in_cache, prompts).total + attention * prompts / computed
     return engines * prompts / computed / (step * model.slowness)
 
 
 def _with(model: ReplicaModel, step: OtherStep) -> ReplicaModel:
-    return replace(model, batched_tokens=step.tokens, kv_tokens=step.kv_tokens)
+    return replace(model.limited(StepLimits(step.tokens)), kv_tokens=step.kv_tokens)
 
 
-def _worth_it(found: Iterable[Restep], now: float, *, nearest_first: int) -> Restep | None:
+def _worth_it(found: Iterable[Tuned], now: float, *, nearest_first: int) -> Tuned | None:
     """Return the first step that carries nearly as much as the best one, if that is clearly more than ``now``."""
-    steps = sorted(found, key=lambda each: nearest_first * each.tokens)
+    steps = sorted(found, key=lambda each: nearest_first * each.limits.step_tokens)
     best = max((each.per_second for each in steps), default=0.0)
     enough = max(LEAST_STEP_GAIN * now, NEARLY_ALL * best)
     return next((each for each in steps if each.per_second >= enough), None)

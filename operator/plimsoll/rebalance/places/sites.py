@@ -10,7 +10,7 @@ from decimal import Decimal
 from plimsoll.domain.decisions.outcomes import Option
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.requests.serving import Request
-from plimsoll.placement.demands.pools import Place, Tenant, pool_name, serving, with_settings
+from plimsoll.placement.demands.pools import Place, Tenant, pool_name, serving
 from plimsoll.placement.transition.hypothesis import Market
 from plimsoll.rebalance.law.capacity import Capacity, ReplicaModel, capacity_of, model_of, spare_use
 from plimsoll.rebalance.law.wishes import TOLERANCE
@@ -99,13 +99,8 @@ def sites_elsewhere(
 
 
 def model_at(request: Request, option: Option) -> ReplicaModel | None:
-    """Return one replica as it would run there; None if the performance model does not know it."""
-    runs = with_settings(
-        request,
-        narrow=option.has_narrow_cache,
-        batched_tokens=option.settings.max_num_batched_tokens,
-        max_sequences=option.split.data_parallel * option.settings.max_num_seqs,
-    )
+    """Return one replica as it would run there; None where the performance model does not know it."""
+    runs = request.with_cache_as(narrow=option.has_narrow_cache).limited(option.replica_limits)
     return model_of(runs, option.gpu, option.split, option.estimate.kv_capacity_tokens)
 
 

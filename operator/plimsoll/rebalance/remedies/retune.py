@@ -6,16 +6,16 @@ promised time per token.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
+from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.public_words import Numbers
 from plimsoll.domain.units import ceil_div
 from plimsoll.placement.demands.pools import Pool, Tenant
 from plimsoll.rebalance.diagnosis.diagnose import MISSED_SECONDS, PER_MINUTE, Diagnosis, DiagnosisKind
 from plimsoll.rebalance.guard import may_change_step
 from plimsoll.rebalance.law.capacity import ReplicaModel, capacity_of
-from plimsoll.rebalance.law.tuning import Restep, after_retune, larger_step, prompt_share, smaller_step, token_times
+from plimsoll.rebalance.law.tuning import Tuned, after_retune, larger_step, prompt_share, smaller_step, token_times
 from plimsoll.rebalance.remedies.protocol import Ask, Offer
 from plimsoll.rebalance.signals.traffic import Lengths, Traffic
 from plimsoll.rebalance.state.decisions import DecisionReason, Retune, Wait
@@ -28,7 +28,7 @@ def retune(diagnosis: Diagnosis, situation: Situation, ask: Ask) -> Offer | Wait
     A limit that the user has written stays.
     """
     traffic, model, most = situation.load.traffic, situation.placement.model, situation.placement.most_sequences
-    is_fixed = ask.tenant.request.engine.max_sequences is not None
+    is_fixed = ask.tenant.request.engine.limits.sequences > 0
     if diagnosis.kind is not DiagnosisKind.BATCH_BOUND or is_fixed or model is None or most is None:
         return None
     if traffic is None or traffic.lengths is None:
@@ -38,17 +38,25 @@ def retune(diagnosis: Diagnosis, situation: Situation, ask: Ask) -> Offer | Wait
         return None
     numbers = (
         *diagnosis.numbers,
-        ("sequences", model.max_sequences),
-        ("to_sequences", tuned.sequences),
+        ("sequences", model.limits.sequences),
+        ("to_sequences", tuned.limits.sequences),
         ("to_capacity_per_minute", round(PER_MINUTE * tuned.per_second)),
     )
-    change = Retune(diagnosis.reason, numbers, tuned.sequences)
-    return ask(change, with_sequences(ask.tenant, tuned.sequences))
+    return ask(Retune(diagnosis.reason, numbers, tuned.limits), retuned(ask.tenant, tuned.limits))
 
 
-def with_sequences(tenant: Tenant, sequences: int) -> Tenant:
-    """Return the deployment with another limit of its replicas. Engines of data parallelism share it."""
-    return _restarted(tenant, lambda pool: replace(pool, max_sequences=ceil_div(sequences, pool.split.data_parallel)))
+def retuned(tenant: Tenant, limits: StepLimits) -> Tenant:
+    """Return the deployment with other limits of its replicas. Engines of data parallelism share the requests.
+
+    Requests at the same time that were chosen for another spec are none for this one.
+    """
+
+    def changed(pool: Pool) -> Pool:
+        own = pool.limits if pool.spec == tenant.spec else StepLimits(pool.limits.step_tokens)
+        each = StepLimits(limits.step_tokens, ceil_div(limits.sequences, pool.split.data_parallel))
+        return replace(pool.with_limits(each.over(own)), spec=tenant.spec, restarts=True)
+
+    return replace(tenant, pools=tuple(changed(pool) if pool.is_active else pool for pool in tenant.pools))
 
 
 _SLOW_PROMPTS = frozenset((DiagnosisKind.PREFILL_BOUND, DiagnosisKind.DECODE_BOUND, DiagnosisKind.HOST_BOUND))
@@ -72,31 +80,13 @@ def retune_step(diagnosis: Diagnosis, situation: Situation, ask: Ask) -> Offer |
     if diagnosis.kind not in _SLOW_TOKENS or traffic is None or traffic.lengths is None or model is None:
         return None
     is_known = situation.memory.output_tokens is not None and traffic.steady.seconds >= KNOWN_SECONDS
-    if not is_known or ask.tenant.request.engine.max_batched_tokens is not None:
+    if not is_known or ask.tenant.request.engine.limits.step_tokens:
         return None
     model = replace(model, slowness=situation.memory.slowness)
     change = _smaller(situation, model, traffic, traffic.lengths) or (
         _larger(situation, model, traffic, traffic.lengths) if diagnosis.kind in _SLOW_PROMPTS else None
     )
-    return None if change is None else ask(change, with_step(ask.tenant, change.step_tokens))
-
-
-def with_step(tenant: Tenant, tokens: int) -> Tenant:
-    """Return the deployment with another step. Requests that were chosen for another spec are none for this one."""
-
-    def changed(pool: Pool) -> Pool:
-        sequences = pool.max_sequences if pool.spec == tenant.spec else None
-        return replace(pool, batched_tokens=tokens, max_sequences=sequences)
-
-    return _restarted(tenant, changed)
-
-
-def _restarted(tenant: Tenant, changed: Callable[[Pool], Pool]) -> Tenant:
-    """Return the deployment with other settings in its active pools, for the present spec."""
-    pools = (
-        replace(changed(pool), spec=tenant.spec, restarts=True) if pool.is_active else pool for pool in tenant.pools
-    )
-    return replace(tenant, pools=tuple(pools))
+    return None if change is None else ask(change, retuned(ask.tenant, change.limits))
 
 
 def _larger(situation: Situation, model: ReplicaModel, traffic: Traffic, lengths: Lengths) -> Retune | None:
@@ -108,9 +98,7 @@ def _larger(situation: Situation, model: ReplicaModel, traffic: Traffic, lengths
         return None
     share = prompt_share(model, lengths, capacity_of(model, lengths).running)
     numbers = (("prompt_percent", round(_PERCENT * share)),)
-    return Retune(
-        reason, (*_load_numbers(situation, model, traffic, lengths, found), *numbers), step_tokens=found.tokens
-    )
+    return Retune(reason, (*_load_numbers(situation, model, traffic, lengths, found), *numbers), found.limits)
 
 
 def _smaller(situation: Situation, model: ReplicaModel, traffic: Traffic, lengths: Lengths) -> Retune | None:
@@ -119,18 +107,18 @@ def _smaller(situation: Situation, model: ReplicaModel, traffic: Traffic, length
     if not is_lasting or not may_change_step(reason, situation):
         return None
     found = smaller_step(model, lengths, traffic, situation.placement.steps())
-    times = None if found is None else token_times(model, lengths, traffic, found.tokens)
+    times = None if found is None else token_times(model, lengths, traffic, found.limits.step_tokens)
     if found is None or times is None:
         return None
     seconds = {"measured_ms": times.measured, "promised_ms": times.promised, "decode_ms": times.decode}
     seconds["then_ms"] = times.then
     in_ms = ((name, round(_MILLISECONDS * value)) for name, value in seconds.items())
     numbers = (*_load_numbers(situation, model, traffic, lengths, found), *in_ms)
-    return Retune(reason, numbers, step_tokens=found.tokens)
+    return Retune(reason, numbers, found.limits)
 
 
 def _load_numbers(
-    situation: Situation, model: ReplicaModel, traffic: Traffic, lengths: Lengths, found: Restep
+    situation: Situation, model: ReplicaModel, traffic: Traffic, lengths: Lengths, found: Tuned
 ) -> Numbers:
     """Return the load, and what a replica carries of it before and after. Rates are requests a minute."""
     now = capacity_of(model, lengths)
@@ -142,7 +130,7 @@ def _load_numbers(
         ("arrivals_per_minute", round(PER_MINUTE * traffic.arrivals.per_second)),
         ("capacity_per_minute", round(PER_MINUTE * now.per_second)),
         ("limit", now.limit.value),
-        ("step", model.batched_tokens),
-        ("to_step", found.tokens),
+        ("step", model.limits.step_tokens),
+        ("to_step", found.limits.step_tokens),
         ("to_capacity_per_minute", round(PER_MINUTE * found.per_second)),
     )

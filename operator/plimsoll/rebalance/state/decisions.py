@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from plimsoll.domain.engines.engine_choice import NO_LIMITS, StepLimits
 from plimsoll.domain.public_words import Numbers
 
 
@@ -90,13 +91,19 @@ class RemoveReplica(_Reasoned):
 
 @dataclass(frozen=True, slots=True)
 class Retune(_Reasoned):
-    """Restart the engines one after another with another setting. The other one is 0, and stays as it is.
+    """Restart the engines one after another with another limit of a replica. The other one is 0, and stays as it is."""
 
-    ``sequences`` are the requests of a replica at the same time, ``step_tokens`` the most tokens of an engine's step.
-    """
+    limits: StepLimits = NO_LIMITS
 
-    sequences: int = 0
-    step_tokens: int = 0
+    @property
+    def sequences(self) -> int:
+        """The requests of a replica at the same time."""
+        return self.limits.sequences
+
+    @property
+    def step_tokens(self) -> int:
+        """The most tokens of an engine's step."""
+        return self.limits.step_tokens
 
 
 @dataclass(frozen=True, slots=True)
