@@ -39,10 +39,7 @@ def _about(replicas: int, decide: Callable[[Tenant], Decision]) -> WhatIf:
 def _with_room(changed: Tenant) -> Decision:
     kind = H100 if changed.accepts_move else L40S
     planned, own = as_it_is(pool(kind, replicas=changed.request.replicas)), changed.pools[0]
-    settings = _chosen(kind).settings
-    limits = own.limits.over(settings.limits)
-    settings = replace(settings, max_num_seqs=limits.sequences, max_num_batched_tokens=limits.step_tokens)
-    choice = replace(_chosen(kind), settings=settings)
+    choice = replace(_chosen(kind), settings=_chosen(kind).settings.limited(own.limits))
     return Decision(changed.request, (replace(planned, surge=True, choice=choice),))
 
 

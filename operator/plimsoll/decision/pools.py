@@ -16,6 +16,7 @@ from dataclasses import replace
 from plimsoll.decision.deployment import Deployment, Identity, Placed, Refusal
 from plimsoll.decision.surroundings import Surroundings, held_back, is_updating, pool_views, read_pools
 from plimsoll.decision.turns import Turn
+from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.engines.failures import rejection_words
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.facts.cluster.pod_reading import PodFacts
@@ -139,11 +140,9 @@ def _with_sequences(
         return pools
     if record.status.observed_generation != identity.generation and number != concurrency:
         return pools
+    own, spec = StepLimits(sequences=number), identity.digests.engine
     return tuple(
-        pool
-        if pool.limits.sequences
-        else replace(pool.with_limits(replace(pool.limits, sequences=number)), spec=identity.digests.engine)
-        for pool in pools
+        pool if pool.limits.sequences else replace(pool.with_limits(pool.limits.over(own)), spec=spec) for pool in pools
     )
 
 

@@ -145,9 +145,7 @@ def open_room(request: Request, option: Option) -> WhatIf:
 
 def _decision(tenant: Tenant, option: Option) -> Decision:
     own, pool = tenant.pools[0], _pool(option, tenant.request.replicas)
-    limits = own.limits.over(option.settings.limits)
-    settings = replace(option.settings, max_num_seqs=limits.sequences, max_num_batched_tokens=limits.step_tokens)
-    choice = replace(option, settings=settings)
+    choice = replace(option, settings=option.settings.limited(own.limits))
     return Decision(tenant.request, (replace(as_it_is(pool), surge=True, choice=choice),))
 
 

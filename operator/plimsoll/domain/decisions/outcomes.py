@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from enum import StrEnum
 from typing import NamedTuple
@@ -363,6 +363,11 @@ class EngineSettings:
     def limits(self) -> StepLimits:
         """The limits of a step."""
         return StepLimits(self.max_num_batched_tokens, self.max_num_seqs)
+
+    def limited(self, limits: StepLimits) -> EngineSettings:
+        """Return the settings with these limits. Those that are 0 stay as they are."""
+        chosen = limits.over(self.limits)
+        return replace(self, max_num_seqs=chosen.sequences, max_num_batched_tokens=chosen.step_tokens)
 
 
 @dataclass(frozen=True, slots=True)
