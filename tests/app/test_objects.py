@@ -114,7 +114,7 @@ def test_a_recorded_pool_is_read_back_whole(store: Store) -> None:
 
 def test_the_step_of_a_pool_s_engines_is_remembered(store: Store) -> None:
     [pool] = pools(store, RECORDED | {"batchedTokens": 2048})
-    assert pool.batched_tokens == 2048
+    assert pool.limits.step_tokens == 2048
 
 
 def test_a_pool_whose_engines_fail_for_memory_is_too_large_unless_one_serves(store: Store) -> None:

@@ -21,7 +21,7 @@ from plimsoll.decision.observing import capacities, failed_starts, observed_now
 from plimsoll.decision.surroundings import Surroundings
 from plimsoll.domain.decisions.observations import Correction, Seen, Witness
 from plimsoll.domain.decisions.outcomes import Fit, Split
-from plimsoll.domain.engines.engine_choice import EngineVersion
+from plimsoll.domain.engines.engine_choice import EngineVersion, StepLimits
 from plimsoll.domain.engines.failures import EngineFailure
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.requests.serving import Request
@@ -140,7 +140,7 @@ def test_stages_are_compared_in_blocks_of_the_one_that_is_short() -> None:
 
 
 def test_the_step_that_the_engines_run_with_is_the_one_that_is_compared() -> None:
-    lean = replace(pool(H100), batched_tokens=2048)
+    lean = replace(pool(H100), limits=StepLimits(2048))
     usual, small = (observe(where=each, tokens=400_000)[0].observation for each in (pool(H100), lean))
     assert small.predicted_kv_bytes > usual.predicted_kv_bytes
     assert small.available_kv_bytes == usual.available_kv_bytes
@@ -259,7 +259,7 @@ def test_a_crash_without_figures_outweighs_no_measurement() -> None:
 
 
 def test_a_failed_start_with_more_requests_than_declared_leaves_the_place_open() -> None:
-    declared, more = failing_pool(), replace(failing_pool(), max_sequences=WANTED.shape.concurrency * 2)
+    declared, more = failing_pool(), replace(failing_pool(), limits=StepLimits(sequences=WANTED.shape.concurrency * 2))
     one, other = (observe(where=each, seen=around(crashed(OUT_OF_MEMORY))) for each in (declared, more))
     assert failed_starts(WANTED, one) == ((H100, Split(1)),)
     assert failed_starts(WANTED, other) == ()

@@ -592,7 +592,7 @@ def test_after_a_larger_limit_the_most_work_of_a_replica_is_known_no_more(
 ) -> None:
     """Else what the old engines did at most would bring a replica while the new ones start."""
     wanted = request(concurrency=8, engine=replace(ENGINE, max_sequences=fixed))
-    runs = tenant(wanted, pool(H100, max_sequences=8))
+    runs = tenant(wanted, pool(H100, limits=StepLimits(sequences=8)))
     what_if = planned([runs], fleet(node("h", H100, 4, held=1))).what_if(runs.request.key)
     running = Running(model=replica_model(max_sequences=8), most_sequences=64, pool="a")
     full = Serves(rate=8.0, running=8, waiting=6)

@@ -15,7 +15,6 @@ from plimsoll.app.write.notes import notes_of
 from plimsoll.decision.outcome import Ready
 from plimsoll.decision.planning import running_of
 from plimsoll.decision.pools import retune_after, with_retune
-from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.requests.workload import Manifest
 from plimsoll.domain.units import from_rfc3339, to_rfc3339
 from plimsoll.placement.demands.clocks import RetuneClock
@@ -402,9 +401,9 @@ async def test_a_change_of_any_setting_has_a_clock_with_the_settings_before(
     assert decision is not None
     [pool], [planned] = deployment.placed.pools, decision.pools
     assert planned.choice is not None
-    assert pool.batched_tokens is not None
+    assert pool.limits.step_tokens > 0
     settings = replace(
-        planned.choice.settings, max_num_seqs=before + sequences, max_num_batched_tokens=pool.batched_tokens + step
+        planned.choice.settings, max_num_seqs=before + sequences, max_num_batched_tokens=pool.limits.step_tokens + step
     )
     changed = replace(planned, choice=replace(planned.choice, settings=settings))
     decision = replace(decision, pools=(changed,))
@@ -414,7 +413,7 @@ async def test_a_change_of_any_setting_has_a_clock_with_the_settings_before(
         return
     assert retune is not None
     [earlier] = retune.before
-    assert earlier.limits == StepLimits(pool.batched_tokens, before)
+    assert earlier.limits == replace(pool.limits, sequences=before)
 
 
 async def test_a_status_that_cannot_be_rendered_keeps_the_clock_and_the_neighbour_goes_on(

@@ -181,24 +181,24 @@ def running(
 
 def test_engines_of_an_earlier_release_keep_the_number_that_they_were_started_with() -> None:
     digest_of_spec, [seen] = running(pools=[POOL])
-    assert (seen.max_sequences, seen.spec) == (8, digest_of_spec)
+    assert (seen.limits.sequences, seen.spec) == (8, digest_of_spec)
     _, [scaled] = running(pools=[POOL], observed=0)
-    assert (scaled.max_sequences, scaled.spec) == (8, digest_of_spec)
+    assert (scaled.limits.sequences, scaled.spec) == (8, digest_of_spec)
 
 
 def test_a_load_that_changed_since_then_is_judged_anew() -> None:
     _, [changed] = running(pools=[POOL], observed=0, concurrency=12)
-    assert (changed.max_sequences, changed.spec) == (None, "")
+    assert (changed.limits.sequences, changed.spec) == (0, "")
 
 
 def test_engines_of_an_unknown_number_are_not_taken_for_those_of_this_spec() -> None:
     _, [unknown] = running(pools=[POOL], says_number=False)
-    assert (unknown.max_sequences, unknown.spec) == (None, "")
+    assert (unknown.limits.sequences, unknown.spec) == (0, "")
 
 
 def test_a_pool_that_has_its_own_number_keeps_it() -> None:
     _, [seen] = running(pools=[{**POOL, "maxSequences": 24, "spec": "digest"}])
-    assert (seen.max_sequences, seen.spec) == (24, "digest")
+    assert (seen.limits.sequences, seen.spec) == (24, "digest")
 
 
 def test_a_digest_that_an_earlier_release_wrote_into_a_status_still_counts() -> None:

@@ -128,7 +128,7 @@ class MovingWorld:
             pool.name, pool.target, pool.state, pool.generation, pool.replicas,
             bound=sum(pod.has_node for pod in pods), ready=sum(pod.ready for pod in pods),
             stranded=sum(pod.stranded for pod in pods), spec=pool.spec, obstacle="InsufficientGpus",
-            batched_tokens=pool.step_tokens, max_sequences=pool.sequences,
+            limits=pool.limits,
         )  # fmt: skip
         return replace(found, delay=CRASH) if overdue and is_late(found) else found
 

@@ -16,6 +16,7 @@ from plimsoll.domain.cluster.gpus import Price
 from plimsoll.domain.cluster.host import HostRoom
 from plimsoll.domain.cluster.limit_ranges import LimitRange
 from plimsoll.domain.decisions.outcomes import Fit, Option, Placed, Remedy, Split
+from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.kubernetes_names import CPU_LIMITS, MEMORY_REQUESTS, PODS, ObjectKey
 from plimsoll.domain.models.precision import KvPrecision, Precision
 from plimsoll.domain.public_words import RemedyKind
@@ -248,7 +249,7 @@ def running(pool: PlannedPool, fate: Fate) -> Pool:
         replicas=pool.replicas,
         bound=bound,
         ready=bound,
-        batched_tokens=pool.step_tokens,
+        limits=StepLimits(pool.limits.step_tokens),
         stranded=fate.stranded,
         stuck=fate.stuck,
         uncreated=fate.uncreated,

@@ -417,13 +417,13 @@ def test_what_runs_keeps_its_split_and_its_flags() -> None:
     assert again.choice.settings == chosen_pool(MANY, WHERE)[1].settings
     changed = decided(replace(FEW, shape=replace(FEW.shape, context_tokens=65_536)), kept, generation=2)
     assert [each.split for each in changed.pools] == [SIDE_BY_SIDE]
-    one = running(Split(8), max_sequences=4)
+    one = running(Split(8), limits=StepLimits(sequences=4))
     assert [each.split for each in decided(FEW, one, generation=2).pools] == [Split(8)]
 
 
 def test_the_seats_of_a_running_engine_are_its_own_also_after_a_change_of_the_plan() -> None:
     wanted = replace(MANY, shape=replace(MANY.shape, concurrency=8))
-    kept = running(max_sequences=24, spec="s")
+    kept = running(limits=StepLimits(sequences=24), spec="s")
     (decision,) = plan([Tenant(wanted, 2, (kept,), spec="s")], WHERE, solver=fleetwide())
     choice = decision.pools[0].choice
     assert choice is not None

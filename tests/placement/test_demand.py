@@ -7,6 +7,7 @@ from dataclasses import replace
 from plimsoll.domain.cluster.host import NO_HOST_NEED
 from plimsoll.domain.decisions.observations import Correction
 from plimsoll.domain.decisions.outcomes import Option, Split
+from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.public_words import Reason
 from plimsoll.domain.requests.serving import ObservedCapacity, Overrides
 from plimsoll.domain.units import GIB
@@ -115,16 +116,16 @@ def test_the_step_of_running_engines_is_kept_while_the_spec_is_theirs() -> None:
 
     usual = step(pool(H100))
     assert usual == 8192
-    assert step(pool(H100, batched_tokens=4096)) == 4096
-    assert step(pool(H100, batched_tokens=4096), generation=2) == usual
-    assert step(pool(H100, batched_tokens=4096, too_large=True)) == usual
+    assert step(pool(H100, limits=StepLimits(4096))) == 4096
+    assert step(pool(H100, limits=StepLimits(4096)), generation=2) == usual
+    assert step(pool(H100, limits=StepLimits(4096), too_large=True)) == usual
 
 
 def test_a_change_that_changes_no_engine_keeps_the_step() -> None:
     """Another number of replicas is another generation of the same spec."""
 
     def step(recorded: str) -> int | None:
-        held = pool(H100, batched_tokens=4096, spec=recorded)
+        held = pool(H100, limits=StepLimits(4096), spec=recorded)
         (kept,) = demand(replace(tenant(request(replicas=3), held, generation=2), spec="same")).kept
         return kept.step_tokens
 
@@ -135,7 +136,7 @@ def test_only_the_order_to_leave_judges_running_engines_by_another_step() -> Non
     """53 GiB more than the law says: one H100 is too small with steps of 16,384 tokens and large enough with 2,048."""
     kind = request().engine_kind(H100, ONE)
     learned = request(corrections=(Correction(kind, rest_bytes=53 * GIB),))
-    held = pool(H100, batched_tokens=16_384)
+    held = pool(H100, limits=StepLimits(16_384))
     stays, ordered = (demand(tenant(learned, held, accepts_move=order)) for order in (False, True))
     assert ([each.step_tokens for each in stays.kept], stays.outgrown is not None) == ([16_384], True)
     assert ([each.step_tokens for each in ordered.kept], ordered.outgrown, ordered.outdated) == ([2048], None, ())

@@ -167,7 +167,7 @@ def test_with_another_spec_they_stay_where_they_are_enough(known: int | None, se
 
 @pytest.mark.parametrize(("known", "seen"), [(90, LONG), (570, SeenAnswers(5, PLACE)), (None, LONG)])
 def test_engines_that_restart_for_more_requests_get_new_seconds(known: int | None, seen: SeenAnswers) -> None:
-    running = pool(H100, drain_seconds=known, max_sequences=16, spec="same")
+    running = pool(H100, drain_seconds=known, limits=StepLimits(sequences=16), spec="same")
     before = Tenant(usual(), 1, (running,), answers=seen, spec="same")
     (decision,) = plan([retuned(before, StepLimits(sequences=48))], WHERE)
     [tuned] = decision.pools

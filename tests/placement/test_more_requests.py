@@ -11,7 +11,7 @@ import pytest
 from plimsoll.domain.decisions.latency import Slo
 from plimsoll.domain.decisions.observations import Correction
 from plimsoll.domain.decisions.outcomes import Fit, Option, Split
-from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion, Speculation
+from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion, Speculation, StepLimits
 from plimsoll.domain.requests.serving import Overrides, Request, ServingShape
 from plimsoll.domain.units import GIB, MIB
 from plimsoll.engines.registry import engine_of
@@ -164,7 +164,7 @@ def test_small_corrections_mostly_do_not_change_the_number() -> None:
 
 
 def kept(spec: str, plain: Request, *, held: int, recorded: str = "same") -> int | None:
-    running = pool(H100, max_sequences=held, spec=recorded)
+    running = pool(H100, limits=StepLimits(sequences=held), spec=recorded)
     demand = demand_of(Tenant(plain, 2, (running,), spec=spec), FLEET, Memo())
     return demand.kept[0].sequences
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from plimsoll.domain.cluster.fleet import GpuNode
 from plimsoll.domain.decisions.observations import Correction
 from plimsoll.domain.decisions.outcomes import Placed, Split, Unplaceable
+from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.public_words import Reason, RemedyKind
 from plimsoll.domain.requests.serving import GpuConstraints, ObservedCapacity, Overrides, Request, ServingShape
 from plimsoll.domain.units import GIB
@@ -337,19 +338,19 @@ class TestEnginesThatFailForMemory:
 
 class TestWhatEnginesTeachRestartsNobody:
     def test_the_step_of_a_running_pool_stays_whichever_would_be_chosen_now(self) -> None:
-        running = pool(H100, batched_tokens=2048)
+        running = pool(H100, limits=StepLimits(2048))
         decision = decided(tenant(request(), running), node("h", H100, 2, held=1))
         assert decision.choice is not None
         assert decision.choice.settings.max_num_batched_tokens == 2048
 
     def test_it_is_judged_anew_when_the_spec_changes(self) -> None:
-        running = pool(H100, batched_tokens=2048)
+        running = pool(H100, limits=StepLimits(2048))
         decision = decided(tenant(request(), running, generation=2), node("h", H100, 2, held=1))
         assert decision.choice is not None
         assert decision.choice.settings.max_num_batched_tokens == 8192
 
     def test_what_is_left_as_it_is_keeps_its_step_on_record(self) -> None:
-        running = pool(H100, batched_tokens=2048)
+        running = pool(H100, limits=StepLimits(2048))
         decision = decided(tenant(request(), running, suspended=True), node("h", H100, 2, held=1))
         assert [each.step_tokens for each in decision.pools] == [2048]
 

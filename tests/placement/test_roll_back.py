@@ -193,7 +193,7 @@ BEFORE = EarlierSettings("l4-24gb-tp1", StepLimits(2048, 8), 120)
 
 def retuned(**changes: Any) -> Pool:
     """A pool whose engines are to run more requests at the same time and do not come up; the old ones serve."""
-    settings = {"max_sequences": 32, "batched_tokens": 2048, "drain_seconds": 300, "spec": "s"}
+    settings = {"limits": StepLimits(2048, 32), "drain_seconds": 300, "spec": "s"}
     late = {"earlier": BEFORE, "overdue": True, "delay": CRASH, "bound": 3, "ready": 2}
     return pool(L4, **{"replicas": 2, **settings, **late, **changes})
 
@@ -238,7 +238,7 @@ def test_earlier_settings_that_the_spec_does_not_allow_any_more_do_not_come_back
 
 
 def test_other_pools_of_the_deployment_keep_their_settings() -> None:
-    other = pool(L40S, max_sequences=32, batched_tokens=2048, spec="s")
+    other = pool(L40S, limits=StepLimits(2048, 32), spec="s")
     decision = decided(
         replace(asks(retuned(), other), request=request(replicas=3, concurrency=4)), *ROOM, node("l", L40S, 1, held=1)
     )

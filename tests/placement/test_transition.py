@@ -10,6 +10,7 @@ from plimsoll.domain.cluster.fleet import GpuNode
 from plimsoll.domain.decisions.latency import Objective
 from plimsoll.domain.decisions.observations import Correction
 from plimsoll.domain.decisions.outcomes import Split, Target
+from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.requests.serving import GpuConstraints, ObservedCapacity
 from plimsoll.domain.units import GIB
 from plimsoll.placement.demands.pools import Decision, Pool, PoolState, Tenant, pool_name
@@ -163,7 +164,7 @@ class TestExplanations:
         """Its engines run with a smaller step and keep it. The old pool shows that the spec has changed."""
         learned = Correction(request().engine_kind(H100, Split(1)), rest_bytes=52 * GIB)
         wanted = request(corrections=(learned,), engine=replace(ENGINE, max_batched_tokens=16_384))
-        kept, old = pool(H100, batched_tokens=2048, generation=2), pool(L40S, state=RETIRING)
+        kept, old = pool(H100, limits=StepLimits(2048), generation=2), pool(L40S, state=RETIRING)
         decision = decided(tenant(wanted, kept, old, generation=2), *self.nodes)
         assert (active(decision), decision.pools[0].step_tokens) == ({H100: 1}, 2048)
         others = {(each.gpu_type, each.split.gpus) for each in decision.rejections}

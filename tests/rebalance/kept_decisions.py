@@ -15,6 +15,7 @@ from random import Random
 from typing import Any
 
 from plimsoll.domain.decisions.latency import Slo
+from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.rebalance.decide import Decided, decide, kind_of
 from plimsoll.rebalance.law.capacity import ReplicaModel, capacity_of
 from plimsoll.rebalance.signals.forecast import STEP_SECONDS, Past, Point, Season, expected_within, season_of, step_of
@@ -144,7 +145,7 @@ def _over_ranks(sample: EngineSample, ranks: int) -> EngineSample:
 def _model(dice: Random) -> ReplicaModel:
     usual = replica_model(dice.choice((40_000, 400_000)), dice.choice((16, 64, 256)))
     promised = Slo(ttft_seconds=dice.choice((None, 0.5, 2.0, 5.0)), tpot_seconds=dice.choice((None, 0.02, 0.05, 0.1)))
-    return replace(usual, slo=promised, batched_tokens=dice.choice((2048, 8192)))
+    return replace(usual, slo=promised).limited(StepLimits(dice.choice((2048, 8192))))
 
 
 def _policy(dice: Random) -> RebalancePolicy:
@@ -169,9 +170,8 @@ def _said(found: Decided) -> dict[str, Any]:
     decision = found.decision
     said: dict[str, Any] = {"decision": type(decision).__name__, "reason": decision.reason, "kind": found.kind}
     if not isinstance(decision, Keep | Wait):
-        said |= {
-            name: getattr(decision, name) for name in ("count", "sequences", "step_tokens") if hasattr(decision, name)
-        }
+        held = getattr(decision, "limits", decision)
+        said |= {name: getattr(held, name) for name in ("count", "sequences", "step_tokens") if hasattr(held, name)}
     if found.wish is not None:
         wish = found.wish
         said["wish"] = [wish.replicas, wish.need, wish.enough, _rounded(wish.rate), wish.kept]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.rebalance.decide import decide, kind_of
 from plimsoll.rebalance.law.capacity import capacity_of, times_of
 from plimsoll.rebalance.signals.load import summarize
@@ -22,7 +23,7 @@ KV_TOKENS = 400_000
 PROMPT, OUTPUT = 1_000, 200
 LENGTHS = Lengths(PROMPT, OUTPUT, 0.0, PROMPT + OUTPUT / 2)
 MODEL = replica_model(max_sequences=64)
-MOST = capacity_of(replace(MODEL, max_sequences=80), LENGTHS, promised=False).per_second
+MOST = capacity_of(MODEL.limited(StepLimits(sequences=80)), LENGTHS, promised=False).per_second
 """Requests a second that a toy engine serves at the most; others wait."""
 STEP_SECONDS = SCRAPE_SECONDS = 15
 BEFORE = 300

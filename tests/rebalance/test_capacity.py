@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plimsoll.domain.decisions.latency import Slo
+from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.rebalance.law.capacity import Limit, ReplicaModel, capacity_of, times_of
 from plimsoll.rebalance.signals.traffic import Lengths
 from tests.support.engine_loads import replica_model
@@ -62,7 +63,7 @@ def test_more_of_what_limits_carries_more(limit: Limit, case: tuple[ReplicaModel
     model, usual = case
     wider = {
         Limit.KV_CACHE: replace(model, kv_tokens=2 * model.kv_tokens),
-        Limit.BATCH: replace(model, max_sequences=2 * model.max_sequences),
+        Limit.BATCH: model.limited(StepLimits(sequences=2 * model.limits.sequences)),
         Limit.TOKEN_TIME: replace(model, slo=Slo(None, 0.02)),
         Limit.FIRST_TOKEN_TIME: replace(model, slo=Slo(0.3, None)),
     }[limit]

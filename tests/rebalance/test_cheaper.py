@@ -10,6 +10,7 @@ import pytest
 from plimsoll.domain.cluster.fleet import GpuNode
 from plimsoll.domain.decisions.latency import Slo
 from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.requests.serving import GpuConstraints
 from plimsoll.placement.demands.rehoming import Rehoming
 from plimsoll.placement.transition.hypothesis import WhatIf
@@ -257,7 +258,9 @@ def test_a_place_that_needs_an_fp8_cache_must_save_a_tenth_more(price: str, move
 
 def test_replicas_that_spilled_over_return_when_a_gpu_is_free() -> None:
     spilled = tenant(
-        request(replicas=3), pool(L40S, replicas=2, max_sequences=64), pool(H100, replicas=1, max_sequences=64)
+        request(replicas=3),
+        pool(L40S, replicas=2, limits=StepLimits(sequences=64)),
+        pool(H100, replicas=1, limits=StepLimits(sequences=64)),
     )
     situation = serving(replace(spilled, pools=spilled.pools[:1]), *[replace(CALM, rate=3.9)] * 3, now=DUE)
     full = fleet(node("l", L40S, 2, held=2), node("h", H100, 1, held=1))

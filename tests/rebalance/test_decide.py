@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.rebalance.decide import Decided, decide, kind_of
 from plimsoll.rebalance.diagnosis.diagnose import DiagnosisKind
 from plimsoll.rebalance.signals.load import LoadSummary
@@ -93,7 +94,7 @@ def test_the_clusters_switch_comes_before_all_but_off(changed: dict[str, Any], u
     ids=["no window", "no move left"],
 )
 def test_where_a_change_of_settings_has_to_wait_replicas_are_added_at_once(allowance: Allowance) -> None:
-    runs = tenant(request(concurrency=8), pool(H100, max_sequences=8))
+    runs = tenant(request(concurrency=8), pool(H100, limits=StepLimits(sequences=8)))
     what_if = planned([runs], fleet(node("h", H100, 8, held=1))).what_if(runs.request.key)
     narrow = replica_model(max_sequences=8)
     where = situation(Serves(rate=8.0, running=8), model=narrow, most_sequences=64)

@@ -70,7 +70,7 @@ def test_the_metrics_have_the_seats_and_the_cache_of_the_engines_that_are_known(
     assert traffic is not None
     assert model is not None
     figures = live_figures(facts, decide(facts, room_for_all(2)), 2)
-    assert figures.slots == traffic.pods * model.max_sequences
+    assert figures.slots == traffic.pods * model.limits.sequences
     assert (figures.used_tokens, figures.held_tokens) == (traffic.used_tokens, facts.load.held_tokens)
     assert figures.kv_use == traffic.used_tokens / facts.load.held_tokens
     unknown = replace(facts, placement=replace(facts.placement, model=None))

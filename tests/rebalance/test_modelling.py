@@ -29,7 +29,7 @@ def test_a_limit_that_the_user_has_written_is_that_of_the_whole_replica() -> Non
     one, two = (model_of(fixed, gpu(H100), Split(1, data_parallel=count), 1000) for count in (1, 2))
     assert one is not None
     assert two is not None
-    assert (one.max_sequences, two.max_sequences) == (32, 32)
+    assert (one.limits.sequences, two.limits.sequences) == (32, 32)
 
 
 def test_a_faster_gpu_takes_less_time() -> None:

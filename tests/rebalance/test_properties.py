@@ -261,7 +261,7 @@ class Deployment:
         if isinstance(found.decision, RemoveReplica):
             self.replicas -= found.decision.count
         if isinstance(found.decision, Retune):
-            self.sequences = found.decision.sequences
+            self.sequences = found.decision.limits.sequences
         if isinstance(found.decision, Move):
             self.sequences, self.moving = FIRST_SEQUENCES, True
         return found

@@ -10,6 +10,7 @@ import pytest
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.decisions.outcomes import Split
 from plimsoll.domain.decisions.proposals import Proposal
+from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.requests.serving import ObservedCapacity
 from plimsoll.placement.demands.pools import Tenant
 from plimsoll.placement.transition.answers import Answer
@@ -137,7 +138,7 @@ def test_a_move_that_would_leave_everything_as_it_is_is_not_ordered() -> None:
 
 def test_a_move_that_only_changes_the_settings_of_its_engines_is_ordered() -> None:
     """The step with which they run does not fit any more, and a smaller one does."""
-    tight = tenant(request(context=4096, concurrency=10), pool(L4, batched_tokens=8192))
+    tight = tenant(request(context=4096, concurrency=10), pool(L4, limits=StepLimits(8192)))
     decided = decide(too_small(), about(tight, fleet(node("4", L4, 1, held=1))))
     assert isinstance(decided.decision, Move)
     assert shares(decided.proposal) == ({L4: 1}, {L4: 1})
@@ -230,7 +231,7 @@ FILLED = Serves(rate=8.0, running=8)
 
 
 def eight_at_a_time(**wanted: Any) -> Tenant:
-    return tenant(request(concurrency=8, **wanted), pool(H100, max_sequences=8))
+    return tenant(request(concurrency=8, **wanted), pool(H100, limits=StepLimits(sequences=8)))
 
 
 def filled(**changed: Any) -> Situation:
@@ -244,9 +245,9 @@ def test_engines_whose_batch_limit_binds_get_a_larger_one_and_no_replica_is_adde
     assert decided.decision.reason is DecisionReason.BATCH_LIMIT_BINDS or decided.decision.number("limit") == "Batch"
     assert decided.answer is not None
     [planned_pool] = decided.answer.decision.pools
-    assert planned_pool.sequences == decided.decision.sequences > 8
+    assert planned_pool.sequences == decided.decision.limits.sequences > 8
     assert shares(decided.proposal) == ({H100: 1}, {H100: 1})
-    assert decided.decision.number("to_sequences") == decided.decision.sequences
+    assert decided.decision.number("to_sequences") == decided.decision.limits.sequences
 
 
 def test_a_larger_limit_needs_room_for_a_replica_that_starts_before_another_one_ends() -> None:
@@ -294,7 +295,9 @@ def queue_at_wider_engines(since: float, **changed: Any) -> Situation:
 
 @pytest.mark.parametrize("changed", [{"since": 5.0}, {"since": 600.0, "updating": True}], ids=["just now", "goes on"])
 def test_a_queue_brings_no_replica_while_engines_get_a_larger_limit(changed: dict[str, Any]) -> None:
-    where = about(tenant(request(concurrency=8), pool(H100, max_sequences=64)), fleet(node("h", H100, 4, held=1)))
+    where = about(
+        tenant(request(concurrency=8), pool(H100, limits=StepLimits(sequences=64))), fleet(node("h", H100, 4, held=1))
+    )
     assert not isinstance(decide(queue_at_wider_engines(**changed), where).decision, AddReplica)
     later = decide(queue_at_wider_engines(since=600.0), where)
     assert (type(later.decision), later.decision.reason) == (AddReplica, DecisionReason.SUSTAINED_QUEUE)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from plimsoll.domain.cluster.fleet import Fleet
 from plimsoll.domain.decisions.latency import Slo
 from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.placement.demands.pools import Tenant
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.options.engine_limits import other_steps, with_step
@@ -49,7 +50,7 @@ STEP = {L40S: 2048, H100: 1024}
 
 
 def runs(kind: str, step: int | None = None, **wanted: Any) -> Tenant:
-    held = pool(kind, batched_tokens=step or STEP[kind], max_sequences=SEQUENCES, generation=1)
+    held = pool(kind, limits=StepLimits(step or STEP[kind], SEQUENCES), generation=1)
     return tenant(request(concurrency=4, **wanted), held)
 
 
@@ -88,7 +89,7 @@ def taken(kind: str, load: Serves, where: Fleet | None = None, **changed: Any) -
 
 
 def is_restep(decision: LoopDecision) -> bool:
-    return isinstance(decision, Retune) and decision.step_tokens > 0
+    return isinstance(decision, Retune) and decision.limits.step_tokens > 0
 
 
 # -- what is offered ---------------------------------------------------------------------------------------------------
@@ -99,16 +100,16 @@ def test_the_step_is_changed_with_a_place_and_its_gain_is_said(kind: str, load: 
     found = decide(situation(kind, load), about(runs(kind), room(kind)))
     change = found.decision
     assert isinstance(change, Retune)
-    assert (change.reason, change.sequences, change.number("step")) == (reason, 0, STEP[kind])
-    assert (change.step_tokens < STEP[kind]) == (reason is SMALLER)
+    assert (change.reason, change.limits.sequences, change.number("step")) == (reason, 0, STEP[kind])
+    assert (change.limits.step_tokens < STEP[kind]) == (reason is SMALLER)
     before, after = change.number("capacity_per_minute"), change.number("to_capacity_per_minute")
     assert int(after) >= 1.1 * int(before) - 1
     assert found.answer is not None
     [planned_pool] = found.answer.decision.pools
     assert planned_pool.choice is not None
-    assert planned_pool.choice.settings.max_num_batched_tokens == change.step_tokens
+    assert planned_pool.choice.settings.max_num_batched_tokens == change.limits.step_tokens
     assert planned_pool.sequences == SEQUENCES, "the other setting stays"
-    text = f"--max-num-batched-tokens {change.step_tokens} instead of {STEP[kind]} lets a replica carry {after}."
+    text = f"--max-num-batched-tokens {change.limits.step_tokens} instead of {STEP[kind]} lets a replica carry {after}."
     assert text in sentence(change)
 
 
@@ -171,7 +172,7 @@ def test_engines_that_would_not_fit_with_a_step_do_not_get_it_in_any_mode() -> N
 
 
 def _outgrown(now: WhatIf, changed: Tenant) -> Any:
-    too_large = replace(changed, pools=tuple(replace(each, batched_tokens=10**7) for each in changed.pools))
+    too_large = replace(changed, pools=tuple(replace(each, limits=StepLimits(10**7)) for each in changed.pools))
     wide = replace(too_large, request=replace(changed.request, shape=replace(changed.request.shape, concurrency=2_000)))
     answer = now.ask(wide)
     assert answer.decision.outgrown is not None
@@ -261,7 +262,7 @@ def test_no_sequence_of_signals_changes_the_step_to_and_fro(kind: str, taken_tur
         change = decide(where, about(runs(kind, step), room(kind))).decision
         if is_restep(change):
             assert isinstance(change, Retune)
-            step, mark = change.step_tokens, Mark(now, kind_of(change), change.reason.value)
+            step, mark = change.limits.step_tokens, Mark(now, kind_of(change), change.reason.value)
             made.append(mark)
             history = history.recorded(mark)
         history = history.recorded(Mark(now, ChangeKind.ADD)) if adds else history

@@ -8,6 +8,7 @@ import pytest
 
 from plimsoll.domain.decisions.latency import Slo
 from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.placement.options.engine_limits import STEP_SIZES, OtherStep
 from plimsoll.rebalance.law.capacity import Limit, ReplicaModel, capacity_of, decode_seconds, model_of, times_of
 from plimsoll.rebalance.law.tuning import (
@@ -31,7 +32,7 @@ KV_TOKENS = 120_000
 def replica(kind: str, step: int, slo: Slo, kv_tokens: int = KV_TOKENS) -> ReplicaModel:
     found = model_of(request(slo=slo), gpu(kind), Split(1), kv_tokens)
     assert found is not None
-    return replace(found, max_sequences=256, batched_tokens=step)
+    return replace(found, limits=StepLimits(step, 256))
 
 
 def steps(kv_tokens: int = 400_000) -> tuple[OtherStep, ...]:
@@ -54,26 +55,23 @@ def test_where_prompts_are_the_bottleneck_a_larger_step_carries_clearly_more() -
     assert found is not None
     assert found.limits.step_tokens > 1024
     assert found.per_second >= LEAST_STEP_GAIN * capacity_of(SMALL_STEP, PROMPTS).per_second
-    assert (
-        found.per_second
-        == capacity_of(replace(SMALL_STEP, batched_tokens=found.limits.step_tokens), PROMPTS).per_second
-    )
+    assert found.per_second == capacity_of(SMALL_STEP.limited(found.limits), PROMPTS).per_second
 
 
 def test_of_steps_that_carry_nearly_the_same_the_nearest_is_taken() -> None:
     """A larger one would only take memory from the KV cache."""
     found = larger_step(SMALL_STEP, PROMPTS, seen(PROMPTS, 0.2), steps())
     assert found is not None
-    best = max(capacity_of(replace(SMALL_STEP, batched_tokens=each), PROMPTS).per_second for each in STEP_SIZES)
+    best = max(capacity_of(SMALL_STEP.limited(StepLimits(each)), PROMPTS).per_second for each in STEP_SIZES)
     assert found.per_second >= NEARLY_ALL * best
     nearer = [each for each in STEP_SIZES if 1024 < each < found.limits.step_tokens]
     assert all(
-        capacity_of(replace(SMALL_STEP, batched_tokens=each), PROMPTS).per_second < NEARLY_ALL * best for each in nearer
+        capacity_of(SMALL_STEP.limited(StepLimits(each)), PROMPTS).per_second < NEARLY_ALL * best for each in nearer
     )
 
 
 def test_a_small_gain_is_not_worth_a_restart() -> None:
-    assert larger_step(replace(SMALL_STEP, batched_tokens=4096), PROMPTS, seen(PROMPTS, 0.2), steps()) is None
+    assert larger_step(SMALL_STEP.limited(StepLimits(4096)), PROMPTS, seen(PROMPTS, 0.2), steps()) is None
     assert smaller_step(replica(L40S, 512, FAST), DOCUMENTS, seen(DOCUMENTS, 0.06), steps(KV_TOKENS)) is None
 
 
@@ -119,12 +117,12 @@ def test_a_step_that_computes_too_few_prompts_is_none_however_short_a_token_take
     """Else tokens would be fast, and requests would wait for them in a queue that grows."""
     tiny = OtherStep(64, KV_TOKENS)
     now = capacity_of(LARGE_STEP, DOCUMENTS).per_second
-    assert most_per_second(replace(LARGE_STEP, batched_tokens=64), DOCUMENTS) < now
+    assert most_per_second(LARGE_STEP.limited(StepLimits(64)), DOCUMENTS) < now
     assert smaller_step(LARGE_STEP, DOCUMENTS, seen(DOCUMENTS, 0.06), [tiny]) is None
 
 
 def test_full_steps_carry_what_their_tokens_and_their_time_say() -> None:
-    model = replace(LARGE_STEP, batched_tokens=512, kv_tokens=10**7)
+    model = replace(LARGE_STEP.limited(StepLimits(512)), kv_tokens=10**7)
     rate = most_per_second(model, DOCUMENTS)
     generating = 512 * 100 / 6100
     step = model.costs.step(generating, DOCUMENTS.in_cache, 512 - generating).total
@@ -154,7 +152,7 @@ def test_the_times_of_another_step_are_those_of_the_performance_model() -> None:
     assert found is not None
     assert found.measured == pytest.approx(0.06)
     assert found.promised == 0.05
-    assert found.then == times_of(replace(LARGE_STEP, batched_tokens=512), DOCUMENTS, 4).token
+    assert found.then == times_of(LARGE_STEP.limited(StepLimits(512)), DOCUMENTS, 4).token
     assert found.decode < found.then < times_of(LARGE_STEP, DOCUMENTS, 4).token
 
 

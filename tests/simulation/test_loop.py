@@ -119,10 +119,10 @@ def test_other_settings_replace_every_engine_and_the_estimate_says_their_cache()
     change = next(decided.decision for _, decided in found if isinstance(decided.decision, Retune))
     changed = tight.kind.with_limits(change.limits)
     assert changed is not None
-    assert changed.limits.max_num_seqs == change.sequences > tight.kind.limits.max_num_seqs
+    assert changed.limits.max_num_seqs == change.limits.sequences > tight.kind.limits.max_num_seqs
     assert changed.limits.kv_tokens <= tight.kind.limits.kv_tokens
     assert result.moments[0].sequence_slots == 2
-    assert result.moments[-1].sequence_slots >= change.sequences
+    assert result.moments[-1].sequence_slots >= change.limits.sequences
 
 
 def test_additions_are_the_numbers_of_the_decisions() -> None:

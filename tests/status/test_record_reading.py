@@ -124,7 +124,7 @@ def test_entries_become_the_values_that_decisions_are_made_from() -> None:
     record = read({**GOOD, "pools": [{**ENTRY, "batchedTokens": 2048, "served": True, "drainSeconds": 240}]})
     target = Target("h100-sxm-80gb", Split(1), ("nvidia.com/gpu.product", "H100"), "nvidia.com/gpu")
     assert record.pools == (
-        Pool(POOL, target, PoolState.ACTIVE, 1, 2, batched_tokens=2048, served=True, drain_seconds=240),
+        Pool(POOL, target, PoolState.ACTIVE, 1, 2, limits=StepLimits(2048), served=True, drain_seconds=240),
     )
     assert record.rehomings == (Rehoming("l4-24gb", Split(1), "InsufficientGpus", at=1_799_996_400.0),)
     kind = EngineKind("m", Precision.BF16, KvPrecision.FP8, "l4-24gb", EngineVersion(0, 32), Split(1, 2), "x")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 
 from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.performance.slo import INTERACTIVE
 from plimsoll.rebalance.law.capacity import ReplicaModel, model_of
 from plimsoll.rebalance.signals.load import LoadSummary, summarize
@@ -125,4 +126,4 @@ def replica_model(kv_tokens: int = KV_TOKENS, max_sequences: int = 256) -> Repli
     """Return an 8B model on one H100 with the usual promises."""
     found = model_of(request(slo=INTERACTIVE), gpu(H100), Split(1), kv_tokens)
     assert found is not None
-    return replace(found, max_sequences=max_sequences)
+    return found.limited(StepLimits(sequences=max_sequences))

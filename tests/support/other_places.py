@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from plimsoll.domain.cluster.fleet import Fleet, GpuNode
 from plimsoll.domain.decisions.latency import Slo
 from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.requests.serving import Request
 from plimsoll.placement.demands.pools import Tenant, pool_name
 from plimsoll.placement.transition.hypothesis import Plan, WhatIf
@@ -33,7 +33,7 @@ PROMISE = Slo(ttft_seconds=2.0, tpot_seconds=0.03)
 def runs(kind: str, replicas: int = 1, degree: int = 1, wanted: Request | None = None, **changed: Any) -> Tenant:
     """Return a deployment whose replicas all serve on one GPU type."""
     asked = request(**changed) if wanted is None else wanted
-    return tenant(asked.with_replicas(replicas), pool(kind, degree, replicas, max_sequences=64))
+    return tenant(asked.with_replicas(replicas), pool(kind, degree, replicas, limits=StepLimits(sequences=64)))
 
 
 def on(one: Tenant, *nodes: GpuNode, others: Sequence[Tenant] = ()) -> WhatIf:
@@ -70,7 +70,7 @@ def serving(
     assert model is not None
     seen = looks(sum(each.rate for each in loads), enough=len(loads) if enough is None else enough, now=now)
     learned = LoopMemory(pool=active.name, slowness=slowness, looks=seen)
-    facts: dict[str, Any] = {"model": replace(model, max_sequences=64), "most_sequences": 64}
+    facts: dict[str, Any] = {"model": model.limited(StepLimits(sequences=64)), "most_sequences": 64}
     facts["need"] = DeclaredNeed(kv_tokens=50_000, bytes_per_gpu=60)
     return live.situation(*loads, memory=learned if memory is None else memory, now=now, **facts | changed)
 

@@ -10,6 +10,7 @@ from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.cli.questions.asked import Asked
 from plimsoll.cli.questions.direct import direct_question
 from plimsoll.domain.decisions.outcomes import Split
+from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.placement.options.sizing import Sized, size_on
 from plimsoll.rebalance.state.policy import Mode, RebalancePolicy
 from plimsoll.simulation.run import Kind, Limits, SimulationRun, kind_of_replica
@@ -33,7 +34,7 @@ def kind(concurrency: int = 4, context: int = 4096) -> Kind:
 def with_limits(found: Kind, change: Callable[[Limits], Limits]) -> Kind:
     """The replica with other limits of its engine, and a model of it that knows them."""
     limits = change(found.limits)
-    model = replace(found.model, kv_tokens=limits.kv_tokens, max_sequences=limits.max_num_seqs)
+    model = replace(found.model, kv_tokens=limits.kv_tokens).limited(StepLimits(sequences=limits.max_num_seqs))
     return replace(found, limits=limits, model=model)
 
 

@@ -142,7 +142,7 @@ def _with_sequences(
         return pools
     own, spec = StepLimits(sequences=number), identity.digests.engine
     return tuple(
-        pool if pool.limits.sequences else replace(pool.with_limits(pool.limits.over(own)), spec=spec) for pool in pools
+        pool if pool.limits.sequences else replace(pool, limits=pool.limits.over(own), spec=spec) for pool in pools
     )
 
 

@@ -17,6 +17,7 @@ from plimsoll.decision.deployment import LEAST_CHANGES
 from plimsoll.decision.surroundings import Surroundings
 from plimsoll.domain.decisions.outcomes import MemoryEstimate
 from plimsoll.domain.decisions.proposals import Proposal
+from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.units import to_rfc3339
 from plimsoll.placement.transition.answers import Answer
 from plimsoll.placement.transition.hypothesis import WhatIf
@@ -417,9 +418,9 @@ def _proposal(decision: LoopDecision, message: str, replicas: int, mode: Rebalan
             return f"Set {field_name} to {replicas + count}. {message}"
         case RemoveReplica(count=count):
             return f"Set {field_name} to {replicas - count}. {message}"
-        case Retune(step_tokens=tokens) if tokens:
+        case Retune(limits=StepLimits(step_tokens=tokens)) if tokens:
             return f"Set spec.engine.maxBatchedTokens to {tokens}. {message}"
-        case Retune(sequences=sequences):
+        case Retune(limits=StepLimits(sequences=sequences)):
             return f"Set spec.engine.maxSequences to {sequences}. {message}"
         case Wait():
             return ""

@@ -134,8 +134,8 @@ def _is_tuned(change: Retune, then: Decision) -> bool:
 
 
 def _has_setting(pool: PlannedPool, change: Retune) -> bool:
-    limits = pool.limits.of_replica(pool.split.data_parallel)
-    return limits.step_tokens == change.step_tokens if change.step_tokens else limits.sequences >= change.sequences
+    limits, wanted = pool.limits.of_replica(pool.split.data_parallel), change.limits
+    return limits.step_tokens == wanted.step_tokens if wanted.step_tokens else limits.sequences >= wanted.sequences
 
 
 def _is_too_large(change: Change, then: Decision) -> bool:

@@ -252,7 +252,8 @@ def proposal_id(uid: str, generation: int, change: Change, before: Decision, aft
     """
     places, settings = _each(_place, after), _each(_settings, after)
     target = settings if places == _each(_place, before) else places
-    step = (f"step {change.step_tokens}",) if isinstance(change, Retune) and change.step_tokens else ()
+    tokens = change.limits.step_tokens if isinstance(change, Retune) else 0
+    step = (f"step {tokens}",) if tokens else ()
     words = (uid, str(generation), type(change).__name__, change.reason.value, *target, *step)
     return hashlib.sha256("\n".join(words).encode()).hexdigest()[:_ID_DIGITS]
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import Final
 
+from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.rebalance.decide import Decided
 from plimsoll.rebalance.state.decisions import AddReplica, DecisionReason, Move, RemoveReplica, Retune
 from plimsoll.rebalance.why import sentence
@@ -197,9 +198,9 @@ def _what(decided: Decided, *, is_made: bool) -> str:
             change = f"add {_count(count, 'replica')}"
         case RemoveReplica(count=count):
             change = f"remove {_count(count, 'replica')}"
-        case Retune(step_tokens=tokens) if tokens:
+        case Retune(limits=StepLimits(step_tokens=tokens)) if tokens:
             change = f"restart the engines with steps of {tokens:,} tokens"
-        case Retune(sequences=sequences):
+        case Retune(limits=StepLimits(sequences=sequences)):
             change = f"restart the engines with up to {sequences:,} requests at the same time"
         case Move():
             change = "move the replicas"

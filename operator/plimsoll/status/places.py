@@ -216,8 +216,7 @@ POOL = Form(
     spec=unless("spec", ""),
     served=unless("served", usual=False),
     has_narrow_cache=Field("kv_precision", lambda is_so: KvPrecision.FP8.value if is_so else None, bool),
-    max_sequences=number("max_sequences", 1, MOST_CONCURRENCY),
-    batched_tokens=number("batched_tokens", 1),
+    limits=LIMITS,
     drain_seconds=_DRAIN,
 )
 

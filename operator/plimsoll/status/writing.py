@@ -147,12 +147,13 @@ def _pool(report: Report, planned: PlannedPool) -> Fields:
         planned.generation,
         planned.replicas,
         served=report.has_served(planned),
+        limits=planned.limits,
         spec=planned.spec,
         has_narrow_cache=planned.has_narrow_cache,
         drain_seconds=planned.drain_seconds,
     )
     return POOL.fields(
-        pool.with_limits(planned.limits),
+        pool,
         ready_replicas=view.ready,
         kv_tokens_predicted=report.predicted_tokens(planned),
         kv_tokens_reported=view.kv_tokens_reported,

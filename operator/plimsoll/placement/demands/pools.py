@@ -90,9 +90,8 @@ class Pool(_AnyPool):
     ``exists`` is false while there is only a recorded decision: no pods were created, so the scheduler reports nothing.
     ``served`` means that one of its engines has served under that spec. ``too_large`` means that none has, because
     memory ran out: the pool can be left without loss.
-    ``batched_tokens`` is the step that its engines last got; None if it is not known. ``max_sequences`` is the same
-    for the most requests at the same time, on each engine of a replica. It was chosen for the spec with the digest
-    ``spec``.
+    ``limits`` are those that its engines last got. The requests at the same time were chosen for the spec with the
+    digest ``spec``.
     ``uncreated`` replicas have no pod. ``refused`` means that the API server refuses them now (a quota, a policy, an
     invalid template). ``promise_over`` means that it has refused them for longer than GPUs are kept for them.
     ``obstacle`` is why pods are stranded or failing, in one word. ``has_narrow_cache`` means that its
@@ -115,8 +114,7 @@ class Pool(_AnyPool):
     exists: bool = True
     too_large: bool = False
     served: bool = False
-    batched_tokens: int | None = None
-    max_sequences: int | None = None
+    limits: StepLimits = NO_LIMITS
     spec: str = ""
     uncreated: int = 0
     refused: bool = False
@@ -135,15 +133,6 @@ class Pool(_AnyPool):
     def leaving(self) -> int:
         """The replicas that may leave it: they have found no node, or none where they can run."""
         return self.stranded + self.failing
-
-    @property
-    def limits(self) -> StepLimits:
-        """The limits of its engines."""
-        return StepLimits(self.batched_tokens or 0, self.max_sequences or 0)
-
-    def with_limits(self, limits: StepLimits) -> Pool:
-        """Return the pool with other limits of its engines."""
-        return replace(self, batched_tokens=limits.step_tokens or None, max_sequences=limits.sequences or None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,8 +60,7 @@ def settings_restored(tenant: Tenant, fits: Callable[[Pool], bool]) -> tuple[Ten
 def _restored(pool: Pool) -> Pool:
     earlier = pool.earlier
     assert earlier is not None  # noqa: S101 - checked by the caller
-    pool = pool.with_limits(earlier.limits)
-    return replace(pool, drain_seconds=earlier.drain_seconds, overdue=False, delay=None)
+    return replace(pool, limits=earlier.limits, drain_seconds=earlier.drain_seconds, overdue=False, delay=None)
 
 
 def is_late(pool: Pool) -> bool:

@@ -73,29 +73,21 @@ class ReplicaModel:
 
     Attributes:
         kv_tokens: its KV cache.
-        max_sequences: requests that it runs at the same time, on all its engines.
-        batched_tokens: the most tokens of a step (``--max-num-batched-tokens``).
+        limits: its limits, with the requests of all its engines.
         costs: the time of its steps.
         slo: what is promised. A figure that is None limits nothing.
         slowness: the measured time of a token over the model's.
     """
 
     kv_tokens: int
-    max_sequences: int
-    batched_tokens: int
+    limits: StepLimits
     costs: StepCosts
     slo: Slo
     slowness: float = 1.0
 
-    @property
-    def limits(self) -> StepLimits:
-        """Its limits, with the requests of all its engines."""
-        return StepLimits(self.batched_tokens, self.max_sequences)
-
     def limited(self, limits: StepLimits) -> ReplicaModel:
         """Return the replica with other limits. Those that are 0 stay as they are."""
-        chosen = limits.over(self.limits)
-        return replace(self, batched_tokens=chosen.step_tokens, max_sequences=chosen.sequences)
+        return replace(self, limits=limits.over(self.limits))
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +121,8 @@ def times_of(replica: ReplicaModel, lengths: Lengths, running: float) -> Times:
     """Return the mean times with so many running requests, by the performance model and the measured slowness."""
     load, costs = _load(lengths, running), replica.costs
     decode = decode_step(costs, load)
-    token = token_seconds(costs, load, replica.batched_tokens, decode)
-    first = first_token_seconds(costs, load, replica.batched_tokens, token, decode)
+    token = token_seconds(costs, load, replica.limits.step_tokens, decode)
+    first = first_token_seconds(costs, load, replica.limits.step_tokens, token, decode)
     return Times(first * replica.slowness, max(token.total, costs.floor.seconds) * replica.slowness)
 
 
@@ -147,7 +139,7 @@ def _load(lengths: Lengths, running: float) -> Load:
 def _capacity(replica: ReplicaModel, lengths: Lengths, promised: bool) -> Capacity:  # noqa: FBT001 - cached by position
     running, limit = min(
         (_mean_below(KV_SHARE * replica.kv_tokens / lengths.in_cache), Limit.KV_CACHE),
-        (_mean_below(float(replica.max_sequences)), Limit.BATCH),
+        (_mean_below(float(replica.limits.sequences)), Limit.BATCH),
     )
     if promised:
         running, limit = _within_promises(replica, lengths, running, limit)
@@ -252,8 +244,7 @@ def model_of(request: Request, gpu: GpuType, split: Split, kv_tokens: int) -> Re
         return None
     return ReplicaModel(
         kv_tokens=kv_tokens,
-        max_sequences=split.data_parallel * settings.limits.sequences,
-        batched_tokens=settings.limits.step_tokens,
+        limits=settings.limits.of_replica(split.data_parallel),
         costs=costs,
         slo=request.slo or INTERACTIVE,
     )

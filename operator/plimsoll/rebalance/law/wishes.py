@@ -146,7 +146,7 @@ def wish_for_queue(waiting: float, replica: ReplicaModel | None) -> Wish:
 
     Nothing is known of their lengths, so the KV cache may hold fewer. One replica if nothing is known of it either.
     """
-    most = waiting if replica is None else float(replica.max_sequences)
+    most = waiting if replica is None else float(replica.limits.sequences)
     replicas = max(1, math.ceil(waiting / most))
     return Wish(replicas, Need.GATEWAY, replicas, None, 0.0)
 

@@ -54,7 +54,7 @@ def retuned(tenant: Tenant, limits: StepLimits) -> Tenant:
     def changed(pool: Pool) -> Pool:
         own = pool.limits if pool.spec == tenant.spec else StepLimits(pool.limits.step_tokens)
         each = StepLimits(limits.step_tokens, ceil_div(limits.sequences, pool.split.data_parallel))
-        return replace(pool.with_limits(each.over(own)), spec=tenant.spec, restarts=True)
+        return replace(pool, limits=each.over(own), spec=tenant.spec, restarts=True)
 
     return replace(tenant, pools=tuple(changed(pool) if pool.is_active else pool for pool in tenant.pools))
 

@@ -95,16 +95,6 @@ class Retune(_Reasoned):
 
     limits: StepLimits = NO_LIMITS
 
-    @property
-    def sequences(self) -> int:
-        """The requests of a replica at the same time."""
-        return self.limits.sequences
-
-    @property
-    def step_tokens(self) -> int:
-        """The most tokens of an engine's step."""
-        return self.limits.step_tokens
-
 
 @dataclass(frozen=True, slots=True)
 class Move(_Reasoned):
