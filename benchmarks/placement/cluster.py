@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from benchmarks.placement.bound.instance import choice_of
 from plimsoll.domain.cluster.fleet import Fleet, GpuNode
+from plimsoll.domain.engines.engine_choice import StepLimits
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.requests.serving import Request
 from plimsoll.placement.demands.pools import Decision, PlannedPool, Pool, PoolState, Tenant
@@ -119,7 +120,7 @@ class Cluster:
                 bound=running,
                 ready=running,
                 served=True,
-                batched_tokens=pool.step_tokens,
+                limits=StepLimits(step_tokens=pool.step_tokens or 0),
             )
 
 

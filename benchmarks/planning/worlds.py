@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from plimsoll.adapters.catalog import load_gpu_types, load_model_facts
 from plimsoll.domain.cluster.fleet import Fleet
-from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion
+from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion, StepLimits
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.models.model import ModelFacts
 from plimsoll.domain.models.precision import KvPrecision, Precision
@@ -134,5 +134,5 @@ def _serving(pool: PlannedPool) -> Pool:
         bound=pool.replicas,
         ready=pool.replicas,
         served=True,
-        batched_tokens=pool.step_tokens,
+        limits=StepLimits(step_tokens=pool.step_tokens or 0),
     )

@@ -24,7 +24,7 @@ from plimsoll.decision.surroundings import Surroundings
 from plimsoll.decision.turns import Running, Standing, Turn, take_turn
 from plimsoll.domain.decisions.latency import Slo
 from plimsoll.domain.decisions.outcomes import EngineSettings, MemoryEstimate, Option, Split, Target
-from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion
+from plimsoll.domain.engines.engine_choice import EngineChoice, EngineVersion, StepLimits
 from plimsoll.domain.kubernetes_names import ObjectKey
 from plimsoll.domain.models.precision import KvPrecision, Precision
 from plimsoll.domain.requests.serving import Request, ServingShape
@@ -79,7 +79,7 @@ class Ours:
         change = self.turn.decision
         if not isinstance(change, Retune) or not self.turn.acted:
             return Order(self.standing.target_replicas)
-        return Order(self.standing.target_replicas, change.sequences or None, change.step_tokens or None)
+        return Order(self.standing.target_replicas, change.limits.sequences or None, change.limits.step_tokens or None)
 
     def _season_at(self, view: View) -> Season | None:
         """Return the season as the operator knows it: made anew every ten minutes."""
@@ -152,8 +152,7 @@ def running_of(view: View) -> Running:
         figures=figures_of(engine),
         model=ReplicaModel(
             kv_tokens=engine.kv_tokens,
-            max_sequences=engine.max_num_seqs,
-            batched_tokens=engine.max_batched_tokens,
+            limits=StepLimits(engine.max_batched_tokens, engine.max_num_seqs),
             costs=costs_of(engine.model, engine.gpu_type, engine.tensor_parallel),
             slo=Slo(view.ttft_seconds, view.tpot_seconds),
         ),

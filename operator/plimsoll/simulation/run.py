@@ -54,7 +54,7 @@ class Kind:
         return Option(gpu, target, self.place.settings, self.place.figures, hourly_price(gpu, split))
 
     def with_limits(self, limits: StepLimits) -> Kind | None:
-        """Return the replica with other limits of a step; None where it would not fit then."""
+        """Return the replica with other limits of a step; None if it would not fit then."""
         request, gpu, split = self.request.limited(limits), self.place.gpu, self.place.split
         place = Sized(gpu, split, *sized(request, gpu, split))
         return None if place.figures.fit is Fit.NO else kind_of_replica(request, place)

@@ -273,7 +273,7 @@ def _other_gpu(asked: Request, than: GpuType) -> Iterator[Remedy]:
 
 
 def _fewer_sequences(asked: Request, question: _Question) -> Iterator[Remedy]:
-    """Yield a lower number of sequences, where the manifest fixes more than the load has."""
+    """Yield a lower number of sequences, if the manifest fixes more than the load has."""
     fixed = asked.engine.limits.sequences
     if fixed <= asked.shape.concurrency:
         return

@@ -192,7 +192,7 @@ def _gpus(kind: RemedyKind, chosen: Option, needs: Numbers = ()) -> Remedy:
 
 
 def _smaller_load(request: Request, fleet: Fleet, roomy: Sequence[Candidate]) -> Iterator[Remedy]:
-    """Yield a shorter context, fewer requests at the same time, and fewer sequences where the user fixes too many."""
+    """Yield a shorter context, fewer requests at the same time, and fewer sequences if the user fixes too many."""
     shape = request.shape
     # A context shorter than the expected prompt and output would be refused.
     shortest = max(1, (shape.expected_prompt_tokens or 0) + (shape.expected_output_tokens or 0))

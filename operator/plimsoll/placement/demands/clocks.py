@@ -87,7 +87,7 @@ class EarlierSettings:
     """The settings of a pool's engines that served before the live loop changed them.
 
     ``limits`` and ``drain_seconds`` are as in :class:`~plimsoll.placement.demands.pools.Pool`. ``inputs`` is the digest
-    of what the pod template was made from; empty where the Deployment has none. A Deployment with another digest has
+    of what the pod template was made from; empty if the Deployment has none. A Deployment with another digest has
     the new settings.
     """
 

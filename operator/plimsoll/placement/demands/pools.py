@@ -139,7 +139,7 @@ class Pool(_AnyPool):
 class PlannedPool(_AnyPool):
     """A pool as the plan wants it.
 
-    With ``choice`` None, only the number of replicas of its workload changes. ``surge`` is true where one more replica
+    With ``choice`` None, only the number of replicas of its workload changes. ``surge`` is true if one more replica
     has room, so that an update can start the new one before it stops the old one. ``limits_before`` are those that its
     engines had before, and ``spec`` is the digest of the spec that they were chosen for. ``narrow_before`` is whether
     they had an fp8 KV cache by the planner's choice. ``drain_seconds`` is how long running requests may finish when a
@@ -160,12 +160,12 @@ class PlannedPool(_AnyPool):
 
     @property
     def step_tokens(self) -> int | None:
-        """The step of its engines from now on; None where it is not known."""
+        """The step of its engines from now on; None if it is not known."""
         return self.limits.step_tokens or None
 
     @property
     def sequences(self) -> int | None:
-        """The most requests that one of its engines runs at the same time from now on; None where not known."""
+        """The most requests that one of its engines runs at the same time from now on; None if not known."""
         return self.limits.sequences or None
 
     @property

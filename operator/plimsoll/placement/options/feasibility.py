@@ -235,7 +235,7 @@ def _judged(candidate: Candidate, estimate: MemoryEstimate, reason: Reason, numb
 
 
 def wishes_refusal(request: Request, gpu: GpuType, split: Split) -> Rejection | None:
-    """Return how ``spec.overrides`` or ``spec.gpu`` rules the place out, without prices; None where they allow it."""
+    """Return how ``spec.overrides`` or ``spec.gpu`` rules the place out, without prices; None if they allow it."""
     overrides, constraints, gpu_type = request.overrides, request.constraints, gpu.name
     card = card_name(gpu_type)
     if overrides.gpu_type is not None and card != overrides.gpu_type:

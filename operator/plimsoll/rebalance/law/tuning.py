@@ -85,7 +85,7 @@ class TokenTimes:
 
 
 def larger_step(model: ReplicaModel, lengths: Lengths, traffic: Traffic, steps: Iterable[OtherStep]) -> Tuned | None:
-    """Return a larger step with which a replica carries clearly more; None where there is none.
+    """Return a larger step with which a replica carries clearly more; None if there is none.
 
     Prompts must be the bottleneck, and the promised time per token must have room.
     """
@@ -98,7 +98,7 @@ def larger_step(model: ReplicaModel, lengths: Lengths, traffic: Traffic, steps: 
 
 
 def smaller_step(model: ReplicaModel, lengths: Lengths, traffic: Traffic, steps: Iterable[OtherStep]) -> Tuned | None:
-    """Return a smaller step with which a replica carries clearly more; None where there is none.
+    """Return a smaller step with which a replica carries clearly more; None if there is none.
 
     The promised time per token must be missed, and without the prompts of others it would be kept.
     """
@@ -129,7 +129,7 @@ def prompt_share(model: ReplicaModel, lengths: Lengths, running: float) -> float
 
 
 def token_times(model: ReplicaModel, lengths: Lengths, traffic: Traffic, step: int = 0) -> TokenTimes | None:
-    """Return the times for the requests that run now, with another ``step`` if given; None where one is not known."""
+    """Return the times for the requests that run now, with another ``step`` if given; None if one is not known."""
     measured, promised, running = traffic.token_seconds, model.slo.tpot_seconds, traffic.running / traffic.pods
     if measured is None or promised is None:
         return None

@@ -99,7 +99,7 @@ def sites_elsewhere(
 
 
 def model_at(request: Request, option: Option) -> ReplicaModel | None:
-    """Return one replica as it would run there; None where the performance model does not know it."""
+    """Return one replica as it would run there; None if the performance model does not know it."""
     runs = request.with_cache_as(narrow=option.has_narrow_cache).limited(option.replica_limits)
     return model_of(runs, option.gpu, option.split, option.estimate.kv_capacity_tokens)
 
