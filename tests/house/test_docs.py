@@ -613,7 +613,7 @@ MEASURED: Mapping[str, Mapping[str, str]] = {
     "docs/demo.md": {
         "It takes ten minutes once, then a minute": "the figure below, and the story's own clock in the sample",
         "about 9 minutes on 2 cores": "2026-11-21: time make build, with an empty $PLIMSOLL_CACHE",
-        "so 10 of the 16 requests a minute were seen then": "2026-11-29: make demo, whose output is the sample above it",
+        "so 10 of the 16 requests a minute were seen then": "2026-11-29: make demo, with the output above it",
     },
 }
 """By page: figures that somebody measured, each with the day and the command."""
