@@ -342,13 +342,24 @@ class TestWithoutAnswer:
     def test_a_decision_has_a_bounded_time_and_the_search_takes_over(self) -> None:
         asking = [tenant(request(name=name, created=name)) for name in "ab"]
         where = fleet(node("l", L40S, 1), node("h", H100, 1))
-        made = planned(asking, where, solver=Fleetwide(lambda: highs.Highs(seconds=0)))
-        assert [each.missing for each in made.decisions.values()] == [0, 0]
-        assert made.appraisal is not None
-        assert made.appraisal.solver == "search"
+        for spent in (highs.Highs(seconds=0), highs.Highs(iterations=0)):
+            made = planned(asking, where, solver=Fleetwide(lambda spent=spent: spent))  # type: ignore[misc]
+            assert [each.missing for each in made.decisions.values()] == [0, 0]
+            assert made.appraisal is not None
+            assert made.appraisal.solver == "search"
         library = highs.Highs()
         assert library(Programme([1.0], [1.0])) is not None
         assert library.seconds < highs.MOST_SECONDS
+
+    def test_a_plan_does_not_depend_on_how_busy_the_machine_is(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Each programme takes two seconds on the busy one, of some fifteen that the decision needs."""
+        asking = [tenant(request(name=f"{number:02}", created=f"{number:02}", replicas=3)) for number in range(12)]
+        where = fleet(priced("l", L40S, 4, "2"), priced("m", L40S, 3, "2"), priced("h", H100, 8, "6"))
+        quiet = plan(asking, where, solver=highs.fleetwide())
+        seconds = itertools.count(0.0, 2.0)
+        monkeypatch.setattr(highs, "monotonic", lambda: next(seconds))
+        assert plan(asking, where, solver=highs.fleetwide()) == quiet
+        assert next(seconds) > 20.0, "it was busy for longer than one programme"
 
     def test_an_unchanged_problem_is_solved_once(self) -> None:
         library, where = Counting(), fleet(node("l", L40S, 1), node("h", H100, 2))
