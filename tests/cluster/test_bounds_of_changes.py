@@ -64,8 +64,8 @@ BOTH, TWO_L4 = {"L4": 1, "L40S": 1}, {"L4": 2}
 FEW = {"concurrency": 2}
 LONG = FEW | {"expectedTokens": {"prompt": 8000, "output": 500}}
 """Engines may run as many requests at the same time as their cache holds of these. Those that come are shorter."""
-PROMISE = FEW | {"slo": {"tpotMilliseconds": 70}}
-"""An L4 takes 65 ms for a token of a request that is alone, by the performance model."""
+PROMISE = FEW | {"slo": {"tpotMilliseconds": 80}}
+"""An L4 takes 65 ms for a token of a request that is alone, by the performance model, and 76 at the upper quarter."""
 
 IN_TIME = Stream(rate=0.5, prompt=1500, output=20, first_token_seconds=0.3, token_seconds=0.065)
 TOO_LATE = replace(IN_TIME, output=8, token_seconds=0.2)
@@ -332,7 +332,7 @@ def test_a_promise_that_no_number_of_replicas_keeps_moves_to_a_faster_gpu(going_
     full.wait_settled("slow", {L40S_POOL: 1}, WITHIN_SECONDS)
     [made] = full.rebalancing("slow")["changes"]
     assert (made["kind"], made["reason"]) == ("Move", "PromiseOutOfReach")
-    assert "the mean time per token is 200 ms and 70 ms are promised" in full.rebalancing("slow")["lastChange"]
+    assert "the mean time per token is 200 ms and 80 ms are promised" in full.rebalancing("slow")["lastChange"]
     assert new_before_old(full, "slow", L40S_POOL, L4_POOL)
     full.stream("slow", ON_L40S)
 
